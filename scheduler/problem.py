@@ -47,6 +47,7 @@ class GemmProblem:
         k: Columns of A and rows of B, at least 1.
         dtype: NumPy's name of the element type, one of `ITEM_BYTES`.
         memory: Kind of host memory of all three, one of `MEMORIES`.
+        b_resident: Whether B is on the GPUs already, so that it is not copied in.
 
     Raises:
         ProblemError: A size is below 1, the element type is not one of `ITEM_BYTES`, or the
@@ -58,6 +59,7 @@ class GemmProblem:
     k: int
     dtype: str = "float32"
     memory: Memory = "pageable"
+    b_resident: bool = False
 
     def __post_init__(self) -> None:
         if min(self.m, self.n, self.k) < 1:
@@ -92,6 +94,11 @@ class GemmProblem:
         return self.k * self.n * self.item_bytes
 
     @property
+    def copied_b_bytes(self) -> int:
+        """Bytes of B that a GPU copies in."""
+        return 0 if self.b_resident else self.b_bytes
+
+    @property
     def c_row_bytes(self) -> int:
         """Bytes of one row of C."""
         return self.n * self.item_bytes
@@ -100,6 +107,11 @@ class GemmProblem:
     def operand_bytes(self) -> int:
         """Bytes of A, B and C together."""
         return self.m * (self.a_row_bytes + self.c_row_bytes) + self.b_bytes
+
+    @property
+    def copied_bytes(self) -> int:
+        """Bytes that a GPU copies: of A, C, and a B that is not resident."""
+        return self.operand_bytes - self.b_bytes + self.copied_b_bytes
 
     def check_fits(self, host_bytes: int | None = None) -> None:
         """Refuse a product that no memory can hold.

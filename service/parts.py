@@ -125,6 +125,7 @@ def _make_parts(app: FastAPI, database: Database) -> _Parts:
     )
     state.jobs = JobStore(database)
     state.engine = engine = Engine(settings, on_restart=counters.engine_restarts.inc)
+    store.on_removed.append(engine.forget_matrix)
     state.arena = arena = _make_arena(settings)
     state.in_flight = BytesInFlight()
     residents = Residents()

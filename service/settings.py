@@ -7,6 +7,7 @@ from typing import Any, Final, Literal
 from pydantic import ByteSize, Field, SecretStr, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from wavetrim.kernels.pipeline.residents import MOST_RESIDENT_SHARE, RESIDENT_SHARE
 from wavetrim.service.key_file import check_key, read_key_file
 from wavetrim.service.telemetry.logs import LogFormat
 
@@ -193,6 +194,13 @@ class Settings(BaseSettings):
         default=None,
         gt=0,
         description="The most GPU memory that is used; without it, what is free.",
+    )
+    resident_share: float = Field(
+        default=RESIDENT_SHARE,
+        ge=0,
+        le=MOST_RESIDENT_SHARE,
+        description="The share of that memory, of each GPU, in which a stored matrix stays that is "
+        "B of many jobs; 0 to copy B in for each.",
     )
     cpu_threads: int | None = Field(
         default=None, ge=1, description="Threads of the CPU part; without it, the usable cores."

@@ -16,11 +16,15 @@ In the order of a product's way:
    one. `arrivals` tells which rows are final, and reads the times of steps that are done when
    there is nothing to launch.
 
+`residents` are operands that stay on the GPU between products, in memory of their own. No step of a
+product copies them in. Buffers go first: where both do not fit, residents leave.
+
 `exchange` is for GPUs that share a product: each fetches a part of B over its own link and copies
 the rest from the others, so that B crosses the links once.
 
 Events are used again by the next product, and operands are looked at once. Nothing of the caller's
-is kept. Events that can be timed delay a stream, so a command buffer has them only if it is asked
-for times. Pageable products of up to 12 MiB are copied by the calling thread, whole, through
-page-locked memory: waking other threads, or enqueueing steps from Python, takes longer.
+is kept, except for what `keep` is given with a key. Events that can be timed delay a stream, so a
+command buffer has them only if it is asked for times. Pageable products of up to 12 MiB are copied
+by the calling thread, whole, through page-locked memory: waking other threads, or enqueueing steps
+from Python, takes longer.
 """

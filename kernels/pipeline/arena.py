@@ -1,39 +1,55 @@
-"""The device memory of a pipeline: one allocation, divided into the buffers of a product."""
+"""The device memory of a pipeline: one allocation, divided into the buffers of a product.
+
+Residents have memory beside it. Buffers go first: where both do not fit, residents leave.
+"""
 
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from wavetrim.kernels.errors import DeviceFailure, OperandError
+from wavetrim.kernels.gemm.operands import Layout
+from wavetrim.kernels.pipeline.buffers import find_pitched_bytes, pitch_items
 from wavetrim.kernels.pipeline.command_buffer import CommandBuffer
 from wavetrim.kernels.pipeline.launch_cache import LaunchCache
 from wavetrim.kernels.pipeline.panels import PanelProblem
 from wavetrim.kernels.pipeline.places import PlacedStep, place_steps
+from wavetrim.kernels.pipeline.residents import Resident, Residents
 from wavetrim.kernels.pipeline.steps import Cut, StepPlan, cut_steps
 
 _OUT_OF_MEMORY: Final = 2  # cudaErrorMemoryAllocation
 _RESERVE_BYTES: Final = 256 << 20
 """Device memory left free for libraries and modules; chosen."""
 
-_KEPT_PLANS: Final = 64
-"""Placed plans kept for later products; chosen."""
+_KEPT_PLANS: Final = 256
+"""Placed plans kept for later products; chosen. Each resident has its own."""
+
+
+_Placing: TypeAlias = tuple[PanelProblem, Cut, Layout | None]
+"""What decides the addresses of steps. Those of a resident stay right when it has left: another one
+at its place, with its shape, has them, too."""
 
 
 class DeviceArena:
     """Device memory that is kept between products and replaced when it is too small.
 
     Args:
-        gpu_memory_bytes: Largest allocation in bytes; None for all free memory.
+        gpu_memory_bytes: Most memory in bytes, residents included; None for all free memory.
         cache_dir: Folder of compiled kernels.
+        residents: The operands that stay.
 
     Attributes:
+        residents: The operands that stay.
         launches: Cache of prepared launches, valid while the memory stays.
         commands: Cache of command buffers, likewise, which the pipeline fills.
     """
 
-    def __init__(self, gpu_memory_bytes: int | None, *, cache_dir: Path) -> None:
+    def __init__(
+        self, gpu_memory_bytes: int | None, *, cache_dir: Path, residents: Residents
+    ) -> None:
+        self.residents = residents
         self._limit_bytes = gpu_memory_bytes
         self._memory: Any = None
-        self._placed: dict[tuple[PanelProblem, Cut], tuple[PlacedStep, ...]] = {}
+        self._placed: dict[_Placing, tuple[PlacedStep, ...]] = {}
         self.launches = LaunchCache(cache_dir)
         self.commands: dict[tuple[object, ...], CommandBuffer | None] = {}
 
@@ -42,15 +58,50 @@ class DeviceArena:
         """Bytes allocated."""
         return self._memory.size if self._memory is not None else 0
 
-    def prepare(self, problem: PanelProblem, cut: Cut) -> tuple[PlacedStep, ...]:
+    def prepare(
+        self, problem: PanelProblem, cut: Cut, resident_b: Resident | None = None
+    ) -> tuple[PlacedStep, ...]:
         """Steps of a product with their addresses; panels are smaller where memory is scarce.
+
+        Args:
+            problem: The product.
+            cut: How it is cut.
+            resident_b: B, if it is on the device already.
 
         Raises:
             OperandError: Not even one tile fits `gpu_memory_bytes`.
             DeviceFailure: The device has too little free memory, even after a second try.
         """
-        placed = self._placed.get((problem, cut))
-        return placed if placed is not None else self._place(problem, cut)
+        placing = problem, cut, None if resident_b is None else resident_b.place
+        placed = self._placed.get(placing)
+        return placed if placed is not None else self._place(placing, resident_b)
+
+    def reserve_resident(self, rows: int, columns: int, item_bytes: int) -> Resident | None:
+        """Memory for an operand that is to stay; others leave for it, and buffers are freed.
+
+        Returns:
+            The memory, which is not among the residents yet. None if it is too large, or the device
+            has too little free memory.
+        """
+        import cupy
+
+        size_bytes = find_pitched_bytes(rows, columns, item_bytes)
+        residents = self.residents
+        if size_bytes > residents.limit_bytes:
+            return None
+        residents.shrink(residents.limit_bytes - size_bytes)
+        if not self._has_room(size_bytes):
+            self.free()  # the next product has as much as it needs
+            if not self._has_room(size_bytes):
+                return None
+        try:
+            memory = cupy.cuda.Memory(size_bytes)
+        except cupy.cuda.runtime.CUDARuntimeError as error:
+            if error.status != _OUT_OF_MEMORY:
+                raise
+            return None
+        pitch = pitch_items(columns, item_bytes)
+        return Resident(Layout(memory.ptr, rows, columns, pitch, item_bytes), size_bytes, memory)
 
     def free(self) -> None:
         """Free the memory."""
@@ -70,15 +121,43 @@ class DeviceArena:
             self._limit_bytes = int(runtime.memGetInfo()[1])
         return self._limit_bytes
 
-    def _place(self, problem: PanelProblem, cut: Cut) -> tuple[PlacedStep, ...]:
-        plan = cut_steps(problem, cut, self._find_limit())
+    def _has_room(self, size_bytes: int) -> bool:
+        """Whether one more resident fits beside the others and the buffers."""
+        import cupy
+
+        taken_bytes = self.residents.size_bytes + self.size_bytes
+        free_bytes: int = cupy.cuda.runtime.memGetInfo()[0] - _RESERVE_BYTES
+        return size_bytes <= min(free_bytes, self._find_limit() - taken_bytes)
+
+    def _place(self, placing: _Placing, resident_b: Resident | None) -> tuple[PlacedStep, ...]:
+        problem, cut, place_of_b = placing
+        limit = self._find_limit()
+        if resident_b is not None:
+            limit -= resident_b.size_bytes
+        plan = cut_steps(problem, cut, limit)
         if plan.buffers.total_bytes > self.size_bytes:
             self.free()
-            plan = self._allocate(problem, cut, self._find_limit())
+            self._evict_for(plan.buffers.total_bytes)
+            plan = self._allocate(problem, cut, limit)
         if len(self._placed) >= _KEPT_PLANS:
             self._forget()
-        self._placed[problem, cut] = placed = place_steps(plan, self._memory.ptr)
+        self._placed[placing] = placed = place_steps(plan, self._memory.ptr, place_of_b)
         return placed
+
+    def _evict_for(self, size_bytes: int) -> None:
+        """Let residents go that leave too little room for buffers of this size.
+
+        One that the product uses is alive until its end, and not counted any more.
+        """
+        import cupy
+
+        residents = self.residents
+        if not residents.size_bytes:
+            return
+        free_bytes = cupy.cuda.runtime.memGetInfo()[0] - _RESERVE_BYTES
+        spare_bytes = min(free_bytes, self._find_limit() - residents.size_bytes)
+        if size_bytes > spare_bytes:
+            residents.shrink(residents.size_bytes - (size_bytes - spare_bytes))
 
     def _allocate(self, problem: PanelProblem, cut: Cut, limit: int) -> StepPlan:
         """Plan and allocate within the free memory; try again with less if the allocation fails."""

@@ -41,9 +41,10 @@ class Spans:
         """
         if not self._starts:
             self._starts = [copy.start for copy in copies]
-        self._end = end = copies[-1].end
-        if not has_passed(end):  # the stage may have recorded it just now
-            end.synchronize()
+        if copies:  # a step in the middle has none if A is there and B is resident
+            self._end = end = copies[-1].end
+            if not has_passed(end):  # the stage may have recorded it just now
+                end.synchronize()
         self.kernel_seconds += self._read(launch[0].ptr, launch[1].ptr) / 1e3
         for copy in copies:
             self.transfer_seconds += self._read(copy.start.ptr, copy.end.ptr) / 1e3

@@ -2,7 +2,7 @@
 
 Three layouts; the first that fits is taken. (1) All of B stays on the device. (2) Groups of B's
 columns stay in turn, and A streams once for each group. (3) K is cut, too, and partial products are
-added up in C's buffer.
+added up in C's buffer. A resident B has memory of its own, and no buffers.
 """
 
 from dataclasses import dataclass
@@ -65,7 +65,12 @@ class Buffers:
         return a_bytes + b_bytes + self.c_slots * self.c_bytes + self.split_bytes
 
     def _count_bytes(self, rows: int, columns: int) -> int:
-        return _align(rows * pitch_items(columns, self.item_bytes) * self.item_bytes)
+        return find_pitched_bytes(rows, columns, self.item_bytes)
+
+
+def find_pitched_bytes(rows: int, columns: int, item_bytes: int) -> int:
+    """Bytes of a matrix on the device, of aligned rows."""
+    return _align(rows * pitch_items(columns, item_bytes) * item_bytes)
 
 
 def pitch_items(columns: int, item_bytes: int) -> int:
@@ -135,7 +140,8 @@ def _fit_columns(problem: PanelProblem, panel_rows: int, limit_bytes: int) -> Bu
     for rows in _halve(panel_rows, problem.tile_m):
         most = _pair(problem, rows, problem.k, 0)
         spare_bytes = limit_bytes - most.total_bytes
-        column_bytes = 2 * (problem.k + rows) * problem.item_bytes
+        b_rows = 0 if problem.b_resident else problem.k
+        column_bytes = 2 * (b_rows + rows) * problem.item_bytes
         column_bytes += problem.k * problem.split_item_bytes
         tiles = spare_bytes // (column_bytes * problem.tile_n)
         while tiles > 0:  # padding may need a little more than the estimate
@@ -187,6 +193,8 @@ def _size(
     problem: PanelProblem, rows: int, depth: int, columns: int, *, slots: int, b_slots: int
 ) -> Buffers:
     """Buffers of this size and number, with memory for splits if the kernel makes them."""
+    if problem.b_resident:
+        b_slots = 0
     split_bytes = 0
     if problem.split_item_bytes:
         tile = Tile(problem.tile_m, problem.tile_n, problem.tile_k)

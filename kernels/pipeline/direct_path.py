@@ -20,6 +20,7 @@ from wavetrim.kernels.pipeline.places import PlacedStep
 from wavetrim.kernels.pipeline.steps import Cut
 from wavetrim.kernels.pipeline.submission import Submitter
 from wavetrim.kernels.transfer.bounce import BounceBuffer
+from wavetrim.kernels.transfer.pinned import Matrix
 from wavetrim.native.tuned import AWAKE_PRODUCT_BYTES, SMALL_PRODUCT_BYTES
 
 _KEPT_BUFFERS: Final = 256
@@ -60,9 +61,13 @@ class DirectPath:
             CUDADriverError: CUDA refuses a command, or the device failed.
         """
         operands = product.describe_operands()
-        if not all(operand.is_pinned for operand in operands):
+        if product.needs_staging(operands):
             return self._compute_copied(product, operands, problem, cut)
-        key = product.spec, problem, cut, product.sms, product.alpha, product.beta, product.timed
+        resident = product.resident_b
+        key = (
+            *(product.spec, problem, cut, product.sms, product.alpha, product.beta, product.timed),
+            None if resident is None else resident.place,
+        )
         commands = self._arena.commands
         if key not in commands:
             buffer = self._record(product, problem, cut)
@@ -73,10 +78,10 @@ class DirectPath:
         if buffer is None:
             return None
         if product.shared is not None:
-            steps = self._arena.prepare(problem, cut)
+            steps = self._arena.prepare(problem, cut, product.resident_b)
             record = partial(self._record_steps, product, recurs=False)
             return self._submitter.run_shared(buffer, product, operands, steps, record)
-        awake = product.total_bytes <= AWAKE_PRODUCT_BYTES
+        awake = product.copied_bytes <= AWAKE_PRODUCT_BYTES
         return self._submitter.run(buffer, product, operands, awake=awake)
 
     def close(self) -> None:
@@ -96,10 +101,10 @@ class DirectPath:
         The calling thread makes them. To overlap them with transfers would save less than it costs
         to enqueue steps one by one. None if the product must be staged.
         """
-        if product.total_bytes > SMALL_PRODUCT_BYTES or product.shared is not None:
+        if product.copied_bytes > SMALL_PRODUCT_BYTES or product.shared is not None:
             return None
         started = time.perf_counter()
-        places = self._bounce.place(operands)
+        places = self._place_copies(product, operands)
         if places is None:
             return None
         a, b, c = places
@@ -123,6 +128,17 @@ class DirectPath:
             return timings
         return replace(timings, gpu_seconds=time.perf_counter() - started)
 
+    def _place_copies(
+        self, product: HostProduct, operands: Sequence[HostOperand]
+    ) -> tuple[Matrix, Matrix, Matrix] | None:
+        """Page-locked places for what is copied of A, B and C; a resident B stays where it is."""
+        a, b, c = operands
+        if product.resident_b is None:
+            places = self._bounce.place((a, b, c))
+            return None if places is None else (places[0], places[1], places[2])
+        places = self._bounce.place((a, c))
+        return None if places is None else (places[0], product.b, places[1])
+
     def _record(
         self, product: HostProduct, problem: PanelProblem, cut: Cut
     ) -> CommandBuffer | None:
@@ -132,7 +148,7 @@ class DirectPath:
         spec, shared = product.spec, product.shared
         check_sms(spec, product.sms, self._device.sm_count)
         with cupy.cuda.Device(self._device.index):
-            steps = self._arena.prepare(problem, cut)
+            steps = self._arena.prepare(problem, cut, product.resident_b)
             if spec.source is None and not self._submitter.has_gemm:
                 return None
         if shared is not None:

@@ -1,6 +1,6 @@
 """A product whose operands are in host memory, the parts of operands to copy, and its times."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -9,6 +9,7 @@ import numpy as np
 from wavetrim.kernels.catalog import KernelSpec
 from wavetrim.kernels.errors import OperandError
 from wavetrim.kernels.gemm.operands import Layout
+from wavetrim.kernels.pipeline.residents import Resident
 from wavetrim.kernels.transfer.pinned import Matrix, find_address, is_locked
 from wavetrim.native.element_types import find_dtype
 
@@ -50,7 +51,7 @@ class SharedRows:
 class HostProduct:
     """C ← αA·B + βC in host memory: the arguments of `GpuPipeline.multiply`, which describes them.
 
-    α is not 0.
+    α is not 0. `resident_b` is B on the device, where it is there already.
     """
 
     spec: KernelSpec
@@ -68,6 +69,7 @@ class HostProduct:
     final: Callable[[range], None] | None = None
     timed: bool = False
     seat: "Seat | None" = None
+    resident_b: Resident | None = None
 
     @property
     def is_watched(self) -> bool:
@@ -75,9 +77,10 @@ class HostProduct:
         return any((self.progress, self.cancelled, self.begun, self.final))
 
     @property
-    def total_bytes(self) -> int:
-        """Bytes of A, B and C."""
-        return self.a.nbytes + self.b.nbytes + self.c.nbytes
+    def copied_bytes(self) -> int:
+        """Bytes of A and C, and of a B that is not resident."""
+        b_bytes = self.b.nbytes if self.resident_b is None else 0
+        return self.a.nbytes + b_bytes + self.c.nbytes
 
     def check(self) -> None:
         """Check that the kernel can compute it.
@@ -107,7 +110,12 @@ class HostProduct:
 
     def describe_operands(self) -> tuple["HostOperand", "HostOperand", "HostOperand"]:
         """Address and kind of memory of A, B and C, found once for all of their parts."""
-        return _describe(self.a), _describe(self.b), _describe(self.c)
+        return describe_operand(self.a), describe_operand(self.b), describe_operand(self.c)
+
+    def needs_staging(self, operands: Sequence["HostOperand"]) -> bool:
+        """Whether any of A, B and C that is copied is not page-locked."""
+        a, b, c = operands
+        return not (a.is_pinned and c.is_pinned and (b.is_pinned or self.resident_b is not None))
 
     def cut(self, rows: range) -> "HostProduct":
         """The part that computes these rows, without a row queue."""
@@ -152,6 +160,7 @@ class OperandPart(NamedTuple):
         return self.operand.matrix[rows.start : rows.stop, columns.start : columns.stop]
 
 
-def _describe(matrix: Matrix) -> HostOperand:
+def describe_operand(matrix: Matrix) -> HostOperand:
+    """Address and kind of memory of a matrix."""
     address = find_address(matrix)
     return HostOperand(matrix, address, matrix.strides[0], is_locked(matrix, address))

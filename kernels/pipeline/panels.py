@@ -30,6 +30,7 @@ class PanelProblem:
         splits_tail: Whether the kernel divides a partly filled wave among all slots.
         splits_short: Whether it divides a product of less than one wave so.
         staged: Whether copies go through slabs.
+        b_resident: Whether B is on the GPU already, so that no step copies it in.
     """
 
     m: int
@@ -45,6 +46,7 @@ class PanelProblem:
     splits_tail: bool = False
     splits_short: bool = False
     staged: bool = False
+    b_resident: bool = False
 
     @property
     def likely_rows(self) -> int:

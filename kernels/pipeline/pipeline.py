@@ -3,7 +3,7 @@
 A product becomes the steps of a cut (steps.py). The calling thread executes them (flow.py): it
 starts copies in (staging.py) as far ahead as the device buffers (arena.py) allow, launches each
 step once its operands are under way, and starts the copies out of finished parts of C. Streams and
-events order the work on the device.
+events order the work on the device. A B that is used often may stay there (residents.py).
 """
 
 import os
@@ -11,13 +11,14 @@ import threading
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 
 from wavetrim.kernels.catalog import KernelSpec
 from wavetrim.kernels.device import find_device
 from wavetrim.kernels.errors import DeviceFailure, is_poisoning, list_cuda_errors
-from wavetrim.kernels.events import EventPool
+from wavetrim.kernels.events import EventPool, await_event
 from wavetrim.kernels.gemm.launch import hold, load_functions
 from wavetrim.kernels.gemm.resident import check_sms
 from wavetrim.kernels.gemm.splits import find_split_item_bytes
@@ -25,9 +26,21 @@ from wavetrim.kernels.pipeline.arena import DeviceArena
 from wavetrim.kernels.pipeline.direct_path import DirectPath
 from wavetrim.kernels.pipeline.exchange import Seat
 from wavetrim.kernels.pipeline.flow import Flow
-from wavetrim.kernels.pipeline.host_product import GpuTimings, HostProduct, SharedRows
+from wavetrim.kernels.pipeline.host_product import (
+    GpuTimings,
+    HostProduct,
+    OperandPart,
+    SharedRows,
+    describe_operand,
+)
 from wavetrim.kernels.pipeline.panels import PanelProblem
 from wavetrim.kernels.pipeline.places import PlacedStep
+from wavetrim.kernels.pipeline.residents import (
+    MOST_RESIDENT_SHARE,
+    RESIDENT_SHARE,
+    Resident,
+    Residents,
+)
 from wavetrim.kernels.pipeline.steps import Cut
 from wavetrim.kernels.transfer.host_copies import open_copiers
 from wavetrim.kernels.transfer.pinned import Matrix
@@ -47,18 +60,30 @@ class GpuPipeline:
         gpu_memory_bytes: Largest device memory for matrices and their splits; None for all free
             memory. Larger products stream through it. Kernels that split tiles along K may keep one
             more tile for each multiprocessor (partials.py).
+        resident_share: Share of that memory in which operands may stay, at most
+            `MOST_RESIDENT_SHARE`; 0 to keep none.
+
+    Attributes:
+        residents: The operands that stay.
 
     Raises:
         DeviceUnavailable: There is no such device.
     """
 
     def __init__(
-        self, device_index: int = 0, *, cache_dir: Path, gpu_memory_bytes: int | None = None
+        self,
+        device_index: int = 0,
+        *,
+        cache_dir: Path,
+        gpu_memory_bytes: int | None = None,
+        resident_share: float = RESIDENT_SHARE,
     ) -> None:
         import cupy
 
         self._device = find_device(device_index)
         self._lock = threading.Lock()
+        memory_bytes = min(self._device.memory_bytes, gpu_memory_bytes or self._device.memory_bytes)
+        self.residents = Residents(int(min(resident_share, MOST_RESIDENT_SHARE) * memory_bytes))
         with cupy.cuda.Device(device_index):
             self._compute = cupy.cuda.Stream(non_blocking=True)
             threads = min(STAGING_THREADS, len(os.sched_getaffinity(0)))
@@ -67,7 +92,9 @@ class GpuPipeline:
             self._inward = Staging(self._pool, self._events)
             self._outward = Staging(self._pool, self._events)
             self._passing = cupy.cuda.Stream(non_blocking=True)  # copies from other GPUs
-            self._arena = DeviceArena(gpu_memory_bytes, cache_dir=cache_dir)
+            self._arena = DeviceArena(
+                gpu_memory_bytes, cache_dir=cache_dir, residents=self.residents
+            )
             self._direct: DirectPath | None = None
             if self._pool is not None:
                 streams = self._inward.stream, self._compute, self._outward.stream
@@ -115,6 +142,7 @@ class GpuPipeline:
         final: Callable[[range], None] | None = None,
         timed: bool = False,
         seat: Seat | None = None,
+        b_key: str | None = None,
     ) -> GpuTimings:
         """C ← αA·B + βC in place. As in BLAS, β = 0 never reads C, and α = 0 neither A nor B.
 
@@ -140,6 +168,7 @@ class GpuPipeline:
                 each. Products that are staged or exchange parts of B always are.
             seat: Seat at the exchange of B with other GPUs that compute rows of the same product,
                 with the same parts of B in `cut`; None to fetch all of B. Such products are timed.
+            b_key: Key under which `keep` may have kept all of B: then it is not copied in.
 
         Raises:
             OperandError: Element types or shapes do not fit, not even one tile fits the memory, or
@@ -155,6 +184,7 @@ class GpuPipeline:
             *(spec, a, b, c, alpha, beta, progress, cancelled, sms, shared, copiers, begun, final),
             timed=timed,
             seat=seat,
+            resident_b=None if b_key is None else self.residents.use(b_key),
         )
         product.check()
         if alpha == 0 or c.size == 0:
@@ -172,12 +202,41 @@ class GpuPipeline:
                     with cupy.cuda.Device(self._device.index):
                         timings = self._stream(product, cut)
             except BaseException as error:
-                with cupy.cuda.Device(self._device.index):
-                    failure = self._recover(error)
-                if failure is not None:
-                    raise failure from error
-                raise
+                self._raise_recovered(error)
             return timings
+
+    def keep(self, key: str, b: Matrix) -> bool:
+        """Copy a B into memory of its own, where it stays for products that give its key.
+
+        Others leave for it, the least recently used ones first. It leaves likewise, or when
+        `residents.forget` says so; a product that uses it then is not disturbed.
+
+        Args:
+            key: Stands for these elements, and will for no others.
+            b: B[K,N] of a kernel's element type; any strides.
+
+        Returns:
+            Whether it is there; False if memory is short.
+
+        Raises:
+            DeviceFailure: A CUDA error.
+        """
+        import cupy
+
+        with self._lock:
+            if key in self.residents:
+                return True
+            try:
+                with cupy.cuda.Device(self._device.index):
+                    rows, columns = b.shape
+                    resident = self._arena.reserve_resident(rows, columns, b.itemsize)
+                    if resident is None:
+                        return False
+                    self._fetch(b, resident)
+            except BaseException as error:
+                self._raise_recovered(error)
+            self.residents.add(key, resident)
+            return True
 
     @property
     def device_index(self) -> int:
@@ -196,11 +255,25 @@ class GpuPipeline:
             if self._pool is not None:
                 self._pool.close()
             self._arena.free()
+            self.residents.shrink(0)
+
+    def _fetch(self, b: Matrix, resident: Resident) -> None:
+        """Copy an operand into its memory, and wait until it is there."""
+        operand = describe_operand(b)
+        helpers = 0 if operand.is_pinned else self._wake_copiers(None)
+        self._inward.prepare(alone=False, awake=False, helpers=helpers)
+        self._events.reclaim()  # the previous product has ended
+        rows, columns = b.shape
+        part = OperandPart(operand, range(rows), range(columns), resident.place)
+        (copy,) = self._inward.copy_in([part], None)
+        copy.result()
+        await_event(copy.end)
+        self._inward.finish()
 
     def _stream(self, product: HostProduct, cut: Cut) -> GpuTimings:
         check_sms(product.spec, product.sms, self._device.sm_count)
         operands = product.describe_operands()
-        staged = not all(operand.is_pinned for operand in operands)
+        staged = product.needs_staging(operands)
         helpers = self._wake_copiers(product.copiers) if staged else 0
         steps = self._prepare(product, cut, staged=staged)
         if (
@@ -214,8 +287,8 @@ class GpuPipeline:
             product = product.cut(rows)
             operands = product.describe_operands()
             steps = self._prepare(product, cut, staged=staged)
-        alone = product.total_bytes <= SMALL_PRODUCT_BYTES
-        awake = product.total_bytes <= AWAKE_PRODUCT_BYTES
+        alone = product.copied_bytes <= SMALL_PRODUCT_BYTES
+        awake = product.copied_bytes <= AWAKE_PRODUCT_BYTES
         for direction in (self._inward, self._outward):
             direction.prepare(alone=alone, awake=awake, helpers=helpers)
         self._events.reclaim()  # the previous product has ended
@@ -248,17 +321,31 @@ class GpuPipeline:
 
     def _prepare(self, product: HostProduct, cut: Cut, *, staged: bool) -> tuple[PlacedStep, ...]:
         """The steps of a product, with memory allocated."""
-        return self._arena.prepare(self._describe(product, staged=staged), cut)
+        problem = self._describe(product, staged=staged)
+        return self._arena.prepare(problem, cut, product.resident_b)
 
     def _describe(self, product: HostProduct, *, staged: bool) -> PanelProblem:
         """The problem of cutting a product into panels."""
         planned = product.shared.planned if product.shared is not None else 0
         shape = (*product.c.shape, product.a.shape[1])
-        return _describe(product.spec, shape, self._count_sms(product), planned, staged=staged)
+        return _describe(
+            *(product.spec, shape, self._count_sms(product), planned),
+            staged=staged, b_resident=product.resident_b is not None,
+        )  # fmt: skip
 
     def _count_sms(self, product: HostProduct) -> int:
         count = self._device.sm_count
         return count if product.sms is None else product.spec.count_held_sms(product.sms, count)
+
+    def _raise_recovered(self, error: BaseException) -> NoReturn:
+        """Raise an error, once nothing is in flight."""
+        import cupy
+
+        with cupy.cuda.Device(self._device.index):
+            failure = self._recover(error)
+        if failure is not None:
+            raise failure from error
+        raise error
 
     def _recover(self, error: BaseException) -> DeviceFailure | None:
         """Wait until nothing is in flight; return what to raise instead of a CUDA error."""
@@ -278,7 +365,13 @@ class GpuPipeline:
 
 @lru_cache(maxsize=256)
 def _describe(
-    spec: KernelSpec, shape: tuple[int, int, int], slots: int, planned_rows: int, *, staged: bool
+    spec: KernelSpec,
+    shape: tuple[int, int, int],
+    slots: int,
+    planned_rows: int,
+    *,
+    staged: bool,
+    b_resident: bool,
 ) -> PanelProblem:
     """The problem of cutting a product of `shape` (M, N, K) into panels."""
     tile = spec.tile
@@ -289,6 +382,7 @@ def _describe(
         splits_tail=spec.splits_tail,
         splits_short=spec.splits_short,
         staged=staged,
+        b_resident=b_resident,
     )
 
 

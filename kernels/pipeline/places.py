@@ -39,12 +39,15 @@ class PlacedStep:
         )
 
 
-def place_steps(plan: StepPlan, start: int) -> tuple[PlacedStep, ...]:
+def place_steps(
+    plan: StepPlan, start: int, resident_b: Layout | None = None
+) -> tuple[PlacedStep, ...]:
     """Give each step its addresses: the buffers of A, B and C lie in this order, then the splits.
 
     Args:
         plan: The plan.
         start: Address of device memory of the size of all buffers.
+        resident_b: Place of all of B where it is on the device already; None if it has buffers.
     """
     buffers, item_bytes = plan.buffers, plan.buffers.item_bytes
     first_b = start + buffers.a_slots * buffers.a_bytes
@@ -60,12 +63,15 @@ def place_steps(plan: StepPlan, start: int) -> tuple[PlacedStep, ...]:
         b = first_b + step.b_slot * buffers.b_bytes
         c = first_c + step.c_slot * buffers.c_bytes
         arrived = skipped + step.a_depth.start - step.depth.start
-        memory = SplitMemory(splits, step.buffer_depth, skipped, step.loads_b)
+        memory = SplitMemory(splits, step.buffer_depth, skipped, step.begins_b)
+        place_of_b = Layout(b + (skipped * pitch + left) * item_bytes, k, n, pitch, item_bytes)
+        if resident_b is not None:
+            place_of_b = resident_b.cut(step.depth, step.columns)
         return PlacedStep(
             step,
             Layout(a + skipped * item_bytes, m, k, a_pitch, item_bytes),
             Layout(a + arrived * item_bytes, m, len(step.a_depth), a_pitch, item_bytes),
-            Layout(b + (skipped * pitch + left) * item_bytes, k, n, pitch, item_bytes),
+            place_of_b,
             Layout(c + left * item_bytes, m, n, pitch, item_bytes),
             memory if buffers.split_bytes else None,
         )

@@ -48,6 +48,7 @@ class Step:
         a_slot: Buffer of A.
         b_slot: Buffer of B.
         c_slot: Buffer of C.
+        begins_b: Whether it is the first step with B[depth, columns] since its buffer was filled.
         loads_b: Whether to copy in B[depth, columns] before.
         first: Whether it is the first step of this part of C: β applies; later steps add.
         last: Whether it is the last step of this part of C, which is copied out then.
@@ -66,6 +67,7 @@ class Step:
     a_slot: int
     b_slot: int
     c_slot: int
+    begins_b: bool
     loads_b: bool
     first: bool
     last: bool
@@ -175,8 +177,11 @@ def _assign_slots(problem: PanelProblem, buffers: Buffers, parts: list[_Part]) -
     a, b, c = map(_Fills, (buffers.a_slots, buffers.b_slots, buffers.c_slots))
     for index, part in enumerate(parts):
         rows, group, depth = part.rows, part.group, part.depth
+        begins_b = cuts_k or part.leads
         a_slot, a_free = a.take(index, (group, rows, depth.start if cuts_k else 0))
-        b_slot, b_free = b.take(index, (group, (rows, depth) if cuts_k else None))
+        b_slot, b_free = 0, -1
+        if not problem.b_resident:
+            b_slot, b_free = b.take(index, (group, (rows, depth) if cuts_k else None))
         c_slot, c_free = c.take(index, (group, rows))
         yield Step(
             rows=rows,
@@ -189,7 +194,8 @@ def _assign_slots(problem: PanelProblem, buffers: Buffers, parts: list[_Part]) -
             a_slot=a_slot,
             b_slot=b_slot,
             c_slot=c_slot,
-            loads_b=cuts_k or part.leads,
+            begins_b=begins_b,
+            loads_b=begins_b and not problem.b_resident,
             first=depth.start == 0,
             last=depth.stop == problem.k,
             follows=max(a_free, b_free),

@@ -50,9 +50,10 @@ class EngineProduct:
     alpha: float
     beta: float
 
-    def is_pinned(self) -> bool:
-        """Whether all three matrices are page-locked."""
-        return all(is_pinned(matrix) for matrix in (self.a, self.b, self.out))
+    def is_pinned(self, *, b_resident: bool = False) -> bool:
+        """Whether all matrices that a GPU copies are page-locked."""
+        copied = (self.a, self.out) if b_resident else (self.a, self.b, self.out)
+        return all(is_pinned(matrix) for matrix in copied)
 
 
 def compute_checked(
@@ -65,6 +66,7 @@ def compute_checked(
     progress: Callable[[RowsDone], None] | None = None,
     cancelled: Callable[[], bool] | None = None,
     final: Callable[[Sequence[range]], None] | None = None,
+    b_key: str | None = None,
 ) -> tuple[Timings, Verification]:
     """Compute a product, check it, and compute rows that are wrong again on the other device.
 
@@ -78,6 +80,7 @@ def compute_checked(
         progress: As for `Executor.run`.
         cancelled: Likewise.
         final: Likewise.
+        b_key: Likewise. A resident B is let go if the product is wrong.
 
     Raises:
         VerificationFailed: The product is wrong, even when computed again.
@@ -95,13 +98,15 @@ def compute_checked(
     with _sum_beside(check, beside=plan.gpu_rows > 0):
         timings = executor.run(
             plan, a, b, out, alpha=product.alpha, beta=product.beta,
-            progress=progress, cancelled=cancelled, final=final, timed=True,
+            progress=progress, cancelled=cancelled, final=final, timed=True, b_key=b_key,
         )  # fmt: skip
     start = time.perf_counter()
     verification = check.compare()
     if not verification.passed:
         if changes is not None:
             changes()
+        if b_key is not None:
+            executor.residents.forget(b_key)
         repair = _Repair(product, executor, out.shape[0] - timings.f_actual, choose_gpu_plan)
         verification = repair.run(check, verification, cancelled)
     return timings, replace(verification, seconds=time.perf_counter() - start)

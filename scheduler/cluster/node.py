@@ -21,9 +21,11 @@ from numpy.typing import NDArray
 
 from wavetrim.cpu.threads import usable_cores
 from wavetrim.kernels.device import select_devices
+from wavetrim.kernels.pipeline.residents import RESIDENT_SHARE
 from wavetrim.kernels.transfer.pinned import pin_array
 from wavetrim.scheduler.calibration.cpu import measure_cpu_briefly
 from wavetrim.scheduler.check.checked import EngineProduct
+from wavetrim.scheduler.engine.residents import ResidentChoice
 from wavetrim.scheduler.engine.run import describe_failure, run_product
 from wavetrim.scheduler.errors import SchedulerError
 from wavetrim.scheduler.execution.executor import Executor
@@ -52,6 +54,7 @@ class NodeOptions:
         devices: GPUs to use: "none", or indices such as "0,1"; None for all.
         cpu_threads: Threads of the CPU part; None for all usable cores.
         gpu_memory_bytes: GPU memory to stay within; None for what is free.
+        resident_share: Share of that memory in which a B of many products may stay.
         stall_seconds: Without a GPU's progress: end the process.
     """
 
@@ -60,6 +63,7 @@ class NodeOptions:
     devices: str | None = None
     cpu_threads: int | None = None
     gpu_memory_bytes: int | None = None
+    resident_share: float = RESIDENT_SHARE
     stall_seconds: float = 60.0
 
     @classmethod
@@ -77,6 +81,7 @@ class NodeOptions:
             devices=find("DEVICES"),
             cpu_threads=None if cpu_threads is None else int(cpu_threads),
             gpu_memory_bytes=None if gpu_memory_bytes is None else int(gpu_memory_bytes),
+            resident_share=float(find("RESIDENT_SHARE") or RESIDENT_SHARE),
             stall_seconds=float(find("STALL_SECONDS") or 60.0),
         )
 
@@ -126,6 +131,7 @@ class NodeEngine:
             devices=select_devices(options.devices),
             cpu_threads=options.cpu_threads or usable_cores(),
             gpu_memory_bytes=options.gpu_memory_bytes,
+            resident_share=options.resident_share,
             watchdog=Watchdog(options.stall_seconds, _end_stalled),
         )
         self._executor.pool.prepare()
@@ -138,6 +144,7 @@ class NodeEngine:
             measure_cpu=lambda: measure_cpu_briefly(self._executor.pool),
         )
         self._plans = PlanCache()
+        self._residents = ResidentChoice(self._executor.residents, self._plans)
         self._kept: dict[str, Matrix] = {}
         self._filled: dict[str, int] = {}
         self._cancelled: set[str] = set()
@@ -196,6 +203,7 @@ class NodeEngine:
         with self._lock:
             self._kept.pop(name, None)
             self._filled.pop(name, None)
+        self._executor.residents.forget(name)
 
     def multiply(
         self, request: BlockRequest, a: Matrix, c: Matrix | None, *_parts_of_b: None
@@ -250,6 +258,8 @@ class NodeEngine:
     def _multiply(
         self, request: BlockRequest, a: Matrix, b: Matrix, c: Matrix | None
     ) -> tuple[Matrix, dict[str, Any]]:
+        # A B that was converted is not what its name stands for, one that is not kept has no name.
+        b_key = request.b if request.b and b.dtype.name == request.dtype else None
         b = b.astype(request.dtype, copy=False)
         out = self._make((len(a), b.shape[1]), request.dtype)
         if c is not None:
@@ -261,7 +271,8 @@ class NodeEngine:
         event = run_product(
             product, request, self._executor,
             self._profiles.find("cpu" if request.cpu_only else None),
-            plans=self._plans, cancelled=lambda: request.job in self._cancelled,
+            plans=self._plans, residents=self._residents, b_key=b_key,
+            cancelled=lambda: request.job in self._cancelled,
         )  # fmt: skip
         return out, event
 

@@ -4,7 +4,8 @@
 
 `messages` travel over a `channel`, read by a `conversation`; `arena` has the shared memory
 (`mapping`, `placing`); `run` turns one request into its answer, `parts` several answers into one;
-`readings` are the GPUs' of this moment.
+`residents` decides whether a product's B stays on the GPUs; `readings` are the GPUs' of this
+moment.
 
 The main thread reads requests from one socket and computes brief products, which change no thread;
 longer ones have a thread for each device (`lane_threads`), so that the devices work at different

@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from wavetrim.cpu.threads import usable_cores
 from wavetrim.kernels.device import select_devices
+from wavetrim.kernels.pipeline.residents import RESIDENT_SHARE
 from wavetrim.scheduler.calibration.cpu import measure_cpu_briefly
 from wavetrim.scheduler.engine.arena import MappedSlabs
 from wavetrim.scheduler.engine.channel import Channel, ProgressReport, RowsReport
@@ -26,6 +27,7 @@ from wavetrim.scheduler.engine.conversation import Conversation, prepare_process
 from wavetrim.scheduler.engine.lane_threads import LaneThreads
 from wavetrim.scheduler.engine.messages import RunRequest
 from wavetrim.scheduler.engine.readings import GpuReadings
+from wavetrim.scheduler.engine.residents import ResidentChoice
 from wavetrim.scheduler.engine.run import describe_failure, run_request
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.execution.watchdog import Watchdog
@@ -68,6 +70,7 @@ class Worker:
         self._slabs = slabs
         self._plans = PlanCache(explores=explores)
         self._threads = LaneThreads(len(executor.devices), self._plans, slabs)
+        self._residents = ResidentChoice(executor.residents, self._plans)
 
     def serve(self) -> None:
         """Send `ready`, then work until the service sends `shutdown`."""
@@ -93,6 +96,8 @@ class Worker:
             case "drop":
                 self._slabs.remove(message["slab"])
                 self._service.send({"type": "dropped", "slab": message["slab"]})
+            case "forget":
+                self._executor.residents.forget(message["matrix"])
 
     def _run(self, message: Mapping[str, Any]) -> None:
         try:
@@ -141,6 +146,7 @@ class Worker:
             self._find_profile(request),
             slabs=self._slabs,
             plans=self._plans,
+            residents=self._residents,
             planned=tell_plan if request.reports else None,
             progress=ProgressReport(self._service.send, job) if request.reports else None,
             final=RowsReport(self._service.send, job, request.row_step)
@@ -164,6 +170,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         devices=select_devices(options.device),
         cpu_threads=options.cpu_threads or usable_cores(),
         gpu_memory_bytes=options.gpu_memory_bytes,
+        resident_share=options.resident_share,
         watchdog=Watchdog(options.stall_seconds, _end_stalled),
     )
     slabs = MappedSlabs(
@@ -180,7 +187,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         readings = GpuReadings(executor.devices)
         readings.start()
-        service = Conversation(work, control, readings.describe)
+
+        def describe() -> dict[str, Any]:
+            if not executor.devices:
+                return {}
+            return {**readings.describe(), "residents": executor.residents.describe()}
+
+        service = Conversation(work, control, describe)
         Worker(service, executor, profiles, slabs, explores=options.explore).serve()
         slabs.close()
         profiles.save_runs()
@@ -195,6 +208,12 @@ def _parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--cache-dir", type=Path, required=True, help="folder of compiled kernels")
     parser.add_argument("--profile-dir", type=Path, help="folder of stored calibrations")
     parser.add_argument("--gpu-memory-bytes", type=int, help="GPU memory to stay within")
+    parser.add_argument(
+        "--resident-share",
+        type=float,
+        default=RESIDENT_SHARE,
+        help="share of that memory in which a B of many products may stay; 0 for none",
+    )
     parser.add_argument(
         "--stall-seconds",
         type=float,

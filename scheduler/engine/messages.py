@@ -1,13 +1,13 @@
 """Messages between service and engine: small JSON documents, one in each packet, over two sockets.
 
 The thread that computes reads the work socket, in order. The service sends `slab` (with its
-descriptor), `drop`, `run` and `shutdown` there. The engine sends `ready`, `locked`, `dropped`,
-`begun` (a thread of its own computes a product: on which devices, for how long), `planned`,
-`progress`, `rows` (rows of the result that will not be written again), `again` (they
-will, because the product did not pass its check), and for each run one of `succeeded`, `failed` and
-`cancelled`. The control socket is read while a product runs: `ping`, which is answered by `pong`
-(with the latest readings of the GPUs), and `cancel`. Messages contain no matrices: both sides map
-the same memory.
+descriptor), `drop`, `run`, `forget` (a matrix was deleted) and `shutdown` there. The engine sends
+`ready`, `locked`, `dropped`, `begun` (a thread of its own computes a product: on which devices, for
+how long), `planned`, `progress`, `rows` (rows of the result that will not be written again),
+`again` (they will, because the product did not pass its check), and for each run one of
+`succeeded`, `failed` and `cancelled`. The control socket is read while a product runs: `ping`,
+which is answered by `pong` (with the latest readings of the GPUs, and what stays on them), and
+`cancel`. Messages contain no matrices: both sides map the same memory.
 """
 
 from collections.abc import Mapping
@@ -108,8 +108,8 @@ class RunRequest:
         cpu_only: Whether the CPU computes all rows, whatever the options.
         reports: Whether plan and progress are sent while the product is computed.
         row_step: Additional final rows of `out` for which a message is sent; 0 for no messages.
-        b_key: Id of the stored matrix that B is, which never changes: a node may keep it. None for
-            a B that nobody stores.
+        b_key: Id of the stored matrix that B is, which never changes: GPUs and nodes may keep it.
+            None for a B that nobody stores.
         lane: The devices that may work at it; None for all.
     """
 

@@ -25,6 +25,8 @@ def merge_plans(plans: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     for name in ("f", "gpu_rows", "waves", "waves_gpu_only"):
         if name in merged:
             merged[name] = sum(plan[name] for plan in plans)
+    if "resident" in merged:
+        merged["resident"] = all(plan.get("resident") for plan in plans)
     if "devices" in merged:
         merged["devices"] = [one for plan in plans for one in plan["devices"]]
     merged["predicted"] = _sum_all(plan["predicted"] for plan in plans)

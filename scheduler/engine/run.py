@@ -13,6 +13,7 @@ from wavetrim.native.element_types import find_dtype
 from wavetrim.scheduler.check.checked import EngineProduct, compute_checked
 from wavetrim.scheduler.engine.arena import MappedSlabs
 from wavetrim.scheduler.engine.messages import Operand, RunRequest
+from wavetrim.scheduler.engine.residents import ResidentChoice
 from wavetrim.scheduler.errors import (
     ExecutionCancelled,
     ExecutionError,
@@ -50,6 +51,7 @@ def run_request(
     final: Callable[[Sequence[range]], None] | None,
     changes: Callable[[], None] | None,
     cancelled: Callable[[], bool],
+    residents: ResidentChoice | None = None,
 ) -> dict[str, Any]:
     """Compute out ← alpha A·B + beta C in the request's memory.
 
@@ -64,6 +66,7 @@ def run_request(
         final: Called with the rows of `out` that are final so far, from any thread.
         changes: Called before final rows are computed again.
         cancelled: Polled while the product runs; True ends it.
+        residents: Decides whether B stays on the GPUs; None if none does.
 
     Returns:
         The message `succeeded` without the job's id. Without reports it has `describe_choice` of
@@ -80,8 +83,8 @@ def run_request(
         raise ExecutionCancelled("cancelled before it began")
     return run_product(
         open_product(request, slabs), request, executor, profile,
-        plans=plans, lane=request.lane, planned=planned, progress=progress, final=final,
-        changes=changes, cancelled=cancelled,
+        plans=plans, lane=request.lane, residents=residents, b_key=_find_b_key(request),
+        planned=planned, progress=progress, final=final, changes=changes, cancelled=cancelled,
     )  # fmt: skip
 
 
@@ -114,24 +117,35 @@ def run_product(
     plans: PlanCache,
     cancelled: Callable[[], bool],
     lane: Lane | None = None,
+    residents: ResidentChoice | None = None,
+    b_key: str | None = None,
     planned: Callable[[Mapping[str, Any]], None] | None = None,
     progress: Callable[[RowsDone], None] | None = None,
     final: Callable[[Sequence[range]], None] | None = None,
     changes: Callable[[], None] | None = None,
 ) -> dict[str, Any]:
-    """As `run_request`, for matrices that are at hand."""
+    """As `run_request`, for matrices that are at hand; `b_key` stands for B, None for no key."""
 
-    def describe(rows: int) -> GemmProblem:
-        memory: Memory = "pinned" if executor.devices and product.is_pinned() else "pageable"
+    def describe(rows: int, *, b_resident: bool = False) -> GemmProblem:
+        pinned = executor.devices and product.is_pinned(b_resident=b_resident)
+        memory: Memory = "pinned" if pinned else "pageable"
         k, n = product.b.shape
-        return GemmProblem(rows, n, k, product.out.dtype.name, memory)
+        return GemmProblem(rows, n, k, product.out.dtype.name, memory, b_resident)
 
     def choose_gpu_plan(rows: int) -> Plan:
         gpus = None if lane is None else lane - {CPU}
         return plans.choose(describe(rows), profile, replace(options, f=0), gpus or None)
 
     options = NO_OPTIONS if request.cpu_only else request.options
-    plan = plans.choose_next(describe(product.out.shape[0]), profile, options, lane)
+    problem = describe(product.out.shape[0])
+    if residents is not None and b_key is not None and profile.gpus:
+        resident = describe(problem.m, b_resident=True)
+        if residents.make_resident(
+            b_key, product.b, problem, resident, profile=profile, options=options, lane=lane
+        ):
+            problem = resident
+    plan = plans.choose_next(problem, profile, options, lane)
+    b_key = b_key if problem.b_resident else None
     described = describe_plan(plan) if request.reports else describe_choice(plan)
     if planned is not None:
         planned(described)
@@ -143,12 +157,12 @@ def run_product(
         timings, verification = compute_checked(
             product, plan, executor,
             choose_gpu_plan=choose_gpu_plan if has_gpu else None,
-            changes=changes, progress=progress, cancelled=cancelled, final=final,
+            changes=changes, progress=progress, cancelled=cancelled, final=final, b_key=b_key,
         )  # fmt: skip
     else:
         timings = executor.run(
             plan, product.a, product.b, product.out, alpha=product.alpha, beta=product.beta,
-            progress=progress, cancelled=cancelled, final=final, timed=request.reports,
+            progress=progress, cancelled=cancelled, final=final, timed=request.reports, b_key=b_key,
         )  # fmt: skip
     return {
         "type": "succeeded",
@@ -156,6 +170,17 @@ def run_product(
         "timings": timings.as_dict(),
         "verification": verification and verification.as_dict(),
     }
+
+
+def _find_b_key(request: RunRequest) -> str | None:
+    """What stands for B as the devices read it; None if B may be another one next time.
+
+    A B of another element type is converted. A file may be changed by others, while the bytes of a
+    stored matrix in a slab were checked when they came there, and only the service writes there.
+    """
+    b = request.b
+    as_stored = isinstance(b.slab, int) and b.dtype == request.out.dtype
+    return request.b_key if as_stored else None
 
 
 def open_product(request: RunRequest, slabs: MappedSlabs | None) -> EngineProduct:

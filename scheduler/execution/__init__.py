@@ -4,7 +4,8 @@
 on them, `rows_done` says how far it is,
 `final_rows` which rows are final, `timings` how long its parts took. Each GPU has a pipeline and a
 thread. The rows of all but the last GPU are fixed. `prefault` and `pages` make a result's pages
-meanwhile. `watchdog` detects a GPU without progress, which ends the engine.
+meanwhile. `residents` are the operands that stay on the GPUs. `watchdog` detects a GPU without
+progress, which ends the engine.
 
 The boundary between the last GPU and the CPU moves unless F was given: both should meet at the
 planned F.

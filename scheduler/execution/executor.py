@@ -20,10 +20,12 @@ from wavetrim.kernels.device import DeviceInfo
 from wavetrim.kernels.errors import DeviceFailure, KernelsError
 from wavetrim.kernels.pipeline.host_product import GpuTimings
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
+from wavetrim.kernels.pipeline.residents import RESIDENT_SHARE
 from wavetrim.native.call_threads import CallThreads
 from wavetrim.scheduler.errors import ExecutionCancelled, ExecutionError, ProblemError
 from wavetrim.scheduler.execution.occupancy import Occupancy
 from wavetrim.scheduler.execution.prefault import Prefault
+from wavetrim.scheduler.execution.residents import ResidentOperands
 from wavetrim.scheduler.execution.rows_done import RowsDone
 from wavetrim.scheduler.execution.run import CANCELLATIONS, Execution, compute_on_gpu
 from wavetrim.scheduler.execution.timings import Timings, list_parts, sum_timed
@@ -66,9 +68,13 @@ class Executor:
             has two pipelines.
         cpu_threads: Threads of the CPU path; None for all usable cores.
         gpu_memory_bytes: Limit of GPU memory, of each GPU; None for all free memory.
+        resident_share: Share of that memory in which operands may stay.
         lends_blas: Whether BLAS gets its threads back between products, for other code in the
             process.
         watchdog: Watches the progress of GPU parts; None for no watchdog.
+
+    Attributes:
+        residents: The operands that stay on the GPUs.
     """
 
     def __init__(
@@ -78,6 +84,7 @@ class Executor:
         devices: Sequence[DeviceInfo] = (),
         cpu_threads: int | None = None,
         gpu_memory_bytes: int | None = None,
+        resident_share: float = RESIDENT_SHARE,
         lends_blas: bool = False,
         watchdog: Watchdog | None = None,
     ) -> None:
@@ -87,7 +94,12 @@ class Executor:
             cpu_threads, cache_dir=cache_dir, yields=bool(devices), lends_blas=lends_blas
         )
         self.pipelines = tuple(
-            GpuPipeline(device.index, cache_dir=cache_dir, gpu_memory_bytes=gpu_memory_bytes)
+            GpuPipeline(
+                device.index,
+                cache_dir=cache_dir,
+                gpu_memory_bytes=gpu_memory_bytes,
+                resident_share=resident_share,
+            )
             for device in devices
         )
         # Half of the threads: the others copy meanwhile.
@@ -96,6 +108,7 @@ class Executor:
         self._gpu_threads = tuple(
             CallThreads(1, f"gpu-part-{position}") for position in range(len(self.devices))
         )
+        self.residents = ResidentOperands(self.pipelines, self._gpu_threads, watchdog)
         self._callers = _Callers()
         self._occupancy = Occupancy([CPU, *range(len(self.devices))])
         self._warm: set[tuple[KernelSpec | None, tuple[int, ...]]] = set()
@@ -121,6 +134,7 @@ class Executor:
         cancelled: Callable[[], bool] | None = None,
         final: Callable[[Sequence[range]], None] | None = None,
         timed: bool = False,
+        b_key: str | None = None,
     ) -> Timings:
         """C ← αA·B + βC as the plan divides it.
 
@@ -140,6 +154,7 @@ class Executor:
             final: Called with all rows of C that will not be written again, from any thread,
                 whenever there are more. It may miss some until the product ends.
             timed: Whether the GPU's copies and kernels are timed, which delays them a little.
+            b_key: Key under which B is resident; None if the plan has it copied in.
 
         Raises:
             ProblemError: The arrays do not have the shapes and types of the plan's problem.
@@ -167,7 +182,7 @@ class Executor:
                 with fresh:
                     gpus, cpu_seconds, f_actual = run(
                         alpha=alpha, beta=beta, progress=progress, cancelled=cancelled,
-                        final=final, watchdog=self._watchdog, timed=timed,
+                        final=final, watchdog=self._watchdog, timed=timed, b_key=b_key,
                     )  # fmt: skip
             except BaseException as error:
                 _raise_translated(error)

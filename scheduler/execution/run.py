@@ -51,6 +51,7 @@ def compute_on_gpu(
     pipeline: GpuPipeline,
     watchdog: Watchdog | None,
     timed: bool,
+    b_key: str | None,
 ) -> GpuTimings:
     """C ← αA·B + βC on one GPU alone, in the calling thread; arguments as for `Execution`."""
     assert plan.spec is not None, "a plan with GPU rows names a kernel"
@@ -66,7 +67,7 @@ def compute_on_gpu(
         return pipeline.multiply(
             plan.spec, a, b, c, cut=plan.gpu_parts[0].cut, alpha=alpha, beta=beta, sms=plan.sms,
             progress=count_rows if watchdog or counter else None, cancelled=cancelled,
-            final=None if final is None else lambda rows: final([rows]), timed=timed,
+            final=None if final is None else lambda rows: final([rows]), timed=timed, b_key=b_key,
         )  # fmt: skip
 
 
@@ -88,6 +89,7 @@ class Execution:
         gpu_threads: A thread for each GPU, which computes its part beside others.
         watchdog: Watches the progress of the GPU parts; None for no watchdog.
         timed: Whether the GPUs' copies and kernels are timed.
+        b_key: Key under which B is resident; None if it is copied in.
     """
 
     def __init__(
@@ -107,6 +109,7 @@ class Execution:
         gpu_threads: Sequence[CallThreads],
         watchdog: Watchdog | None = None,
         timed: bool = False,
+        b_key: str | None = None,
     ) -> None:
         self._plan = plan
         self._a, self._b, self._c = a, b, c
@@ -114,7 +117,7 @@ class Execution:
         self._cancelled = cancelled
         self._pipelines, self._pool, self._gpu_threads = pipelines, pool, gpu_threads
         self._watchdog = watchdog
-        self._timed = timed
+        self._timed, self._b_key = timed, b_key
         self._parts = plan.gpu_parts
         # The rows of the last GPU and of the CPU.
         self._queued = slice(self._parts[-1].rows.start if self._parts else 0, plan.problem.m)
@@ -196,7 +199,7 @@ class Execution:
                     progress=partial(self._count_gpu_rows, watched), cancelled=self._is_cancelled,
                     shared=shared, copiers=self._count_copiers(), begun=begun.set,
                     final=self._final.open_gpu(number, part.rows.start), timed=self._timed,
-                    seat=seat,
+                    seat=seat, b_key=self._b_key,
                 )  # fmt: skip
         except BaseException:
             self._stop.set()

@@ -116,7 +116,7 @@ def classify_gpu_run(
         shared: Whether the CPU computes other rows at the same time.
     """
     kernel = f"{spec.name} {spec.tile} {spec.dtype} on {panels.slots} slots"
-    in_bytes = problem.m * problem.a_row_bytes + problem.b_bytes
+    in_bytes = problem.m * problem.a_row_bytes + problem.copied_b_bytes
     bounds = {
         kernel: rates.find_kernel_seconds(panels, problem.m, problem.n, max(1, problem.k)),
         "copies in": in_bytes / rates.in_bytes_per_second,
@@ -124,7 +124,7 @@ def classify_gpu_run(
     }
     bottleneck = max(bounds, key=lambda name: bounds[name])
     return RunClass(
-        device=f"gpu from {problem.memory} memory",
+        device=_name_gpu(problem),
         beside="cpu" if shared else "",
         bottleneck=bottleneck,
         product=_name_product(problem),
@@ -142,10 +142,15 @@ def classify_cpu_run(problem: GemmProblem, seconds: float, *, shared: bool) -> R
     """
     return RunClass(
         device=f"cpu in {problem.dtype}",
-        beside=f"gpu from {problem.memory} memory" if shared else "",
+        beside=_name_gpu(problem) if shared else "",
         product=_name_product(problem),
         seconds=max(seconds, LEAST_SECONDS),
     )
+
+
+def _name_gpu(problem: GemmProblem) -> str:
+    """A GPU's runs; those with a resident B copy so little that they teach no others."""
+    return f"gpu from {problem.memory} memory" + (", B resident" if problem.b_resident else "")
 
 
 def _name_product(problem: GemmProblem) -> str:

@@ -144,13 +144,15 @@ def build_gpu_curve(
         splits_tail=spec.splits_tail,
         splits_short=spec.splits_short,
         staged=problem.memory == "pageable" and not is_copied_first(problem),
+        b_resident=problem.b_resident,
     )
     rates = build_rates(problem, profile, model)
+    resident_bytes = problem.b_bytes - problem.copied_b_bytes
     run_class = classify_gpu_run(problem, panels, rates, spec, shared=False)
     return GpuCurve(
         problem=panels,
         rates=rates,
-        memory_bytes=int(MEMORY_SHARE * gpu.memory_bytes),
+        memory_bytes=int(MEMORY_SHARE * gpu.memory_bytes) - resident_bytes,
         correction=profile.corrections.find(run_class),
     )
 
@@ -174,8 +176,8 @@ def build_rates(problem: GemmProblem, profile: MachineProfile, model: KernelMode
 
 
 def is_copied_first(problem: GemmProblem) -> bool:
-    """Whether one thread copies all operands through page-locked memory (`DirectPath`)."""
-    return problem.memory == "pageable" and problem.operand_bytes <= SMALL_PRODUCT_BYTES
+    """Whether one thread copies what is copied through page-locked memory (`DirectPath`)."""
+    return problem.memory == "pageable" and problem.copied_bytes <= SMALL_PRODUCT_BYTES
 
 
 def _find_link(problem: GemmProblem, profile: MachineProfile) -> LinkModel:
@@ -207,6 +209,6 @@ def _find_lost_seconds(problem: GemmProblem, link: LinkModel) -> float:
     All of the link's `fill_seconds` where the link needs longer than that for their bytes, else a
     share that grows as the root of their bytes: seen on an H200 from 0.3 to 1000 MB.
     """
-    moved_bytes = problem.b_bytes + problem.m * problem.a_row_bytes
+    moved_bytes = problem.copied_b_bytes + problem.m * problem.a_row_bytes
     moving_seconds = moved_bytes / (link.in_gbytes_per_second * 1e9)
     return sqrt(link.fill_seconds * min(link.fill_seconds, moving_seconds))

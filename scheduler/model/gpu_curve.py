@@ -123,7 +123,8 @@ class GpuCurve:
     def find_least_seconds(self, rows: int) -> float:
         """Lower bound for all schedules: the longest of kernel, copies in and copies out."""
         problem, rates = self.problem, self.rates
-        in_bytes = (rows + problem.n * rates.b_share) * problem.k * problem.item_bytes
+        b_columns = 0.0 if problem.b_resident else problem.n * rates.b_share
+        in_bytes = (rows + b_columns) * problem.k * problem.item_bytes
         out_bytes = rows * problem.n * problem.item_bytes
         least_seconds = rates.call_seconds + max(
             self.kernel_seconds(rows),

@@ -13,6 +13,7 @@
 - `plan` compares the GPU alone, the CPU alone and the best split of each kernel. A split must
   promise 5% over the better single device, 10% where copies are staged; so must each GPU more.
 
+`residency` decides when a B that comes again is to stay on the GPUs, by the plans with and without.
 `lanes` chooses which devices work at which product while several wait; a plan may be held to such a
 lane. `cache` keeps plans by shape until runs correct them. `trial` tries another device or kernel,
 which has not run such products yet, for one of 50 products. `description` is a plan as JSON. Each

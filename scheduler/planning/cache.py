@@ -13,7 +13,7 @@ from wavetrim.scheduler.profile.machine import MachineProfile
 CAPACITY: Final = 256
 """Plans that are kept; chosen. A program repeats few shapes."""
 
-_Question: TypeAlias = tuple[int, int, int, str, str, PlanOptions | None, int, Lane | None]
+_Question: TypeAlias = tuple[int, int, int, str, str, bool, PlanOptions | None, int, Lane | None]
 
 
 class PlanCache:
@@ -77,7 +77,7 @@ class PlanCache:
         # Of numbers and words, which are compared without Python's help. A plan keeps its profile
         # alive, so no other profile has the same id meanwhile.
         question = (
-            *(problem.m, problem.n, problem.k, problem.dtype, problem.memory),
+            *(problem.m, problem.n, problem.k, problem.dtype, problem.memory, problem.b_resident),
             *(None if options is NO_OPTIONS else options, id(profile), lane),
         )
         plan = self._young.get(question)

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from wavetrim.cpu.blocks import is_small
 from wavetrim.kernels.catalog import KernelSpec
+from wavetrim.kernels.pipeline.residents import MOST_RESIDENT_SHARE
 from wavetrim.native.tuned import SPLIT_GAIN
 from wavetrim.scheduler.errors import PlanError
 from wavetrim.scheduler.model.corrections import Correction
@@ -259,7 +260,7 @@ def choose_plan(
     Raises:
         PlanError: An option cannot be met: the kernel or tile is unknown, cannot compute this
             product here or has another accuracy, f is outside 0…M, kernels cannot be held to
-            `sms` multiprocessors, or one of `devices` is not there.
+            `sms` multiprocessors, one of `devices` is not there, or B is too large to stay.
     """
     f = options.f
     if f != "auto" and not 0 <= f <= problem.m:
@@ -269,6 +270,8 @@ def choose_plan(
         positions = tuple(position for position in positions if position in lane)
         if CPU not in lane and f == "auto":
             options = replace(options, f=0)
+    if problem.b_resident:
+        _check_residence(problem, [profile.gpus[position] for position in positions])
     one = best = choose_plan_on(problem, profile, options, positions[:1])
     for count in range(2, len(positions) + 1):
         plan = choose_plan_on(problem, profile, options, positions[:count])
@@ -318,6 +321,16 @@ def choose_plan_on(
             best = plan if best is None else _take_faster(best, plan)
     assert best is not None, "there is a candidate"
     return best
+
+
+def _check_residence(problem: GemmProblem, gpus: Sequence[MachineProfile]) -> None:
+    """Refuse a resident B that would leave too little of a GPU's memory to buffers."""
+    for profile in gpus:
+        assert profile.gpu is not None, "a position is that of a GPU"
+        most_bytes = int(MOST_RESIDENT_SHARE * profile.gpu.memory_bytes)
+        if problem.b_bytes > most_bytes:
+            limit = f"false: B has {problem.b_bytes} bytes, and {most_bytes} are the most that stay"
+            raise PlanError("resident", True, limit)
 
 
 def _can_beat(

@@ -272,10 +272,11 @@ def _find_b_share(
     """Time to copy in B if the GPUs exchange parts of it, over that of copying all of it; or 1.
 
     Each GPU copies its part over its link and the others' parts from their memory, at once. From
-    pageable memory each fetches all of B, as do GPUs that differ, which would cut B differently.
+    pageable memory each fetches all of B, as do GPUs that differ, which would cut B differently. A
+    resident B is not copied at all.
     """
     count, peer_rate = len(gpus), gpus[0].peer_gbytes_per_second * 1e9
-    if problem.memory != "pinned" or not peer_rate:
+    if problem.memory != "pinned" or problem.b_resident or not peer_rate:
         return 1.0
     link_rate = rates[0].in_bytes_per_second
     return min(1.0, max(1 / count, (count - 1) / count * link_rate / peer_rate))

@@ -1,5 +1,6 @@
 """The engine of this machine as the service sees it: its devices, and what plans are made from."""
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -29,6 +30,7 @@ class Engine(Supervisor):
         id: Its name among the engines.
         profiles: What products are planned with; before the first start, this machine's CPU.
         readings: Memory, clocks, temperature and power of its GPUs, as it has told last.
+        residents: What stays on each GPU (`ResidentOperands.describe`), likewise.
     """
 
     def __init__(
@@ -50,6 +52,8 @@ class Engine(Supervisor):
             cpu_threads=settings.cpu_threads or usable_cores(),
         )
         self.readings: Sequence[Event] = ()
+        self.residents: Sequence[Event] = ()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._without_devices = False
         # Those that were asked for by index; later the most that an engine has had.
         named = (settings.devices or "").split(",")
@@ -84,6 +88,7 @@ class Engine(Supervisor):
 
     def learn(self, hello: Event, /) -> None:
         """Keep what the process says of the machine: plans are made for that from now on."""
+        self._loop = asyncio.get_running_loop()
         profile = MachineProfile.from_dict(hello["profile"])
         self._devices = tuple(
             DeviceInfo(**{**info, "compute_capability": tuple(info["compute_capability"])})
@@ -99,12 +104,19 @@ class Engine(Supervisor):
         logger.info("plans are made for %s", profile.device)
 
     def take_other(self, message: Event) -> None:
-        """Keep the readings that it tells."""
+        """Keep what it tells of its GPUs."""
         self.readings = message.get("gpus", ())
+        self.residents = message.get("residents", ())
 
     def forget(self) -> None:
-        """The process is gone: nobody reads the GPUs."""
-        self.readings = ()
+        """The process is gone: nobody reads the GPUs, and nothing stays there."""
+        self.readings = self.residents = ()
+
+    def forget_matrix(self, matrix_id: str) -> None:
+        """A matrix was deleted: what stays of it on a GPU is given back. Safe from any thread."""
+        if self.devices and self._loop is not None:
+            message = {"type": "forget", "matrix": matrix_id}
+            self._loop.call_soon_threadsafe(self.send, message)
 
 
 def list_arguments(settings: Settings, *, use_devices: bool = True) -> list[str]:
@@ -115,6 +127,7 @@ def list_arguments(settings: Settings, *, use_devices: bool = True) -> list[str]
     device = settings.devices if use_devices else "none"
     options = {
         "--gpu-memory-bytes": settings.gpu_memory_bytes and int(settings.gpu_memory_bytes),
+        "--resident-share": settings.resident_share,
         "--cpu-threads": settings.cpu_threads,
         "--stall-seconds": settings.stall_seconds,
         "--device": device,

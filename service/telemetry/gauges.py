@@ -18,6 +18,10 @@ _GPU_READINGS: Final = {
 }
 
 
+_RESIDENTS: Final = ("limit_bytes", "size_bytes", "operands", "uses", "fetches", "evictions")
+"""What the engine tells of the matrices that stay on a GPU."""
+
+
 class Gauges:
     """The gauges of one service.
 
@@ -80,6 +84,11 @@ class Gauges:
             "runs_like",
         )
         self._gpu_memory = make("wavetrim_gpu_memory_bytes", "Device memory.", "gpu", "name")
+        self._residents = make(
+            "wavetrim_residents",
+            "Stored matrices that stay on a GPU: sizes in bytes, and counts of its engine's life.",
+            "gpu", "what",
+        )  # fmt: skip
         self._gpu_readings = {
             field: make(f"wavetrim_gpu_{field}", words, "gpu")
             for field, words in _GPU_READINGS.items()
@@ -111,3 +120,10 @@ class Gauges:
             for field, gauge in self._gpu_readings.items():
                 if field in reading:
                     gauge.labels(str(reading["index"])).set(reading[field])
+
+    def show_residents(self, residents: Iterable[Mapping[str, Any]]) -> None:
+        """Sets what stays on each GPU."""
+        self._residents.clear()
+        for one in residents:
+            for what in _RESIDENTS:
+                self._residents.labels(str(one["index"]), what).set(one[what])

@@ -62,6 +62,18 @@ class LaneView(BaseModel):
     )
 
 
+class ResidentsView(BaseModel):
+    """The stored matrices that stay on a GPU of this machine, as B of jobs to come."""
+
+    index: int = Field(description="CUDA's number of the GPU.")
+    limit_bytes: int = Field(description="The most that they may take (WAVETRIM_RESIDENT_SHARE).")
+    size_bytes: int = Field(description="What they take now.")
+    operands: int = Field(description="How many there are.")
+    uses: int = Field(description="Products that found theirs since the engine has started.")
+    fetches: int = Field(description="How often one was copied in since then.")
+    evictions: int = Field(description="How often one made room since then.")
+
+
 class NetworkView(BaseModel):
     """The way from this service to a node, measured when it joined."""
 
@@ -133,6 +145,17 @@ class DevicesView(BaseModel):
                         {"device": "cpu", "busy_seconds": 0.0},
                     ],
                     "longest_wait_seconds": 0.0,
+                    "residents": [
+                        {
+                            "index": 0,
+                            "limit_bytes": 75054940160,
+                            "size_bytes": 268435456,
+                            "operands": 1,
+                            "uses": 200,
+                            "fetches": 1,
+                            "evictions": 0,
+                        }
+                    ],
                     "nodes": [],
                     "presets": [
                         {
@@ -158,6 +181,9 @@ class DevicesView(BaseModel):
     longest_wait_seconds: float = Field(
         description="The longest time until the devices of a product that waits are free together, "
         "as they are reserved for it: nothing that comes later delays it."
+    )
+    residents: list[ResidentsView] = Field(
+        description="What stays on each GPU, as the engine has told last."
     )
     nodes: list[NodeView] = Field(description="The nodes of the cluster that take products.")
     presets: list[PresetView] = Field(description="GPUs that can be planned for.")

@@ -15,6 +15,7 @@ from wavetrim.service.api.machine.device_schemas import (
     NodeView,
     PresetView,
     ProfileView,
+    ResidentsView,
 )
 from wavetrim.service.api.openapi import list_refusals
 from wavetrim.service.api.parts import ArenaPart, EnginePart, FleetPart, LanePart
@@ -35,6 +36,7 @@ def list_devices(
         arena=None if arena is None else ArenaView.model_validate(asdict(arena.describe())),
         lanes=[LaneView.model_validate(asdict(state)) for state in lane.describe()],
         longest_wait_seconds=lane.longest_wait_seconds,
+        residents=[ResidentsView.model_validate(one) for one in engine.residents],
         nodes=[_show_node(node) for node in fleet.nodes],
         presets=[_show_preset(gpu) for gpu in list_presets()],
     )

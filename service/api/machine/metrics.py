@@ -62,6 +62,7 @@ def get_metrics(
     gauges.engine_ready.set(engine.ready)
     gauges.degraded.set(engine.degraded is not None)
     gauges.show_gpus(engine.devices, engine.readings)
+    gauges.show_residents(engine.residents)
     gauges.show_corrections(engine.profiles.list_corrections())
     _look_at_disk(gauges, matrices, settings)
     return Response(metrics.render(), media_type=CONTENT_TYPE_LATEST)

@@ -20,7 +20,7 @@ router = APIRouter(prefix="/v1/plan", tags=["plan"])
 @router.get("", responses=list_refusals())
 def get_plan(query: Annotated[PlanQuery, Query()], engine: EnginePart) -> PlanView:
     """Plan a product: F, the kernel, the waves, and the predicted seconds over every F."""
-    problem = GemmProblem(query.m, query.n, query.k, query.dtype, query.memory)
+    problem = GemmProblem(query.m, query.n, query.k, query.dtype, query.memory, query.resident)
     problem.check_fits(None if find_preset(query.device or "") else count_memory())
     profile = suppose(engine.profiles.find(query.device), query.what_if, query.dtype)
     plan = choose_plan(problem, profile, query.options)

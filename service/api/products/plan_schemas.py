@@ -40,6 +40,11 @@ class PlanQuery(OptionQuery):
         "UUID) or cpu; without it, this machine with all of its GPUs.",
         examples=["H200"],
     )
+    resident: bool = Field(
+        False,
+        description="What if B were on the GPUs already, as a stored matrix is that many jobs have "
+        "had as B.",
+    )
     cpu_threads: int | None = Field(
         None,
         ge=1,
@@ -176,6 +181,10 @@ class PlanSummary(BaseModel):
         False,
         description="Whether each GPU fetches a part of B and gets the rest from the others.",
     )
+    resident: bool = Field(
+        False,
+        description="Whether B stays on the GPUs between products, so that it is not copied in.",
+    )
     predicted: Predicted = Field(description="Seconds that it should take.")
     speedup_over_gpu: float | None = Field(description="Over the GPU alone; null without one.")
     speedup_over_cpu: float = Field(description="Over the CPU alone.")
@@ -222,6 +231,7 @@ class PlanView(PlanSummary):
                         },
                     ],
                     "exchanges_b": False,
+                    "resident": False,
                     "predicted": {
                         "gpu_seconds": 0.0181,
                         "cpu_seconds": 0.0176,

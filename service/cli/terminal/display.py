@@ -44,7 +44,8 @@ def make_plan_table(plan: Mapping[str, Any], m: int) -> Table:
     if plan["kernel"] is not None:
         # The plans of older jobs say nothing of the memory, the accuracy and the multiprocessors.
         if (memory := plan.get("memory")) is not None:
-            table.add_row("operands in", f"{memory} memory")
+            there = ", B on the GPU already" if plan.get("resident") else ""
+            table.add_row("operands in", f"{memory} memory{there}")
         table.add_row("kernel, tile", f"{plan['kernel']} {plan['tile']}")
         if (accuracy := plan.get("accuracy")) is not None:
             table.add_row("accuracy", accuracy)

@@ -45,7 +45,7 @@ class KeptMatrices:
         self._arena = arena
         self._residents = residents
         self._writer = writer
-        store.on_removed = residents.drop
+        store.on_removed.append(residents.drop)
         if arena is not None:
             arena.add_evictor(residents.evict)
 

@@ -52,7 +52,7 @@ class MatrixStore(MatrixFiles):
     Attributes:
         checks: Whether the files are as they were stored.
         stored: How many bytes each owner has.
-        on_removed: Called with the id of each matrix that is removed.
+        on_removed: Each is called with the id of a matrix that is removed, from any thread.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class MatrixStore(MatrixFiles):
         self._unclear: dict[str, Matrix] = {}
         self.checks = FileChecks(database)
         self.stored = StoredBytes(database)
-        self.on_removed: Callable[[str], None] = lambda _matrix_id: None
+        self.on_removed: list[Callable[[str], None]] = []
 
     def get(self, matrix_id: str, owner: str | None = None) -> Matrix:
         """The matrix with this id.
@@ -272,7 +272,8 @@ class MatrixStore(MatrixFiles):
 
     def _forget(self, matrix_id: str) -> None:
         """The row is gone: nothing else of the matrix stays."""
-        self.on_removed(matrix_id)
+        for tell in self.on_removed:
+            tell(matrix_id)
         self.checks.forget(matrix_id)
         self._locate(matrix_id).unlink(missing_ok=True)
 

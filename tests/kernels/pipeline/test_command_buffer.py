@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from tests.kernels.pipeline.test_steps import budgets, plan_steps, problems
 from wavetrim.kernels.gemm.operands import Layout
 from wavetrim.kernels.gemm.prepared import Command, CommandKind
+from wavetrim.kernels.pipeline.buffers import pitch_items
 from wavetrim.kernels.pipeline.command_buffer import CommandBuffer, record_commands
 from wavetrim.kernels.pipeline.places import PlacedStep, place_steps
 
@@ -87,14 +88,20 @@ def test_every_order_of_the_queues_gives_the_product(problem, budget, seed, time
     problem = replace(problem, item_bytes=max(4, problem.item_bytes))
     plan = plan_steps(problem, budget)
     memory = np.zeros(plan.buffers.total_bytes, np.uint8)
-    steps = place_steps(plan, memory.ctypes.data)
-    calls = [(StepCall(number),) for number in range(len(steps))]
-    buffer = record_commands(steps, calls, label="test", reads_c=False, timed=timed)
     generator, dtype = np.random.default_rng(seed), TYPES[problem.item_bytes]
     m, n, k = problem.m, problem.n, problem.k
     a, b = (generator.integers(-3, 4, shape).astype(dtype) for shape in ((m, k), (k, n)))
     c = np.full((m, n), 99, dtype)
-    Device(steps, [a, b, c]).run(buffer, random.Random(seed))
+    resident = None
+    if problem.b_resident:
+        there = np.zeros((k, pitch_items(n, b.itemsize)), dtype)
+        there[:, :n] = b
+        resident = Layout(there.ctypes.data, k, n, there.shape[1], b.itemsize)
+    steps = place_steps(plan, memory.ctypes.data, resident)
+    calls = [(StepCall(number),) for number in range(len(steps))]
+    buffer = record_commands(steps, calls, label="test", reads_c=False, timed=timed)
+    hosts = [a, np.full_like(b, 77) if problem.b_resident else b, c]
+    Device(steps, hosts).run(buffer, random.Random(seed))
     assert np.array_equal(c, a @ b)
     assert len(buffer.kernel_spans) == (len(steps) if timed else 0)
     awaited = buffer.commands[buffer.commands[:, 0] == CommandKind.WAIT, 2]

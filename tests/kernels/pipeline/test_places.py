@@ -5,9 +5,20 @@ from itertools import pairwise
 from hypothesis import given, settings
 
 from tests.kernels.pipeline.test_steps import budgets, plan_steps, problems
+from wavetrim.kernels.gemm.operands import Layout
+from wavetrim.kernels.pipeline.buffers import pitch_items
 from wavetrim.kernels.pipeline.places import place_steps
 
 START = 1 << 30
+ELSEWHERE = 1 << 50
+
+
+def find_resident(problem):
+    """Where all of B is, if it is on the device already."""
+    if not problem.b_resident:
+        return None
+    pitch = pitch_items(problem.n, problem.item_bytes)
+    return Layout(ELSEWHERE, problem.k, problem.n, pitch, problem.item_bytes)
 
 
 @settings(max_examples=40)
@@ -16,7 +27,8 @@ def test_places_hold_their_parts_and_only_what_shares_a_buffer_meets(problem, bu
     plan = plan_steps(problem, budget)
     buffers = plan.buffers
     ends = {}
-    for placed in place_steps(plan, START):
+    resident = find_resident(problem)
+    for placed in place_steps(plan, START, resident):
         step = placed.step
         assert (placed.a.rows, placed.a.columns) == (len(step.rows), len(step.depth))
         assert (placed.b.rows, placed.b.columns) == (len(step.depth), len(step.columns))
@@ -27,7 +39,11 @@ def test_places_hold_their_parts_and_only_what_shares_a_buffer_meets(problem, bu
         )
         ahead = (placed.arriving.pointer - placed.a.pointer) // placed.a.item_bytes
         assert ahead == step.a_depth.start - step.depth.start
-        for name, slot in (("a", step.a_slot), ("b", step.b_slot), ("c", step.c_slot)):
+        slots = {"a": step.a_slot, "b": step.b_slot, "c": step.c_slot}
+        if resident is not None:
+            assert placed.b == resident.cut(step.depth, step.columns)
+            del slots["b"]
+        for name, slot in slots.items():
             layout = getattr(placed, name)
             assert layout.columns <= layout.leading_dimension
             items = (layout.rows - 1) * layout.leading_dimension + layout.columns
@@ -45,7 +61,7 @@ def test_places_hold_their_parts_and_only_what_shares_a_buffer_meets(problem, bu
 def test_splits_lie_behind_the_buffers_where_the_kernel_makes_any(problem, budget):
     plan = plan_steps(problem, budget)
     behind = START + plan.buffers.total_bytes - plan.buffers.split_bytes
-    for placed in place_steps(plan, START):
+    for placed in place_steps(plan, START, find_resident(problem)):
         step = placed.step
         if not problem.split_item_bytes:
             assert placed.splits is None
@@ -53,13 +69,13 @@ def test_splits_lie_behind_the_buffers_where_the_kernel_makes_any(problem, budge
         assert placed.splits.pointer == behind
         assert placed.splits.first == step.depth_offset
         assert placed.splits.depth == step.buffer_depth
-        assert placed.splits.fresh == step.loads_b
+        assert placed.splits.fresh == step.begins_b
 
 
 @settings(max_examples=20)
 @given(problem=problems, budget=budgets)
 def test_a_step_cut_short_keeps_its_places(problem, budget):
-    whole = place_steps(plan_steps(problem, budget), START)[0]
+    whole = place_steps(plan_steps(problem, budget), START, find_resident(problem))[0]
     cut = whole.cut(whole.step.rows[:1])
     assert cut.step.rows == whole.step.rows[:1]
     assert (cut.a.rows, cut.b.rows, cut.c.rows) == (1, whole.b.rows, 1)

@@ -30,6 +30,7 @@ problems = st.builds(
     slots=st.sampled_from([4, 40, 132]),
     split_item_bytes=st.sampled_from([0, 6]),
     staged=st.booleans(),
+    b_resident=st.booleans(),
 )
 budgets = st.one_of(st.integers(1 << 20, 1 << 26), st.just(1 << 32))
 
@@ -94,7 +95,8 @@ def list_contents(step: Step, problem: PanelProblem) -> list[tuple[tuple[str, in
         (("c", step.c_slot), (step.buffer_columns, step.rows), step.c_follows),
     ]
     rows = step.rows if step.buffer_depth < problem.k else None
-    contents.append((("b", step.b_slot), (step.buffer_columns, rows, depth), step.follows))
+    if not problem.b_resident:
+        contents.append((("b", step.b_slot), (step.buffer_columns, rows, depth), step.follows))
     return contents
 
 
@@ -103,6 +105,7 @@ def list_contents(step: Step, problem: PanelProblem) -> list[tuple[tuple[str, in
 def test_all_of_a_and_b_that_a_step_reads_has_been_loaded_once(
     problem: PanelProblem, budget: int
 ) -> None:
+    problem = replace(problem, b_resident=False)
     loaded: dict[tuple[str, int], tuple[Any, set[Any]]] = {}
     for step in plan_steps(problem, budget).steps:
         whole = step.buffer_depth == problem.k
@@ -126,6 +129,24 @@ def test_all_of_a_and_b_that_a_step_reads_has_been_loaded_once(
             assert not arriving & there
             assert needed <= there | arriving
             loaded[buffer] = content, there | arriving
+
+
+@settings(max_examples=40)
+@given(problem=problems, budget=budgets)
+def test_with_a_resident_b_no_step_loads_any_of_it_and_none_has_a_buffer(
+    problem: PanelProblem, budget: int
+) -> None:
+    here = plan_steps(replace(problem, b_resident=True), budget)
+    assert not any(step.loads_b for step in here.steps)
+    assert here.buffers.b_slots == 0
+    begun: set[Any] = set()
+    whole = here.buffers.depth == problem.k
+    for step in here.steps:
+        part = None if whole else step.rows, step.depth, step.columns
+        assert not (step.begins_b and part in begun), "splits of a part are made once"
+        begun.add(part)
+    loaded = plan_steps(replace(problem, b_resident=False), budget).steps
+    assert all(step.loads_b == step.begins_b for step in loaded)
 
 
 @settings(max_examples=40)

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -451,6 +452,44 @@ def test_a_run_in_a_lane_is_cancelled_and_a_shutdown_ends_all(lanes):
     lanes.tell({"type": "shutdown"})
     lanes.send({"type": "shutdown"})
     assert lanes.process.wait(timeout=10) == 0
+    os.close(file)
+
+
+def test_a_matrix_that_never_stayed_may_be_forgotten(shared, tmp_path):
+    a = make_matrix(20, 20, "float32", seed=1)
+    shared.send({"type": "forget", "matrix": "deleted"})
+    succeeded = shared.run(make_request(tmp_path, a, a, b_key="stored"))[-1]
+    assert (succeeded["type"], succeeded["plan"]["resident"]) == ("succeeded", False)
+
+
+@pytest.mark.gpu
+def test_a_stored_b_in_a_slab_stays_one_in_a_file_or_that_is_converted_does_not(start, tmp_path):
+    worker = start(device="0")
+    worker.receive()
+    a, b = make_matrix(16, 2048, "float32", seed=1), make_matrix(2048, 2048, "float32", seed=2)
+    file, memory = make_slab(2**25)
+    worker.send({"type": "slab", "slab": 5, "size_bytes": 2**25}, files=[file])
+    memory[: b.nbytes] = b.reshape(-1).view(np.uint8)
+    halves = b.astype("float16")
+    memory[2**24 : 2**24 + halves.nbytes] = halves.reshape(-1).view(np.uint8)
+    in_file = make_request(tmp_path, a, b, b_key="in a file", options=PlanOptions(f=0))
+    requests = (
+        replace(in_file, b=Operand(5, 0, 2048, 2048, "float32"), b_key="kept"),
+        in_file,
+        replace(in_file, b=Operand(5, 2**24, 2048, 2048, "float16"), b_key="converted"),
+    )
+    seen = []
+    for request in requests:
+        for _ in range(4):
+            succeeded = worker.run(request)[-1]
+            assert np.allclose(read(request.out), a @ b, atol=0.1)
+            seen.append(succeeded["plan"]["resident"])
+    assert (seen[0], seen[3], any(seen[4:])) == (False, True, False)
+    worker.send({"type": "forget", "matrix": "kept"})
+    worker.run(in_file)  # it has heard of it by then
+    worker.tell({"type": "ping"})
+    (told,) = worker.receive(worker.control)["residents"]
+    assert (told["operands"], told["size_bytes"], told["fetches"]) == (0, 0, 1)
     os.close(file)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.limit import allow
@@ -284,9 +285,30 @@ def test_settings_become_the_command_line(tmp_path: Path) -> None:
         "--cache-dir": str(tmp_path / "kernels"),
         "--profile-dir": str(tmp_path / "profiles"),
         "--gpu-memory-bytes": str(2**30),
+        "--resident-share": "0.5",
         "--cpu-threads": "3",
         "--device": "0,1",
         "--stall-seconds": "60.0",
     }
     assert "--device" not in list_arguments(Settings(data_dir=tmp_path))
     assert list_arguments(settings, use_devices=False)[-2:] == ["--device", "none"]
+
+
+def test_an_engine_with_gpus_is_told_of_each_matrix_that_is_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts, told = make_parts(tmp_path), []
+    parts.matrices.on_removed.append(parts.engine.forget_matrix)
+    first, second = (parts.store(np.ones((2, 3), np.float32)) for _ in range(2))
+
+    async def scenario(engine: Engine) -> None:
+        await engine.wait_ready()
+        monkeypatch.setattr(engine, "send", told.append)
+        await asyncio.to_thread(parts.matrices.delete, first)  # the CPU keeps none
+        monkeypatch.setattr(Engine, "devices", property(lambda _engine: ("a GPU",)))
+        await asyncio.to_thread(parts.matrices.delete, second)
+        await asyncio.sleep(0)
+        monkeypatch.undo()
+
+    run_with_engine(parts, scenario)
+    assert told == [{"type": "forget", "matrix": second}]

@@ -16,6 +16,7 @@ wavetrim plan 4096 4096 4096
 wavetrim plan 2048 2048 2048 --device H200 --kernel shared --tile 4
 wavetrim plan 8192 8192 8192 --device H200 --accuracy float32 --sms 66
 wavetrim plan 16384 16384 256 --device H200 --memory pinned --timeline
+wavetrim plan 64 8192 8192 --device H200 --memory pinned --resident
 wavetrim plan 16384 16384 256 --device T4 --cpu-threads 64 --link-gbytes-per-second 25
 wavetrim plan 16384 16384 16384 --device "H100 SXM x2" --memory pinned
 wavetrim plan --m 16384 --n 16384 --k 256 --dtype float64 --device "A100 SXM 40" --json
@@ -48,6 +49,14 @@ def plan(
     accuracy: options.Accuracy = None,
     sms: options.Sms = None,
     devices: options.Devices = None,
+    resident: Annotated[
+        bool,
+        typer.Option(
+            "--resident",
+            help="What if B were on the GPUs already, as one of many jobs.",
+            rich_help_panel="What if",
+        ),
+    ] = False,
     cpu_threads: Annotated[
         int | None,
         typer.Option(
@@ -94,7 +103,7 @@ def plan(
 
     typed = sizes.choose_sizes((m, n, k), (named_m, named_n, named_k))
     chosen = plan_here(
-        GemmProblem(*typed, dtype, find_memory(memory)),
+        GemmProblem(*typed, dtype, find_memory(memory), resident),
         load_settings(profile_dir=profile_dir),
         device=device,
         options=read_plan_options(

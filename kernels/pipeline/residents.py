@@ -1,0 +1,132 @@
+"""Residents: operands that stay on a GPU between products, so that they are not copied in again.
+
+A resident is known by a key that stands for its bytes: whoever gives a key never gives it for
+others. Each has device memory of its own, which is freed with its last reference, so a product that
+uses one may go on while it leaves. The least recently used ones leave first.
+"""
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from wavetrim.kernels.gemm.operands import Layout  # imports NumPy
+
+RESIDENT_SHARE: Final = 0.5
+"""Share of a GPU's memory that residents may take; chosen. The rest is for buffers."""
+
+MOST_RESIDENT_SHARE: Final = 0.75
+"""Largest such share, so that buffers of any product fit beside; chosen."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Resident:
+    """An operand on the device.
+
+    Attributes:
+        place: All of it.
+        size_bytes: Its memory.
+        memory: That memory, kept alive.
+    """
+
+    place: "Layout"
+    size_bytes: int
+    memory: object
+
+
+@dataclass(frozen=True, slots=True)
+class ResidentCounts:
+    """What residents take, and what has become of them since the process started.
+
+    Attributes:
+        limit_bytes: What they may take.
+        size_bytes: What they take now.
+        operands: How many there are.
+        uses: Products that found theirs.
+        fetches: How often one was copied in.
+        evictions: How often one left to make room.
+    """
+
+    limit_bytes: int
+    size_bytes: int
+    operands: int
+    uses: int
+    fetches: int
+    evictions: int
+
+
+class Residents:
+    """The residents of one GPU by their keys. Thread-safe.
+
+    Args:
+        limit_bytes: What they may take together.
+    """
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.limit_bytes = limit_bytes
+        self._kept: OrderedDict[str, Resident] = OrderedDict()  # the last used one last
+        self._lock = threading.Lock()
+        self._size_bytes = 0
+        self._uses = self._fetches = self._evictions = 0
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._kept
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes that they take."""
+        return self._size_bytes
+
+    def use(self, key: str) -> Resident | None:
+        """The resident, which is used now; None if there is none of this key."""
+        with self._lock:
+            found = self._kept.get(key)
+            if found is not None:
+                self._kept.move_to_end(key)
+                self._uses += 1
+            return found
+
+    def add(self, key: str, resident: Resident) -> None:
+        """Keep an operand that was copied in, in room that `shrink` has made."""
+        with self._lock:
+            before = self._drop(key)
+            self._kept[key] = resident
+            self._size_bytes += resident.size_bytes
+            self._fetches += 1
+        del before  # without the lock: to free memory waits for what the GPU does
+
+    def forget(self, key: str) -> None:
+        """Let a resident go, if there is one of this key."""
+        with self._lock:
+            dropped = self._drop(key)
+        del dropped
+
+    def shrink(self, most_bytes: int) -> None:
+        """Let the least recently used ones go until the others take at most this."""
+        dropped = []
+        with self._lock:
+            for key in tuple(self._kept):
+                if self._size_bytes <= most_bytes:
+                    break
+                dropped.append(self._drop(key))
+                self._evictions += 1
+        dropped.clear()
+
+    def count(self) -> ResidentCounts:
+        """What they take, and what has become of them."""
+        with self._lock:
+            return ResidentCounts(
+                limit_bytes=self.limit_bytes,
+                size_bytes=self._size_bytes,
+                operands=len(self._kept),
+                uses=self._uses,
+                fetches=self._fetches,
+                evictions=self._evictions,
+            )
+
+    def _drop(self, key: str) -> Resident | None:
+        dropped = self._kept.pop(key, None)
+        if dropped is not None:
+            self._size_bytes -= dropped.size_bytes
+        return dropped

@@ -1,0 +1,63 @@
+"""Whether a product's B stays on the GPUs, decided before the product is planned."""
+
+from typing import Any
+
+from numpy.typing import NDArray
+
+from wavetrim.scheduler.execution.residents import ResidentOperands
+from wavetrim.scheduler.options import PlanOptions
+from wavetrim.scheduler.planning.cache import PlanCache
+from wavetrim.scheduler.planning.lanes import Lane
+from wavetrim.scheduler.planning.residency import Residency
+from wavetrim.scheduler.problem import GemmProblem
+from wavetrim.scheduler.profile.machine import MachineProfile
+
+
+class ResidentChoice:
+    """Compares the plans with and without a resident B, and has B fetched where that pays.
+
+    Args:
+        residents: The operands that stay on the GPUs.
+        plans: Cache of plans.
+    """
+
+    def __init__(self, residents: ResidentOperands, plans: PlanCache) -> None:
+        self._residents = residents
+        self._plans = plans
+        self._residency = Residency()
+
+    def make_resident(
+        self,
+        key: str,
+        b: NDArray[Any],
+        plain: GemmProblem,
+        resident: GemmProblem,
+        *,
+        profile: MachineProfile,
+        options: PlanOptions,
+        lane: Lane | None,
+    ) -> bool:
+        """Whether B is on the GPUs that should compute a product; it may be fetched for that.
+
+        Args:
+            key: Stands for B.
+            b: B.
+            plain: The product if B is copied in.
+            resident: The same if B is resident.
+            profile: The machine.
+            options: Options of the plan.
+            lane: The devices that may work at it; None for all.
+
+        Raises:
+            PlanError: An option cannot be met.
+            ExecutionError: A device failed.
+        """
+        usual = self._plans.choose(plain, profile, options, lane)
+        positions = range(len(profile.gpus))
+        if not positions or plain.b_bytes > self._residents.find_limit(positions):
+            return False
+        better = self._plans.choose(resident, profile, options, lane)
+        missing = self._residents.find_missing(key, [one.position for one in better.gpu_parts])
+        if not self._residency.decide(key, usual, better, missing):
+            return False
+        return not missing or self._residents.keep(key, b, missing)

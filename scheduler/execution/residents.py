@@ -1,0 +1,78 @@
+"""The operands that stay on the GPUs of an executor, by the keys of stored matrices."""
+
+from collections.abc import Sequence
+from concurrent.futures import wait
+from contextlib import nullcontext
+from dataclasses import asdict
+from typing import Any, Final
+
+from numpy.typing import NDArray
+
+from wavetrim.kernels.errors import DeviceFailure
+from wavetrim.kernels.pipeline.pipeline import GpuPipeline
+from wavetrim.native.call_threads import CallThreads
+from wavetrim.scheduler.errors import ExecutionError
+from wavetrim.scheduler.execution.watchdog import Watchdog
+
+_LEAST_RATE: Final = 1e9
+"""Bytes a second that any link copies in, for the watchdog; chosen."""
+
+
+class ResidentOperands:
+    """Looks after the residents of several GPUs. Thread-safe.
+
+    Args:
+        pipelines: The GPUs.
+        gpu_threads: A thread for each.
+        watchdog: Watches the copies; None for no watchdog.
+    """
+
+    def __init__(
+        self,
+        pipelines: Sequence[GpuPipeline],
+        gpu_threads: Sequence[CallThreads],
+        watchdog: Watchdog | None = None,
+    ) -> None:
+        self._pipelines, self._gpu_threads = pipelines, gpu_threads
+        self._watchdog = watchdog
+
+    def find_missing(self, key: str, positions: Sequence[int]) -> tuple[int, ...]:
+        """The positions of the GPUs on which an operand is not."""
+        return tuple(one for one in positions if key not in self._pipelines[one].residents)
+
+    def find_limit(self, positions: Sequence[int]) -> int:
+        """Bytes of the largest operand that each of some GPUs may keep."""
+        return min(self._pipelines[position].residents.limit_bytes for position in positions)
+
+    def keep(self, key: str, b: NDArray[Any], positions: Sequence[int]) -> bool:
+        """Copy an operand to some GPUs, each over its own link; as `GpuPipeline.keep`.
+
+        Returns:
+            Whether it is on all of them.
+
+        Raises:
+            ExecutionError: A device failed.
+        """
+        seconds = b.nbytes / _LEAST_RATE
+        with self._watchdog.watch(seconds) if self._watchdog else nullcontext():
+            keeping = [
+                self._gpu_threads[position].submit(self._pipelines[position].keep, key, b)
+                for position in positions
+            ]
+            wait(keeping)  # B is read until the last one ends
+        try:
+            return all(one.result() for one in keeping)
+        except DeviceFailure as error:
+            raise ExecutionError(str(error), poisoned=error.poisoned) from error
+
+    def forget(self, key: str) -> None:
+        """Let an operand go: its matrix was deleted, or what is there may be wrong."""
+        for pipeline in self._pipelines:
+            pipeline.residents.forget(key)
+
+    def describe(self) -> list[dict[str, Any]]:
+        """What they take on each GPU, and what has become of them; JSON-ready."""
+        return [
+            {"index": pipeline.device_index, **asdict(pipeline.residents.count())}
+            for pipeline in self._pipelines
+        ]

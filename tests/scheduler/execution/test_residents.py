@@ -1,0 +1,247 @@
+"""A stored B that comes again is copied to the GPU once, and never taken for another one.
+
+A GPU that computes in host memory stands in where there is none: it has the real list of residents,
+and copies of them. The tests marked `gpu` run the same on a GPU, or on two pipelines of one.
+"""
+
+import threading
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.matrices import poison
+from wavetrim.kernels.device import select_devices
+from wavetrim.kernels.errors import DeviceFailure
+from wavetrim.kernels.pipeline.host_product import GpuTimings
+from wavetrim.kernels.pipeline.residents import Resident, Residents
+from wavetrim.kernels.transfer.pinned import pin_matrix
+from wavetrim.scheduler.check import checked
+from wavetrim.scheduler.check.checked import EngineProduct
+from wavetrim.scheduler.engine.messages import Operand, RunRequest
+from wavetrim.scheduler.engine.residents import ResidentChoice
+from wavetrim.scheduler.engine.run import run_product
+from wavetrim.scheduler.errors import ExecutionError
+from wavetrim.scheduler.execution import executor as executor_module
+from wavetrim.scheduler.execution.executor import Executor
+from wavetrim.scheduler.options import PlanOptions
+from wavetrim.scheduler.planning.cache import PlanCache
+from wavetrim.scheduler.planning.plan import choose_plan_on
+from wavetrim.scheduler.problem import GemmProblem
+from wavetrim.scheduler.profile.store import find_profile
+
+SIDE = 2048
+
+
+class HostGpu:
+    """Multiplies in host memory as `GpuPipeline` does, by its copy of B where it has one."""
+
+    fails = False
+
+    def __init__(self, index=0, **_):
+        self.device_index = index
+        self.residents = Residents(3 * SIDE * SIDE * 4)
+
+    def keep(self, key, b):
+        if self.fails:
+            raise DeviceFailure("the GPU is lost")
+        if b.nbytes > self.residents.limit_bytes:
+            return False
+        self.residents.shrink(self.residents.limit_bytes - b.nbytes)
+        self.residents.add(key, Resident(None, b.nbytes, b.copy()))
+        return True
+
+    def multiply(self, spec, a, b, c, *, alpha, beta, final=None, b_key=None, **_):
+        found = None if b_key is None else self.residents.use(b_key)
+        c[...] = alpha * (a @ (b if found is None else found.memory)) + (beta * c if beta else 0)
+        if final is not None:
+            final(range(c.shape[0]))
+        return GpuTimings(0.5, 0.25, 0.75)
+
+    def load(self, spec, *, sms=None):
+        pass
+
+    def close(self):
+        pass
+
+
+class Engine:
+    """What computes an engine's products, without its sockets."""
+
+    def __init__(self, executor, profile):
+        self.executor, self.profile = executor, profile
+        self.plans = PlanCache()
+        self.choice = ResidentChoice(executor.residents, self.plans)
+
+    def multiply(self, a, b, key, **asked):
+        """A·B; whether the plan had B resident."""
+        out = poison(self.make((len(a), b.shape[1]), a.dtype))
+        place = Operand("", 0, 1, 1, "float32")
+        request = RunRequest("job", place, place, None, place, **asked)
+        event = run_product(
+            EngineProduct(a, b, None, out, 1.0, 0.0), request, self.executor, self.profile,
+            plans=self.plans, residents=self.choice, b_key=key, cancelled=lambda: False,
+        )  # fmt: skip
+        self.seconds = event["timings"]["total_seconds"]
+        return out, event["plan"]["resident"]
+
+    make = staticmethod(np.empty)
+
+
+@pytest.fixture
+def engine(tmp_path, monkeypatch):
+    monkeypatch.setattr(executor_module, "GpuPipeline", HostGpu)
+    monkeypatch.setattr(checked, "is_pinned", lambda _matrix: True)
+    info = type("Info", (), {"index": 0})()
+    profile = find_profile("H200", devices=(), directory=None, cpu_threads=2)
+    with Executor(cache_dir=tmp_path, devices=[info], cpu_threads=2) as executor:
+        yield Engine(executor, profile)
+
+
+@pytest.fixture
+def gpu_engine(kernel_cache):
+    with Executor(cache_dir=kernel_cache, devices=select_devices("0")) as executor:
+        profile = find_profile(
+            None, devices=executor.devices, directory=None, cpu_threads=executor.pool.threads
+        )
+        made = Engine(executor, profile)
+        made.make = lambda shape, dtype: pin_matrix(*shape, dtype)
+        yield made
+
+
+def draw(rows=SIDE, columns=SIDE, seed=1, make=np.empty):
+    """Whole numbers, whose products are exact in any order."""
+    drawn = make((rows, columns), np.float32)
+    drawn[...] = np.random.default_rng(seed).integers(-3, 4, (rows, columns))
+    return drawn
+
+
+def check_many_jobs_of_a_few_matrices(engine, **asked):
+    """Products of random matrices in turn, some of which are deleted, and their number with B."""
+    random, there = np.random.default_rng(5), 0
+    a = draw(16, make=engine.make)
+    stored = {f"matrix {seed}": draw(seed=seed, make=engine.make) for seed in range(5)}
+    for number in range(60):
+        key = str(random.choice([*stored]))
+        out, resident = engine.multiply(a, stored[key], key, **asked)
+        assert np.array_equal(out, a @ stored[key])
+        there += resident
+        if number % 12 == 11:
+            engine.executor.residents.forget(key)
+            del stored[key]
+            stored[f"matrix {100 + number}"] = draw(seed=100 + number, make=engine.make)
+    return there
+
+
+def test_the_second_product_fetches_b_and_later_ones_use_it(engine):
+    a, b = draw(16), draw(seed=2)
+    seen = [engine.multiply(a, b, "b")[1] for _ in range(4)]
+    assert seen == [False, True, True, True]
+    (told,) = engine.executor.residents.describe()
+    assert (told["index"], told["operands"], told["size_bytes"]) == (0, 1, b.nbytes)
+    assert (told["fetches"], told["uses"]) == (1, 3)
+    assert np.array_equal(engine.multiply(a, np.zeros_like(b), "b")[0], a @ b), "by what is there"
+
+
+def test_products_are_right_while_matrices_come_and_go(engine):
+    assert check_many_jobs_of_a_few_matrices(engine) > 10
+    assert engine.executor.residents.describe()[0]["evictions"] > 0
+
+
+@pytest.mark.gpu
+def test_products_on_a_gpu_are_right_while_matrices_come_and_go(gpu_engine):
+    assert check_many_jobs_of_a_few_matrices(gpu_engine, options=PlanOptions(f=0)) > 20
+
+
+def test_a_b_without_a_key_or_of_a_product_for_the_cpu_does_not_stay(engine):
+    a, b = draw(16), draw(seed=2)
+    for _ in range(5):
+        assert not engine.multiply(a, b, None)[1]
+        assert not engine.multiply(a, b, "b", options=PlanOptions(f=16))[1]
+        assert not engine.multiply(a, b, "b", options=PlanOptions(devices="none"))[1]
+    assert engine.executor.residents.describe()[0]["fetches"] == 0
+
+
+def test_a_b_that_is_too_large_is_copied_in_each_time(engine):
+    a, b = draw(16), draw(SIDE, 4 * SIDE, seed=2)
+    for _ in range(5):
+        out, resident = engine.multiply(a, b, "b")
+        assert not resident
+        assert np.array_equal(out, a @ b)
+
+
+def test_a_b_that_went_wrong_on_the_gpu_is_let_go_when_the_check_says_so(engine):
+    a, b = draw(16), draw(seed=2)
+    engine.multiply(a, b, "b")
+    engine.multiply(a, b, "b")
+    (gpu,) = engine.executor.pipelines
+    gpu.residents.use("b").memory[5, 7] += 1000
+    assert not np.array_equal(engine.multiply(a, b, "b")[0], a @ b)
+    out, resident = engine.multiply(a, b, "b", verify=True)
+    assert resident
+    assert np.array_equal(out, a @ b)
+    assert "b" not in gpu.residents
+
+
+def test_a_gpu_that_fails_to_fetch_fails_the_product(engine, monkeypatch):
+    a, b = draw(16), draw(seed=2)
+    engine.multiply(a, b, "b")
+    monkeypatch.setattr(HostGpu, "fails", True)
+    with pytest.raises(ExecutionError, match="the GPU is lost"):
+        engine.multiply(a, b, "b")
+
+
+@pytest.mark.gpu
+def test_two_gpus_keep_b_each_and_share_the_rows(kernel_cache):
+    with Executor(cache_dir=kernel_cache, devices=select_devices("0,0")) as executor:
+        profile = find_profile(
+            None, devices=executor.devices, directory=None, cpu_threads=executor.pool.threads
+        )
+        a, b, c = (draw(3000, 3000, seed, lambda s, t: pin_matrix(*s, t)) for seed in range(3))
+        problem = GemmProblem(3000, 3000, 3000, memory="pinned", b_resident=True)
+        assert executor.residents.keep("b", b, (0, 1))
+        for f, moves in ((0, False), (300, False), (300, True)):
+            plan = choose_plan_on(problem, profile, PlanOptions(f=f), (0, 1))
+            assert len(plan.gpu_parts) == 2
+            poison(c)
+            wrong = b if f else np.full_like(b, 99)  # the CPU reads B where it lies
+            executor.run(replace(plan, pinned=not moves), a, wrong, c, b_key="b")
+            assert np.array_equal(c, a @ b)
+        assert [one["uses"] for one in executor.residents.describe()] == [3, 3]
+
+
+@pytest.mark.gpu
+def test_b_may_be_forgotten_while_a_product_uses_it(gpu_engine):
+    executor, make = gpu_engine.executor, gpu_engine.make
+    a, b, c = draw(8192, 4096, 1, make), draw(4096, 8192, 2, make), draw(8192, 8192, 3, make)
+    problem = GemmProblem(8192, 8192, 4096, memory="pinned", b_resident=True)
+    plan = choose_plan_on(problem, gpu_engine.profile, PlanOptions(f=0), (0,))
+    for _ in range(3):
+        assert executor.residents.keep("b", b, (0,))
+        poison(c)
+        threading.Timer(0.003, executor.residents.forget, ("b",)).start()
+        executor.run(plan, a, b, c, b_key="b")
+        assert np.array_equal(c[::97], a[::97] @ b)
+        time.sleep(0.01)
+        assert executor.residents.find_missing("b", (0,)) == (0,)
+
+
+@pytest.mark.gpu
+@pytest.mark.serial
+def test_many_thin_products_of_one_stored_b_take_a_quarter_of_the_first_ones_time(gpu_engine):
+    make = gpu_engine.make
+    a, b = draw(64, 8192, 1, make), draw(8192, 8192, 2, make)
+    first = draw(64, 8192, 3, make)
+    problem = GemmProblem(64, 8192, 8192, memory="pinned")
+    plan = choose_plan_on(problem, gpu_engine.profile, PlanOptions(f=0), (0,))
+    gpu_engine.executor.run(plan, a, b, first)
+    copied = min(gpu_engine.executor.run(plan, a, b, first).total_seconds for _ in range(5))
+    assert [gpu_engine.multiply(a, b, "b", options=PlanOptions(f=0))[1] for _ in range(3)][-1]
+    seconds = []
+    for _ in range(5):
+        out, resident = gpu_engine.multiply(a, b, "b", options=PlanOptions(f=0))
+        seconds.append(gpu_engine.seconds)
+        assert resident
+        assert np.array_equal(out, first)
+    assert min(seconds) <= copied / 4, f"{min(seconds) * 1e3:.2f} of {copied * 1e3:.2f} ms"

@@ -1,0 +1,117 @@
+"""A B earns its place by what products would have saved with it there, and plans know of it."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wavetrim.scheduler.errors import PlanError
+from wavetrim.scheduler.model.corrections import classify_cpu_run
+from wavetrim.scheduler.options import PlanOptions
+from wavetrim.scheduler.planning.cache import PlanCache
+from wavetrim.scheduler.planning.description import describe_plan
+from wavetrim.scheduler.planning.plan import choose_plan
+from wavetrim.scheduler.planning.residency import REMEMBERED, Residency, find_fetch_seconds
+from wavetrim.scheduler.problem import GemmProblem
+from wavetrim.scheduler.profile.store import find_profile
+
+
+def find(device):
+    return find_profile(device, devices=(), directory=None, cpu_threads=16)
+
+
+ONE, TWO = find("H100 SXM"), find("H100 SXM x2")
+THIN = GemmProblem(64, 8192, 8192, memory="pinned")
+LARGE = GemmProblem(16384, 16384, 16384, memory="pinned")
+
+
+def plan_both(problem, profile=ONE):
+    return choose_plan(problem, profile), choose_plan(replace(problem, b_resident=True), profile)
+
+
+def count_uses(problem, *, most=100):
+    """Products until B is fetched."""
+    residency, (plain, resident) = Residency(), plan_both(problem)
+    uses = (residency.decide("b", plain, resident, missing=[0]) for _ in range(most))
+    return next(number for number, fetched in enumerate(uses, 1) if fetched)
+
+
+def test_a_thin_product_takes_a_fraction_of_its_time_with_b_there():
+    plain, resident = plan_both(THIN)
+    assert resident.predicted.total_seconds < plain.predicted.total_seconds / 4
+    assert resident.f == 0
+    assert describe_plan(resident)["resident"] is True
+    assert describe_plan(plain)["resident"] is False
+    copies_in = resident.list_queues()["copy in"]
+    copied = sum(span.end - span.begin for span in copies_in)
+    assert copied < 1.5 * THIN.m * THIN.a_row_bytes / (55e9)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.integers(1, 9000), st.integers(1, 9000), st.integers(1, 9000),
+    st.sampled_from(["pageable", "pinned"]), st.sampled_from(["float32", "float64"]),
+)  # fmt: skip
+def test_no_plan_is_slower_with_b_there(m, n, k, memory, dtype):
+    plain, resident = plan_both(GemmProblem(m, n, k, dtype, memory))
+    slower = resident.predicted.total_seconds / plain.predicted.total_seconds
+    assert slower < 1.02  # of the family of cuts one is taken that is near the best
+
+
+def test_b_is_fetched_when_products_have_missed_as_much_as_it_costs():
+    assert count_uses(THIN) == 2
+    plain, resident = plan_both(LARGE)
+    saved = plain.predicted.total_seconds - resident.predicted.total_seconds
+    assert 0 < saved < find_fetch_seconds(plain, 0) / 3
+    assert count_uses(LARGE) == -(-find_fetch_seconds(plain, 0) // saved)
+
+
+def test_what_is_there_is_used_at_once_and_what_has_left_must_earn_its_place_anew():
+    residency, (plain, resident) = Residency(), plan_both(THIN)
+    assert residency.decide("b", plain, resident, missing=[])
+    for _ in range(2):
+        assert not residency.decide("b", plain, resident, missing=[0])
+        assert residency.decide("b", plain, resident, missing=[0])
+
+
+def test_each_b_has_savings_of_its_own_and_old_ones_are_forgotten():
+    residency, (plain, resident) = Residency(), plan_both(THIN)
+    keys = [f"matrix {number}" for number in range(REMEMBERED + 1)]
+    assert not any(residency.decide(key, plain, resident, missing=[0]) for key in keys)
+    assert residency.decide(keys[-1], plain, resident, missing=[0])
+    assert not residency.decide(keys[0], plain, resident, missing=[0])
+
+
+def test_a_product_that_the_cpu_computes_anyway_keeps_no_b():
+    plain, resident = plan_both(GemmProblem(8, 8, 8))
+    assert resident.f == 8
+    assert not Residency().decide("b", plain, resident, missing=[])
+    assert describe_plan(resident)["resident"] is False
+
+
+def test_gpus_that_share_a_product_do_not_exchange_a_b_that_is_there():
+    plain, resident = plan_both(LARGE, replace(TWO, peer_gbytes_per_second=397.0))
+    assert (plain.exchanges, resident.exchanges) == (True, False)
+    assert len(resident.gpu_parts) == 2
+    assert resident.predicted.total_seconds <= plain.predicted.total_seconds
+
+
+def test_plans_with_and_without_are_kept_apart_and_so_are_their_runs():
+    plans = PlanCache()
+    plain, resident = (
+        plans.choose(problem, ONE) for problem in (LARGE, replace(LARGE, b_resident=True))
+    )
+    assert plain is not resident
+    assert plans.choose(replace(LARGE, b_resident=True), ONE) is resident
+    devices = [plan.corrections[0].run_class.device for plan in (plain, resident)]
+    assert devices == ["gpu from pinned memory", "gpu from pinned memory, B resident"]
+    cpu = [classify_cpu_run(plan.problem, 1.0, shared=False) for plan in (plain, resident)]
+    assert cpu[0] == cpu[1]
+
+
+def test_a_b_too_large_to_stay_is_refused_with_the_most_that_may():
+    problem = GemmProblem(64, 200_000, 200_000, b_resident=True)
+    with pytest.raises(PlanError, match=r"resident is True; it must be false: B has 160000000000 "):
+        choose_plan(problem, ONE)
+    assert choose_plan(problem, ONE, PlanOptions(devices="none")).f == 64
