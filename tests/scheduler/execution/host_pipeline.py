@@ -5,18 +5,20 @@ import time
 
 from wavetrim.kernels.errors import DeviceFailure, PipelineCancelled
 from wavetrim.kernels.pipeline.host_product import GpuTimings
+from wavetrim.kernels.pipeline.residents import Residents
 
 
 class HostPipeline:
-    """Multiplies in host memory, panel by panel, as `GpuPipeline` is called."""
+    """Multiplies in host memory, panel by panel, as `GpuPipeline` is called; nothing stays."""
 
     panel_rows = 128
     fails = False
     row_seconds = 0.0
 
     def __init__(self, index=0, **_):
-        self.index = index
+        self.index = self.device_index = index
         self.rows = 0
+        self.residents = Residents(limit_bytes=0)
 
     def multiply(
         self, spec, a, b, c, *, cut, alpha, beta, cancelled, final, progress=None, shared=None,
