@@ -79,6 +79,19 @@ def check_rows(f: object) -> RowsOrAuto:
     raise PlanError("f", f, '"auto" or a whole number of rows, 0…M')
 
 
+def check_sms(sms: object) -> int | None:
+    """Check the type of a limit of multiprocessors; the planner compares it with the GPU's.
+
+    Raises:
+        PlanError: It is neither None nor a whole number.
+    """
+    if sms is None:
+        return None
+    if isinstance(sms, SupportsIndex) and not isinstance(sms, bool):
+        return sms.__index__()
+    raise PlanError("sms", sms, "a whole number from 1")
+
+
 def check_devices(devices: object) -> str | None:
     """Check the form of a choice of GPUs; the planner looks for them.
 

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from wavetrim.scheduler.errors import FieldError
 from wavetrim.scheduler.local.machine import LocalOptions
 from wavetrim.service.settings import Settings
+from wavetrim.service.storage.arena.memory_limit import count_memory
 
 
 def read_local_options() -> LocalOptions:
@@ -34,6 +35,7 @@ def read_local_options() -> LocalOptions:
         cpu_threads=settings.cpu_threads,
         gpu_memory_bytes=settings.gpu_memory_bytes and int(settings.gpu_memory_bytes),
         explore=settings.explore,
+        memory_bytes=count_memory(),
     )
 
 

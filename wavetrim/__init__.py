@@ -113,6 +113,9 @@ def plan(
     sms: int | None = None,
     device: str | None = None,
     devices: str | None = None,
+    cpu_threads: int | None = None,
+    cpu_gflops: float | None = None,
+    link_gbytes_per_second: float | None = None,
 ) -> "Plan":
     """Who would compute which rows of C[M,N] = A[M,K]·B[K,N], and how long it should take.
 
@@ -130,11 +133,15 @@ def plan(
         device: None for this machine with all of its GPUs, "cpu", a GPU that is here ("cuda:0" or
             its name), or one that need not be, such as "T4" or "H200", or several: "H200 x2".
         devices: GPUs of it that may be used, as in `matmul`.
+        cpu_threads: What if the CPU had so many threads: its rates grow with them.
+        cpu_gflops: What if the CPU alone had this rate in this element type.
+        link_gbytes_per_second: What if the GPU's link had this rate each way, in 1e9 bytes a
+            second.
 
     Returns:
         The plan: its `f`, `gpu_rows`, `gpu_parts` (the rows of each GPU), `spec` (the kernel),
-            `waves`, `predicted` (seconds),
-        `profile` (what it was decided from), and others.
+        `waves`, `predicted` (seconds), `profile` (what it was decided from), and others.
+        `describe()` is all of it as `/v1/plan` answers, each figure with its source.
 
     Raises:
         wavetrim.scheduler.errors.FieldError: A ValueError. An argument cannot be taken; the message
@@ -145,6 +152,9 @@ def plan(
         >>> best = wavetrim.plan(4096, 4096, 4096, dtype="float64", device="T4")
         >>> best.f + best.gpu_rows, best.waves < best.waves_gpu_only
         (4096, True)
+        >>> faster = wavetrim.plan(4096, 4096, 4096, dtype="float64", device="T4", cpu_gflops=1500)
+        >>> faster.f > best.f, faster.describe()["profile"]["cpu"]["gflops"]
+        (True, 1500)
         >>> wavetrim.plan(100, 100, 100, device="cpu").f
         100
         >>> wavetrim.plan(100, 100, 0)
@@ -152,11 +162,13 @@ def plan(
         wavetrim.scheduler.errors.ProblemError: k is 0; it must be at least 1
     """
     from wavetrim.scheduler.local.plan import plan_locally
+    from wavetrim.scheduler.profile.what_if import WhatIf
 
     return plan_locally(
         _find_machine, _read_options,
         m=m, n=n, k=k, dtype=dtype, memory=memory, device=device,
         kernel=kernel, tile=tile, f=f, accuracy=accuracy, sms=sms, devices=devices,
+        what_if=WhatIf(cpu_threads, cpu_gflops, link_gbytes_per_second),
     )  # fmt: skip
 
 

@@ -39,6 +39,7 @@ class LocalOptions:
         cpu_threads: Threads of the CPU part; None for all usable cores.
         gpu_memory_bytes: Limit of GPU memory; None for all free memory.
         explore: Whether a few products may be trials.
+        memory_bytes: Memory that the machine has; None where the system does not tell.
     """
 
     cache_dir: Path
@@ -47,6 +48,7 @@ class LocalOptions:
     cpu_threads: int | None = None
     gpu_memory_bytes: int | None = None
     explore: bool = True
+    memory_bytes: int | None = None
 
     def count_threads(self) -> int:
         """Threads of the CPU part."""

@@ -3,16 +3,23 @@
 from collections.abc import Callable
 from typing import Any, SupportsIndex
 
-from wavetrim.kernels.device import select_devices
-from wavetrim.scheduler.errors import ProblemError
+from wavetrim.kernels.device import DeviceInfo, select_devices
+from wavetrim.scheduler.errors import PlanError, ProblemError
 from wavetrim.scheduler.local.empty import name_dtype
 from wavetrim.scheduler.local.machine import LocalMachine, LocalOptions
-from wavetrim.scheduler.options import PlanOptions, check_devices, check_rows, find_accuracy
+from wavetrim.scheduler.options import (
+    PlanOptions,
+    check_devices,
+    check_rows,
+    check_sms,
+    find_accuracy,
+)
 from wavetrim.scheduler.planning.plan import Plan, choose_plan
 from wavetrim.scheduler.problem import GemmProblem, find_memory
 from wavetrim.scheduler.profile.machine import MachineProfile
-from wavetrim.scheduler.profile.presets import find_preset
-from wavetrim.scheduler.profile.store import find_profile
+from wavetrim.scheduler.profile.presets import CUDA_NAMES, find_preset
+from wavetrim.scheduler.profile.store import find_profile, is_elsewhere
+from wavetrim.scheduler.profile.what_if import WhatIf, suppose
 
 
 def plan_locally(
@@ -31,6 +38,7 @@ def plan_locally(
     accuracy: str | None,
     sms: int | None,
     devices: str | None,
+    what_if: WhatIf,
 ) -> Plan:
     """Choose the plan of a product on this machine, on another local GPU, or on a preset.
 
@@ -49,6 +57,7 @@ def plan_locally(
         accuracy: Accuracy of the GPU's sums.
         sms: Limit of multiprocessors.
         devices: GPUs that may be used.
+        what_if: Numbers that take the place of the machine's.
 
     Raises:
         FieldError: An argument cannot be met.
@@ -62,25 +71,37 @@ def plan_locally(
         tile=tile,
         f=check_rows(f),
         accuracy=None if accuracy is None else find_accuracy(accuracy),
-        sms=sms,
+        sms=check_sms(sms),
         devices=check_devices(devices),
     )
-    return choose_plan(problem, _find_profile(device, find_machine, read_options), options)
+    local = read_options()
+    gpus = _find_gpus(device, local)
+    problem.check_fits(None if is_elsewhere(device, gpus) else local.memory_bytes)
+    profile = _find_profile(device, gpus, find_machine, local)
+    return choose_plan(problem, suppose(profile, what_if, problem.dtype), options)
+
+
+def _find_gpus(device: str | None, local: LocalOptions) -> tuple[DeviceInfo, ...]:
+    """This machine's GPUs, where the name of a device may mean one: to plan needs none else."""
+    if device is not None and not isinstance(device, str):
+        raise PlanError("device", device, "None or a name")
+    if device is None or device.casefold() == "cpu":
+        return ()
+    is_cuda_name = device.casefold() in map(str.casefold, CUDA_NAMES)
+    return select_devices(local.devices) if is_cuda_name or not find_preset(device) else ()
 
 
 def _find_profile(
     device: str | None,
+    gpus: tuple[DeviceInfo, ...],
     find_machine: Callable[[bool], LocalMachine],
-    read_options: Callable[[], LocalOptions],
+    local: LocalOptions,
 ) -> MachineProfile:
     if device is None or device.casefold() == "cpu":
         return find_machine(device is None).find_profile(cpu_only=device is not None)
-    options = read_options()
-    # Presets need no local GPU, so none is looked for.
-    devices = () if find_preset(device) else select_devices(options.devices)
     return find_profile(
         device,
-        devices=devices,
-        directory=options.profile_dir,
-        cpu_threads=options.count_threads(),
+        devices=gpus,
+        directory=local.profile_dir,
+        cpu_threads=local.count_threads(),
     )

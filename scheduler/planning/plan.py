@@ -7,7 +7,7 @@ fastest is chosen. Pure: no array or device is touched.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from wavetrim.cpu.blocks import is_small
 from wavetrim.kernels.catalog import KernelSpec
@@ -231,6 +231,15 @@ class Plan:
         gpu = self.gpu_curve if f else self.gpu_alone_curve
         assert gpu is not None, "rows are left to the GPU only where a kernel runs them"
         return Prediction(gpu.seconds(self.problem.m - f), self.cpu_curve.seconds(f))
+
+    def describe(self) -> dict[str, Any]:
+        """All of the plan, ready for JSON, as `/v1/plan` answers it.
+
+        `curve` has the seconds over F, `profile` the figures that decided, each with its source.
+        """
+        from wavetrim.scheduler.planning.description import describe_curve, describe_plan
+
+        return {**describe_plan(self), "curve": describe_curve(self)}
 
     def move(self, f: int, spec: KernelSpec) -> "Plan":
         """The same plan with another F and this kernel, which is dropped if F is M."""

@@ -20,6 +20,7 @@ from wavetrim.scheduler.profile.store import (
     find_calibration,
     find_device,
     find_profile,
+    is_elsewhere,
 )
 
 _Stamp = tuple[tuple[int, int, int] | None, ...]
@@ -76,6 +77,10 @@ class ProfileProvider:
         if name in self._histories:
             self._histories[name].refresh()
         return found[1]
+
+    def is_elsewhere(self, device: str | None) -> bool:
+        """Whether a name is that of no device of this machine."""
+        return is_elsewhere(device, self._devices)
 
     def list_corrections(self) -> list[Correction]:
         """The median ratio of each device of this machine."""

@@ -237,6 +237,12 @@ def find_device(device: str | None, devices: Sequence[DeviceInfo]) -> DeviceInfo
     return None
 
 
+def is_elsewhere(device: str | None, devices: Sequence[DeviceInfo]) -> bool:
+    """Whether a name is that of no device of this machine: of a preset, or of several of one."""
+    is_cpu = device is not None and device.casefold() == "cpu"
+    return device is not None and not is_cpu and find_device(device, devices) is None
+
+
 def _name_file(key: Mapping[str, str]) -> str:
     digest = hashlib.sha256(json.dumps(dict(key), sort_keys=True).encode()).hexdigest()
     return f"{key['gpu_uuid']}-{digest[:16]}.json"

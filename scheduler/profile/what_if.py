@@ -5,7 +5,8 @@ a CPU of more threads, a faster link. Each number that is replaced says so in it
 """
 
 from dataclasses import dataclass, replace
-from typing import Final
+from numbers import Integral, Real
+from typing import Any, Final
 
 from wavetrim.scheduler.errors import PlanError
 from wavetrim.scheduler.model.corrections import NO_CORRECTIONS
@@ -39,15 +40,20 @@ class WhatIf:
 
     def __post_init__(self) -> None:
         threads = self.cpu_threads
-        if threads is not None and not 1 <= threads <= MOST_THREADS:
+        if threads is not None and not _is_within(threads, Integral, 1, MOST_THREADS):
             raise PlanError("cpu_threads", threads, f"a whole number from 1 to {MOST_THREADS}")
         for name, most in (
             ("cpu_gflops", MOST_GFLOPS),
             ("link_gbytes_per_second", MOST_GBYTES_PER_SECOND),
         ):
             rate = getattr(self, name)
-            if rate is not None and not LEAST_RATE <= rate <= most:
-                raise PlanError(name, rate, f"from {LEAST_RATE:g} to {most:g}")
+            if rate is not None and not _is_within(rate, Real, LEAST_RATE, most):
+                raise PlanError(name, rate, f"a number from {LEAST_RATE:g} to {most:g}")
+
+
+def _is_within(number: Any, kind: type, least: float, most: float) -> bool:
+    is_number = isinstance(number, kind) and not isinstance(number, bool)
+    return is_number and bool(least <= number <= most)
 
 
 NOTHING_ELSE: Final = WhatIf()

@@ -62,18 +62,18 @@ def plan_here(
         FieldError: The plan cannot be made; names the field, its value and its limit.
     """
     from wavetrim.scheduler.planning.plan import choose_plan
-    from wavetrim.scheduler.profile.presets import find_preset
-    from wavetrim.scheduler.profile.store import find_profile
+    from wavetrim.scheduler.profile.store import find_profile, is_elsewhere
     from wavetrim.scheduler.profile.what_if import suppose
     from wavetrim.service.storage.arena.memory_limit import count_memory
 
+    devices = find_devices(settings)
     profile = find_profile(
         device,
-        devices=find_devices(settings),
+        devices=devices,
         directory=settings.profile_dir,
         cpu_threads=count_threads(settings),
     )
-    problem.check_fits(None if find_preset(device or "") else count_memory())
+    problem.check_fits(None if is_elsewhere(device, devices) else count_memory())
     return choose_plan(problem, suppose(profile, what_if, problem.dtype), options)
 
 

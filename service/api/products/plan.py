@@ -4,10 +4,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from wavetrim.scheduler.planning.description import describe_curve, describe_plan
 from wavetrim.scheduler.planning.plan import choose_plan
 from wavetrim.scheduler.problem import GemmProblem
-from wavetrim.scheduler.profile.presets import find_preset
 from wavetrim.scheduler.profile.what_if import suppose
 from wavetrim.service.api.openapi import list_refusals
 from wavetrim.service.api.parts import EnginePart
@@ -21,7 +19,7 @@ router = APIRouter(prefix="/v1/plan", tags=["plan"])
 def get_plan(query: Annotated[PlanQuery, Query()], engine: EnginePart) -> PlanView:
     """Plan a product: F, the kernel, the waves, and the predicted seconds over every F."""
     problem = GemmProblem(query.m, query.n, query.k, query.dtype, query.memory, query.resident)
-    problem.check_fits(None if find_preset(query.device or "") else count_memory())
+    problem.check_fits(None if engine.profiles.is_elsewhere(query.device) else count_memory())
     profile = suppose(engine.profiles.find(query.device), query.what_if, query.dtype)
     plan = choose_plan(problem, profile, query.options)
-    return PlanView.model_validate({**describe_plan(plan), "curve": describe_curve(plan)})
+    return PlanView.model_validate(plan.describe())

@@ -1,6 +1,7 @@
 """`wavetrim.plan`, `wavetrim.empty`, kept plans and profiles, and what the docstrings show."""
 
 import doctest
+import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -15,7 +16,7 @@ from tests.matrices import FLOATS, assert_product, make_matrix
 from tests.scheduler.profiles import make_reference_profile
 from wavetrim.cpu.gemm import CpuPool
 from wavetrim.scheduler.calibration.cpu import measure_cpu_briefly
-from wavetrim.scheduler.errors import FieldError, PlanError
+from wavetrim.scheduler.errors import FieldError, PlanError, ProblemError
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.cache import PlanCache
 from wavetrim.scheduler.planning.plan import choose_plan
@@ -45,6 +46,29 @@ def test_a_plan_for_another_gpu_is_the_planners() -> None:
     assert [part.position for part in several.gpu_parts] == [1, 2]
 
 
+def test_a_plan_supposes_other_numbers_as_the_service_does() -> None:
+    plan = wavetrim.plan(
+        4096, 4096, 4096, dtype="float64", device="T4", sms=20,
+        cpu_threads=64, cpu_gflops=100, link_gbytes_per_second=25,
+    )  # fmt: skip
+    described = plan.describe()
+    figures = described["profile"]
+    assert described["sms"] == 20
+    assert (figures["cpu"]["threads"], figures["cpu"]["gflops"]) == (64, 100)
+    assert figures["link"]["in_gbytes_per_second"] == 25
+    assert "as asked" in figures["cpu"]["source"]
+    assert "as asked" in figures["link"]["source"]
+    assert "peak of T4" in figures["kernel"]["source"]
+    json.dumps(described)
+
+
+def test_several_gpus_that_are_not_here_need_no_memory_of_this_machine() -> None:
+    sizes = 10**6, 10**6, 10**4
+    assert wavetrim.plan(*sizes, device="H200 x2", memory="pinned").profile.device == "H200"
+    with pytest.raises(ProblemError, match="this machine has"):
+        wavetrim.plan(*sizes, device="cpu", memory="pinned")
+
+
 def test_a_plan_of_the_cpu_gives_it_all_rows() -> None:
     plan = wavetrim.plan(300, 200, 100, device="cpu", dtype="int16")
     assert (plan.f, plan.gpu_rows, plan.problem.dtype) == (300, 0, "int16")
@@ -62,6 +86,13 @@ REFUSALS: list[tuple[dict[str, Any], str]] = [
     ({"kernel": "magic", "device": "T4"}, "kernel is 'magic'; it must be one of auto"),
     ({"f": -1}, 'f is -1; it must be "auto" or a whole number of rows'),
     ({"f": 3}, 'f is 3; it must be "auto" or 0…2'),
+    ({"m": 2**60}, "m, n, k is (1152921504606846976, 2, 2); it must be smaller"),
+    ({"device": 5}, "device is 5; it must be None or a name"),
+    ({"device": "T4", "sms": "5"}, "sms is '5'; it must be a whole number from 1"),
+    ({"device": "T4", "sms": 41}, "sms is 41; it must be 1…40"),
+    ({"cpu_threads": 2.5}, "cpu_threads is 2.5; it must be a whole number from 1 to 4096"),
+    ({"cpu_gflops": "fast"}, "cpu_gflops is 'fast'; it must be a number from 0.001 to 1e+09"),
+    ({"link_gbytes_per_second": 9, "device": "cpu"}, "link_gbytes_per_second is 9; it must be"),
     ({"accuracy": "float64"}, "accuracy is 'float64'; it must be one of strict, library"),
 ]
 

@@ -112,16 +112,9 @@ def plan(
         what_if=WhatIf(cpu_threads, cpu_gflops, link_gbytes_per_second),
     )
     if as_json:
-        _print_json(chosen)
+        typer.echo(json.dumps(chosen.describe(), indent=2))
     else:
         _print_tables(chosen, with_timeline=timeline)
-
-
-def _print_json(plan: "Plan") -> None:
-    from wavetrim.scheduler.planning.description import describe_curve, describe_plan
-
-    document = {**describe_plan(plan), "curve": describe_curve(plan)}
-    typer.echo(json.dumps(document, indent=2))
 
 
 def _print_tables(plan: "Plan", *, with_timeline: bool) -> None:
