@@ -12,6 +12,7 @@ from typing import Final
 
 from sqlalchemy import Connection, Engine, func, insert, inspect, select
 
+from wavetrim.service.storage.database.expected_tables import find_difference
 from wavetrim.service.storage.database.tables import VERSION_TABLE, metadata, schema_version
 
 logger = logging.getLogger(__name__)
@@ -51,7 +52,8 @@ def prepare_tables(database: Engine, keep_copy: Callable[[], None]) -> None:
             return
         if revision != REVISIONS[-1]:
             _upgrade(connection)
-        _expect_columns(connection)
+        if difference := find_difference(connection):
+            raise SchemaRefused(difference)
         if revision != REVISIONS[-1]:
             keep_copy()
             logger.info("the tables were of version %s; they are of %s", revision, REVISIONS[-1])
@@ -82,24 +84,3 @@ def _upgrade(connection: Connection) -> None:
     config = Config(attributes={"connection": connection})
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
     command.upgrade(config, REVISIONS[-1])
-
-
-def _expect_columns(connection: Connection) -> None:
-    """Make sure that each table has its columns, and each column its type.
-
-    Raises:
-        SchemaRefused: One has not; the message names it.
-    """
-    inspector = inspect(connection)
-    there = _list_known(connection)
-    for table in metadata.sorted_tables:
-        if table.name not in there:
-            raise SchemaRefused(f"it has no table {table.name}, which this wavetrim has made")
-        found = {column["name"]: column["type"] for column in inspector.get_columns(table.name)}
-        for column in table.columns:
-            kind, wanted = found.get(column.name), column.type.python_type
-            if kind is None or not issubclass(kind.python_type, wanted):
-                raise SchemaRefused(
-                    f"its table {table.name} is not wavetrim's: column {column.name} is "
-                    f"{'missing' if kind is None else kind}; it must be {column.type}"
-                )
