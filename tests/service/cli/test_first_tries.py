@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +30,7 @@ from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.store import find_profile
 from wavetrim.service.cli.commands.machine.calibrate import check_steadiness
 from wavetrim.service.cli.exits import CommandFailed, ExitCode
+from wavetrim.service.cli.other_load import CoreTimes, describe_others, read_core_times
 from wavetrim.service.cli.steadiness import MOST_SPREAD, Steadiness
 from wavetrim.service.cli.terminal.display import show_share
 
@@ -172,13 +174,17 @@ def test_runs_of_a_busy_machine_differ_and_the_old_profile_is_kept(kernel_cache:
         for burner in burners:
             burner.start()
         try:
+            at_first = read_core_times()
             time.sleep(1)
             busy.measure(executor, profile)
+            told = describe_others(at_first, read_core_times())
         finally:
             for burner in burners:
                 burner.kill()
                 burner.join()
     assert len(busy.runs["CPU"]) == 6
+    assert told is not None
+    assert float(told.split()[3]) > cores / 2
     assert busy.list_spreads()["CPU"] > MOST_SPREAD
     with pytest.raises(CommandFailed, match=r"differ by more than 15%.*The old profile is kept"):
         check_steadiness(busy, notes, had_profile=True, force=False)
@@ -188,6 +194,31 @@ def test_runs_of_a_busy_machine_differ_and_the_old_profile_is_kept(kernel_cache:
     check_steadiness(calm, notes, had_profile=True, force=False)
     assert isinstance(notes.file, io.StringIO)
     assert notes.file.getvalue().endswith("differ by: CPU 10%, GPU 1%\n")
+
+
+def test_a_load_that_stays_the_same_is_told_with_its_figure(tmp_path: Path) -> None:
+    (tmp_path / "proc").mkdir()
+    stat, cores = tmp_path / "proc/stat", sorted(os.sched_getaffinity(0))
+
+    def read(busy_seconds: float, idle_seconds: float, own_seconds: float) -> CoreTimes:
+        ticks = os.sysconf("SC_CLK_TCK")
+        busy, idle = int(busy_seconds * ticks), int(idle_seconds * ticks)
+        # user nice system idle iowait irq softirq steal guest, of a core; a foreign core is busier
+        lines = [f"cpu{core} {busy} 0 0 {idle} 0 0 0 0 {busy}" for core in cores]
+        stat.write_text("\n".join(["cpu 1 1", *lines, f"cpu{max(cores) + 1} 9999 0 0 0 0 0 0 0 0"]))
+        times = read_core_times(tmp_path)
+        assert times is not None
+        return replace(times, at_seconds=busy_seconds + idle_seconds, own_seconds=own_seconds)
+
+    start = read(0, 0, 0)
+    count = len(cores)
+    calm, loaded = read(10, 10, 9.9 * count), read(15, 5, 10 * count)
+    assert calm.count_others(start) == pytest.approx(0.005 * count)
+    assert describe_others(start, calm) is None
+    assert loaded.count_others(start) == pytest.approx(count / 4)
+    assert f"kept {count / 4:.1f} of {count} cores busy" in str(describe_others(start, loaded))
+    assert read_core_times(tmp_path / "none") is None
+    assert describe_others(None, loaded) is None
 
 
 def test_a_bar_moves_with_time_and_ends_at_100() -> None:

@@ -35,7 +35,7 @@ def calibrate(
     Plans made from then on use it: those of the service from the next job on. The profile holds
     for this GPU, driver, libraries and number of threads. The same product is timed before and
     after: where its runs differ by more than 15%, other programs were at work, and a profile that
-    is there already is kept.
+    is there already is kept. A load that stays the same is told in one line.
     """
     from wavetrim.scheduler.calibration.calibrate import CALIBRATION_SECONDS
     from wavetrim.scheduler.calibration.gpus import calibrate_gpus
@@ -43,6 +43,7 @@ def calibrate(
     from wavetrim.scheduler.profile.store import find_profile, store_profile
     from wavetrim.service.cli.folders import check_folder
     from wavetrim.service.cli.machine import count_threads, find_devices, load_settings
+    from wavetrim.service.cli.other_load import describe_others, read_core_times
     from wavetrim.service.cli.steadiness import Steadiness
     from wavetrim.service.cli.terminal.display import (
         announce_compiling,
@@ -75,6 +76,7 @@ def calibrate(
         announce_compiling(notes),
         show_share(notes, "measure", seconds=CALIBRATION_SECONDS) as move,
     ):
+        at_first = read_core_times()
         steadiness.measure(executor, before)
         machine = calibrate_gpus(
             open_executor,
@@ -83,9 +85,12 @@ def calibrate(
             report=lambda what, share: move(min(share, 0.95), what),
         )
         steadiness.measure(executor, machine)
+        others = describe_others(at_first, read_core_times())
     output = open_output()
     for profile in machine.gpus or (machine,):
         _print_profile(profile, output)
+    if others:
+        notes.print(others, markup=False)
     check_steadiness(steadiness, notes, had_profile=before.measured_at is not None, force=force)
     for profile in machine.gpus or (machine,):
         path = store_profile(replace(profile, beside=()), settings.profile_dir)

@@ -1,0 +1,83 @@
+"""How much of the cores other programs take meanwhile, by what the system counts.
+
+A load that stays the same slows all runs alike, so that they do not differ. The counters of each
+core tell: what the cores did, less what this process did. Time that a host takes from its guest
+counts as others'.
+"""
+
+import os
+import resource
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from wavetrim.cpu.threads import usable_cores
+
+MOST_OTHERS: Final = 0.05
+"""Share of the cores that others may take before it is worth a word; chosen."""
+
+_IDLE_FIELDS: Final = (3, 4)
+_GUEST_FIELDS: Final = slice(8, None)  # counted as user time already
+
+
+@dataclass(frozen=True, slots=True)
+class CoreTimes:
+    """What the cores that this process may use have done, up to a moment.
+
+    Attributes:
+        at_seconds: The moment, of a clock that only goes forward.
+        busy_seconds: What they worked for any process, all of them together.
+        own_seconds: What this process and its children that ended have used.
+        cores: How many cores there are.
+    """
+
+    at_seconds: float
+    busy_seconds: float
+    own_seconds: float
+    cores: int
+
+    def count_others(self, before: "CoreTimes") -> float:
+        """Cores that others kept busy since then, on average."""
+        busy = self.busy_seconds - before.busy_seconds
+        own = self.own_seconds - before.own_seconds
+        return max(0.0, busy - own) / max(self.at_seconds - before.at_seconds, 1e-9)
+
+
+def read_core_times(root: Path = Path("/")) -> CoreTimes | None:
+    """Read the counters; None where the system does not tell.
+
+    Args:
+        root: Where proc/ is found.
+    """
+    mine = {f"cpu{core}" for core in os.sched_getaffinity(0)}
+    try:
+        lines = [line.split() for line in (root / "proc/stat").read_text().splitlines()]
+    except OSError:
+        return None
+    cores = [[int(count) for count in line[1:]] for line in lines if line and line[0] in mine]
+    ticks = sum(sum(core) - sum(core[_GUEST_FIELDS]) for core in cores)
+    idle = sum(core[index] for core in cores for index in _IDLE_FIELDS)
+    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return CoreTimes(
+        at_seconds=time.monotonic(),
+        busy_seconds=(ticks - idle) / os.sysconf("SC_CLK_TCK"),
+        own_seconds=sum(usage.ru_utime + usage.ru_stime for usage in usages),
+        cores=len(cores),
+    )
+
+
+def describe_others(before: CoreTimes | None, after: CoreTimes | None) -> str | None:
+    """What to say of other programs between two moments; None if they left all that is needed.
+
+    Where a quota leaves this process fewer cores than there are, others may have the rest.
+    """
+    if before is None or after is None or not after.cores:
+        return None
+    others, cores = after.count_others(before), after.cores
+    if cores - others >= min(usable_cores(), cores) * (1 - MOST_OTHERS):
+        return None
+    return (
+        f"other programs kept {others:.1f} of {cores} cores busy meanwhile: what was measured"
+        " may be slower than at rest"
+    )
