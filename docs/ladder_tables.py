@@ -175,17 +175,20 @@ def _list_roofs(gpu: str, folder: Path) -> dict[str, Any]:
             ["tensor cores", model.float64_tensor_gflops / 1000],
         ],
         "float16": [["tensor cores", model.float16_tensor_gflops / 1000]],
+        "bfloat16": [["tensor cores", model.float16_tensor_gflops / 1000]],
     }
 
 
 def _read_texts() -> dict[tuple[str, str | None], str]:
     """The first paragraph on each kernel in docs/kernels.md, by its name and type."""
     text = (ROOT / "docs" / "kernels.md").read_text(encoding="utf-8")
-    found = re.findall(r"^\*\*(\w+)\*\*((?: \([^)]*\))?)((?: in float\d+)?) (.+?)\n\n", text,
-                       re.MULTILINE | re.DOTALL)  # fmt: skip
+    types = r"(?: in (?:b?float\d+(?: and )?)+)?"
+    paragraph = rf"^\*\*(\w+)\*\*((?: \([^)]*\))?)({types}) (.+?)\n\n"
+    found = re.findall(paragraph, text, re.MULTILINE | re.DOTALL)
     return {
-        (name, where.removeprefix(" in ") or None): _strip(f"{name}{where} {words}")
+        (name, dtype or None): _strip(f"{name}{where} {words}")
         for name, _, where, words in found
+        for dtype in where.removeprefix(" in ").split(" and ")
     }
 
 

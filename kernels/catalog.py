@@ -209,7 +209,7 @@ _tensor_half = partial(
     accuracy="library",
     min_compute_capability=_HOPPER,
     max_compute_capability=_HOPPER,  # no other GPU has wgmma
-    automatic=False,  # resident products are tested on an H200, streamed ones not yet
+    automatic=False,  # resident float16 products are tested on an H200, others not yet
 )
 
 
@@ -257,8 +257,14 @@ _CATALOG: Final[tuple[KernelSpec, ...]] = (
         Tile(128, 64, 16), WarpTiling(64, 32, step=8, stages=3, blocks_per_sm=2, holdable=True)
     ),
     _tensor_float64(Tile(64, 128, 16), WarpTiling(64, 32, step=8, stages=3, blocks_per_sm=2)),
-    _tensor_half("float16", Tile(128, 256, 64), ClusterTiling(stages=4, cluster=2)),
-    _tensor_half("float16", Tile(128, 128, 64), ClusterTiling(stages=6, cluster=1)),
+    *(
+        _tensor_half(dtype, Tile(128, columns, 64), tiling)
+        for dtype in ("float16", "bfloat16")
+        for columns, tiling in (
+            (256, ClusterTiling(stages=4, cluster=2)),
+            (128, ClusterTiling(stages=6, cluster=1)),
+        )
+    ),
     # cuBLAS picks among many kernels; these are its tiles for large products on Hopper.
     _cublas("float32", Tile(128, 256, 8), threads=256),
     _cublas("float64", Tile(64, 128, 16), threads=128),

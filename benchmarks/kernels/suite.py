@@ -7,7 +7,7 @@ from typing import Final
 from benchmarks.common.shapes import DTYPES, Shape, count_flops, make_cube
 from wavetrim.kernels.catalog import KernelSpec, find_kernel
 
-KERNEL_DTYPES: Final = (*DTYPES, "float16")
+KERNEL_DTYPES: Final = (*DTYPES, "float16", "bfloat16")
 """Element types that kernels of the catalog are measured in."""
 
 SQUARES: Final = (4096, 8192, 16384)

@@ -21,7 +21,12 @@ KERNELS: Final = ("register", "bulk", "tensor")
 """Kernels whose tiles differ in more than their use as lessons."""
 
 CANDIDATES: Final = 64
-_PRECISIONS: Final = {"float32": "SSS", "float64": "DDD", "float16": "HSH"}
+_PRECISIONS: Final = {
+    "float32": "SSS",
+    "float64": "DDD",
+    "float16": "HSH",
+    "bfloat16": "TST",
+}
 
 
 @dataclass(frozen=True, slots=True)

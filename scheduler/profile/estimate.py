@@ -27,6 +27,7 @@ PEAK_SHARE: Final[dict[tuple[str, str], float]] = {
     ("tensor", "float32"): 1.70,
     ("tensor", "float64"): 0.85,
     ("tensor", "float16"): 0.72,
+    ("tensor", "bfloat16"): 0.72,
     ("cublas", "float32"): 0.77,
     ("cublas", "float64"): 0.90,
     ("cublas", "float16"): 0.73,
@@ -36,11 +37,13 @@ PEAK_SHARE: Final[dict[tuple[str, str], float]] = {
 }
 """Share of the data sheet's peak that each kernel reached on an H200. The float32 tensor kernel
 exceeds the peak of float32 arithmetic because it multiplies in bfloat16. An operation on complex
-numbers is four on real ones; its share is assumed to be that of their type."""
+numbers is four on real ones; its share is assumed to be that of their type, and bfloat16's to be
+that of float16."""
 
 TILE_SHARE: Final = {
     ("bulk", "float32", "128x128x16"): 0.75,
     ("tensor", "float16", "128x128x64"): 0.60,
+    ("tensor", "bfloat16", "128x128x64"): 0.60,
 }
 """Share of tiles that differ from their kernel's first tile."""
 

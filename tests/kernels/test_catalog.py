@@ -84,7 +84,7 @@ def test_a_kernel_for_one_architecture_is_not_listed_for_newer_ones() -> None:
 
 def test_only_tensor_cores_are_of_another_than_strict_accuracy() -> None:
     for spec in COMPILED:
-        of_tensor = "library" if spec.dtype == "float16" else spec.dtype
+        of_tensor = "library" if spec.dtype in ("float16", "bfloat16") else spec.dtype
         assert spec.accuracy == (of_tensor if spec.name == "tensor" else "strict")
 
 

@@ -1,7 +1,6 @@
-"""The 16-bit tensor kernel: clusters and waves, tiles that no neighbour shares, bfloat16."""
+"""The 16-bit tensor kernel, in both types: clusters and waves, tiles that no neighbour shares."""
 
 import re
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -20,9 +19,12 @@ from wavetrim.kernels.gemm.half import count_blocks
 from wavetrim.kernels.gemm.resident import multiply_on_device
 
 TENSOR = find_kernel("tensor", "float16")
-SPECS = [spec for spec in list_kernels(dtype="float16") if spec.source]
-CUBLAS = find_kernel("cublas", "float16")
-with_specs = partial(pytest.mark.parametrize, "spec", SPECS, ids=lambda spec: str(spec.tile))
+SPECS = [
+    spec for dtype in ("float16", "bfloat16") for spec in list_kernels(dtype=dtype) if spec.source
+]
+with_specs = partial(
+    pytest.mark.parametrize, "spec", SPECS, ids=lambda spec: f"{spec.dtype}-{spec.tile}"
+)
 on_hopper = pytest.mark.skipif(
     any(not TENSOR.runs_on(device.compute_capability) for device in list_devices()[:1]),
     reason="the 16-bit tensor kernel runs on Hopper only",
@@ -43,12 +45,20 @@ def test_blocks_are_the_fewest_whole_clusters_that_need_no_more_waves(
         assert -(-tiles // (blocks - cluster)) > -(-tiles // most)
 
 
+def test_both_types_have_the_same_tiles() -> None:
+    tiles = {
+        dtype: [s.tile for s in SPECS if s.dtype == dtype] for dtype in ("float16", "bfloat16")
+    }
+    assert len(tiles["float16"]) == 2
+    assert tiles["float16"] == tiles["bfloat16"]
+
+
 @with_specs()
-@pytest.mark.parametrize(("dtype", "shown"), [("float16", ".F32"), ("bfloat16", ".F32.BF16")])
 def test_both_types_are_multiplied_by_warpgroups_without_waits_or_spills(
-    spec: KernelSpec, dtype: str, shown: str, kernel_cache: Path
+    spec: KernelSpec, kernel_cache: Path
 ) -> None:
-    compiled = compile_kernel(replace(spec, dtype=dtype), MEASURED_ARCHITECTURE, kernel_cache)
+    shown = {"float16": ".F32", "bfloat16": ".F32.BF16"}[spec.dtype]
+    compiled = compile_kernel(spec, MEASURED_ARCHITECTURE, kernel_cache)
     text = disassemble(compiled.path)
     assert "SETMAXREG" in text
     products = re.findall(rf"HGMMA\.64x{spec.tile.n}x16{re.escape(shown)} .*", text)
@@ -69,11 +79,11 @@ def test_any_number_of_multiprocessors_gives_the_same_bits(
     count = list_devices()[0].sm_count
     for rows, columns, k in ((1, 1, 1), (3, 5, 65), (9, 3, 200), (17, 7, 64), (8, 20, 700)):
         shape = rows * spec.tile.m - 3, columns * spec.tile.n - 5
-        a, b = make_matrix(shape[0], k, "float16", 1), make_matrix(k, shape[1], "float16", 2)
+        a, b = make_matrix(shape[0], k, spec.dtype, 1), make_matrix(k, shape[1], spec.dtype, 2)
         operands = cupy.asarray(a), cupy.asarray(b)
         products = []
         for sms in (None, spec.sms_quantum, 7, 31, count):
-            c = cupy.full(shape, np.nan, np.float16)
+            c = cupy.full(shape, np.nan, spec.dtype)
             multiply_on_device(spec, *operands, c, sms=sms, cache_dir=kernel_cache)
             products.append(cupy.asnumpy(c))
         assert_product(products[0], a, b)
@@ -88,13 +98,13 @@ def test_any_number_of_multiprocessors_gives_the_same_bits(
 def test_errors_are_those_of_cublas(spec: KernelSpec, k: int, kernel_cache: Path) -> None:
     import cupy
 
-    a, b = make_matrix(200, k, "float16", 1), make_matrix(k, 300, "float16", 2)
+    a, b = make_matrix(200, k, spec.dtype, 1), make_matrix(k, 300, spec.dtype, 2)
     exact = a.astype(np.float64) @ b.astype(np.float64)
     errors = []
-    for one in (spec, CUBLAS):
-        c = cupy.empty(exact.shape, np.float16)
+    for one in (spec, find_kernel("cublas", spec.dtype)):
+        c = cupy.empty(exact.shape, spec.dtype)
         multiply_on_device(one, cupy.asarray(a), cupy.asarray(b), c, cache_dir=kernel_cache)
-        errors.append(np.abs(cupy.asnumpy(c) - exact))
+        errors.append(np.abs(cupy.asnumpy(c).astype(np.float64) - exact))
     ours, theirs = errors
     assert ours.max() <= 1.2 * theirs.max()
     assert np.sqrt((ours**2).mean()) <= 1.05 * np.sqrt((theirs**2).mean())
@@ -103,12 +113,30 @@ def test_errors_are_those_of_cublas(spec: KernelSpec, k: int, kernel_cache: Path
 @pytest.mark.gpu
 @on_hopper
 @with_specs()
-def test_sums_that_float16_cannot_hold_are_infinite(spec: KernelSpec, kernel_cache: Path) -> None:
+def test_sums_that_the_type_cannot_hold_are_infinite(spec: KernelSpec, kernel_cache: Path) -> None:
+    """Sums of float16 end at 65,504; those of bfloat16 where those of float32 do."""
     import cupy
 
-    a, b = cupy.full((70, 300), 200, np.float16), cupy.full((300, 90), 200, np.float16)
+    element = 200 if spec.dtype == "float16" else 1e19
+    a, b = cupy.full((70, 300), element, spec.dtype), cupy.full((300, 90), element, spec.dtype)
     b[:, 45:] *= -1
-    c = cupy.empty((70, 90), np.float16)
+    c = cupy.empty((70, 90), spec.dtype)
     multiply_on_device(spec, a, b, c, cache_dir=kernel_cache)
-    assert (c[:, :45] == np.inf).all()
-    assert (c[:, 45:] == -np.inf).all()
+    product = cupy.asnumpy(c).astype(np.float32)
+    assert (product[:, :45] == np.inf).all()
+    assert (product[:, 45:] == -np.inf).all()
+
+
+@pytest.mark.gpu
+@on_hopper
+@pytest.mark.parametrize("tile", [str(spec.tile) for spec in SPECS if spec.dtype == "bfloat16"])
+def test_bfloat16_has_the_range_of_float32(tile: str, kernel_cache: Path) -> None:
+    """A kernel that took its bits for float16 would give infinities and NaN."""
+    import cupy
+
+    spec = find_kernel("tensor", "bfloat16", tile)
+    a, b = make_matrix(131, 77, "bfloat16", 1), make_matrix(77, 257, "bfloat16", 2)
+    a, b = (a * 2.0**60).astype(a.dtype), (b * 2.0**-70).astype(b.dtype)
+    c = cupy.full((131, 257), np.nan, "bfloat16")
+    multiply_on_device(spec, cupy.asarray(a), cupy.asarray(b), c, cache_dir=kernel_cache)
+    assert_product(cupy.asnumpy(c), a, b)

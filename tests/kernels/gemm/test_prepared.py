@@ -34,7 +34,7 @@ KERNELS = [
         *(find_kernel(name, "float32") for name in ("register", "shared", "tensor", "cublas")),
         *(find_kernel(name, "float64") for name in ("register", "tensor", "cublas")),
         *(find_kernel("cublas", dtype) for dtype in ("bfloat16", "complex64", "complex128")),
-        find_kernel("tensor", "float16"),
+        *(find_kernel("tensor", dtype) for dtype in ("float16", "bfloat16")),
     )
     if all(map(spec.runs_on, HERE))
 ]

@@ -10,6 +10,7 @@ import pytest
 from tests.matrices import Array, assert_product, make_matrix, make_output, padding_of
 from tests.rates import RATES, find_cut
 from wavetrim.kernels.catalog import KernelSpec, find_kernel
+from wavetrim.kernels.device import list_devices
 from wavetrim.kernels.errors import OperandError, PipelineCancelled
 from wavetrim.kernels.pipeline.cuts import plan_steps
 from wavetrim.kernels.pipeline.panels import PanelProblem
@@ -25,6 +26,12 @@ SHAPES = [
     (127, 129, 1),
     (333, 409, 1021),
     (1031, 769, 257),
+]
+HERE = {device.compute_capability for device in list_devices()[:1]} or {(9, 0)}
+HALVES = [
+    spec
+    for spec in (find_kernel("tensor", dtype) for dtype in ("float16", "bfloat16"))
+    if all(map(spec.runs_on, HERE))
 ]
 KERNELS = [
     find_kernel("cublas", "float32"),
@@ -51,7 +58,7 @@ def draw(m: int, n: int, k: int, dtype: str) -> tuple[Array, Array]:
     return make_matrix(m, k, dtype, 1), make_matrix(k, n, dtype, 2)
 
 
-@pytest.mark.parametrize("spec", KERNELS, ids=lambda spec: spec.label)
+@pytest.mark.parametrize("spec", [*KERNELS, *HALVES], ids=lambda spec: spec.label)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_ragged_products_agree_with_float64(
     pipeline: GpuPipeline, spec: KernelSpec, shape: tuple[int, int, int]
@@ -63,7 +70,7 @@ def test_ragged_products_agree_with_float64(
     assert_product(c, a, b)
 
 
-@pytest.mark.parametrize("spec", KERNELS[:6], ids=lambda spec: spec.label)
+@pytest.mark.parametrize("spec", [*KERNELS[:6], *HALVES], ids=lambda spec: spec.label)
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("factors", [(1.0, 0.0), (-2.5, 0.0), (1.0, 1.0), (0.5, -3.0)], ids=str)
 def test_factors_and_layouts(
