@@ -404,13 +404,22 @@ def test_tiles_are_chosen_with_and_without_the_baseline() -> None:
     alone = choose_tiles(specs, shapes, profile, None)
     assert {(x.kernel, x.dtype) for x in alone} == {
         *(("register", "float32"), ("register", "float64")),
-        *(("bulk", "float32"), ("tensor", "float64"), ("tensor", "float16")),
+        *(
+            ("bulk", "float32"),
+            ("tensor", "float64"),
+            ("tensor", "float16"),
+            ("tensor", "bfloat16"),
+        ),
     }
     assert {x.heuristic for x in alone} == {None}
     ranked = choose_tiles(specs, shapes, profile, TileHeuristics(Ranking((128, 128, 32)), 0))
     assert [x.planned for x in ranked] == [x.planned for x in alone]
-    tensor = {(x.dtype, x.heuristic) for x in ranked if x.kernel == "tensor"}
-    assert tensor == {("float64", "128x128x32"), ("float16", "128x128x64")}
+    tensor = {x.dtype: x.heuristic for x in ranked if x.kernel == "tensor"}
+    assert tensor == {
+        "float64": "128x128x32",
+        "float16": "128x128x64",
+        "bfloat16": "128x128x64",
+    }
 
 
 def test_the_baseline_ranks_tiles_of_ours_where_it_is_installed() -> None:
