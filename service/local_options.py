@@ -7,6 +7,7 @@ from pydantic import ValidationError
 
 from wavetrim.scheduler.errors import FieldError
 from wavetrim.scheduler.local.machine import LocalOptions
+from wavetrim.service.setting_refusal import list_refused
 from wavetrim.service.settings import Settings
 from wavetrim.service.storage.arena.memory_limit import count_memory
 
@@ -22,11 +23,7 @@ def read_local_options() -> LocalOptions:
     try:
         settings = Settings()
     except ValidationError as error:
-        detail = error.errors()[0]
-        variable = f"WAVETRIM_{str(detail['loc'][0]).upper()}"
-        limit = str(detail["msg"]).removeprefix("Input should be ")
-        value = "…" if variable == "WAVETRIM_API_KEY" else os.environ.get(variable)
-        raise FieldError(variable, value, limit) from error
+        raise FieldError(*next(list_refused(error))) from error
     named = settings.model_fields_set & {"data_dir", "kernel_cache_dir"}
     return LocalOptions(
         cache_dir=settings.kernel_cache_dir if named else _find_user_cache(),

@@ -103,7 +103,10 @@ def find_candidates(
         if (spec.name, spec.dtype, str(spec.tile)) in models
     ]
     if options.kernel != "auto" and not runnable and profile.gpu is not None:
-        raise PlanError("kernel", options.kernel, f"one that {profile.device} runs")
+        known = list_kernels(dtype=problem.dtype)
+        names = _name(spec for spec in known if (spec.name, spec.dtype, str(spec.tile)) in models)
+        limit = f"one that {profile.device} runs in {problem.dtype}: auto, {names}"
+        raise PlanError("kernel", options.kernel, limit)
     if options.sms is not None:
         runnable = _find_held(problem, profile, options, runnable)
     measured = [candidate for candidate in runnable if not candidate.model.assumed]

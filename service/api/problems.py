@@ -17,6 +17,7 @@ from starlette.routing import Match
 from wavetrim.scheduler.errors import FieldError
 from wavetrim.service import errors
 from wavetrim.service.jobs import errors as job_errors
+from wavetrim.service.setting_refusal import describe_limit
 from wavetrim.service.storage import errors as storage_errors
 from wavetrim.service.storage.matrices.publication import CommitUnclear
 
@@ -267,7 +268,10 @@ def _find_headers(error: Exception) -> dict[str, str] | None:
 
 def _say_broken(detail: dict[str, Any], broken: dict[str, Any]) -> str:
     value = "missing" if detail["type"] == "missing" else repr(broken["value"])
-    return f"{broken['field']} is {value}: {broken['limit']}"
+    is_sentence = broken["limit"] == detail["msg"]
+    return (
+        f"{broken['field']} is {value}{': ' if is_sentence else '; it must be '}{broken['limit']}"
+    )
 
 
 def _describe_broken(detail: dict[str, Any]) -> dict[str, Any]:
@@ -277,7 +281,11 @@ def _describe_broken(detail: dict[str, Any]) -> dict[str, Any]:
     field = to_wire(".".join(place[1:]) or place[0])
     missing = detail["type"] == "missing"
     value = None if missing else to_wire(detail.get("input"))
-    return {"field": field, "value": value, "limit": detail["msg"]}
+    return {
+        "field": field,
+        "value": value,
+        "limit": "given" if missing else describe_limit(detail["msg"]),
+    }
 
 
 def _describe_no_json(detail: dict[str, Any]) -> dict[str, Any]:

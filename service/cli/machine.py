@@ -21,16 +21,13 @@ def load_settings(**options: Any) -> "Settings":
     """
     from pydantic import ValidationError
 
+    from wavetrim.service.setting_refusal import tell_refused
     from wavetrim.service.settings import Settings
 
     try:
         return Settings(**{name: value for name, value in options.items() if value is not None})
     except ValidationError as error:
-        broken = "; ".join(
-            f"{'.'.join(map(str, detail['loc']))} (WAVETRIM_{str(detail['loc'][0]).upper()}):"
-            f" {detail['msg']}"
-            for detail in error.errors()
-        )
+        broken = "; ".join(tell_refused(error))
         raise CommandFailed(f"setting refused: {broken}", ExitCode.REFUSED) from error
 
 

@@ -57,6 +57,7 @@ class Commands(TyperGroup):
         except Exception as error:
             explained = explain_failure(error)
             if explained is None:
+                _name_value(error)
                 raise
             failure = explained
         typer.echo(f"wavetrim: {failure}", err=True)
@@ -73,6 +74,16 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _name_value(error: Exception) -> None:
+    """Let the message on an option or argument name its value, which Typer's leaves out."""
+    cause = error.__cause__
+    if isinstance(error, typer.BadParameter) and cause is not None and hasattr(cause, "errors"):
+        from wavetrim.service.setting_refusal import describe_limit
+
+        value = cause.errors()[0]["input"]
+        error.message = f"it is {value!r}; it must be {describe_limit(error.message)}"
 
 
 def _register(group: typer.Typer, name: str, command: Callable[..., None], examples: str) -> None:

@@ -104,7 +104,7 @@ def check_operands(
         if operand is not None:
             _check_dtype(field, operand.dtype, a.dtype, dtype)
     if c is None and beta != 0:
-        raise OperandMissing("c", None, f"the id of a matrix while beta is {beta}")
+        raise OperandMissing("c", None, f"given, as beta is {beta}")
     for field, factor in (("alpha", alpha), ("beta", beta)):
         _check_factor(field, factor, dtype or a.dtype)
     return GemmProblem(a.rows, b.columns, a.columns, dtype or a.dtype)

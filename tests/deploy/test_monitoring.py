@@ -137,6 +137,34 @@ def test_the_panels_of_the_dashboard_lie_beside_each_other() -> None:
     assert len({panel["id"] for panel in DASHBOARD["panels"]}) == len(places)
 
 
+def test_the_dashboard_is_one_that_grafana_imports() -> None:
+    """What Grafana asks of a dashboard's JSON, and whose absence shows in its browser only."""
+    source = {"type": "prometheus", "uid": "${datasource}"}
+    variables = {one["name"]: one for one in DASHBOARD["templating"]["list"]}
+    assert variables["datasource"]["type"] == "datasource"
+    assert variables["instance"]["datasource"] == source
+    assert re.fullmatch(r"[a-zA-Z0-9_-]{1,40}", DASHBOARD["uid"])
+    assert isinstance(DASHBOARD["schemaVersion"], int)
+    assert DASHBOARD.keys() >= {"title", "time", "refresh", "annotations"}
+    assert DASHBOARD.get("id") is None, "Grafana gives the id"
+    for panel in DASHBOARD["panels"]:
+        assert panel["type"] in {"row", "stat", "timeseries", "heatmap"}, panel["title"]
+        assert panel["gridPos"].keys() == {"x", "y", "w", "h"}
+        if panel["type"] == "row":
+            assert panel["collapsed"] is False
+            assert panel["panels"] == []
+            continue
+        letters = [target["refId"] for target in panel["targets"]]
+        assert letters
+        assert len(set(letters)) == len(letters)
+        assert all(one["datasource"] == source for one in (panel, *panel["targets"]))
+        assert panel["fieldConfig"].keys() == {"defaults", "overrides"}
+        named = {
+            name for target in panel["targets"] for name in re.findall(r"\$(\w+)", target["expr"])
+        }
+        assert named <= variables.keys() | {"__rate_interval"}
+
+
 def test_the_instances_of_the_dashboard_are_the_services(
     prometheus: Prometheus, watched: RunningServer
 ) -> None:

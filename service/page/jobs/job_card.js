@@ -14,7 +14,7 @@ export class JobCard {
     this.when = make("span", { className: "caption" });
     this.bar = make("div", { className: "bar" });
     this.told = make("p", { className: "caption" });
-    this.product = make("p", { className: "product" });
+    this.product = make("p", { className: "product", textContent: "…" });
     this.table = make("tbody");
     this.problem = make("p", { className: "problem" });
     const short = `job ${job.id.slice(0, 8)}`;

@@ -86,5 +86,6 @@ export function tellNodes(nodes) {
 
 /** Where a profile comes from, and how old it is. */
 export function tellSource({ source, measured_at: measured }) {
-  return measured === null ? source : `${source}, measured ${showAge(measured)}`;
+  const told = source.replaceAll("`", "");
+  return measured === null ? told : `${told}, measured ${showAge(measured)}`;
 }

@@ -120,7 +120,7 @@ export class MatrixTable {
 /** One matrix; it is deleted by two presses, since it cannot be had back. */
 class MatrixRow {
   constructor(id, { fetch, remove }) {
-    this.cells = HEADS.slice(1, -1).map(() => make("td"));
+    this.cells = HEADS.slice(1, -1).map((head) => make("td", { "data-head": head }));
     this.fetch = makeQuiet("Download", fetch);
     this.remove = makeQuiet("Delete", () => (this.asked ? remove() : this.ask(true)));
     this.keep = makeQuiet("Keep", () => this.ask(false));

@@ -42,7 +42,7 @@ function tellCorrections(corrections) {
     make(
       "tr",
       {},
-      make("th", { scope: "row", textContent: one.product }),
+      make("th", { scope: "row", textContent: tellProduct(one.product) }),
       make("td", { textContent: tellPart(one) }),
       make("td", { textContent: tellFactor(factor) }),
       make("td", { textContent: showWhole(runs) }),
@@ -62,6 +62,11 @@ function tellCorrections(corrections) {
   );
   const wide = { className: "wide", tabIndex: 0, role: "region", "aria-label": "Corrections" };
   return [make("div", wide, table)];
+}
+
+/** "600 × 600 × 600 float64". */
+function tellProduct(product) {
+  return product.replace(/(\d)x(?=\d)/g, "$1 × ");
 }
 
 /** Who computed it, and what held it up. */

@@ -68,13 +68,13 @@ def test_no_content_type_where_json_is_sent(shared_server: RunningServer) -> Non
 def test_broken_json_says_where_it_breaks(shared_server: RunningServer) -> None:
     problem = refuse(post(shared_server, "/v1/jobs", b'{"a": ', JSON), 400)
     assert problem["type"].endswith("json-malformed")
-    assert problem["detail"] == "body is 'broken at character 6': JSON (Expecting value)"
+    assert problem["detail"] == "body is 'broken at character 6'; it must be JSON (Expecting value)"
     assert problem["field"] == "body"
 
 
 def test_a_missing_member_is_called_missing(shared_server: RunningServer) -> None:
     problem = refuse(post(shared_server, "/v1/jobs", b'{"a": "x"}', JSON), 422)
-    assert problem["detail"] == "b is missing: Field required"
+    assert problem["detail"] == "b is missing; it must be given"
     assert (problem["field"], problem["value"]) == ("b", None)
 
 

@@ -125,7 +125,7 @@ def test_an_api_key_is_read_from_a_file(monkeypatch: pytest.MonkeyPatch, tmp_pat
             "serve", "--port", 0, folder=tmp_path, WAVETRIM_API_KEY_FILE=str(path)
         )
         assert refused.exit_code == ExitCode.REFUSED
-        assert "api_key_file (WAVETRIM_API_KEY_FILE)" in refused.stderr
+        assert "WAVETRIM_API_KEY_FILE: " in refused.stderr
         assert words in refused.stderr
 
 
@@ -182,3 +182,31 @@ def test_connections_leave_descriptors_for_everything_else() -> None:
     assert limit_connections(possible) == possible
     with pytest.raises(SettingRefused, match=rf"at most {possible}: the process may open {most} "):
         limit_connections(possible + 1)
+
+
+def test_a_refused_setting_is_told_with_its_value_and_its_limit(
+    tmp_path: Path,
+) -> None:
+    told = invoke_command(
+        "plan", 8, 8, 8, folder=tmp_path, WAVETRIM_CPU_THREADS="many", WAVETRIM_API_KEY="short"
+    )
+    assert told.exit_code == ExitCode.REFUSED
+    assert "WAVETRIM_CPU_THREADS is 'many'; it must be a valid integer" in told.stderr
+    assert "WAVETRIM_API_KEY: it has 5 characters; it must have" in told.stderr
+    assert "short" not in told.stderr
+    assert "KERNEL_CACHE_DIR" not in told.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("plan", 8, 8, "x"), "'K': it is 'x'; it must be a valid integer"),
+        (("serve", "--port", 99999), "'--port': it is '99999'; it must be less than or equal to"),
+    ],
+)
+def test_a_refused_option_is_told_with_its_value(
+    arguments: tuple[str], message: str, tmp_path: Path
+) -> None:
+    told = invoke_command(*arguments, folder=tmp_path)
+    assert told.exit_code == ExitCode.REFUSED
+    assert message in " ".join(told.stderr.replace("│", " ").split())
