@@ -268,10 +268,9 @@ def _find_headers(error: Exception) -> dict[str, str] | None:
 
 def _say_broken(detail: dict[str, Any], broken: dict[str, Any]) -> str:
     value = "missing" if detail["type"] == "missing" else repr(broken["value"])
-    is_sentence = broken["limit"] == detail["msg"]
-    return (
-        f"{broken['field']} is {value}{': ' if is_sentence else '; it must be '}{broken['limit']}"
-    )
+    # Some of pydantic's messages say what a value must be, others are sentences.
+    joint = ": " if broken["limit"] == detail["msg"] else "; it must be "
+    return f"{broken['field']} is {value}{joint}{broken['limit']}"
 
 
 def _describe_broken(detail: dict[str, Any]) -> dict[str, Any]:

@@ -63,7 +63,7 @@ def test_devices_arena_and_profile_are_those_of_the_service(
     profile = server.client.get("/v1/profile").json()
     arena = server.client.get("/v1/devices").json()["arena"]
     text = page.run("document.getElementById('profile').textContent")
-    assert profile["source"] in text
+    assert profile["source"].replace("`", "") in text
     for correction in profile["corrections"]:
         more = 100 * (correction["factor"] - 1)
         shown = f"{abs(more):.3g}" if abs(more) < 100 else f"{abs(more):.0f}"
