@@ -59,7 +59,11 @@ class ViewPicture:
         return page.take_picture()
 
 
-_JOBS: Final = "document.querySelectorAll('.job').length >= 4"
+_JOBS: Final = (
+    "document.querySelectorAll('.job').length >= 4"
+    " && ![...document.querySelectorAll('.product')].some((one) => one.textContent === '…')"
+)
+"""All jobs, each with its product, which is asked for when the job is there."""
 _ROWS: Final = "document.querySelectorAll('[data-matrix]').length > 5"
 _SOURCE: Final = "document.querySelector('.source')"
 

@@ -9,7 +9,8 @@ browser shows.
 Besides: `errors` says what is refused, `threads` keeps blocking calls off the event loop,
 `housekeeping` removes what is too old, `telemetry/` tells what happens, `cursor` marks a place in a
 list. `unix_socket` is for callers on this host, `descriptors` says how many connections fit the
-process, `key_file` has the key. `version`, `libraries` and `local_options` are for commands.
+process, `key_file` has the key, `setting_refusal` says what is wrong with a setting. `version`,
+`libraries` and `local_options` are for commands.
 
 Times that are kept come from `clock`, which sees the wall clock step; time-outs come from clocks
 that do not step.
