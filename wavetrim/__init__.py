@@ -116,6 +116,7 @@ def plan(
     cpu_threads: int | None = None,
     cpu_gflops: float | None = None,
     link_gbytes_per_second: float | None = None,
+    resident: bool = False,
 ) -> "Plan":
     """Who would compute which rows of C[M,N] = A[M,K]·B[K,N], and how long it should take.
 
@@ -137,6 +138,7 @@ def plan(
         cpu_gflops: What if the CPU alone had this rate in this element type.
         link_gbytes_per_second: What if the GPU's link had this rate each way, in 1e9 bytes a
             second.
+        resident: What if B were on the GPUs already.
 
     Returns:
         The plan: its `f`, `gpu_rows`, `gpu_parts` (the rows of each GPU), `spec` (the kernel),
@@ -168,7 +170,7 @@ def plan(
         _find_machine, _read_options,
         m=m, n=n, k=k, dtype=dtype, memory=memory, device=device,
         kernel=kernel, tile=tile, f=f, accuracy=accuracy, sms=sms, devices=devices,
-        what_if=WhatIf(cpu_threads, cpu_gflops, link_gbytes_per_second),
+        resident=resident, what_if=WhatIf(cpu_threads, cpu_gflops, link_gbytes_per_second),
     )  # fmt: skip
 
 

@@ -38,6 +38,7 @@ def plan_locally(
     accuracy: str | None,
     sms: int | None,
     devices: str | None,
+    resident: bool,
     what_if: WhatIf,
 ) -> Plan:
     """Choose the plan of a product on this machine, on another local GPU, or on a preset.
@@ -57,6 +58,7 @@ def plan_locally(
         accuracy: Accuracy of the GPU's sums.
         sms: Limit of multiprocessors.
         devices: GPUs that may be used.
+        resident: Whether B is supposed to be on the GPUs already.
         what_if: Numbers that take the place of the machine's.
 
     Raises:
@@ -65,7 +67,10 @@ def plan_locally(
     for name, size in (("m", m), ("n", n), ("k", k)):
         if not isinstance(size, SupportsIndex):
             raise ProblemError(name, size, "a whole number from 1")
-    problem = GemmProblem(int(m), int(n), int(k), name_dtype(dtype), find_memory(memory))
+    if not isinstance(resident, bool):
+        raise ProblemError("resident", resident, "True or False")
+    kind = find_memory(memory)
+    problem = GemmProblem(int(m), int(n), int(k), name_dtype(dtype), kind, resident)
     options = PlanOptions(
         kernel=kernel,
         tile=tile,

@@ -62,6 +62,13 @@ def test_a_plan_supposes_other_numbers_as_the_service_does() -> None:
     json.dumps(described)
 
 
+def test_a_plan_supposes_that_b_is_on_the_gpu_already() -> None:
+    sent = wavetrim.plan(64, 8192, 8192, device="H200", memory="pinned")
+    there = wavetrim.plan(64, 8192, 8192, device="H200", memory="pinned", resident=True)
+    assert there.describe()["resident"]
+    assert there.predicted.total_seconds < sent.predicted.total_seconds / 2
+
+
 def test_several_gpus_that_are_not_here_need_no_memory_of_this_machine() -> None:
     sizes = 10**6, 10**6, 10**4
     assert wavetrim.plan(*sizes, device="H200 x2", memory="pinned").profile.device == "H200"
@@ -87,6 +94,7 @@ REFUSALS: list[tuple[dict[str, Any], str]] = [
     ({"f": -1}, 'f is -1; it must be "auto" or a whole number of rows'),
     ({"f": 3}, 'f is 3; it must be "auto" or 0…2'),
     ({"m": 2**60}, "m, n, k is (1152921504606846976, 2, 2); it must be smaller"),
+    ({"resident": 1}, "resident is 1; it must be True or False"),
     ({"device": 5}, "device is 5; it must be None or a name"),
     ({"device": "T4", "sms": "5"}, "sms is '5'; it must be a whole number from 1"),
     ({"device": "T4", "sms": 41}, "sms is 41; it must be 1…40"),
