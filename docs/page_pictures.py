@@ -59,11 +59,16 @@ class ViewPicture:
         return page.take_picture()
 
 
-_JOBS: Final = (
-    "document.querySelectorAll('.job').length >= 4"
-    " && ![...document.querySelectorAll('.product')].some((one) => one.textContent === '…')"
-)
-"""All jobs, each with its product, which is asked for when the job is there."""
+
+def _find_jobs(count: int) -> str:
+    """So many jobs are done, each with its product, which is asked for when the job is there."""
+    return (
+        f"document.querySelectorAll('.job[data-state=succeeded]').length >= {count}"
+        " && ![...document.querySelectorAll('.product')].some((one) => one.textContent === '…')"
+    )
+
+
+_JOBS: Final = _find_jobs(len(_PRODUCTS))
 _ROWS: Final = "document.querySelectorAll('[data-matrix]').length > 5"
 _SOURCE: Final = "document.querySelector('.source')"
 
@@ -105,6 +110,7 @@ def multiply_dropped(page: Page) -> None:
         drop_file(page, name, f"{name.upper()}.npy", make_matrix(*shape))
     page.run("document.getElementById('product').requestSubmit(); null")
     page.wait("document.getElementById('outcome').dataset.right")
+    page.wait(_find_jobs(len(_PRODUCTS) + 1))  # the list hears of it by a connection of its own
 
 
 def drop_file(page: Page, zone: str, name: str, content: NDArray[np.generic] | bytes) -> None:
