@@ -59,7 +59,6 @@ class ViewPicture:
         return page.take_picture()
 
 
-
 def _find_jobs(count: int) -> str:
     """So many jobs are done, each with its product, which is asked for when the job is there."""
     return (

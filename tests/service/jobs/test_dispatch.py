@@ -322,8 +322,8 @@ def test_a_job_outlives_a_restart_of_the_database(tmp_path: Path) -> None:
             waiting = asyncio.create_task(parts.dispatcher.wait(job.id))
             await wait_for_progress(parts, job.id)
             await asyncio.to_thread(server.stop)
-            # The product is ready meanwhile, and cannot be published.
-            await asyncio.sleep(2)
+            await parts.lane.wait_idle()
+            await asyncio.sleep(0.5)  # the product is ready, and cannot be published
             assert not waiting.done()
             await asyncio.to_thread(server.start)
             done = await waiting

@@ -73,7 +73,7 @@ def test_options_go_before_the_environment(tmp_path: Path) -> None:
         "serve", "--log-level", "loud", folder=tmp_path, WAVETRIM_LOG_LEVEL="info"
     )
     assert refused.exit_code == ExitCode.REFUSED
-    assert "log_level" in refused.stderr
+    assert "WAVETRIM_LOG_LEVEL is 'loud'" in refused.stderr
 
 
 def test_a_second_signal_does_not_wait_for_the_job(tmp_path: Path) -> None:

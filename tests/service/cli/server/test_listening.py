@@ -167,7 +167,7 @@ def test_a_path_that_cannot_be_an_address_is_refused(tmp_path: Path) -> None:
     ("variables", "field"),
     [
         ({"WAVETRIM_TCP": "off"}, "tcp"),
-        ({"WAVETRIM_TCP": "maybe"}, "tcp"),
+        ({"WAVETRIM_TCP": "maybe"}, "WAVETRIM_TCP is 'maybe'"),
         ({"WAVETRIM_TLS_KEY": "key.pem"}, "tls_certificate"),
         ({"WAVETRIM_TLS_CERTIFICATE": "certificate.pem"}, "tls_key"),
         ({"WAVETRIM_TLS_CERTIFICATE": "none", "WAVETRIM_TLS_KEY": "key.pem"}, "tls_certificate"),
