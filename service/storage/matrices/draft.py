@@ -99,13 +99,21 @@ class Draft:
 
     def discard(self) -> Future[None]:
         """Give the matrix up; returns what is done when its memory and its file are gone."""
-        done: Future[None] = Future()
-        if self.file is not None:
-            done = self.file.abort()
-        done.add_done_callback(lambda _: self.hold.release())
+        gone: Future[None] = Future()
+
+        def release(removed: Future[None] | None) -> None:
+            self.hold.release()
+            failure = removed.exception() if removed is not None else None
+            if failure is not None:
+                gone.set_exception(failure)
+            else:
+                gone.set_result(None)
+
         if self.file is None:
-            done.set_result(None)
-        return done
+            release(None)
+        else:
+            self.file.abort().add_done_callback(release)
+        return gone
 
 
 def find_pieces(pending: PendingMatrix, rows: range) -> range:
