@@ -44,7 +44,7 @@ _CONSTANTS: Final = {
     "scheduler.planning.candidates": ("_LOOSER", "CONSIDERED"),
     "scheduler.model.corrections": ("LEAST_SECONDS",),
     "scheduler.model.device_runs": ("REACH", "UNLIKE", "WEIGHED_RUNS"),
-    "scheduler.planning.plan": ("SPLIT_GAIN", "LEAST_LEAD"),
+    "scheduler.planning.choice": ("SPLIT_GAIN", "LEAST_LEAD"),
     "scheduler.profile.store": ("_LANES_AN_SM",),
     "scheduler.profile.estimate": (
         *("PEAK_SHARE", "TILE_SHARE", "LAUNCH_SECONDS", "LINK_SHARE", "CALL_SECONDS"),

@@ -21,7 +21,7 @@ from wavetrim.service.engine.supervisor import Supervisor
 from wavetrim.service.grpc.server import serve_grpc
 from wavetrim.service.housekeeping import Housekeeping
 from wavetrim.service.jobs.dispatch import Dispatcher
-from wavetrim.service.jobs.lane import Lane
+from wavetrim.service.jobs.lanes.lane import Lane
 from wavetrim.service.jobs.news import JobNews
 from wavetrim.service.jobs.products import Products
 from wavetrim.service.jobs.table.store import JobStore

@@ -36,7 +36,7 @@ def install(*, row_seconds: float) -> None:
     executor.GpuPipeline = HostPipeline  # type: ignore[assignment, misc]
     checked.is_pinned = lambda _: False
     arena.lock_region = _refuse
-    lane_threads.BRIEF_SECONDS = 1e-6  # type: ignore[misc]
+    lane_threads.AWAITED_SECONDS = 1e-6  # type: ignore[misc]
 
 
 def _select(choice: str | None) -> tuple[DeviceInfo, ...]:

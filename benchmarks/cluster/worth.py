@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Final
 
+from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.planning.placing import Offer, SampledCurve, Traffic, Way, choose_shares
-from wavetrim.scheduler.planning.plan import choose_plan
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.store import find_profile
 

@@ -20,7 +20,7 @@ from benchmarks.host.suite import Product
 from benchmarks.host.sweep import Sweep, estimate_sweep_seconds
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.options import PlanOptions
-from wavetrim.scheduler.planning.plan import choose_plan
+from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.problem import Memory
 from wavetrim.scheduler.profile.machine import MachineProfile
 

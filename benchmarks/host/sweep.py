@@ -14,7 +14,8 @@ from wavetrim.kernels.catalog import KernelSpec
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.execution.timings import Timings
 from wavetrim.scheduler.options import PlanOptions
-from wavetrim.scheduler.planning.plan import Plan, choose_plan
+from wavetrim.scheduler.planning.choice import choose_plan
+from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.planning.team import list_members
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.machine import MachineProfile

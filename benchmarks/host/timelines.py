@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 from benchmarks.common.plots import DOCS, Plot
 from benchmarks.common.shapes import Shape, name_shape
 from benchmarks.host.results import HostResults
-from wavetrim.scheduler.planning.plan import Plan, choose_plan
+from wavetrim.scheduler.planning.choice import choose_plan
+from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.problem import GemmProblem, Memory
 from wavetrim.scheduler.profile.machine import MachineProfile
 

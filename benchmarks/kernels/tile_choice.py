@@ -13,7 +13,7 @@ from benchmarks.common.environment import name_gpu
 from benchmarks.common.shapes import ProductRow, Shape
 from wavetrim.kernels.catalog import KernelSpec
 from wavetrim.scheduler.options import PlanOptions
-from wavetrim.scheduler.planning.plan import choose_plan
+from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.machine import MachineProfile
 

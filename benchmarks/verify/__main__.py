@@ -36,7 +36,7 @@ from wavetrim.kernels.transfer.pinned import pin_array
 from wavetrim.scheduler.check.checked import EngineProduct, compute_checked
 from wavetrim.scheduler.check.verify import verify_product
 from wavetrim.scheduler.execution.executor import Executor
-from wavetrim.scheduler.planning.plan import choose_plan
+from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.problem import GemmProblem, Memory
 from wavetrim.scheduler.profile.store import find_profile
 

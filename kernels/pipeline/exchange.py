@@ -19,11 +19,11 @@ from wavetrim.kernels.gemm.operands import Layout
 from wavetrim.kernels.pipeline.host_product import HostOperand, OperandPart
 from wavetrim.kernels.pipeline.places import PlacedStep
 from wavetrim.kernels.transfer.copies import PendingCopy
+from wavetrim.kernels.transfer.direct import MOST_PADDING_BYTES
 from wavetrim.kernels.transfer.peers import allow_access
 from wavetrim.kernels.transfer.staging import Staging
 
 _BETWEEN_ANY: Final = 4  # cudaMemcpyDefault
-_MOST_PADDING_BYTES: Final = 127  # less than a cache line is copied rather than skipped; chosen
 
 _Needs: TypeAlias = tuple[tuple[range, range, int], ...]
 """Depth, columns and leading dimension of each part of B, in the order of the steps."""
@@ -259,7 +259,7 @@ def _copy_between(source: Layout, target: Layout, devices: tuple[int, int], stre
     runtime = find_runtime()
     row_bytes = target.columns * target.item_bytes
     pitch_bytes = target.leading_dimension * target.item_bytes
-    if pitch_bytes - row_bytes <= _MOST_PADDING_BYTES:
+    if pitch_bytes - row_bytes <= MOST_PADDING_BYTES:
         size_bytes = (target.rows - 1) * pitch_bytes + row_bytes
         runtime.memcpyPeerAsync(
             target.pointer, devices[0], source.pointer, devices[1], size_bytes, stream

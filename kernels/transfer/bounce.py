@@ -11,6 +11,7 @@ from wavetrim.kernels.transfer.pinned import Matrix, has_adjacent_rows, pin_arra
 from wavetrim.native.tuned import SMALL_PRODUCT_BYTES
 
 _ALIGNMENT_BYTES: Final = 256
+"""Places begin at multiples of this, as those of CUDA's own allocations do."""
 
 
 class BounceBuffer:

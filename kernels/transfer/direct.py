@@ -6,7 +6,7 @@ from wavetrim.kernels.gemm.operands import Layout
 
 _TO_DEVICE: Final = 1  # cudaMemcpyHostToDevice
 _TO_HOST: Final = 2  # cudaMemcpyDeviceToHost
-_MOST_PADDING_BYTES: Final = 127  # less than a cache line is copied rather than skipped; chosen
+MOST_PADDING_BYTES: Final = 127  # less than a cache line is copied rather than skipped; chosen
 
 
 class Transfers:
@@ -34,7 +34,7 @@ class Transfers:
         rows, row_bytes = target.rows, target.columns * target.item_bytes
         device_bytes = target.leading_dimension * target.item_bytes
         padding_bytes = device_bytes - row_bytes
-        if rows == 1 or (pitch_bytes == device_bytes and padding_bytes <= _MOST_PADDING_BYTES):
+        if rows == 1 or (pitch_bytes == device_bytes and padding_bytes <= MOST_PADDING_BYTES):
             size_bytes = (rows - 1) * device_bytes + row_bytes
             self._copy(target.pointer, source, size_bytes, _TO_DEVICE, self._stream)
         else:

@@ -20,7 +20,8 @@ from wavetrim.scheduler.check.verify import verify_product
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.execution.timings import Timings
 from wavetrim.scheduler.options import PlanOptions
-from wavetrim.scheduler.planning.plan import Plan, choose_plan
+from wavetrim.scheduler.planning.choice import choose_plan
+from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.store import find_profile
 

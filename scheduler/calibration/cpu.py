@@ -19,7 +19,7 @@ _FEW_ROWS: Final = 16, 64, 256
 _MANY_ROWS: Final = 2048
 _SIDES: Final = (256, 512, 1024, 2048, 4096)
 _SHORT_SIDE: Final = 256
-"""N and K of a short product that all threads share, in which a call is most of the time."""
+"""N and K of a short product that all threads share; chosen. A call is most of its time."""
 
 _SHALLOW_ROWS: Final = 1024
 _SHALLOWER: Final = 16

@@ -17,7 +17,7 @@ from wavetrim.scheduler.calibration.repetition import REST_SECONDS, repeat
 from wavetrim.scheduler.model.curves import build_gpu_curve
 from wavetrim.scheduler.model.gpu_curve import GpuCurve
 from wavetrim.scheduler.options import PlanOptions
-from wavetrim.scheduler.planning.plan import choose_plan
+from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.problem import GemmProblem, Memory
 from wavetrim.scheduler.profile.estimate import COPY_SECONDS
 from wavetrim.scheduler.profile.machine import LinkModel, MachineProfile

@@ -19,7 +19,7 @@ from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.problem import GemmProblem, Memory
 from wavetrim.scheduler.profile.machine import MachineProfile
 
-BRIEF_SECONDS: Final = 5e-3
+AWAITED_SECONDS: Final = 5e-3
 """Longest product, as predicted, for which others may wait; chosen. Another thread takes 0.1 ms."""
 
 
@@ -62,7 +62,7 @@ class LaneThreads:
             )
         except FieldError:
             return None  # whoever computes it finds out what is wrong
-        if plan.predicted.total_seconds > BRIEF_SECONDS:
+        if plan.predicted.total_seconds > AWAITED_SECONDS:
             return plan
         # Other GPUs may have something to do meanwhile.
         return plan if request.lane is not None and plan.gpu_rows and self._gpus > 1 else None

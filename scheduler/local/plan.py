@@ -14,7 +14,8 @@ from wavetrim.scheduler.options import (
     check_sms,
     find_accuracy,
 )
-from wavetrim.scheduler.planning.plan import Plan, choose_plan
+from wavetrim.scheduler.planning.choice import choose_plan
+from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.problem import GemmProblem, find_memory
 from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.scheduler.profile.presets import CUDA_NAMES, find_preset

@@ -10,8 +10,9 @@
   joint rates. Equal GPUs take equal rows, in whole tiles.
 - `split` chooses F: it finds the least time within which all devices together finish M rows.
   Exact, for any number of devices.
-- `plan` compares the GPU alone, the CPU alone and the best split of each kernel. A split must
-  promise 5% over the better single device, 10% where copies are staged; so must each GPU more.
+- `plan` says who computes which rows, and when. `choice` compares the GPU alone, the CPU alone and
+  the best split of each kernel. A split must promise 5% over the better single device, 10% where
+  copies are staged; so must each GPU more.
 
 `residency` decides when a B that comes again is to stay on the GPUs, by the plans with and without.
 `lanes` chooses which devices work at which product while several wait; a plan may be held to such a

@@ -4,8 +4,9 @@ import threading
 from typing import Final, TypeAlias
 
 from wavetrim.scheduler.options import NO_OPTIONS, PlanOptions
+from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.planning.lanes import Lane
-from wavetrim.scheduler.planning.plan import Plan, choose_plan
+from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.planning.trial import TRIAL_INTERVAL, find_trial
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.machine import MachineProfile

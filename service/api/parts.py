@@ -10,7 +10,7 @@ from wavetrim.service.api.v2.inference import Inference
 from wavetrim.service.engine.engine import Engine
 from wavetrim.service.engine.fleet import Fleet
 from wavetrim.service.jobs.dispatch import Dispatcher
-from wavetrim.service.jobs.lane import Lane
+from wavetrim.service.jobs.lanes.lane import Lane
 from wavetrim.service.jobs.table.store import JobStore
 from wavetrim.service.settings import Settings
 from wavetrim.service.storage.arena.arena import Arena

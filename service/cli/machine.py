@@ -58,7 +58,7 @@ def plan_here(
     Raises:
         FieldError: The plan cannot be made; names the field, its value and its limit.
     """
-    from wavetrim.scheduler.planning.plan import choose_plan
+    from wavetrim.scheduler.planning.choice import choose_plan
     from wavetrim.scheduler.profile.store import find_profile, is_elsewhere
     from wavetrim.scheduler.profile.what_if import suppose
     from wavetrim.service.storage.arena.memory_limit import count_memory

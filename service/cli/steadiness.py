@@ -9,7 +9,7 @@ import numpy as np
 
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.options import PlanOptions
-from wavetrim.scheduler.planning.plan import choose_plan
+from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.machine import MachineProfile
 

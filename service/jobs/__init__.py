@@ -13,11 +13,7 @@ In the order of a job's way:
 4. Its `work` is made: `operands` are found in the arena, or read into it with their CRC-32 checked
    on the way. Those that the engine reads from their files are looked at again after the product.
    The `result` has memory of its own.
-5. `lane` is the one way to the engines, for jobs and for products in one call (`products`): each
-   has a `turn`, and is `waiting` until it is sent. What an engine has to do is its `load`.
-   `host_lanes` places products on the devices of this machine, by `choices` that are found once a
-   shape; `lane_state` is what one of them does. With a cluster, `cluster_lanes` asks `estimates`
-   where a product ends first; `spread` computes one by parts elsewhere.
+5. `lanes/` is the one way to the engines, for jobs and for products in one call (`products`).
 6. While the engine computes, it tells which rows are final, and `storage/matrices/draft.py` hands
    these to the disk's writer. Another try begins another file.
 7. Whoever follows a job hears of each change from memory (`news`), `waiters` of its end.

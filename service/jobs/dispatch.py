@@ -18,7 +18,7 @@ from wavetrim.service.api.jobs.job_schemas import JobRequest
 from wavetrim.service.engine.engine import Engine
 from wavetrim.service.errors import Draining, ServiceError
 from wavetrim.service.jobs.job import Job, JobState
-from wavetrim.service.jobs.lane import Lane
+from wavetrim.service.jobs.lanes.lane import Lane
 from wavetrim.service.jobs.news import JobNews
 from wavetrim.service.jobs.posting import Posting
 from wavetrim.service.jobs.products import Products

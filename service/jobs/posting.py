@@ -2,7 +2,7 @@
 
 import math
 
-from wavetrim.scheduler.planning.plan import choose_plan
+from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.service.api.jobs.job_schemas import JobRequest
 from wavetrim.service.engine.engine import Engine
 from wavetrim.service.jobs.job import Job

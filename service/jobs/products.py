@@ -15,8 +15,8 @@ from wavetrim.scheduler.engine.messages import RunRequest
 from wavetrim.service.engine.engine import Engine
 from wavetrim.service.errors import Draining
 from wavetrim.service.jobs.errors import JobFailed, QueueFull
-from wavetrim.service.jobs.lane import Lane
-from wavetrim.service.jobs.turn import Turn, describe_timeout
+from wavetrim.service.jobs.lanes.lane import Lane
+from wavetrim.service.jobs.lanes.turn import Turn, describe_timeout
 from wavetrim.service.settings import Settings
 from wavetrim.service.storage.memory.room import Room
 from wavetrim.service.telemetry.metrics import Metrics

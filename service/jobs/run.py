@@ -19,12 +19,12 @@ from wavetrim.service.engine.engine import Engine
 from wavetrim.service.errors import ServiceError
 from wavetrim.service.jobs.errors import JobStateConflict
 from wavetrim.service.jobs.job import Job
-from wavetrim.service.jobs.lane import Lane
+from wavetrim.service.jobs.lanes.lane import Lane
+from wavetrim.service.jobs.lanes.turn import describe_timeout
 from wavetrim.service.jobs.news import JobNews
 from wavetrim.service.jobs.queue import Operands
 from wavetrim.service.jobs.result import Result
 from wavetrim.service.jobs.table.store import JobStore
-from wavetrim.service.jobs.turn import describe_timeout
 from wavetrim.service.jobs.work import Work, check_files, prepare
 from wavetrim.service.settings import Settings
 from wavetrim.service.storage.errors import StorageFull

@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry, Gauge
 
 from wavetrim.kernels.device import DeviceInfo
 from wavetrim.scheduler.model.corrections import Correction
-from wavetrim.service.jobs.lane_state import LaneState
+from wavetrim.service.jobs.lanes.host_lanes import LaneState
 
 _GPU_READINGS: Final = {
     "memory_used_bytes": "Device memory in use, by whomever.",

@@ -83,7 +83,8 @@ from wavetrim.kernels.device import list_devices, select_devices
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.execution.timings import Timings
 from wavetrim.scheduler.options import PlanOptions
-from wavetrim.scheduler.planning.plan import Plan, choose_plan
+from wavetrim.scheduler.planning.choice import choose_plan
+from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.problem import MEMORIES, GemmProblem
 from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.scheduler.profile.presets import PRESETS

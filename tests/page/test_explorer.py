@@ -16,7 +16,7 @@ from docs.explorer_pictures import PICTURES
 from tests.browsers import SHOWN, expect_picture, find_barriers, go, show
 from tests.processes import wait_until
 from tests.server import NPY, RunningServer, Start, encode_npy
-from wavetrim.scheduler.planning.plan import choose_plan
+from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.presets import PRESETS
 from wavetrim.scheduler.profile.store import build_preset_profile

@@ -17,7 +17,8 @@ from wavetrim.kernels.catalog import list_kernels
 from wavetrim.kernels.device import DeviceInfo
 from wavetrim.scheduler.errors import PlanError
 from wavetrim.scheduler.options import ACCURACIES, PlanOptions
-from wavetrim.scheduler.planning.plan import Plan, choose_plan
+from wavetrim.scheduler.planning.choice import choose_plan
+from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.problem import ITEM_BYTES, MEMORIES, GemmProblem
 from wavetrim.scheduler.profile.history import RunHistory
 from wavetrim.scheduler.profile.machine import MachineProfile

@@ -16,7 +16,7 @@ from wavetrim.service.engine.engine import Engine
 from wavetrim.service.engine.fleet import Fleet
 from wavetrim.service.engine.supervisor import Watch
 from wavetrim.service.jobs.dispatch import Dispatcher
-from wavetrim.service.jobs.lane import Lane
+from wavetrim.service.jobs.lanes.lane import Lane
 from wavetrim.service.jobs.news import JobNews
 from wavetrim.service.jobs.products import Products
 from wavetrim.service.jobs.table.store import JobStore

@@ -10,7 +10,8 @@ from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.execution.timings import Timings
 from wavetrim.scheduler.model.corrections import Correction, RunClass
 from wavetrim.scheduler.options import PlanOptions
-from wavetrim.scheduler.planning.plan import Plan, choose_plan
+from wavetrim.scheduler.planning.choice import choose_plan
+from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.profile.history import RunHistory
 from wavetrim.scheduler.profile.machine import MachineProfile
 

@@ -20,7 +20,7 @@ from benchmarks.http.clients.load import Load
 from benchmarks.http.clients.product import Product
 from wavetrim.scheduler.errors import ProfileError
 from wavetrim.scheduler.execution.executor import Executor
-from wavetrim.scheduler.planning.plan import choose_plan
+from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.scheduler.profile.store import find_profile, read_key, store_profile
 from wavetrim.service.cli.machine import count_threads, find_devices, load_settings

@@ -7,7 +7,7 @@ from starlette.types import Receive
 
 from wavetrim.scheduler.engine.messages import RunRequest
 from wavetrim.scheduler.options import NO_OPTIONS
-from wavetrim.scheduler.planning.plan import choose_plan
+from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.service.engine.engine import Engine
 from wavetrim.service.telemetry.metrics import PARTS

@@ -16,7 +16,7 @@ from wavetrim.service.api.v2.request import InferRequest
 from wavetrim.service.api.v2.statistics import InferStatistics, Stopwatch
 from wavetrim.service.engine.engine import Engine
 from wavetrim.service.errors import ScopeMissing
-from wavetrim.service.jobs.load import AHEAD
+from wavetrim.service.jobs.lanes.load import AHEAD
 from wavetrim.service.jobs.products import Products
 from wavetrim.service.storage.memory.named_regions import NamedRegions
 from wavetrim.service.storage.memory.room import Room, Rooms

@@ -14,7 +14,7 @@ from wavetrim.kernels.transfer.pinned import pin_matrix
 from wavetrim.scheduler.errors import ExecutionCancelled
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.options import PlanOptions
-from wavetrim.scheduler.planning.plan import choose_plan_on
+from wavetrim.scheduler.planning.choice import choose_plan_on
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.store import find_profile
 

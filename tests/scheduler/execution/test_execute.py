@@ -15,7 +15,7 @@ from wavetrim.scheduler.check.verify import verify_product
 from wavetrim.scheduler.errors import ExecutionCancelled, ProblemError
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.options import PlanOptions
-from wavetrim.scheduler.planning.plan import choose_plan
+from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.store import find_profile
 

@@ -15,7 +15,8 @@ from wavetrim.native.tuned import PANELS_AHEAD
 from wavetrim.scheduler.execution.row_queue import RowQueue
 from wavetrim.scheduler.execution.self_scheduling import Progress, SelfSchedule
 from wavetrim.scheduler.options import PlanOptions
-from wavetrim.scheduler.planning.plan import Plan, choose_plan
+from wavetrim.scheduler.planning.choice import choose_plan
+from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.presets import find_preset
 from wavetrim.scheduler.profile.store import build_preset_profile

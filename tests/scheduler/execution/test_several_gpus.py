@@ -18,7 +18,7 @@ from wavetrim.scheduler.errors import ExecutionCancelled, ExecutionError
 from wavetrim.scheduler.execution import executor as executor_module
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.options import PlanOptions
-from wavetrim.scheduler.planning.plan import choose_plan_on
+from wavetrim.scheduler.planning.choice import choose_plan_on
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.history import RunHistory
 from wavetrim.scheduler.profile.store import find_profile

@@ -19,8 +19,8 @@ from wavetrim.scheduler.errors import ExecutionCancelled
 from wavetrim.scheduler.execution import executor as executor_module
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.options import PlanOptions
+from wavetrim.scheduler.planning.choice import choose_plan, choose_plan_on
 from wavetrim.scheduler.planning.lanes import CPU
-from wavetrim.scheduler.planning.plan import choose_plan, choose_plan_on
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.history import RunHistory
 from wavetrim.scheduler.profile.store import find_profile

@@ -19,7 +19,7 @@ from wavetrim.scheduler.calibration.cpu import measure_cpu_briefly
 from wavetrim.scheduler.errors import FieldError, PlanError, ProblemError
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.cache import PlanCache
-from wavetrim.scheduler.planning.plan import choose_plan
+from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.problem import ITEM_BYTES, GemmProblem
 from wavetrim.scheduler.profile.provider import ProfileProvider
 from wavetrim.scheduler.profile.store import find_calibration, find_profile, store_profile

@@ -12,8 +12,8 @@ from wavetrim.kernels.catalog import list_kernels
 from wavetrim.scheduler.errors import PlanError
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.candidates import find_candidates, rank_kernels
+from wavetrim.scheduler.planning.choice import choose_plan, find_split_gain
 from wavetrim.scheduler.planning.description import describe_plan
-from wavetrim.scheduler.planning.plan import choose_plan, find_split_gain
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.machine import KernelModel
 from wavetrim.scheduler.profile.presets import PRESETS

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from wavetrim.scheduler.errors import PlanError
 from wavetrim.scheduler.options import PlanOptions
+from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.planning.lanes import (
     CPU,
     WAIT_GAIN,
@@ -17,7 +18,6 @@ from wavetrim.scheduler.planning.lanes import (
     list_choices,
     place_products,
 )
-from wavetrim.scheduler.planning.plan import choose_plan
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.store import find_profile
 

@@ -16,8 +16,8 @@ from wavetrim.scheduler.errors import PlanError, ProblemError
 from wavetrim.scheduler.model.cpu import NARROW, CpuShare
 from wavetrim.scheduler.model.curves import build_cpu_curve
 from wavetrim.scheduler.options import PlanOptions
+from wavetrim.scheduler.planning.choice import choose_plan, find_split_gain
 from wavetrim.scheduler.planning.description import describe_curve, describe_plan
-from wavetrim.scheduler.planning.plan import choose_plan, find_split_gain
 from wavetrim.scheduler.problem import ITEM_BYTES, MEMORIES, GemmProblem
 from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.scheduler.profile.presets import PRESETS, find_preset

@@ -11,8 +11,8 @@ from wavetrim.scheduler.model.corrections import classify_cpu_run
 from wavetrim.scheduler.model.curves import is_copied_first
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.cache import PlanCache
+from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.planning.description import describe_plan
-from wavetrim.scheduler.planning.plan import choose_plan
 from wavetrim.scheduler.planning.residency import REMEMBERED, Residency, find_fetch_seconds
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.store import find_profile

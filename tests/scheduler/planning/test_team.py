@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tests.scheduler.profiles import make_links
 from wavetrim.scheduler.errors import PlanError
 from wavetrim.scheduler.options import PlanOptions
+from wavetrim.scheduler.planning.choice import choose_plan, choose_plan_on
 from wavetrim.scheduler.planning.description import describe_curve, describe_plan
-from wavetrim.scheduler.planning.plan import choose_plan, choose_plan_on
 from wavetrim.scheduler.planning.team import TeamCurve, list_members
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.joint import JointLinks

@@ -16,8 +16,9 @@ from wavetrim.scheduler.model.corrections import RunClass, classify_cpu_run, cla
 from wavetrim.scheduler.model.device_runs import KEPT_CLASSES, KEPT_RUNS
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.cache import PlanCache
+from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.planning.description import describe_plan
-from wavetrim.scheduler.planning.plan import Plan, choose_plan
+from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.planning.trial import TRIAL_EXCESS, TRIAL_INTERVAL
 from wavetrim.scheduler.problem import MEMORIES, GemmProblem
 from wavetrim.scheduler.profile.history import SAVE_SECONDS, RunHistory

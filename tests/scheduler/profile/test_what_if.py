@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from wavetrim.scheduler.errors import PlanError, ProblemError
+from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.planning.description import describe_plan
-from wavetrim.scheduler.planning.plan import choose_plan
 from wavetrim.scheduler.problem import ADDRESSABLE_BYTES, GemmProblem
 from wavetrim.scheduler.profile.estimate import estimate_cpu
 from wavetrim.scheduler.profile.machine import MachineProfile

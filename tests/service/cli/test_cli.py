@@ -14,8 +14,8 @@ from wavetrim.scheduler.calibration.calibrate import calibrate
 from wavetrim.scheduler.calibration.kernels import Report
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.options import PlanOptions
+from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.planning.description import describe_curve, describe_plan
-from wavetrim.scheduler.planning.plan import choose_plan
 from wavetrim.scheduler.problem import ITEM_BYTES, GemmProblem
 from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.scheduler.profile.store import find_profile

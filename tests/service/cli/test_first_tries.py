@@ -25,7 +25,7 @@ from tests.command import (
 from tests.limit import allow
 from tests.server import RunningServer
 from wavetrim.scheduler.execution.executor import Executor
-from wavetrim.scheduler.planning.plan import choose_plan
+from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.store import find_profile
 from wavetrim.service.cli.commands.machine.calibrate import check_steadiness

@@ -255,7 +255,7 @@ def test_a_running_job_is_cancelled_soon_and_the_engine_lives_on(run_shared: Run
 def test_an_engine_that_does_not_hear_a_cancel_is_replaced(
     run_shared: RunShared, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("wavetrim.service.jobs.lane.STOP_GRACE_SECONDS", 0.5)
+    monkeypatch.setattr("wavetrim.service.jobs.lanes.lane.STOP_GRACE_SECONDS", 0.5)
 
     async def scenario(parts: Parts) -> None:
         a = parts.store_slow_operand()

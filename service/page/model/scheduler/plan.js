@@ -1,4 +1,4 @@
-/** The plan: which rows the GPU takes, with which kernel (scheduler/planning/plan.py). */
+/** The plan: which rows the GPU takes, with which kernel (scheduler/planning/choice.py). */
 
 import { Refusal } from "../refusal.js";
 import { TABLES } from "../tables.js";

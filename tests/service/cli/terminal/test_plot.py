@@ -9,7 +9,8 @@ from wavetrim.kernels.pipeline.panels import PanelProblem
 from wavetrim.scheduler.model.cost import CpuCurve
 from wavetrim.scheduler.model.gpu_curve import GpuCurve
 from wavetrim.scheduler.model.waves import WaveGrid
-from wavetrim.scheduler.planning.plan import Prediction, choose_plan
+from wavetrim.scheduler.planning.choice import choose_plan
+from wavetrim.scheduler.planning.plan import Prediction
 from wavetrim.scheduler.planning.split import split_rows
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.store import find_profile

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wavetrim.scheduler.options import PlanOptions
-from wavetrim.scheduler.planning.plan import Plan, Span, choose_plan
+from wavetrim.scheduler.planning.choice import choose_plan
+from wavetrim.scheduler.planning.plan import Plan, Span
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.presets import PRESETS
 from wavetrim.scheduler.profile.store import build_preset_profile

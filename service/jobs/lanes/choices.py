@@ -14,7 +14,7 @@ from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.problem import GemmProblem, Memory
 from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.service.engine.engine import Engine
-from wavetrim.service.jobs.turn import Turn
+from wavetrim.service.jobs.lanes.turn import Turn
 
 _CAPACITY: Final = 1024
 """Shapes that are kept."""

@@ -2,14 +2,27 @@
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from wavetrim.scheduler.engine.messages import RunRequest
 from wavetrim.scheduler.planning.lanes import CPU, Choice, Place, place_products
 from wavetrim.service.engine.engine import Engine
-from wavetrim.service.jobs.choices import Choices
-from wavetrim.service.jobs.lane_state import LaneState
-from wavetrim.service.jobs.load import Load
-from wavetrim.service.jobs.turn import Turn
+from wavetrim.service.jobs.lanes.choices import Choices
+from wavetrim.service.jobs.lanes.load import Load
+from wavetrim.service.jobs.lanes.turn import Turn
+
+
+@dataclass(frozen=True, slots=True)
+class LaneState:
+    """What one device of this machine does.
+
+    Attributes:
+        device: Its name, as in plans.
+        busy_seconds: For how long it should work at what it has; 0 if it has nothing.
+    """
+
+    device: str
+    busy_seconds: float
 
 
 class HostLanes:

@@ -4,7 +4,7 @@ import heapq
 import itertools
 from collections.abc import Iterable, Iterator
 
-from wavetrim.service.jobs.turn import Turn
+from wavetrim.service.jobs.lanes.turn import Turn
 
 Entry = tuple[int, float, int, Turn]
 """A turn, behind what orders it."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from wavetrim.scheduler.planning.lanes import Lane
-from wavetrim.service.jobs.turn import Turn
+from wavetrim.service.jobs.lanes.turn import Turn
 
 AHEAD: Final = 8
 """So many small products may be with the engine at once."""

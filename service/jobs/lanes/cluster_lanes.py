@@ -8,10 +8,10 @@ from wavetrim.scheduler.engine.messages import RunRequest
 from wavetrim.scheduler.planning.placing import Share, choose_shares
 from wavetrim.service.engine.fleet import Fleet
 from wavetrim.service.engine.supervisor import Event
-from wavetrim.service.jobs.estimates import Estimates
-from wavetrim.service.jobs.load import Loads
-from wavetrim.service.jobs.spread import Spread
-from wavetrim.service.jobs.turn import Turn
+from wavetrim.service.jobs.lanes.estimates import Estimates
+from wavetrim.service.jobs.lanes.load import Loads
+from wavetrim.service.jobs.lanes.spread import Spread
+from wavetrim.service.jobs.lanes.turn import Turn
 
 NODE_RUNS: Final = 2
 """Products that a node may have at once: the operands of one travel while another is computed."""

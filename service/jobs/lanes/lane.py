@@ -25,12 +25,11 @@ from wavetrim.scheduler.planning.lanes import CPU
 from wavetrim.scheduler.planning.lanes import Lane as Devices
 from wavetrim.service.engine.fleet import Fleet
 from wavetrim.service.engine.supervisor import Event
-from wavetrim.service.jobs.cluster_lanes import ClusterLanes
-from wavetrim.service.jobs.host_lanes import HostLanes
-from wavetrim.service.jobs.lane_state import LaneState
-from wavetrim.service.jobs.load import Loads
-from wavetrim.service.jobs.turn import Turn, settle
-from wavetrim.service.jobs.waiting import Entry, WaitingTurns
+from wavetrim.service.jobs.lanes.cluster_lanes import ClusterLanes
+from wavetrim.service.jobs.lanes.host_lanes import HostLanes, LaneState
+from wavetrim.service.jobs.lanes.load import Loads
+from wavetrim.service.jobs.lanes.turn import Turn, settle
+from wavetrim.service.jobs.lanes.waiting import Entry, WaitingTurns
 from wavetrim.service.storage.memory.room import Room
 from wavetrim.service.threads import run_to_end
 

@@ -1,0 +1,256 @@
+"""The choice of a plan: the CPU alone and each candidate kernel with its best F are compared.
+
+The fastest by predicted seconds is chosen. Pure: no array or device is touched.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from wavetrim.cpu.blocks import is_small
+from wavetrim.kernels.pipeline.residents import MOST_RESIDENT_SHARE
+from wavetrim.native.tuned import SPLIT_GAIN
+from wavetrim.scheduler.errors import PlanError
+from wavetrim.scheduler.model.cost import rows_within
+from wavetrim.scheduler.model.curves import build_cpu_curve
+from wavetrim.scheduler.options import NO_OPTIONS, PlanOptions
+from wavetrim.scheduler.planning.candidates import (
+    RankedKernel,
+    explain_no_kernel,
+    find_candidates,
+    find_common,
+    find_positions,
+    rank_kernels,
+)
+from wavetrim.scheduler.planning.lanes import CPU, Lane
+from wavetrim.scheduler.planning.plan import Plan, Prediction
+from wavetrim.scheduler.planning.split import split_rows
+from wavetrim.scheduler.planning.team import (
+    GpuSide,
+    share_with_cpu,
+)
+from wavetrim.scheduler.problem import GemmProblem, Memory
+from wavetrim.scheduler.profile.machine import MachineProfile
+
+LEAST_LEAD: Final = 0.03
+"""Share of the time by which a kernel or device must be ahead if only corrections put it there;
+chosen. Runs of the same product differ by about as much."""
+
+
+def choose_plan(
+    problem: GemmProblem,
+    profile: MachineProfile,
+    options: PlanOptions = NO_OPTIONS,
+    lane: Lane | None = None,
+) -> Plan:
+    """Choose kernel, GPUs and F for a product on a machine.
+
+    One GPU more must promise its gain, as a CPU part must. The first that does not ends the search.
+
+    Args:
+        problem: The product.
+        profile: The machine.
+        options: Options of the plan.
+        lane: Devices that may be used; None for all.
+
+    Raises:
+        PlanError: An option cannot be met: the kernel or tile is unknown, cannot compute this
+            product here or has another accuracy, f is outside 0…M, kernels cannot be held to
+            `sms` multiprocessors, one of `devices` is not there, or B is too large to stay.
+    """
+    f = options.f
+    if f != "auto" and not 0 <= f <= problem.m:
+        raise PlanError("f", f, f'"auto" or 0…{problem.m}, the rows of C')
+    positions = find_positions(profile, options.devices)
+    if lane is not None:
+        positions = tuple(position for position in positions if position in lane)
+        if CPU not in lane and f == "auto":
+            options = replace(options, f=0)
+    if problem.b_resident:
+        _check_residence(problem, [profile.gpus[position] for position in positions])
+    one = best = choose_plan_on(problem, profile, options, positions[:1])
+    for count in range(2, len(positions) + 1):
+        plan = choose_plan_on(problem, profile, options, positions[:count])
+        limit = _limit_split(_get_total_seconds(best), problem.memory)
+        if len(plan.gpu_parts) < count or _get_total_seconds(plan) > limit:
+            break
+        best = replace(plan, one_gpu_seconds=one.gpu_only_seconds)
+    return best
+
+
+def choose_plan_on(
+    problem: GemmProblem, machine: MachineProfile, options: PlanOptions, positions: Sequence[int]
+) -> Plan:
+    """The best plan with these GPUs of a machine, all of them, and its CPU.
+
+    Args:
+        problem: The product.
+        machine: The machine.
+        options: Options of the plan, but for its devices.
+        positions: Positions of the GPUs among those of the machine.
+
+    Raises:
+        PlanError: As `choose_plan`.
+    """
+    m, f = problem.m, options.f
+    gpus = [machine.gpus[position] for position in positions]
+    # Where no GPU may be used, the machine is its CPU.
+    profile = gpus[0] if gpus else replace(machine, gpu=None, links=(), kernels=(), beside=())
+    candidates = find_common(find_candidates(problem, profile, options), gpus[1:])
+    kernels = rank_kernels(problem, profile, candidates, options.sms, beside=gpus[1:])
+    # All plans that can be the best take about as long as that of the first kernel.
+    copying = kernels[0].curve.copying_share if kernels else 1.0
+    cpu_plans = _list_cpu_plans(problem, machine, positions, copying)
+    if not candidates:
+        reason = explain_no_kernel(problem, profile, options)
+        if f not in ("auto", m):
+            raise PlanError("f", f, f'"auto" or {m}: {reason}')
+        return replace(cpu_plans[0], no_gpu_reason=reason)
+    alone_seconds = min(kernel.alone_seconds for kernel in kernels)
+    alone_seconds = min(alone_seconds, cpu_plans[0].predicted.total_seconds)
+    best: Plan | None = None
+    # First the kernel that would be chosen without corrections: it is replaced only for a lead.
+    for kernel in sorted(kernels, key=lambda one: one.uncorrected_seconds):
+        # The search for the best F is skipped for kernels that cannot win.
+        if best is None or f != "auto" or _can_beat(best, cpu_plans, kernel, alone_seconds):
+            plan = _choose_rows(cpu_plans, kernel, options, alone_seconds)
+            best = plan if best is None else _take_faster(best, plan)
+    assert best is not None, "there is a candidate"
+    return best
+
+
+def _check_residence(problem: GemmProblem, gpus: Sequence[MachineProfile]) -> None:
+    """Refuse a resident B that would leave too little of a GPU's memory to buffers."""
+    for profile in gpus:
+        assert profile.gpu is not None, "a position is that of a GPU"
+        most_bytes = int(MOST_RESIDENT_SHARE * profile.gpu.memory_bytes)
+        if problem.b_bytes > most_bytes:
+            limit = f"false: B has {problem.b_bytes} bytes, and {most_bytes} are the most that stay"
+            raise PlanError("resident", True, limit)
+
+
+def _can_beat(
+    plan: Plan, cpu_plans: Sequence[Plan], kernel: RankedKernel, alone_seconds: float
+) -> bool:
+    """Whether another kernel may be faster, alone or in a split that promises enough.
+
+    Args:
+        plan: The best plan so far.
+        cpu_plans: The plan of the CPU alone, for each way to share the CPU.
+        kernel: The other kernel.
+        alone_seconds: Seconds of the best single device with any kernel.
+    """
+    sooner = _get_total_seconds(plan)
+    least_seconds = kernel.curve.find_least_seconds(plan.problem.m)
+    if least_seconds <= sooner and kernel.alone_seconds <= sooner:
+        return True
+    limit = min(sooner, _limit_split(alone_seconds, cpu_plans[0].problem.memory))
+    return any(_can_end_within(limit, cpu_plan, kernel) for cpu_plan in cpu_plans)
+
+
+def _choose_rows(
+    cpu_plans: Sequence[Plan], kernel: RankedKernel, options: PlanOptions, alone_seconds: float
+) -> Plan:
+    """The best plan with one kernel, or the plan with the given F.
+
+    A split must promise its gain over the best single device, which may use another kernel.
+    """
+    m = cpu_plans[0].problem.m
+    if options.f != "auto":
+        given = [
+            _add_kernel(cpu_plan, kernel, options).move(options.f, kernel.spec)
+            for cpu_plan in cpu_plans
+        ]
+        return replace(min(given, key=_get_total_seconds), pinned=True)
+    first = _add_kernel(cpu_plans[0], kernel, options)
+    alone = first.move(0, kernel.spec)
+    chosen = _take_faster(alone, first)
+    limit = _limit_split(alone_seconds, cpu_plans[0].problem.memory)
+    for cpu_plan in cpu_plans:
+        if not _can_end_within(limit, cpu_plan, kernel):
+            continue
+        plan = _add_kernel(cpu_plan, kernel, options)
+        assert plan.gpu_curve is not None, "a kernel has been taken"
+        plan = plan.move(split_rows(m, [plan.gpu_curve, plan.cpu_curve])[1], kernel.spec)
+        if plan.predicted.total_seconds <= limit:
+            chosen, limit = plan, plan.predicted.total_seconds
+    return chosen
+
+
+def _take_faster(plan: Plan, other: Plan) -> Plan:
+    """The faster plan; of equally fast ones the first.
+
+    One that is slower without corrections must lead by `LEAST_LEAD`: runs are noisy.
+    """
+    usual, changed = plan, other
+    if other.uncorrected_seconds < plan.uncorrected_seconds:
+        usual, changed = other, plan
+    lead = LEAST_LEAD if usual.uncorrected_seconds < changed.uncorrected_seconds else 0.0
+    sooner = usual.predicted.total_seconds * (1 - lead)
+    return changed if changed.predicted.total_seconds < sooner else usual
+
+
+def _can_end_within(seconds: float, cpu_plan: Plan, kernel: RankedKernel) -> bool:
+    """Whether a split may end within `seconds`; cheaper than the search for the best F."""
+    m = cpu_plan.problem.m
+    rows = m - rows_within(cpu_plan.cpu_curve, seconds, m)
+    if rows == m or kernel.curve.find_least_seconds(rows) > seconds:
+        return False
+    return _share_with_cpu(cpu_plan, kernel).seconds(rows) <= seconds
+
+
+def _share_with_cpu(cpu_plan: Plan, kernel: RankedKernel) -> GpuSide:
+    """The kernel's curve while the CPU part computes other rows."""
+    return share_with_cpu(kernel.curve, cpu_plan.problem, kernel.gpus, kernel.spec, cpu_plan.share)
+
+
+def _add_kernel(cpu_plan: Plan, kernel: RankedKernel, options: PlanOptions) -> Plan:
+    """The plan of the CPU alone with this kernel's curves, to be moved to another F."""
+    shared = _share_with_cpu(cpu_plan, kernel)
+    return replace(cpu_plan, gpu_curve=shared, gpu_alone_curve=kernel.curve, sms=options.sms)
+
+
+def find_split_gain(memory: Memory) -> float:
+    """Share of the better single device's time that a split must promise to save."""
+    return SPLIT_GAIN * (2 if memory == "pageable" else 1)
+
+
+def _limit_split(alone_seconds: float, memory: Memory) -> float:
+    """Longest time of a split if the better single device takes `alone_seconds`."""
+    return alone_seconds * (1 - find_split_gain(memory))
+
+
+def _get_total_seconds(plan: Plan) -> float:
+    return plan.predicted.total_seconds
+
+
+def _list_cpu_plans(
+    problem: GemmProblem, profile: MachineProfile, positions: Sequence[int], copying: float
+) -> list[Plan]:
+    """The plan of the CPU alone, once for each way to share the CPU with the GPU.
+
+    Args:
+        problem: The product.
+        profile: The machine.
+        positions: Positions of the GPUs.
+        copying: Share of the GPU part's time in which copies are under way.
+    """
+    alone = build_cpu_curve(problem, profile)
+    return [
+        Plan(
+            problem=problem,
+            f=problem.m,
+            spec=None,
+            sms=None,
+            profile=profile,
+            predicted=Prediction(0.0, alone.seconds(problem.m)),
+            gpu_curve=None,
+            gpu_alone_curve=None,
+            share=share,
+            cpu_curve=build_cpu_curve(problem, profile, share, copying),
+            cpu_alone_curve=alone,
+            is_small=is_small(problem.m, problem.n, problem.k, problem.dtype),
+            positions=tuple(positions),
+        )
+        for share in profile.cpu.list_shares(problem.memory)
+    ]
