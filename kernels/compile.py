@@ -12,6 +12,7 @@ import json
 import logging
 import os
 import re
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -28,6 +29,10 @@ ARCHITECTURES: Final = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", 
 
 KERNEL_SOURCES: Final = Path(__file__).parent / "cuda"
 """Folder of the kernels' CUDA sources."""
+
+_IMPORTS: Final = threading.Lock()
+"""Held while cuda-core is imported: a thread that imports it beside another one may find half of it
+and is told that it has no `Program`."""
 
 _INCLUDE: Final = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 # IEEE arithmetic, as in NumPy: denormals kept, division and square root correctly rounded.
@@ -179,7 +184,8 @@ def _find_sources(folder: Path, name: str) -> Iterator[Path]:
 def _run_compiler(spec: Compilable, arch: str) -> tuple[bytes, str]:
     """The cubin, and the compiler's log."""
     find_compiler_version()  # raises a clear error if NVRTC is missing
-    from cuda.core import Program, ProgramOptions
+    with _IMPORTS:
+        from cuda.core import Program, ProgramOptions
 
     assert spec.source is not None, "cuBLAS has no source"
     options: dict[str, Any] = _OPTIONS | {

@@ -10,7 +10,7 @@ from wavetrim.kernels.pipeline.panels import PanelProblem
 from wavetrim.kernels.pipeline.schedule import Rates
 from wavetrim.kernels.pipeline.steps import Cut
 
-_FLOPS_A_SECOND = {2: 700e12, 4: 52.5e12, 8: 60.5e12}  # by the bytes of an element
+_FLOPS_A_SECOND = {2: 700e12, 4: 52.5e12, 8: 60.5e12, 16: 15.1e12}  # by the bytes of an element
 
 
 def make_rates(problem: PanelProblem, **changes: Any) -> Rates:

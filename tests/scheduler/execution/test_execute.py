@@ -107,7 +107,7 @@ def test_rows_are_called_final_when_they_are(cpu_executor, beta):
     ("options", "dtype"),
     [
         ({"kernel": "register"}, "float32"),
-        ({"kernel": "register", "sms": 8}, "float32"),
+        ({"kernel": "bulk", "sms": 8}, "float32"),
         ({"kernel": "tensor"}, "float64"),
         ({"kernel": "cublas"}, "float32"),
     ],
