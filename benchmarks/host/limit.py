@@ -12,7 +12,6 @@ from benchmarks.common.operands import Operands
 from benchmarks.common.shapes import Shape
 from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.timing.joint_rates import measure_joint_rates
-from wavetrim.kernels.timing.links import measure_transfers
 from wavetrim.kernels.timing.seconds import ResidentProduct
 
 _LINK_BYTES: Final = 2**29
@@ -48,21 +47,9 @@ def find_limit_seconds(
 
 
 def measure_links(devices: Sequence[int]) -> LinkRates:
-    """Median rates of large copies between page-locked memory and these GPUs, all at once."""
-    if len(devices) == 1:
-        return measure_link(devices[0])
+    """Rates of large copies between page-locked memory and these GPUs, all at once."""
     rates = measure_joint_rates(devices, _LINK_BYTES, _LINK_TURNS)
     return LinkRates(rates.in_bytes_per_second / 1e9, rates.out_bytes_per_second / 1e9)
-
-
-def measure_link(device_index: int) -> LinkRates:
-    """Median rates of large copies between page-locked memory and the GPU."""
-    seconds = {
-        reading.direction: reading.seconds
-        for reading in measure_transfers(device_index, (_LINK_BYTES,), _LINK_TURNS)
-        if reading.way == "pinned"
-    }
-    return LinkRates(_LINK_BYTES / seconds["in"] / 1e9, _LINK_BYTES / seconds["out"] / 1e9)
 
 
 def measure_compute(operands: Operands, *, device_index: int, cache_dir: Path) -> float:

@@ -3,12 +3,13 @@
 import statistics
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from wavetrim.kernels.catalog import KernelSpec
-from wavetrim.kernels.timing.seconds import ResidentProduct
+from wavetrim.kernels.gemm.operands import DeviceArray
+from wavetrim.kernels.timing.seconds import ResidentProduct, translate_failures
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,8 @@ class KernelTiming:
 
 
 _DRAWN: Final = 65_521
-"""Random elements, which repeat: drawing all of them would take longer than multiplying."""
+"""Random elements, which repeat: to draw all of them and to copy them to the GPU would take longer
+than the launches."""
 
 
 class KernelProbe:
@@ -52,6 +54,7 @@ class KernelProbe:
         self._cache_dir = cache_dir
         self._tile_columns = _find_divisor(sm_count)
         self._tile_rows = sm_count // self._tile_columns
+        self._a, self._b = (_DrawnMemory(spec.dtype, device_index) for _ in range(2))
 
     def measure_launch(self, repeats: int = 5) -> float:
         """Seconds of the least product, one tile with one step along K: median of the repeats.
@@ -95,9 +98,43 @@ class KernelProbe:
         return self._draw(rows, n, k), KernelTiming(rows, n, k, tiles, seconds=0.0)
 
     def _draw(self, m: int, n: int, k: int) -> ResidentProduct:
-        drawn = np.random.default_rng(0).random(_DRAWN, np.float32).astype(self._spec.dtype)
-        a, b = np.resize(drawn, (m, k)), np.resize(drawn, (k, n))
+        a, b = self._a.take(m, k), self._b.take(k, n)
         return ResidentProduct(a, b, device_index=self._device_index, cache_dir=self._cache_dir)
+
+
+class _DrawnMemory:
+    """Random elements on a GPU; each matrix consists of the first ones."""
+
+    def __init__(self, dtype: str, device_index: int) -> None:
+        self._dtype, self._device_index = dtype, device_index
+        self._elements: Any = None
+
+    def take(self, rows: int, columns: int) -> DeviceArray:
+        """A matrix[rows, columns], row-major; what was taken before has the same elements."""
+        count = rows * columns
+        if self._elements is None or self._elements.size < count:
+            self._elements = None  # two of them may not fit
+            self._elements = self._fill(count)
+        matrix: DeviceArray = self._elements[:count].reshape(rows, columns)
+        return matrix
+
+    def _fill(self, count: int) -> Any:
+        """As many elements, of which those that are there are copied until all are."""
+        import cupy
+
+        drawn = np.random.default_rng(0).random(_DRAWN, np.float32).astype(self._dtype)
+        with cupy.cuda.Device(self._device_index), translate_failures():
+            elements = cupy.empty(count, drawn.dtype)
+            filled = min(count, _DRAWN)
+            elements[:filled].set(drawn[:filled])
+            while filled < count:
+                more = min(filled, count - filled)
+                size_bytes = more * drawn.itemsize
+                (elements.data + filled * drawn.itemsize).copy_from_device(
+                    elements.data, size_bytes
+                )
+                filled += more
+        return elements
 
 
 def _find_divisor(sm_count: int) -> int:

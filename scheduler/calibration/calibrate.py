@@ -9,7 +9,7 @@ from typing import Final
 
 from wavetrim.kernels.compile import compile_kernels
 from wavetrim.scheduler.calibration.contention import measure_shares
-from wavetrim.scheduler.calibration.cpu import measure_cpu
+from wavetrim.scheduler.calibration.cpu import measure_cpu, measure_wake
 from wavetrim.scheduler.calibration.kernels import Report, measure_kernels, order_kernels
 from wavetrim.scheduler.calibration.links import (
     PipelineProfile,
@@ -71,7 +71,9 @@ def calibrate(
         compile_kernels(order_kernels(describe_gpu(info)), info.arch, cache_dir)
     began = time.perf_counter()
     tell("CPU", 0.0)
-    cpu = measure_cpu(executor.pool, f"measured {stamp}", until=began + _CPU_SECONDS)
+    cpu_until = began + _CPU_SECONDS
+    cpu = measure_cpu(executor.pool, f"measured {stamp}", until=cpu_until)
+    wake_seconds = measure_wake(executor.pool, until=cpu_until)
     profile = MachineProfile(
         device="cpu",
         source=f"measured on this machine {stamp}",
@@ -101,10 +103,19 @@ def calibrate(
         profile = replace(profile, kernels=kernels)
         profile = complete_kernels(profile)
         profile = measure_latencies(replace(measured, profile=profile, until=ends))
+    profile = replace(profile, cpu=_add_wake(profile.cpu, wake_seconds))
     if directory is not None:
         store_profile(profile, directory)
     tell("done", 1.0)
     return profile
+
+
+def _add_wake(cpu: CpuModel, wake_seconds: float) -> CpuModel:
+    """The CPU as users find it: other work came before a product, and its cores sleep."""
+    rates = tuple(
+        replace(rate, call_seconds=rate.call_seconds + wake_seconds) for rate in cpu.rates
+    )
+    return replace(cpu, rates=rates)
 
 
 def measure_links(

@@ -17,12 +17,12 @@ import numpy as np
 from wavetrim.cpu.gemm import CpuPool
 from wavetrim.kernels.catalog import find_kernel
 from wavetrim.scheduler.calibration.links import LINK_SIDE, PipelineProfile, prepare_copies
-from wavetrim.scheduler.calibration.repetition import REST_SECONDS, repeat
+from wavetrim.scheduler.calibration.repetition import LONG_REST_SECONDS, REST_SECONDS, repeat
 from wavetrim.scheduler.model.cpu import CpuRate, CpuShare
 from wavetrim.scheduler.problem import Memory
 
 _SECONDS: Final = 0.15
-_START_SECONDS: Final = 0.1
+_START_SECONDS: Final = 0.2
 """Time of a measurement: of contention, and of the CPU part's start."""
 
 _BRIEF: Final = 32768, 256, 256
@@ -107,7 +107,10 @@ def _measure_start(measured: PipelineProfile, pool: CpuPool, share: CpuShare) ->
     )
     compute = _prepare_product(pool, *_BRIEF_PART, share.threads, "float32")
     time_start = partial(
-        repeat, budget_seconds=_START_SECONDS, rest_seconds=REST_SECONDS, until=measured.until
+        repeat,
+        budget_seconds=_START_SECONDS,
+        rest_seconds=LONG_REST_SECONDS,
+        until=measured.until,
     )
     with ThreadPoolExecutor(1) as thread:
 

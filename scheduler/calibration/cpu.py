@@ -10,7 +10,7 @@ import numpy as np
 
 from wavetrim.cpu.gemm import CpuPool
 from wavetrim.cpu.products import Matrix
-from wavetrim.scheduler.calibration.repetition import REST_SECONDS, repeat
+from wavetrim.scheduler.calibration.repetition import LONG_REST_SECONDS, REST_SECONDS, repeat
 from wavetrim.scheduler.model.cpu import CpuModel, CpuRate
 from wavetrim.scheduler.problem import ITEM_BYTES
 from wavetrim.scheduler.profile.estimate import estimate_cpu, share_cpu
@@ -57,6 +57,10 @@ _BRIEF_SECONDS: Final = 0.03
 _SMALL_SECONDS: Final = 0.1
 """The same for a product that one thread computes."""
 
+_WAKING: Final = 1 << 16, 64, 64
+_WAKE_SECONDS: Final = 0.3
+"""M, N, K of the product that tells how long sleeping cores take to wake up, and time for it."""
+
 _DRAWN: Final = 65_521
 """Random elements, which repeat: drawing more would take longer than multiplying."""
 
@@ -89,6 +93,21 @@ def measure_cpu(pool: CpuPool, source: str, *, until: float = math.inf) -> CpuMo
     assumed = estimate_cpu(pool.threads)
     rates = tuple(_measure_rate(pool, rate, source, until=until) for rate in assumed.rates)
     return CpuModel(pool.threads, rates, share_cpu(pool.threads))
+
+
+def measure_wake(pool: CpuPool, *, until: float = math.inf) -> float:
+    """Seconds that a product of all threads takes longer when the cores have slept, too.
+
+    Args:
+        pool: The threads.
+        until: As for `measure_cpu`.
+    """
+    call = partial(pool.multiply, *_draw("float32", *_WAKING))
+    after_long, after_short = (
+        repeat(call, _WAKE_SECONDS, rest_seconds=rest, until=until)
+        for rest in (LONG_REST_SECONDS, REST_SECONDS)
+    )
+    return max(0.0, after_long - after_short)
 
 
 def measure_cpu_briefly(pool: CpuPool) -> CpuModel:

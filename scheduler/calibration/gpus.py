@@ -14,7 +14,7 @@ from wavetrim.scheduler.profile.joint import JointLinks
 from wavetrim.scheduler.profile.machine import MachineProfile
 
 _COPIED_BYTES: Final = 256 << 20
-_RUNS: Final = 5
+_RUNS: Final = 12
 
 
 def calibrate_gpus(

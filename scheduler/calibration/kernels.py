@@ -21,6 +21,9 @@ _SHORT_K, _LONG_K = 512, 2048
 _SUSTAINED_SECONDS: Final = 0.06
 """Time of a measurement of consecutive launches."""
 
+_FIRST: Final = "float32", "float64"
+"""Element types whose kernels come before those of the others, which have few to choose from."""
+
 _THREADS_AN_SM: Final = 2048
 _MOST_BLOCKS: Final = 16
 
@@ -55,8 +58,8 @@ def measure_kernels(
 def order_kernels(gpu: GpuModel) -> tuple[KernelSpec, ...]:
     """The kernels of a GPU, the likely winners first.
 
-    Those that plans take without being asked come first. Ranked by their estimated rates, as shares
-    of the highest of their element type.
+    Those that plans take without being asked come first, and of them those of the usual element
+    types. Ranked by their estimated rates, as shares of the highest of their element type.
     """
     specs = list_kernels(compute_capability=gpu.compute_capability)
     rates = {spec: _assume_rate(gpu, spec) for spec in specs}
@@ -67,8 +70,8 @@ def order_kernels(gpu: GpuModel) -> tuple[KernelSpec, ...]:
         for dtype in {spec.dtype for spec in specs}
     }
 
-    def rank(spec: KernelSpec) -> tuple[bool, float]:
-        return spec in asked, -rates[spec] / highest[spec.dtype]
+    def rank(spec: KernelSpec) -> tuple[bool, bool, float]:
+        return spec in asked, spec.dtype not in _FIRST, -rates[spec] / highest[spec.dtype]
 
     return tuple(sorted(specs, key=rank))
 

@@ -11,7 +11,7 @@ from wavetrim.kernels.catalog import KernelSpec, find_kernel
 from wavetrim.kernels.pipeline.cuts import take_whole
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.kernels.pipeline.steps import Cut
-from wavetrim.kernels.timing.links import measure_transfers
+from wavetrim.kernels.timing.joint_rates import measure_joint_rates
 from wavetrim.scheduler.calibration.operands import OperandMemory
 from wavetrim.scheduler.calibration.repetition import REST_SECONDS, repeat
 from wavetrim.scheduler.model.curves import build_gpu_curve
@@ -29,7 +29,7 @@ at once seemed slower than one after the other (H200)."""
 
 _LEAST_TOGETHER: Final = 0.5
 _PROBED_BYTES: Final = 128 << 20
-_PROBE_RUNS: Final = 5
+_PROBE_RUNS: Final = 12
 _WAKE_SECONDS: Final = 0.15
 _WARM_SECONDS: Final = 0.02
 _LINK_SECONDS: Final = 0.15
@@ -119,18 +119,11 @@ def measure_link(
 
 def _probe_rates(device_index: int) -> _Rates:
     """Rates of page-locked memory, from transfers alone: nothing is staged."""
-    readings = measure_transfers(device_index, (_PROBED_BYTES,), _PROBE_RUNS)
-    seconds = {
-        reading.direction: statistics.median(reading.run_seconds)
-        for reading in readings
-        if reading.way == "pinned"
-    }
-    together = seconds["both"] / (seconds["in"] + seconds["out"])
-    return _Rates(
-        _PROBED_BYTES / seconds["in"],
-        _PROBED_BYTES / seconds["out"],
-        max(together, _LEAST_TOGETHER),
-    )
+    rates = measure_joint_rates([device_index], _PROBED_BYTES, _PROBE_RUNS)
+    inwards, outwards = rates.in_bytes_per_second, rates.out_bytes_per_second
+    # Seconds of both ways at once, over those of one after the other.
+    together = 2 / rates.both_bytes_per_second / (1 / inwards + 1 / outwards)
+    return _Rates(inwards, outwards, min(max(together, _LEAST_TOGETHER), 1.0))
 
 
 def _measure_staged_rates(measured: PipelineProfile) -> _Rates:

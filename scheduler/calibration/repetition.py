@@ -11,8 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 REST_SECONDS: Final = 0.001
-"""Pause after which all threads sleep, as they do when the next of many jobs begins. After a longer
-pause a product takes longer: up to a millisecond more after 20 ms, if others use the host."""
+"""Pause after which all threads sleep, as they do when the next of many jobs begins."""
+
+LONG_REST_SECONDS: Final = 0.02
+"""Pause after which cores sleep, too, as they do where other work comes between products; chosen. On
+32 virtual cores products that all threads share then took 0.1 to 1.2 ms longer: the threads wake up
+one after the other."""
 
 _EVICTED_BYTES: Final = 128 << 20
 """Memory that is written to empty the caches; chosen: more than most last-level caches hold."""

@@ -47,7 +47,7 @@ from benchmarks.host.contest import (
     HostScore,
     make_host_rows,
 )
-from benchmarks.host.limit import LinkRates, find_limit_seconds, measure_compute, measure_link
+from benchmarks.host.limit import LinkRates, find_limit_seconds, measure_compute, measure_links
 from benchmarks.host.machine import BlasThreads, take_cores
 from benchmarks.host.results import read_host_file
 from benchmarks.host.suite import (
@@ -428,7 +428,7 @@ def test_a_sweep_finds_the_time_of_every_f(tmp_path: Path) -> None:
 
 @pytest.mark.gpu
 def test_the_link_and_cublas_have_rates(tmp_path: Path) -> None:
-    link = measure_link(0)
+    link = measure_links([0])
     assert link.in_gbytes_per_second > 1
     assert link.out_gbytes_per_second > 1
     operands = draw_operands((512, 512, 512), "float64")
