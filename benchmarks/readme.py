@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ByteSize
 from pydantic.fields import FieldInfo
 
-from benchmarks.cluster.pages import read_documents, render_line
+from benchmarks.cluster import pages as cluster_pages
 from benchmarks.common.shapes import DTYPES
 from benchmarks.common.tables import (
     README,
@@ -25,6 +25,7 @@ from benchmarks.common.tables import (
 )
 from benchmarks.host.baselines.lineup import OURS
 from benchmarks.host.results import HostResults, HostRow, read_host_results
+from benchmarks.host.several import render_line
 from wavetrim.service.settings import Settings
 
 SETTINGS = ROOT / "docs" / "settings.md"
@@ -43,8 +44,12 @@ def main() -> None:
 
 def fill_readme(text: str) -> str:
     """The README with its measured seconds."""
-    text = fill_section(text, "measured", render_measured(read_host_results(RESULTS)))
-    return fill_section(text, "cluster", " ".join(map(render_line, read_documents())))
+    results = read_host_results(RESULTS)
+    text = fill_section(text, "measured", render_measured(results))
+    text = fill_section(text, "gpus", render_line(results))
+    return fill_section(
+        text, "cluster", " ".join(map(cluster_pages.render_line, cluster_pages.read_documents()))
+    )
 
 
 def fill_settings(text: str) -> str:

@@ -71,7 +71,7 @@ def render_tables() -> dict[str, str]:
         "kernels": [describe_kernel(spec) for spec in list_kernels()],
         "presets": [asdict(preset) for preset in PRESETS],
     }
-    sweeps = [describe_results(one) for one in read_host_results(RESULTS)]
+    sweeps = [describe_results(one) for one in read_host_results(RESULTS) if one.regret]
     return {
         "tables.js": _render("TABLES", "What the model reads of Python", tables),
         "sweeps.js": _render("SWEEPS", "Measured sweeps over F, from benchmarks/results", sweeps),

@@ -52,7 +52,9 @@ def main() -> None:
 
 
 def list_plots(results: HostResults) -> dict[str, Plot]:
-    """The plots that a results file has something for, by name."""
+    """The plots that a results file has something for, by name; none of several GPUs."""
+    if results.is_several:
+        return {}
     plots = {"limit": plot_limit(results)} if pick_rows(results) else {}
     if results.document.get("profile", {}).get("gpu"):
         plots["timelines"] = plot_timelines(results)

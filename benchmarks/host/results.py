@@ -122,6 +122,11 @@ class HostResults:
         return name_gpu(self.document["hardware"]["gpu"])
 
     @property
+    def is_several(self) -> bool:
+        """Whether it was on several GPUs, beside others than on one."""
+        return int(self.document.get("gpus", 1)) > 1
+
+    @property
     def caption(self) -> str:
         """What was measured: hardware, versions, commit."""
         hardware, versions = self.document["hardware"], self.document["versions"]

@@ -30,6 +30,7 @@ from benchmarks.host.judged import (
 )
 from benchmarks.host.plots import list_plots
 from benchmarks.host.results import HostResults, HostRow, SweepRow, read_host_results
+from benchmarks.host.several import render_several
 from benchmarks.host.suite import ALL_SHAPES, Group
 from wavetrim.scheduler.problem import MEMORIES
 
@@ -43,12 +44,20 @@ GROUPS: Final[tuple[Group, ...]] = ("suite", "random", "small")
 
 def main() -> None:
     """Fill the page."""
-    write_page(PAGE, lambda text: fill_page(text, read_host_results(RESULTS)))
+    results = read_host_results(RESULTS)
+    write_page(PAGE, lambda text: fill_several(fill_page(text, results), results))
 
 
 def fill_page(text: str, results: Sequence[HostResults]) -> str:
     """The page with all tables as the results have them."""
+    one_gpu = [one for one in results if not one.is_several]
     sections = {f"host-{name}": render for name, render in SECTIONS.items()}
+    return fill_sections(text, sections, one_gpu, nothing="", none=NOT_MEASURED)
+
+
+def fill_several(text: str, results: Sequence[HostResults]) -> str:
+    """The page with the tables of several GPUs."""
+    sections = {"host-several": render_several}
     return fill_sections(text, sections, results, nothing="", none=NOT_MEASURED)
 
 

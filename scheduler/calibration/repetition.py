@@ -14,9 +14,9 @@ REST_SECONDS: Final = 0.001
 """Pause after which all threads sleep, as they do when the next of many jobs begins."""
 
 LONG_REST_SECONDS: Final = 0.02
-"""Pause after which cores sleep, too, as they do where other work comes between products; chosen. On
-32 virtual cores products that all threads share then took 0.1 to 1.2 ms longer: the threads wake up
-one after the other."""
+"""Pause after which cores sleep, too, as they do where other work comes between products; chosen.
+Products that all threads share then took 0.1 to 1.2 ms longer on 32 virtual cores: the threads wake
+up one after the other."""
 
 _EVICTED_BYTES: Final = 128 << 20
 """Memory that is written to empty the caches; chosen: more than most last-level caches hold."""

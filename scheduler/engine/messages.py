@@ -107,6 +107,8 @@ class RunRequest:
         verify: Whether the product is checked.
         cpu_only: Whether the CPU computes all rows, whatever the options.
         reports: Whether plan and progress are sent while the product is computed.
+        timed: Whether the GPU's copies and kernels are timed, which delays them a little; always
+            with reports.
         row_step: Additional final rows of `out` for which a message is sent; 0 for no messages.
         b_key: Id of the stored matrix that B is, which never changes: GPUs and nodes may keep it.
             None for a B that nobody stores.
@@ -124,6 +126,7 @@ class RunRequest:
     verify: bool = False
     cpu_only: bool = False
     reports: bool = True
+    timed: bool = False
     row_step: int = 0
     b_key: str | None = None
     lane: Lane | None = None
@@ -165,6 +168,8 @@ class RunRequest:
             "reports": self.reports,
             "row_step": self.row_step,
         }
+        if self.timed:
+            message["timed"] = True
         if self.b_key is not None:
             message["b_key"] = self.b_key
         if self.lane is not None:
@@ -190,6 +195,7 @@ class RunRequest:
             verify=message["verify"],
             cpu_only=message["cpu_only"],
             reports=message["reports"],
+            timed=message.get("timed", False),
             row_step=message["row_step"],
             b_key=message.get("b_key"),
             lane=None if lane is None else frozenset(lane),

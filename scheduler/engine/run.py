@@ -85,6 +85,7 @@ def run_request(
         open_product(request, slabs), request, executor, profile,
         plans=plans, lane=request.lane, residents=residents, b_key=_find_b_key(request),
         planned=planned, progress=progress, final=final, changes=changes, cancelled=cancelled,
+        timed=request.timed,
     )  # fmt: skip
 
 
@@ -123,6 +124,7 @@ def run_product(
     progress: Callable[[RowsDone], None] | None = None,
     final: Callable[[Sequence[range]], None] | None = None,
     changes: Callable[[], None] | None = None,
+    timed: bool = False,
 ) -> dict[str, Any]:
     """As `run_request`, for matrices that are at hand; `b_key` stands for B, None for no key."""
 
@@ -162,7 +164,8 @@ def run_product(
     else:
         timings = executor.run(
             plan, product.a, product.b, product.out, alpha=product.alpha, beta=product.beta,
-            progress=progress, cancelled=cancelled, final=final, timed=request.reports, b_key=b_key,
+            progress=progress, cancelled=cancelled, final=final,
+            timed=request.reports or timed, b_key=b_key,
         )  # fmt: skip
     return {
         "type": "succeeded",

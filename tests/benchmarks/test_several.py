@@ -1,0 +1,55 @@
+"""Figures of several GPUs: each bound is told apart from what misses it."""
+
+import pytest
+
+from benchmarks.host.baselines.lineup import ONE_GPU, OURS
+from benchmarks.host.results import HostResults
+from benchmarks.host.several import judge_several, render_line, render_several
+from benchmarks.host.suite import list_suite
+from tests.benchmarks.host_figures import HEAD, invent_host_row
+
+SECONDS = {OURS: 0.01, ONE_GPU: 0.019, "cublasxt": 0.02, "cupy-gpus": 0.012}
+
+
+def invent_results(**changed_seconds: float) -> HostResults:
+    """Rows of two GPUs from page-locked memory, at 0.95 of the limit but for the changes."""
+    seconds = SECONDS | {name.replace("_", "-"): one for name, one in changed_seconds.items()}
+    rows = [
+        invent_host_row(
+            name,
+            **dict(zip("mnk", product.shape, strict=True)),
+            dtype=product.dtype,
+            group="suite",
+            seconds=took,
+        )
+        for product in list_suite()
+        for name, took in seconds.items()
+    ]
+    return HostResults(HEAD | {"gpus": 2}, tuple(rows))
+
+
+def test_figures_within_their_bounds_are_met():
+    assert [one.met for one in judge_several(invent_results())] == [True] * 6
+
+
+@pytest.mark.parametrize(
+    ("changes", "missed"),
+    [
+        ({"wavetrim": 0.0118}, ["limit", "limit"]),
+        ({"cublasxt": 0.0134}, ["cublasxt"]),
+        ({"cupy_gpus": 0.0099}, ["cupy-gpus"]),
+        ({"wavetrim_one_gpu": 0.0096}, ["slower than on one"]),
+    ],
+)
+def test_a_figure_beyond_its_bound_is_told(changes, missed):
+    found = [one.what for one in judge_several(invent_results(**changes)) if not one.met]
+    assert len(found) == len(missed)
+    assert all(word in what for word, what in zip(missed, found, strict=True))
+
+
+def test_pages_show_several_gpus_and_say_nothing_of_one():
+    several, alone = invent_results(), HostResults(HEAD, invent_results().rows)
+    line = "On 2 NVIDIA Abacus, float32, page-locked: 16384³ in 10 ms (one GPU 19, cublasXt on all"
+    assert render_line([alone, several]).startswith(line)
+    assert "| 8192³ | float32 | 95% | 10 | 19 | 20 | 12 |" in render_several(several)
+    assert render_line([alone]) == render_several(alone) == ""
