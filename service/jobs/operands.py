@@ -15,7 +15,7 @@ from wavetrim.service.jobs.errors import (
     OperandNotFound,
     ShapesDiffer,
 )
-from wavetrim.service.storage.errors import MatrixDamaged, MatrixNotFound
+from wavetrim.service.storage.errors import MatrixDamaged
 from wavetrim.service.storage.matrices.matrix import Matrix
 
 if TYPE_CHECKING:
@@ -36,17 +36,17 @@ def find_operands(
         OperandNotFound: One of them does not exist.
         MatrixDamaged: The file of one of them has changed.
     """
-
-    def find(field: str) -> Matrix:
-        try:
-            matrix = matrices.get(request[field], owner)
-        except MatrixNotFound as error:
-            raise OperandNotFound(field, request[field]) from error
+    wanted = {field: request[field] for field in ("a", "b", "c") if request[field] is not None}
+    there = matrices.find(wanted.values(), owner)
+    found: dict[str, Matrix] = {}
+    for field, matrix_id in wanted.items():
+        matrix = there.get(matrix_id)
+        if matrix is None:
+            raise OperandNotFound(field, matrix_id)
         if matrix.damaged_at is not None:
             raise MatrixDamaged(matrix.id, "its file has changed")
-        return matrix
-
-    return find("a"), find("b"), None if request["c"] is None else find("c")
+        found[field] = matrix
+    return found["a"], found["b"], found.get("c")
 
 
 class Shaped(Protocol):

@@ -1,9 +1,29 @@
-"""The statements behind JobStore: each runs inside a transaction of its caller."""
+"""The statements behind JobStore: each runs inside a transaction of its caller.
+
+Those of every job are built once: to build one takes as long as to run it.
+"""
 
 from collections.abc import Collection, Mapping
+from functools import lru_cache
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Row, and_, func, not_, null, or_, select, update
+from sqlalchemy import (
+    ClauseElement,
+    ColumnElement,
+    Connection,
+    Null,
+    Row,
+    Update,
+    and_,
+    bindparam,
+    func,
+    insert,
+    not_,
+    null,
+    or_,
+    select,
+    update,
+)
 
 from wavetrim.scheduler.options import NO_OPTIONS
 from wavetrim.service.clock import wall_clock
@@ -19,6 +39,23 @@ _ADD_LOCK: Final = 0x7761_7666
 
 _OPTIONAL: Final[dict[str, Any]] = {"storage": "disk"}
 """What requests of earlier versions do not say."""
+
+
+_ADDED: Final = insert(jobs).returning(jobs)
+_NAMED: Final = ("a", "b", "c")
+_HELD: Final = (
+    select(matrices.c.id)
+    .where(or_(*(matrices.c.id == bindparam(field) for field in _NAMED)))
+    .order_by(matrices.c.id)
+    .with_for_update(read=True)
+)
+_QUOTA: Final = select(api_keys.c.max_queued_jobs).where(api_keys.c.name == bindparam("owner"))
+_ALL_QUEUED: Final = select(func.count()).where(jobs.c.state == JobState.QUEUED)
+
+
+def add_job(connection: Connection, row: Mapping[str, Any]) -> Job:
+    """Add a job's row."""
+    return read_job(connection.execute(_ADDED, row).one())
 
 
 def read_job(row: Row[Any]) -> Job:
@@ -37,9 +74,26 @@ def update_job(
     connection: Connection, job_id: str, states: tuple[JobState, ...], changes: Mapping[str, Any]
 ) -> Job | None:
     """Change a job that is in one of the states; None when it is in none of them."""
-    change = update(jobs).where(jobs.c.id == job_id, jobs.c.state.in_(states)).values(**changes)
-    row = connection.execute(change.returning(jobs)).one_or_none()
+    nulls = tuple(name for name, value in changes.items() if isinstance(value, Null))
+    plain = {name: value for name, value in changes.items() if name not in nulls}
+    if any(isinstance(value, ClauseElement) for value in plain.values()):
+        change, given = _build_update(states, nulls, ()).values(**plain), {}
+    else:
+        change = _build_update(states, nulls, tuple(plain))
+        given = {f"new_{name}": value for name, value in plain.items()}
+    row = connection.execute(change, {"job": job_id, **given}).one_or_none()
     return None if row is None else read_job(row)
+
+
+@lru_cache(maxsize=64)
+def _build_update(
+    states: tuple[JobState, ...], nulls: tuple[str, ...], names: tuple[str, ...]
+) -> Update:
+    """The change of a job that is in one of some states, with a parameter for each name."""
+    given = {name: bindparam(f"new_{name}", type_=jobs.c[name].type) for name in names}
+    in_state = or_(*(jobs.c.state == state for state in states))
+    change = update(jobs).where(jobs.c.id == bindparam("job"), in_state)
+    return change.values(**dict.fromkeys(nulls, null()), **given).returning(jobs)
 
 
 def lock_adding(connection: Connection) -> None:
@@ -75,16 +129,10 @@ def hold_operands(connection: Connection, request: Mapping[str, Any]) -> None:
     Raises:
         OperandNotFound: An operand does not exist.
     """
-    wanted = {field: request[field] for field in ("a", "b", "c") if request.get(field) is not None}
-    rows = (
-        select(matrices.c.id)
-        .where(matrices.c.id.in_(set(wanted.values())))
-        .order_by(matrices.c.id)
-        .with_for_update(read=True)
-    )
-    found = set(connection.scalars(rows))
+    wanted = {field: request.get(field) for field in _NAMED}
+    found = set(connection.scalars(_HELD, wanted))
     for field, matrix_id in wanted.items():
-        if matrix_id not in found:
+        if matrix_id is not None and matrix_id not in found:
             raise OperandNotFound(field, matrix_id)
 
 
@@ -107,6 +155,9 @@ def check_room(
     Raises:
         QueueFull: `max_queued` jobs wait already.
     """
+    # First all rows that say so, among which are some that run.
+    if connection.execute(_ALL_QUEUED).scalar_one() < max_queued:
+        return
     if count_queued(connection, None, running) >= max_queued:
         raise QueueFull(retry_after_seconds)
 
@@ -117,7 +168,7 @@ def check_quota(connection: Connection, owner: str, running: Collection[str]) ->
     Raises:
         QuotaReached: As many wait as its key's quota lets it have.
     """
-    most = connection.scalar(select(api_keys.c.max_queued_jobs).where(api_keys.c.name == owner))
+    most = connection.scalar(_QUOTA, {"owner": owner})
     if most is None:
         return
     queued = count_queued(connection, owner, running)

@@ -8,13 +8,14 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import Connection, Engine, case, func, insert, null, select
+from sqlalchemy import Connection, Engine, case, func, null, select
 
 from wavetrim.service.clock import wall_clock
 from wavetrim.service.jobs.errors import JobFinished, JobNotFound, JobStateConflict
 from wavetrim.service.jobs.job import UNFINISHED, Job, JobState
 from wavetrim.service.jobs.table.listing import count_by_state, forget_finished, read_page
 from wavetrim.service.jobs.table.rows import (
+    add_job,
     check_quota,
     check_room,
     count_queued,
@@ -99,9 +100,7 @@ class JobStore:
             hold_operands(connection, request)
             check_room(connection, max_queued, retry_after_seconds, self.running)
             check_quota(connection, owner, self.running)
-            return read_job(
-                connection.execute(insert(jobs).values(row).returning(jobs)).one()
-            ), True
+            return add_job(connection, row), True
 
     def find_repeated(
         self, request: Mapping[str, Any], idempotency_key: str | None, owner: str = ""

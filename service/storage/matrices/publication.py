@@ -5,7 +5,7 @@ once more, which waits for a transaction that may still commit it, and fails if 
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import Connection, Engine, insert
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
@@ -14,6 +14,8 @@ from wavetrim.service.storage.database.database import hurry_commit
 from wavetrim.service.storage.database.tables import matrices
 
 Row = Mapping[str, Any]
+
+_ADDED: Final = insert(matrices)
 
 
 class CommitUnclear(SQLAlchemyError):
@@ -44,7 +46,7 @@ def add_row(
         try:
             if not durable:
                 hurry_commit(connection)
-            connection.execute(insert(matrices).values(row))
+            connection.execute(_ADDED, row)
             if settle is not None:
                 settle(connection)
         except BaseException:
@@ -73,7 +75,7 @@ def has_row(database: Engine, row: Row) -> bool:
     """
     try:
         with database.connect() as connection, connection.begin() as transaction:
-            connection.execute(insert(matrices).values(row))
+            connection.execute(_ADDED, row)
             transaction.rollback()
     except IntegrityError:
         return True
