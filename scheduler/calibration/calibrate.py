@@ -112,10 +112,7 @@ def calibrate(
 
 def _add_wake(cpu: CpuModel, wake_seconds: float) -> CpuModel:
     """The CPU as users find it: other work came before a product, and its cores sleep."""
-    rates = tuple(
-        replace(rate, call_seconds=rate.call_seconds + wake_seconds) for rate in cpu.rates
-    )
-    return replace(cpu, rates=rates)
+    return replace(cpu, rates=tuple(replace(rate, wake_seconds=wake_seconds) for rate in cpu.rates))
 
 
 def measure_links(

@@ -57,9 +57,10 @@ _BRIEF_SECONDS: Final = 0.03
 _SMALL_SECONDS: Final = 0.1
 """The same for a product that one thread computes."""
 
-_WAKING: Final = 1 << 16, 64, 64
+_WAKING: Final = 1, 8192, 8192
 _WAKE_SECONDS: Final = 0.3
-"""M, N, K of the product that tells how long sleeping cores take to wake up, and time for it."""
+"""M, N, K of a product of all threads that takes longer than cores do to wake up, and the time for
+its measurement."""
 
 _DRAWN: Final = 65_521
 """Random elements, which repeat: drawing more would take longer than multiplying."""

@@ -42,10 +42,10 @@ _Run: TypeAlias = tuple[list[GpuTimings], float, int]
 SHORT_SECONDS: Final = 5e-3
 """Longest product, as predicted, that the CPU computes without reports and cancellation; chosen."""
 
-BRIEF_SECONDS: Final = 1e-3
+BRIEF_SECONDS: Final = 3e-3
 BRIEF_RUNS_NOTED: Final = 8
 """Shorter products, as predicted, and how many of them for each that is recorded; chosen. Recording
-takes about as long as the least."""
+takes 0.02 ms, and between other work up to 0.1 ms."""
 
 _DTYPES: Final = {name: np.dtype(name) for name in ITEM_BYTES}
 
@@ -250,8 +250,11 @@ class Executor:
     def _note_run(self, plan: Plan, timings: Timings, *, alone: bool) -> None:
         """Record the time of each part of a product that ran alone.
 
-        Not of the first run of a kernel, which loads it.
+        Not of the first run of a kernel, which loads it, and of most brief products.
         """
+        if plan.predicted.total_seconds < BRIEF_SECONDS:
+            self._brief_runs += 1
+            alone = alone and self._brief_runs % BRIEF_RUNS_NOTED == 0
         run = plan.spec, plan.positions
         if run in self._warm and alone:
             for correction, predicted_seconds, seconds in list_parts(plan, timings):
@@ -279,10 +282,7 @@ class Executor:
         except CpuError as error:
             _raise_translated(error)
         timings = Timings(0.0, 0.0, 0.0, seconds, seconds, plan.f)
-        is_brief = plan.predicted.cpu_seconds < BRIEF_SECONDS
-        self._brief_runs += is_brief
-        if not is_brief or self._brief_runs % BRIEF_RUNS_NOTED == 0:
-            self._note_run(plan, timings, alone=alone)
+        self._note_run(plan, timings, alone=alone)
         return timings
 
     def _note_caller(self, position: int) -> bool:

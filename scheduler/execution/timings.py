@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from wavetrim.native.tuned import LATE_SECONDS
 from wavetrim.scheduler.model.corrections import Correction
 from wavetrim.scheduler.model.cost import CpuCurve
-from wavetrim.scheduler.model.curves import find_late_seconds
 from wavetrim.scheduler.model.gpu_curve import GpuCurve
 from wavetrim.scheduler.planning.plan import Plan
 
@@ -59,8 +59,7 @@ def list_parts(plan: Plan, timings: Timings) -> list[tuple[Correction, float, fl
         if 0 < stop - part.rows.start <= part.curve.m:
             parts.append((part.curve, stop - part.rows.start, seconds))
     if f:
-        cpu_seconds = timings.cpu_seconds + find_late_seconds(plan.problem)
-        parts.append((plan.cpu_curve, f, cpu_seconds))
+        parts.append((plan.cpu_curve, f, timings.cpu_seconds + LATE_SECONDS))
     return [
         (curve.correction, curve.seconds(rows) / curve.correction.factor, seconds)
         for curve, rows, seconds in parts

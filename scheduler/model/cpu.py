@@ -30,6 +30,7 @@ class CpuRate:
             in place of arithmetic and elements; 0 if not measured.
         alone_seconds: Seconds of a call that one thread computes alone, without its arithmetic.
         read_seconds: Seconds in which one thread reads an element that others used meanwhile.
+        wake_seconds: Time until all cores are awake, after other work came between two products.
     """
 
     dtype: str
@@ -45,6 +46,7 @@ class CpuRate:
     narrow_seconds: float = 0.0
     alone_seconds: float = 20e-6
     read_seconds: float = 0.0
+    wake_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

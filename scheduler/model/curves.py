@@ -49,9 +49,10 @@ def build_cpu_curve(
     curve = CpuCurve(
         row_seconds=max(row_seconds, problem.n * rate.write_seconds * memory_slower),
         startup_rows=rate.startup_rows,
-        call_seconds=rate.call_seconds + find_late_seconds(problem),
+        call_seconds=rate.call_seconds + LATE_SECONDS,
         row_quantum=rate.row_quantum,
         vector_seconds=problem.n * problem.k * rate.vector_seconds,
+        wake_seconds=rate.wake_seconds,
     )
     return _correct(curve, problem, profile, shared=True)
 
@@ -87,6 +88,7 @@ def _build_alone_curve(problem: GemmProblem, rate: CpuRate, threads: int) -> Cpu
         call_seconds=rate.call_seconds,
         row_quantum=rate.row_quantum,
         vector_seconds=rate.call_seconds + k * n * read_seconds if read_seconds else 0.0,
+        wake_seconds=rate.wake_seconds,
     )
 
 
@@ -196,11 +198,6 @@ def _find_link(problem: GemmProblem, profile: MachineProfile) -> LinkModel:
         in_gbytes_per_second=1 / (1 / direct.in_gbytes_per_second + copying),
         out_gbytes_per_second=1 / (1 / direct.out_gbytes_per_second + copying),
     )
-
-
-def find_late_seconds(problem: GemmProblem) -> float:
-    """Seconds by which the CPU part of a split starts late."""
-    return LATE_SECONDS if problem.memory == "pageable" else 0.0
 
 
 def _find_lost_seconds(problem: GemmProblem, link: LinkModel) -> float:

@@ -16,7 +16,7 @@ from tests.scheduler.execution.host_pipeline import HostPipeline
 from wavetrim.kernels.device import select_devices
 from wavetrim.scheduler.errors import ExecutionCancelled, ExecutionError
 from wavetrim.scheduler.execution import executor as executor_module
-from wavetrim.scheduler.execution.executor import Executor
+from wavetrim.scheduler.execution.executor import BRIEF_RUNS_NOTED, BRIEF_SECONDS, Executor
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.choice import choose_plan_on
 from wavetrim.scheduler.problem import GemmProblem
@@ -130,7 +130,8 @@ def test_a_cancelled_product_stops_on_all_gpus(executor):
     assert all(pipeline.rows < 1000 for pipeline in executor.pipelines)
 
 
-def test_runs_of_each_gpu_correct_the_next_prediction(executor):
+def test_runs_of_each_gpu_correct_the_next_prediction(executor, monkeypatch):
+    monkeypatch.setattr("wavetrim.scheduler.execution.executor.BRIEF_SECONDS", 0.0)
     history = RunHistory(None, "test")
     plan = plan_for(f=300, corrections=history)
     a, b, c = draw_operands()
@@ -138,6 +139,18 @@ def test_runs_of_each_gpu_correct_the_next_prediction(executor):
         executor.run(plan, a, b, c)
     runs = {one.run_class.device: one.runs for one in history.list_all()}
     assert runs == {"each of 3 gpus, gpu from pageable memory": 3, "cpu in float32": 1}
+
+
+def test_of_brief_products_one_in_eight_is_recorded(executor):
+    history = RunHistory(None, "test")
+    plan = plan_for(f=0, corrections=history)
+    assert plan.predicted.total_seconds < BRIEF_SECONDS
+    a, b, c = draw_operands()
+    executor.run(plan_for(f=0), a, b, c)  # loads the kernel
+    for _ in range(3 * BRIEF_RUNS_NOTED):
+        executor.run(plan, a, b, c)
+    (found,) = history.list_all()
+    assert found.runs == 3 * len(plan.gpu_parts)
 
 
 @pytest.fixture(scope="module")

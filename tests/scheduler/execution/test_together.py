@@ -126,7 +126,8 @@ def test_a_product_over_all_devices_begins_when_they_are_free_together(executor,
         assert np.array_equal(c, a @ b)
 
 
-def test_times_beside_other_products_correct_no_prediction(executor, callers):
+def test_times_beside_other_products_correct_no_prediction(executor, callers, monkeypatch):
+    monkeypatch.setattr("wavetrim.scheduler.execution.executor.BRIEF_SECONDS", 0.0)
     history = RunHistory(None, "test")
     plan = plan_for(0, history=history)
     executor.run(plan, *draw_operands())  # loads the kernel

@@ -281,7 +281,7 @@ def test_a_split_pays_only_if_it_outweighs_what_the_parts_take_from_each_other()
     assert disturbed.predict(f).gpu_seconds > 2 * undisturbed.predict(f).gpu_seconds
 
 
-@pytest.mark.parametrize("shape", [(8192, 8192, 32), (32768, 16, 4096), (65536, 64, 64)])
+@pytest.mark.parametrize("shape", [(8192, 8192, 32), (32768, 16, 4096), (262144, 64, 64)])
 def test_copies_slow_what_reads_and_writes_memory_in_a_split(shape):
     profile = build_preset_profile(find_preset("H200"), "test", 16)
     memory = {"write_seconds": 2e-10, "narrow_seconds": 2e-12, "copy_columns": 48.0}
@@ -357,16 +357,13 @@ def _drop_narrow(rate):
     return replace(rate, narrow_seconds=0.0)
 
 
-def test_beside_staged_copies_the_cpu_part_is_done_later_than_by_its_own_clock():
+def test_in_a_split_the_cpu_part_is_done_later_than_by_its_own_clock():
     profile = make_reference_profile()
-    late = {}
     for memory in MEMORIES:
         problem = GemmProblem(2048, 2048, 2048, "float32", memory)
         share = CpuShare(memory, profile.cpu.threads, 2)
         alone, beside = (build_cpu_curve(problem, profile, one) for one in (None, share))
-        late[memory] = beside.call_seconds - alone.call_seconds
-    assert late["pinned"] == 0
-    assert 2e-4 < late["pageable"] < 2e-3
+        assert 2e-4 < beside.call_seconds - alone.call_seconds < 2e-3
 
 
 def test_a_slower_cpu_beside_the_gpu_is_given_fewer_rows():

@@ -26,7 +26,8 @@ export function buildCpuCurve(problem, profile, share = null, copying = 1) {
   const fields = {
     rowSeconds: Math.max(rowSeconds, problem.n * rate.write_seconds * memorySlower),
     startupRows: rate.startup_rows,
-    callSeconds: rate.call_seconds + (problem.memory === "pageable" ? LATE_SECONDS : 0),
+    callSeconds: rate.call_seconds + LATE_SECONDS,
+    wakeSeconds: rate.wake_seconds ?? 0,
     rowQuantum: rate.row_quantum,
     vectorSeconds: problem.n * problem.k * rate.vector_seconds,
   };
@@ -61,6 +62,7 @@ function buildAloneCurve(problem, rate, threads) {
     rowSeconds,
     startupRows: Math.max(rate.startup_rows, (k * n * readSeconds) / rowSeconds),
     callSeconds: rate.call_seconds,
+    wakeSeconds: rate.wake_seconds ?? 0,
     rowQuantum: rate.row_quantum,
     vectorSeconds: readSeconds ? rate.call_seconds + k * n * readSeconds : 0,
   };
