@@ -91,9 +91,6 @@ class UploadStalled(FieldProblem):
 class ModelNotFound(FieldProblem):
     """The protocol's model is another one."""
 
-    def __init__(self, name: str, version: str, limit: str) -> None:
-        super().__init__("model", f"{name}, version {version}", limit)
-
 
 class LeaseRefused(FieldProblem):
     """A call about leases that has not come over the Unix socket."""

@@ -21,6 +21,7 @@ from wavetrim.service.api.admission.body_route import refuse
 from wavetrim.service.api.products.leased_schemas import LeasedMatrix, LeasedProduct
 from wavetrim.service.api.products.leases import check_unix
 from wavetrim.service.api.products.product_answer import Caller, check_options, describe_product
+from wavetrim.service.api.wire.media_types import MEDIA_TYPES
 from wavetrim.service.errors import FieldProblem
 from wavetrim.service.jobs.errors import ShapesDiffer
 from wavetrim.service.jobs.operands import check_operands
@@ -34,7 +35,7 @@ _OVERLAP_WORK: Final = 100_000
 
 async def answer_leased(scope: Scope, receive: Receive, send: Send) -> None:
     """Answers POST /v1/matmul with a JSON body, of a caller that may call."""
-    check_unix(scope)
+    check_unix(scope, otherwise=f"; other callers send .npy files as {MEDIA_TYPES[-1]}")
     state = scope["app"].state
     state.products.check_admission()
     product = read_product(await receive_document(receive))

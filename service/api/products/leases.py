@@ -24,14 +24,19 @@ async def require_unix(request: Request) -> None:
     check_unix(request.scope)
 
 
-def check_unix(scope: Scope) -> None:
+def check_unix(scope: Scope, *, otherwise: str = "") -> None:
     """Make sure that a call has come over the Unix socket.
+
+    Args:
+        scope: The call's.
+        otherwise: What may come over another connection.
 
     Raises:
         LeaseRefused: It has not.
     """
     server = scope.get("server")
     limit = "over the service's Unix socket (WAVETRIM_UNIX_SOCKET): leases are for this host"
+    limit += otherwise
     if server is None or server[1] is not None:  # TCP has a port
         raise LeaseRefused("connection", "TCP", limit)
     if scope["app"].state.settings.unix_socket is None:

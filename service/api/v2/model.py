@@ -43,14 +43,18 @@ _NOT_READY: Final = ProblemKind(503, "not-ready", "Not ready")
 router = APIRouter(prefix="/v2", tags=["Open Inference Protocol"])
 
 
-def check_model(model_name: str, version: str = MODEL_VERSION) -> None:
-    """Make sure that a request is for the model that there is.
+def check_model(model_name: str, version: str = "") -> None:
+    """Make sure that a request is for the model that there is; without a version for its only one.
 
     Raises:
         ModelNotFound: It is not.
     """
-    if model_name != MODEL_NAME or version not in ("", MODEL_VERSION):
-        raise ModelNotFound(model_name, version, f"{MODEL_NAME}, version {MODEL_VERSION}")
+    if model_name == MODEL_NAME and version in ("", MODEL_VERSION):
+        return
+    if version:
+        named, limit = f"{model_name}, version {version}", f"{MODEL_NAME}, version {MODEL_VERSION}"
+        raise ModelNotFound("model", named, limit)
+    raise ModelNotFound("model", model_name, MODEL_NAME)
 
 
 def list_extensions(*, shared_memory: bool) -> list[str]:

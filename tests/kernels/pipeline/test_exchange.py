@@ -79,7 +79,8 @@ def plan_exchange(executor, m, n, k, f=0):
     profile = replace(profile, peer_gbytes_per_second=1000.0)
     problem = GemmProblem(m, n, k, memory="pinned")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(team, "EXCHANGE_STEP_SECONDS", 0.0)
+        for cost in ("EXCHANGE_STEP_SECONDS", "EXCHANGE_SECONDS"):
+            patch.setattr(team, cost, 0.0)
         plan = choose_plan_on(problem, profile, PlanOptions(f=f), (0, 1))
     assert plan.exchanges
     return plan

@@ -255,6 +255,7 @@ def test_leases_are_for_callers_over_the_unix_socket(server: RunningServer, leas
     for answer in calls:
         assert answer.status_code == 403, answer.text
         assert answer.json()["type"].endswith("lease-refused")
+    assert "other callers send .npy files" in calls[-1].json()["detail"]
 
 
 def test_a_lease_is_one_of_the_arenas_bytes_or_refused(client: httpx.Client) -> None:

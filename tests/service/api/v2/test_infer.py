@@ -124,6 +124,19 @@ def test_an_answer_names_request_and_model_and_without_a_wish_it_is_json(
     }
 
 
+def test_a_model_that_is_not_there_is_named_as_it_was_asked_for(
+    shared_server: RunningServer,
+) -> None:
+    for path, said in (
+        ("nope", "model is 'nope'; it must be matmul"),
+        ("nope/versions/2", "model is 'nope, version 2'; it must be matmul, version 1"),
+        ("matmul/versions/2", "model is 'matmul, version 2'; it must be matmul, version 1"),
+    ):
+        answer = shared_server.client.get(f"/v2/models/{path}")
+        assert answer.status_code == 404
+        assert answer.json()["detail"] == said
+
+
 def test_bfloat16_is_taken_and_sent_as_json_too(shared_server: RunningServer) -> None:
     """The public client sends it as binary data only."""
     a = {"name": "A", "datatype": "BF16", "shape": [1, 2], "data": [1.5, -2]}
