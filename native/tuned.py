@@ -106,7 +106,7 @@ SPLIT_GAIN: Final = 0.05  # share of seconds; H200, 16 cores; 0e5a6d6
 """Least gain that a split must promise over the better single device, which is the steadier choice;
 twice this where copies are staged, as they want the CPU's cores as well."""
 
-LATE_SECONDS: Final = 7e-4  # seconds; H200, 16 cores; 0e5a6d6, f9c66ed
+LATE_SECONDS: Final = 7e-4  # seconds; H200, 16 cores; f9c66ed
 """Time by which the CPU part of a split ends later than by its own clock: 0.6 to 1.1 ms where the
 operands are pageable, as it waits for the GPU's first copies, and else 0.5 to 1.3 ms."""
 
