@@ -2,5 +2,6 @@
 
 `suite` says which products, by importance. A `bench` draws each and lets the `baselines` take turns
 in a `contest`, on a `machine` that is awake, against the `limit` of the GPU alone; or it makes a
-`sweep` of F. The `results` are `judged`, and shown as `tables` and `plots`.
+`sweep` of F. The `results` are `judged`, and shown as `tables` and `plots`; `several` does both for
+those of several GPUs.
 """
