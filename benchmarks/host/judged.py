@@ -8,6 +8,7 @@ from functools import partial
 from typing import Final
 
 from benchmarks.common.shapes import DTYPES, Shape, make_cube
+from benchmarks.common.tables import render_columns, show
 from benchmarks.host.baselines.lineup import OTHERS, OURS, PRESET
 from benchmarks.host.results import HostResults, HostRow, SweepRow
 from benchmarks.host.suite import ALL_SHAPES, SMALL_SIZES
@@ -122,6 +123,19 @@ def judge(results: HostResults) -> list[Judgement]:
         judgements += _judge_contests(contests) + _judge_predictions(results.rows)
         judgements += _judge_reached(results.rows, contests)
     return judgements + (_judge_sweeps(results.regret) if results.regret else [])
+
+
+def render_judgements(judgements: Iterable[Judgement]) -> str:
+    """A table of what is asked, and what was found."""
+    met = {True: "yes", False: "**no**", None: "not measured"}
+    columns: dict[str, Callable[[Judgement], str]] = {
+        "figure": lambda one: one.what,
+        "bound": lambda one: f"{'≥' if one.at_least else '≤'} {one.bound:g}",
+        "found": lambda one: show(one.found, ".3g" if one.bound == 0 else ".3f"),
+        "of": lambda one: str(one.count),
+        "met": lambda one: met[one.met],
+    }
+    return render_columns(columns, judgements)
 
 
 def find_percentile(values: Sequence[float], percent: int) -> float:

@@ -1,13 +1,13 @@
 """Several GPUs: what is asked of a run on them, what was found, and the tables that show it."""
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from benchmarks.common.shapes import Shape, make_cube, name_shape
-from benchmarks.common.tables import render_columns, render_table, show, show_ms
+from benchmarks.common.tables import render_table, show, show_ms
 from benchmarks.host.baselines.lineup import ONE_GPU, OURS, SEVERAL_NAMES
-from benchmarks.host.judged import SLOWER_SECONDS, SLOWER_SHARE, Judgement
+from benchmarks.host.judged import SLOWER_SECONDS, SLOWER_SHARE, Judgement, render_judgements
 from benchmarks.host.results import HostResults, HostRow
 
 LIMIT_RATIOS: Final[dict[Shape, float]] = {
@@ -49,14 +49,7 @@ def render_several(results: HostResults) -> str:
     """What is asked and what was found, and the times of all; empty for a run on one GPU."""
     if not results.is_several:
         return ""
-    columns: dict[str, Callable[[Judgement], str]] = {
-        "figure": lambda one: one.what,
-        "bound": lambda one: f"{'≥' if one.at_least else '≤'} {one.bound:g}",
-        "found": lambda one: show(one.found, ".3g"),
-        "of": lambda one: str(one.count),
-        "met": lambda one: {True: "yes", False: "**no**", None: "not measured"}[one.met],
-    }
-    return f"{render_columns(columns, judge_several(results))}\n\n{_render_times(results)}"
+    return f"{render_judgements(judge_several(results))}\n\n{_render_times(results)}"
 
 
 def render_line(results: Sequence[HostResults]) -> str:

@@ -22,11 +22,11 @@ from benchmarks.common.tables import (
 from benchmarks.host.baselines.lineup import NAMES, OURS
 from benchmarks.host.judged import (
     Contest,
-    Judgement,
     find_percentile,
     judge,
     list_contests,
     list_errors,
+    render_judgements,
 )
 from benchmarks.host.plots import list_plots
 from benchmarks.host.results import HostResults, HostRow, SweepRow, read_host_results
@@ -63,15 +63,7 @@ def fill_several(text: str, results: Sequence[HostResults]) -> str:
 
 def render_judged(results: HostResults) -> str:
     """What is asked, and what was found."""
-    met = {True: "yes", False: "**no**", None: "not measured"}
-    columns: dict[str, Callable[[Judgement], str]] = {
-        "figure": lambda one: one.what,
-        "bound": lambda one: f"{'≥' if one.at_least else '≤'} {one.bound:g}",
-        "found": lambda one: show(one.found, ".3g" if one.bound == 0 else ".3f"),
-        "of": lambda one: str(one.count),
-        "met": lambda one: met[one.met],
-    }
-    return render_columns(columns, judge(results))
+    return render_judgements(judge(results))
 
 
 def render_worst(results: HostResults) -> str:

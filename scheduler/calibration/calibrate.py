@@ -9,7 +9,7 @@ from typing import Final
 
 from wavetrim.kernels.compile import compile_kernels
 from wavetrim.scheduler.calibration.contention import measure_shares
-from wavetrim.scheduler.calibration.cpu import measure_cpu, measure_wake
+from wavetrim.scheduler.calibration.cpu import measure_cpu
 from wavetrim.scheduler.calibration.kernels import Report, measure_kernels, order_kernels
 from wavetrim.scheduler.calibration.links import (
     PipelineProfile,
@@ -71,9 +71,7 @@ def calibrate(
         compile_kernels(order_kernels(describe_gpu(info)), info.arch, cache_dir)
     began = time.perf_counter()
     tell("CPU", 0.0)
-    cpu_until = began + _CPU_SECONDS
-    cpu = measure_cpu(executor.pool, f"measured {stamp}", until=cpu_until)
-    wake_seconds = measure_wake(executor.pool, until=cpu_until)
+    cpu = measure_cpu(executor.pool, f"measured {stamp}", until=began + _CPU_SECONDS)
     profile = MachineProfile(
         device="cpu",
         source=f"measured on this machine {stamp}",
@@ -103,16 +101,10 @@ def calibrate(
         profile = replace(profile, kernels=kernels)
         profile = complete_kernels(profile)
         profile = measure_latencies(replace(measured, profile=profile, until=ends))
-    profile = replace(profile, cpu=_add_wake(profile.cpu, wake_seconds))
     if directory is not None:
         store_profile(profile, directory)
     tell("done", 1.0)
     return profile
-
-
-def _add_wake(cpu: CpuModel, wake_seconds: float) -> CpuModel:
-    """The CPU as users find it: other work came before a product, and its cores sleep."""
-    return replace(cpu, rates=tuple(replace(rate, wake_seconds=wake_seconds) for rate in cpu.rates))
 
 
 def measure_links(

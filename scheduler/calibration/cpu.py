@@ -60,7 +60,7 @@ _SMALL_SECONDS: Final = 0.1
 _WAKING: Final = 1, 8192, 8192
 _WAKE_SECONDS: Final = 0.3
 """M, N, K of a product of all threads that takes longer than cores do to wake up, and the time for
-its measurement."""
+its measurement; chosen."""
 
 _DRAWN: Final = 65_521
 """Random elements, which repeat: drawing more would take longer than multiplying."""
@@ -86,6 +86,8 @@ class RowCost:
 def measure_cpu(pool: CpuPool, source: str, *, until: float = math.inf) -> CpuModel:
     """The CPU's line for each element type: seconds over rows, fitted by least squares.
 
+    And how long its cores take to wake up.
+
     Args:
         pool: The threads.
         source: Source that the figures name.
@@ -93,16 +95,12 @@ def measure_cpu(pool: CpuPool, source: str, *, until: float = math.inf) -> CpuMo
     """
     assumed = estimate_cpu(pool.threads)
     rates = tuple(_measure_rate(pool, rate, source, until=until) for rate in assumed.rates)
-    return CpuModel(pool.threads, rates, share_cpu(pool.threads))
+    wake_seconds = _measure_wake(pool, until)
+    return CpuModel(pool.threads, rates, share_cpu(pool.threads), wake_seconds)
 
 
-def measure_wake(pool: CpuPool, *, until: float = math.inf) -> float:
-    """Seconds that a product of all threads takes longer when the cores have slept, too.
-
-    Args:
-        pool: The threads.
-        until: As for `measure_cpu`.
-    """
+def _measure_wake(pool: CpuPool, until: float) -> float:
+    """Seconds that a product of all threads takes longer when the cores have slept, too."""
     call = partial(pool.multiply, *_draw("float32", *_WAKING))
     after_long, after_short = (
         repeat(call, _WAKE_SECONDS, rest_seconds=rest, until=until)

@@ -15,6 +15,7 @@ from wavetrim.scheduler.profile.machine import MachineProfile
 
 _COPIED_BYTES: Final = 256 << 20
 _RUNS: Final = 12
+"""Bytes and runs of the copies that are timed; chosen."""
 
 
 def calibrate_gpus(

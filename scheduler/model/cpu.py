@@ -30,7 +30,6 @@ class CpuRate:
             in place of arithmetic and elements; 0 if not measured.
         alone_seconds: Seconds of a call that one thread computes alone, without its arithmetic.
         read_seconds: Seconds in which one thread reads an element that others used meanwhile.
-        wake_seconds: Time until all cores are awake, after other work came between two products.
     """
 
     dtype: str
@@ -46,7 +45,6 @@ class CpuRate:
     narrow_seconds: float = 0.0
     alone_seconds: float = 20e-6
     read_seconds: float = 0.0
-    wake_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +78,13 @@ class CpuModel:
         threads: Threads of the pool without a GPU part.
         rates: One entry for each element type.
         beside_gpu: At least one entry for each kind of memory.
+        wake_seconds: Time until all cores are awake, after other work came between two products.
     """
 
     threads: int
     rates: tuple[CpuRate, ...]
     beside_gpu: tuple[CpuShare, ...]
+    wake_seconds: float = 0.0
 
     def list_shares(self, memory: Memory) -> tuple[CpuShare, ...]:
         """The ways to share it with a GPU whose operands lie in this kind of memory."""

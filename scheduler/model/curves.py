@@ -12,7 +12,7 @@ from wavetrim.kernels.pipeline.schedule import Rates
 from wavetrim.native.tuned import LATE_SECONDS, SMALL_PRODUCT_BYTES
 from wavetrim.scheduler.model.corrections import classify_cpu_run, classify_gpu_run
 from wavetrim.scheduler.model.cost import CpuCurve
-from wavetrim.scheduler.model.cpu import NARROW, CpuRate, CpuShare
+from wavetrim.scheduler.model.cpu import NARROW, CpuModel, CpuRate, CpuShare
 from wavetrim.scheduler.model.gpu_curve import GpuCurve
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.machine import KernelModel, LinkModel, MachineProfile
@@ -38,7 +38,7 @@ def build_cpu_curve(
     """
     rate = profile.find_cpu_rate(problem.dtype)
     if share is None:
-        alone = _build_alone_curve(problem, rate, profile.cpu.threads)
+        alone = _build_alone_curve(problem, rate, profile.cpu)
         return _correct(alone, problem, profile)
     fewer = profile.cpu.threads / share.threads
     slower = 1 + (share.stretch - 1) * copying
@@ -52,7 +52,7 @@ def build_cpu_curve(
         call_seconds=rate.call_seconds + LATE_SECONDS,
         row_quantum=rate.row_quantum,
         vector_seconds=problem.n * problem.k * rate.vector_seconds,
-        wake_seconds=rate.wake_seconds,
+        wake_seconds=profile.cpu.wake_seconds,
     )
     return _correct(curve, problem, profile, shared=True)
 
@@ -65,13 +65,13 @@ def _correct(
     return replace(curve, correction=profile.corrections.find(run_class))
 
 
-def _build_alone_curve(problem: GemmProblem, rate: CpuRate, threads: int) -> CpuCurve:
+def _build_alone_curve(problem: GemmProblem, rate: CpuRate, cpu: CpuModel) -> CpuCurve:
     """The curve without a GPU part, of as many threads as share the product.
 
     Several threads take at least the time of moving A, B and C through memory. A thread alone takes
     it in addition to its arithmetic, as nothing else hides it.
     """
-    m, n, k = problem.m, problem.n, problem.k
+    m, n, k, threads = problem.m, problem.n, problem.k, cpu.threads
     if is_small(m, n, k, problem.dtype):
         flop_seconds = threads * 1e-9 / rate.gflops
         row_seconds = 2 * k * (n + rate.copy_columns) * flop_seconds + (k + n) * rate.read_seconds
@@ -88,7 +88,7 @@ def _build_alone_curve(problem: GemmProblem, rate: CpuRate, threads: int) -> Cpu
         call_seconds=rate.call_seconds,
         row_quantum=rate.row_quantum,
         vector_seconds=rate.call_seconds + k * n * read_seconds if read_seconds else 0.0,
-        wake_seconds=rate.wake_seconds,
+        wake_seconds=cpu.wake_seconds,
     )
 
 

@@ -202,6 +202,7 @@ def _read_profile(document: Mapping[str, Any]) -> MachineProfile:
             threads=cpu["threads"],
             rates=tuple(CpuRate(**rate) for rate in cpu["rates"]),
             beside_gpu=tuple(CpuShare(**_pick(share, CpuShare)) for share in cpu["beside_gpu"]),
+            wake_seconds=cpu.get("wake_seconds", 0.0),
         ),
         gpu=gpu and GpuModel(**{**gpu, "compute_capability": tuple(gpu["compute_capability"])}),
         links=tuple(LinkModel(**link) for link in document["links"]),

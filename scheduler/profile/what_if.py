@@ -94,7 +94,7 @@ def lend_cpu(profile: MachineProfile, cpu: CpuModel) -> MachineProfile:
     """
     link = profile.find_link("pageable")
     shares = share_cpu(cpu.threads, link.in_gbytes_per_second if link else 0.0)
-    return replace(profile, cpu=CpuModel(cpu.threads, cpu.rates, shares))
+    return replace(profile, cpu=replace(cpu, beside_gpu=shares))
 
 
 def _set_link(profile: MachineProfile, gbytes_per_second: float) -> MachineProfile:

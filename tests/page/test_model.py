@@ -142,8 +142,7 @@ def measured_profile() -> MachineProfile:
         complete_rates(MachineProfile.from_dict(results.document["profile"]))
     )
     # Measured before cores that wake up were.
-    rates = tuple(replace(rate, wake_seconds=4e-4) for rate in profile.cpu.rates)
-    return replace(profile, cpu=replace(profile.cpu, rates=rates))
+    return replace(profile, cpu=replace(profile.cpu, wake_seconds=4e-4))
 
 
 @cache

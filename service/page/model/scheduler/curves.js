@@ -17,7 +17,7 @@ export function buildCpuCurve(problem, profile, share = null, copying = 1) {
   const rate = profile.findCpuRate(problem.dtype);
   const { threads } = profile.cpu;
   if (share === null) {
-    return correct(buildAloneCurve(problem, rate, threads), problem, profile, false);
+    return correct(buildAloneCurve(problem, rate, profile.cpu), problem, profile, false);
   }
   const fewer = threads / share.threads;
   const slower = 1 + (share.stretch - 1) * copying;
@@ -27,7 +27,7 @@ export function buildCpuCurve(problem, profile, share = null, copying = 1) {
     rowSeconds: Math.max(rowSeconds, problem.n * rate.write_seconds * memorySlower),
     startupRows: rate.startup_rows,
     callSeconds: rate.call_seconds + LATE_SECONDS,
-    wakeSeconds: rate.wake_seconds ?? 0,
+    wakeSeconds: profile.cpu.wake_seconds ?? 0,
     rowQuantum: rate.row_quantum,
     vectorSeconds: problem.n * problem.k * rate.vector_seconds,
   };
@@ -42,7 +42,8 @@ function correct(fields, problem, profile, shared) {
 }
 
 /** The curve without a GPU part, of as many threads as share the product. */
-function buildAloneCurve(problem, rate, threads) {
+function buildAloneCurve(problem, rate, cpu) {
+  const { threads } = cpu;
   const { n, k } = problem;
   if (isSmall(problem)) {
     const flopSeconds = (threads * 1e-9) / rate.gflops;
@@ -62,7 +63,7 @@ function buildAloneCurve(problem, rate, threads) {
     rowSeconds,
     startupRows: Math.max(rate.startup_rows, (k * n * readSeconds) / rowSeconds),
     callSeconds: rate.call_seconds,
-    wakeSeconds: rate.wake_seconds ?? 0,
+    wakeSeconds: cpu.wake_seconds ?? 0,
     rowQuantum: rate.row_quantum,
     vectorSeconds: readSeconds ? rate.call_seconds + k * n * readSeconds : 0,
   };
