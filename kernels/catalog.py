@@ -58,7 +58,8 @@ class KernelSpec:
         tiling: How the kernel divides its tile; None for W × W threads and for cuBLAS.
         keeps_order: Whether the assembler must keep the order of instructions in the source, which
             avoids register bank conflicts.
-        automatic: Whether plans choose it by themselves; otherwise it must be named. False for a
+        automatic: Whether plans choose it by themselves; otherwise it must be named. False for the
+            textbook's four, which are there to be read: others are faster at any shape. And for a
             kernel whose tests have not all been run on a GPU.
     """
 
@@ -166,7 +167,9 @@ class KernelSpec:
 
 
 def _textbook(name: str, dtype: str, w: int) -> KernelSpec:
-    return KernelSpec(name, dtype, Tile(w, w, w), threads=w * w, source=f"{name}.cu")
+    return KernelSpec(
+        name, dtype, Tile(w, w, w), threads=w * w, source=f"{name}.cu", automatic=False
+    )
 
 
 def _tiled(

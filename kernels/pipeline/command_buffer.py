@@ -55,6 +55,7 @@ class CommandBuffer:
         copy_spans: Events around copies, likewise.
         whole_span: The first event and the last, likewise.
         memory: What the commands point to, kept alive.
+        address: Address of the first command.
     """
 
     label: str
@@ -68,12 +69,7 @@ class CommandBuffer:
     copy_spans: NDArray[np.int32]
     whole_span: NDArray[np.int32]
     memory: object
-
-    @property
-    def address(self) -> int:
-        """Address of the first command."""
-        address: int = self.commands.__array_interface__["data"][0]  # faster than .ctypes
-        return address
+    address: int
 
 
 def record_commands(
@@ -127,10 +123,11 @@ class _Recorder:
             self._launch(index)
             ends.append(len(self._rows))
         whole = [(self._copy_spans[0][0], self._copy_spans[-1][1])] if self._timed else []
+        commands = np.array(self._rows, np.int64)
         return CommandBuffer(
             label=label,
             steps=tuple(self._steps),
-            commands=np.array(self._rows, np.int64),
+            commands=commands,
             ends=tuple(ends),
             events=next(self._numbers),
             computed=tuple(self._computed),
@@ -139,6 +136,7 @@ class _Recorder:
             copy_spans=np.array(self._copy_spans, np.int32),
             whole_span=np.array(whole, np.int32),
             memory=tuple(self._launches),
+            address=commands.ctypes.data,
         )
 
     def _load(self, placed: PlacedStep) -> None:

@@ -3,7 +3,6 @@
 import ctypes
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -69,12 +68,12 @@ class DirectPath:
             None if resident is None else resident.place,
         )
         commands = self._arena.commands
-        if key not in commands:
+        buffer = commands.get(key)
+        if buffer is None and key not in commands:
             buffer = self._record(product, problem, cut)
             if len(commands) >= _KEPT_BUFFERS:
                 commands.clear()
             commands[key] = buffer
-        buffer = commands[key]
         if buffer is None:
             return None
         if product.shared is not None:
@@ -113,7 +112,7 @@ class DirectPath:
             if place is not matrix:
                 np.copyto(place, matrix)
         # Its rows are final once they are copied back.
-        copied = replace(product, a=a, b=b, c=c, progress=None, final=None)
+        copied = product._replace(a=a, b=b, c=c, progress=None, final=None)
         timings = self.compute(copied, problem, cut)
         if timings is None:
             return None
@@ -126,7 +125,7 @@ class DirectPath:
             product.final(range(rows))
         if product.timed:
             return timings
-        return replace(timings, gpu_seconds=time.perf_counter() - started)
+        return timings._replace(gpu_seconds=time.perf_counter() - started)
 
     def _place_copies(
         self, product: HostProduct, operands: Sequence[HostOperand]

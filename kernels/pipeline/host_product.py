@@ -1,8 +1,8 @@
 """A product whose operands are in host memory, the parts of operands to copy, and its times."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from wavetrim.kernels.pipeline.exchange import Seat
 
 
-@dataclass(frozen=True, slots=True)
-class GpuTimings:
+class GpuTimings(NamedTuple):
     """Times of one product on the device, by CUDA events.
 
     Attributes:
@@ -47,11 +46,11 @@ class SharedRows:
     take: Callable[[int], range]
 
 
-@dataclass(frozen=True, slots=True)
-class HostProduct:
+class HostProduct(NamedTuple):
     """C ← αA·B + βC in host memory: the arguments of `GpuPipeline.multiply`, which describes them.
 
-    α is not 0. `resident_b` is B on the device, where it is there already.
+    α is not 0. `resident_b` is B on the device, where it is there already. A named tuple like what
+    describes its operands, because brief products notice how long a dataclass takes.
     """
 
     spec: KernelSpec
@@ -88,15 +87,10 @@ class HostProduct:
         Raises:
             OperandError: Element types or shapes do not fit, C is read-only or shares memory.
         """
-        a, b, c = operands = self.a, self.b, self.c
+        a, b, c = self.a, self.b, self.c
         dtype = find_dtype(self.spec.dtype)
-        for name, operand in zip("ABC", operands, strict=True):
-            if operand.ndim != 2:
-                raise OperandError(f"{name} has {operand.ndim} dimensions; it must be a matrix")
-            if operand.dtype != dtype:
-                raise OperandError(
-                    f"dtype of {name} is {operand.dtype}; {self.spec.label} takes {dtype}"
-                )
+        if not (a.ndim == b.ndim == c.ndim == 2 and a.dtype is b.dtype is c.dtype is dtype):
+            self._check_each(dtype)
         if a.shape[1] != b.shape[0] or c.shape != (a.shape[0], b.shape[1]) or a.shape[1] == 0:
             raise OperandError(
                 f"A is {a.shape}, B is {b.shape}, C is {c.shape}; they must be (M, K), (K, N) and "
@@ -105,8 +99,18 @@ class HostProduct:
         if not c.flags.writeable:
             raise OperandError("C is read-only; it must be writable")
         for name, operand in (("A", a), ("B", b)):
-            if np.shares_memory(operand, c):
+            # The first looks at bounds alone, which is faster.
+            if np.may_share_memory(operand, c) and np.shares_memory(operand, c):
                 raise OperandError(f"C shares memory with {name}; it must have memory of its own")
+
+    def _check_each(self, dtype: np.dtype[Any]) -> None:
+        for name, operand in zip("ABC", (self.a, self.b, self.c), strict=True):
+            if operand.ndim != 2:
+                raise OperandError(f"{name} has {operand.ndim} dimensions; it must be a matrix")
+            if operand.dtype != dtype:
+                raise OperandError(
+                    f"dtype of {name} is {operand.dtype}; {self.spec.label} takes {dtype}"
+                )
 
     def describe_operands(self) -> tuple["HostOperand", "HostOperand", "HostOperand"]:
         """Address and kind of memory of A, B and C, found once for all of their parts."""
@@ -120,11 +124,10 @@ class HostProduct:
     def cut(self, rows: range) -> "HostProduct":
         """The part that computes these rows, without a row queue."""
         part = slice(rows.start, rows.stop)
-        return replace(self, a=self.a[part], c=self.c[part], shared=None)
+        return self._replace(a=self.a[part], c=self.c[part], shared=None)
 
 
-@dataclass(frozen=True, slots=True)
-class HostOperand:
+class HostOperand(NamedTuple):
     """A, B or C in host memory.
 
     Attributes:

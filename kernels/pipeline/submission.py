@@ -69,6 +69,7 @@ class Submitter:
         self._handle: int | None = None
         self._binding = binding = Binding()
         self._address = ctypes.addressof(binding)
+        self._hosts, self._pitches = binding.hosts, binding.pitches
         binding.context = driver.ctxGetCurrent()
         for queue, stream in enumerate(streams):
             binding.streams[queue] = stream.ptr
@@ -192,8 +193,8 @@ class Submitter:
     ) -> None:
         binding = self._binding
         binding.events = self._events[product.timed].reserve(buffer.events)
-        binding.hosts[:] = [operand.address for operand in operands]
-        binding.pitches[:] = [operand.pitch_bytes for operand in operands]
+        for place, operand in enumerate(operands):
+            self._hosts[place], self._pitches[place] = operand.address, operand.pitch_bytes
 
     def _run_watched(self, buffer: CommandBuffer, product: HostProduct, waiting: Waiting) -> None:
         """Compute the product, and tell of its rows as they arrive."""

@@ -143,23 +143,19 @@ def has_adjacent_rows(matrix: Matrix) -> bool:
 
 def is_locked(matrix: Matrix, address: int) -> bool:
     """Like `is_pinned`, for a matrix whose address is known."""
-    if not has_adjacent_rows(matrix):
+    if matrix.flags.c_contiguous:
+        last = address + matrix.nbytes - 1
+    elif has_adjacent_rows(matrix):
+        rows, columns = matrix.shape
+        last = address + (rows - 1) * matrix.strides[0] + columns * matrix.itemsize - 1
+    else:
         return False
-    rows, columns = matrix.shape
-    last = address + (rows - 1) * matrix.strides[0] + columns * matrix.itemsize - 1
-    if (end := _find_locked_end(address)) is not None:  # asking CUDA takes some microseconds
-        return bool(last < end)
+    # A region locked here that contains the address: asking CUDA takes some microseconds.
+    behind = bisect_left(_locked, (address + 1, 0))
+    if behind and address < (end := _locked[behind - 1][1]):
+        return last < end
     ask = find_runtime().pointerGetAttributes
     return bool(ask(address).type == _HOST and ask(last).type == _HOST)
-
-
-def _find_locked_end(address: int) -> int | None:
-    """End of the region locked here that contains the address; None if there is none."""
-    behind = bisect_left(_locked, (address + 1, 0))
-    for begin, end in _locked[max(0, behind - 1) : behind]:
-        if begin <= address < end:
-            return end
-    return None
 
 
 def _free(pointer: int, end: int) -> None:

@@ -4,7 +4,7 @@ Rows are padded; the padding between the rows of C must not change.
 """
 
 import statistics
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -67,7 +67,7 @@ class KernelRuns:
 
     def find_median(self, part: str) -> float:
         """Median seconds of "kernel", "transfer" or "gpu"."""
-        return float(statistics.median(asdict(run)[f"{part}_seconds"] for run in self.runs))
+        return float(statistics.median(getattr(run, f"{part}_seconds") for run in self.runs))
 
 
 def run_experiment(bench: Bench, problem: GemmProblem, strides: LeadingDimensions) -> Report:

@@ -24,10 +24,6 @@ _SUSTAINED_SECONDS: Final = 0.06
 _FIRST: Final = "float32", "float64"
 """Element types whose kernels come before those of the others, which have few to choose from."""
 
-_SLOW_SHARE: Final = 0.25
-"""Share of the fastest kernel's rate below which a kernel comes after those of all element types;
-chosen: the textbook's reach 1 to 15%, all others half or more."""
-
 _THREADS_AN_SM: Final = 2048
 _MOST_BLOCKS: Final = 16
 
@@ -62,9 +58,8 @@ def measure_kernels(
 def order_kernels(gpu: GpuModel) -> tuple[KernelSpec, ...]:
     """The kernels of a GPU, the likely winners first.
 
-    Those that plans take without being asked come first, but for slow ones, and of them those of
-    the usual element types. Ranked by their estimated rates, as shares of the highest of their
-    element type.
+    Those that plans take without being asked come first, and of them those of the usual element
+    types. Ranked by their estimated rates, as shares of the highest of their element type.
     """
     specs = list_kernels(compute_capability=gpu.compute_capability)
     rates = {spec: _assume_rate(gpu, spec) for spec in specs}
@@ -75,9 +70,8 @@ def order_kernels(gpu: GpuModel) -> tuple[KernelSpec, ...]:
         for dtype in {spec.dtype for spec in specs}
     }
 
-    def rank(spec: KernelSpec) -> tuple[bool, bool, bool, float]:
-        share = rates[spec] / highest[spec.dtype]
-        return spec in asked, share < _SLOW_SHARE, spec.dtype not in _FIRST, -share
+    def rank(spec: KernelSpec) -> tuple[bool, bool, float]:
+        return spec in asked, spec.dtype not in _FIRST, -rates[spec] / highest[spec.dtype]
 
     return tuple(sorted(specs, key=rank))
 

@@ -13,7 +13,12 @@ from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.kernels.pipeline.steps import Cut
 from wavetrim.kernels.timing.joint_rates import measure_joint_rates
 from wavetrim.scheduler.calibration.operands import OperandMemory
-from wavetrim.scheduler.calibration.repetition import REST_SECONDS, repeat
+from wavetrim.scheduler.calibration.repetition import (
+    CACHES_BYTES,
+    CORE_BYTES,
+    REST_SECONDS,
+    repeat,
+)
 from wavetrim.scheduler.model.curves import build_gpu_curve
 from wavetrim.scheduler.model.gpu_curve import GpuCurve
 from wavetrim.scheduler.options import PlanOptions
@@ -183,7 +188,7 @@ def measure_step(measured: PipelineProfile) -> float:
 def measure_call(measured: PipelineProfile, memory: Memory) -> float:
     """Time of a product before its first step: that of a tiny product beyond its schedule.
 
-    As between other work, so threads are asleep and caches empty when the product begins.
+    As between other work: when the product begins, threads are asleep and the core's caches empty.
 
     Args:
         measured: The pipeline, with a profile by which a call takes no time.
@@ -193,7 +198,11 @@ def measure_call(measured: PipelineProfile, memory: Memory) -> float:
     curve = measured.build_curve(spec, GemmProblem(_TINY, _TINY, _TINY, memory=memory))
     copies = prepare_copies(measured, memory, _TINY, _TINY, _TINY)
     seconds = repeat(
-        copies, _COLD_SECONDS, rest_seconds=REST_SECONDS, cold=True, until=measured.until
+        copies,
+        _COLD_SECONDS,
+        rest_seconds=REST_SECONDS,
+        evicted_bytes=CORE_BYTES,
+        until=measured.until,
     )
     return max(0.0, seconds - curve.seconds(_TINY))
 
@@ -213,7 +222,11 @@ def measure_fill(measured: PipelineProfile, memory: Memory) -> float:
         shape = problem.m, problem.n, problem.k
         copy = prepare_copies(measured, memory, *shape, spec=plan.spec)
         seconds = repeat(
-            copy, _FILL_SECONDS, rest_seconds=REST_SECONDS, cold=True, until=measured.until
+            copy,
+            _FILL_SECONDS,
+            rest_seconds=REST_SECONDS,
+            evicted_bytes=CACHES_BYTES,
+            until=measured.until,
         )
         costs.append(seconds - curve.seconds(problem.m))
     return max(0.0, statistics.median(costs))

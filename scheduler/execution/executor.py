@@ -1,6 +1,5 @@
 """The executor: owns the devices of a process, and runs plans on them."""
 
-import contextlib
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -27,8 +26,13 @@ from wavetrim.scheduler.execution.occupancy import Occupancy
 from wavetrim.scheduler.execution.prefault import Prefault
 from wavetrim.scheduler.execution.residents import ResidentOperands
 from wavetrim.scheduler.execution.rows_done import RowsDone
-from wavetrim.scheduler.execution.run import CANCELLATIONS, Execution, compute_on_gpu
-from wavetrim.scheduler.execution.timings import Timings, list_parts, sum_timed
+from wavetrim.scheduler.execution.run import (
+    BRIEF_SECONDS,
+    CANCELLATIONS,
+    Execution,
+    compute_on_gpu,
+)
+from wavetrim.scheduler.execution.timings import Timings, list_parts, sum_up
 from wavetrim.scheduler.execution.watchdog import Watchdog
 from wavetrim.scheduler.planning.lanes import CPU
 from wavetrim.scheduler.planning.plan import Plan
@@ -42,10 +46,9 @@ _Run: TypeAlias = tuple[list[GpuTimings], float, int]
 SHORT_SECONDS: Final = 5e-3
 """Longest product, as predicted, that the CPU computes without reports and cancellation; chosen."""
 
-BRIEF_SECONDS: Final = 3e-3
 BRIEF_RUNS_NOTED: Final = 8
-"""Shorter products, as predicted, and how many of them for each that is recorded; chosen. Recording
-takes 0.02 ms, and between other work up to 0.1 ms."""
+"""Brief products for each that is recorded; chosen. Recording takes 0.02 ms, and between other work
+up to 0.1 ms."""
 
 _DTYPES: Final = {name: np.dtype(name) for name in ITEM_BYTES}
 
@@ -171,36 +174,24 @@ class Executor:
                 final([range(plan.f)])
             return timings
         _check_operands(plan, a, b, c)
-        is_alone = plan.f == 0 and len(plan.gpu_parts) == 1
-        run = partial(self._run_gpu_alone if is_alone else self._run_parts, plan, a, b, c)
+        run = self._run_gpu_alone if plan.is_gpu_alone else self._run_parts
+        compute = partial(
+            run, plan, a, b, c, alpha=alpha, beta=beta, progress=progress, cancelled=cancelled,
+            final=final, watchdog=self._watchdog, timed=timed, b_key=b_key,
+        )  # fmt: skip
         with self._occupancy.hold(plan.lane) as stay:
             self._prepare(plan, c.dtype)
-            start = time.perf_counter()
-            staged = plan.gpu_rows > 0 and plan.problem.memory == "pageable"
-            fresh = self._prefault.make_pages(c) if staged else contextlib.nullcontext()
+            started = time.perf_counter()
             try:
-                with fresh:
-                    gpus, cpu_seconds, f_actual = run(
-                        alpha=alpha, beta=beta, progress=progress, cancelled=cancelled,
-                        final=final, watchdog=self._watchdog, timed=timed, b_key=b_key,
-                    )  # fmt: skip
+                if plan.gpu_rows and plan.problem.memory == "pageable":
+                    with self._prefault.make_pages(c):
+                        gpus, cpu_seconds, f_actual = compute()
+                else:
+                    gpus, cpu_seconds, f_actual = compute()
             except BaseException as error:
                 _raise_translated(error)
-            total_seconds = time.perf_counter() - start
-        timings = Timings(
-            kernel_seconds=sum_timed([gpu.kernel_seconds for gpu in gpus]),
-            transfer_seconds=sum_timed([gpu.transfer_seconds for gpu in gpus]),
-            gpu_seconds=total_seconds
-            if is_alone
-            else max((g.gpu_seconds for g in gpus), default=0.0),
-            cpu_seconds=cpu_seconds,
-            total_seconds=total_seconds,
-            f_actual=f_actual,
-            part_seconds=tuple(
-                (part.position, gpu.gpu_seconds)
-                for part, gpu in zip(plan.gpu_parts, gpus, strict=True)
-            ),
-        )
+            total_seconds = time.perf_counter() - started
+        timings = sum_up(plan, gpus, cpu_seconds, f_actual, total_seconds)
         self._note_run(plan, timings, alone=stay.was_alone)
         return timings
 
@@ -213,10 +204,10 @@ class Executor:
         assert plan.spec is not None, "a plan with GPU rows names a kernel"
         position = plan.gpu_parts[0].position
         pipeline = self.pipelines[position]
-        compute = partial(compute_on_gpu, plan, *operands, pipeline=pipeline, **how)
         if plan.spec.source is None and not self._note_caller(position):
+            compute = partial(compute_on_gpu, plan, *operands, pipeline=pipeline, **how)
             return [self._gpu_threads[position].submit(compute).result()], 0.0, 0
-        return [compute()], 0.0, 0
+        return [compute_on_gpu(plan, *operands, pipeline=pipeline, **how)], 0.0, 0
 
     def _run_parts(self, plan: Plan, *operands: Matrix, **how: Any) -> _Run:
         """Compute a split, or all rows on the CPU."""

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from wavetrim.kernels.pipeline.host_product import GpuTimings
 from wavetrim.native.tuned import LATE_SECONDS
 from wavetrim.scheduler.model.corrections import Correction
 from wavetrim.scheduler.model.cost import CpuCurve
@@ -47,7 +48,7 @@ def list_parts(plan: Plan, timings: Timings) -> list[tuple[Correction, float, fl
     """The correction, uncorrected prediction and seconds from the plan's start of each part."""
     f, m = timings.f_actual, plan.problem.m
     gpus = plan.gpu_parts
-    if plan.f == m or (plan.f == 0 and len(gpus) == 1):  # as planned: nothing is predicted anew
+    if plan.f == m or plan.is_gpu_alone:  # as planned: nothing is predicted anew
         correction = plan.corrections[0]
         predicted_seconds = plan.predicted.total_seconds / correction.factor
         return [(correction, predicted_seconds, timings.total_seconds)]
@@ -66,6 +67,28 @@ def list_parts(plan: Plan, timings: Timings) -> list[tuple[Correction, float, fl
     ]
 
 
-def sum_timed(seconds: Sequence[float | None]) -> float | None:
+def sum_up(
+    plan: Plan, gpus: Sequence[GpuTimings], cpu_seconds: float, f_actual: int, total_seconds: float
+) -> Timings:
+    """The seconds of an execution from those of its parts."""
+    if plan.is_gpu_alone:
+        (gpu,), (part,) = gpus, plan.gpu_parts
+        kernels, transfers = gpu.kernel_seconds, gpu.transfer_seconds
+        part_seconds = ((part.position, gpu.gpu_seconds),)
+        return Timings(kernels, transfers, total_seconds, 0.0, total_seconds, 0, part_seconds)
+    return Timings(
+        kernel_seconds=_sum_timed([gpu.kernel_seconds for gpu in gpus]),
+        transfer_seconds=_sum_timed([gpu.transfer_seconds for gpu in gpus]),
+        gpu_seconds=max((gpu.gpu_seconds for gpu in gpus), default=0.0),
+        cpu_seconds=cpu_seconds,
+        total_seconds=total_seconds,
+        f_actual=f_actual,
+        part_seconds=tuple(
+            (part.position, gpu.gpu_seconds) for part, gpu in zip(plan.gpu_parts, gpus, strict=True)
+        ),
+    )
+
+
+def _sum_timed(seconds: Sequence[float | None]) -> float | None:
     """The sum; None if one was not timed."""
     return None if None in seconds else sum(one or 0.0 for one in seconds)

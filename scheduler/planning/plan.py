@@ -106,6 +106,11 @@ class Plan:
         return list_parts(side, self.positions, self.gpu_shares)
 
     @cached_property
+    def is_gpu_alone(self) -> bool:
+        """Whether one GPU computes all rows."""
+        return self.f == 0 and len(self.gpu_parts) == 1
+
+    @cached_property
     def lane(self) -> Lane:
         """The devices that have rows."""
         return frozenset([part.position for part in self.gpu_parts] + [CPU] * (self.f > 0))

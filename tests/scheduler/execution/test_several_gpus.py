@@ -90,8 +90,9 @@ def test_timings_tell_of_each_gpu(executor):
     assert "gpu0_seconds" not in executor.run(one, a, b, c).as_dict()
 
 
-def test_the_boundary_moves_between_the_last_gpu_and_the_cpu(executor):
+def test_the_boundary_moves_between_the_last_gpu_and_the_cpu(executor, monkeypatch):
     """A last GPU that is far slower than planned leaves rows to the CPU."""
+    monkeypatch.setattr("wavetrim.scheduler.execution.run.BRIEF_SECONDS", 0.0)
     a, b, c = draw_operands()
     executor.pipelines[2].row_seconds = 0.004
     plan = plan_for(f=600, pinned=False)
@@ -99,6 +100,15 @@ def test_the_boundary_moves_between_the_last_gpu_and_the_cpu(executor):
     assert timings.f_actual > 600
     assert np.array_equal(c, a @ b)
     assert executor.pipelines[2].rows < len(plan.gpu_parts[2].rows)
+
+
+def test_the_boundary_of_a_brief_product_stays(executor):
+    a, b, c = draw_operands()
+    executor.pipelines[2].row_seconds = 0.004
+    plan = plan_for(f=600, pinned=False)
+    assert plan.predicted.total_seconds < BRIEF_SECONDS
+    assert executor.run(plan, a, b, c).f_actual == 600
+    assert np.array_equal(c, a @ b)
 
 
 @pytest.mark.parametrize("failing", [0, 2])

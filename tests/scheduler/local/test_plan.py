@@ -173,7 +173,7 @@ def test_a_plan_is_made_once_for_product_options_and_profile() -> None:
     assert first == choose_plan(problem, profile)
     assert cache.choose(GemmProblem(2048, 2048, 2048), profile) is first
     assert cache.choose(problem, replace(profile)) is not first
-    assert cache.choose(problem, profile, PlanOptions(f=5)).f == 5
+    assert cache.choose(problem, profile, PlanOptions("simple", f=5)).f == 5
     assert cache.choose(problem, profile) is first
     assert len(cache) == 3
 

@@ -121,7 +121,9 @@ def test_a_plan_is_as_fast_as_the_best_f_within_the_worthwhile_gain(m, n, k, pro
 
 @pytest.mark.parametrize("f", [0, 1, 100, 224])
 def test_a_given_f_is_kept(f):
-    plan = choose_plan(GemmProblem(224, 256, 192), make_reference_profile(), PlanOptions(f=f))
+    plan = choose_plan(
+        GemmProblem(224, 256, 192), make_reference_profile(), PlanOptions("simple", f=f)
+    )
     assert (plan.f, plan.gpu_rows) == (f, 224 - f)
     assert (plan.spec is None) == (f == 224)
 
