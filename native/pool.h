@@ -19,6 +19,8 @@
 // Functions that Python calls. All others stay inside the library.
 #define EXPORTED __attribute__((visibility("default")))
 
+enum { WOKEN = 8 };  // sleeping threads that a thread wakes for a task, who wake others; chosen
+
 typedef struct Pool Pool;
 typedef struct Slot Slot;
 

@@ -49,7 +49,8 @@ ROW_PART_BYTES: Final = 32 << 10  # bytes; H200, 16 cores; e051abf
 or more."""
 
 SMALL_PRODUCT_BYTES: Final = 12 << 20  # bytes; chosen
-"""Largest A, B and C together that the calling thread copies itself, not other threads."""
+"""Largest A, B and C together that are copied whole before the first transfer; where their layout
+forbids that, by the calling thread alone."""
 
 AWAKE_PRODUCT_BYTES: Final = 64 << 20  # bytes; chosen
 """Largest A, B and C together for which the calling thread awaits transfers without naps: these

@@ -13,8 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WOKEN = 8 };
-
 // A block in progress.
 typedef struct {
     int64_t terms;  // 0 while there is none

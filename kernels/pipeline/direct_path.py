@@ -1,6 +1,5 @@
 """Products from page-locked memory: found or recorded as command buffers, and submitted."""
 
-import ctypes
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -19,11 +18,16 @@ from wavetrim.kernels.pipeline.places import PlacedStep
 from wavetrim.kernels.pipeline.steps import Cut
 from wavetrim.kernels.pipeline.submission import Submitter
 from wavetrim.kernels.transfer.bounce import BounceBuffer
+from wavetrim.kernels.transfer.host_copies import copy_matrix
 from wavetrim.kernels.transfer.pinned import Matrix
-from wavetrim.native.tuned import AWAKE_PRODUCT_BYTES, SMALL_PRODUCT_BYTES
+from wavetrim.native.pool import ThreadPool
+from wavetrim.native.tuned import AWAKE_PRODUCT_BYTES, PART_BYTES, SMALL_PRODUCT_BYTES
 
 _KEPT_BUFFERS: Final = 256
 """Command buffers kept for later products; chosen."""
+
+_SHARED_BYTES: Final = 4 * PART_BYTES
+"""Least matrix that several threads copy; chosen: one takes about the time to wake the others."""
 
 
 class DirectPath:
@@ -31,19 +35,20 @@ class DirectPath:
 
     Args:
         device: The device.
-        library: The C library.
+        copiers: Threads that copy within host memory, with the C library.
         streams: CuPy's streams of copies in, kernels and copies out.
         arena: The device memory, with the launches and command buffers that are valid in it.
     """
 
     def __init__(
-        self, device: DeviceInfo, library: ctypes.CDLL, streams: Sequence[Any], arena: DeviceArena
+        self, device: DeviceInfo, copiers: ThreadPool, streams: Sequence[Any], arena: DeviceArena
     ) -> None:
         bind_context()
+        self._copiers = copiers
         self._device = device
         self._compute = streams[1]
         self._arena = arena
-        self._submitter = Submitter(library, streams)
+        self._submitter = Submitter(copiers.library, streams)
         self._bounce = BounceBuffer(device.index)
 
     def compute(self, product: HostProduct, problem: PanelProblem, cut: Cut) -> GpuTimings | None:
@@ -97,8 +102,8 @@ class DirectPath:
     ) -> GpuTimings | None:
         """Compute a small product from copies of its pageable operands.
 
-        The calling thread makes them. To overlap them with transfers would save less than it costs
-        to enqueue steps one by one. None if the product must be staged.
+        To overlap them with transfers would save less than it costs to enqueue steps one by one.
+        None if the product must be staged.
         """
         if product.copied_bytes > SMALL_PRODUCT_BYTES or product.shared is not None:
             return None
@@ -110,14 +115,14 @@ class DirectPath:
         read = (product.a, a), (product.b, b), (product.c, c if product.beta else product.c)
         for matrix, place in read:
             if place is not matrix:
-                np.copyto(place, matrix)
+                self._copy(place, matrix)
         # Its rows are final once they are copied back.
         copied = product._replace(a=a, b=b, c=c, progress=None, final=None)
         timings = self.compute(copied, problem, cut)
         if timings is None:
             return None
         if c is not product.c:
-            np.copyto(product.c, c)
+            self._copy(product.c, c)
         rows = len(c)
         if product.progress is not None:
             product.progress(rows)
@@ -126,6 +131,13 @@ class DirectPath:
         if product.timed:
             return timings
         return timings._replace(gpu_seconds=time.perf_counter() - started)
+
+    def _copy(self, target: Matrix, source: Matrix) -> None:
+        """Copy a matrix: alone if it is small, since other threads take long to wake up."""
+        if source.nbytes < _SHARED_BYTES:
+            np.copyto(target, source)
+        else:
+            copy_matrix(self._copiers, target, source)
 
     def _place_copies(
         self, product: HostProduct, operands: Sequence[HostOperand]

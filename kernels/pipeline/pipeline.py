@@ -98,7 +98,7 @@ class GpuPipeline:
             self._direct: DirectPath | None = None
             if self._pool is not None:
                 streams = self._inward.stream, self._compute, self._outward.stream
-                self._direct = DirectPath(self._device, self._pool.library, streams, self._arena)
+                self._direct = DirectPath(self._device, self._pool, streams, self._arena)
         self._cache_dir = cache_dir
 
     def load(self, spec: KernelSpec, *, sms: int | None = None) -> None:

@@ -1,7 +1,6 @@
 """Measures the profile of this machine: the CPU's line, the links, the kernels' times."""
 
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,14 +10,8 @@ from wavetrim.kernels.compile import compile_kernels
 from wavetrim.scheduler.calibration.contention import measure_shares
 from wavetrim.scheduler.calibration.cpu import measure_cpu
 from wavetrim.scheduler.calibration.kernels import Report, measure_kernels, order_kernels
-from wavetrim.scheduler.calibration.links import (
-    PipelineProfile,
-    measure_call,
-    measure_fill,
-    measure_link,
-    measure_step,
-    wake_gpu,
-)
+from wavetrim.scheduler.calibration.latencies import measure_latencies
+from wavetrim.scheduler.calibration.links import PipelineProfile, measure_link, wake_gpu
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.model.cpu import CpuModel
 from wavetrim.scheduler.problem import MEMORIES
@@ -46,7 +39,7 @@ _LINKS_UNTIL_SECONDS: Final = 8.0
 """Time after which links and contention are measured as briefly as can be; chosen."""
 
 _LATENCIES_SECONDS: Final = 3.5
-"""Part of the time for `measure_latencies`: 14 products of up to a quarter second."""
+"""Part of the time for `measure_latencies`: 15 products of up to a third of a second."""
 
 _LEAST_KERNEL_SECONDS: Final = 6.0
 """Least time for kernels, the likely winners first, if all else takes long; chosen."""
@@ -124,20 +117,3 @@ def measure_links(
     )
     shares = measure_shares(measured, pool, share_cpu(pool.threads), rate)
     return replace(cpu, beside_gpu=shares), links
-
-
-def measure_latencies(measured: PipelineProfile) -> MachineProfile:
-    """The profile with the time that each step, call and first copy costs beyond the rates."""
-
-    def set_links(find: Callable[[LinkModel], LinkModel]) -> PipelineProfile:
-        links = tuple(map(find, measured.profile.links))
-        return replace(measured, profile=replace(measured.profile, links=links))
-
-    step_seconds = measure_step(measured)
-    measured = set_links(lambda link: replace(link, step_seconds=step_seconds))
-    measured = set_links(
-        lambda link: replace(link, call_seconds=measure_call(measured, link.memory))
-    )
-    return set_links(
-        lambda link: replace(link, fill_seconds=measure_fill(measured, link.memory))
-    ).profile

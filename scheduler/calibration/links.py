@@ -1,28 +1,21 @@
 """Measures the links between each kind of host memory and the GPU."""
 
 import math
-import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 from wavetrim.kernels.catalog import KernelSpec, find_kernel
-from wavetrim.kernels.pipeline.cuts import take_whole
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.kernels.pipeline.steps import Cut
 from wavetrim.kernels.timing.joint_rates import measure_joint_rates
 from wavetrim.scheduler.calibration.operands import OperandMemory
 from wavetrim.scheduler.calibration.repetition import (
-    CACHES_BYTES,
-    CORE_BYTES,
-    REST_SECONDS,
     repeat,
 )
 from wavetrim.scheduler.model.curves import build_gpu_curve
 from wavetrim.scheduler.model.gpu_curve import GpuCurve
-from wavetrim.scheduler.options import PlanOptions
-from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.problem import GemmProblem, Memory
 from wavetrim.scheduler.profile.estimate import COPY_SECONDS
 from wavetrim.scheduler.profile.machine import LinkModel, MachineProfile
@@ -38,21 +31,9 @@ _PROBE_RUNS: Final = 12
 _WAKE_SECONDS: Final = 0.15
 _WARM_SECONDS: Final = 0.02
 _LINK_SECONDS: Final = 0.15
-_COLD_SECONDS: Final = 0.3
-_FILL_SECONDS: Final = 0.12
 """Sizes, runs and times of the measurements."""
 
-_TINY: Final = 64
 _WAKING: Final = 2048
-_STEPS: Final = 16
-_MIDDLING: Final = (
-    GemmProblem(256, 4096, 4096),
-    GemmProblem(2048, 2048, 2048),
-    GemmProblem(32768, 256, 256),
-    GemmProblem(65536, 256, 256),
-    GemmProblem(65536, 256, 256, "float64"),
-)
-"""Products of medium size that are bound by copies in, or by copies both ways."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,74 +143,6 @@ def _shape_out(side: int) -> tuple[int, int, int]:
 def _shape_both(side: int) -> tuple[int, int, int]:
     """M, N, K of a product with half as much to copy in each direction."""
     return 8 * side, side // 16, side // 16
-
-
-def measure_step(measured: PipelineProfile) -> float:
-    """Time to enqueue a step: that of many tiny steps beyond the same product in one step.
-
-    The product lies in page-locked memory, and its copies and kernels take less than that.
-    """
-    spec = find_kernel("cublas", "float32")
-    problem = GemmProblem(_STEPS * spec.tile.m, _TINY, _TINY, memory="pinned")
-    one_step = take_whole(measured.build_curve(spec, problem).problem)
-    rows = spec.tile.m
-    many_steps = replace(one_step, first_rows=rows, panel_rows=rows, last_rows=rows)
-    more, less = (
-        repeat(
-            prepare_copies(measured, "pinned", problem.m, problem.n, problem.k, cut=cut),
-            _LINK_SECONDS,
-            until=measured.until,
-        )
-        for cut in (many_steps, one_step)
-    )
-    return max(0.0, more - less) / (_STEPS - 1)
-
-
-def measure_call(measured: PipelineProfile, memory: Memory) -> float:
-    """Time of a product before its first step: that of a tiny product beyond its schedule.
-
-    As between other work: when the product begins, threads are asleep and the core's caches empty.
-
-    Args:
-        measured: The pipeline, with a profile by which a call takes no time.
-        memory: The kind of host memory.
-    """
-    spec = find_kernel("cublas", "float32")
-    curve = measured.build_curve(spec, GemmProblem(_TINY, _TINY, _TINY, memory=memory))
-    copies = prepare_copies(measured, memory, _TINY, _TINY, _TINY)
-    seconds = repeat(
-        copies,
-        _COLD_SECONDS,
-        rest_seconds=REST_SECONDS,
-        evicted_bytes=CORE_BYTES,
-        until=measured.until,
-    )
-    return max(0.0, seconds - curve.seconds(_TINY))
-
-
-def measure_fill(measured: PipelineProfile, memory: Memory) -> float:
-    """Time of medium products beyond their curve: copies need time to reach their rates.
-
-    Copy threads are asleep and caches empty when a product begins.
-    """
-    costs = []
-    for middling in _MIDDLING:
-        problem = replace(middling, memory=memory)
-        plan = choose_plan(problem, measured.profile, PlanOptions(f=0))
-        curve = plan.gpu_alone_curve
-        assert plan.spec is not None, "without rows for the CPU there is a kernel"
-        assert curve is not None, "and its curve"
-        shape = problem.m, problem.n, problem.k
-        copy = prepare_copies(measured, memory, *shape, spec=plan.spec)
-        seconds = repeat(
-            copy,
-            _FILL_SECONDS,
-            rest_seconds=REST_SECONDS,
-            evicted_bytes=CACHES_BYTES,
-            until=measured.until,
-        )
-        costs.append(seconds - curve.seconds(problem.m))
-    return max(0.0, statistics.median(costs))
 
 
 def prepare_copies(

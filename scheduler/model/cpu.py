@@ -79,6 +79,7 @@ class CpuModel:
         rates: One entry for each element type.
         beside_gpu: At least one entry for each kind of memory.
         wake_seconds: Time until all cores are awake, after other work came between two products.
+            They wake one after the other, so fewer are awake sooner.
     """
 
     threads: int

@@ -52,7 +52,7 @@ def build_cpu_curve(
         call_seconds=rate.call_seconds + LATE_SECONDS,
         row_quantum=rate.row_quantum,
         vector_seconds=problem.n * problem.k * rate.vector_seconds,
-        wake_seconds=profile.cpu.wake_seconds,
+        wake_seconds=profile.cpu.wake_seconds / fewer,
     )
     return _correct(curve, problem, profile, shared=True)
 
@@ -88,7 +88,7 @@ def _build_alone_curve(problem: GemmProblem, rate: CpuRate, cpu: CpuModel) -> Cp
         call_seconds=rate.call_seconds,
         row_quantum=rate.row_quantum,
         vector_seconds=rate.call_seconds + k * n * read_seconds if read_seconds else 0.0,
-        wake_seconds=cpu.wake_seconds,
+        wake_seconds=cpu.wake_seconds / fewer,
     )
 
 
@@ -178,20 +178,19 @@ def build_rates(problem: GemmProblem, profile: MachineProfile, model: KernelMode
 
 
 def is_copied_first(problem: GemmProblem) -> bool:
-    """Whether one thread copies what is copied through page-locked memory (`DirectPath`)."""
+    """Whether what is copied travels whole through page-locked memory (`DirectPath`)."""
     return problem.memory == "pageable" and problem.copied_bytes <= SMALL_PRODUCT_BYTES
 
 
 def _find_link(problem: GemmProblem, profile: MachineProfile) -> LinkModel:
-    """The link of a product; if it is copied first, one thread's copies are a part of it."""
+    """The link of a product; if it is copied first, the copies in host memory are a part of it."""
     link = profile.find_link(problem.memory)
     assert link is not None, "a GPU is at the end of a link"
     if not is_copied_first(problem):
         return link
     direct = profile.find_link("pinned")
     assert direct is not None, "each kind of memory has a link"
-    # Seconds of a gigabyte.
-    copying = profile.find_cpu_rate(problem.dtype).read_seconds * 1e9 / problem.item_bytes
+    copying = 1 / link.copied_gbytes_per_second
     return replace(
         direct,
         call_seconds=link.call_seconds,

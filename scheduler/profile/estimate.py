@@ -143,6 +143,7 @@ def estimate_links(gpu: GpuModel) -> tuple[LinkModel, ...]:
             step_seconds=STEP_SECONDS[memory],
             copy_seconds=COPY_SECONDS[memory],
             together=TOGETHER[memory],
+            copied_gbytes_per_second=COPIER_GBYTES_PER_SECOND,
         )
         for memory in MEMORIES
     )

@@ -97,6 +97,8 @@ class LinkModel:
         together: Time of copies in and out at the same time over that of one after the other: 0.5
             if the directions are independent, 1 if they take turns.
         fill_seconds: Most seconds that copies lose until they run at their rates.
+        copied_gbytes_per_second: Rate of copies within host memory, of small pageable products that
+            travel whole through page-locked memory.
     """
 
     memory: Memory
@@ -108,6 +110,7 @@ class LinkModel:
     copy_seconds: float = 8e-6
     together: float = 1.0
     fill_seconds: float = 0.0
+    copied_gbytes_per_second: float = 8.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,9 @@
 // memcpy. Other layouts are copied element by element, in squares small enough that both sides stay in
 // the L1 cache.
 //
-// A copy wakes as many threads of the pool as it may use; the caller copies, too. Threads spin for a
-// moment after a copy, because the next piece of a matrix follows soon.
+// A copy is shared by as many threads of the pool as it has use for; the caller copies, too. Each of them
+// wakes some of the others, as waking takes the waker some microseconds. Threads spin for a moment after a
+// copy, because the next piece of a matrix follows soon.
 #include "copies.h"
 
 #include <string.h>
@@ -19,6 +20,7 @@ enum { LINE_BYTES = 64 };  // of the caches
 
 typedef struct {
     Task task;  // first, because helpers get its address
+    Pool* pool;
     char* target;
     const char* source;
     int64_t rows, columns;
@@ -113,14 +115,21 @@ static void copy_chunk(const Copy* copy, int64_t chunk)
     }
 }
 
-static void take_part(Task* task)
+static void take_parts(Copy* copy)
 {
-    Copy* const copy = (Copy*)task;
     for (;;) {
         const int64_t chunk = atomic_fetch_add(&copy->next, 1);
         if (chunk >= copy->chunks) return;
         copy_chunk(copy, chunk);
     }
+}
+
+// Run by each pool thread that joins.
+static void help_copy(Task* task)
+{
+    Copy* const copy = (Copy*)task;
+    call_others(copy->pool, task, WOKEN);
+    take_parts(copy);
 }
 
 static void swap(int64_t* a, int64_t* b)
@@ -161,14 +170,16 @@ static void share(Pool* pool, int helpers, Copy* copy)
 {
     if (copy->rows == 0 || copy->columns == 0) return;
     cut(copy);
-    copy->task.help = take_part;
-    atomic_init(&copy->task.places, helpers);
-    const int shared = copy->chunks > 1 && helpers > 0;
+    copy->pool = pool;
+    copy->task.help = help_copy;
+    const int useful = least(helpers, copy->chunks - 1);
+    atomic_init(&copy->task.places, useful);
+    const int shared = useful > 0;
     if (shared) {
         offer_task(pool, &copy->task);
-        call_helpers(pool, &copy->task, helpers);
+        call_helpers(pool, &copy->task, WOKEN);
     }
-    take_part(&copy->task);
+    take_parts(copy);
     if (shared) withdraw_task(&copy->task);
 }
 

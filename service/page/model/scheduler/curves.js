@@ -27,7 +27,7 @@ export function buildCpuCurve(problem, profile, share = null, copying = 1) {
     rowSeconds: Math.max(rowSeconds, problem.n * rate.write_seconds * memorySlower),
     startupRows: rate.startup_rows,
     callSeconds: rate.call_seconds + LATE_SECONDS,
-    wakeSeconds: profile.cpu.wake_seconds ?? 0,
+    wakeSeconds: (profile.cpu.wake_seconds ?? 0) / fewer,
     rowQuantum: rate.row_quantum,
     vectorSeconds: problem.n * problem.k * rate.vector_seconds,
   };
@@ -53,9 +53,10 @@ function buildAloneCurve(problem, rate, cpu) {
     return { rowSeconds, startupRows, callSeconds: rate.alone_seconds };
   }
   const taking = countShares(problem, threads);
+  const fewer = threads / taking;
   const readSeconds = Math.max(rate.vector_seconds, rate.read_seconds / taking);
   const rowSeconds = Math.max(
-    findRowSeconds(problem, rate, { fewer: threads / taking, slower: 1, memorySlower: 1 }),
+    findRowSeconds(problem, rate, { fewer, slower: 1, memorySlower: 1 }),
     n * rate.write_seconds,
     k * readSeconds,
   );
@@ -63,7 +64,7 @@ function buildAloneCurve(problem, rate, cpu) {
     rowSeconds,
     startupRows: Math.max(rate.startup_rows, (k * n * readSeconds) / rowSeconds),
     callSeconds: rate.call_seconds,
-    wakeSeconds: cpu.wake_seconds ?? 0,
+    wakeSeconds: (cpu.wake_seconds ?? 0) / fewer,
     rowQuantum: rate.row_quantum,
     vectorSeconds: readSeconds ? rate.call_seconds + k * n * readSeconds : 0,
   };
@@ -120,18 +121,18 @@ function buildRates(problem, profile, model) {
   });
 }
 
-/** Whether one thread copies all operands through page-locked memory. */
+/** Whether all operands travel whole through page-locked memory. */
 function isCopiedFirst({ m, aRowBytes, bBytes, cRowBytes, memory }) {
   const operandBytes = m * (aRowBytes + cRowBytes) + bBytes;
   return memory === "pageable" && operandBytes <= SMALL_PRODUCT_BYTES;
 }
 
-/** The link of a product; if it is copied first, one thread's copies are a part of it. */
+/** The link of a product; if it is copied first, the copies in host memory are a part of it. */
 function findLink(problem, profile) {
   const link = profile.findLink(problem.memory);
   if (!isCopiedFirst(problem)) return link;
   const direct = profile.findLink("pinned");
-  const copying = (profile.findCpuRate(problem.dtype).read_seconds * 1e9) / problem.itemBytes;
+  const copying = 1 / (link.copied_gbytes_per_second ?? 8);
   return {
     ...direct,
     call_seconds: link.call_seconds,

@@ -112,6 +112,7 @@ function estimateLinks(gpu) {
     step_seconds: STEP_SECONDS[memory],
     copy_seconds: COPY_SECONDS[memory],
     together: TOGETHER[memory],
+    copied_gbytes_per_second: COPIER_GBYTES_PER_SECOND,
   }));
 }
 
