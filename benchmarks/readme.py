@@ -79,22 +79,21 @@ def show_default(field: FieldInfo) -> str:
 
 
 def render_measured(results: Iterable[HostResults]) -> str:
-    """Milliseconds of square products, one table for each run with contests."""
-    tables = []
+    """Milliseconds of square products on the fastest GPU: the page of performance has all."""
     head = ("M = N = K", "type", "F", "predicted", "measured", *SHOWN_BASELINES.values())
-    for one in results:
-        rows = {(row.m, row.dtype, row.baseline): row for row in one.rows
-                if row.is_cube and row.memory == "pageable"}  # fmt: skip
-        lines = [
-            list_cells(size, dtype, rows)
-            for dtype in DTYPES
-            for size in SHOWN_SIZES
-            if (size, dtype, OURS) in rows
-        ]
-        if lines:
-            caption = f"{one.caption}. Milliseconds, medians:"
-            tables.append(f"{caption}\n\n{render_table(head, lines)}")
-    return "\n\n".join(tables)
+    runs = [one for one in results if one.rows and not one.is_several]
+    if not runs:
+        return ""
+    fastest = max(runs, key=lambda one: one.document["profile"]["gpu"]["memory_gbytes_per_second"])
+    rows = {(row.m, row.dtype, row.baseline): row for row in fastest.rows
+            if row.is_cube and row.memory == "pageable"}  # fmt: skip
+    lines = [
+        list_cells(size, dtype, rows)
+        for dtype in DTYPES
+        for size in SHOWN_SIZES
+        if (size, dtype, OURS) in rows
+    ]
+    return f"{fastest.caption}. Milliseconds, medians:\n\n{render_table(head, lines)}"
 
 
 def list_cells(size: int, dtype: str, rows: Mapping[tuple[int, str, str], HostRow]) -> list[str]:

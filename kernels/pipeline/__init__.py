@@ -12,9 +12,9 @@ In the order of a product's way:
    with the plan, and with them the prepared launches of its steps, for each kernel, α, β and number
    of multiprocessors (`launch_cache`), which share one memory for partial sums.
 4. `pipeline` runs products. From page-locked memory (`direct_path`) the steps are recorded once
-   as a `command_buffer`, which C enqueues (`submission`). Otherwise `flow` enqueues them one by
-   one. `arrivals` tells which rows are final, and reads the times of steps that are done when
-   there is nothing to launch.
+   as a `command_buffer`, which C enqueues (`submission`). Otherwise (`staged_path`) `flow` enqueues
+   them one by one. `arrivals` tells which rows are final, and reads the times of steps that are
+   done when there is nothing to launch.
 
 `residents` are operands that stay on the GPU between products, in memory of their own. No step of a
 product copies them in. Buffers go first: where both do not fit, residents leave.
@@ -25,6 +25,5 @@ the rest from the others, so that B crosses the links once.
 Events are used again by the next product, and operands are looked at once. Nothing of the caller's
 is kept, except for what `keep` is given with a key. Events that can be timed delay a stream, so a
 command buffer has them only if it is asked for times. Pageable products of up to 12 MiB are copied
-by the calling thread, whole, through page-locked memory: waking other threads, or enqueueing steps
-from Python, takes longer.
+whole through page-locked memory: enqueueing steps from Python takes longer.
 """

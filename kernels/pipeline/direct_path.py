@@ -51,12 +51,11 @@ class DirectPath:
         self._submitter = Submitter(copiers.library, streams)
         self._bounce = BounceBuffer(device.index)
 
-    def compute(self, product: HostProduct, problem: PanelProblem, cut: Cut) -> GpuTimings | None:
+    def compute(self, product: HostProduct, cut: Cut) -> GpuTimings | None:
         """Compute a product; None if it must be staged or cannot be a command buffer.
 
         Args:
             product: The product.
-            problem: Its panels.
             cut: How the planned rows are cut into steps.
 
         Raises:
@@ -66,8 +65,9 @@ class DirectPath:
         """
         operands = product.describe_operands()
         if product.needs_staging(operands):
-            return self._compute_copied(product, operands, problem, cut)
+            return self._compute_copied(product, operands, cut)
         resident = product.resident_b
+        problem = product.find_panels(self._device.sm_count, staged=False)
         key = (
             *(product.spec, problem, cut, product.sms, product.alpha, product.beta, product.timed),
             None if resident is None else resident.place,
@@ -97,7 +97,6 @@ class DirectPath:
         self,
         product: HostProduct,
         operands: Sequence[HostOperand],
-        problem: PanelProblem,
         cut: Cut,
     ) -> GpuTimings | None:
         """Compute a small product from copies of its pageable operands.
@@ -118,7 +117,7 @@ class DirectPath:
                 self._copy(place, matrix)
         # Its rows are final once they are copied back.
         copied = product._replace(a=a, b=b, c=c, progress=None, final=None)
-        timings = self.compute(copied, problem, cut)
+        timings = self.compute(copied, cut)
         if timings is None:
             return None
         if c is not product.c:

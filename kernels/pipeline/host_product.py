@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -9,6 +10,8 @@ import numpy as np
 from wavetrim.kernels.catalog import KernelSpec
 from wavetrim.kernels.errors import OperandError
 from wavetrim.kernels.gemm.operands import Layout
+from wavetrim.kernels.gemm.splits import find_split_item_bytes
+from wavetrim.kernels.pipeline.panels import PanelProblem
 from wavetrim.kernels.pipeline.residents import Resident
 from wavetrim.kernels.transfer.pinned import Matrix, find_address, is_locked
 from wavetrim.native.element_types import find_dtype
@@ -121,6 +124,16 @@ class HostProduct(NamedTuple):
         a, b, c = operands
         return not (a.is_pinned and c.is_pinned and (b.is_pinned or self.resident_b is not None))
 
+    def find_panels(self, sm_count: int, *, staged: bool) -> PanelProblem:
+        """The problem of cutting it into panels, on a GPU with so many multiprocessors."""
+        slots = sm_count if self.sms is None else self.spec.count_held_sms(self.sms, sm_count)
+        planned_rows = self.shared.planned if self.shared is not None else 0
+        shape = (*self.c.shape, self.a.shape[1])
+        b_resident = self.resident_b is not None
+        return _find_panels(
+            self.spec, shape, slots, planned_rows, staged=staged, b_resident=b_resident
+        )
+
     def cut(self, rows: range) -> "HostProduct":
         """The part that computes these rows, without a row queue."""
         part = slice(rows.start, rows.stop)
@@ -167,3 +180,25 @@ def describe_operand(matrix: Matrix) -> HostOperand:
     """Address and kind of memory of a matrix."""
     address = find_address(matrix)
     return HostOperand(matrix, address, matrix.strides[0], is_locked(matrix, address))
+
+
+@lru_cache(maxsize=256)
+def _find_panels(
+    spec: KernelSpec,
+    shape: tuple[int, int, int],
+    slots: int,
+    planned_rows: int,
+    *,
+    staged: bool,
+    b_resident: bool,
+) -> PanelProblem:
+    tile = spec.tile
+    return PanelProblem(
+        *(*shape, find_dtype(spec.dtype).itemsize, tile.m, tile.n, tile.k, slots),
+        find_split_item_bytes(spec, shape[2]),
+        planned_rows=planned_rows,
+        splits_tail=spec.splits_tail,
+        splits_short=spec.splits_short,
+        staged=staged,
+        b_resident=b_resident,
+    )

@@ -1,15 +1,13 @@
 """Products of host matrices on a GPU: copies in, kernels and copies out overlap.
 
-A product becomes the steps of a cut (steps.py). The calling thread executes them (flow.py): it
-starts copies in (staging.py) as far ahead as the device buffers (arena.py) allow, launches each
-step once its operands are under way, and starts the copies out of finished parts of C. Streams and
-events order the work on the device. A B that is used often may stay there (residents.py).
+A product becomes the steps of a cut (steps.py). From page-locked memory they are submitted at once
+(direct_path.py), else enqueued one by one (staged_path.py). Streams and events order the work on
+the device. A B that is used often may stay there (residents.py).
 """
 
 import os
 import threading
 from collections.abc import Callable
-from functools import lru_cache
 from pathlib import Path
 from typing import NoReturn
 
@@ -18,35 +16,26 @@ import numpy as np
 from wavetrim.kernels.catalog import KernelSpec
 from wavetrim.kernels.device import find_device
 from wavetrim.kernels.errors import DeviceFailure, is_poisoning, list_cuda_errors
-from wavetrim.kernels.events import EventPool, await_event
 from wavetrim.kernels.gemm.launch import hold, load_functions
-from wavetrim.kernels.gemm.resident import check_sms
-from wavetrim.kernels.gemm.splits import find_split_item_bytes
 from wavetrim.kernels.pipeline.arena import DeviceArena
 from wavetrim.kernels.pipeline.direct_path import DirectPath
 from wavetrim.kernels.pipeline.exchange import Seat
-from wavetrim.kernels.pipeline.flow import Flow
 from wavetrim.kernels.pipeline.host_product import (
     GpuTimings,
     HostProduct,
-    OperandPart,
     SharedRows,
-    describe_operand,
 )
-from wavetrim.kernels.pipeline.panels import PanelProblem
-from wavetrim.kernels.pipeline.places import PlacedStep
 from wavetrim.kernels.pipeline.residents import (
     MOST_RESIDENT_SHARE,
     RESIDENT_SHARE,
-    Resident,
     Residents,
 )
+from wavetrim.kernels.pipeline.staged_path import StagedPath
 from wavetrim.kernels.pipeline.steps import Cut
 from wavetrim.kernels.transfer.host_copies import open_copiers
 from wavetrim.kernels.transfer.pinned import Matrix
-from wavetrim.kernels.transfer.staging import Staging
-from wavetrim.native.element_types import find_accumulator, find_dtype
-from wavetrim.native.tuned import AWAKE_PRODUCT_BYTES, SMALL_PRODUCT_BYTES, STAGING_THREADS
+from wavetrim.native.element_types import find_accumulator
+from wavetrim.native.tuned import STAGING_THREADS
 
 
 class GpuPipeline:
@@ -85,20 +74,16 @@ class GpuPipeline:
         memory_bytes = min(self._device.memory_bytes, gpu_memory_bytes or self._device.memory_bytes)
         self.residents = Residents(int(min(resident_share, MOST_RESIDENT_SHARE) * memory_bytes))
         with cupy.cuda.Device(device_index):
-            self._compute = cupy.cuda.Stream(non_blocking=True)
             threads = min(STAGING_THREADS, len(os.sched_getaffinity(0)))
-            self._pool = open_copiers(threads - 1, cache_dir=cache_dir)
-            self._events = EventPool()
-            self._inward = Staging(self._pool, self._events)
-            self._outward = Staging(self._pool, self._events)
-            self._passing = cupy.cuda.Stream(non_blocking=True)  # copies from other GPUs
+            self._copiers = open_copiers(threads - 1, cache_dir=cache_dir)
             self._arena = DeviceArena(
                 gpu_memory_bytes, cache_dir=cache_dir, residents=self.residents
             )
+            self._staged = StagedPath(self._device, self._copiers, self._arena)
             self._direct: DirectPath | None = None
-            if self._pool is not None:
-                streams = self._inward.stream, self._compute, self._outward.stream
-                self._direct = DirectPath(self._device, self._pool, streams, self._arena)
+            if self._copiers is not None:
+                streams = self._staged.streams
+                self._direct = DirectPath(self._device, self._copiers, streams, self._arena)
         self._cache_dir = cache_dir
 
     def load(self, spec: KernelSpec, *, sms: int | None = None) -> None:
@@ -195,12 +180,12 @@ class GpuPipeline:
             return GpuTimings(0.0, 0.0, 0.0)
         with self._lock:
             try:
-                problem = self._describe(product, staged=False)
-                direct = self._direct if seat is None else None
-                timings = direct.compute(product, problem, cut) if direct is not None else None
+                timings = None
+                if self._direct is not None and seat is None:
+                    timings = self._direct.compute(product, cut)
                 if timings is None:
                     with cupy.cuda.Device(self._device.index):
-                        timings = self._stream(product, cut)
+                        timings = self._staged.compute(product, cut)
             except BaseException as error:
                 self._raise_recovered(error)
             return timings
@@ -232,7 +217,7 @@ class GpuPipeline:
                     resident = self._arena.reserve_resident(rows, columns, b.itemsize)
                     if resident is None:
                         return False
-                    self._fetch(b, resident)
+                    self._staged.fetch(b, resident)
             except BaseException as error:
                 self._raise_recovered(error)
             self.residents.add(key, resident)
@@ -248,142 +233,25 @@ class GpuPipeline:
         import cupy
 
         with self._lock, cupy.cuda.Device(self._device.index):
-            self._inward.close()
-            self._outward.close()
+            self._staged.close()
             if self._direct is not None:
                 self._direct.close()
-            if self._pool is not None:
-                self._pool.close()
+            if self._copiers is not None:
+                self._copiers.close()
             self._arena.free()
             self.residents.shrink(0)
-
-    def _fetch(self, b: Matrix, resident: Resident) -> None:
-        """Copy an operand into its memory, and wait until it is there."""
-        operand = describe_operand(b)
-        helpers = 0 if operand.is_pinned else self._wake_copiers(None)
-        self._inward.prepare(alone=False, awake=False, helpers=helpers)
-        self._events.reclaim()  # the previous product has ended
-        rows, columns = b.shape
-        part = OperandPart(operand, range(rows), range(columns), resident.place)
-        (copy,) = self._inward.copy_in([part], None)
-        copy.result()
-        await_event(copy.end)
-        self._inward.finish()
-
-    def _stream(self, product: HostProduct, cut: Cut) -> GpuTimings:
-        check_sms(product.spec, product.sms, self._device.sm_count)
-        operands = product.describe_operands()
-        staged = product.needs_staging(operands)
-        helpers = self._wake_copiers(product.copiers) if staged else 0
-        steps = self._prepare(product, cut, staged=staged)
-        if (
-            product.shared is not None
-            and steps[0].step.buffer_columns != steps[-1].step.buffer_columns
-        ):
-            # Each row is needed again for other columns of B, so all planned rows are taken now.
-            rows = product.shared.take(product.shared.planned)
-            if not rows:
-                return GpuTimings(0.0, 0.0, 0.0)
-            product = product.cut(rows)
-            operands = product.describe_operands()
-            steps = self._prepare(product, cut, staged=staged)
-        alone = product.copied_bytes <= SMALL_PRODUCT_BYTES
-        awake = product.copied_bytes <= AWAKE_PRODUCT_BYTES
-        for direction in (self._inward, self._outward):
-            direction.prepare(alone=alone, awake=awake, helpers=helpers)
-        self._events.reclaim()  # the previous product has ended
-        flow = Flow(
-            product,
-            operands,
-            steps,
-            inward=self._inward,
-            outward=self._outward,
-            compute=self._compute,
-            passing=self._passing,
-            events=self._events,
-            launches=self._arena.launches,
-        )
-        spans = flow.run()
-        self._inward.finish()
-        self._outward.finish()
-        return GpuTimings(spans.kernel_seconds, spans.transfer_seconds, spans.gpu_seconds)
-
-    def _wake_copiers(self, copiers: int | None) -> int:
-        """Wake the threads for a product's copies, and return their number."""
-        if self._pool is None:
-            return 0
-        helpers = self._pool.threads if copiers is None else copiers - 1
-        self._pool.limit(helpers, shares_cores=copiers is not None)
-        if helpers:
-            # Waking takes longer than what precedes the first copy.
-            self._pool.wake(helpers)
-        return helpers
-
-    def _prepare(self, product: HostProduct, cut: Cut, *, staged: bool) -> tuple[PlacedStep, ...]:
-        """The steps of a product, with memory allocated."""
-        problem = self._describe(product, staged=staged)
-        return self._arena.prepare(problem, cut, product.resident_b)
-
-    def _describe(self, product: HostProduct, *, staged: bool) -> PanelProblem:
-        """The problem of cutting a product into panels."""
-        planned = product.shared.planned if product.shared is not None else 0
-        shape = (*product.c.shape, product.a.shape[1])
-        return _describe(
-            *(product.spec, shape, self._count_sms(product), planned),
-            staged=staged, b_resident=product.resident_b is not None,
-        )  # fmt: skip
-
-    def _count_sms(self, product: HostProduct) -> int:
-        count = self._device.sm_count
-        return count if product.sms is None else product.spec.count_held_sms(product.sms, count)
 
     def _raise_recovered(self, error: BaseException) -> NoReturn:
         """Raise an error, once nothing is in flight."""
         import cupy
 
         with cupy.cuda.Device(self._device.index):
-            failure = self._recover(error)
+            failure = self._staged.abandon()
         if failure is not None:
-            raise failure from error
+            raise DeviceFailure(f"{error}; then {failure}", poisoned=True) from error
+        if isinstance(error, list_cuda_errors()):
+            raise DeviceFailure(str(error), poisoned=is_poisoning(error)) from error
         raise error
-
-    def _recover(self, error: BaseException) -> DeviceFailure | None:
-        """Wait until nothing is in flight; return what to raise instead of a CUDA error."""
-        refusals = list_cuda_errors()
-        self._inward.abandon()
-        self._outward.abandon()
-        try:
-            streams = self._inward.stream, self._passing, self._compute, self._outward.stream
-            for stream in streams:
-                stream.synchronize()
-        except refusals as later:  # a context that cannot be synchronized is lost
-            return DeviceFailure(f"{error}; then {later}", poisoned=True)
-        if isinstance(error, refusals):
-            return DeviceFailure(str(error), poisoned=is_poisoning(error))
-        return None
-
-
-@lru_cache(maxsize=256)
-def _describe(
-    spec: KernelSpec,
-    shape: tuple[int, int, int],
-    slots: int,
-    planned_rows: int,
-    *,
-    staged: bool,
-    b_resident: bool,
-) -> PanelProblem:
-    """The problem of cutting a product of `shape` (M, N, K) into panels."""
-    tile = spec.tile
-    return PanelProblem(
-        *(*shape, find_dtype(spec.dtype).itemsize, tile.m, tile.n, tile.k, slots),
-        find_split_item_bytes(spec, shape[2]),
-        planned_rows=planned_rows,
-        splits_tail=spec.splits_tail,
-        splits_short=spec.splits_short,
-        staged=staged,
-        b_resident=b_resident,
-    )
 
 
 def _scale(c: Matrix, beta: float) -> None:

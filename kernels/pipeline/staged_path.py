@@ -1,0 +1,150 @@
+"""Products that are staged or exchange parts of B: Python enqueues their steps one by one.
+
+Flow.py does that. Copies in (transfer/staging.py) start as far ahead as the device buffers
+(arena.py) allow.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from wavetrim.kernels.device import DeviceInfo
+from wavetrim.kernels.errors import DeviceFailure, list_cuda_errors
+from wavetrim.kernels.events import EventPool, await_event
+from wavetrim.kernels.gemm.resident import check_sms
+from wavetrim.kernels.pipeline.arena import DeviceArena
+from wavetrim.kernels.pipeline.flow import Flow
+from wavetrim.kernels.pipeline.host_product import (
+    GpuTimings,
+    HostProduct,
+    OperandPart,
+    describe_operand,
+)
+from wavetrim.kernels.pipeline.places import PlacedStep
+from wavetrim.kernels.pipeline.residents import Resident
+from wavetrim.kernels.pipeline.steps import Cut
+from wavetrim.kernels.transfer.pinned import Matrix
+from wavetrim.kernels.transfer.staging import Staging
+from wavetrim.native.pool import ThreadPool
+from wavetrim.native.tuned import AWAKE_PRODUCT_BYTES, SMALL_PRODUCT_BYTES
+
+
+class StagedPath:
+    """Streams, stages and events of such products; made with its device as the current one.
+
+    Args:
+        device: The device.
+        copiers: Threads of staged copies; None to use CUDA's pageable copies.
+        arena: The device memory.
+    """
+
+    def __init__(self, device: DeviceInfo, copiers: ThreadPool | None, arena: DeviceArena) -> None:
+        import cupy
+
+        self._device, self._copiers, self._arena = device, copiers, arena
+        self._events = EventPool()
+        self._inward = Staging(copiers, self._events)
+        self._compute = cupy.cuda.Stream(non_blocking=True)
+        self._outward = Staging(copiers, self._events)
+        self._passing = cupy.cuda.Stream(non_blocking=True)  # copies from other GPUs
+
+    @property
+    def streams(self) -> tuple[Any, Any, Any]:
+        """CuPy's streams of copies in, kernels and copies out."""
+        return self._inward.stream, self._compute, self._outward.stream
+
+    def compute(self, product: HostProduct, cut: Cut) -> GpuTimings:
+        """Compute a product, with the device as the current one.
+
+        Args:
+            product: The product.
+            cut: How the planned rows are cut into steps.
+
+        Raises:
+            PipelineCancelled: The caller cancelled the product.
+            KernelsError: As for `GpuPipeline.multiply`.
+            CUDARuntimeError: CUDA refuses a command, or the device failed.
+        """
+        check_sms(product.spec, product.sms, self._device.sm_count)
+        operands = product.describe_operands()
+        staged = product.needs_staging(operands)
+        helpers = self._wake_copiers(product.copiers) if staged else 0
+        steps = self._place_steps(product, cut, staged=staged)
+        if (
+            product.shared is not None
+            and steps[0].step.buffer_columns != steps[-1].step.buffer_columns
+        ):
+            # Each row is needed again for other columns of B, so all planned rows are taken now.
+            rows = product.shared.take(product.shared.planned)
+            if not rows:
+                return GpuTimings(0.0, 0.0, 0.0)
+            product = product.cut(rows)
+            operands = product.describe_operands()
+            steps = self._place_steps(product, cut, staged=staged)
+        self._prepare(
+            helpers,
+            alone=product.copied_bytes <= SMALL_PRODUCT_BYTES,
+            awake=product.copied_bytes <= AWAKE_PRODUCT_BYTES,
+        )
+        flow = Flow(
+            product,
+            operands,
+            steps,
+            inward=self._inward,
+            outward=self._outward,
+            compute=self._compute,
+            passing=self._passing,
+            events=self._events,
+            launches=self._arena.launches,
+        )
+        spans = flow.run()
+        self._inward.finish()
+        self._outward.finish()
+        return GpuTimings(spans.kernel_seconds, spans.transfer_seconds, spans.gpu_seconds)
+
+    def fetch(self, b: Matrix, resident: Resident) -> None:
+        """Copy an operand into its memory, and wait until it is there."""
+        operand = describe_operand(b)
+        self._prepare(0 if operand.is_pinned else self._wake_copiers(None))
+        rows, columns = b.shape
+        part = OperandPart(operand, range(rows), range(columns), resident.place)
+        (copy,) = self._inward.copy_in([part], None)
+        copy.result()
+        await_event(copy.end)
+        self._inward.finish()
+
+    def abandon(self) -> DeviceFailure | None:
+        """Wait until nothing is in flight, after an error; what to raise if the context is lost."""
+        self._inward.abandon()
+        self._outward.abandon()
+        try:
+            for stream in (*self.streams, self._passing):
+                stream.synchronize()
+        except list_cuda_errors() as error:
+            return DeviceFailure(str(error), poisoned=True)
+        return None
+
+    def close(self) -> None:
+        """End the stages."""
+        self._inward.close()
+        self._outward.close()
+
+    def _prepare(self, helpers: int, *, alone: bool = False, awake: bool = False) -> None:
+        for direction in (self._inward, self._outward):
+            direction.prepare(alone=alone, awake=awake, helpers=helpers)
+        self._events.reclaim()  # the previous product has ended
+
+    def _wake_copiers(self, copiers: int | None) -> int:
+        """Wake the threads for a product's copies, and return their number."""
+        if self._copiers is None:
+            return 0
+        helpers = self._copiers.threads if copiers is None else copiers - 1
+        self._copiers.limit(helpers, shares_cores=copiers is not None)
+        if helpers:
+            # Waking takes longer than what precedes the first copy.
+            self._copiers.wake(helpers)
+        return helpers
+
+    def _place_steps(self, product: HostProduct, cut: Cut, *, staged: bool) -> Sequence[PlacedStep]:
+        """The steps of a product, with memory allocated."""
+        problem = product.find_panels(self._device.sm_count, staged=staged)
+        return self._arena.prepare(problem, cut, product.resident_b)
