@@ -1,14 +1,19 @@
 """The rows of benchmarks/results/host-<gpu>.json: turns of baselines, and sweeps of F."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from benchmarks.common.environment import name_gpu
 from benchmarks.common.results import read_document, read_rows
-from benchmarks.common.shapes import ProductRow
+from benchmarks.common.shapes import ProductRow, Shape
+from benchmarks.host.baselines.lineup import OTHERS, OURS
 from benchmarks.host.suite import Group
+
+SLOWER_SHARE: Final = 0.03
+SLOWER_SECONDS: Final = 0.05e-3
+"""A product counts as slower beyond the fastest other's time, this share and these seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +54,53 @@ class HostRow(ProductRow):
     def predicted_seconds(self) -> float | None:
         """The plan's prediction; None where there is no plan."""
         return (self.settings or {}).get("predicted_seconds")
+
+
+@dataclass(frozen=True, slots=True)
+class Contest:
+    """The rows of all baselines at one product, by baseline."""
+
+    rows: Mapping[str, HostRow]
+
+    @property
+    def ours(self) -> HostRow:
+        """This product's row."""
+        return self.rows[OURS]
+
+    @property
+    def fastest(self) -> HostRow:
+        """The fastest of the others."""
+        others = [self.rows[name] for name in OTHERS if name in self.rows]
+        return min(others, key=lambda row: row.seconds)
+
+    @property
+    def excess(self) -> float:
+        """Our time over what it may be, at most 1."""
+        allowed = self.fastest.seconds * (1 + SLOWER_SHARE) + SLOWER_SECONDS
+        return self.ours.seconds / allowed
+
+    def find_ratio(self, name: str) -> float | None:
+        """Our time over a baseline's; None where that was not measured."""
+        return self.ours.seconds / self.rows[name].seconds if name in self.rows else None
+
+
+def list_contests(rows: Iterable[HostRow]) -> list[Contest]:
+    """Contests of ours and at least one other.
+
+    To the CPU page-locked memory is like any other, so NumPy's time counts for both kinds.
+    """
+    found: dict[tuple[Shape, str, str], dict[str, HostRow]] = {}
+    for row in rows:
+        found.setdefault((row.shape, row.dtype, row.memory), {})[row.baseline] = row
+    for (shape, dtype, memory), by_name in found.items():
+        pageable = found.get((shape, dtype, "pageable"), {})
+        if memory == "pinned" and "numpy" in pageable:
+            by_name["numpy"] = pageable["numpy"]
+    return [
+        Contest(by_name)
+        for by_name in found.values()
+        if OURS in by_name and any(name in by_name for name in OTHERS)
+    ]
 
 
 @dataclass(frozen=True, slots=True)

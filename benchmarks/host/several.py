@@ -7,8 +7,8 @@ from typing import Final
 from benchmarks.common.shapes import Shape, make_cube, name_shape
 from benchmarks.common.tables import render_table, show, show_ms
 from benchmarks.host.baselines.lineup import ONE_GPU, OURS, SEVERAL_NAMES
-from benchmarks.host.judged import SLOWER_SECONDS, SLOWER_SHARE, Judgement, render_judgements
-from benchmarks.host.results import HostResults, HostRow
+from benchmarks.host.judgement import Judgement, render_judgements
+from benchmarks.host.results import SLOWER_SECONDS, SLOWER_SHARE, HostResults, HostRow
 
 LIMIT_RATIOS: Final[dict[Shape, float]] = {
     make_cube(16384): 1.08,

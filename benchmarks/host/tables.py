@@ -20,16 +20,18 @@ from benchmarks.common.tables import (
     write_page,
 )
 from benchmarks.host.baselines.lineup import NAMES, OURS
-from benchmarks.host.judged import (
-    Contest,
-    find_percentile,
-    judge,
-    list_contests,
-    list_errors,
-    render_judgements,
-)
+from benchmarks.host.judged import judge
+from benchmarks.host.judgement import find_percentile, render_judgements
 from benchmarks.host.plots import list_plots
-from benchmarks.host.results import HostResults, HostRow, SweepRow, read_host_results
+from benchmarks.host.predictions import list_errors, render_errors
+from benchmarks.host.results import (
+    Contest,
+    HostResults,
+    HostRow,
+    SweepRow,
+    list_contests,
+    read_host_results,
+)
 from benchmarks.host.several import render_several
 from benchmarks.host.suite import ALL_SHAPES, Group
 from wavetrim.scheduler.problem import MEMORIES
@@ -189,6 +191,7 @@ def render_left_out(results: HostResults) -> str:
 
 SECTIONS: Final[dict[str, Callable[[HostResults], str]]] = {
     "judged": render_judged,
+    "errors": lambda results: render_errors(results.rows),
     "worst": render_worst,
     "link": render_link,
     "times": render_times,

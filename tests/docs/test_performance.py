@@ -5,10 +5,13 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.host.baselines.lineup import OURS, PRESET
-from benchmarks.host.judged import find_percentile, judge, list_contests
+from benchmarks.host.judged import judge
+from benchmarks.host.judgement import find_percentile
 from benchmarks.host.plots import list_plots
+from benchmarks.host.predictions import render_errors
+from benchmarks.host.results import list_contests
 from benchmarks.host.tables import SECTIONS, WORST, fill_page
-from tests.benchmarks.host_figures import invent_host_results, invent_host_row
+from tests.benchmarks.host_figures import PREDICTED, invent_host_results, invent_host_row
 
 INVENTED = invent_host_results()
 PLOTS = list_plots(INVENTED)
@@ -112,6 +115,17 @@ def test_numpys_time_counts_for_page_locked_memory_too() -> None:
     assert contest.fastest == numpy
     assert contest.find_ratio("numpy") == pytest.approx(2)
     assert list_contests([invent_host_row(OURS), invent_host_row("cublasxt")]) == []
+
+
+def test_errors_stand_beside_the_difference_of_two_medians_of_the_same_plan() -> None:
+    ours = invent_host_row(OURS, f=0, seconds=0.010, settings=PREDICTED)
+    same = invent_host_row(PRESET, f=0, seconds=0.008, settings=PREDICTED)
+    other = invent_host_row("wavetrim-gpu", f=0, seconds=0.002, settings={"kernel": "simple"})
+    rows = [ours, same, other, invent_host_row("torch")]
+    assert render_errors(rows).splitlines()[2:] == [
+        "| GPU | pinned | 1 ms and more | 1 | 2.0% | 2.0% | 25.0% | 25.0% |"
+    ]
+    assert render_errors([]) == ""
 
 
 def test_percentiles_are_the_nearest_ranks() -> None:
