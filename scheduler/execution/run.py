@@ -1,7 +1,8 @@
 """One run of a plan: its parts, what they share, and how they end together.
 
-Each GPU has its range of rows and computes it in a thread of its own. The last GPU's range and the
-CPU's rows are one row queue, so that the boundary between them may move.
+Each GPU has its range of rows, or its columns of all GPUs' rows, and computes it in a thread of its
+own. The last GPU's rows and the CPU's are one row queue, so that the boundary between them may
+move; not where the GPUs divide columns.
 """
 
 import threading
@@ -193,6 +194,8 @@ class Execution:
         plan, part, begun = self._plan, self._parts[number], self._begun[number]
         assert plan.spec is not None, "a plan with GPU rows names a kernel"
         shared, mine = self._find_rows(number)
+        columns = slice(part.columns.start, part.columns.stop)
+        share = len(part.columns) / plan.problem.n
         seat = None if self._exchange is None else self._exchange.seats[number]
         watchdog = self._watchdog
         started = time.perf_counter()
@@ -201,12 +204,12 @@ class Execution:
                 watchdog.watch(plan.predicted.total_seconds) if watchdog else nullcontext()
             ) as watched:
                 timings = self._pipelines[part.position].multiply(
-                    plan.spec, self._a[mine], self._b, self._c[mine],
+                    plan.spec, self._a[mine], self._b[:, columns], self._c[mine, columns],
                     cut=self._find_cut(part), alpha=self._alpha, beta=self._beta, sms=plan.sms,
-                    progress=partial(self._count_gpu_rows, watched), cancelled=self._is_cancelled,
+                    progress=partial(self._count_gpu_rows, watched, share),
+                    cancelled=self._is_cancelled,
                     shared=shared, copiers=self._count_copiers(), begun=begun.set,
-                    final=self._final.open_gpu(number, part.rows.start), timed=self._timed,
-                    seat=seat, b_key=self._b_key,
+                    final=self._open_final(number), timed=self._timed, seat=seat, b_key=self._b_key,
                 )  # fmt: skip
         except BaseException:
             self._stop.set()
@@ -236,10 +239,17 @@ class Execution:
         """Threads for each GPU's staged copies."""
         return max(1, self._plan.share.copiers // len(self._parts))
 
-    def _count_gpu_rows(self, watched: Watched | None, rows: float) -> None:
+    def _open_final(self, number: int) -> Callable[[range], None] | None:
+        """Who is told of a part's final rows. Nobody, if other GPUs write other columns of them."""
+        if self._plan.divides_columns:
+            return None
+        return self._final.open_gpu(number, self._parts[number].rows.start)
+
+    def _count_gpu_rows(self, watched: Watched | None, share: float, rows: float) -> None:
+        """Count the share of some rows that a GPU's columns are."""
         if watched is not None:
             watched.note_progress()
-        self._counter.add("gpu", rows)
+        self._counter.add("gpu", share * rows)
 
     def _count_cpu_rows(self, rows: float) -> None:
         self._row_queue.note_cpu_rows(rows)
@@ -274,14 +284,15 @@ class Execution:
 def _choose_schedule(plan: Plan, parts: Sequence[GpuPart], rows: int) -> SelfSchedule | None:
     """The rule of the boundary between the last GPU and the CPU; None if it does not move.
 
-    It does not if F was given, and in brief products.
+    It does not if F was given, in brief products, and where the GPUs divide columns.
 
     Args:
         plan: The plan.
         parts: The parts of its GPUs.
         rows: Rows of the last of them and of the CPU.
     """
-    if plan.pinned or not parts or not plan.f or plan.predicted.total_seconds < BRIEF_SECONDS:
+    is_brief = plan.predicted.total_seconds < BRIEF_SECONDS
+    if plan.pinned or not parts or not plan.f or is_brief or plan.divides_columns:
         return None
     problem = plan.problem
     strips = cut_strips(plan.f, problem.n, max(1, problem.k), plan.share.threads)

@@ -6,8 +6,10 @@
   (errors as of sums in that type, tensor cores allowed). If any of them was measured, those whose
   times are only assumed are left out. The fastest come first; ours come before cuBLAS only if they
   are faster.
-- `team` is the curve of several GPUs at once, each with its own curve and its part of the links'
-  joint rates. Equal GPUs take equal rows, in whole tiles.
+- `team` is the curve of several GPUs at once and the part of each. `team_curves` builds it, each
+  GPU's at its part of the links' joint rates. Equal GPUs take equal rows, in whole tiles; each
+  fetches all of B, or they exchange parts of it. Where A is small beside B they take equal columns,
+  and each fetches its part of B alone.
 - `split` chooses F: it finds the least time within which all devices together finish M rows.
   Exact, for any number of devices.
 - `plan` says who computes which rows, and when. `choice` compares the GPU alone, the CPU alone and

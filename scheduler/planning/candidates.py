@@ -18,7 +18,8 @@ from wavetrim.scheduler.options import (
     check_devices,
     find_accuracy,
 )
-from wavetrim.scheduler.planning.team import GpuSide, build_team_curve, list_members
+from wavetrim.scheduler.planning.team import GpuSide, list_members
+from wavetrim.scheduler.planning.team_curves import build_team_curve
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.machine import KernelModel, MachineProfile
 

@@ -25,10 +25,8 @@ from wavetrim.scheduler.planning.candidates import (
 from wavetrim.scheduler.planning.lanes import CPU, Lane
 from wavetrim.scheduler.planning.plan import Plan, Prediction
 from wavetrim.scheduler.planning.split import split_rows
-from wavetrim.scheduler.planning.team import (
-    GpuSide,
-    share_with_cpu,
-)
+from wavetrim.scheduler.planning.team import GpuSide
+from wavetrim.scheduler.planning.team_curves import share_with_cpu
 from wavetrim.scheduler.problem import GemmProblem, Memory
 from wavetrim.scheduler.profile.machine import MachineProfile
 

@@ -59,13 +59,14 @@ def describe_choice(plan: Plan) -> dict[str, Any]:
 
 
 def describe_devices(plan: Plan) -> list[dict[str, Any]]:
-    """Rows, waves and predicted seconds of each device that has rows, in the order of the rows."""
+    """Rows, columns, waves and predicted seconds of each device that has rows, in their order."""
     gpus = plan.profile.gpus
     parts: list[dict[str, Any]] = [
         {
             "device": f"cuda:{gpus[part.position].index}",
             "name": gpus[part.position].device,
             "rows": len(part.rows),
+            "columns": len(part.columns),
             "waves": part.waves,
             "seconds": part.seconds,
         }
@@ -74,7 +75,14 @@ def describe_devices(plan: Plan) -> list[dict[str, Any]]:
     if plan.f:
         seconds = plan.predicted.cpu_seconds
         parts.append(
-            {"device": "cpu", "name": "cpu", "rows": plan.f, "waves": None, "seconds": seconds}
+            {
+                "device": "cpu",
+                "name": "cpu",
+                "rows": plan.f,
+                "columns": plan.problem.n,
+                "waves": None,
+                "seconds": seconds,
+            }
         )
     return parts
 

@@ -97,9 +97,15 @@ class Plan:
         side = self.gpu_curve if self.f else self.gpu_alone_curve
         return isinstance(side, TeamCurve) and side.exchanges and len(self.gpu_parts) > 1
 
+    @property
+    def divides_columns(self) -> bool:
+        """Whether the GPUs divide the columns of their rows."""
+        parts = self.gpu_parts
+        return len(parts) > 1 and parts[0].columns != parts[-1].columns
+
     @cached_property
     def gpu_parts(self) -> tuple[GpuPart, ...]:
-        """The parts of the GPUs that have rows, from the first row on."""
+        """The parts of the GPUs that have rows, from the first row or column on."""
         side = self.gpu_curve if self.f else self.gpu_alone_curve
         if side is None or self.gpu_rows == 0:
             return ()

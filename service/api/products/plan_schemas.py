@@ -148,11 +148,15 @@ class PlanProfile(BaseModel):
 
 
 class DevicePart(BaseModel):
-    """The rows of one device."""
+    """The part of C of one device."""
 
     device: str = Field(description="A GPU, such as cuda:0, or cpu.")
     name: str = Field(description="Its name.")
     rows: int = Field(description="Rows of C that it computes.")
+    columns: int = Field(
+        default=0,
+        description="Columns of C that it computes of these rows: all, unless GPUs divide columns.",
+    )
     waves: int | None = Field(description="Waves of its kernels; null for the CPU.")
     seconds: float = Field(description="Seconds that it should take.")
 
@@ -219,6 +223,7 @@ class PlanView(PlanSummary):
                             "device": "cuda:0",
                             "name": "H200",
                             "rows": 15360,
+                            "columns": 16384,
                             "waves": 117,
                             "seconds": 0.0181,
                         },
@@ -226,6 +231,7 @@ class PlanView(PlanSummary):
                             "device": "cpu",
                             "name": "cpu",
                             "rows": 1024,
+                            "columns": 16384,
                             "waves": None,
                             "seconds": 0.0176,
                         },

@@ -58,7 +58,8 @@ def make_plan_table(plan: Mapping[str, Any], m: int) -> Table:
     for part in devices if sum(one["device"] != "cpu" for one in devices) > 1 else ():
         waves = f", {part['waves']} waves" if part["waves"] is not None else ""
         seconds = format_seconds(part["seconds"])
-        table.add_row(part["device"], f"{part['rows']} rows{waves}, {seconds}")
+        columns = f" × {part['columns']} columns" if part.get("columns") else ""
+        table.add_row(part["device"], f"{part['rows']} rows{columns}{waves}, {seconds}")
     predicted = plan["predicted"]
     table.add_row(
         "predicted",

@@ -79,6 +79,30 @@ def test_all_devices_compute_their_rows_of_one_product(executor, f, moves, beta)
     assert max(counts) <= SHAPE[0]
 
 
+@pytest.mark.parametrize("f", [0, 60])
+@pytest.mark.parametrize("beta", [0.0, 2.0])
+def test_gpus_divide_the_columns_of_a_wide_product(executor, f, beta):
+    profile = find_profile("H200 x3", devices=(), directory=None, cpu_threads=2)
+    problem = GemmProblem(250, 8000, 600, memory="pinned")
+    options = PlanOptions("register", f=f)
+    plan = choose_plan_on(problem, profile, options, range(3))
+    assert plan.divides_columns
+    random = np.random.default_rng(8)
+    shapes = (250, 600), (600, 8000), (250, 8000)
+    a, b, before = (random.integers(-3, 4, shape).astype("float32") for shape in shapes)
+    expected = a @ b + (beta * before if beta else 0)
+    c = before.copy() if beta else poison(before.copy())
+    seen, finals = [], []
+    timings = executor.run(plan, a, b, c, beta=beta, progress=seen.append, final=finals.append)
+    assert np.array_equal(c, expected)
+    assert timings.f_actual == f
+    assert seen[-1].share == pytest.approx(1.0)
+    assert seen[-1].cpu == pytest.approx(f)
+    # A row is final only once all GPUs have written their columns of it.
+    assert all(rows.start >= 250 - f for final in finals for rows in final)
+    assert [position for position, _ in timings.part_seconds] == [0, 1, 2]
+
+
 def test_timings_tell_of_each_gpu(executor):
     a, b, c = draw_operands()
     timings = executor.run(plan_for(f=0), a, b, c)
@@ -173,7 +197,9 @@ def twin_executor(kernel_cache):
 @pytest.mark.gpu
 @pytest.mark.parametrize("beta", [0.0, 2.0])
 @pytest.mark.parametrize("planned", [0.0, 0.1])
-@pytest.mark.parametrize("shape", [(8192, 4096, 4096), (6000, 2011, 1013), (16384, 8192, 256)])
+@pytest.mark.parametrize(
+    "shape", [(8192, 4096, 4096), (6000, 2011, 1013), (16384, 8192, 256), (200, 8200, 4000)]
+)
 def test_two_pipelines_compute_one_product(twin_executor, shape, planned, beta):
     m, n, k = shape
     random = np.random.default_rng(3)

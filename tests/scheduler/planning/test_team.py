@@ -1,6 +1,7 @@
 """Plans over several GPUs: rows, seconds and waves of each, one where others gain nothing."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -57,9 +58,11 @@ def test_every_row_is_computed_once_and_no_gpu_more_is_slower(m, n, k, machine, 
     profile = MACHINES[machine]
     problem = GemmProblem(m, n, k, memory=memory)
     plan = choose_plan(problem, profile)
-    rows = [row for part in plan.gpu_parts for row in (part.rows.start, part.rows.stop)]
-    assert rows == sorted(rows)
-    assert sum(len(part.rows) for part in plan.gpu_parts) == m - plan.f
+    parts = plan.gpu_parts
+    ways = [part.columns if plan.divides_columns else part.rows for part in parts]
+    ends = [end for way in ways for end in (way.start, way.stop)]
+    assert ends == sorted(ends)
+    assert sum(len(part.rows) * len(part.columns) for part in parts) == (m - plan.f) * n
     alone = choose_plan(problem, profile, PlanOptions(devices="0"))
     assert len(alone.gpu_parts) <= 1
     assert plan.predicted.total_seconds <= alone.predicted.total_seconds
@@ -154,11 +157,11 @@ def test_a_profile_of_several_gpus_is_read_as_it_was_written():
 
 
 def test_equal_gpus_divide_rows_in_whole_tiles():
-    plan = choose_plan(LARGE, EIGHT)
-    curve = plan.gpu_alone_curve
+    tall = GemmProblem(65_536, 4096, 4096, memory="pinned")
+    curve = choose_plan_on(tall, EIGHT, PlanOptions(), range(8)).gpu_alone_curve
     assert isinstance(curve, TeamCurve)
     tile = list_members(curve)[0].problem.tile_m
-    for rows in (1, tile, 9999, 16384):
+    for rows in (1, tile, 9999, 65_536):
         shares = curve.divide(rows)
         assert sum(shares) == rows
         assert all(
@@ -170,23 +173,50 @@ def test_equal_gpus_divide_rows_in_whole_tiles():
 
 
 def test_b_crosses_the_links_once_where_gpus_copy_to_each_other_faster():
-    wide = GemmProblem(2048, 16384, 16384, memory="pinned")
+    deep = GemmProblem(2048, 2048, 65536, memory="pinned")
     linked = replace(TWO, peer_gbytes_per_second=300.0)
     plans = {
         name: choose_plan_on(problem, profile, PlanOptions(f=0), (0, 1))
         for name, problem, profile in (
-            ("apart", wide, TWO),
-            ("exchanged", wide, linked),
-            ("slow peers", wide, replace(TWO, peer_gbytes_per_second=5.0)),
-            ("pageable", replace(wide, memory="pageable"), linked),
-            ("small", replace(wide, m=256, n=256, k=256), linked),
-            ("unequal", wide, replace(UNEQUAL, peer_gbytes_per_second=300.0)),
+            ("apart", deep, TWO),
+            ("exchanged", deep, linked),
+            ("slow peers", deep, replace(TWO, peer_gbytes_per_second=5.0)),
+            ("pageable", replace(deep, memory="pageable"), linked),
+            ("small", replace(deep, m=256, n=256, k=256), linked),
+            ("unequal", deep, replace(UNEQUAL, peer_gbytes_per_second=300.0)),
         )
     }
     assert [name for name, plan in plans.items() if plan.exchanges] == ["exchanged"]
     apart, exchanged = (plans[name].predicted.total_seconds for name in ("apart", "exchanged"))
-    assert exchanged < 0.7 * apart
+    assert exchanged < 0.75 * apart
     assert describe_plan(plans["exchanged"])["exchanges_b"] is True
+
+
+@pytest.mark.parametrize("f", [0, 100])
+def test_few_rows_of_a_large_b_are_divided_by_columns(f):
+    """Then each GPU fetches its part of B alone, and no GPU waits for another."""
+    wide = GemmProblem(256, 8192, 8192, memory="pinned")
+    options = PlanOptions(f=f)
+    one = choose_plan_on(wide, TWO, options, (0,))
+    two = choose_plan_on(wide, replace(TWO, peer_gbytes_per_second=300.0), options, (0, 1))
+    assert two.divides_columns
+    assert [part.columns for part in two.gpu_parts] == [range(4096), range(4096, 8192)]
+    assert plan_rows(two) == [range(256 - f)] * 2
+    assert two.predicted.gpu_seconds < 0.6 * one.predicted.gpu_seconds
+    described = describe_plan(two)["devices"]
+    assert [(one["rows"], one["columns"]) for one in described[:2]] == [(256 - f, 4096)] * 2
+    assert not choose_plan_on(replace(wide, b_resident=True), TWO, options, (0, 1)).divides_columns
+
+
+def test_columns_are_divided_in_whole_tiles_among_as_many_gpus_as_they_are_for():
+    plan = choose_plan_on(
+        GemmProblem(64, 4000, 60_000, memory="pinned"), EIGHT, PlanOptions("cublas", f=0), range(8)
+    )
+    columns = [part.columns for part in plan.gpu_parts]
+    assert plan.divides_columns
+    assert [columns[0].start, columns[-1].stop] == [0, 4000]
+    assert all(one.stop == two.start for one, two in pairwise(columns))
+    assert all(len(one) % plan.spec.tile.n == 0 for one in columns[:-1])
 
 
 def test_gpus_of_one_model_that_were_measured_apart_take_equal_rows():
