@@ -141,7 +141,7 @@ def plan(
         resident: What if B were on the GPUs already.
 
     Returns:
-        The plan: its `f`, `gpu_rows`, `gpu_parts` (the rows of each GPU), `spec` (the kernel),
+        The plan: its `f`, `gpu_rows`, `gpu_parts` (the part of each GPU), `spec` (the kernel),
         `waves`, `predicted` (seconds), `profile` (what it was decided from), and others.
         `describe()` is all of it as `/v1/plan` answers, each figure with its source.
 

@@ -177,7 +177,7 @@ def test_a_plan_shows_each_of_several_gpus(tmp_path: Path) -> None:
     options = ["--device", "H100 SXM x2", "--memory", "pinned"]
     shown = invoke_command("plan", 16384, 16384, 16384, *options, folder=tmp_path)
     for gpu in (0, 1):
-        assert re.search(rf"cuda:{gpu} .* 8192 rows, \d+ waves, ", shown.stdout)
+        assert re.search(rf"cuda:{gpu} .* 8192 rows × 16384 columns, \d+ waves, ", shown.stdout)
     one = invoke_command("plan", 256, 256, 256, *options, folder=tmp_path)
     assert "cuda:" not in one.stdout
 
