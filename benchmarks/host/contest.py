@@ -16,7 +16,9 @@ from benchmarks.host.suite import Group
 
 LEAST_TURNS: Final = 3
 SLOW_SECONDS: Final = 2.0
-"""A baseline that takes longer has one turn at least, in place of LEAST_TURNS."""
+FAR_RATIO: Final = 5.0
+"""A baseline that takes longer, or so many times as long as the fastest at its first product, has
+one turn at least, in place of LEAST_TURNS: others need the time more."""
 
 USUAL_TURNS: Final = 9
 SHORT_SECONDS: Final = 2e-3
@@ -39,10 +41,10 @@ class HostScore:
     trial_seconds: float
     seconds: list[float] = field(default_factory=list)
 
-    @property
-    def least_turns(self) -> int:
-        """Turns that it takes even if time runs out."""
-        return LEAST_TURNS if self.trial_seconds <= SLOW_SECONDS else 1
+    def count_least_turns(self, fastest_seconds: float) -> int:
+        """Turns that it takes even if time runs out, beside the fastest at its first product."""
+        most_seconds = min(SLOW_SECONDS, FAR_RATIO * fastest_seconds)
+        return LEAST_TURNS if self.trial_seconds <= most_seconds else 1
 
     @property
     def most_turns(self) -> int:
@@ -107,12 +109,14 @@ class HostContest:
 
     def _take_turns(self, scores: dict[Baseline, HostScore], until: float, refuse: Refuse) -> None:
         rounds = max((one.turns for one in scores), default=0)
+        fastest_seconds = min((one.trial_seconds for one in scores.values()), default=0.0)
         for turn, baseline in take_turns(scores, rounds, seed=str(self._operands.problem)):
             score = scores.get(baseline)
             taken = len(score.seconds) if score else 0
             if score is None or turn < taken or taken >= min(baseline.turns, score.most_turns):
                 continue
-            if taken >= score.least_turns and time.perf_counter() > until:
+            least_turns = score.count_least_turns(fastest_seconds)
+            if taken >= least_turns and time.perf_counter() > until:
                 continue
             try:
                 score.seconds.append(self._time(baseline)[0])

@@ -39,6 +39,7 @@ from benchmarks.host.baselines.streamed_cupy import choose_panel_rows, cut_panel
 from benchmarks.host.baselines.xt_library import XtError, XtHandle, declare_functions
 from benchmarks.host.bench import HostBench
 from benchmarks.host.contest import (
+    FAR_RATIO,
     LEAST_TURNS,
     SHORT_SECONDS,
     SLOW_SECONDS,
@@ -340,7 +341,9 @@ def test_baselines_take_turns_and_wrong_ones_are_refused() -> None:
 def test_without_time_each_still_has_the_least_turns() -> None:
     rows, _ = run_contest(PlainNumpy(), seconds=0.0)
     assert rows["numpy"].turns == LEAST_TURNS
-    assert HostScore(SLOW_SECONDS * 1.01).least_turns == 1
+    assert HostScore(SLOW_SECONDS * 1.01).count_least_turns(SLOW_SECONDS) == 1
+    assert HostScore(1.0).count_least_turns(0.9 / FAR_RATIO) == 1
+    assert HostScore(1.0).count_least_turns(1.1 / FAR_RATIO) == LEAST_TURNS
     assert HostScore(1.0, [SHORT_SECONDS / 2]).most_turns == Baseline.turns > USUAL_TURNS
     assert HostScore(1.0, [SHORT_SECONDS * 2]).most_turns == USUAL_TURNS
 
