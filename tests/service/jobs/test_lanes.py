@@ -130,6 +130,24 @@ def test_a_job_that_waits_has_a_device_reserved_and_tells_for_when(slow_gpus: Pa
     asyncio.run(scenario())
 
 
+def test_a_job_tells_how_long_it_waited_for_its_device(slow_gpus: Path) -> None:
+    """No longer than those before it took: that is the bound of a wait."""
+
+    async def scenario() -> None:
+        async with running_gpus(slow_gpus, "0") as parts:
+            jobs = await submit(parts, *store_operands(parts), count=3, f=0)
+            ended = [await parts.dispatcher.wait(job.id) for job in jobs]
+            timings = [job.timings for job in ended if job.timings is not None]
+            before = 0.0
+            for one in timings:
+                assert one["device_wait_seconds"] is not None
+                assert 0.5 * before <= one["device_wait_seconds"] <= before + allow(0.8)
+                before += one["total_seconds"] or 0.0
+            assert before > 4.0
+
+    asyncio.run(scenario())
+
+
 def test_an_urgent_job_passes_those_that_wait_in_the_lane(slow_gpus: Path) -> None:
     async def scenario() -> None:
         async with running_gpus(slow_gpus, "0") as parts:
