@@ -164,15 +164,17 @@ class Lane:
     def _advance_here(self) -> None:
         """Send what may have all devices: the only one, and small ones ahead."""
         while self._here.ready and (turn := self._turns.find_first()) is not None:
-            if not self._load.has_room(turn) or self._is_one_of_several(turn):
+            if not self._load.has_room(turn) or self._has_lanes(turn):
                 return
             self._start_here(turn)
 
-    def _is_one_of_several(self, turn: Turn) -> bool:
-        """Whether a product should leave devices to others that wait."""
-        if turn.is_small or not self._here.devices or not self._turns.has_several:
+    def _has_lanes(self, turn: Turn) -> bool:
+        """Whether a product's devices are chosen here: others wait for some, or B is on some."""
+        if turn.is_small or not self._here.devices:
             return False
-        return self._host.is_known(turn)
+        if self._turns.has_several and self._host.is_known(turn):
+            return True
+        return self._host.prefers_gpu(turn)
 
     def _advance_lanes(self) -> None:
         """Send those that wait to devices that are free, in order; none is delayed by a later one.
@@ -268,6 +270,7 @@ class Lane:
             return
         if event["type"] in FINAL_TYPES:
             self._load.remove(turn.request.job)
+            self._host.learn(turn, event)
         self._take(turn, event)
 
     def _take(self, turn: Turn, event: Event) -> None:
