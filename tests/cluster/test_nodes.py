@@ -96,7 +96,10 @@ def find_parts(client: Client) -> list[dict[str, Any]]:
     job = client.submit(a, b)
     status = job.wait()
     assert np.array_equal(job.result(), multiply_exactly(a, b))
-    parts: list[dict[str, Any]] = (status.plan or {}).get("nodes") or []
+    assert status.plan is not None
+    assert status.timings is not None
+    assert status.plan["f"] == status.timings["f_actual"] == ROWS  # of no GPU, lost ones' too
+    parts: list[dict[str, Any]] = status.plan.get("nodes") or []
     return parts
 
 

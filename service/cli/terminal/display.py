@@ -55,7 +55,8 @@ def make_plan_table(plan: Mapping[str, Any], m: int) -> Table:
         split = ", split along K" if plan.get("tail_split") else ""
         table.add_row("last wave filled", f"{plan['tail_utilization']:.0%}{split}")
     devices = plan.get("devices", ())
-    for part in devices if sum(one["device"] != "cpu" for one in devices) > 1 else ():
+    gpus = [one["device"] for one in devices if one["device"] != "cpu"]
+    for part in devices if gpus not in ([], ["cuda:0"]) else ():
         waves = f", {part['waves']} waves" if part["waves"] is not None else ""
         seconds = format_seconds(part["seconds"])
         table.add_row(part["device"], f"{part['rows']} rows{waves}, {seconds}")
