@@ -59,17 +59,24 @@ class Choices:
         """All devices of the engine: its GPUs' positions, and the CPU."""
         return (*range(len(self._engine.devices)), CPU)
 
+    def is_fresh(self, turn: Turn) -> bool:
+        """Whether `find` has looked for a product's choices not long ago, and nothing changed."""
+        return turn.needs_no_device or self._find_fresh(turn.request) is not None
+
     def find_kept(self, turn: Turn) -> tuple[Choice, ...] | None:
-        """The choices of a product; None if `find` has to look for them."""
+        """The choices of a product as last found, so that nobody waits for newer ones; or None."""
         if turn.needs_no_device:
             return _ANYWHERE
-        kept = self._kept.get(self._find_shape(turn.request))
-        if kept is None or time.monotonic() - kept.found_at > _KEPT_SECONDS:
+        shape = self._find_shape(turn.request)
+        kept = self._kept.get(shape) or self._kept.get((*shape[:-1], _NOWHERE))
+        if kept is None or kept.profile is not self._find_profile(turn.request):
             return None
-        return kept.choices if kept.profile is self._find_profile(turn.request) else None
+        return kept.choices
 
     def find(self, request: RunRequest) -> tuple[Choice, ...]:
         """The choices of a product; all devices for one whose options nothing here meets."""
+        if (fresh := self._find_fresh(request)) is not None:
+            return fresh.choices  # found for another product of the shape
         shape = m, n, k, dtype, memory, options, _, resident = self._find_shape(request)
         profile = self._find_profile(request)
 
@@ -100,6 +107,12 @@ class Choices:
             self._residents[b_key] = lane
         if len(self._residents) > _CAPACITY:
             self._residents.popitem(last=False)
+
+    def _find_fresh(self, request: RunRequest) -> _Kept | None:
+        kept = self._kept.get(self._find_shape(request))
+        if kept is None or kept.profile is not self._find_profile(request):
+            return None
+        return kept if time.monotonic() - kept.found_at <= _KEPT_SECONDS else None
 
     def _find_profile(self, request: RunRequest) -> MachineProfile:
         return self._engine.profiles.find("cpu" if request.cpu_only else None)

@@ -43,6 +43,10 @@ class HostLanes:
         """Find out where a product may be computed; in a thread, as it may take some time."""
         return self._choices.find(request)
 
+    def is_fresh(self, turn: Turn) -> bool:
+        """Whether `find` would say the same again."""
+        return self._choices.is_fresh(turn)
+
     def is_known(self, turn: Turn) -> bool:
         """Whether `place` needs no `find` before."""
         return self._choices.find_kept(turn) is not None

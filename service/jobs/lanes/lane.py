@@ -177,7 +177,7 @@ class Lane:
     def _advance_lanes(self) -> None:
         """Send those that wait to devices that are free, in order; none is delayed by a later one.
 
-        What is not known yet is found out, and has its place then.
+        What is not known yet is found out, and has its place then; what is old is found out anew.
         """
         entries: list[Entry] = []
         while len(entries) < LOOK_AHEAD and (entry := self._turns.take()) is not None:
@@ -190,10 +190,10 @@ class Lane:
         known: list[Turn] = []
         next_look = math.inf
         for turn in turns:
+            if not self._host.is_fresh(turn):
+                self._estimate(turn, self._host.find)
             if self._host.is_known(turn):
                 known.append(turn)
-            else:
-                self._estimate(turn, self._host.find)
         for turn, place in self._host.place(known).items():
             if place.begins > 0:
                 next_look = min(next_look, place.begins)
