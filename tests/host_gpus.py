@@ -21,17 +21,19 @@ _INFO = DeviceInfo(
 )  # fmt: skip
 
 
-def write_sitecustomize(folder: Path, *, row_seconds: float) -> Path:
+def write_sitecustomize(folder: Path, *, row_seconds: float, resident_bytes: int = 0) -> Path:
     """Let processes that find this folder have such GPUs; returns the folder."""
     (folder / "sitecustomize.py").write_text(
-        f"from tests.host_gpus import install\n\ninstall(row_seconds={row_seconds})\n"
+        "from tests.host_gpus import install\n\n"
+        f"install(row_seconds={row_seconds}, resident_bytes={resident_bytes})\n"
     )
     return folder
 
 
-def install(*, row_seconds: float) -> None:
-    """Have products computed by GPUs that take this long for a row of C."""
+def install(*, row_seconds: float, resident_bytes: int) -> None:
+    """Have products computed by GPUs that take so long for a row of C, and keep so much of B."""
     HostPipeline.row_seconds = row_seconds
+    HostPipeline.resident_bytes = resident_bytes
     device.select_devices = _select
     executor.GpuPipeline = HostPipeline  # type: ignore[assignment, misc]
     checked.is_pinned = lambda _: False

@@ -1,18 +1,26 @@
 """Measures a cluster of four nodes on this machine, and asks the model for others.
 
-Run `make bench-cluster`, on a machine that does nothing else.
+Run `make bench-cluster`, on a machine that does nothing else. With `--model-only` nothing is
+measured: what the model says is put anew into the results files that are there.
 """
 
 import argparse
 import asyncio
+import json
 import tempfile
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from benchmarks.cluster.engines import SharedMemory, start_engines
 from benchmarks.cluster.jobs import measure_jobs
 from benchmarks.cluster.overhead import SIZES, measure_overhead
-from benchmarks.cluster.worth import NETWORKS_GBITS, SHAPES, ask_worth
+from benchmarks.cluster.worth import (
+    NETWORKS_GBITS,
+    SHAPES,
+    STREAM_SIDES,
+    ask_stream,
+    ask_worth,
+)
 from benchmarks.common.environment import describe_environment, name_host
 from benchmarks.common.results import write_document
 from benchmarks.common.tables import RESULTS
@@ -28,9 +36,33 @@ def main() -> None:
     """Measure, and write the results file."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the results file")
+    parser.add_argument(
+        "--model-only", action="store_true", help="only ask the model, for the files that are there"
+    )
     options = parser.parse_args()
+    if options.model_only:
+        for file in options.out.glob("cluster-*.json"):
+            write_document(file, **{**json.loads(file.read_text(encoding="utf-8")), **ask_model()})
+    else:
+        _measure(options.out)
+
+
+def ask_model() -> dict[str, list[Any]]:
+    """The parts of the results file that are not measured."""
+    return {
+        "worth": [ask_worth(shape, network) for shape in SHAPES for network in NETWORKS_GBITS],
+        "streams": [
+            ask_stream(side, network, b_stays=b_stays)
+            for b_stays in (False, True)
+            for side in STREAM_SIDES
+            for network in NETWORKS_GBITS
+        ],
+    }
+
+
+def _measure(out: Path) -> None:
     environment = describe_environment()
-    worth = [ask_worth(shape, network) for shape in SHAPES for network in NETWORKS_GBITS]
+    model = ask_model()
     with tempfile.TemporaryDirectory(prefix="wavetrim-") as name:
         folder = Path(name)
         with run_cluster(folder, NODES) as cluster:
@@ -42,8 +74,8 @@ def main() -> None:
         alone.mkdir()
         with run_service(alone, Settings()) as client:
             jobs.append(measure_jobs(client, 0))
-    file = options.out / f"cluster-{name_host(environment)}.json"
-    write_document(file, **environment, nodes=NODES, overhead=overhead, jobs=jobs, worth=worth)
+    file = out / f"cluster-{name_host(environment)}.json"
+    write_document(file, **environment, nodes=NODES, overhead=overhead, jobs=jobs, **model)
     print(file.read_text(encoding="utf-8"))
 
 

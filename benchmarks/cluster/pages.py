@@ -31,10 +31,12 @@ def read_documents() -> list[dict[str, Any]]:
 def fill_scale(text: str) -> str:
     """The page with what was measured, and what the model says."""
     documents = read_documents()
-    sections = {"overhead": render_overhead, "jobs": render_jobs, "worth": render_worth}
-    for name, render in sections.items():
+    for name, render in (("overhead", render_overhead), ("jobs", render_jobs)):
         parts = [f"{describe(one)}:\n\n{render(one)}" for one in documents]
         text = fill_section(text, name, "\n\n".join(parts))
+    # The model says the same on each machine.
+    for name, render in (("worth", render_worth), ("streams", render_streams)):
+        text = fill_section(text, name, render(documents[0]))
     return text
 
 
@@ -88,6 +90,17 @@ def render_worth(document: Mapping[str, Any]) -> str:
         shown = zip(row["seconds"], row["used"], strict=True)
         cells = [f"{show_ms(seconds)} ({used})" for seconds, used in shown]
         lines.append((f"{row['m']} × {row['n']} × {row['k']}", str(row["network_gbits"]), *cells))
+    return render_table(head, lines)
+
+
+def render_streams(document: Mapping[str, Any]) -> str:
+    """Predicted jobs a second by the number of nodes there are."""
+    head = ("M = N = K", "B", "network, Gbit/s", "1 there", "2 there", "8 there", "100 there")
+    lines = [
+        (str(row["side"]), "stays" if row["b_stays"] else "another each time",
+         str(row["network_gbits"]), *(f"{jobs:.3g}" for jobs in row["jobs_per_second"]))
+        for row in document["streams"]
+    ]  # fmt: skip
     return render_table(head, lines)
 
 

@@ -7,6 +7,7 @@ from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.planning.placing import Offer, SampledCurve, Traffic, Way, choose_shares
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.store import find_profile
+from wavetrim.service.jobs.lanes.cluster_lanes import NODE_RUNS
 
 DEVICE: Final = "H200"
 CPU_THREADS: Final = 16
@@ -20,6 +21,8 @@ SHAPES: Final = (
     (65536, 65536, 65536),
     (1_000_000, 4096, 4096),
 )
+STREAM_SIDES: Final = (4096, 8192, 16384)
+"""M = N = K of the jobs of a stream."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +68,44 @@ def ask_worth(shape: tuple[int, int, int], network_gbits: int) -> WorthRow:
         seconds.append(max(share.seconds for share in shares))
         used.append(len(shares))
     return WorthRow(m, n, k, network_gbits, seconds, used)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamRow:
+    """Equal jobs without end, and one network.
+
+    Attributes:
+        side: M = N = K.
+        b_stays: Whether all have one B, which the nodes keep.
+        network_gbits: As in a `WorthRow`.
+        jobs_per_second: Predicted, by the number of nodes.
+    """
+
+    side: int
+    b_stays: bool
+    network_gbits: int
+    jobs_per_second: list[float]
+
+
+def ask_stream(side: int, network_gbits: int, *, b_stays: bool) -> StreamRow:
+    """The jobs a second of a head with a GPU and more and more nodes like it, float32.
+
+    A node computes one job while the operands of another travel. All nodes together get no more
+    than the network carries.
+    """
+    profile = find_profile(DEVICE, devices=(), directory=None, cpu_threads=CPU_THREADS)
+    problem = GemmProblem(side, side, side, "float32", "pinned")
+    here_seconds = choose_plan(problem, profile).predicted.total_seconds
+    rate = network_gbits * 1e9 / 8
+    row_bytes = 4 * side
+    b_bytes = 0 if b_stays else side * row_bytes
+    here = SampledCurve(((side, here_seconds),))
+    way = Way(_CALL_SECONDS, rate, rate)
+    node = Offer("node", here, way, Traffic(b_bytes, row_bytes, row_bytes))
+    node_rate = min(NODE_RUNS / node.find_end(side), 1 / here_seconds)
+    network_rate = rate / (b_bytes + side * row_bytes)
+    jobs = [1 / here_seconds + min((count - 1) * node_rate, network_rate) for count in NODES]
+    return StreamRow(side, b_stays, network_gbits, jobs)
 
 
 _PARTS: Final = (200, 64, 16, 8, 4, 2)

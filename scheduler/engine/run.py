@@ -70,7 +70,7 @@ def run_request(
 
     Returns:
         The message `succeeded` without the job's id. Without reports it has `describe_choice` of
-        the plan, not all of it.
+        the plan, not all of it. `b_on` are the positions of the GPUs on which a stored B is now.
 
     Raises:
         FieldError: The request cannot be planned.
@@ -147,7 +147,7 @@ def run_product(
         ):
             problem = resident
     plan = plans.choose_next(problem, profile, options, lane)
-    b_key = b_key if problem.b_resident else None
+    resident_key = b_key if problem.b_resident else None
     described = describe_plan(plan) if request.reports else describe_choice(plan)
     if planned is not None:
         planned(described)
@@ -159,20 +159,24 @@ def run_product(
         timings, verification = compute_checked(
             product, plan, executor,
             choose_gpu_plan=choose_gpu_plan if has_gpu else None,
-            changes=changes, progress=progress, cancelled=cancelled, final=final, b_key=b_key,
+            changes=changes, progress=progress, cancelled=cancelled, final=final,
+            b_key=resident_key,
         )  # fmt: skip
     else:
         timings = executor.run(
             plan, product.a, product.b, product.out, alpha=product.alpha, beta=product.beta,
             progress=progress, cancelled=cancelled, final=final,
-            timed=request.reports or timed, b_key=b_key,
+            timed=request.reports or timed, b_key=resident_key,
         )  # fmt: skip
-    return {
+    event: dict[str, Any] = {
         "type": "succeeded",
         "plan": described,
         "timings": timings.as_dict(),
         "verification": verification and verification.as_dict(),
     }
+    if b_key is not None and profile.gpus:
+        event["b_on"] = executor.residents.find_holders(b_key)
+    return event
 
 
 def _find_b_key(request: RunRequest) -> str | None:

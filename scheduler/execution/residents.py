@@ -40,6 +40,10 @@ class ResidentOperands:
         """The positions of the GPUs on which an operand is not."""
         return tuple(one for one in positions if key not in self._pipelines[one].residents)
 
+    def find_holders(self, key: str) -> list[int]:
+        """The positions of the GPUs on which an operand is."""
+        return [one for one, pipeline in enumerate(self._pipelines) if key in pipeline.residents]
+
     def find_limit(self, positions: Sequence[int]) -> int:
         """Bytes of the largest operand that each of some GPUs may keep."""
         return min(self._pipelines[position].residents.limit_bytes for position in positions)

@@ -12,6 +12,9 @@ waits has choices: lanes, and the seconds that it takes there.
   devices has them reserved from the time at which they are free together. A later product may use
   them before only if it ends by then. So nobody is delayed by who comes after, and waits are
   bounded: by the products before, as long as they take.
+- Operands that stay: of free GPUs a product takes the one on which its B is, if it ends sooner
+  there. It does not wait for that one while another is free: there B is fetched in time, and later
+  products find it on both.
 """
 
 import math
@@ -42,11 +45,13 @@ class Choice:
     Attributes:
         lane: Its devices; none for a product so small that the calling thread computes it.
         seconds: What the product should take there.
+        settled_seconds: The same once its B stays there, if it stays on some GPU already.
         gpus: Number of its GPUs.
     """
 
     lane: Lane
     seconds: float
+    settled_seconds: float = math.inf
     gpus: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -137,9 +142,11 @@ def _choose(choices: Iterable[Choice], timetable: _Timetable) -> Place:
         if place.begins <= 0 and (at_once is None or _ends_before(place, at_once)):
             at_once = place
     assert best is not None, "a product has choices"
-    if at_once is None or best.ends <= (1 - WAIT_GAIN) * at_once.ends:
+    if at_once is None:
         return best
-    return at_once
+    free = at_once.choice
+    most_seconds = (1 - WAIT_GAIN) * min(free.seconds, free.settled_seconds)
+    return best if best.ends <= most_seconds else at_once
 
 
 def _ends_before(place: Place, other: Place) -> bool:
@@ -175,7 +182,9 @@ def _narrow(choices: Sequence[Choice], other_seconds: float, gpus: int) -> Seque
 
 
 def list_choices(
-    gpus: Sequence[tuple[int, str]], choose: Callable[[Lane], "Plan"]
+    gpus: Sequence[tuple[int, str]],
+    choose: Callable[[Lane, bool], "Plan"],
+    resident: Lane = frozenset(),
 ) -> tuple[Choice, ...]:
     """The lanes that a product may take on a machine; none if its options can be met nowhere.
 
@@ -184,34 +193,50 @@ def list_choices(
 
     Args:
         gpus: Position and name of each GPU that may be used.
-        choose: The plan of the product in a lane.
+        choose: The plan of the product in a lane, with B copied in or resident.
+        resident: The GPUs on which its B is.
 
     Raises:
         PlanError: No lane meets the product's options.
     """
-    seconds: dict[tuple[tuple[str, ...], bool], float | None] = {}
-    refusal: PlanError | None = None
+    times = _LaneTimes(choose)
     choices: list[Choice] = []
     for group in [*_list_groups(gpus), ()]:
         for with_cpu in (False, True) if group else (True,):
             lane = frozenset([position for position, _ in group] + [CPU] * with_cpu)
-            kind = tuple(sorted(name for _, name in group)), with_cpu
-            if kind not in seconds:
-                try:
-                    seconds[kind] = _time_in(lane, choose(lane))
-                except PlanError as error:
-                    seconds[kind], refusal = None, error
-            found = seconds[kind]
-            if found is not None:
-                choices.append(Choice(lane, found))
-    if not choices and refusal is not None:
-        raise refusal
+            names = tuple(sorted(name for _, name in group))
+            settled = times.find(lane, names, b_resident=True) if group and resident else None
+            seconds = times.find(lane, names, b_resident=False)
+            if settled is not None and lane <= resident | {CPU}:
+                seconds = settled
+            if seconds is not None:
+                choices.append(Choice(lane, seconds, math.inf if settled is None else settled))
+    if not choices and times.refusal is not None:
+        raise times.refusal
     return tuple(choices)
 
 
-def _time_in(lane: Lane, plan: "Plan") -> float | None:
-    """The seconds of a plan that uses all of a lane; None for one that a smaller lane has, too."""
-    return plan.predicted.total_seconds if plan.lane == lane else None
+class _LaneTimes:
+    """The times of a product in lanes: those of lanes with the same devices are found once."""
+
+    def __init__(self, choose: Callable[[Lane, bool], "Plan"]) -> None:
+        self._choose = choose
+        self._found: dict[tuple[tuple[str, ...], bool, bool], float | None] = {}
+        self.refusal: PlanError | None = None
+
+    def find(self, lane: Lane, names: tuple[str, ...], *, b_resident: bool) -> float | None:
+        """The seconds of a plan that uses all of a lane; None where a smaller lane has it, too."""
+        kind = names, CPU in lane, b_resident
+        if kind not in self._found:
+            self._found[kind] = None
+            try:
+                plan = self._choose(lane, b_resident)
+            except PlanError as error:
+                self.refusal = error
+            else:
+                if plan.lane == lane:
+                    self._found[kind] = plan.predicted.total_seconds
+        return self._found[kind]
 
 
 def _list_groups(gpus: Sequence[tuple[int, str]]) -> list[Sequence[tuple[int, str]]]:

@@ -44,6 +44,11 @@ class Timings(BaseModel):
 class JobTimings(Timings):
     """Measured seconds of a job's product."""
 
+    device_wait_seconds: float | None = Field(
+        None,
+        description="Waiting until its devices were free together, after it was taken from the "
+        "queue.",
+    )
     f_actual: int | None = Field(None, description="Rows of C that the CPU has computed.")
 
 

@@ -14,6 +14,7 @@ from typing import Final
 
 from wavetrim.client import Client
 from wavetrim.service.cli.exits import CommandFailed, ExitCode
+from wavetrim.service.cli.machine import load_settings
 
 _START_SECONDS: Final = 120.0
 _PAUSE_SECONDS: Final = 0.2
@@ -60,7 +61,7 @@ class LocalCluster:
                     sys.executable, "-m", "wavetrim", "node", *arguments,
                     "--store-bytes", str(_STORE_BYTES),
                 ],
-                env={**os.environ, "WAVETRIM_CPU_THREADS": "1"},
+                env={**os.environ, **self._list_settings()},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -68,6 +69,16 @@ class LocalCluster:
             )  # fmt: skip
         self._nodes.append(process)
         self._wait_for_start(log)
+
+    def _list_settings(self) -> dict[str, str]:
+        """A node's settings: it writes nothing beside its folder, but reads what is compiled."""
+        compiled = load_settings().kernel_cache_dir
+        kernels = compiled if compiled.is_dir() else self._folder / "kernels"
+        return {
+            "WAVETRIM_CPU_THREADS": "1",
+            "WAVETRIM_KERNEL_CACHE_DIR": str(kernels),
+            "WAVETRIM_PROFILE_DIR": str(self._folder / "profiles"),
+        }
 
     def _wait_for_start(self, log: Path) -> None:
         """Wait until Ray has started: two nodes that start at once on one machine may collide."""

@@ -184,7 +184,10 @@ class JobRun:
         event = turn.final.result()
         if event["type"] == "succeeded":
             changed = await run_to_end(work.mapped.find_changed) if work.mapped else None
-            return event if changed is None else _describe_change(changed)
+            if changed is not None:
+                return _describe_change(changed)
+            timings = {"device_wait_seconds": turn.waited_seconds, **event["timings"]}
+            return {**event, "timings": timings}
         if timed_out:
             limit = self._settings.job_timeout_seconds
             return describe_timeout(limit, has_gpu=bool(self._engine.devices), job=self.job.id)

@@ -85,9 +85,11 @@ class Traces:
             start_time=_count(job.created_at),
         )
         within = trace.set_span_in_context(span, Context())
+        timings = job.timings or {}
         began_at = job.finished_at if job.started_at is None else job.started_at
+        began_at += timings.get("device_wait_seconds") or 0.0
         self._show("queue", job.created_at, began_at, within)
-        self._show_phases(job.timings or {}, began_at, within)
+        self._show_phases(timings, began_at, within)
         span.end(_count(job.finished_at))
 
     def close(self) -> None:

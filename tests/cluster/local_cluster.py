@@ -1,6 +1,8 @@
 """A cluster of Ray's on this machine: a head without engines, and nodes of one thread each."""
 
+import os
 import secrets
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -62,6 +64,12 @@ class LocalCluster:
         """A node is killed, with all that runs on it."""
         self.nodes.remove(node)
         self._cluster.remove_node(node, allow_graceful=False)
+
+    def kill_head(self) -> None:
+        """The head's processes are killed, as when its machine is lost."""
+        for processes in self._cluster.head_node.all_processes.values():
+            for one in processes:
+                os.kill(one.process.pid, signal.SIGKILL)
 
     def list_engines(self) -> list[int]:
         """Process ids of the nodes' engines."""

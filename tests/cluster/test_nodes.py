@@ -1,5 +1,6 @@
 """Products over the nodes of a cluster: right, whatever happens to the nodes."""
 
+import logging
 import os
 import random
 import signal
@@ -96,7 +97,10 @@ def find_parts(client: Client) -> list[dict[str, Any]]:
     job = client.submit(a, b)
     status = job.wait()
     assert np.array_equal(job.result(), multiply_exactly(a, b))
-    parts: list[dict[str, Any]] = (status.plan or {}).get("nodes") or []
+    assert status.plan is not None
+    assert status.timings is not None
+    assert status.plan["f"] == status.timings["f_actual"] == ROWS  # of no GPU, lost ones' too
+    parts: list[dict[str, Any]] = status.plan.get("nodes") or []
     return parts
 
 
@@ -160,6 +164,29 @@ def test_a_stored_b_stays_at_the_nodes_and_is_never_taken_for_another(
     wait_until(lambda: len(set(cluster.list_engines()) - set(before)) == 4, 60)
     multiply(stored, expected)
     wait_for_nodes(server, 4)
+
+
+def test_parts_of_b_are_put_once_for_all_nodes_of_a_product(cluster: LocalCluster) -> None:
+    import ray  # it reads the cluster's token when it is imported
+
+    from wavetrim.scheduler.cluster.product import SharedParts
+
+    ray.init(address=cluster.address, log_to_driver=False, logging_level=logging.ERROR)
+    try:
+        rows, part, shared = np.ones((4, 5)), range(4), SharedParts()
+        for _ in range(2):
+            shared.enter("product")
+        first = shared.put("product", part, rows, keep=True)
+        assert shared.put("product", part, rows, keep=True) == first
+        shared.leave("product")
+        assert shared.put("product", part, rows, keep=True) == first
+        assert shared.put("product", range(4, 8), rows, keep=True) != first
+        shared.leave("product")
+        shared.enter("product")  # its parts were let go
+        assert shared.put("product", part, rows, keep=True) != first
+        assert np.array_equal(ray.get(first), rows)
+    finally:
+        ray.shutdown()
 
 
 def kill_an_engine(cluster: LocalCluster, rng: random.Random) -> None:

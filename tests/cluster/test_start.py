@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.command import run_command
+from tests.command import run_command, start_command
 from wavetrim.scheduler.cluster.start import (
     LEAST_STORE_BYTES,
     NodeRefused,
@@ -62,3 +62,27 @@ def test_the_command_says_what_is_missing(tmp_path: Path) -> None:
     assert "store_bytes is 1" in done.stderr
     done = run_command("serve", folder=tmp_path, HOME=str(tmp_path), WAVETRIM_RAY_ADDRESS="a:1")
     assert "RAY_AUTH_TOKEN" in done.stderr
+    done = run_command("node", "--head", "--calibrate", folder=tmp_path)
+    assert done.returncode == 2
+    assert "the head computes nothing" in done.stderr
+
+
+def test_a_machine_is_measured_once_before_it_joins(tmp_path: Path) -> None:
+    """There is no head at the address, so Ray's own command is ended when it has begun."""
+
+    def join() -> str:
+        with start_command(
+            "node", "--address", "127.0.0.1:9", "--calibrate", folder=tmp_path,
+            RAY_AUTH_TOKEN="x" * 32, WAVETRIM_CPU_THREADS="1", PYTHONUNBUFFERED="1",
+        ) as process:  # fmt: skip
+            said = []
+            for line in process.stdout:
+                said.append(line)
+                if "Local node IP" in line:
+                    break
+            process.kill()
+        return "".join(said)
+
+    assert "stored in" in join()
+    assert len(list((tmp_path / "wavetrim-data" / "profiles").iterdir())) == 1
+    assert "stored in" not in join()

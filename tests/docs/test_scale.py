@@ -2,8 +2,17 @@
 
 import json
 
+import pytest
+
 from benchmarks.cluster.pages import RESULTS, SCALE, fill_scale
-from benchmarks.cluster.worth import NETWORKS_GBITS, NODES, SHAPES, ask_worth
+from benchmarks.cluster.worth import (
+    NETWORKS_GBITS,
+    NODES,
+    SHAPES,
+    STREAM_SIDES,
+    ask_stream,
+    ask_worth,
+)
 from benchmarks.readme import README, fill_readme
 
 
@@ -22,3 +31,13 @@ def test_the_models_rows_are_those_of_today() -> None:
     for before, now in zip(same["seconds"], row.seconds, strict=True):
         assert abs(before / now - 1) < 0.02
     assert len(row.used) == len(NODES)
+
+
+def test_the_models_streams_are_those_of_today() -> None:
+    (file,) = RESULTS.glob("cluster-*.json")
+    stored = json.loads(file.read_text(encoding="utf-8"))["streams"]
+    assert len(stored) == 2 * len(STREAM_SIDES) * len(NETWORKS_GBITS)
+    for one in stored[::7]:
+        now = ask_stream(one["side"], one["network_gbits"], b_stays=one["b_stays"])
+        assert now.jobs_per_second == pytest.approx(one["jobs_per_second"], rel=0.02)
+        assert now.jobs_per_second == sorted(now.jobs_per_second)

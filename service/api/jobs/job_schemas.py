@@ -49,6 +49,7 @@ _EXAMPLE_PLAN: JsonDict = {
     "no_gpu_reason": None,
 }
 _EXAMPLE_TIMINGS: JsonDict = {
+    "device_wait_seconds": 0.0006,
     "kernel_seconds": 0.0035,
     "transfer_seconds": 0.0179,
     "gpu_seconds": 0.0183,

@@ -55,7 +55,8 @@ def make_plan_table(plan: Mapping[str, Any], m: int) -> Table:
         split = ", split along K" if plan.get("tail_split") else ""
         table.add_row("last wave filled", f"{plan['tail_utilization']:.0%}{split}")
     devices = plan.get("devices", ())
-    for part in devices if sum(one["device"] != "cpu" for one in devices) > 1 else ():
+    gpus = [one["device"] for one in devices if one["device"] != "cpu"]
+    for part in devices if gpus not in ([], ["cuda:0"]) else ():
         waves = f", {part['waves']} waves" if part["waves"] is not None else ""
         seconds = format_seconds(part["seconds"])
         columns = f" × {part['columns']} columns" if part.get("columns") else ""
@@ -125,6 +126,8 @@ def make_timings_table(timings: Mapping[str, float | None], plan: Mapping[str, A
     moved_to = timings.get("f_actual", plan["f"])
     if moved_to != plan["f"]:
         table.add_row("F", str(plan["f"]), str(moved_to), "")
+    if (waited := timings.get("device_wait_seconds")) is not None:
+        table.add_row("waited", "", format_seconds(waited), "")
     return table
 
 

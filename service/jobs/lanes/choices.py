@@ -1,6 +1,8 @@
 """The lanes that a product may take on this machine: found once a shape, in a thread."""
 
 import time
+from collections import OrderedDict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,7 +19,7 @@ from wavetrim.service.engine.engine import Engine
 from wavetrim.service.jobs.lanes.turn import Turn
 
 _CAPACITY: Final = 1024
-"""Shapes that are kept."""
+"""Shapes that are kept, and operands of which is known on which GPUs they are."""
 
 _KEPT_SECONDS: Final = 10.0
 """So long choices are used again: plans change as runs correct them."""
@@ -25,7 +27,9 @@ _KEPT_SECONDS: Final = 10.0
 _ANYWHERE: Final = (Choice(frozenset(), 0.0),)
 """A product that needs no device for itself: the engine's main thread computes it."""
 
-_Shape = tuple[int, int, int, str, Memory, PlanOptions, bool]
+_Shape = tuple[int, int, int, str, Memory, PlanOptions, bool, Lane]
+
+_NOWHERE: Final[Lane] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,34 +52,42 @@ class Choices:
         self._engine = engine
         self._plans = PlanCache()
         self._kept: dict[_Shape, _Kept] = {}
+        self._residents: OrderedDict[str, Lane] = OrderedDict()
 
     @property
     def devices(self) -> tuple[int, ...]:
         """All devices of the engine: its GPUs' positions, and the CPU."""
         return (*range(len(self._engine.devices)), CPU)
 
+    def is_fresh(self, turn: Turn) -> bool:
+        """Whether `find` has looked for a product's choices not long ago, and nothing changed."""
+        return turn.needs_no_device or self._find_fresh(turn.request) is not None
+
     def find_kept(self, turn: Turn) -> tuple[Choice, ...] | None:
-        """The choices of a product; None if `find` has to look for them."""
+        """The choices of a product as last found, so that nobody waits for newer ones; or None."""
         if turn.needs_no_device:
             return _ANYWHERE
-        kept = self._kept.get(_find_shape(turn.request))
-        if kept is None or time.monotonic() - kept.found_at > _KEPT_SECONDS:
+        shape = self._find_shape(turn.request)
+        kept = self._kept.get(shape) or self._kept.get((*shape[:-1], _NOWHERE))
+        if kept is None or kept.profile is not self._find_profile(turn.request):
             return None
-        return kept.choices if kept.profile is self._find_profile(turn.request) else None
+        return kept.choices
 
     def find(self, request: RunRequest) -> tuple[Choice, ...]:
         """The choices of a product; all devices for one whose options nothing here meets."""
-        shape = m, n, k, dtype, memory, options, _ = _find_shape(request)
+        if (fresh := self._find_fresh(request)) is not None:
+            return fresh.choices  # found for another product of the shape
+        shape = m, n, k, dtype, memory, options, _, resident = self._find_shape(request)
         profile = self._find_profile(request)
-        problem = GemmProblem(m, n, k, dtype, memory)
 
-        def choose(lane: Lane) -> Plan:
+        def choose(lane: Lane, b_resident: bool) -> Plan:
+            problem = GemmProblem(m, n, k, dtype, memory, b_resident)
             return self._plans.choose(problem, profile, options, lane)
 
         try:
             positions = find_positions(profile, options.devices)
             gpus = [(position, profile.gpus[position].device) for position in positions]
-            choices = list_choices(gpus, choose)
+            choices = list_choices(gpus, choose, resident)
         except FieldError:
             choices = ()  # the engine says what is wrong
         if len(self._kept) >= _CAPACITY:
@@ -84,13 +96,33 @@ class Choices:
         self._kept[shape] = _Kept(profile, choices, time.monotonic())
         return choices
 
+    def find_residents(self, request: RunRequest) -> Lane:
+        """The GPUs on which a product's B was, as last heard: it may have left meanwhile."""
+        return self._residents.get(request.b_key, _NOWHERE) if request.b_key else _NOWHERE
+
+    def note_residents(self, b_key: str, gpus: Iterable[int]) -> None:
+        """The engine says on which GPUs a B is, after a product of it."""
+        self._residents.pop(b_key, None)
+        if lane := frozenset(gpus):
+            self._residents[b_key] = lane
+        if len(self._residents) > _CAPACITY:
+            self._residents.popitem(last=False)
+
+    def _find_fresh(self, request: RunRequest) -> _Kept | None:
+        kept = self._kept.get(self._find_shape(request))
+        if kept is None or kept.profile is not self._find_profile(request):
+            return None
+        return kept if time.monotonic() - kept.found_at <= _KEPT_SECONDS else None
+
     def _find_profile(self, request: RunRequest) -> MachineProfile:
         return self._engine.profiles.find("cpu" if request.cpu_only else None)
 
-
-def _find_shape(request: RunRequest) -> _Shape:
-    out = request.out
-    in_arena = all(isinstance(one.slab, int) for one in (request.a, request.b, out))
-    memory: Memory = "pinned" if in_arena else "pageable"
-    options = NO_OPTIONS if request.cpu_only else request.options
-    return out.rows, out.columns, request.a.columns, out.dtype, memory, options, request.cpu_only
+    def _find_shape(self, request: RunRequest) -> _Shape:
+        out = request.out
+        in_arena = all(isinstance(one.slab, int) for one in (request.a, request.b, out))
+        memory: Memory = "pinned" if in_arena else "pageable"
+        options = NO_OPTIONS if request.cpu_only else request.options
+        return (
+            out.rows, out.columns, request.a.columns, out.dtype, memory, options, request.cpu_only,
+            self.find_residents(request),
+        )  # fmt: skip

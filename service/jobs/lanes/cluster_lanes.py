@@ -32,8 +32,8 @@ class ClusterLanes:
 
     @property
     def most_runs(self) -> int:
-        """How many jobs may be on their way at a time."""
-        return 1 + NODE_RUNS * len(self._fleet.nodes)
+        """How many jobs may be on their way to nodes at a time."""
+        return NODE_RUNS * len(self._fleet.nodes)
 
     def find(self, request: RunRequest) -> object:
         """Find out what each engine would take; in a thread, as it may take some time."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from wavetrim.scheduler.engine.messages import RunRequest
 from wavetrim.scheduler.planning.lanes import CPU, Choice, Place, place_products
 from wavetrim.service.engine.engine import Engine
+from wavetrim.service.engine.supervisor import Event
 from wavetrim.service.jobs.lanes.choices import Choices
 from wavetrim.service.jobs.lanes.load import Load
 from wavetrim.service.jobs.lanes.turn import Turn
@@ -42,9 +43,22 @@ class HostLanes:
         """Find out where a product may be computed; in a thread, as it may take some time."""
         return self._choices.find(request)
 
+    def is_fresh(self, turn: Turn) -> bool:
+        """Whether `find` would say the same again."""
+        return self._choices.is_fresh(turn)
+
     def is_known(self, turn: Turn) -> bool:
         """Whether `place` needs no `find` before."""
         return self._choices.find_kept(turn) is not None
+
+    def prefers_gpu(self, turn: Turn) -> bool:
+        """Whether its B is on some of the GPUs only."""
+        return 0 < len(self._choices.find_residents(turn.request)) < len(self._engine.devices)
+
+    def learn(self, turn: Turn, event: Event) -> None:
+        """What a product's success tells of later ones: on which GPUs its B is now."""
+        if turn.request.b_key is not None and "b_on" in event:
+            self._choices.note_residents(turn.request.b_key, event["b_on"])
 
     def place(self, turns: Sequence[Turn]) -> dict[Turn, Place]:
         """Choose where products are computed, in their order; all of them are known.

@@ -6,10 +6,10 @@ which it ends first, and others run at the same time (`scheduler/planning/lanes.
 products are sent ahead, so that the engine has the next one when it is done with one, without a
 message in between.
 
-With a cluster, a product goes where it should end first, counting what is there before it. One that
-waits for an engine keeps its place there: products behind it may go to other engines, never before
-it to that one. A product is spread over the engines that are idle, if nothing else waits or it has
-priority, and that saves enough.
+With a cluster, a product goes where it should end first, counting what is there before it; the GPUs
+of this machine have lanes as without. One that waits for an engine keeps its place there: products
+behind it may go to other engines, never before it to that one. A product is spread over the engines
+that are idle, if nothing else waits or it has priority, and that saves enough.
 """
 
 import asyncio
@@ -82,9 +82,7 @@ class Lane:
     @property
     def most_runs(self) -> int:
         """How many jobs may be on their way at a time."""
-        if self._fleet.has_nodes:
-            return self._cluster.most_runs
-        return 1 + LANE_RUNS * len(self._here.devices)
+        return 1 + LANE_RUNS * len(self._here.devices) + self._cluster.most_runs
 
     @property
     def longest_wait_seconds(self) -> float:
@@ -164,36 +162,43 @@ class Lane:
     def _advance_here(self) -> None:
         """Send what may have all devices: the only one, and small ones ahead."""
         while self._here.ready and (turn := self._turns.find_first()) is not None:
-            if not self._load.has_room(turn) or self._is_one_of_several(turn):
+            if not self._load.has_room(turn) or self._has_lanes(turn):
                 return
             self._start_here(turn)
 
-    def _is_one_of_several(self, turn: Turn) -> bool:
-        """Whether a product should leave devices to others that wait."""
-        if turn.is_small or not self._here.devices or not self._turns.has_several:
+    def _has_lanes(self, turn: Turn) -> bool:
+        """Whether a product's devices are chosen here: others wait for some, or B is on some."""
+        if turn.is_small or not self._here.devices:
             return False
-        return self._host.is_known(turn)
+        if self._turns.has_several and self._host.is_known(turn):
+            return True
+        return self._host.prefers_gpu(turn)
 
     def _advance_lanes(self) -> None:
         """Send those that wait to devices that are free, in order; none is delayed by a later one.
 
-        What is not known yet is found out, and has its place then.
+        What is not known yet is found out, and has its place then; what is old is found out anew.
         """
         entries: list[Entry] = []
-        known: list[Turn] = []
-        next_look = math.inf
         while len(entries) < LOOK_AHEAD and (entry := self._turns.take()) is not None:
             entries.append(entry)
-            if self._host.is_known(entry[3]):
-                known.append(entry[3])
-            else:
-                self._estimate(entry[3], self._host.find)
+        self._place_here([entry[3] for entry in entries])
+        self._turns.put_back(entries)
+
+    def _place_here(self, turns: Sequence[Turn]) -> None:
+        """Send those of some products whose devices are free; look again when others will be."""
+        known: list[Turn] = []
+        next_look = math.inf
+        for turn in turns:
+            if not self._host.is_fresh(turn):
+                self._estimate(turn, self._host.find)
+            if self._host.is_known(turn):
+                known.append(turn)
         for turn, place in self._host.place(known).items():
             if place.begins > 0:
                 next_look = min(next_look, place.begins)
             elif place.choice.lane or not self._load.has_many_small:
                 self._start_here(turn, place.choice.seconds, place.choice.lane)
-        self._turns.put_back(entries)
         self._look_again(next_look)
 
     def _look_again(self, seconds: float) -> None:
@@ -206,8 +211,12 @@ class Lane:
             self._look = loop.call_later(max(LOOK_SECONDS, seconds), self.advance)
 
     def _advance_everywhere(self) -> None:
-        """Look through those that wait, in order; each keeps its place at its engine."""
+        """Look through those that wait, in order; each keeps its place at its engine.
+
+        The GPUs here work at different ones of those that should be computed here.
+        """
         entries: list[Entry] = []
+        here: list[Turn] = []
         reserved: dict[str, float] = {}
         while len(entries) < LOOK_AHEAD and (entry := self._turns.take()) is not None:
             turn = entry[3]
@@ -217,8 +226,11 @@ class Lane:
                 continue
             may_spread = turn.is_urgent or not (entries or self._turns)
             shares = self._cluster.choose(turn, turn.rows, reserved, may_spread=may_spread)
-            if shares and all(self._cluster.has_room(share, turn, reserved) for share in shares):
-                if len(shares) == 1 and shares[0].engine == self._here.id:
+            stays = [share.engine for share in shares] == [self._here.id]
+            if stays and self._here.devices:
+                here.append(turn)
+            elif shares and all(self._cluster.has_room(one, turn, reserved) for one in shares):
+                if stays:
                     self._start_here(turn, shares[0].seconds)
                 else:
                     self._begin(turn)
@@ -227,6 +239,7 @@ class Lane:
             for share in shares:
                 reserved[share.engine] = reserved.get(share.engine, 0.0) + share.seconds
             entries.append(entry)
+        self._place_here(here)
         self._turns.put_back(entries)
 
     def _estimate(self, turn: Turn, find: Callable[[RunRequest], object]) -> None:
@@ -268,6 +281,7 @@ class Lane:
             return
         if event["type"] in FINAL_TYPES:
             self._load.remove(turn.request.job)
+            self._host.learn(turn, event)
         self._take(turn, event)
 
     def _take(self, turn: Turn, event: Event) -> None:

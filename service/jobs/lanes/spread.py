@@ -173,7 +173,8 @@ class Spread:
         self._losses += 1
         rows = part.share.rows
         # One row at least, so that there is an answer.
-        rest = range(min(rows.start + part.done, rows.stop - 1), rows.stop)
+        part.done = min(part.done, len(rows) - 1)
+        rest = range(rows.start + part.done, rows.stop)
         logger.warning(
             "product %s: rows %d to %d go elsewhere: %s",
             self._request.job, rest.start, rest.stop, event["message"],
@@ -206,6 +207,9 @@ class Spread:
         expected = max(part.share.seconds for part in self._parts)
         merged["plan"]["predicted"]["total_seconds"] = expected
         merged["plan"]["nodes"] = [_describe(part) for part in self._parts]
+        for part in self._parts:
+            if part.event and part.event["type"] != "succeeded":
+                _count_lost(part, merged)
         self._tell(merged)
 
     def _tell_rows(self) -> None:
@@ -225,6 +229,16 @@ class Spread:
 
     def _tell(self, event: Event) -> None:
         self._take({**event, "job": self._request.job})
+
+
+def _count_lost(part: _Part, merged: dict[str, Any]) -> None:
+    """Count what a lost node has done: its GPUs' rows if it has any, as it said no more."""
+    plan, timings = merged["plan"], merged["timings"]
+    if isinstance(part.engine, ClusterNode) and part.engine.devices:
+        plan["gpu_rows"] += part.done
+    else:
+        plan["f"] += part.done
+        timings["f_actual"] += part.done
 
 
 def _describe(part: _Part) -> dict[str, Any]:

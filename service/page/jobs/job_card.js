@@ -114,6 +114,7 @@ function compare({ plan, timings }) {
     ["F, rows of the CPU", showWhole(plan.f), showRows(was.f_actual)],
     ...(plan.kernel === null ? [] : parts),
     ["Product", seconds(predicted.total_seconds), tellTotal(predicted, was, seconds)],
+    ["Wait for devices", "", seconds(was.device_wait_seconds)],
   ];
   return rows.map(([name, ...values]) =>
     make(

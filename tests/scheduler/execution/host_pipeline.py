@@ -5,25 +5,38 @@ import time
 
 from wavetrim.kernels.errors import DeviceFailure, PipelineCancelled
 from wavetrim.kernels.pipeline.host_product import GpuTimings
-from wavetrim.kernels.pipeline.residents import Residents
+from wavetrim.kernels.pipeline.residents import Resident, Residents
 
 
 class HostPipeline:
-    """Multiplies in host memory, panel by panel, as `GpuPipeline` is called; nothing stays."""
+    """Multiplies in host memory, panel by panel, as `GpuPipeline` is called.
+
+    What stays of operands is copies of them, which it multiplies with.
+    """
 
     panel_rows = 128
     fails = False
     row_seconds = 0.0
+    resident_bytes = 0
 
     def __init__(self, index=0, **_):
         self.index = self.device_index = index
         self.rows = 0
-        self.residents = Residents(limit_bytes=0)
+        self.residents = Residents(limit_bytes=self.resident_bytes)
+
+    def keep(self, key, b):
+        if b.nbytes > self.residents.limit_bytes:
+            return False
+        self.residents.shrink(self.residents.limit_bytes - b.nbytes)
+        self.residents.add(key, Resident(None, b.nbytes, b.copy()))
+        return True
 
     def multiply(
         self, spec, a, b, c, *, cut, alpha, beta, cancelled, final, progress=None, shared=None,
-        begun=None, **_,
+        begun=None, b_key=None, **_,
     ):  # fmt: skip
+        resident = None if b_key is None else self.residents.use(b_key)
+        b = b if resident is None else resident.memory
         if begun is not None:
             begun()
         threading.Event().wait(0.01)

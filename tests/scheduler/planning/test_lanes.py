@@ -2,7 +2,7 @@
 
 import heapq
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 from hypothesis import given
@@ -75,6 +75,31 @@ def test_a_product_for_both_gpus_waits_until_they_are_free_together_and_is_not_p
 def test_nothing_waits_for_a_device_that_gains_little():
     (only,) = place(offer(1.0, team=0.55), busy={0: 0.4})
     assert (only.choice.lane, only.begins) == ({1}, 0)
+
+
+def offer_resident(plain, settled, *, on):
+    """The choices of a product whose B is on one of two GPUs."""
+    return tuple(
+        Choice(frozenset({gpu}), settled if gpu == on else plain, settled) for gpu in range(2)
+    )
+
+
+@pytest.mark.parametrize("gpu", [0, 1])
+def test_of_two_free_gpus_a_product_takes_the_one_that_has_its_b(gpu):
+    (only,) = place(offer_resident(1.0, 0.4, on=gpu))
+    assert (only.choice.lane, only.begins) == ({gpu}, 0)
+    mine, other = place(offer_resident(1.0, 0.4, on=gpu), offer(0.8))
+    assert (mine.choice.lane, other.choice.lane) == ({gpu}, {1 - gpu})
+
+
+def test_two_products_of_a_b_on_one_gpu_work_on_both_rather_than_wait_for_it():
+    """So B is fetched by the second, too, in time."""
+    kind = offer_resident(1.0, 0.4, on=1)
+    first, second = place(kind, kind)
+    assert (first.choice.lane, first.begins) == ({1}, 0)
+    assert (second.choice.lane, second.begins) == ({0}, 0)
+    (later,) = place(kind, busy={0: 0.1, 1: 0.2})
+    assert (later.choice.lane, later.begins) == ({1}, 0.2)  # it waits anyway
 
 
 def test_a_product_that_needs_no_device_never_waits():
@@ -182,13 +207,17 @@ def test_sixty_four_equal_products_take_half_the_time_of_one_gpu():
     assert 64 / max(done.values()) >= 1.9
 
 
-def list_here(gpus, problem, options=None):
+def list_here(gpus, problem, options=None, resident=()):
     profile = find_profile(
         f"H100 SXM x{gpus}" if gpus > 1 else "H100 SXM", devices=(), directory=None, cpu_threads=16
     )
     asked = options or PlanOptions()
     names = [(number, one.device) for number, one in enumerate(profile.gpus)]
-    return list_choices(names, lambda lane: choose_plan(problem, profile, asked, lane))
+
+    def choose(lane, b_resident):
+        return choose_plan(replace(problem, b_resident=b_resident), profile, asked, lane)
+
+    return list_choices(names, choose, frozenset(resident))
 
 
 def test_a_large_product_may_have_each_gpu_several_or_the_cpu():
@@ -203,6 +232,25 @@ def test_a_large_product_may_have_each_gpu_several_or_the_cpu():
 def test_a_small_product_pays_for_no_second_gpu():
     choices = list_here(2, GemmProblem(512, 512, 512, "float32", "pinned"))
     assert {one.lane for one in choices} == {frozenset({0}), frozenset({1}), frozenset({CPU})}
+
+
+def test_gpus_that_have_b_take_less_time_and_the_others_as_long_as_without():
+    thin = GemmProblem(256, 8192, 8192, "float32", "pinned")
+    plain = {one.lane: one.seconds for one in list_here(2, thin)}
+    choices = {one.lane: one for one in list_here(2, thin, resident=[1])}
+    first, second = choices[frozenset({0})], choices[frozenset({1})]
+    assert first.seconds == plain[frozenset({0})] == plain[frozenset({1})]
+    assert second.seconds == second.settled_seconds == first.settled_seconds
+    assert 2 * second.seconds < first.seconds
+    (there,) = place(tuple(choices.values()))
+    assert there.choice.lane - {CPU} == {1}
+
+
+def test_a_product_whose_b_costs_little_takes_both_gpus_in_spite_of_it():
+    """The model decides: two GPUs with B copied in are faster than the one that has it."""
+    large = GemmProblem(16384, 8192, 8192, "float32", "pinned")
+    (there,) = place(list_here(2, large, resident=[1]))
+    assert there.choice.lane - {CPU} == {0, 1}
 
 
 def test_options_leave_only_the_lanes_that_meet_them():

@@ -180,6 +180,8 @@ def test_a_plan_shows_each_of_several_gpus(tmp_path: Path) -> None:
         assert re.search(rf"cuda:{gpu} .* 8192 rows × 16384 columns, \d+ waves, ", shown.stdout)
     one = invoke_command("plan", 256, 256, 256, *options, folder=tmp_path)
     assert "cuda:" not in one.stdout
+    named = invoke_command("plan", 256, 256, 256, *options, "--devices", 1, folder=tmp_path)
+    assert re.search(r"cuda:1 .* 256 rows", named.stdout)
 
 
 def test_a_plan_in_json_is_the_planners(tmp_path: Path) -> None:

@@ -132,6 +132,8 @@ def test_a_job_is_a_part_of_the_trace_of_its_request(
     assert told == {"wavetrim.job": job["id"], "wavetrim.state": "succeeded"}
     assert {span.parent_span_id for span in spans.values()} == {whole.span_id}
     assert seconds(spans["cpu"]) == pytest.approx(ended["timings"]["cpu_seconds"], abs=2e-6)
+    assert seconds(spans["queue"]) >= ended["timings"]["device_wait_seconds"] - 2e-6
+    assert spans["queue"].end_time_unix_nano == spans["cpu"].start_time_unix_nano
 
 
 @pytest.mark.gpu

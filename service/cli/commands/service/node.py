@@ -3,16 +3,19 @@
 import os
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
+
+if TYPE_CHECKING:
+    from wavetrim.service.settings import Settings
 
 EXAMPLES: Final = """[bold]Examples[/]
 
 ray get-auth-token --generate
 wavetrim node --head --host 10.0.0.1
 WAVETRIM_RAY_ADDRESS=10.0.0.1:6379 wavetrim serve
-wavetrim node --address 10.0.0.1:6379 --host 10.0.0.2
+wavetrim node --address 10.0.0.1:6379 --host 10.0.0.2 --calibrate
 """
 
 
@@ -41,6 +44,10 @@ def node(
         Path | None,
         typer.Option(metavar="DIR", help="Folder of Ray's logs and sockets; the head's is all's."),
     ] = None,
+    calibrate: Annotated[
+        bool,
+        typer.Option("--calibrate", help="Measure this machine before it joins, if it never was."),
+    ] = False,
 ) -> None:
     """Join this machine to a cluster, and compute until Ctrl-C or SIGTERM.
 
@@ -53,6 +60,8 @@ def node(
 
     if (address is None) == (not head):
         raise CommandFailed("node takes either --head or --address HOST:PORT", ExitCode.REFUSED)
+    if head and calibrate:
+        raise CommandFailed("--calibrate is for nodes: the head computes nothing", ExitCode.REFUSED)
     if find_spec("ray") is None:
         raise CommandFailed("Ray is not installed: pip install 'wavetrim[ray]'", ExitCode.FAILED)
     from wavetrim.scheduler.cluster.start import (
@@ -66,6 +75,8 @@ def node(
     settings = load_settings()
     start = NodeStart(address, port, host, count_threads(settings), store_bytes, temp_dir)
     command = make_command(start)
+    if calibrate:
+        _measure_if_new(settings)
     code = Path(wavetrim.__file__).parents[1]
     environment = make_environment(os.environ, code=code)
     environment |= {
@@ -75,3 +86,19 @@ def node(
     if settings.gpu_memory_bytes is not None:
         environment["WAVETRIM_GPU_MEMORY_BYTES"] = str(int(settings.gpu_memory_bytes))
     os.execve(command[0], command, environment)  # noqa: S606 - Ray's own command, by its path
+
+
+def _measure_if_new(settings: "Settings") -> None:
+    """Calibrate, as the command of that name does, where no profile of this machine is stored."""
+    from wavetrim.scheduler.profile.store import find_profile
+    from wavetrim.service.cli.commands.machine.calibrate import calibrate
+    from wavetrim.service.cli.machine import count_threads, find_devices
+
+    profile = find_profile(
+        None,
+        devices=find_devices(settings),
+        directory=settings.profile_dir,
+        cpu_threads=count_threads(settings),
+    )
+    if any(one.measured_at is None for one in profile.gpus or (profile,)):
+        calibrate()

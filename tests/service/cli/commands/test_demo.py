@@ -3,6 +3,7 @@ import http.server
 import signal
 import socketserver
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ import pytest
 from tests.command import invoke_command, run_command, start_command
 from tests.limit import allow
 from tests.matrices import FLOATS, make_matrix, reference_product
+from tests.processes import wait_until
 from tests.server import RunningServer
 from wavetrim.service.cli.exits import ExitCode
 from wavetrim.service.cli.terminal.comparison import LISTED, compare_product
@@ -43,6 +45,18 @@ def test_the_main_job_passes_and_leaves_nothing(tmp_path: Path) -> None:
     assert "100%" in done.stdout
     assert list(tmp_path.iterdir()) == []
     assert list_processes(tmp_path) == []
+
+
+def test_over_nodes_one_is_killed_and_nothing_is_left() -> None:
+    with tempfile.TemporaryDirectory(prefix="w-", dir="/tmp") as name:  # short: it holds sockets
+        folder = Path(name)
+        done = run_demo("--nodes", 2, "--size", 2500, folder=folder)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "cluster: 2 nodes" in done.stdout
+        assert "a node was killed while the product was computed\n" in done.stdout
+        assert "PASSED\n" in done.stdout
+        assert list(folder.iterdir()) == []
+        wait_until(lambda: list_processes(folder) == [])
 
 
 def test_a_running_service_is_used_and_left_as_it_was(

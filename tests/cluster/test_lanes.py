@@ -1,0 +1,41 @@
+"""The GPUs of the service's machine work at different jobs in a cluster, too."""
+
+from pathlib import Path
+
+import numpy as np
+
+from tests.cluster.local_cluster import start_cluster
+from tests.environment import clear_environment
+from tests.host_gpus import write_sitecustomize
+from tests.matrices import make_matrix
+from tests.processes import wait_until
+from tests.server import RunningServer
+from wavetrim.client import Client
+
+ROWS = 1000
+
+
+def list_busy(server: RunningServer) -> set[str]:
+    lanes = server.client.get("/v1/devices").json()["lanes"]
+    return {lane["device"] for lane in lanes if lane["busy_seconds"]}
+
+
+def test_two_gpus_beside_a_node_work_at_two_jobs(tmp_path: Path) -> None:
+    """Jobs that name F stay on the service's machine; its GPUs compute in host memory."""
+    folder = write_sitecustomize(tmp_path, row_seconds=2.0 / ROWS)
+    prefix = ["env", f"PYTHONPATH={clear_environment(folder)['PYTHONPATH']}"]
+    a, b = make_matrix(ROWS, 2000, "float32", seed=1), make_matrix(2000, 2000, "float32", seed=2)
+    with (
+        start_cluster(1, profile_dir=tmp_path) as cluster,
+        RunningServer(
+            tmp_path / "data", prefix=prefix, devices="0,1", ray_address=cluster.address
+        ) as server,
+        Client(server.url) as client,
+    ):
+        wait_until(lambda: len(server.client.get("/v1/devices").json()["nodes"]) == 1, 60)
+        stored = client.put(a), client.put(b)
+        jobs = [client.submit(*stored, f=0) for _ in range(2)]
+        wait_until(lambda: list_busy(server) == {"cuda:0", "cuda:1"})
+        for job in jobs:
+            assert not (job.wait().plan or {}).get("nodes")
+            assert np.allclose(job.result(), a @ b, atol=1e-2)
