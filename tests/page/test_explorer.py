@@ -281,6 +281,14 @@ def test_an_exercise_checks_its_answer(page: Page, number: int) -> None:
     assert page.problems == []
 
 
+def test_an_exercise_keeps_the_chosen_f_back_until_it_is_answered(page: Page) -> None:
+    show(page, f"{FILE}#device=T4&threads=4&exercise=5")
+    visible = "document.getElementById('f-number').checkVisibility()"
+    assert not page.run(visible)
+    go(page, "document.querySelector('.choices button').click()")
+    assert page.run(visible)
+
+
 def test_one_more_column_costs_a_wave(page: Page) -> None:
     show(page, f"{FILE}{SPLIT}")
     go(page, "document.querySelectorAll('.exercises button')[1].click()")

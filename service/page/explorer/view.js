@@ -239,6 +239,9 @@ class Explorer {
     })) {
       element.classList.toggle("kept-back", hidden.includes(name));
     }
+    // Where no F is asked for, the slider stands at the model's choice.
+    const tells = this.hidesChoice && state.f === null;
+    this.slider.element.classList.toggle("kept-back", tells);
     const key = `${state.exercise} ${state.answer}`;
     if (this.exercise.dataset.key === key) return;
     this.exercise.dataset.key = key;
