@@ -322,6 +322,10 @@ def test_the_schedule_is_saved_for_perfetto(page: Page, saved: Callable[[str], b
         process: max(one["ts"] + one["dur"] for one in spans if one["pid"] == process)
         for process in (1, 2)
     }
+    kernels = [one["name"] for one in spans if one["cat"] == "kernel"]
+    assert kernels[0].startswith("kernel, rows 0 to ")
+    rows = 4096 - int(read_shown(page)["f"])
+    assert f"to {rows - 1:,}, " in kernels[-1]
     assert ends[1] == pytest.approx(1e6 * read_shown(page)["seconds"])
     assert ends[2] == pytest.approx(ends[1], rel=0.5)
 
