@@ -39,6 +39,7 @@ def test_pages_have_a_strict_policy(shared_server: RunningServer) -> None:
     for path, policy in (("/", EXPLORER_POLICY), ("/docs", DOCS_POLICY)):
         response = shared_server.client.get(path)
         assert response.headers["content-security-policy"] == policy
+        assert shared_server.client.head(path).headers["content-security-policy"] == policy
         assert "default-src 'none'" in policy
         assert "script-src 'self';" in policy
         assert response.headers["x-content-type-options"] == "nosniff"
