@@ -16,7 +16,8 @@ const measured = new Map(SWEEPS.map((one) => [one.name, new MachineProfile(one.p
 
 /** Machines by groups, as a list to choose from: [group, [[value, label], …]]. */
 export function listMachines(service, gpus) {
-  const here = service.present ? [["here", "This machine"]] : [];
+  const own = gpus.length > 1 ? "This machine, by its first GPU" : "This machine";
+  const here = service.present ? [["here", own]] : [];
   if (gpus.length > 1)
     here.push(...gpus.map(({ index, name }) => [`cuda:${index}`, `GPU ${index}: ${name}`]));
   return [

@@ -83,6 +83,14 @@ def test_an_unknown_member_is_to_be_left_out(shared_server: RunningServer) -> No
     assert problem["detail"] == "z is 1; it must be left out: there is no such field"
 
 
+def test_an_unknown_type_is_told_with_those_there_are(shared_server: RunningServer) -> None:
+    tensor = {"datatype": "FP99", "shape": [1, 1], "data": [1]}
+    asked = {"inputs": [{"name": name, **tensor} for name in "AB"]}
+    path = "/v2/models/matmul/infer"
+    problem = refuse(shared_server.client.post(path, json=asked), 422)
+    assert problem["detail"].startswith("inputs.0.datatype is 'FP99'; it must be one of FP16, BF16")
+
+
 def test_a_method_that_is_not_there_is_told_whatever_is_sent(shared_server: RunningServer) -> None:
     answer = shared_server.client.put("/v1/matmul", content=bytes(100_000), headers=NPY)
     problem = refuse(answer, 405)
