@@ -100,5 +100,5 @@ export function tellNodes(nodes) {
 /** Where a profile comes from, and how old it is. */
 export function tellSource({ source, measured_at: measured }) {
   const told = source.replaceAll("`", "");
-  return measured === null ? told : `${told}, measured ${showAge(measured)}`;
+  return measured === null ? told : `${told}, ${showAge(measured)}`;
 }
