@@ -119,8 +119,9 @@ export class Form {
   tell(message, name = null) {
     this.problem.hidden = message === null;
     this.problem.textContent = message ?? "";
+    const field = name === "link_gbytes_per_second" ? "linkrate" : name;
     for (const [one, { input }] of this.fields)
-      input.setAttribute("aria-invalid", String(one === name));
+      input.setAttribute("aria-invalid", String(one === field));
   }
 
   /** Fill the form in. */
