@@ -36,7 +36,7 @@ _CONSTANTS: Final = {
         *("_USUAL_PANELS", "_USUAL_DRAIN", "_USUAL_DEPTH_STEPS", "_NEAR"),
     ),
     "cpu.blocks": ("MIN_BLOCK_TERMS", "ELEMENT_TERMS", "LEAST_SHARED", "MOST_TERMS"),
-    "scheduler.problem": ("ITEM_BYTES", "MEMORIES"),
+    "scheduler.problem": ("ADDRESSABLE_BYTES", "ITEM_BYTES", "MEMORIES"),
     "scheduler.options": ("ACCURACIES", "DEFAULT_ACCURACY"),
     "scheduler.model.cpu": ("NARROW",),
     "scheduler.model.curves": ("MEMORY_SHARE", "LATE_SECONDS", "SMALL_PRODUCT_BYTES"),

@@ -74,7 +74,7 @@ _SOURCE: Final = "document.querySelector('.source')"
 _DOCS: Final = ROOT / "docs"
 PICTURES: Final = {
     "storage": ViewPicture(
-        _DOCS / "page-storage.png", "view=storage", 1440, 1140, _ROWS, dark=True
+        _DOCS / "page-storage.png", "view=storage", 1440, 1260, _ROWS, dark=True
     ),
     "phone": ViewPicture(_DOCS / "page-phone.png", "view=jobs", 360, 1200, _JOBS, dark=True),
     "ladder": ViewPicture(_DOCS / "page-ladder.png", "view=ladder", 1440, 1700, _SOURCE),

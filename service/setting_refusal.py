@@ -28,6 +28,8 @@ def tell_refused(error: ValidationError) -> Iterator[str]:
 
 def describe_limit(message: str) -> str:
     """What a value must be, of pydantic's sentence."""
+    if message == "Extra inputs are not permitted":
+        return "left out: there is no such field"
     told = message.removeprefix("Input should be ").removeprefix("Value error, ")
     return told.split(", unable")[0]
 

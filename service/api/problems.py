@@ -99,7 +99,8 @@ REFUSALS: Final[tuple[type[Exception], ...]] = (*PROBLEMS, RequestValidationErro
 _MOST_BROKEN: Final = 10
 """How many broken fields one refusal lists."""
 
-_METHODS: Final = ("DELETE", "GET", "HEAD", "POST")
+METHODS: Final = ("DELETE", "GET", "HEAD", "POST")
+"""Methods that routes have."""
 _JSON_MALFORMED: Final = ProblemKind(400, "json-malformed", "Malformed JSON")
 _INTERNAL: Final = ProblemKind(500, "internal", "Internal error")
 _HTTP_TITLES: Final = {
@@ -246,7 +247,7 @@ def _is_full(error: Exception) -> bool:
 def _list_methods(request: Request) -> list[str]:
     """The methods that the request's path has; FastAPI names those of one of its routes only."""
     routes = request.app.routes
-    scopes = {method: {**request.scope, "method": method} for method in _METHODS}
+    scopes = {method: {**request.scope, "method": method} for method in METHODS}
     return [
         method
         for method, scope in scopes.items()

@@ -15,7 +15,7 @@ from wavetrim.service.storage.matrices.matrix import Matrix
 
 def _check_dtype(value: str) -> str:
     if value not in ITEM_BYTES:
-        raise ValueError(f"must be one of {', '.join(ITEM_BYTES)}")
+        raise ValueError(f"one of {', '.join(ITEM_BYTES)}")
     return value
 
 

@@ -17,7 +17,7 @@ def explain_failure(error: Exception) -> CommandFailed | None:
     message = str(error) or type(error).__name__
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         message = f"{error.filename}: {error.strerror}"
-    return CommandFailed(message, _refine_code(error, code))
+    return CommandFailed(message + _tell_way_out(error), _refine_code(error, code))
 
 
 @cache
@@ -45,6 +45,15 @@ def _list_codes() -> tuple[tuple[type[Exception], ExitCode], ...]:
         (OSError, ExitCode.FAILED),
         (MemoryError, ExitCode.FAILED),
     )
+
+
+def _tell_way_out(error: Exception) -> str:
+    """What the caller of a command can do, where the service's words are for callers of its API."""
+    from wavetrim.client import Unauthorized
+
+    if isinstance(error, Unauthorized) and error.status == 401:
+        return "; --api-key, WAVETRIM_API_KEY or WAVETRIM_API_KEY_FILE gives one"
+    return ""
 
 
 def _refine_code(error: Exception, code: ExitCode) -> ExitCode:

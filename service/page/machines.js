@@ -2,6 +2,7 @@
 
 import { MachineProfile } from "./model/scheduler/machine.js";
 import { buildCpuProfile, buildPresetProfile, describeGpu } from "./model/scheduler/estimate.js";
+import { suppose } from "./model/scheduler/what_if.js";
 import { Refusal } from "./model/refusal.js";
 import { SWEEPS } from "./model/sweeps.js";
 import { TABLES } from "./model/tables.js";
@@ -15,7 +16,8 @@ const measured = new Map(SWEEPS.map((one) => [one.name, new MachineProfile(one.p
 
 /** Machines by groups, as a list to choose from: [group, [[value, label], …]]. */
 export function listMachines(service, gpus) {
-  const here = service.present ? [["here", "This machine"]] : [];
+  const own = gpus.length > 1 ? "This machine, by its first GPU" : "This machine";
+  const here = service.present ? [["here", own]] : [];
   if (gpus.length > 1)
     here.push(...gpus.map(({ index, name }) => [`cuda:${index}`, `GPU ${index}: ${name}`]));
   return [
@@ -31,8 +33,8 @@ export function listMachines(service, gpus) {
   ];
 }
 
-/** Whether the number of CPU threads is free: what was measured holds for its own number. */
-export function hasFreeThreads(state) {
+/** Whether a machine is named without its CPU, so that the address says how many threads that has. */
+export function needsThreads(state) {
   return !isServed(state) && !measured.has(state.device);
 }
 
@@ -62,27 +64,50 @@ export async function findFirst(service) {
   return { device: here ? "here" : FIRST, threads: profile?.cpu.threads ?? FIRST_THREADS };
 }
 
-/** The profile of the machine that a state names; a rejection where the service does not tell it. */
+/** The profile of the machine that a state names; a rejection where the service does not tell it.
+ *
+ * A preset stands beside the CPU of the service's machine, as calibrated, where the service tells it.
+ * Exercises have the CPU that is assumed, so that their answers are the same everywhere.
+ */
 export async function findProfile(state, service) {
-  if (!isServed(state) || !service.present) return buildProfile(state);
-  const query = state.device === "here" ? "" : `?device=${encodeURIComponent(state.device)}`;
-  return setRate(state, new MachineProfile(await service.get(PROFILE + query)));
+  if (!service.present) return buildProfile(state);
+  const { device } = state;
+  if (isServed(state)) {
+    const query = device === "here" ? "" : askFor(device);
+    return supposeFor(state, new MachineProfile(await service.get(PROFILE + query)));
+  }
+  if (state.exercise !== null || findPreset(device) === undefined) return buildProfile(state);
+  try {
+    return supposeFor(state, new MachineProfile(await service.get(PROFILE + askFor(device))));
+  } catch (error) {
+    if (error instanceof Refusal) throw error;
+    return buildProfile(state); // a preset needs no key
+  }
 }
 
 /** The profile of a machine that need not be asked for. */
 export function buildProfile(state) {
-  return setRate(state, buildMachine(state));
+  return supposeFor(state, buildMachine(state));
 }
 
-function setRate(state, profile) {
-  return state.rate === null ? profile : profile.setCpuRate(state.dtype, state.rate);
+function supposeFor({ threads, rate, linkrate, dtype }, profile) {
+  const whatIf = { cpuThreads: threads, cpuGflops: rate, linkRate: linkrate };
+  return suppose(profile, whatIf, dtype);
+}
+
+function askFor(device) {
+  return `?device=${encodeURIComponent(device)}`;
+}
+
+function findPreset(name) {
+  return TABLES.presets.find((one) => one.name === name);
 }
 
 function buildMachine(state) {
   const { device, threads } = state;
   if (measured.has(device)) return measured.get(device);
   if (device === "cpu") return buildCpuProfile(threads);
-  const preset = TABLES.presets.find((one) => one.name === device);
+  const preset = findPreset(device);
   if (preset !== undefined) return buildPresetProfile(preset, threads);
   if (device !== "typed") throw new Refusal("device", device, "a machine of the list");
   return buildPresetProfile(

@@ -21,6 +21,7 @@ const FIELDS = {
   device: { unset: null, text: true },
   threads: { unset: null, least: 1, most: 4096 },
   rate: { unset: null, least: 0.001, most: 1e9, fraction: true },
+  linkrate: { unset: null, least: 0.001, most: 1e6, fraction: true },
   smcount: { unset: 108, least: 1, most: 10_000 },
   clock: { unset: 1410, least: 1, most: 100_000 },
   memclock: { unset: 1215, least: 1, most: 1_000_000 },
@@ -63,10 +64,10 @@ export function readText(name, text) {
   return readField(FIELDS[name], text);
 }
 
-/** The smallest and largest number that a field takes. */
+/** The smallest and largest number that a field takes, and whether it may be between whole ones. */
 export function findLimits(name) {
-  const { least, most } = FIELDS[name];
-  return { least, most };
+  const { least, most, fraction = false } = FIELDS[name];
+  return { least, most, fraction };
 }
 
 function readField(field, text) {

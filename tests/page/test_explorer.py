@@ -3,7 +3,9 @@
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from io import BytesIO
+from pathlib import Path
 from urllib.parse import urlencode
 
 import matplotlib.image
@@ -18,8 +20,10 @@ from tests.processes import wait_until
 from tests.server import NPY, RunningServer, Start, encode_npy
 from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.problem import GemmProblem
+from wavetrim.scheduler.profile.estimate import estimate_cpu
+from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.scheduler.profile.presets import PRESETS
-from wavetrim.scheduler.profile.store import build_preset_profile
+from wavetrim.scheduler.profile.store import build_preset_profile, read_key, store_profile
 
 FILE = PAGE.as_uri()
 SPLIT = "#m=4096&n=4096&k=4096&dtype=float64&device=T4&threads=2"
@@ -67,6 +71,54 @@ def test_the_page_shows_the_plan_that_the_service_makes(
                 show(page, f"{shared_server.url}/#{address}")
                 expected = plan["f"], plan["waves"], plan["predicted"]["total_seconds"]
                 assert tuple(read_shown(page).values()) == expected, address
+
+
+WHAT_IF = {"threads": "cpu_threads", "rate": "cpu_gflops", "linkrate": "link_gbytes_per_second"}
+
+
+@pytest.mark.parametrize("device", ["here", "T4"])
+def test_what_if_is_asked_of_the_page_as_of_the_service(
+    page: Page, start_server: Start, tmp_path: Path, device: str
+) -> None:
+    store_cpu(tmp_path, gflops=150)
+    with start_server(profile_dir=tmp_path, cpu_threads=2) as server:
+        asked = {"m": 4096, "n": 4096, "k": 4096, "dtype": "float64"}
+        named = asked if device == "here" else {**asked, "device": device}
+        show(page, f"{server.url}/#{urlencode({**asked, 'device': device, 'threads': 2})}")
+        for field, value in {"": 0, "threads": 6, "rate": 400, "linkrate": 25}.items():
+            if field == "linkrate" and device == "here":
+                assert page.run("document.getElementById('linkrate').disabled")
+                continue
+            if field:
+                named = {**named, WHAT_IF[field]: value}
+                go(page, change(field, value))
+            plan = server.client.get("/v1/plan", params=named).json()
+            expected = plan["f"], plan["waves"], plan["predicted"]["total_seconds"]
+            assert tuple(read_shown(page).values()) == expected, field
+            sources = page.run("document.querySelector('.sources').textContent")
+            assert plan["profile"]["cpu"]["source"] in sources
+            assert "measured here" in sources
+
+
+def store_cpu(folder: Path, gflops: float) -> None:
+    """A calibration of a CPU of two threads that is said to have this rate."""
+    cpu = estimate_cpu(2)
+    rates = tuple(replace(rate, gflops=gflops, source="measured here") for rate in cpu.rates)
+    store_profile(
+        MachineProfile(
+            *("cpu", "measured", replace(cpu, rates=rates)),
+            key=read_key(None, 2),
+            measured_at="2026-01-01T00:00:00+00:00",
+        ),
+        folder,
+    )
+
+
+def test_a_product_that_no_memory_holds_is_refused_with_both_figures(page: Page) -> None:
+    show(page, f"{FILE}#m=9000000&n=9000000&k=9000000&dtype=float64&device=T4&threads=2")
+    told = page.run("document.querySelector('.problem').textContent")
+    assert "take 1,810,491.1 GiB, and a process can address 131,072.0 GiB" in told
+    assert page.run("document.querySelector('.results').hidden")
 
 
 def test_every_f_is_that_of_the_service(page: Page, shared_server: RunningServer) -> None:
@@ -229,6 +281,14 @@ def test_an_exercise_checks_its_answer(page: Page, number: int) -> None:
     assert page.problems == []
 
 
+def test_an_exercise_keeps_the_chosen_f_back_until_it_is_answered(page: Page) -> None:
+    show(page, f"{FILE}#device=T4&threads=4&exercise=5")
+    visible = "document.getElementById('f-number').checkVisibility()"
+    assert not page.run(visible)
+    go(page, "document.querySelector('.choices button').click()")
+    assert page.run(visible)
+
+
 def test_one_more_column_costs_a_wave(page: Page) -> None:
     show(page, f"{FILE}{SPLIT}")
     go(page, "document.querySelectorAll('.exercises button')[1].click()")
@@ -262,6 +322,10 @@ def test_the_schedule_is_saved_for_perfetto(page: Page, saved: Callable[[str], b
         process: max(one["ts"] + one["dur"] for one in spans if one["pid"] == process)
         for process in (1, 2)
     }
+    kernels = [one["name"] for one in spans if one["cat"] == "kernel"]
+    assert kernels[0].startswith("kernel, rows 0 to ")
+    rows = 4096 - int(read_shown(page)["f"])
+    assert f"to {rows - 1:,}, " in kernels[-1]
     assert ends[1] == pytest.approx(1e6 * read_shown(page)["seconds"])
     assert ends[2] == pytest.approx(ends[1], rel=0.5)
 

@@ -10,6 +10,7 @@ from docs.browser import Page
 from docs.explorer_page import PAGE, SOURCE, render_page
 from docs.explorer_tables import MODEL, render_tables
 from docs.ladder_tables import LADDER, render_ladder
+from tests.browsers import find_barriers
 from tests.server import RunningServer, Start
 from wavetrim.service.page.site import DOCS_POLICY, EXPLORER_POLICY
 
@@ -39,6 +40,7 @@ def test_pages_have_a_strict_policy(shared_server: RunningServer) -> None:
     for path, policy in (("/", EXPLORER_POLICY), ("/docs", DOCS_POLICY)):
         response = shared_server.client.get(path)
         assert response.headers["content-security-policy"] == policy
+        assert shared_server.client.head(path).headers["content-security-policy"] == policy
         assert "default-src 'none'" in policy
         assert "script-src 'self';" in policy
         assert response.headers["x-content-type-options"] == "nosniff"
@@ -75,6 +77,11 @@ def test_the_description_of_the_api_shows_every_operation(
     paths = shared_server.client.get("/openapi.json").json()["paths"]
     shown = page.run("document.querySelectorAll('.opblock').length")
     assert shown == sum(map(len, paths.values()))
+    assert find_barriers(page) == []
+    page.run("document.querySelector('.opblock-summary-control').click(); null")
+    page.wait("document.querySelector('.opblock.is-open')")
+    assert page.run("location.hash") == "#/matrices/store_matrix"
+    assert page.run("document.querySelector('nav a').href") == f"{shared_server.url}/"
     assert page.problems == []
     assert all(url.startswith(f"{shared_server.url}/") for url in page.requests)
 

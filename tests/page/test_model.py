@@ -11,15 +11,16 @@ from hypothesis import strategies as st
 
 from benchmarks.common.tables import RESULTS
 from benchmarks.host.results import read_host_results
-from docs.browser import Browser, Page
+from docs.browser import Browser, BrowserError, Page
 from docs.explorer_page import SOURCE, join_modules
 from wavetrim.kernels.catalog import list_kernels
 from wavetrim.kernels.device import DeviceInfo
-from wavetrim.scheduler.errors import PlanError
+from wavetrim.scheduler.errors import PlanError, ProblemError
 from wavetrim.scheduler.options import ACCURACIES, PlanOptions
 from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.problem import ITEM_BYTES, MEMORIES, GemmProblem
+from wavetrim.scheduler.profile.estimate import estimate_cpu
 from wavetrim.scheduler.profile.history import RunHistory
 from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.scheduler.profile.presets import PRESETS
@@ -29,6 +30,7 @@ from wavetrim.scheduler.profile.store import (
     complete_rates,
     describe_gpu,
 )
+from wavetrim.scheduler.profile.what_if import WhatIf, suppose
 
 PRESET_NAMES = [preset.name for preset in PRESETS]
 KERNEL_NAMES = sorted({spec.name for spec in list_kernels()})
@@ -69,7 +71,7 @@ class Model:
     def __init__(self, page: Page) -> None:
         self._page = page
         self._known: set[str] = set()
-        names = ("plan", "problem", "machine", "estimate")
+        names = ("plan", "problem", "machine", "estimate", "what_if")
         entries = [SOURCE / "model" / "scheduler" / f"{name}.js" for name in names]
         entries += [SOURCE / "model" / f"{name}.js" for name in ("refusal", "tables")]
         page.run(f"globalThis.model = {join_modules(entries)}; globalThis.machines = {{}}; null")
@@ -77,13 +79,20 @@ class Model:
 
     def make(self, name: str, expression: str) -> None:
         if name not in self._known:
-            self._known.add(name)
             self._page.run(f"machines[{json.dumps(name)}] = {expression}; null")
+            self._known.add(name)
 
     def learn(self, name: str, profile: MachineProfile) -> None:
         document = profile.as_dict()
         document["corrections"] = [asdict(one) for one in profile.corrections.list_all()]
         self.make(name, f"new model.MachineProfile({json.dumps(document)})")
+
+    def check_fits(self, problem: GemmProblem) -> list[str] | None:
+        refusal: list[str] | None = self._page.run(f"""((problem) => {{
+            try {{ new model.GemmProblem(problem).checkFits(); return null; }}
+            catch ({{ field, limit }}) {{ return [field, limit]; }}
+        }})({json.dumps(asdict(problem))})""")
+        return refusal
 
     def ask(
         self, machine: str, problem: GemmProblem, options: PlanOptions, f: int
@@ -233,26 +242,59 @@ def test_a_gpu_that_is_typed_in_is_planned_as_an_unknown_one_in_python(
     check(model, name, build_preset_profile(gpu, "", threads), problem, options, f)
 
 
-@some
+@many
 @given(
-    gflops=st.floats(1, 1e5), threads=st.integers(1, 64),
+    machine=st.sampled_from(["T4", "H200", "measured", "corrected", "cpu"]),
+    what_if=st.builds(
+        WhatIf,
+        cpu_threads=st.one_of(st.none(), st.integers(1, 4096)),
+        cpu_gflops=st.one_of(st.none(), st.floats(1e-3, 1e9), st.integers(1, 10**5)),
+        link_gbytes_per_second=st.one_of(st.none(), st.floats(1e-3, 1e6), st.integers(1, 200)),
+    ),
     problem=problems, options=plain_options, f=rows,
 )  # fmt: skip
-def test_another_rate_of_the_cpu_is_planned_with(
-    model: Model, gflops: float, threads: int,
+def test_other_numbers_in_place_of_the_machines_are_planned_with(
+    model: Model, machine: str, what_if: WhatIf,
     problem: GemmProblem, options: PlanOptions, f: int,
 ) -> None:  # fmt: skip
-    profile = preset_profile("T4", threads)
-    rates = tuple(
-        replace(rate, gflops=gflops) if rate.dtype == problem.dtype else rate
-        for rate in profile.cpu.rates
-    )
-    name = f"T4 {threads} {gflops!r} {problem.dtype}"
-    model.learn(f"T4 {threads}", profile)
-    changed = f"machines['T4 {threads}'].setCpuRate('{problem.dtype}', {gflops!r})"
-    model.make(name, changed)
-    faster = replace(profile, cpu=replace(profile.cpu, rates=rates))
-    check(model, name, faster, problem, options, f)
+    profile = find_machine(machine)
+    model.learn(f"{machine} itself", profile)
+    asked = {
+        "cpuThreads": what_if.cpu_threads, "cpuGflops": what_if.cpu_gflops,
+        "linkRate": what_if.link_gbytes_per_second,
+    }  # fmt: skip
+    arguments = f"machines['{machine} itself'], {json.dumps(asked)}, '{problem.dtype}'"
+    try:
+        supposed = suppose(profile, what_if, problem.dtype)
+    except PlanError as error:
+        with pytest.raises(BrowserError, match=error.field):
+            model.make(f"{machine} {asked} {problem.dtype}", f"model.suppose({arguments})")
+        return
+    name = json.dumps([machine, asked, problem.dtype])
+    model.make(name, f"model.suppose({arguments})")
+    check(model, name, supposed, problem, options, f)
+
+
+def find_machine(name: str) -> MachineProfile:
+    if name == "cpu":
+        return MachineProfile("cpu", "estimate", estimate_cpu(4))
+    measured = {"measured": measured_profile, "corrected": corrected_profile}
+    return measured[name]() if name in measured else preset_profile(name, 16)
+
+
+@pytest.mark.parametrize(("side", "fits"), [(2 * 10**6, True), (3.5 * 10**6, False)])
+def test_a_product_that_no_memory_holds_is_refused_as_in_python(
+    model: Model, side: float, fits: bool
+) -> None:
+    problem = GemmProblem(int(side), int(side), int(side), "float64")
+    found = model.check_fits(problem)
+    if fits:
+        problem.check_fits()
+        assert found is None
+        return
+    with pytest.raises(ProblemError) as refused:
+        problem.check_fits()
+    assert found == [refused.value.field, refused.value.limit]
 
 
 @cache

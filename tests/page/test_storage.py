@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 
 import numpy as np
 
@@ -12,6 +13,14 @@ from tests.processes import wait_until
 from tests.server import RunningServer, Start
 
 ROWS = "[...document.querySelectorAll('[data-matrix]')]"
+
+
+def show_bytes(size: int) -> str:
+    """As the page has it."""
+    power = min((size.bit_length() - 1) // 10, 4)
+    value = size / 1024**power
+    shown = f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+    return f"{shown} {('B', 'KiB', 'MiB', 'GiB', 'TiB')[power]}"
 
 
 def row(matrix: str) -> str:
@@ -74,6 +83,10 @@ def test_devices_arena_and_profile_are_those_of_the_service(
         assert f"{name}{'+' if more >= 0 else '−'}{shown}%{correction['runs']}" in text
     told = page.run("document.getElementById('arena').textContent")
     assert f"Slabs{arena['slabs']}" in told
+    disk = page.run("document.getElementById('disk').textContent")
+    size = shutil.disk_usage(server.data_dir).total
+    assert f"% of {show_bytes(size)}" in disk
+    assert f"All matrices at most{show_bytes(256 * 2**30)}" in disk
     assert "No GPU is used" in page.run("document.getElementById('devices').textContent")
     assert page.run("document.getElementById('nodes').hidden")
 

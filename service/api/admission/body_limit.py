@@ -8,7 +8,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from wavetrim.service.api.admission.auth import check_access
-from wavetrim.service.api.problems import describe_error
+from wavetrim.service.api.problems import METHODS, describe_error
 from wavetrim.service.api.v2.errors import is_protocols
 from wavetrim.service.errors import BodyTooLarge, ServiceError, UploadStalled
 from wavetrim.service.settings import Settings
@@ -39,9 +39,11 @@ class BodyLimit:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
+        # A method that no route has is refused as such, whatever comes with it.
+        has_document = scope["method"] in METHODS and _has_body(headers)
         try:
             await check_access(scope, headers)
-            body = await _receive_document(headers, receive) if _has_body(headers) else None
+            body = await _receive_document(headers, receive) if has_document else None
         except ServiceError as error:
             await describe_error(error)(scope, receive, send)
             return

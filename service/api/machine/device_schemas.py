@@ -53,6 +53,19 @@ class ArenaView(BaseModel):
     leased_bytes: int = Field(description="What these take of what is made.")
 
 
+class DiskView(BaseModel):
+    """The file system of the stored matrices."""
+
+    size_bytes: int = Field(description="All of it.")
+    used_bytes: int = Field(description="What files take, whosoever's.")
+    free_bytes: int = Field(
+        description="What matrices may still take of it, beside WAVETRIM_RESERVE_BYTES."
+    )
+    limit_bytes: int = Field(
+        description="The most that all matrices may take (WAVETRIM_MAX_STORAGE_BYTES)."
+    )
+
+
 class LaneView(BaseModel):
     """What one device of this machine does."""
 
@@ -140,6 +153,12 @@ class DevicesView(BaseModel):
                         "leases": 0,
                         "leased_bytes": 0,
                     },
+                    "disk": {
+                        "size_bytes": 536870912000,
+                        "used_bytes": 107374182400,
+                        "free_bytes": 428422987776,
+                        "limit_bytes": 274877906944,
+                    },
                     "lanes": [
                         {"device": "cuda:0", "busy_seconds": 0.031},
                         {"device": "cpu", "busy_seconds": 0.0},
@@ -175,6 +194,9 @@ class DevicesView(BaseModel):
     cpu_threads: int | None = Field(description="Threads of the CPU part; null before it is known.")
     profile: ProfileView = Field(description="Where the figures of this machine come from.")
     arena: ArenaView | None = Field(description="Shared memory; none where it is switched off.")
+    disk: DiskView | None = Field(
+        description="The file system of the matrices; none where it does not answer."
+    )
     lanes: list[LaneView] = Field(
         description="What each device does: they work at different products while none needs all."
     )

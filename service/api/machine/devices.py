@@ -10,6 +10,7 @@ from wavetrim.service.api.machine.device_schemas import (
     ArenaView,
     DevicesView,
     DeviceView,
+    DiskView,
     LaneView,
     NetworkView,
     NodeView,
@@ -18,28 +19,39 @@ from wavetrim.service.api.machine.device_schemas import (
     ResidentsView,
 )
 from wavetrim.service.api.openapi import list_refusals
-from wavetrim.service.api.parts import ArenaPart, EnginePart, FleetPart, LanePart
+from wavetrim.service.api.parts import ArenaPart, EnginePart, FleetPart, LanePart, SettingsPart
 from wavetrim.service.engine.cluster import ClusterNode
+from wavetrim.service.settings import Settings
+from wavetrim.service.storage.disk.free_space import measure_disk
 
 router = APIRouter(prefix="/v1/devices", tags=["plan"])
 
 
 @router.get("", responses=list_refusals())
 def list_devices(
-    engine: EnginePart, fleet: FleetPart, arena: ArenaPart, lane: LanePart
+    engine: EnginePart, fleet: FleetPart, arena: ArenaPart, lane: LanePart, settings: SettingsPart
 ) -> DevicesView:
-    """List the GPUs of this machine, where its figures come from, nodes, and presets."""
+    """List the GPUs of this machine, its memory and disk, nodes, and presets."""
     return DevicesView(
         devices=[DeviceView.model_validate(asdict(info)) for info in engine.devices],
         cpu_threads=engine.cpu_threads,
         profile=_show_profile(engine.profiles.find()),
         arena=None if arena is None else ArenaView.model_validate(asdict(arena.describe())),
+        disk=_show_disk(settings),
         lanes=[LaneView.model_validate(asdict(state)) for state in lane.describe()],
         longest_wait_seconds=lane.longest_wait_seconds,
         residents=[ResidentsView.model_validate(one) for one in engine.residents],
         nodes=[_show_node(node) for node in fleet.nodes],
         presets=[_show_preset(gpu) for gpu in list_presets()],
     )
+
+
+def _show_disk(settings: Settings) -> DiskView | None:
+    try:
+        state = measure_disk(settings.matrix_dir, int(settings.reserve_bytes))
+    except OSError:
+        return None
+    return DiskView(**asdict(state), limit_bytes=int(settings.max_storage_bytes))
 
 
 def _show_profile(profile: MachineProfile) -> ProfileView:

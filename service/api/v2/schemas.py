@@ -15,7 +15,7 @@ _MOST_DIMENSIONS = 3
 
 def _check_datatype(value: str) -> str:
     if value not in DATATYPES:
-        raise ValueError(f"must be one of {', '.join(DATATYPES)}")
+        raise ValueError(f"one of {', '.join(DATATYPES)}")
     return value
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 import socket
 from collections.abc import Callable, Iterator
 from types import FrameType
@@ -20,6 +21,8 @@ from wavetrim.service.descriptors import limit_connections
 from wavetrim.service.jobs.dispatch import Dispatcher
 from wavetrim.service.settings import Settings
 from wavetrim.service.unix_socket import BACKLOG
+
+logger = logging.getLogger(__name__)
 
 
 class ForegroundServer(uvicorn.Server):
@@ -73,15 +76,22 @@ class ForegroundServer(uvicorn.Server):
         super().run([])
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start the application, listen, and print the addresses on standard output."""
+        """Start the application, listen, and say where."""
         self._loop = asyncio.get_running_loop()
         await self._parts.enter_async_context(self._app.router.lifespan_context(self._app))
         await super().startup(sockets)
         await self._accept()
         for address in _list_addresses(self._listeners):
-            typer.echo(f"wavetrim is serving on {address}")
+            self._announce(f"wavetrim is serving on {address}")
         if self._app.state.grpc_address is not None:
-            typer.echo(f"wavetrim is serving gRPC on {self._app.state.grpc_address}")
+            self._announce(f"wavetrim is serving gRPC on {self._app.state.grpc_address}")
+
+    def _announce(self, words: str) -> None:
+        """Print a line on standard output; where the log is JSON, it is one of its lines."""
+        if self._app.state.settings.log_format == "json":
+            logger.info(words)
+        else:
+            typer.echo(words)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Let open connections end, then stop the application."""

@@ -11,6 +11,8 @@ export function openExercise(number) {
     accuracy: null,
     sms: null,
     rate: null,
+    linkrate: null,
+    threads: null,
     f: null,
     job: null,
     range: "near",

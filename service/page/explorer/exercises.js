@@ -222,5 +222,7 @@ export const EXERCISES = [
 export function planVariant(state, profile) {
   const { kernel, tile, accuracy, sms, f } = state;
   const options = { ...NO_OPTIONS, kernel, tile, accuracy, sms, f: f ?? "auto" };
-  return choosePlan(new GemmProblem(state), profile, options);
+  const problem = new GemmProblem(state);
+  problem.checkFits();
+  return choosePlan(problem, profile, options);
 }

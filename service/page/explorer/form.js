@@ -1,7 +1,7 @@
 /** What is asked: the product, the kernel and the machine. Each change makes a new address. */
 
 import { make } from "../dom.js";
-import { hasFreeThreads, listMachines } from "../machines.js";
+import { listMachines, needsThreads } from "../machines.js";
 import { listKernels } from "../model/kernels/catalog.js";
 import { TABLES } from "../model/tables.js";
 import { findLimits, readText } from "../state.js";
@@ -41,9 +41,10 @@ export class Form {
         this.number("memclock", "Memory clock, MHz", "of a bus of 256 bits"),
         this.choice("capability", "Compute capability", options(CAPABILITIES.sort())),
         this.number("memgib", "Memory, GiB", "of the GPU"),
-        this.number("link", "Link, GB/s", "one way, by its standard"),
-        this.number("threads", "CPU threads", ""),
-        this.number("rate", "CPU rate, GFLOP/s", "in this type; empty: the model's"),
+        this.number("link", "Link standard, GB/s", "one way, on paper"),
+        this.number("threads", "CPU threads", "empty: the machine's"),
+        this.number("rate", "CPU rate, GFLOP/s", "in this type; empty: the machine's"),
+        this.number("linkrate", "Link rate, GB/s", "each way; empty: the machine's"),
       ]),
       this.group("Kernel", [
         this.choice("kernel", "Kernel", []),
@@ -98,14 +99,17 @@ export class Form {
     const refused = input.value !== "" && value === null;
     input.setAttribute("aria-invalid", String(refused));
     if (refused) {
-      const { least, most } = findLimits(name);
-      this.tell(`${name} is ${input.value}; it must be a whole number from ${least} to ${most}.`);
+      const { least, most, fraction } = findLimits(name);
+      const kind = fraction ? "a number" : "a whole number";
+      this.tell(`${name} is ${input.value}; it must be ${kind} from ${least} to ${most}.`, name);
       return;
     }
     const changes = { [name]: value ?? readText(name, "") ?? this.frame.state[name] };
     if (input.value === "") changes[name] = null;
     if (name === "kernel") changes.tile = null;
-    if (name === "device") Object.assign(changes, { sms: null, rate: null });
+    if (name === "device") Object.assign(changes, { sms: null, rate: null, linkrate: null });
+    if (name === "device" && !(needsThreads(changes) && needsThreads(this.frame.state)))
+      changes.threads = null;
     if (name === "dtype")
       Object.assign(changes, { kernel: "auto", tile: null, accuracy: null, rate: null });
     this.frame.go({ f: null, job: null, guess: null, exercise: null, answer: null, ...changes });
@@ -115,8 +119,9 @@ export class Form {
   tell(message, name = null) {
     this.problem.hidden = message === null;
     this.problem.textContent = message ?? "";
+    const field = name === "link_gbytes_per_second" ? "linkrate" : name;
     for (const [one, { input }] of this.fields)
-      input.setAttribute("aria-invalid", String(one === name));
+      input.setAttribute("aria-invalid", String(one === field));
   }
 
   /** Fill the form in. */
@@ -133,19 +138,23 @@ export class Form {
     for (const name of ["smcount", "clock", "memclock", "capability", "memgib", "link"]) {
       this.fields.get(name).row.hidden = state.device !== "typed";
     }
-    const free = hasFreeThreads(state);
-    const threads = this.fields.get("threads").input;
-    threads.disabled = !free;
-    if (profile) {
-      if (!free) threads.value = profile.cpu.threads;
-      this.fields.get("rate").input.placeholder = String(
-        Number(profile.findCpuRate(state.dtype).gflops.toPrecision(4)),
-      );
-      this.fields.get("sms").input.placeholder = profile.gpu
-        ? String(profile.gpu.sm_count)
-        : "none";
-    }
+    if (profile) this.showOwn(state, profile);
     this.tell(null);
+  }
+
+  /** What the machine has where nothing is filled in. */
+  showOwn({ dtype, memory }, profile) {
+    const link = profile.findLink(memory);
+    for (const [name, value] of Object.entries({
+      threads: profile.cpu.threads,
+      rate: profile.findCpuRate(dtype).gflops,
+      linkrate: link?.in_gbytes_per_second,
+      sms: profile.gpu?.sm_count,
+    })) {
+      const { input } = this.fields.get(name);
+      input.placeholder = value === undefined ? "none" : String(Number(value.toPrecision(4)));
+    }
+    this.fields.get("linkrate").input.disabled = !link;
   }
 
   fillMachines(state) {

@@ -65,12 +65,15 @@ function mergeClose(spans, pixelSeconds) {
   return merged;
 }
 
-/** What a span does, in words. */
-export function tellSpan(name, { begin, end, step }) {
-  const time = `${showSeconds(begin)} to ${showSeconds(end)}`;
-  if (step === null) return `${name}, ${time}`;
+/** What a span does, in words, without its time. */
+export function nameSpan(queue, { step }) {
+  if (step === null) return queue;
   const rows = `rows ${showWhole(step.firstRow)} to ${showWhole(step.firstRow + step.rows - 1)}`;
-  return `${name}, ${rows}, ${showWhole(step.columns)} columns, depth ${showWhole(step.depth)}: ${time}`;
+  return `${queue}, ${rows}, ${showWhole(step.columns)} columns, depth ${showWhole(step.depth)}`;
+}
+
+function tellSpan(queue, span) {
+  return `${nameSpan(queue, span)}: ${showSeconds(span.begin)} to ${showSeconds(span.end)}`;
 }
 
 /** The queues in words: for how much of the time each is at work. */

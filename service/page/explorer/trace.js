@@ -4,7 +4,7 @@
  * predicted and one for what was measured.
  */
 
-import { tellSpan } from "./timeline.js";
+import { nameSpan } from "./timeline.js";
 
 /** The trace's text; `measured` is a stored sweep's {f, gpu_seconds, cpu_seconds}, or undefined. */
 export function renderTrace(plan, queues, measured, machine) {
@@ -23,7 +23,7 @@ export function renderTrace(plan, queues, measured, machine) {
     for (const span of spans) {
       events.push({
         ...place(1, index + 1, span.begin, span.end),
-        name: tellSpan(queue, span).split(",").slice(0, 2).join(","),
+        name: nameSpan(queue, span),
         cat: queue,
       });
     }

@@ -8,6 +8,7 @@ import {
   findProfile,
   findSweep,
   isServed,
+  needsThreads,
 } from "../machines.js";
 import { Refusal } from "../model/refusal.js";
 import { Notice } from "../notice.js";
@@ -21,6 +22,7 @@ import { listNumbers } from "./numbers.js";
 import { Part } from "./part.js";
 import { savePicture, saveTrace } from "./saving.js";
 import { makeButton, RowSlider } from "./slider.js";
+import { listSources } from "./sources.js";
 import { drawTimeline, tellTimeline } from "./timeline.js";
 import { drawWaveMap, tellWaveMap } from "./wave_map.js";
 import { tellJob, tellParts, tellPlan } from "./words.js";
@@ -38,10 +40,11 @@ function mount(root, frame) {
 /** Fill in the machine where an address names none; false where it did not. */
 async function complete(state, frame) {
   frame.gpus ??= await findGpus(frame.service);
-  if (state.device !== null && state.threads !== null) return true;
+  const isNamed = state.device !== null;
+  if (isNamed && (state.threads !== null || !needsThreads(state))) return true;
   const first = await findFirst(frame.service);
   state.device ??= first.device;
-  state.threads ??= first.threads;
+  if (needsThreads(state)) state.threads ??= first.threads;
   return false;
 }
 
@@ -180,7 +183,7 @@ class Explorer {
     this.last.show((width) => drawLastWave(plan, width), tellLastWave(plan));
     this.showCurve();
     this.timeline.show((width) => drawTimeline(plan, queues, width), tellTimeline(plan, queues));
-    this.numbers.show(() => listNumbers(plan, chosen), `From: ${this.profile.source}.`);
+    this.numbers.show(() => make("div", {}, listNumbers(plan, chosen), listSources(plan)), null);
     // What is shown, for tests and for who wants to read it off.
     const shown = { f: plan.f, waves: plan.waves, seconds: plan.totalSeconds };
     Object.assign(document.documentElement.dataset, shown);
@@ -236,6 +239,9 @@ class Explorer {
     })) {
       element.classList.toggle("kept-back", hidden.includes(name));
     }
+    // Where no F is asked for, the slider stands at the model's choice.
+    const tells = this.hidesChoice && state.f === null;
+    this.slider.element.classList.toggle("kept-back", tells);
     const key = `${state.exercise} ${state.answer}`;
     if (this.exercise.dataset.key === key) return;
     this.exercise.dataset.key = key;

@@ -2,21 +2,20 @@
 
 import { make } from "../dom.js";
 import { readElements, readHead } from "../npy.js";
-import { showWhole } from "../units.js";
-import { canCheck, checkProduct } from "./product_check.js";
+import { showNumber, showWhole } from "../units.js";
+import { checkProduct } from "./product_check.js";
 
 /** Compare a product with the files {a, b} that it is of, each {file, head}.
  *
- * Gives {rows, told}: [what, expected, found, right] for the size and, where its type can be checked,
- * for the length of C·x; and how far both are apart, in words.
+ * Gives {rows, told}: [what, expected, found, right] for the size and the
+ * length of C·x; and how far both are apart, in words.
  */
 export async function compareProduct(product, { a, b }) {
   const head = await readHead(product);
   const expected = { rows: a.head.rows, columns: b.head.columns };
   const fits = head.rows === expected.rows && head.columns === expected.columns;
   const size = ["Size", showSize(expected), showSize(head), fits];
-  if (!fits || !head.make || !canCheck(head.dtype))
-    return { rows: [size], told: `Elements of ${head.dtype} are not compared in the page.` };
+  if (!fits) return { rows: [size], told: "It is no product of A and B." };
   const parts = [
     [a.file, a.head],
     [b.file, b.head],
@@ -62,11 +61,10 @@ export function makeOutcome(rows) {
   );
 }
 
-function tellFound({ worst, allowed, right }) {
+function tellFound({ isWhole, right, worst }) {
   if (right === null) return "C has elements that are not finite.";
-  if (allowed === 0) return right ? "Every element of C·x is equal." : "Elements of C·x differ.";
-  const units = "of |A|·|B|·|x|";
-  return `The largest difference is ${worst.toExponential(1)} ${units}; rounding may make ${allowed.toExponential(1)}.`;
+  if (isWhole) return right ? "Every element of C·x is equal." : "Elements of C·x differ.";
+  return `The largest difference is ${showNumber(worst)} of what rounding may make.`;
 }
 
 function showSize({ rows, columns }) {

@@ -1,7 +1,7 @@
-/** The arena, the GPUs and CPU of this machine, and the nodes of a cluster. */
+/** The arena, the disk, the GPUs and CPU of this machine, and the nodes of a cluster. */
 
 import { make } from "../dom.js";
-import { showAge, showBytes, showNumber, showSeconds, showWhole } from "../units.js";
+import { showAge, showBytes, showNumber, showSeconds, showShare, showWhole } from "../units.js";
 import { listFacts } from "./facts.js";
 import { makeMeter } from "./meter.js";
 
@@ -28,6 +28,19 @@ export function tellArena(arena) {
       ["Made room", `${showWhole(arena.evictions)} times`],
       ["Found no room", `${showWhole(arena.refusals)} times`],
       ["Leases", `${showWhole(arena.leases)}, ${showBytes(arena.leased_bytes)}`],
+    ]),
+  ];
+}
+
+/** How full the disk is. */
+export function tellDisk(disk) {
+  if (disk === null) return [make("p", { textContent: "It does not answer." })];
+  const { size_bytes: size, used_bytes: used, free_bytes: free, limit_bytes: limit } = disk;
+  return [
+    listFacts([
+      ["Used, by all files", `${showShare(used / size)} of ${showBytes(size)}`],
+      ["Free for matrices", showBytes(free)],
+      ["All matrices at most", showBytes(limit)],
     ]),
   ];
 }
@@ -87,5 +100,5 @@ export function tellNodes(nodes) {
 /** Where a profile comes from, and how old it is. */
 export function tellSource({ source, measured_at: measured }) {
   const told = source.replaceAll("`", "");
-  return measured === null ? told : `${told}, measured ${showAge(measured)}`;
+  return measured === null ? told : `${told}, ${showAge(measured)}`;
 }

@@ -1,8 +1,8 @@
-/** Storage and devices: the matrices, the arena, GPUs and nodes, and what is known of the machine. */
+/** Storage and devices: the matrices, arena and disk, GPUs and nodes, and what is known of the machine. */
 
 import { make } from "../dom.js";
 import { Notice } from "../notice.js";
-import { tellArena, tellDevices, tellNodes } from "./devices.js";
+import { tellArena, tellDevices, tellDisk, tellNodes } from "./devices.js";
 import { MatrixTable } from "./matrix_table.js";
 import { tellProfile } from "./profile.js";
 
@@ -22,11 +22,12 @@ class Storage {
     this.matrices = new MatrixTable(frame.service, (error) => this.notice.tell(error));
     this.parts = {
       arena: makePart("arena", "The arena: matrices in shared memory"),
+      disk: makePart("disk", "The disk of the matrices"),
       devices: makePart("devices", "What computes here"),
       nodes: makePart("nodes", "Nodes of the cluster"),
       profile: makePart("profile", "What is known of this machine"),
     };
-    const { arena, devices, nodes, profile } = this.parts;
+    const { arena, disk, devices, nodes, profile } = this.parts;
     root.append(
       make("h1", { className: "sr", textContent: "Storage and devices" }),
       make(
@@ -34,7 +35,12 @@ class Storage {
         { className: "page-column" },
         this.notice.element,
         this.matrices.element,
-        make("div", { className: "pair" }, arena.element, devices.element),
+        make(
+          "div",
+          { className: "pair" },
+          arena.element,
+          make("div", { className: "stack" }, disk.element, devices.element),
+        ),
         nodes.element,
         profile.element,
       ),
@@ -57,6 +63,7 @@ class Storage {
       await this.matrices.load(me);
       this.notice.clear();
       fill(parts.arena, tellArena(devices.arena));
+      fill(parts.disk, tellDisk(devices.disk));
       fill(parts.devices, tellDevices(devices));
       fill(parts.nodes, tellNodes(devices.nodes));
       fill(parts.profile, tellProfile(profile));

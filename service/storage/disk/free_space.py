@@ -5,7 +5,33 @@ matrix can be deleted and a job cancelled only while the database can be written
 """
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class DiskState:
+    """How full the file system of the matrices is.
+
+    Attributes:
+        size_bytes: All of it.
+        used_bytes: What files take, whosoever's.
+        free_bytes: What matrices may still take, beside the reserve.
+    """
+
+    size_bytes: int
+    used_bytes: int
+    free_bytes: int
+
+
+def measure_disk(folder: Path, reserve_bytes: int) -> DiskState:
+    """How full the file system of a folder is."""
+    found = os.statvfs(folder)
+    return DiskState(
+        size_bytes=found.f_blocks * found.f_frsize,
+        used_bytes=(found.f_blocks - found.f_bfree) * found.f_frsize,
+        free_bytes=max(0, count_usable_bytes(folder, reserve_bytes)),
+    )
 
 
 def count_usable_bytes(folder: Path, reserve_bytes: int) -> int:

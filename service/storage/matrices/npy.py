@@ -214,7 +214,7 @@ def _read_shape(text: str) -> tuple[int, int]:
         raise NpyError("shape", _shorten(text), "a tuple of sizes")
     sizes = [size.strip() for size in text.strip("()").split(",") if size.strip()]
     if len(sizes) != 2:
-        raise NpyError("shape", _shorten(text), f"2 dimensions; it has {len(sizes)}")
+        raise NpyError("shape", _shorten(text), f"of 2 dimensions; it has {len(sizes)}")
     if any(len(size) > _MAX_SIZE_DIGITS or int(size) < 1 for size in sizes):
         limit = f"sizes from 1 to {10**_MAX_SIZE_DIGITS - 1}"
         raise NpyError("shape", _shorten(text), limit)

@@ -78,6 +78,26 @@ def test_a_missing_member_is_called_missing(shared_server: RunningServer) -> Non
     assert (problem["field"], problem["value"]) == ("b", None)
 
 
+def test_an_unknown_member_is_to_be_left_out(shared_server: RunningServer) -> None:
+    problem = refuse(post(shared_server, "/v1/jobs", b'{"a":"x","b":"y","z":1}', JSON), 422)
+    assert problem["detail"] == "z is 1; it must be left out: there is no such field"
+
+
+def test_an_unknown_type_is_told_with_those_there_are(shared_server: RunningServer) -> None:
+    tensor = {"datatype": "FP99", "shape": [1, 1], "data": [1]}
+    asked = {"inputs": [{"name": name, **tensor} for name in "AB"]}
+    path = "/v2/models/matmul/infer"
+    problem = refuse(shared_server.client.post(path, json=asked), 422)
+    assert problem["detail"].startswith("inputs.0.datatype is 'FP99'; it must be one of FP16, BF16")
+
+
+def test_a_method_that_is_not_there_is_told_whatever_is_sent(shared_server: RunningServer) -> None:
+    answer = shared_server.client.put("/v1/matmul", content=bytes(100_000), headers=NPY)
+    problem = refuse(answer, 405)
+    assert problem["detail"] == "Method Not Allowed: PUT /v1/matmul; allowed: POST"
+    assert shared_server.client.get("/v1/me").status_code == 200
+
+
 def test_a_missing_or_wrong_key_says_how_to_send_it(start_server: Any) -> None:
     server = start_server(api_key="sixteen-characters")
     for headers in ({}, {"Authorization": "sixteen-characters"}):

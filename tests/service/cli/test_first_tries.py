@@ -23,7 +23,7 @@ from tests.command import (
     start_command,
 )
 from tests.limit import allow
-from tests.server import RunningServer
+from tests.server import RunningServer, Start
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.problem import GemmProblem
@@ -61,9 +61,15 @@ def test_two_files_where_one_is_expected_and_the_reverse(
     assert "both.npy: length is 5760256; it must be 2880128 bytes, as its header says" in said
     one = invoke_command("multiply", "a.npy", "-o", "c.npy", folder=folder)
     assert (one.exit_code, "Missing argument 'B.npy'" in one.stderr) == (2, True)
-    sent = invoke_command("upload", "both.npy", "--url", shared_server.url, folder=folder)
-    assert sent.exit_code == ExitCode.REFUSED
-    assert "one file here, two for POST /v1/matmul" in sent.stderr
+    for sent in (["upload", "a.npy", "both.npy"], ["submit", "a.npy", "both.npy"]):
+        said = refuse(*sent, "--url", shared_server.url, folder=folder)
+        assert "both.npy: length is 5760256; it must be 2880128 bytes" in said
+
+
+def test_a_missing_key_is_told_with_what_gives_one(folder: Path, start_server: Start) -> None:
+    server = start_server(api_key="sixteen-characters")
+    said = refuse("status", "--url", server.url, folder=folder)
+    assert "--api-key, WAVETRIM_API_KEY or WAVETRIM_API_KEY_FILE gives one" in said
 
 
 def test_a_port_in_use_is_told_with_what_to_do(folder: Path, shared_server: RunningServer) -> None:

@@ -35,14 +35,17 @@ def find_lines(server: RunningServer, **fields: Any) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
 
     def look() -> bool:
-        lines = server.read_log().splitlines()
-        # What is no object is what the command prints: where it serves.
-        told = [json.loads(line) for line in lines if not line.startswith("wavetrim is serving")]
+        told = [json.loads(line) for line in server.read_log().splitlines()]
         found[:] = [line for line in told if fields.items() <= line.items()]
         return bool(found)
 
     wait_until(look)
     return found
+
+
+def test_where_it_serves_is_a_line_of_the_log(server: RunningServer) -> None:
+    (line,) = find_lines(server, logger="wavetrim.service.cli.server.foreground")
+    assert line["message"] == f"wavetrim is serving on {server.url}"
 
 
 def test_a_request_is_told_with_its_ids_its_caller_and_the_zone(server: RunningServer) -> None:

@@ -96,10 +96,13 @@ def _read_source(name: str, text: str) -> Path | str:
 
     Raises:
         FieldError: It is neither.
+        FieldProblem: It is a file, but none of a matrix.
     """
     from wavetrim.scheduler.errors import FieldError
+    from wavetrim.service.cli.matrix_files import open_matrix
 
     if Path(text).is_file():
+        open_matrix(Path(text))  # what is wrong is told with its name, before anything is sent
         return Path(text)
     if _MATRIX_ID.fullmatch(text):
         return text

@@ -33,8 +33,11 @@ def upload(
     nothing of this call.
     """
     from wavetrim.service.cli.jobs import open_client
+    from wavetrim.service.cli.matrix_files import open_matrix
     from wavetrim.service.cli.terminal.display import open_notes, show_bytes
 
+    for file in files:
+        open_matrix(file)  # what is wrong with one is told with its name, before any is sent
     with open_client(url, api_key) as client, contextlib.ExitStack() as undo:
         stored: list[Matrix] = []
         with show_bytes(open_notes()) as move:

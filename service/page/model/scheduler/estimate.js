@@ -129,7 +129,8 @@ function estimateCpu(threads, gpu) {
   return { threads, rates, beside_gpu: shareCpu(threads, linkRate) };
 }
 
-function shareCpu(threads, linkRate) {
+/** How the CPU is shared in a split, for each kind of memory. */
+export function shareCpu(threads, linkRate) {
   const left = Math.max(1, threads - Math.max(1, divideDown(threads, 8)));
   const copiers = Math.min(STAGING_THREADS, threads);
   const slowed = linkRate / (copiers * COPIER_GBYTES_PER_SECOND);

@@ -33,13 +33,4 @@ export class MachineProfile {
   listShares(memory) {
     return this.cpu.beside_gpu.filter((share) => share.memory === memory);
   }
-
-  /** The same machine with another rate of the CPU, in GFLOP/s, for one element type. */
-  setCpuRate(dtype, gflops) {
-    const rates = this.cpu.rates.map((rate) =>
-      rate.dtype === dtype ? { ...rate, gflops, source: "typed in" } : rate,
-    );
-    const fields = { ...this, measured_at: this.measuredAt, cpu: { ...this.cpu, rates } };
-    return new MachineProfile({ ...fields, corrections: this.corrections.entries });
-  }
 }

@@ -1,9 +1,10 @@
 /** The product to be computed (scheduler/problem.py), and how many threads take it (cpu/blocks.py). */
 
 import { divideDown } from "../arithmetic.js";
+import { Refusal } from "../refusal.js";
 import { TABLES } from "../tables.js";
 
-const { ITEM_BYTES, MIN_BLOCK_TERMS, ELEMENT_TERMS, LEAST_SHARED, MOST_TERMS } = TABLES.constants;
+const { ITEM_BYTES, ADDRESSABLE_BYTES, MIN_BLOCK_TERMS, ELEMENT_TERMS, LEAST_SHARED, MOST_TERMS } = TABLES.constants;
 
 /** C[M,N] = A[M,K]·B[K,N] of one element type, in one kind of host memory. */
 export class GemmProblem {
@@ -14,6 +15,16 @@ export class GemmProblem {
     this.bBytes = k * n * this.itemBytes;
     this.cRowBytes = n * this.itemBytes;
     Object.freeze(this);
+  }
+
+  /** Refuse a product that no memory can hold; both figures are named. */
+  checkFits() {
+    const { m, n, k, aRowBytes, cRowBytes, bBytes } = this;
+    const bytes = m * (aRowBytes + cRowBytes) + bBytes;
+    if (bytes <= ADDRESSABLE_BYTES) return;
+    const [taken, there] = [bytes, ADDRESSABLE_BYTES].map(showGib);
+    const limit = `smaller: A, B and C take ${taken}, and a process can address ${there}`;
+    throw new Refusal("m, n, k", [m, n, k], limit);
   }
 }
 
@@ -32,4 +43,9 @@ export function countShares({ m, n, k }, threads) {
 function countUseful(m, n, k) {
   const elements = m * k + k * n + m * n;
   return divideDown(m * n * k + ELEMENT_TERMS * elements, MIN_BLOCK_TERMS);
+}
+
+function showGib(bytes) {
+  const digits = { minimumFractionDigits: 1, maximumFractionDigits: 1 };
+  return `${(bytes / 2 ** 30).toLocaleString("en-US", digits)} GiB`;
 }

@@ -1,5 +1,7 @@
 """The list of devices over HTTP."""
 
+import shutil
+
 import numpy as np
 
 from tests.processes import wait_until
@@ -17,6 +19,11 @@ def test_a_machine_without_a_gpu_says_so_and_where_its_figures_come_from(
     assert listed["profile"]["source"]
     assert [lane["device"] for lane in listed["lanes"]] == ["cpu"]
     assert listed["longest_wait_seconds"] == 0
+    disk = listed["disk"]
+    assert disk["size_bytes"] == shutil.disk_usage(shared_server.data_dir).total
+    assert 0 < disk["used_bytes"] < disk["size_bytes"]
+    assert 0 < disk["free_bytes"] <= disk["size_bytes"] - disk["used_bytes"]
+    assert disk["limit_bytes"] == 256 * 2**30
 
 
 def test_every_preset_is_listed_with_its_source_and_can_be_planned_for(

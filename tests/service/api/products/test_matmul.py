@@ -214,7 +214,7 @@ def test_a_digest_covers_both_files(server: RunningServer) -> None:
 
 def test_a_caller_who_leaves_cancels_the_job(server: RunningServer) -> None:
     # int64 has no fast product: this one takes seconds.
-    size = 1500
+    size = 2200
     content = 2 * encode_npy(np.ones((size, size), np.int64))
     before = server.read_metric('wavetrim_jobs_finished_total{state="cancelled"}')
     with send_product(server, content):

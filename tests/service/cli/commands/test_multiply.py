@@ -90,7 +90,7 @@ def make_small(dtype: str = "float32", rows: int = 4, columns: int = 4) -> Array
         (make_small(), ["-o", "missing/C.npy"], "it must be in a folder that exists"),
         (make_small(), ["-o", "."], "it must be the name of an ordinary file"),
         (make_small(), ["-o", "/dev/null"], "it must be the name of an ordinary file"),
-        (np.zeros(4, np.float32), [], "B.npy: shape is '(4,)'; it must be 2 dimensions"),
+        (np.zeros(4, np.float32), [], "B.npy: shape is '(4,)'; it must be of 2 dimensions"),
         (np.zeros((4, 4), "longdouble"), [], "B.npy: descr is '<f16'"),
         (np.zeros((4, 4), complex), [], "dtype of b is 'complex128'; it must be"),
     ],

@@ -154,10 +154,10 @@ def test_other_elements_are_refused_with_descr_and_the_list(descr: str) -> None:
 @pytest.mark.parametrize(
     ("shape", "limit"),
     [
-        ("()", "2 dimensions; it has 0"),
-        ("(4,)", "2 dimensions; it has 1"),
+        ("()", "of 2 dimensions; it has 0"),
+        ("(4,)", "of 2 dimensions; it has 1"),
         ("(4)", "a tuple of sizes"),
-        ("(2, 3, 4)", "2 dimensions; it has 3"),
+        ("(2, 3, 4)", "of 2 dimensions; it has 3"),
         ("(0, 3)", "sizes from 1"),
         ("(3, -1)", "sizes from 1"),
         (f"(1, {10**18})", "sizes from 1"),
