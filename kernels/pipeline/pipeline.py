@@ -163,8 +163,6 @@ class GpuPipeline:
                 pipeline can be used again.
             CompilationFailed: The kernel does not compile for the device.
         """
-        import cupy
-
         product = HostProduct(
             *(spec, a, b, c, alpha, beta, progress, cancelled, sms, shared, copiers, begun, final),
             timed=timed,
@@ -184,6 +182,8 @@ class GpuPipeline:
                 if self._direct is not None and seat is None:
                     timings = self._direct.compute(product, cut)
                 if timings is None:
+                    import cupy  # here, as it takes brief products too long
+
                     with cupy.cuda.Device(self._device.index):
                         timings = self._staged.compute(product, cut)
             except BaseException as error:

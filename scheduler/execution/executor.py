@@ -3,7 +3,6 @@
 import threading
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeAlias
 
@@ -30,6 +29,7 @@ from wavetrim.scheduler.execution.run import (
     BRIEF_SECONDS,
     CANCELLATIONS,
     Execution,
+    PlannedProduct,
     compute_on_gpu,
 )
 from wavetrim.scheduler.execution.timings import Timings, list_parts, sum_up
@@ -174,20 +174,19 @@ class Executor:
                 final([range(plan.f)])
             return timings
         _check_operands(plan, a, b, c)
+        product = PlannedProduct(
+            plan, a, b, c, alpha, beta, progress, cancelled, final, timed, b_key
+        )
         run = self._run_gpu_alone if plan.is_gpu_alone else self._run_parts
-        compute = partial(
-            run, plan, a, b, c, alpha=alpha, beta=beta, progress=progress, cancelled=cancelled,
-            final=final, watchdog=self._watchdog, timed=timed, b_key=b_key,
-        )  # fmt: skip
         with self._occupancy.hold(plan.lane) as stay:
             self._prepare(plan, c.dtype)
             started = time.perf_counter()
             try:
                 if plan.gpu_rows and plan.problem.memory == "pageable":
                     with self._prefault.make_pages(c):
-                        gpus, cpu_seconds, f_actual = compute()
+                        gpus, cpu_seconds, f_actual = run(product)
                 else:
-                    gpus, cpu_seconds, f_actual = compute()
+                    gpus, cpu_seconds, f_actual = run(product)
             except BaseException as error:
                 _raise_translated(error)
             total_seconds = time.perf_counter() - started
@@ -195,25 +194,26 @@ class Executor:
         self._note_run(plan, timings, alone=stay.was_alone)
         return timings
 
-    def _run_gpu_alone(self, plan: Plan, *operands: Matrix, **how: Any) -> _Run:
+    def _run_gpu_alone(self, product: PlannedProduct) -> _Run:
         """Compute all rows on one GPU, in the calling thread: another would take 0.1 ms longer.
 
         But cuBLAS creates a handle for each thread, which is slow, so a thread's first product by
         it runs in the GPU's thread.
         """
+        plan = product.plan
         assert plan.spec is not None, "a plan with GPU rows names a kernel"
         position = plan.gpu_parts[0].position
-        pipeline = self.pipelines[position]
+        pipeline, watchdog = self.pipelines[position], self._watchdog
         if plan.spec.source is None and not self._note_caller(position):
-            compute = partial(compute_on_gpu, plan, *operands, pipeline=pipeline, **how)
-            return [self._gpu_threads[position].submit(compute).result()], 0.0, 0
-        return [compute_on_gpu(plan, *operands, pipeline=pipeline, **how)], 0.0, 0
+            thread = self._gpu_threads[position]
+            return [thread.submit(compute_on_gpu, product, pipeline, watchdog).result()], 0.0, 0
+        return [compute_on_gpu(product, pipeline, watchdog)], 0.0, 0
 
-    def _run_parts(self, plan: Plan, *operands: Matrix, **how: Any) -> _Run:
+    def _run_parts(self, product: PlannedProduct) -> _Run:
         """Compute a split, or all rows on the CPU."""
         execution = Execution(
-            plan, *operands, pipelines=self.pipelines, pool=self.pool,
-            gpu_threads=self._gpu_threads, **how,
+            product, pipelines=self.pipelines, pool=self.pool, gpu_threads=self._gpu_threads,
+            watchdog=self._watchdog,
         )  # fmt: skip
         gpus, cpu_seconds = execution.compute()
         return gpus, cpu_seconds, execution.f

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from numpy.typing import NDArray
 
@@ -43,96 +43,84 @@ CANCELLATIONS: Final = (ProductCancelled, PipelineCancelled)
 """Errors of a part that was cancelled."""
 
 
+class PlannedProduct(NamedTuple):
+    """C ← αA·B + βC and how it is run: the arguments of `Executor.run`, which describes them.
+
+    A named tuple that is passed down, because brief products notice how long many arguments take.
+    """
+
+    plan: Plan
+    a: Matrix
+    b: Matrix
+    c: Matrix
+    alpha: float
+    beta: float
+    progress: Callable[[RowsDone], None] | None
+    cancelled: Callable[[], bool] | None
+    final: Callable[[Sequence[range]], None] | None
+    timed: bool
+    b_key: str | None
+
+
 def compute_on_gpu(
-    plan: Plan,
-    a: Matrix,
-    b: Matrix,
-    c: Matrix,
-    *,
-    alpha: float,
-    beta: float,
-    progress: Callable[[RowsDone], None] | None,
-    cancelled: Callable[[], bool] | None,
-    final: Callable[[Sequence[range]], None] | None,
-    pipeline: GpuPipeline,
-    watchdog: Watchdog | None,
-    timed: bool,
-    b_key: str | None,
+    product: PlannedProduct, pipeline: GpuPipeline, watchdog: Watchdog | None
 ) -> GpuTimings:
-    """C ← αA·B + βC on one GPU alone, in the calling thread; arguments as for `Execution`."""
-    assert plan.spec is not None, "a plan with GPU rows names a kernel"
-    multiply = partial(
-        pipeline.multiply, plan.spec, a, b, c, cut=plan.gpu_parts[0].cut, alpha=alpha, beta=beta,
-        sms=plan.sms, cancelled=cancelled, timed=timed, b_key=b_key,
-        final=None if final is None else lambda rows: final([rows]),
-    )  # fmt: skip
+    """Compute a product on one GPU alone, in the calling thread."""
+    plan, progress, final = product.plan, product.progress, product.final
+    spec, cut = plan.spec, plan.gpu_parts[0].cut
+    assert spec is not None, "a plan with GPU rows names a kernel"
+    if watchdog is None and progress is None and final is None:
+        return pipeline.multiply(
+            spec, product.a, product.b, product.c, cut=cut, alpha=product.alpha, beta=product.beta,
+            cancelled=product.cancelled, sms=plan.sms, timed=product.timed, b_key=product.b_key,
+        )  # fmt: skip
     counter = RowCounter(plan.problem.m, progress) if progress is not None else None
-    if watchdog is None:
-        return multiply(progress=None if counter is None else partial(counter.add, "gpu"))
 
     def count_rows(rows: float) -> None:
-        watched.note_progress()
+        if watched is not None:
+            watched.note_progress()
         if counter is not None:
             counter.add("gpu", rows)
 
-    with watchdog.watch(plan.predicted.total_seconds) as watched:
-        return multiply(progress=count_rows)
+    with watchdog.watch(plan.predicted.total_seconds) if watchdog else nullcontext() as watched:
+        return pipeline.multiply(
+            spec, product.a, product.b, product.c, cut=cut, alpha=product.alpha, beta=product.beta,
+            progress=count_rows, cancelled=product.cancelled, sms=plan.sms, timed=product.timed,
+            final=None if final is None else lambda rows: final([rows]), b_key=product.b_key,
+        )  # fmt: skip
 
 
 class Execution:
-    """C ← αA·B + βC as a plan divides it, once, where no GPU computes all rows.
+    """A product as its plan divides it, once, where no GPU computes all rows.
 
     Args:
-        plan: Made for this product.
-        a: M x K.
-        b: K x N.
-        c: M x N, written in place.
-        alpha: Factor of the product.
-        beta: Factor of the old C.
-        progress: Called with the finished rows of C, from any thread.
-        cancelled: Polled while the product runs; True ends it.
-        final: Called with the rows of C that are final so far, from any thread.
+        product: The product.
         pipelines: The GPUs, at the positions that the plan names.
         pool: The CPU.
         gpu_threads: A thread for each GPU, which computes its part beside others.
         watchdog: Watches the progress of the GPU parts; None for no watchdog.
-        timed: Whether the GPUs' copies and kernels are timed.
-        b_key: Key under which B is resident; None if it is copied in.
     """
 
     def __init__(
         self,
-        plan: Plan,
-        a: Matrix,
-        b: Matrix,
-        c: Matrix,
+        product: PlannedProduct,
         *,
-        alpha: float,
-        beta: float,
-        progress: Callable[[RowsDone], None] | None,
-        cancelled: Callable[[], bool] | None,
-        final: Callable[[Sequence[range]], None] | None = None,
         pipelines: Sequence[GpuPipeline],
         pool: CpuPool,
         gpu_threads: Sequence[CallThreads],
         watchdog: Watchdog | None = None,
-        timed: bool = False,
-        b_key: str | None = None,
     ) -> None:
-        self._plan = plan
-        self._a, self._b, self._c = a, b, c
-        self._alpha, self._beta = alpha, beta
-        self._cancelled = cancelled
+        plan = product.plan
+        self._product, self._plan = product, plan
         self._pipelines, self._pool, self._gpu_threads = pipelines, pool, gpu_threads
         self._watchdog = watchdog
-        self._timed, self._b_key = timed, b_key
         self._parts = plan.gpu_parts
         # The rows of the last GPU and of the CPU.
         self._queued = slice(self._parts[-1].rows.start if self._parts else 0, plan.problem.m)
         rows = plan.problem.m - self._queued.start
         self._row_queue = RowQueue(rows, plan.f, _choose_schedule(plan, self._parts, rows))
-        self._counter = RowCounter(plan.problem.m, progress)
-        self._final = FinalRows(final)
+        self._counter = RowCounter(plan.problem.m, product.progress)
+        self._final = FinalRows(product.final)
         self._stop = threading.Event()
         self._begun = [threading.Event() for _ in self._parts]
         self._exchange: Exchange | None = None
@@ -191,7 +179,8 @@ class Execution:
         return [gpu_part.result() for gpu_part in gpu_parts], cpu_seconds
 
     def _compute_gpu_rows(self, number: int) -> GpuTimings:
-        plan, part, begun = self._plan, self._parts[number], self._begun[number]
+        product, plan = self._product, self._plan
+        part, begun = self._parts[number], self._begun[number]
         assert plan.spec is not None, "a plan with GPU rows names a kernel"
         shared, mine = self._find_rows(number)
         columns = slice(part.columns.start, part.columns.stop)
@@ -204,12 +193,13 @@ class Execution:
                 watchdog.watch(plan.predicted.total_seconds) if watchdog else nullcontext()
             ) as watched:
                 timings = self._pipelines[part.position].multiply(
-                    plan.spec, self._a[mine], self._b[:, columns], self._c[mine, columns],
-                    cut=self._find_cut(part), alpha=self._alpha, beta=self._beta, sms=plan.sms,
+                    plan.spec, product.a[mine], product.b[:, columns], product.c[mine, columns],
+                    cut=self._find_cut(part), alpha=product.alpha, beta=product.beta, sms=plan.sms,
                     progress=partial(self._count_gpu_rows, watched, share),
                     cancelled=self._is_cancelled,
                     shared=shared, copiers=self._count_copiers(), begun=begun.set,
-                    final=self._open_final(number), timed=self._timed, seat=seat, b_key=self._b_key,
+                    final=self._open_final(number), timed=product.timed, seat=seat,
+                    b_key=product.b_key,
                 )  # fmt: skip
         except BaseException:
             self._stop.set()
@@ -266,11 +256,12 @@ class Execution:
         threads: int,
         final: Callable[[Sequence[range]], None] | None,
     ) -> float:
+        product = self._product
         try:
             return self._pool.multiply_rows(
-                self._a[self._queued], self._b, self._c[self._queued], take,
+                product.a[self._queued], product.b, product.c[self._queued], take,
                 likely_rows=self._plan.f if self._row_queue.moves else None,
-                alpha=self._alpha, beta=self._beta, threads=threads,
+                alpha=product.alpha, beta=product.beta, threads=threads,
                 progress=self._count_cpu_rows, cancelled=self._is_cancelled, final=final,
             )  # fmt: skip
         except BaseException:
@@ -278,7 +269,8 @@ class Execution:
             raise
 
     def _is_cancelled(self) -> bool:
-        return self._stop.is_set() or (self._cancelled is not None and self._cancelled())
+        cancelled = self._product.cancelled
+        return self._stop.is_set() or (cancelled is not None and cancelled())
 
 
 def _choose_schedule(plan: Plan, parts: Sequence[GpuPart], rows: int) -> SelfSchedule | None:

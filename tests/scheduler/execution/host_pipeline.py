@@ -32,7 +32,7 @@ class HostPipeline:
         return True
 
     def multiply(
-        self, spec, a, b, c, *, cut, alpha, beta, cancelled, final, progress=None, shared=None,
+        self, spec, a, b, c, *, cut, alpha, beta, cancelled, final=None, progress=None, shared=None,
         begun=None, b_key=None, **_,
     ):  # fmt: skip
         resident = None if b_key is None else self.residents.use(b_key)
