@@ -1,13 +1,17 @@
 """A body's bytes, received from the socket into the memory that their route names."""
 
 import asyncio
+import socket
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from wavetrim.service.api.wire.lost_transport import LOST
 
 PIECE_BYTES: Final = 2**20
 """The most that one read takes, so that other connections have their turn."""
+
+PACKET_BYTES: Final = 2**16
+"""More than a packet holds, also on the loopback device."""
 
 LEAST_BYTES_PER_SECOND: Final = 2**10
 """A body that comes slower is not waited for."""
@@ -77,6 +81,7 @@ class BodyPull(asyncio.BufferedProtocol):
         self._reading = False
         self._done: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._socket = _find_tcp(transport)
 
     async def fill(self, view: memoryview, idle_seconds: float | None) -> int:
         """Receives until the view is full or the body ends.
@@ -104,6 +109,7 @@ class BodyPull(asyncio.BufferedProtocol):
         if idle_seconds is not None:
             self._timer = loop.call_later(idle_seconds, self._check_pace, idle_seconds)
         self._reading = True
+        self._acknowledge()
         self._transport.resume_reading()
         try:
             await self._done
@@ -133,6 +139,7 @@ class BodyPull(asyncio.BufferedProtocol):
         self.left_bytes -= nbytes
         self._heard_at = asyncio.get_running_loop().time()
         if self._filled < len(self._view):
+            self._acknowledge()
             return
         self._reading = False
         if self.left_bytes:
@@ -159,6 +166,15 @@ class BodyPull(asyncio.BufferedProtocol):
         """The transport's write buffer is empty."""
         self._http.resume_writing()
 
+    def _acknowledge(self) -> None:
+        """Have what has come acknowledged at once, where only the last packet is missing.
+
+        A client without TCP_NODELAY keeps that one back, as it is short, until all before it are
+        acknowledged. The system delays this by 40 ms, as it hopes for an answer to send it with.
+        """
+        if self._socket is not None and self.left_bytes < PACKET_BYTES:
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
+
     def _check_pace(self, idle_seconds: float) -> None:
         loop = asyncio.get_running_loop()
         now = loop.time()
@@ -181,3 +197,10 @@ class BodyPull(asyncio.BufferedProtocol):
             self._done.set_result(None)
         else:
             self._done.set_exception(error)
+
+
+def _find_tcp(transport: asyncio.BaseTransport) -> Any:
+    """The transport's TCP socket; None for others, and where the system has no such option."""
+    found = transport.get_extra_info("socket")
+    has_option = hasattr(socket, "TCP_QUICKACK")
+    return found if has_option and found and found.family != socket.AF_UNIX else None

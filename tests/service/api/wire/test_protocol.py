@@ -338,3 +338,19 @@ def test_sigterm_does_not_wait_for_ever_for_a_body(tmp_path: Path) -> None:
         connection.sendall(make_head("/echo", MIB) + make_body(500_000))
         time.sleep(0.3)
         assert server.stop() < 15
+
+
+@pytest.mark.serial
+def test_no_client_waits_for_an_acknowledgement_before_its_last_packet(tmp_path: Path) -> None:
+    """Without TCP_NODELAY the client's system sends a last, short packet only then."""
+    body = bytes(4 * MIB + 5000)
+    seconds = []
+    with serve_wire(tmp_path, "uvloop", "tcp") as server, server.connect() as connection:
+        for _ in range(120):
+            began = time.monotonic()
+            connection.sendall(make_head("/echo", len(body)))
+            connection.sendall(body[: 4 * MIB])
+            connection.sendall(body[4 * MIB :])
+            assert read_answer(connection) == (200, body)
+            seconds.append(time.monotonic() - began)
+    assert sum(one > allow(0.035) for one in seconds) <= 2
