@@ -26,9 +26,6 @@ from wavetrim.native.tuned import AWAKE_PRODUCT_BYTES, PART_BYTES, SMALL_PRODUCT
 _KEPT_BUFFERS: Final = 256
 """Command buffers kept for later products; chosen."""
 
-_SHARED_BYTES: Final = 4 * PART_BYTES
-"""Least matrix that several threads copy; chosen: one takes about the time to wake the others."""
-
 
 class DirectPath:
     """Computes products whose copies need no stage; made with its device as the current one.
@@ -132,8 +129,8 @@ class DirectPath:
         return timings._replace(gpu_seconds=time.perf_counter() - started)
 
     def _copy(self, target: Matrix, source: Matrix) -> None:
-        """Copy a matrix: alone if it is small, since other threads take long to wake up."""
-        if source.nbytes < _SHARED_BYTES:
+        """Copy a matrix, with other threads if there is more than one of them can take."""
+        if source.nbytes <= PART_BYTES:
             np.copyto(target, source)
         else:
             copy_matrix(self._copiers, target, source)

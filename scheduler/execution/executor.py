@@ -28,6 +28,7 @@ from wavetrim.scheduler.execution.rows_done import RowsDone
 from wavetrim.scheduler.execution.run import (
     BRIEF_SECONDS,
     CANCELLATIONS,
+    NOTHING,
     Execution,
     PlannedProduct,
     compute_on_gpu,
@@ -181,11 +182,9 @@ class Executor:
         with self._occupancy.hold(plan.lane) as stay:
             self._prepare(plan, c.dtype)
             started = time.perf_counter()
+            staged = plan.gpu_rows > 0 and plan.problem.memory == "pageable"
             try:
-                if plan.gpu_rows and plan.problem.memory == "pageable":
-                    with self._prefault.make_pages(c):
-                        gpus, cpu_seconds, f_actual = run(product)
-                else:
+                with self._prefault.make_pages(c) if staged else NOTHING:
                     gpus, cpu_seconds, f_actual = run(product)
             except BaseException as error:
                 _raise_translated(error)

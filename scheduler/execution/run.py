@@ -37,7 +37,10 @@ Matrix = NDArray[Any]
 BRIEF_SECONDS: Final = 3e-3
 """Shorter products, as predicted, are brief: what is decided while they run costs more than
 it gains. Chosen: to take a panel from the row queue costs 0.1 to 0.2 ms, so 100003x64x64 took 3 ms
-with a moving boundary where the GPU alone took 1.5 (H100, 16 virtual cores)."""
+with a moving boundary where the GPU alone took 1.5 (H100, 16 virtual cores; d4d7ed9)."""
+
+NOTHING: Final = nullcontext()
+"""What a block has around it that needs nothing; made once, as brief products notice it."""
 
 CANCELLATIONS: Final = (ProductCancelled, PipelineCancelled)
 """Errors of a part that was cancelled."""
@@ -69,11 +72,6 @@ def compute_on_gpu(
     plan, progress, final = product.plan, product.progress, product.final
     spec, cut = plan.spec, plan.gpu_parts[0].cut
     assert spec is not None, "a plan with GPU rows names a kernel"
-    if watchdog is None and progress is None and final is None:
-        return pipeline.multiply(
-            spec, product.a, product.b, product.c, cut=cut, alpha=product.alpha, beta=product.beta,
-            cancelled=product.cancelled, sms=plan.sms, timed=product.timed, b_key=product.b_key,
-        )  # fmt: skip
     counter = RowCounter(plan.problem.m, progress) if progress is not None else None
 
     def count_rows(rows: float) -> None:
@@ -82,10 +80,11 @@ def compute_on_gpu(
         if counter is not None:
             counter.add("gpu", rows)
 
-    with watchdog.watch(plan.predicted.total_seconds) if watchdog else nullcontext() as watched:
+    with watchdog.watch(plan.predicted.total_seconds) if watchdog else NOTHING as watched:
         return pipeline.multiply(
             spec, product.a, product.b, product.c, cut=cut, alpha=product.alpha, beta=product.beta,
-            progress=count_rows, cancelled=product.cancelled, sms=plan.sms, timed=product.timed,
+            progress=count_rows if watchdog or counter else None,
+            cancelled=product.cancelled, sms=plan.sms, timed=product.timed,
             final=None if final is None else lambda rows: final([rows]), b_key=product.b_key,
         )  # fmt: skip
 
@@ -189,9 +188,7 @@ class Execution:
         watchdog = self._watchdog
         started = time.perf_counter()
         try:
-            with (
-                watchdog.watch(plan.predicted.total_seconds) if watchdog else nullcontext()
-            ) as watched:
+            with watchdog.watch(plan.predicted.total_seconds) if watchdog else NOTHING as watched:
                 timings = self._pipelines[part.position].multiply(
                     plan.spec, product.a[mine], product.b[:, columns], product.c[mine, columns],
                     cut=self._find_cut(part), alpha=product.alpha, beta=product.beta, sms=plan.sms,

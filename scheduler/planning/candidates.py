@@ -4,7 +4,7 @@ Pure: reads the catalog and a profile. Refusals name field, value and limit.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from wavetrim.kernels.catalog import KernelSpec, find_kernel, list_kernels
@@ -18,8 +18,8 @@ from wavetrim.scheduler.options import (
     check_devices,
     find_accuracy,
 )
-from wavetrim.scheduler.planning.team import GpuSide, list_members
-from wavetrim.scheduler.planning.team_curves import build_team_curve
+from wavetrim.scheduler.planning.team import GpuSide, TeamCurve, list_members
+from wavetrim.scheduler.planning.team_curves import build_team_curve, choose_way
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.machine import KernelModel, MachineProfile
 
@@ -188,7 +188,13 @@ def rank_kernels(
         # Nine digits: times that differ by rounding are equal.
         return float(f"{kernel.kernel_seconds:.9g}"), kernel.spec.source is not None
 
-    return sorted(kernels, key=rank)[:CONSIDERED]
+    fastest = sorted(kernels, key=rank)[:CONSIDERED]
+    return [
+        replace(one, curve=choose_way(one.curve, problem, gpus, one.spec, sms))
+        if isinstance(one.curve, TeamCurve)
+        else one
+        for one in fastest
+    ]
 
 
 def explain_no_kernel(problem: GemmProblem, profile: MachineProfile, options: PlanOptions) -> str:

@@ -42,7 +42,7 @@ WAKE_SECONDS: Final = 1e-4
 def build_team_curve(
     problem: GemmProblem, gpus: Sequence[MachineProfile], spec: KernelSpec, sms: int | None = None
 ) -> TeamCurve:
-    """The curve of several GPUs at once, without a CPU part.
+    """The curve of several GPUs that divide rows and fetch all of B each, without a CPU part.
 
     Args:
         problem: The product.
@@ -51,21 +51,40 @@ def build_team_curve(
         sms: Limit of multiprocessors on each; None for all.
     """
     even = all(_is_like(gpus[0], other, problem.memory) for other in gpus[1:])
-    count = len(gpus)
-    rows = _find_most(problem.m, count, spec.tile.m) if even else problem.m
+    rows = _find_most(problem.m, len(gpus), spec.tile.m) if even else problem.m
     members = _build_members(problem, replace(problem, m=rows), gpus, spec, sms)
-    team = TeamCurve(members, problem.m, even)
-    b_share = _find_b_share(problem, gpus, members[0].rates) if even else 1.0
+    return TeamCurve(members, problem.m, even)
+
+
+def choose_way(
+    team: TeamCurve,
+    problem: GemmProblem,
+    gpus: Sequence[MachineProfile],
+    spec: KernelSpec,
+    sms: int | None = None,
+) -> TeamCurve:
+    """The fastest way for such a team: as it is, exchanging B, or dividing columns.
+
+    It searches for the schedules of all three, so it is for the few kernels that are compared.
+    """
+    if not team.even:
+        return team
+    count = len(gpus)
+    b_share = _find_b_share(problem, gpus, team.members[0].rates)
     if b_share < 1.0:
         exchanging = _exchange(team, b_share)
         team = min(team, exchanging, key=lambda one: one.seconds(problem.m))
     columns = _find_most(problem.n, count, spec.tile.n)
-    if even and not problem.b_resident and columns * (count - 1) < problem.n:
+    # Where A is as large as B, dividing columns copies no less; and a resident B is whole.
+    is_wide = problem.m < problem.n and not problem.b_resident
+    if is_wide and columns * (count - 1) < problem.n:
         members = _build_members(problem, replace(problem, n=columns), gpus, spec, sms)
         starts = range(0, problem.n, columns)
         ranges = tuple(range(start, min(start + columns, problem.n)) for start in starts)
-        beside = TeamCurve(members, problem.m, even, columns=ranges)
-        if beside.seconds(problem.m) < (1 - COLUMNS_LEAD) * team.seconds(problem.m):
+        beside = TeamCurve(members, problem.m, team.even, columns=ranges)
+        limit = (1 - COLUMNS_LEAD) * team.seconds(problem.m)
+        # The lower bound first: it needs no search for a schedule.
+        if beside.find_least_seconds(problem.m) < limit and beside.seconds(problem.m) < limit:
             return beside
     return team
 

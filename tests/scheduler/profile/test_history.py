@@ -416,9 +416,9 @@ def test_an_executor_counts_what_its_runs_take(tmp_path: Path, kernel_cache: Pat
 
     with Executor(cache_dir=kernel_cache, cpu_threads=2) as executor:
         provider = ProfileProvider(directory=tmp_path, devices=(), cpu_threads=2)
-        problem = GemmProblem(700, 600, 500)
-        a, b = np.ones((700, 500), "float32"), np.ones((500, 600), "float32")
-        c = np.empty((700, 600), "float32")
+        problem = GemmProblem(2000, 1000, 1500)  # not brief: of these one in eight is counted
+        a, b = np.ones((2000, 1500), "float32"), np.ones((1500, 1000), "float32")
+        c = np.empty((2000, 1000), "float32")
         plans = PlanCache()
         for _ in range(6):
             plan = plans.choose(problem, provider.find())
