@@ -76,7 +76,7 @@ def test_devices_arena_and_profile_are_those_of_the_service(
     assert profile["source"].replace("`", "") in text
     for correction in profile["corrections"]:
         more = 100 * (correction["factor"] - 1)
-        shown = f"{abs(more):.3g}" if abs(more) < 100 else f"{abs(more):.0f}"
+        shown = f"{abs(more):.3g}" if abs(more) < 100 else f"{abs(more):,.0f}"
         run_class = correction["run_class"]
         product = re.sub(r"(?<=\d)x(?=\d)", " × ", run_class["product"])
         name = f"{product}{run_class['device']}"
