@@ -138,20 +138,25 @@ def test_threads_share_a_client(shared_server: RunningServer) -> None:
 
 def test_tasks_share_a_client_while_the_loop_goes_on(unix_socket: Path) -> None:
     matrices = [make_matrix(33, 33, "float64", seed) for seed in range(8)]
-    steps = 0
+    finished = []
+
+    async def go_on() -> None:
+        await asyncio.sleep(0)  # one step of the loop: a client that waits would take none
+        finished.append("the loop")
+
+    async def multiply(client: AsyncClient, a: Any) -> Any:
+        product = await client.matmul(a, a)
+        finished.append("a product")
+        return product
 
     async def multiply_all() -> list[Any]:
-        nonlocal steps
         async with AsyncClient(unix_socket) as client:
-            waiting = asyncio.gather(*(client.matmul(a, a) for a in matrices))
-            while not waiting.done():
-                steps += 1
-                await asyncio.sleep(0)
-            return await waiting
+            waiting = [multiply(client, a) for a in matrices]
+            return (await asyncio.gather(*waiting, go_on()))[:-1]
 
     for a, product in zip(matrices, asyncio.run(multiply_all()), strict=True):
         assert_product(product, a, a)
-    assert steps > 10
+    assert finished == ["the loop"] + ["a product"] * 8
 
 
 def test_a_cancelled_task_takes_its_product_with_it(shared_server: RunningServer) -> None:
