@@ -136,7 +136,7 @@ def _make_parts(app: FastAPI, database: Database) -> _Parts:
     cluster = None if settings.ray_address is None else Cluster(settings)
     state.fleet = fleet = Fleet(engine, cluster)
     state.lane = lane = Lane(fleet)
-    lane.on_answer = lambda turn, _: counters.record_lane(turn.waited_seconds, turn.size)
+    lane.on_answer = lambda turn, _: counters.record_lane(turn.waited_seconds, turn.request.size)
     counters.engine_pid = lambda: engine.pid
     slabs = None if arena is None else SharedSlabs(arena, fleet.processes)
     for process in fleet.processes:

@@ -137,6 +137,11 @@ class RunRequest:
         return 2 * self.out.rows * self.out.columns * self.a.columns <= SMALL_OPERATIONS
 
     @property
+    def size(self) -> float:
+        """The cube root of M·N·K: the side of a cube with as many products."""
+        return float((self.out.rows * self.out.columns * self.a.columns) ** (1 / 3))
+
+    @property
     def can_be_cut(self) -> bool:
         """Whether some of its rows are a request, too."""
         cut = (self.a, self.out) if self.c is None else (self.a, self.c, self.out)

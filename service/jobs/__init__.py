@@ -13,7 +13,8 @@ In the order of a job's way:
 4. Its `work` is made: `operands` are found in the arena, or read into it with their CRC-32 checked
    on the way. Those that the engine reads from their files are looked at again after the product.
    The `result` has memory of its own.
-5. `lanes/` is the one way to the engines, for jobs and for products in one call (`products`).
+5. `lanes/` is the one way to the engines, for jobs and for products in one call (`products`). Only
+   the smallest of those do not take it: they are computed where they come (`inline`).
 6. While the engine computes, it tells which rows are final, and `storage/matrices/draft.py` hands
    these to the disk's writer. Another try begins another file.
 7. Whoever follows a job hears of each change from memory (`news`), `waiters` of its end.

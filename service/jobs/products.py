@@ -15,6 +15,7 @@ from wavetrim.scheduler.engine.messages import RunRequest
 from wavetrim.service.engine.engine import Engine
 from wavetrim.service.errors import Draining
 from wavetrim.service.jobs.errors import JobFailed, QueueFull
+from wavetrim.service.jobs.inline import InlineProducts
 from wavetrim.service.jobs.lanes.lane import Lane
 from wavetrim.service.jobs.lanes.turn import Turn, describe_timeout
 from wavetrim.service.settings import Settings
@@ -32,7 +33,7 @@ looks at all products so often, since a timer for each would cost a small one 10
 
 
 class Products:
-    """Takes products through the lane, and their callers' leaving into account.
+    """Computes the smallest products inline, and takes all others through the lane to the engine.
 
     To be used from one event loop.
 
@@ -58,6 +59,7 @@ class Products:
         self._settings = settings
         self._metrics = metrics
         self._traces = traces
+        self._inline = InlineProducts(engine, settings.kernel_cache_dir)
         self._watches: set[_Watch] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._draining = False
@@ -96,6 +98,23 @@ class Products:
             JobFailed: It cannot be computed.
         """
         since = time.time()
+        # Counted once the answer, which the caller waits for, is on its way.
+        count_later = asyncio.get_running_loop().call_soon
+        event: Mapping[str, Any] | None = self._inline.compute(request, rooms)
+        if event is None:
+            event = await self._compute_by_engine(request, rooms, since, await_leaving)
+        else:
+            count_later(self._metrics.record_lane, 0.0, request.size)
+        count_later(self._record, event, time.time())
+        return event
+
+    async def _compute_by_engine(
+        self,
+        request: RunRequest,
+        rooms: Sequence[Room],
+        since: float,
+        await_leaving: Callable[[], Awaitable[None]],
+    ) -> Mapping[str, Any]:
         attempts = self._settings.job_attempts
         for attempt in range(1, attempts + 1):
             cpu_only = attempt == attempts > 1
@@ -107,8 +126,6 @@ class Products:
             )
             event = await self._try(trial, rooms, since, await_leaving)
             if event["type"] == "succeeded":
-                # Counted once the answer, which the caller waits for, is on its way.
-                asyncio.get_running_loop().call_soon(self._record, event, time.time())
                 return event
             if not event["retryable"]:
                 break

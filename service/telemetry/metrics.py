@@ -156,10 +156,10 @@ class Metrics:
             self.predicted_over_measured.observe(predicted_total_seconds / total_seconds)
 
     def record_lane(self, wait_seconds: float, size: float) -> None:
-        """Counts a product that an engine has answered, whoever asked for it.
+        """Counts a product, whoever asked for it, that an engine has answered or that is inline.
 
         Args:
-            wait_seconds: How long it waited for the engine.
+            wait_seconds: How long it waited for the engine; 0 for one that is computed inline.
             size: The cube root of M·N·K.
         """
         self._find_wait("lane").observe(wait_seconds)

@@ -152,7 +152,7 @@ def test_tasks_share_a_client_while_the_loop_goes_on(unix_socket: Path) -> None:
     async def multiply_all() -> list[Any]:
         async with AsyncClient(unix_socket) as client:
             waiting = [multiply(client, a) for a in matrices]
-            return (await asyncio.gather(*waiting, go_on()))[:-1]
+            return (await asyncio.gather(go_on(), *waiting))[1:]
 
     for a, product in zip(matrices, asyncio.run(multiply_all()), strict=True):
         assert_product(product, a, a)

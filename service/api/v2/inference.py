@@ -159,6 +159,7 @@ class Inference:
             for run in runs:  # which all tasks take from
                 event = await self._products.compute(run, rooms, await_leaving)
                 events.append(event)
+                await asyncio.sleep(0)  # products that are computed inline wait for nothing
 
         try:
             async with asyncio.TaskGroup() as group:

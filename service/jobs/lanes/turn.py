@@ -67,12 +67,6 @@ class Turn:
         return is_small(out.rows, out.columns, self.request.a.columns, out.dtype)
 
     @property
-    def size(self) -> float:
-        """The cube root of M·N·K: the side of a cube with as many products."""
-        out = self.request.out
-        return float((out.rows * out.columns * self.request.a.columns) ** (1 / 3))
-
-    @property
     def rows(self) -> range:
         """All rows of the product."""
         return range(self.request.out.rows)

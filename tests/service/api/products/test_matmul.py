@@ -42,7 +42,7 @@ def check_nothing_left(server: RunningServer) -> None:
     assert server.client.get("/v1/jobs").json()["jobs"] == [], "no row is made"
 
 
-@pytest.mark.parametrize(("m", "k", "n"), [(1, 1, 1), (33, 64, 31), (7, 257, 5), (1, 300, 2)])
+@pytest.mark.parametrize(("m", "k", "n"), [(1, 1, 1), (33, 64, 31), (7, 257, 5), (301, 300, 200)])
 @pytest.mark.parametrize("dtype", ["float64", "float32", "int32"])
 def test_the_product_is_numpys(server: RunningServer, m: int, k: int, n: int, dtype: str) -> None:
     a, b = make_array(m, k, dtype, 1), make_array(k, n, dtype, 2)

@@ -86,7 +86,8 @@ def test_products_are_computed_and_counted(client: Any, version: str) -> None:
         (stats,) = client.get_inference_statistics("matmul", version)["model_stats"]
         assert client.get_inference_statistics()["model_stats"][0]["name"] == "matmul"
         durations = stats["inference_stats"]
-        assert all(one["ns"] > 0 for one in durations.values() if one["count"])
+        for name, one in durations.items():
+            assert one["ns"] > 0 or not one["count"] or name == "queue"  # the smallest do not wait
         return [stats["inference_count"], durations["success"]["count"], durations["fail"]["count"]]
 
     before = count()

@@ -1,0 +1,86 @@
+"""The smallest products are computed by the service itself, all others by the engine."""
+
+import os
+import signal
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from tests.matrices import assert_product, make_matrix
+from tests.server import NPY, RunningServer, decode_npy, encode_npy
+from tests.service.api.v2.test_infer import draw_stack, infer, make_client
+from wavetrim.service.api.v2.datatypes import DATATYPES
+
+
+@contextmanager
+def stopped_engine(server: RunningServer) -> Iterator[None]:
+    """The engine computes nothing in this block, and goes on behind it."""
+    engine = server.find_engine()
+    os.kill(engine, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(engine, signal.SIGCONT)
+
+
+def multiply(server: RunningServer, *matrices: Any, seconds: float = 60, **query: Any) -> Any:
+    content = b"".join(map(encode_npy, matrices))
+    return server.client.post(
+        "/v1/matmul", content=content, headers=NPY, params=query, timeout=seconds
+    )
+
+
+def test_inline_products_are_counted_like_others(server: RunningServer) -> None:
+    small = make_matrix(64, 64, "float32", 5)
+    counted = (
+        'wavetrim_jobs_finished_total{state="succeeded"}',
+        'wavetrim_queue_seconds_count{queue="lane"}',
+        'wavetrim_product_size_bucket{le="64.0"}',
+        "wavetrim_predicted_over_measured_count",
+    )
+    multiply(server, small, small)  # a metric with labels is there once something is counted
+    before = [server.read_metric(name) for name in counted]
+    assert multiply(server, small, small).status_code == 200
+    assert [server.read_metric(name) for name in counted] == [one + 1 for one in before]
+
+
+@pytest.mark.parametrize("dtype", DATATYPES.values())
+def test_the_smallest_products_need_no_engine(server: RunningServer, dtype: str) -> None:
+    a, b = make_matrix(5, 9, dtype, 1), make_matrix(9, 7, dtype, 2)
+    with stopped_engine(server):
+        response = multiply(server, a, np.asfortranarray(b), alpha=2)
+    assert response.status_code == 200, response.text
+    product = decode_npy(response.content)
+    assert_product(product.view(dtype), a, b, alpha=2)
+    assert response.headers["wavetrim-f-actual"] == "5"
+
+
+def test_what_takes_longer_or_asks_for_more_goes_to_the_engine(server: RunningServer) -> None:
+    small = make_matrix(8, 8, "float64", 3)
+    with stopped_engine(server):
+        for matrices, query in (
+            ((make_matrix(400, 400, "float64", 4),) * 2, {}),
+            ((small, small), {"verify": True}),
+            ((small, small), {"f": 8}),
+            ((small, small), {"dtype": "float32"}),
+            ((small, small, small), {"beta": 1}),
+        ):
+            with pytest.raises(httpx.ReadTimeout):
+                multiply(server, *matrices, seconds=0.3, **query)
+
+
+def test_a_stack_of_small_products_leaves_others_their_turn(server: RunningServer) -> None:
+    a, b = draw_stack((16_384, 4, 4), 6), draw_stack((16_384, 4, 4), 7)
+    with ThreadPoolExecutor(1) as thread:
+        waiting = thread.submit(infer, make_client(server), a, b)
+        answers_meanwhile = 0
+        while not waiting.done():
+            assert server.client.get("/healthz/live").status_code == 200
+            answers_meanwhile += 1
+    np.testing.assert_allclose(waiting.result(), a @ b, rtol=0, atol=1e-12)
+    assert answers_meanwhile > 3
