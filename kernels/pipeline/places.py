@@ -32,7 +32,7 @@ class PlacedStep:
         """The same for the first rows only."""
         return replace(
             self,
-            step=replace(self.step, rows=rows),
+            step=self.step._replace(rows=rows),
             a=replace(self.a, rows=len(rows)),
             arriving=replace(self.arriving, rows=len(rows)),
             c=replace(self.c, rows=len(rows)),

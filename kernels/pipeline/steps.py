@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from wavetrim.kernels.pipeline.buffers import Buffers, fit_buffers
 from wavetrim.kernels.pipeline.panels import PanelProblem, cut_rows
@@ -32,8 +32,7 @@ class Cut:
     rest_columns: int
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """One launch: C[rows, columns] ← A[rows, depth] · B[depth, columns], or added to C.
 
     Attributes:
@@ -112,8 +111,7 @@ def list_steps(problem: PanelProblem, cut: Cut, buffers: Buffers) -> Iterator[St
     return _assign_slots(problem, buffers, list(_list_parts(problem, buffers, panels, cut)))
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(NamedTuple):
     """A step without buffers; `leads`: whether it is in the first panel of its `group`."""
 
     rows: range
@@ -161,14 +159,15 @@ class _Fills:
 
     def take(self, index: int, content: object) -> tuple[int, int]:
         """The buffer for a step's content, and the last step that needs its earlier content."""
-        if not self._last_users or content != self._content:
+        users = self._last_users
+        if content != self._content:
             self._content = content
-            self._last_users.append(index)
+            users.append(index)
         else:
-            self._last_users[-1] = index
-        fill = len(self._last_users) - 1
+            users[-1] = index
+        fill = len(users) - 1
         earlier = fill - self._slots
-        return fill % self._slots, self._last_users[earlier] if earlier >= 0 else -1
+        return fill % self._slots, users[earlier] if earlier >= 0 else -1
 
 
 def _assign_slots(problem: PanelProblem, buffers: Buffers, parts: list[_Part]) -> Iterator[Step]:
@@ -178,11 +177,13 @@ def _assign_slots(problem: PanelProblem, buffers: Buffers, parts: list[_Part]) -
     for index, part in enumerate(parts):
         rows, group, depth = part.rows, part.group, part.depth
         begins_b = cuts_k or part.leads
-        a_slot, a_free = a.take(index, (group, rows, depth.start if cuts_k else 0))
+        panel = group.start, rows.start
+        content = (*panel, depth.start) if cuts_k else panel
+        a_slot, a_free = a.take(index, content)
         b_slot, b_free = 0, -1
         if not problem.b_resident:
-            b_slot, b_free = b.take(index, (group, (rows, depth) if cuts_k else None))
-        c_slot, c_free = c.take(index, (group, rows))
+            b_slot, b_free = b.take(index, content if cuts_k else group.start)
+        c_slot, c_free = c.take(index, panel)
         yield Step(
             rows=rows,
             columns=part.columns,

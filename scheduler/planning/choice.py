@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from wavetrim.cpu.blocks import is_small
+from wavetrim.kernels.catalog import KernelSpec
 from wavetrim.kernels.pipeline.residents import MOST_RESIDENT_SHARE
 from wavetrim.native.tuned import SPLIT_GAIN
 from wavetrim.scheduler.errors import PlanError
@@ -43,7 +44,7 @@ def choose_plan(
 ) -> Plan:
     """Choose kernel, GPUs and F for a product on a machine.
 
-    One GPU more must promise its gain, as a CPU part must. The first that does not ends the search.
+    More GPUs must promise a gain, as a CPU part must.
 
     Args:
         problem: The product.
@@ -67,17 +68,27 @@ def choose_plan(
     if problem.b_resident:
         _check_residence(problem, [profile.gpus[position] for position in positions])
     one = best = choose_plan_on(problem, profile, options, positions[:1])
-    for count in range(2, len(positions) + 1):
-        plan = choose_plan_on(problem, profile, options, positions[:count])
+    # Twice as many GPUs as long as that gains, then half as many more: each try is a search.
+    count, more, doubles = 1, 1, True
+    while more and count < len(positions):
+        tried = min(count + more, len(positions))
+        plan = choose_plan_on(problem, profile, options, positions[:tried], spec=best.spec)
         limit = _limit_split(_get_total_seconds(best), problem.memory)
-        if len(plan.gpu_parts) < count or _get_total_seconds(plan) > limit:
-            break
-        best = replace(plan, one_gpu_seconds=one.gpu_only_seconds)
+        if len(plan.gpu_parts) == tried and _get_total_seconds(plan) <= limit:
+            best, count = replace(plan, one_gpu_seconds=one.gpu_only_seconds), tried
+        else:
+            doubles = False
+        more = 2 * more if doubles else more // 2
     return best
 
 
 def choose_plan_on(
-    problem: GemmProblem, machine: MachineProfile, options: PlanOptions, positions: Sequence[int]
+    problem: GemmProblem,
+    machine: MachineProfile,
+    options: PlanOptions,
+    positions: Sequence[int],
+    *,
+    spec: KernelSpec | None = None,
 ) -> Plan:
     """The best plan with these GPUs of a machine, all of them, and its CPU.
 
@@ -86,6 +97,8 @@ def choose_plan_on(
         machine: The machine.
         options: Options of the plan, but for its devices.
         positions: Positions of the GPUs among those of the machine.
+        spec: The kernel if all of these GPUs run it, as that of the best plan on fewer of them;
+            None to compare all.
 
     Raises:
         PlanError: As `choose_plan`.
@@ -95,6 +108,7 @@ def choose_plan_on(
     # Where no GPU may be used, the machine is its CPU.
     profile = gpus[0] if gpus else replace(machine, gpu=None, links=(), kernels=(), beside=())
     candidates = find_common(find_candidates(problem, profile, options), gpus[1:])
+    candidates = tuple(one for one in candidates if one.spec is spec) or candidates
     kernels = rank_kernels(problem, profile, candidates, options.sms, beside=gpus[1:])
     # All plans that can be the best take about as long as that of the first kernel.
     copying = kernels[0].curve.copying_share if kernels else 1.0

@@ -1,12 +1,15 @@
 """Plans over several GPUs: rows, seconds and waves of each, one where others gain nothing."""
 
+import time
 from dataclasses import replace
 from itertools import pairwise
+from statistics import median
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.limit import allow
 from tests.scheduler.profiles import make_links
 from wavetrim.scheduler.errors import PlanError
 from wavetrim.scheduler.options import PlanOptions
@@ -67,6 +70,16 @@ def test_every_row_is_computed_once_and_no_gpu_more_is_slower(m, n, k, machine, 
     assert len(alone.gpu_parts) <= 1
     assert plan.predicted.total_seconds <= alone.predicted.total_seconds
     assert plan.predicted.gpu_seconds == max((p.seconds for p in plan.gpu_parts), default=0.0)
+
+
+@pytest.mark.parametrize("profile", [ONE, TWO, EIGHT], ids=["one", "two", "eight"])
+def test_the_plan_of_a_new_shape_takes_milliseconds(profile):
+    seconds = []
+    for m in (10**6, 8192, 16384, 4224, 65536, 1000, 100_003):
+        start = time.thread_time()
+        choose_plan(GemmProblem(m, 4099, 2053, memory="pinned"), profile)
+        seconds.append(time.thread_time() - start)
+    assert median(seconds) < allow(10e-3)  # half of it on an idle machine
 
 
 def test_a_faster_gpu_takes_more_rows_so_that_both_end_together():
