@@ -7,9 +7,10 @@ In the order of a job's way:
    interrupted runs again.
 2. `dispatch` takes jobs by priority, then age. Those posted to an idle service come from memory
    (`queue`).
-3. `run` owns one job's tries, deadline and cancellation. That a job runs is known in memory and
-   written after 0.2 s, so the row of a short job is written twice. A job that was found at a start
-   has each try written before it begins: it may be what ended the service.
+3. `runs` has the jobs that run. `run` owns one job's tries, deadline and cancellation. That a
+   job runs is known in memory and written after 0.2 s, so the row of a short job is written
+   twice. A job that was found at a start has each try written before it begins: it may be what
+   ended the service.
 4. Its `work` is made: `operands` are found in the arena, or read into it with their CRC-32 checked
    on the way. Those that the engine reads from their files are looked at again after the product.
    The `result` has memory of its own.

@@ -9,7 +9,7 @@ its end.
 import asyncio
 import logging
 import math
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -23,15 +23,13 @@ from wavetrim.service.jobs.news import JobNews
 from wavetrim.service.jobs.posting import Posting
 from wavetrim.service.jobs.products import Products
 from wavetrim.service.jobs.queue import KnownQueue, Waiting
-from wavetrim.service.jobs.run import JobRun
+from wavetrim.service.jobs.runs import PAUSE_SECONDS, JobRuns
 from wavetrim.service.jobs.table.store import JobStore
 from wavetrim.service.jobs.waiters import Waiters
-from wavetrim.service.jobs.work import find_matrices
 from wavetrim.service.settings import Settings
 from wavetrim.service.storage.matrices.kept import KeptMatrices
 from wavetrim.service.storage.matrices.matrices import MatrixStore
 from wavetrim.service.telemetry.metrics import Metrics
-from wavetrim.service.telemetry.trace import trace_parent
 from wavetrim.service.tenants.tenant import ONE_TENANT, Tenant
 from wavetrim.service.threads import run_to_end
 
@@ -39,9 +37,6 @@ if TYPE_CHECKING:
     from wavetrim.service.telemetry.traces import Traces
 
 logger = logging.getLogger(__name__)
-
-_PAUSE_SECONDS: Final = 1.0
-"""Between two tries to reach a database that does not answer."""
 
 
 class Dispatcher:
@@ -69,14 +64,15 @@ class Dispatcher:
         self._engine = engine
         self._settings = settings
         self._metrics = metrics
-        self._traces = traces
         self._lane = lane
         self._products = products
-        self._kept = kept
         self._news = news
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._runs: dict[str, tuple[JobRun, asyncio.Task[None]]] = {}
+        self._runs = JobRuns(
+            jobs, matrices, engine, lane=lane, kept=kept, news=news, settings=settings,
+            metrics=metrics, traces=traces, on_end=self._end,
+        )  # fmt: skip
         self._waiters = Waiters()
         self._draining = False
         self._newest_before = 0
@@ -158,8 +154,7 @@ class Dispatcher:
             JobFinished: The job has succeeded or failed already.
         """
         job = await run_to_end(self._jobs.request_cancel, job_id, owner)
-        if job_id in self._runs:
-            self._runs[job_id][0].cancel()
+        self._runs.cancel(job_id)
         if job.state is JobState.CANCELLED:
             self._queue.remove(job_id)
             self._metrics.record_end(job.state)
@@ -189,7 +184,7 @@ class Dispatcher:
         ended = None
         while ended is None:
             with self._waiters.expect(job_id) as future:
-                job = self._find_running(job_id)
+                job = self._runs.find(job_id)
                 if job is None or owner not in (None, job.owner):
                     job = await run_to_end(self._jobs.get, job_id, owner)
                 left_seconds = None if until is None else until - loop.time()
@@ -214,14 +209,14 @@ class Dispatcher:
         """Take no new work, and give the running jobs some seconds to finish."""
         self.begin_drain()
         ending: set[asyncio.Task[None]] = {asyncio.create_task(self._lane.wait_idle())}
-        ending |= {task for _, task in self._runs.values()}
+        ending |= self._runs.tasks
         await asyncio.wait(ending, timeout=seconds)
         self._news.end()
 
     async def stop(self) -> None:
         """End now: jobs that still run go back to the queue, for the next start."""
         self.begin_drain()
-        tasks = {task for _, task in self._runs.values()}
+        tasks = self._runs.tasks
         if self._task is not None:
             tasks.add(self._task)
             self._task = None
@@ -240,17 +235,19 @@ class Dispatcher:
             try:
                 waiting = None
                 if self._has_place():
-                    waiting = await self._find_next()
+                    waiting = await self._queue.find_next(self._jobs, self._matrices)
                 if self._draining:
                     return
                 if waiting is None:
                     await self._wake.wait()
                 else:
-                    self._begin(waiting)
+                    # It may be what has ended the service before.
+                    counted = waiting.job.sequence <= self._newest_before
+                    self._runs.begin(waiting, counted=counted)
             except SQLAlchemyError:
                 logger.exception("the queue cannot be read")
                 self._queue.doubt()
-                await asyncio.sleep(_PAUSE_SECONDS)
+                await asyncio.sleep(PAUSE_SECONDS)
 
     def _has_place(self) -> bool:
         """Whether one more job may be on its way: an urgent one passes lesser ones in the lane."""
@@ -258,99 +255,21 @@ class Dispatcher:
         if count < most or most == 1:
             return count < most
         urgent = self._queue.highest_priority
-        least = min(run.job.priority for run, _ in self._runs.values())
-        return urgent is not None and urgent > least and count < 2 * most
+        return urgent is not None and urgent > self._runs.least_priority and count < 2 * most
 
-    async def _find_next(self) -> Waiting | None:
-        """The job to run next, from memory where all that wait are known there."""
-        if not self._queue.is_complete:
-            self._queue.begin_look()
-            waiting = await run_to_end(self._read_next)
-            self._queue.end_look(found=waiting is not None)
-            if waiting is not None:
-                return waiting
-        return self._queue.pop()
-
-    def _read_next(self) -> Waiting | None:
-        job = self._jobs.next_queued()
-        if job is None:
-            return None
-        try:
-            return Waiting(job, find_matrices(job, self._matrices))
-        except ServiceError as error:
-            return Waiting(job, error)
-
-    def _begin(self, waiting: Waiting) -> None:
-        job = waiting.job
-        run = JobRun(
-            job,
-            waiting.operands,
-            # It may be what has ended the service before.
-            counted=job.sequence <= self._newest_before,
-            jobs=self._jobs,
-            matrices=self._matrices,
-            engine=self._engine,
-            lane=self._lane,
-            kept=self._kept,
-            news=self._news,
-            settings=self._settings,
-        )
-        task = asyncio.create_task(self._run_job(job, run), name="job")
-        self._runs[job.id] = run, task
-
-    async def _run_job(self, job: Job, run: JobRun) -> None:
-        trace_parent.set(job.trace)  # for this task, which is the job's alone
-        ended: Job | None = None
-        try:
-            ended = await run.run()
-        except Exception as error:
-            logger.exception("job %s broke off", job.id)
-            ended = await self._end_broken(run.job, error)
-        finally:
-            del self._runs[job.id], self._jobs.running[job.id]
-            self._wake.set()
+    def _end(self, job_id: str, ended: Job | None) -> None:
+        """Tell of a run that has ended: with its job, or None if the job had ended before."""
+        self._wake.set()
         if ended is not None:
             self._news.tell(ended)
         if ended is not None and ended.state.finished:
-            self._record(ended)
-            self._waiters.tell(job.id, ended)
+            if ended.started_at is not None and ended.finished_at is not None:
+                self._last_job_seconds = max(1.0, ended.finished_at - ended.started_at)
+            self._waiters.tell(job_id, ended)
             return
         self._queue.doubt()  # it may wait again
-        self._wake.set()
         if ended is None:
-            self._waiters.tell(job.id, None)  # it had ended before, which its row tells
-
-    async def _end_broken(self, job: Job, error: Exception) -> Job | None:
-        """End a job whose run broke off, as soon as the database lets us.
-
-        A database that did not answer may do so next time; any other error is one of ours.
-        """
-        while True:
-            try:
-                if isinstance(error, SQLAlchemyError):
-                    attempts = self._settings.job_attempts
-                    return await run_to_end(self._jobs.settle, job, attempts)
-                message = "an unexpected error; the service's log has the details"
-                return await run_to_end(self._jobs.fail, job, "internal", message)
-            except SQLAlchemyError:
-                logger.exception("job %s cannot be ended yet", job.id)
-                await asyncio.sleep(_PAUSE_SECONDS)
-
-    def _record(self, job: Job) -> None:
-        if self._traces is not None:
-            self._traces.show_job(job)
-        if job.started_at is not None and job.finished_at is not None:
-            self._last_job_seconds = max(1.0, job.finished_at - job.started_at)
-        if job.started_at is not None:
-            self._metrics.record_job_wait(max(0.0, job.started_at - job.created_at))
-        if job.state is JobState.SUCCEEDED and job.timings is not None:
-            predicted = (job.plan or {}).get("predicted", {}).get("total_seconds")
-            self._metrics.record_success(job.timings, predicted)
-        else:
-            self._metrics.record_end(job.state)
-
-    def _find_running(self, job_id: str) -> Job | None:
-        return self._runs[job_id][0].job if job_id in self._runs else None
+            self._waiters.tell(job_id, None)  # its row tells how
 
     def _refuse(self) -> Draining:
         return Draining(max(1, math.ceil(self._settings.drain_seconds)))

@@ -15,6 +15,7 @@ from wavetrim.service.jobs.errors import (
     OperandNotFound,
     ShapesDiffer,
 )
+from wavetrim.service.jobs.job import Job
 from wavetrim.service.storage.errors import MatrixDamaged
 from wavetrim.service.storage.matrices.matrix import Matrix
 
@@ -22,9 +23,13 @@ if TYPE_CHECKING:
     from wavetrim.service.storage.matrices.matrices import MatrixStore
 
 
+Operands = tuple[Matrix, Matrix, Matrix | None]
+"""A, B and C of a product; no C where it has none."""
+
+
 def find_operands(
     request: Mapping[str, Any], matrices: "MatrixStore", owner: str | None = None
-) -> tuple[Matrix, Matrix, Matrix | None]:
+) -> Operands:
     """A, B and C of a request; no C where it names none.
 
     Args:
@@ -47,6 +52,16 @@ def find_operands(
             raise MatrixDamaged(matrix.id, "its file has changed")
         found[field] = matrix
     return found["a"], found["b"], found.get("c")
+
+
+def find_matrices(job: Job, matrices: "MatrixStore") -> Operands:
+    """A, B and C of a job; no C where it names none.
+
+    Raises:
+        MatrixNotFound: One of them is gone.
+    """
+    a, b = matrices.get(job.a), matrices.get(job.b)
+    return a, b, None if job.c is None else matrices.get(job.c)
 
 
 class Shaped(Protocol):

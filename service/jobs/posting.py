@@ -6,8 +6,7 @@ from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.service.api.jobs.job_schemas import JobRequest
 from wavetrim.service.engine.engine import Engine
 from wavetrim.service.jobs.job import Job
-from wavetrim.service.jobs.operands import check_operands, find_operands
-from wavetrim.service.jobs.queue import Operands
+from wavetrim.service.jobs.operands import Operands, check_operands, find_operands
 from wavetrim.service.jobs.table.store import JobStore
 from wavetrim.service.settings import Settings
 from wavetrim.service.storage.matrices.matrices import MatrixStore

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 
 from wavetrim.service.errors import ServiceError
 from wavetrim.service.jobs.job import Job
-from wavetrim.service.storage.matrices.matrix import Matrix
-
-Operands = tuple[Matrix, Matrix, Matrix | None]
+from wavetrim.service.jobs.operands import Operands, find_matrices
+from wavetrim.service.jobs.table.store import JobStore
+from wavetrim.service.storage.matrices.matrices import MatrixStore
+from wavetrim.service.threads import run_to_end
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,19 @@ class KnownQueue:
         self._waiting = [one for one in self._waiting if one.job.id != job_id]
         heapq.heapify(self._waiting)
 
+    async def find_next(self, jobs: JobStore, matrices: MatrixStore) -> Waiting | None:
+        """The job to run next: of those that are known, or of the database where it may have more.
+
+        It does not wait there any more for those who ask later, but it does in the database.
+        """
+        if not self.is_complete:
+            self.begin_look()
+            waiting = await run_to_end(_read_next, jobs, matrices)
+            self.end_look(found=waiting is not None)
+            if waiting is not None:
+                return waiting
+        return self.pop()
+
     @property
     def highest_priority(self) -> int | None:
         """The priority of the job to run next, of those that are known; None without any."""
@@ -76,3 +90,13 @@ class KnownQueue:
     def pop(self) -> Waiting | None:
         """The job to run next, of those that are known."""
         return heapq.heappop(self._waiting) if self._waiting else None
+
+
+def _read_next(jobs: JobStore, matrices: MatrixStore) -> Waiting | None:
+    job = jobs.next_queued()
+    if job is None:
+        return None
+    try:
+        return Waiting(job, find_matrices(job, matrices))
+    except ServiceError as error:
+        return Waiting(job, error)

@@ -22,7 +22,7 @@ from wavetrim.service.jobs.job import Job
 from wavetrim.service.jobs.lanes.lane import Lane
 from wavetrim.service.jobs.lanes.turn import describe_timeout
 from wavetrim.service.jobs.news import JobNews
-from wavetrim.service.jobs.queue import Operands
+from wavetrim.service.jobs.operands import Operands
 from wavetrim.service.jobs.result import Result
 from wavetrim.service.jobs.table.store import JobStore
 from wavetrim.service.jobs.work import Work, check_files, prepare

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from wavetrim.scheduler.engine.messages import Operand, RunRequest
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.service.jobs.job import Job
-from wavetrim.service.jobs.queue import Operands
+from wavetrim.service.jobs.operands import Operands, find_matrices
 from wavetrim.service.jobs.result import Result, begin_result
 from wavetrim.service.storage.arena.extent import Hold
 from wavetrim.service.storage.matrices.draft import locate
@@ -21,16 +21,6 @@ from wavetrim.service.storage.matrices.matrices import MatrixStore
 from wavetrim.service.storage.matrices.matrix import Matrix
 from wavetrim.service.storage.memory.room import Room
 from wavetrim.service.threads import run_to_end
-
-
-def find_matrices(job: Job, matrices: MatrixStore) -> Operands:
-    """A, B and C of a job; no C where it names none.
-
-    Raises:
-        MatrixNotFound: One of them is gone.
-    """
-    a, b = matrices.get(job.a), matrices.get(job.b)
-    return a, b, None if job.c is None else matrices.get(job.c)
 
 
 class MappedOperands:
