@@ -45,6 +45,10 @@ _CONSTANTS: Final = {
     "scheduler.model.corrections": ("LEAST_SECONDS",),
     "scheduler.model.device_runs": ("REACH", "UNLIKE", "WEIGHED_RUNS"),
     "scheduler.planning.choice": ("SPLIT_GAIN", "LEAST_LEAD"),
+    "scheduler.planning.team_curves": (
+        *("ALIKE", "EXCHANGE_STEP_SECONDS", "EXCHANGE_SECONDS", "COLUMNS_LEAD", "WAKE_SECONDS"),
+    ),
+    "scheduler.profile.joint": ("JOINT_SHARE", "JOINT_DUPLEX_SHARE"),
     "scheduler.profile.store": ("_LANES_AN_SM",),
     "scheduler.profile.estimate": (
         *("PEAK_SHARE", "TILE_SHARE", "LAUNCH_SECONDS", "LINK_SHARE", "CALL_SECONDS"),
