@@ -135,7 +135,8 @@ def check(
     problem: GemmProblem, options: PlanOptions, f: int = 0,
 ) -> None:  # fmt: skip
     """The plan is Python's, and of several GPUs that with all of them, chosen or not."""
-    for takes_all in (False, True) if profile.beside else (False,):
+    is_possible = options.f == "auto" or options.f <= problem.m
+    for takes_all in (False, True) if profile.beside and is_possible else (False,):
         found = model.ask(machine, problem, options, f, takes_all=takes_all)
         try:
             positions = find_positions(profile, None)

@@ -125,21 +125,21 @@ def test_rates_of_links_together_and_from_gpu_to_gpu_are_those_of_the_profile(
 @some
 @given(
     names=st.lists(st.sampled_from(NAMES), min_size=2, max_size=3),
-    slower=st.sampled_from([1.0, 0.96, 0.5]),
+    slower=st.sampled_from([1.0, 0.96, 0.5]), joint=st.lists(joints, max_size=2),
     problem=products, options=team_options, f=rows,
 )  # fmt: skip
 def test_gpus_that_differ_are_planned_as_in_python(
-    model: Model, names: list[str], slower: float,
+    model: Model, names: list[str], slower: float, joint: list[JointLinks],
     problem: GemmProblem, options: PlanOptions, f: int,
 ) -> None:  # fmt: skip
     """They divide rows so that all end together; links that differ by 4% are alike."""
-    profiles = [find_preset(name, 8) for name in names]
+    profiles = [replace(find_preset(name, 8), joint=tuple(joint)) for name in names]
     links = tuple(
         replace(link, in_gbytes_per_second=slower * link.in_gbytes_per_second)
         for link in profiles[-1].links
     )
     profile = join([*profiles[:-1], replace(profiles[-1], links=links)])
-    machine = json.dumps([names, slower])
+    machine = json.dumps([names, slower, [str(one) for one in joint]])
     model.learn(machine, profile)
     check(model, machine, profile, problem, options, f)
 

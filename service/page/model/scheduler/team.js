@@ -16,7 +16,6 @@ export class TeamCurve {
   constructor({ members, m, even, exchanges = false, columns = [] }) {
     Object.assign(this, { members, m, even, exchanges, columns });
     this.different = [...new Set(members)];
-    this.divided = new Map();
   }
 
   vary(changes) {
@@ -32,16 +31,10 @@ export class TeamCurve {
   divide(rows) {
     const { members } = this;
     if (this.columns.length > 0) return members.map(() => rows);
-    if (!this.even) return this.divideUnevenly(rows);
+    if (!this.even) return splitRows(rows, members);
     const tile = members[0].problem.tileM;
     const part = divideUp(divideUp(rows, members.length), tile) * tile;
     return members.map((_, number) => Math.max(0, Math.min(part, rows - number * part)));
-  }
-
-  /** The split that ends first, remembered: a drawing asks again and again. */
-  divideUnevenly(rows) {
-    if (!this.divided.has(rows)) this.divided.set(rows, splitRows(rows, this.members));
-    return this.divided.get(rows);
   }
 
   /** Seconds for `rows` rows: 0 without rows, and never less for more rows. */
