@@ -228,6 +228,25 @@ def test_the_timeline_and_the_trace_have_each_gpu(
     assert f" to {end:,}, " in kernels[-1]
 
 
+def test_one_wave_less_is_one_less_of_each(page: Page) -> None:
+    show(page, f"{FILE}#{SPLIT}")
+    before = [row[3] for row in read_devices(page)]
+    go(page, "[...document.querySelectorAll('.slider button')]"
+             ".find((one) => one.textContent === 'One wave less').click()")  # fmt: skip
+    after = [row[3] for row in read_devices(page)]
+    assert before == ["22", "22", ""]
+    assert after == ["21", "21", ""]
+
+
+def test_very_many_steps_of_eight_gpus_are_drawn(page: Page) -> None:
+    address = "m=300000&n=300000&k=300000&dtype=float64&device=T4&threads=1&gpus=8&memory=pinned"
+    show(page, f"{FILE}#{address}")
+    assert len(read_devices(page)) == 8
+    assert page.problems == []
+    assert 100 < page.run("document.querySelectorAll('#timeline rect').length") < 9000
+    assert 8 <= page.run("document.querySelectorAll('#map path').length") < 500
+
+
 @pytest.mark.parametrize(("width", "dark"), [(360, True), (1600, False)])
 @pytest.mark.parametrize("address", [f"{ROWS}&gpus=8", COLUMNS, SPLIT])
 def test_all_can_read_and_use_several_gpus(
