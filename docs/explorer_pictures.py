@@ -41,6 +41,7 @@ class Picture:
 
 _SPLIT: Final = "m=4096&n=4096&k=4096&dtype=float64&device=T4&threads=2"
 _SHORT_K: Final = "m=16384&n=16384&k=256&dtype=float32&memory=pinned&device=H200&threads=16"
+_SEVERAL: Final = "m=16384&n=16384&k=128&memory=pinned&dtype=float32&device=H200&gpus=2&threads=64"
 _MEASURED: Final = "m=4096&n=4096&k=4096&dtype=float32&device=host-h200&sms=8&threads=16&guess=500"
 
 
@@ -51,6 +52,7 @@ def _name(address: str, name: str, width: int, height: int, *, dark: bool = Fals
 PICTURES: Final = {
     "light": _name(_SPLIT, "explorer", 1440, 1330),
     "dark": _name(_SHORT_K, "explorer-dark", 1440, 1400, dark=True),
+    "several": _name(_SEVERAL, "explorer-gpus", 1440, 1700),
     "measured": _name(_MEASURED, "explorer-measured", 1440, 1500),
     "phone": _name(f"{_SPLIT}&exercise=4&f=0", "explorer-phone", 360, 1600),
 }

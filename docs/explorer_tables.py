@@ -6,7 +6,7 @@ is read from Python, so that the page cannot differ. Run `make explorer`, or
 """
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib import import_module
 from typing import Any, Final
 
@@ -45,6 +45,10 @@ _CONSTANTS: Final = {
     "scheduler.model.corrections": ("LEAST_SECONDS",),
     "scheduler.model.device_runs": ("REACH", "UNLIKE", "WEIGHED_RUNS"),
     "scheduler.planning.choice": ("SPLIT_GAIN", "LEAST_LEAD"),
+    "scheduler.planning.team_curves": (
+        *("ALIKE", "EXCHANGE_STEP_SECONDS", "EXCHANGE_SECONDS", "COLUMNS_LEAD", "WAKE_SECONDS"),
+    ),
+    "scheduler.profile.joint": ("JOINT_SHARE", "JOINT_DUPLEX_SHARE"),
     "scheduler.profile.store": ("_LANES_AN_SM",),
     "scheduler.profile.estimate": (
         *("PEAK_SHARE", "TILE_SHARE", "LAUNCH_SECONDS", "LINK_SHARE", "CALL_SECONDS"),
@@ -71,7 +75,8 @@ def render_tables() -> dict[str, str]:
         "kernels": [describe_kernel(spec) for spec in list_kernels()],
         "presets": [asdict(preset) for preset in PRESETS],
     }
-    sweeps = [describe_results(one) for one in read_host_results(RESULTS) if one.regret]
+    measured = [one for one in read_host_results(RESULTS) if one.regret or _read_joint(one)]
+    sweeps = [describe_results(one) for one in measured]
     return {
         "tables.js": _render("TABLES", "What the model reads of Python", tables),
         "sweeps.js": _render("SWEEPS", "Measured sweeps over F, from benchmarks/results", sweeps),
@@ -159,17 +164,31 @@ def _names(spec: KernelSpec, spelling: str) -> bool:
 
 
 def describe_results(results: HostResults) -> dict[str, Any]:
-    """A results file's machine with its sweeps: what was measured over F."""
+    """A results file's machine, all of its GPUs, with its sweeps: what was measured over F."""
     measured = MachineProfile.from_dict(results.document["profile"])
-    profile = complete_kernels(complete_rates(measured)).as_dict()
-    for name in ("key", "format", "index", "beside", "joint", "peer_gbytes_per_second"):
-        del profile[name]  # the page plans for one GPU
-    profile["source"] = f"measured on {results.caption}"
+    profile = _describe_machine(complete_rates(measured), f"measured on {results.caption}")
+    beside = [_describe_machine(one, profile["source"]) for one in measured.beside]
+    for one in beside:
+        del one["cpu"]  # the machine's
+    several = f"x{len(beside) + 1}" if beside else ""
     return {
-        "name": f"host-{results.gpu}",
-        "profile": profile,
+        "name": f"host-{results.gpu}{several}",
+        "profile": {**profile, "beside": beside},
         "sweeps": [describe_sweep(row) for row in results.regret if len(row.curve) > 2],
     }
+
+
+def _read_joint(results: HostResults) -> list[Any]:
+    """The rates of several GPUs' links together, where a results file has some."""
+    return results.document["profile"].get("joint") or []
+
+
+def _describe_machine(measured: MachineProfile, source: str) -> dict[str, Any]:
+    """One GPU of a measured machine, as the page reads it."""
+    profile = replace(complete_kernels(measured), source=source).as_dict()
+    for name in ("key", "format", "beside"):
+        del profile[name]
+    return profile
 
 
 def describe_sweep(row: SweepRow) -> dict[str, Any]:

@@ -3,8 +3,10 @@
 Each GPU has a link of its own, but all links end at one host memory.
 """
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Final
 
 from wavetrim.scheduler.problem import Memory
@@ -64,9 +66,9 @@ def estimate_joint_links(memory: Memory, links: Sequence[LinkRates]) -> JointLin
     return JointLinks(
         memory=memory,
         gpus=len(links),
-        in_gbytes_per_second=1e-9 * one_way * sum(one.in_bytes_per_second for one in links),
-        out_gbytes_per_second=1e-9 * one_way * sum(one.out_bytes_per_second for one in links),
-        both_gbytes_per_second=1e-9 * both_ways * sum(one.both_bytes_per_second for one in links),
+        in_gbytes_per_second=1e-9 * one_way * _add(one.in_bytes_per_second for one in links),
+        out_gbytes_per_second=1e-9 * one_way * _add(one.out_bytes_per_second for one in links),
+        both_gbytes_per_second=1e-9 * both_ways * _add(one.both_bytes_per_second for one in links),
         source=f"assumed: {one_way:.0%} of the sum one way, {both_ways:.0%} both ways",
     )
 
@@ -76,9 +78,9 @@ def share_links(joint: JointLinks, links: Sequence[LinkRates]) -> list[LinkRates
     in_share, out_share, both_share = (
         min(1.0, 1e9 * rate / total)
         for rate, total in (
-            (joint.in_gbytes_per_second, sum(one.in_bytes_per_second for one in links)),
-            (joint.out_gbytes_per_second, sum(one.out_bytes_per_second for one in links)),
-            (joint.both_gbytes_per_second, sum(one.both_bytes_per_second for one in links)),
+            (joint.in_gbytes_per_second, _add(one.in_bytes_per_second for one in links)),
+            (joint.out_gbytes_per_second, _add(one.out_bytes_per_second for one in links)),
+            (joint.both_gbytes_per_second, _add(one.both_bytes_per_second for one in links)),
         )
     )
     shared = []
@@ -87,3 +89,8 @@ def share_links(joint: JointLinks, links: Sequence[LinkRates]) -> list[LinkRates
         duplex = max(1.0, (into + out) / (both_share * one.both_bytes_per_second))
         shared.append(LinkRates(into, out, duplex))
     return shared
+
+
+def _add(rates: Iterable[float]) -> float:
+    """The sum, from left to right as the page's model adds; `sum` compensates from 3.12 on."""
+    return reduce(operator.add, rates)

@@ -6,6 +6,7 @@ import { suppose } from "./model/scheduler/what_if.js";
 import { Refusal } from "./model/refusal.js";
 import { SWEEPS } from "./model/sweeps.js";
 import { TABLES } from "./model/tables.js";
+import { countNames } from "./units.js";
 
 const PROFILE = "v1/profile";
 const FIRST = "T4";
@@ -16,12 +17,11 @@ const measured = new Map(SWEEPS.map((one) => [one.name, new MachineProfile(one.p
 
 /** Machines by groups, as a list to choose from: [group, [[value, label], …]]. */
 export function listMachines(service, gpus) {
-  const own = gpus.length > 1 ? "This machine, by its first GPU" : "This machine";
-  const here = service.present ? [["here", own]] : [];
+  const here = service.present ? [["here", "This machine"]] : [];
   if (gpus.length > 1)
     here.push(...gpus.map(({ index, name }) => [`cuda:${index}`, `GPU ${index}: ${name}`]));
   return [
-    ["Measured", [...here, ...SWEEPS.map((one) => [one.name, `${one.profile.device}, measured`])]],
+    ["Measured", [...here, ...[...measured].map(([name, profile]) => [name, `${nameMachine(profile)}, measured`])]],
     ["From data sheets", TABLES.presets.map((one) => [one.name, one.name])],
     [
       "Others",
@@ -31,6 +31,11 @@ export function listMachines(service, gpus) {
       ],
     ],
   ];
+}
+
+/** What a machine computes with: "H200", "2 × H200". */
+export function nameMachine({ gpus, device }) {
+  return gpus.length > 1 ? countNames(gpus.map((one) => one.device)) : device;
 }
 
 /** Whether a machine is named without its CPU, so that the address says how many threads that has. */
@@ -74,11 +79,11 @@ export async function findProfile(state, service) {
   const { device } = state;
   if (isServed(state)) {
     const query = device === "here" ? "" : askFor(device);
-    return supposeFor(state, new MachineProfile(await service.get(PROFILE + query)));
+    return adapt(state, new MachineProfile(await service.get(PROFILE + query)));
   }
   if (state.exercise !== null || findPreset(device) === undefined) return buildProfile(state);
   try {
-    return supposeFor(state, new MachineProfile(await service.get(PROFILE + askFor(device))));
+    return adapt(state, new MachineProfile(await service.get(PROFILE + askFor(device))));
   } catch (error) {
     if (error instanceof Refusal) throw error;
     return buildProfile(state); // a preset needs no key
@@ -87,12 +92,25 @@ export async function findProfile(state, service) {
 
 /** The profile of a machine that need not be asked for. */
 export function buildProfile(state) {
-  return supposeFor(state, buildMachine(state));
+  return adapt(state, buildMachine(state));
 }
 
-function supposeFor({ threads, rate, linkrate, dtype }, profile) {
+/** The machine with the GPUs and the numbers that a state asks for. */
+function adapt(state, profile) {
+  const { threads, rate, linkrate, dtype } = state;
   const whatIf = { cpuThreads: threads, cpuGflops: rate, linkRate: linkrate };
-  return suppose(profile, whatIf, dtype);
+  return suppose(takeGpus(state, profile), whatIf, dtype);
+}
+
+/** As many GPUs as are asked for: the machine's first ones, or so many of a data sheet's. */
+function takeGpus({ device, gpus }, profile) {
+  if (gpus === null) return profile;
+  const there = profile.gpus.length;
+  if (there === 0) throw new Refusal("gpus", gpus, "left out: there is no GPU");
+  if (device === "typed" || findPreset(device) !== undefined) return profile.repeatGpu(gpus);
+  if (gpus <= there) return profile.takeGpus(gpus);
+  const limit = there === 1 ? "1: this machine has one GPU" : `1…${there}, the machine's GPUs`;
+  throw new Refusal("gpus", gpus, limit);
 }
 
 function askFor(device) {

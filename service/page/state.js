@@ -19,6 +19,7 @@ const FIELDS = {
   accuracy: { unset: null, choices: ACCURACIES },
   sms: { unset: null, least: 1, most: 10_000 },
   device: { unset: null, text: true },
+  gpus: { unset: null, least: 1, most: 8 },
   threads: { unset: null, least: 1, most: 4096 },
   rate: { unset: null, least: 0.001, most: 1e9, fraction: true },
   linkrate: { unset: null, least: 0.001, most: 1e6, fraction: true },

@@ -40,6 +40,13 @@ export function showShare(share) {
   return `${Math.round(share * 100)}%`;
 }
 
+/** How often each name is there: "2 × H200", "H200 and L4". */
+export function countNames(names) {
+  const counts = new Map();
+  for (const name of names) counts.set(name, (counts.get(name) ?? 0) + 1);
+  return [...counts].map(([name, count]) => (count > 1 ? `${count} × ${name}` : name)).join(" and ");
+}
+
 /** "3.2 GiB", "640 B". */
 export function showBytes(bytes) {
   const power = Math.min(4, Math.floor(Math.log2(Math.max(1, bytes)) / 10));

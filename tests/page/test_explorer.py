@@ -31,6 +31,21 @@ MEASURED = "#m=4096&n=4096&k=4096&dtype=float32&memory=pageable&device=host-h200
 SHAPES = [(4096, 4096, 4096), (16384, 16384, 256), (1000, 70, 333), (2560, 16385, 4096), (1, 9, 9)]
 
 
+AREAS = """[...document.querySelectorAll('#map path[fill^=rgb]')].map((path) => {
+    const numbers = path.getAttribute('d').match(/[MHVL][^MHVLZ]*/g);
+    let x = 0, y = 0, sum = 0, first = null;
+    for (const part of numbers) {
+        const [a, b] = part.slice(1).trim().split(' ').map(Number);
+        const [u, v] = part[0] === 'M' ? [a, b] : part[0] === 'H' ? [a, y] : [x, a];
+        if (first === null) first = [u, v]; else sum += x * v - u * y;
+        [x, y] = [u, v];
+    }
+    const area = Math.abs(sum + x * first[1] - first[0] * y) / 2;
+    return [path.querySelector('title').textContent.split(',')[0], area];
+})"""
+"""Name and area of each wave that is drawn."""
+
+
 def read_headline(page: Page) -> str:
     return str(page.run("document.getElementById('headline').textContent"))
 
@@ -227,17 +242,7 @@ def test_a_schedule_of_very_many_steps_is_drawn(page: Page) -> None:
 
 def test_every_tile_is_in_one_wave(page: Page) -> None:
     show(page, f"{FILE}#m=1024&n=1000&k=512&dtype=float32&device=T4&threads=2&kernel=shared&f=0")
-    area = page.run("""[...document.querySelectorAll('#map path[fill^=rgb]')].map((path) => {
-        const numbers = path.getAttribute('d').match(/[MHVL][^MHVLZ]*/g);
-        let x = 0, y = 0, sum = 0, first = null;
-        for (const part of numbers) {
-            const [a, b] = part.slice(1).trim().split(' ').map(Number);
-            const [u, v] = part[0] === 'M' ? [a, b] : part[0] === 'H' ? [a, y] : [x, a];
-            if (first === null) first = [u, v]; else sum += x * v - u * y;
-            [x, y] = [u, v];
-        }
-        return Math.abs(sum + x * first[1] - first[0] * y) / 2;
-    })""")
+    area = [one for _, one in page.run(AREAS)]
     size = page.run("(({ width, height }) => width.baseVal.value * height.baseVal.value)"
                     "(document.querySelector('#map rect[fill=none]'))")  # fmt: skip
     assert len(area) == int(read_shown(page)["waves"])

@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from wavetrim.scheduler.model.corrections import RunClass
 from wavetrim.scheduler.model.cpu import CpuModel
+from wavetrim.scheduler.profile.joint import JointLinks
 from wavetrim.scheduler.profile.machine import GpuModel, KernelModel, LinkModel
 from wavetrim.service.api.openapi import list_refusals
 from wavetrim.service.api.parts import EnginePart
@@ -22,8 +23,8 @@ class ProfileQuery(BaseModel):
     device: str | None = Field(
         None,
         max_length=100,
-        description="A preset, a local GPU (cuda:0, its name or its UUID) or cpu; without it, "
-        "this machine.",
+        description="A preset, several of one (H200 x2), a local GPU (cuda:0, its name or its "
+        "UUID) or cpu; without it, this machine with all of its GPUs.",
         examples=["H200"],
     )
 
@@ -38,11 +39,12 @@ class CorrectionView(BaseModel):
     runs: int = Field(description="Runs that the factor is from.")
 
 
-class MachineView(BaseModel):
-    """A machine as the model knows it."""
+class GpuView(BaseModel):
+    """A GPU as the model knows it."""
 
     model_config = ConfigDict(from_attributes=True)
 
+    index: int = Field(description="CUDA's index of the GPU; 0 without one.")
     device: str = Field(description='Name of the GPU, or "cpu".')
     source: str = Field(description="Where the profile as a whole comes from.")
     measured_at: str | None = Field(description="When it was measured; null for a preset.")
@@ -51,6 +53,19 @@ class MachineView(BaseModel):
     kernels: list[KernelModel] = Field(
         description="Staircases: slots, and seconds of a wave, for each kernel, type and tile."
     )
+    joint: list[JointLinks] = Field(
+        description="What the machine's links reach while several GPUs copy, as far as measured."
+    )
+    peer_gbytes_per_second: float = Field(
+        description="Rate from one GPU of the machine to another while that copies back, 1e9 "
+        "bytes a second; 0 where they cannot, or where it was not measured."
+    )
+
+
+class MachineView(GpuView):
+    """A machine as the model knows it: its first GPU, and what is beside it."""
+
+    beside: list[GpuView] = Field(description="The machine's other GPUs, in CUDA's order.")
     cpu: CpuModel = Field(description="The CPU: rates by type, and how it is shared in a split.")
     corrections: list[CorrectionView] = Field(
         description="What runs here say of predictions, for each product that ran; others learn "
@@ -62,13 +77,10 @@ class MachineView(BaseModel):
 def get_profile(query: Annotated[ProfileQuery, Query()], engine: EnginePart) -> MachineView:
     """Show all numbers that plans for a machine are decided from."""
     profile = engine.profiles.find(query.device)
+    corrections = [CorrectionView.model_validate(one) for one in profile.corrections.list_all()]
     return MachineView(
-        device=profile.device,
-        source=profile.source,
-        measured_at=profile.measured_at,
-        gpu=profile.gpu,
-        links=list(profile.links),
-        kernels=list(profile.kernels),
+        **GpuView.model_validate(profile).model_dump(),
+        beside=[GpuView.model_validate(one) for one in profile.beside],
         cpu=profile.cpu,
-        corrections=[CorrectionView.model_validate(one) for one in profile.corrections.list_all()],
+        corrections=corrections,
     )

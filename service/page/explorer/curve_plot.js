@@ -1,7 +1,9 @@
 /** Seconds over F: the GPU's staircase, the CPU's line, the longer of the two, and what was measured. */
 
 import { draw, drawFigure, make, write } from "../dom.js";
+import { divideUp } from "../model/arithmetic.js";
 import { findRowsWithin } from "../model/scheduler/cost.js";
+import { listMembers } from "../model/scheduler/team.js";
 import { findUnit, listTicks, showNumber, showSeconds, showWhole } from "../units.js";
 import { findColours } from "../palette.js";
 
@@ -37,16 +39,8 @@ export function samplePoints(plan, most) {
   for (let index = 0; index <= SAMPLES; index += 1)
     wanted.add(Math.round((index * most) / SAMPLES));
   if (plan.gpuCurve) {
-    const { grid } = plan.gpuCurve;
-    const { m } = plan.problem;
-    const waves = grid.countWaves(m);
-    const fewest = grid.countWaves(m - most);
-    if (waves - fewest <= SAMPLES) {
-      for (let wave = Math.max(1, fewest); wave < waves; wave += 1) {
-        const f = m - grid.findRowsInWaves(wave);
-        for (const one of [f - 1, f]) if (one >= 0 && one <= most) wanted.add(one);
-      }
-    }
+    for (const f of listBoundaries(plan, most))
+      for (const one of [f - 1, f]) if (one >= 0 && one <= most) wanted.add(one);
   }
   return [...wanted]
     .sort((one, other) => one - other)
@@ -54,6 +48,20 @@ export function samplePoints(plan, most) {
       const { gpuSeconds, cpuSeconds } = plan.predict(f);
       return { f, gpu: gpuSeconds, cpu: cpuSeconds };
     });
+}
+
+/** Each F at which a wave just becomes unnecessary, of several GPUs one of each that are alike. */
+function listBoundaries({ gpuCurve, problem: { m } }, most) {
+  const members = listMembers(gpuCurve);
+  const { even = true, columns = [] } = gpuCurve;
+  const [{ grid }] = members;
+  const sharing = columns.length > 0 ? 1 : members.length; // that divide the rows
+  const [waves, fewest] = [m, m - most].map((rows) => grid.countWaves(divideUp(rows, sharing)));
+  if (!even || waves - fewest > SAMPLES) return [];
+  const boundaries = [];
+  for (let wave = Math.max(1, fewest); wave < waves; wave += 1)
+    boundaries.push(m - sharing * grid.findRowsInWaves(wave));
+  return boundaries;
 }
 
 /** The drawing, `room` pixels high or more; `onPick(f)` is called where it is clicked. */
@@ -64,7 +72,7 @@ export function drawCurve(asked) {
   const most = findRange(plan, chosen, range, sweep);
   const points = plan.gpuCurve ? samplePoints(plan, most) : listLine(plan);
   const scale = findScale(plan, points, range, most, width, height, sweep);
-  const label = `Seconds over F, 0 to ${showWhole(most)}; at F = ${showWhole(plan.f)}: GPU ${showSeconds(plan.predicted.gpuSeconds)}, CPU ${showSeconds(plan.predicted.cpuSeconds)}`;
+  const label = `Seconds over F, 0 to ${showWhole(most)}; at F = ${showWhole(plan.f)}: ${nameGpus(plan)} ${showSeconds(plan.predicted.gpuSeconds)}, CPU ${showSeconds(plan.predicted.cpuSeconds)}`;
   const figure = drawFigure(width, height, label);
   const clip = draw(
     "clipPath",
@@ -109,11 +117,16 @@ export function drawCurve(asked) {
 /** The legend. */
 export function listKeys(plan, revealed, hidesChoice) {
   const keys = [["cpu", "CPU"]];
-  if (plan.gpuCurve) keys.unshift(["gpu", "GPU"]);
+  if (plan.gpuCurve) keys.unshift(["gpu", nameGpus(plan)]);
   if (plan.gpuCurve) keys.push(["total", "the longer of both"]);
   if (revealed) keys.push(["measured", "measured"]);
   if (!hidesChoice) keys.push(["mark-key", "▲ the model's choice"]);
   return keys.map(([name, text]) => make("span", { className: `key ${name}`, textContent: text }));
+}
+
+function nameGpus({ gpuCurve }) {
+  const count = gpuCurve ? listMembers(gpuCurve).length : 1;
+  return count > 1 ? `${count} GPUs together` : "GPU";
 }
 
 function listLine(plan) {
@@ -122,7 +135,7 @@ function listLine(plan) {
 }
 
 function findScale(plan, points, range, most, width, height, sweep) {
-  const alone = plan.gpuOnlySeconds ?? plan.totalSeconds;
+  const alone = plan.gpuAloneCurve?.seconds(plan.problem.m) ?? plan.totalSeconds;
   const least = Math.min(...points.map((point) => Math.max(point.gpu, point.cpu)));
   let [from, to] = [0, Math.max(...points.map((point) => Math.max(point.gpu, point.cpu))) * 1.04];
   if (range === "near" && plan.gpuCurve) {

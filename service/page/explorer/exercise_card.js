@@ -11,6 +11,7 @@ export function openExercise(number) {
     accuracy: null,
     sms: null,
     rate: null,
+    gpus: null,
     linkrate: null,
     threads: null,
     f: null,

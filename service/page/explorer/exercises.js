@@ -7,7 +7,7 @@
  */
 
 import { GemmProblem } from "../model/scheduler/problem.js";
-import { choosePlan, NO_OPTIONS } from "../model/scheduler/plan.js";
+import { choosePlan, NO_OPTIONS } from "../model/scheduler/choice.js";
 import { showNumber, showSeconds, showShare, showWhole } from "../units.js";
 import { findBest, findNearest } from "./guess.js";
 import { count, nameChoice } from "./words.js";

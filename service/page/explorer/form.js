@@ -36,6 +36,7 @@ export class Form {
       ]),
       this.group("Machine", [
         this.choice("device", "Device", []),
+        this.number("gpus", "GPUs", "1 to 8; empty: the machine's"),
         this.number("smcount", "Multiprocessors", "of the GPU"),
         this.number("clock", "Clock, MHz", "of the multiprocessors"),
         this.number("memclock", "Memory clock, MHz", "of a bus of 256 bits"),
@@ -107,7 +108,7 @@ export class Form {
     const changes = { [name]: value ?? readText(name, "") ?? this.frame.state[name] };
     if (input.value === "") changes[name] = null;
     if (name === "kernel") changes.tile = null;
-    if (name === "device") Object.assign(changes, { sms: null, rate: null, linkrate: null });
+    if (name === "device") Object.assign(changes, { gpus: null, sms: null, rate: null, linkrate: null });
     if (name === "device" && !(needsThreads(changes) && needsThreads(this.frame.state)))
       changes.threads = null;
     if (name === "dtype")
@@ -146,6 +147,7 @@ export class Form {
   showOwn({ dtype, memory }, profile) {
     const link = profile.findLink(memory);
     for (const [name, value] of Object.entries({
+      gpus: profile.gpus.length || undefined,
       threads: profile.cpu.threads,
       rate: profile.findCpuRate(dtype).gflops,
       linkrate: link?.in_gbytes_per_second,

@@ -17,6 +17,7 @@ export function makeSweepList(frame) {
       tile: null,
       accuracy: null,
       rate: null,
+      gpus: null,
       f: null,
       job: null,
       guess: null,

@@ -1,7 +1,10 @@
 /** A plan's numbers, each with its name. */
 
 import { make } from "../dom.js";
+import { listMembers } from "../model/scheduler/team.js";
 import { showSeconds, showShare, showWhole } from "../units.js";
+import { makeTable } from "./table.js";
+import { nameGpu } from "./team_words.js";
 import { nameChoice } from "./words.js";
 
 /** The list. */
@@ -13,6 +16,26 @@ export function listNumbers(plan, chosen) {
   return make("dl", { className: "numbers" }, ...items);
 }
 
+/** Rows, columns, waves and seconds of each device, where several GPUs have rows; else null. */
+export function listDevices(plan) {
+  const { gpuParts, f, problem, predicted } = plan;
+  if (gpuParts.length < 2) return null;
+  const rows = gpuParts.map((part) => [
+    nameGpu(plan, part),
+    showWhole(part.rowCount),
+    showWhole(part.columnCount),
+    showWhole(part.waves),
+    showSeconds(part.seconds),
+  ]);
+  if (f > 0) {
+    const cpu = [showWhole(f), showWhole(problem.n), "", showSeconds(predicted.cpuSeconds)];
+    rows.push(["CPU", ...cpu]);
+  }
+  const table = makeTable("Who computes what", ["Device", "Rows", "Columns", "Waves", "Seconds"], rows);
+  table.className = "parts comparison";
+  return table;
+}
+
 function listShares(plan, chosen) {
   const { predicted, problem, spec } = plan;
   const kernel = spec
@@ -22,7 +45,7 @@ function listShares(plan, chosen) {
     ["F", `${showWhole(plan.f)} of ${showWhole(problem.m)} rows`],
     ["The model's choice", nameChoice(chosen)],
     ["Kernel", kernel],
-    ["GPU part", showSeconds(predicted.gpuSeconds)],
+    [plan.gpuParts.length > 1 ? "GPUs' part" : "GPU part", showSeconds(predicted.gpuSeconds)],
     ["CPU part", showSeconds(predicted.cpuSeconds)],
     ["Both", showSeconds(plan.totalSeconds)],
     ["CPU alone", showSeconds(plan.cpuOnlySeconds)],
@@ -30,14 +53,16 @@ function listShares(plan, chosen) {
 }
 
 function listWaves(plan) {
-  const { grid, waveSeconds } = plan.gpuCurve;
+  const [{ grid, waveSeconds }] = listMembers(plan.gpuCurve);
+  const several = plan.gpuParts.length > 1;
+  const first = several ? nameGpu(plan, plan.gpuParts[0]) : "";
   const split = plan.tailSplit ? ", split along K" : "";
   const last = plan.gpuRows ? `${showShare(plan.tailUtilization)} full${split}` : "none";
   return [
-    ["GPU alone", showSeconds(plan.gpuOnlySeconds)],
+    [several ? "One GPU alone" : "GPU alone", showSeconds(plan.gpuOnlySeconds)],
     ["Waves", `${showWhole(plan.waves)}; ${showWhole(plan.wavesGpuOnly)} without the CPU`],
-    ["Last wave", last],
-    ["Slots", showWhole(grid.slots)],
+    [several ? `Last wave of ${first}` : "Last wave", last],
+    [several ? `Slots of ${first}` : "Slots", showWhole(grid.slots)],
     ["One wave", showSeconds(waveSeconds)],
     ["CPU threads in a split", `${plan.share.threads} of ${plan.profile.cpu.threads}`],
   ];

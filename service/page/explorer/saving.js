@@ -1,6 +1,7 @@
 /** Files of what is shown: a picture, and a trace of the schedule. */
 
 import { saveFile } from "../files.js";
+import { nameMachine } from "../machines.js";
 import { showWhole } from "../units.js";
 import { composePicture, renderPng } from "./picture.js";
 import { renderTrace } from "./trace.js";
@@ -18,14 +19,14 @@ export async function savePicture(plan, profile, panels) {
 
 /** Save a plan's schedule, beside it what was measured, where there is such. */
 export function saveTrace(plan, measured, profile) {
-  const text = renderTrace(plan, plan.listQueues(), measured, profile.device);
+  const text = renderTrace(plan, plan.listQueues(), measured, nameMachine(profile));
   saveFile(`${nameFile(plan)}.trace.json`, new Blob([text], { type: "application/json" }));
 }
 
 function nameProduct({ problem }, profile) {
   const { m, n, k, dtype, memory } = problem;
   const sizes = [m, n, k].map(showWhole).join(" × ");
-  return `${sizes} ${dtype}, ${memory} memory, ${profile.device}, ${profile.cpu.threads} CPU threads`;
+  return `${sizes} ${dtype}, ${memory} memory, ${nameMachine(profile)}, ${profile.cpu.threads} CPU threads`;
 }
 
 function nameFile({ problem, f }) {

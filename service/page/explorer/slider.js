@@ -32,8 +32,9 @@ export class RowSlider {
       "aria-hidden": "true",
     });
     this.own = makeButton("The model's choice", () => pick(this.chosen.f));
+    this.alone = makeButton("GPU alone", () => pick(0));
     this.gpuButtons = [
-      makeButton("GPU alone", () => pick(0)),
+      this.alone,
       makeButton("One wave less", () => this.dropWave()),
     ];
     const label = {
@@ -65,14 +66,18 @@ export class RowSlider {
     this.input.value = this.number.value = plan.f;
     this.input.setAttribute("aria-valuetext", `${showWhole(plan.f)} of ${showWhole(m)} rows`);
     for (const one of [this.input, this.number, ...this.gpuButtons]) one.disabled = !plan.gpuCurve;
+    this.alone.textContent = plan.gpuParts.length > 1 ? "GPUs alone" : "GPU alone";
     this.mark.style.setProperty("--at", chosen.f / m);
     this.mark.hidden = this.own.hidden = hidesChoice;
     this.choice.textContent = hidesChoice ? "" : tellChoice(plan, chosen);
   }
 
   dropWave() {
-    const { gpuCurve, gpuRows, waves, problem } = this.plan;
-    if (gpuRows > 0) this.pick(problem.m - gpuCurve.grid.findRowsInWaves(waves - 1));
+    const { gpuParts: parts, dividesColumns, gpuRows, problem } = this.plan;
+    if (gpuRows === 0) return;
+    const rows = parts.map(({ curve, waves }) => curve.grid.findRowsInWaves(waves - 1));
+    const all = dividesColumns ? Math.min(...rows) : rows.reduce((sum, one) => sum + one, 0);
+    this.pick(problem.m - all);
   }
 }
 

@@ -1,48 +1,32 @@
 /** Where a plan's numbers come from: what decided it, its figures, and the source of each. */
 
-import { make } from "../dom.js";
+import { estimateJointLinks, LinkRates } from "../model/scheduler/joint.js";
+import { listMembers } from "../model/scheduler/team.js";
 import { showNumber, showSeconds, showWhole } from "../units.js";
+import { makeTable } from "./table.js";
+import { groupParts } from "./team_words.js";
 
 /** The table. */
 export function listSources(plan) {
-  const rows = findSources(plan).map(([name, ...cells]) =>
-    make(
-      "tr",
-      {},
-      make("th", { scope: "row", textContent: name }),
-      ...cells.map((textContent) => make("td", { textContent })),
-    ),
-  );
-  const heads = ["What", "Figures", "Source"].map((textContent) =>
-    make("th", { scope: "col", textContent }),
-  );
-  return make(
-    "table",
-    { className: "sources" },
-    make("caption", { textContent: "Where the numbers come from" }),
-    make("thead", {}, make("tr", {}, ...heads)),
-    make("tbody", {}, ...rows),
-  );
+  const heads = ["What", "Figures", "Source"];
+  const table = makeTable("Where the numbers come from", heads, findSources(plan));
+  table.className = "sources";
+  return table;
 }
 
-function findSources({ profile, problem, spec, share, ...plan }) {
-  const { gpu, cpu } = profile;
-  const rows = [];
-  if (gpu)
-    rows.push(["GPU", `${profile.device}, ${gpu.sm_count} multiprocessors`, profile.source]);
-  const model = spec && profile.findKernelModel(spec);
-  if (model) {
-    const seconds = model.wave_seconds + model.wave_k_seconds * problem.k;
-    const figures = `${showWhole(model.slots)} slots, ${showSeconds(seconds)} a wave`;
-    rows.push([spec.name, figures, model.source]);
-  }
-  const link = profile.findLink(problem.memory);
-  if (link) {
-    const [into, out] = [link.in_gbytes_per_second, link.out_gbytes_per_second].map(showNumber);
-    rows.push(["Link", `${into} GB/s in, ${out} out, ${problem.memory} memory`, link.source]);
-  }
+function findSources(plan) {
+  const { profile, problem, share } = plan;
+  const { cpu } = profile;
+  const positions = plan.gpuParts.map(({ position }) => position);
+  const gpus = (positions.length > 0 ? positions : [0]).flatMap((at) => profile.gpus[at] ?? []);
+  const groups = groupParts(gpus, nameFigures);
+  const rows = groups.flatMap((group) => {
+    const name = groups.length > 1 ? `GPU ${group.map(({ index }) => index).join(", ")}` : "GPU";
+    return listGpuRows(plan, name, group);
+  });
+  if (gpus.length > 1) rows.push(...listJointRows(problem, gpus));
   const rate = profile.findCpuRate(problem.dtype);
-  const beside = link ? `, ${share.threads} beside the GPU` : "";
+  const beside = gpus.length > 0 ? `, ${share.threads} beside the GPU` : "";
   const figures = `${cpu.threads} threads${beside}, ${showNumber(rate.gflops)} GFLOP/s`;
   rows.push(["CPU", figures, rate.source]);
   for (const { factor, runs } of findCorrections(plan, problem.m))
@@ -50,8 +34,48 @@ function findSources({ profile, problem, spec, share, ...plan }) {
   return rows;
 }
 
-/** What runs say of the plan's parts, the GPU's first. */
+/** What is equal where GPUs have the same figures. */
+function nameFigures({ device, source, links, kernels }) {
+  return JSON.stringify([device, source, links, kernels]);
+}
+
+/** A GPU, or several that are alike: its kernel and its link. */
+function listGpuRows({ spec, problem }, name, [gpu, ...others]) {
+  const count = others.length > 0 ? `${others.length + 1} × ` : "";
+  const figures = `${count}${gpu.device}, ${gpu.gpu.sm_count} multiprocessors`;
+  const rows = [[name, figures, gpu.source]];
+  const model = spec && gpu.findKernelModel(spec);
+  if (model) {
+    const seconds = model.wave_seconds + model.wave_k_seconds * problem.k;
+    const waves = `${showWhole(model.slots)} slots, ${showSeconds(seconds)} a wave`;
+    rows.push([spec.name, waves, model.source]);
+  }
+  const link = gpu.findLink(problem.memory);
+  rows.push(["Link", `${tellRates(link)}, ${problem.memory} memory`, link.source]);
+  return rows;
+}
+
+/** What the links reach together, and GPUs from each other. */
+function listJointRows({ memory }, gpus) {
+  const links = gpus.map((gpu) => {
+    const { in_gbytes_per_second: into, out_gbytes_per_second: out, together } = gpu.findLink(memory);
+    return new LinkRates(into * 1e9, out * 1e9, 2 * together);
+  });
+  const joint = gpus[0].findJoint(memory, gpus.length) ?? estimateJointLinks(memory, links);
+  const both = `${showNumber(joint.both_gbytes_per_second)} both ways`;
+  const rows = [["Links together", `${tellRates(joint)}, ${both}`, joint.source]];
+  const peer = gpus[0].peer_gbytes_per_second;
+  if (peer) rows.push(["GPU to GPU", `${showNumber(peer)} GB/s`, joint.source]);
+  return rows;
+}
+
+function tellRates({ in_gbytes_per_second, out_gbytes_per_second }) {
+  return `${showNumber(in_gbytes_per_second)} GB/s in, ${showNumber(out_gbytes_per_second)} out`;
+}
+
+/** What runs say of the plan's parts, the GPUs' first. */
 function findCorrections({ f, gpuCurve, gpuAloneCurve, cpuCurve, cpuAloneCurve }, m) {
   if (f === m) return [cpuAloneCurve.correction];
-  return f ? [gpuCurve.correction, cpuCurve.correction] : [gpuAloneCurve.correction];
+  const members = listMembers(f ? gpuCurve : gpuAloneCurve).map(({ correction }) => correction);
+  return [...new Set(f ? [...members, cpuCurve.correction] : members)];
 }

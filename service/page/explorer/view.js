@@ -18,7 +18,7 @@ import { EXERCISES, planVariant } from "./exercises.js";
 import { Form } from "./form.js";
 import { askGuess, makeSweepList, tellGuess } from "./guess.js";
 import { drawLastWave, tellLastWave } from "./last_wave.js";
-import { listNumbers } from "./numbers.js";
+import { listDevices, listNumbers } from "./numbers.js";
 import { Part } from "./part.js";
 import { savePicture, saveTrace } from "./saving.js";
 import { makeButton, RowSlider } from "./slider.js";
@@ -183,7 +183,10 @@ class Explorer {
     this.last.show((width) => drawLastWave(plan, width), tellLastWave(plan));
     this.showCurve();
     this.timeline.show((width) => drawTimeline(plan, queues, width), tellTimeline(plan, queues));
-    this.numbers.show(() => make("div", {}, listNumbers(plan, chosen), listSources(plan)), null);
+    this.numbers.show(() => {
+      const tables = [listDevices(plan), listSources(plan)];
+      return make("div", {}, listNumbers(plan, chosen), ...tables);
+    }, null);
     // What is shown, for tests and for who wants to read it off.
     const shown = { f: plan.f, waves: plan.waves, seconds: plan.totalSeconds };
     Object.assign(document.documentElement.dataset, shown);

@@ -4,20 +4,24 @@ import { draw, drawFigure, write } from "../dom.js";
 import { divideDown, divideUp } from "../model/arithmetic.js";
 import { showWhole } from "../units.js";
 import { findColours, findInk, findWaveColour } from "../palette.js";
+import { nameGpu, nameShare } from "./team_words.js";
 import { count } from "./words.js";
 
 const MOST_BANDS = 400;
 const LEFT = 54;
 const TOP = 22;
+const NAME_HEIGHT = 18;
+const NARROW = 150;
 
 /** The drawing of a plan's C, at most `width` pixels wide. */
 export function drawWaveMap(plan, width) {
   const { m, n } = plan.problem;
+  const parts = plan.gpuParts;
   const room = width - LEFT - 2;
   const shape = Math.min(Math.max(m / n, 0.45), 1.05);
-  const height = Math.round(Math.min(room * shape, 560));
-  const label = describe(plan);
-  const figure = drawFigure(width, height + TOP + 26, label);
+  const least = parts.length > 1 && !plan.dividesColumns ? parts.length * (NAME_HEIGHT + 6) : 0;
+  const height = Math.round(Math.max(least, Math.min(room * shape, 560)));
+  const figure = drawFigure(width, height + TOP + 26, describe(plan));
   const colours = findColours();
   const map = { plan, figure, colours, left: LEFT, top: TOP, room, height, pixelsARow: height / m };
   figure.append(
@@ -27,18 +31,24 @@ export function drawWaveMap(plan, width) {
       transform: `translate(14 ${TOP + height / 2}) rotate(-90)`,
     }),
   );
-  if (plan.gpuRows > 0 && plan.gpuCurve) drawWaves(map);
+  const regions = parts.map((part) => findRegion(map, part));
+  for (const region of regions) drawWaves(map, region);
   if (plan.f > 0) drawCpuRows(map);
-  const outline = { x: LEFT, y: TOP, width: room, height, fill: "none", stroke: colours.faint };
-  figure.append(draw("rect", outline));
+  if (regions.length > 1) regions.forEach((region) => drawName(map, region));
+  const frame = { x: LEFT, y: TOP, width: room, height, fill: "none", stroke: colours.faint };
+  figure.append(draw("rect", frame));
   return figure;
 }
 
 /** What the drawing shows, for those who read it. */
 export function tellWaveMap(plan) {
-  if (!plan.gpuCurve || plan.gpuRows === 0) return "Hatched: the CPU computes these rows.";
+  const parts = plan.gpuParts;
+  if (parts.length === 0) return "Hatched: the CPU computes these rows.";
   const waves = "Each colour is a wave: tiles that run at the same time.";
-  return plan.f === 0 ? waves : `${waves} The last rows, hatched, are the CPU's.`;
+  const word = plan.dividesColumns ? "columns" : "rows";
+  const gpus = ` Each of ${parts.length} GPUs has ${word} and waves of its own, between lines.`;
+  const cpu = plan.f === 0 ? "" : " The last rows, hatched, are the CPU's.";
+  return `${waves}${parts.length > 1 ? gpus : ""}${cpu}`;
 }
 
 function middle(colours) {
@@ -46,85 +56,131 @@ function middle(colours) {
 }
 
 function describe(plan) {
-  const waves = plan.gpuRows > 0 && plan.gpuCurve ? count(plan.waves, "wave") : "no wave";
-  return `C with ${showWhole(plan.gpuRows)} rows of the GPU in ${waves}, and ${showWhole(plan.f)} rows of the CPU`;
+  const parts = plan.gpuParts;
+  const cpu = `${showWhole(plan.f)} rows of the CPU`;
+  if (parts.length > 1) {
+    const shares = parts.map(
+      (part) => `${nameShare(plan, part)} of ${nameGpu(plan, part)} in ${count(part.waves, "wave")}`,
+    );
+    return `C with ${shares.join(", ")}, and ${cpu}`;
+  }
+  const waves = parts.length > 0 ? count(plan.waves, "wave") : "no wave";
+  return `C with ${showWhole(plan.gpuRows)} rows of the GPU in ${waves}, and ${cpu}`;
 }
 
-function drawWaves(map) {
-  const { plan, figure, colours } = map;
-  const { grid } = plan.gpuCurve;
-  const tiles = grid.countTiles(plan.gpuRows);
-  const wavesABand = divideUp(plan.waves, MOST_BANDS);
-  const bands = divideUp(plan.waves, wavesABand);
-  const waveHeight = (plan.gpuRows * map.pixelsARow) / plan.waves;
+/** Where the part of a GPU is drawn. */
+function findRegion({ plan, left, top, room, pixelsARow }, part) {
+  const pixelsAColumn = room / plan.problem.n;
+  return {
+    part,
+    grid: part.curve.grid,
+    waves: part.waves,
+    rows: part.rowCount,
+    tiles: part.curve.grid.countTiles(part.rowCount),
+    left: left + part.columns[0] * pixelsAColumn,
+    top: top + part.rows[0] * pixelsARow,
+    width: part.columnCount * pixelsAColumn,
+    pixelsARow,
+    height: part.rowCount * pixelsARow,
+  };
+}
+
+function drawWaves({ plan, figure, colours }, region) {
+  const { grid, waves, tiles } = region;
+  const wavesABand = divideUp(waves, divideUp(MOST_BANDS, plan.gpuParts.length));
+  const bands = divideUp(waves, wavesABand);
+  const waveHeight = region.height / waves;
   const gap = waveHeight * wavesABand >= 5 ? 1 : 0;
+  const whose = plan.gpuParts.length > 1 ? `${nameGpu(plan, region.part)}, ` : "";
   for (let band = 0; band < bands; band += 1) {
     const first = band * wavesABand;
-    const last = Math.min(first + wavesABand, plan.waves);
+    const last = Math.min(first + wavesABand, waves);
     const span = [first * grid.slots, Math.min(last * grid.slots, tiles)];
     const path = draw("path", {
-      d: outline(map, grid, span),
+      d: outline(region, span),
       fill: findWaveColour(band, bands),
       stroke: colours.surface,
       "stroke-width": gap,
     });
     const used = span[1] - (last - 1) * grid.slots;
     const name = last - first === 1 ? `wave ${last}` : `waves ${first + 1} to ${last}`;
-    path.append(draw("title", {}, `${name}: the last fills ${used} of ${grid.slots} slots`));
+    path.append(draw("title", {}, `${whose}${name}: the last fills ${used} of ${grid.slots} slots`));
     figure.append(path);
   }
-  drawGrid(map, grid);
-  if (waveHeight >= 15) labelWaves(map, grid, tiles);
+  drawGrid(figure, colours, region);
+  if (waveHeight >= 15 && region.width >= NARROW) labelWaves(figure, region);
 }
 
 /** The outline of tiles first…last-1, which run along the rows of tiles. */
-function outline({ left, top, room, height, plan }, grid, [first, last]) {
+function outline({ left, top, width, rows, pixelsARow, grid }, [first, last]) {
   const across = grid.tilesPerTileRow;
-  const x = (column) => round(left + Math.min(room, (column * grid.tileN * room) / plan.problem.n));
-  const y = (row) =>
-    round(top + (Math.min(plan.gpuRows, row * grid.tileM) * height) / plan.problem.m);
+  const x = (column) => round(left + Math.min(width, (column * grid.tileN * width) / grid.n));
+  const y = (row) => round(top + Math.min(rows, row * grid.tileM) * pixelsARow);
   const [fromRow, toRow] = [divideDown(first, across), divideDown(last, across)];
   const [fromColumn, toColumn] = [first - fromRow * across, last - toRow * across];
-  const right = round(left + room);
+  const [start, right] = [round(left), round(left + width)];
   if (fromRow === toRow) {
     return `M${x(fromColumn)} ${y(fromRow)}H${x(toColumn)}V${y(fromRow + 1)}H${x(fromColumn)}Z`;
   }
   const end =
-    toColumn === 0 ? `V${y(toRow)}H${left}` : `V${y(toRow)}H${x(toColumn)}V${y(toRow + 1)}H${left}`;
+    toColumn === 0 ? `V${y(toRow)}H${start}` : `V${y(toRow)}H${x(toColumn)}V${y(toRow + 1)}H${start}`;
   const begin = fromColumn === 0 ? "Z" : `V${y(fromRow + 1)}H${x(fromColumn)}Z`;
   return `M${x(fromColumn)} ${y(fromRow)}H${right}${end}${begin}`;
 }
 
-function drawGrid({ plan, figure, colours, left, top, room, height, pixelsARow }, grid) {
-  const tileWidth = (grid.tileN * room) / plan.problem.n;
+function drawGrid(figure, colours, { left, top, width, height, pixelsARow, grid }) {
+  const tileWidth = (grid.tileN * width) / grid.n;
   const tileHeight = grid.tileM * pixelsARow;
   if (tileWidth < 6 || tileHeight < 6) return;
-  const bottom = round(top + (plan.gpuRows * height) / plan.problem.m);
+  const bottom = round(top + height);
   let path = "";
-  for (let x = tileWidth; x < room - 1; x += tileWidth)
-    path += `M${round(left + x)} ${top}V${bottom}`;
+  for (let x = tileWidth; x < width - 1; x += tileWidth)
+    path += `M${round(left + x)} ${round(top)}V${bottom}`;
   for (let y = top + tileHeight; y < bottom - 1; y += tileHeight) {
-    path += `M${left} ${round(y)}H${round(left + room)}`;
+    path += `M${round(left)} ${round(y)}H${round(left + width)}`;
   }
   figure.append(
     draw("path", { d: path, stroke: colours.surface, "stroke-opacity": 0.35, fill: "none" }),
   );
 }
 
-function labelWaves(map, grid, tiles) {
-  const { plan, figure, left, top, height, room } = map;
-  for (let wave = 0; wave < plan.waves; wave += 1) {
+function labelWaves(figure, { left, top, width, rows, waves, tiles, pixelsARow, grid }) {
+  for (let wave = 0; wave < waves; wave += 1) {
     const last = Math.min((wave + 1) * grid.slots, tiles);
     const at = divideDown((wave * grid.slots + last - 1) / 2, grid.tilesPerTileRow);
-    const rows = Math.min(plan.gpuRows, (at + 0.5) * grid.tileM);
-    const y = top + (rows * height) / plan.problem.m + 4;
+    const y = top + Math.min(rows, (at + 0.5) * grid.tileM) * pixelsARow + 4;
     const style = {
-      fill: findInk(wave, plan.waves),
+      fill: findInk(wave, waves),
       "text-anchor": "middle",
       "pointer-events": "none",
     };
-    figure.append(write(round(left + room / 2), round(y), `wave ${wave + 1}`, style));
+    figure.append(write(round(left + width / 2), round(y), `wave ${wave + 1}`, style));
   }
+}
+
+/** The name of a GPU in the corner of its part, and the line where its part begins. */
+function drawName({ plan, figure, colours }, { part, left, top, width, height }) {
+  const [x, y] = [round(left), round(top)];
+  const line = plan.dividesColumns
+    ? { x1: x, x2: x, y1: y, y2: round(top + height) }
+    : { x1: x, x2: round(left + width), y1: y, y2: y };
+  if (part.rows[0] + part.columns[0] > 0) {
+    figure.append(
+      draw("line", { ...line, stroke: colours.surface, "stroke-width": 5 }),
+      draw("line", { ...line, stroke: colours.text, "stroke-width": 2 }),
+    );
+  }
+  const names = [nameGpu(plan, part), String(plan.profile.gpus[part.position].index)];
+  const fitting = names.map((name) => [name, 8 + 7 * name.length]);
+  const found = fitting.find(([, wide]) => wide + 6 <= width);
+  if (found === undefined || NAME_HEIGHT + 4 > height) return;
+  const [name, wide] = found;
+  const ground = { x: x + 4, y: y + 4, width: wide, height: NAME_HEIGHT, rx: 3 };
+  const style = { fill: colours.text, "text-anchor": "middle", "font-weight": 600 };
+  figure.append(
+    draw("rect", { ...ground, fill: colours.surface }),
+    write(round(x + 4 + wide / 2), y + 17, name, style),
+  );
 }
 
 function drawCpuRows({ plan, figure, colours, left, top, room, height }) {

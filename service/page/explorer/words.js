@@ -1,6 +1,7 @@
-/** A plan in words. */
+/** A plan in words; of several GPUs the words for them are in team_words.js. */
 
 import { showChange, showNumber, showSeconds, showShare, showWhole } from "../units.js";
+import { nameGpu, tellShares } from "./team_words.js";
 
 /** The plan in one line: "52 → 46 waves, the last one 60% full, 649 → 581 ms". */
 export function tellPlan(plan) {
@@ -13,9 +14,13 @@ export function tellPlan(plan) {
       : `${showWhole(before)} → ${count(plan.waves, "wave")}`;
   const split = plan.tailSplit ? " and split along K" : "";
   const share = plan.tailUtilization < 1 ? `${showShare(plan.tailUtilization)} ` : "";
-  const last = `the last one ${share}full${split}`;
-  const seconds = plan.f === 0 ? showSeconds(total) : showChange(plan.gpuOnlySeconds, total);
-  return `${waves}, ${last}, ${seconds}`;
+  const parts = plan.gpuParts;
+  const several = parts.length > 1;
+  const gpus = several ? `${parts.length} GPUs, ` : "";
+  const whose = several ? `${nameGpu(plan, parts[0])}'s last one` : "the last one";
+  const isAlone = plan.f === 0 && !several;
+  const seconds = isAlone ? showSeconds(total) : showChange(plan.gpuOnlySeconds, total);
+  return `${gpus}${waves}, ${whose} ${share}full${split}, ${seconds}`;
 }
 
 /** Who computes what, with which kernel, and which part ends last. */
@@ -24,11 +29,12 @@ export function tellParts(plan) {
   const alone = plan.noGpuReason ?? "the CPU alone is the fastest";
   if (plan.spec === null) return `${capitalize(alone)}.`;
   const kernel = `${plan.spec.name} ${plan.spec.tile.replaceAll("x", "×")}`;
+  const speed = plan.gpuOnlySeconds / plan.totalSeconds;
+  const gain = speed >= 1 ? `${showNumber(speed)} times as fast as` : "slower than";
+  if (plan.gpuParts.length > 1) return tellShares(plan, kernel, gain);
   if (f === 0) return `The GPU computes all ${showWhole(problem.m)} rows with ${kernel}.`;
   const gpu = `the first ${showWhole(plan.gpuRows)} rows with ${kernel} in ${showSeconds(predicted.gpuSeconds)}`;
   const cpu = `the last ${showWhole(f)} in ${showSeconds(predicted.cpuSeconds)}`;
-  const speed = plan.gpuOnlySeconds / plan.totalSeconds;
-  const gain = speed >= 1 ? `${showNumber(speed)} times as fast as` : "slower than";
   return `The GPU computes ${gpu}, the CPU ${cpu}, at the same time: ${gain} the GPU alone.`;
 }
 
@@ -52,7 +58,8 @@ export function tellChoice(plan, chosen) {
 }
 
 /** "F = 448", or what 0 and M mean. */
-export function nameChoice({ f, problem }) {
+export function nameChoice({ f, problem, gpuParts }) {
+  if (f === 0 && gpuParts.length > 1) return "F = 0 (the GPUs compute every row)";
   if (f === 0) return "F = 0 (the GPU computes every row)";
   if (f === problem.m) return `F = M = ${showWhole(f)} (the CPU computes every row)`;
   return `F = ${showWhole(f)}`;

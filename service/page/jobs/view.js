@@ -169,8 +169,9 @@ class Jobs {
       const { kernel, tile, accuracy, sms } = job.request;
       const product = await this.shapes.findProduct(job.request);
       if (product === null) throw new Error("The operands of this job are gone.");
-      const options = { kernel, tile, accuracy, sms, device: "here", f: job.plan.f, job: job.id };
-      location.hash = writeState({ ...readState(""), ...product, ...options });
+      const options = { kernel, tile, accuracy, sms, f: job.plan.f, job: job.id };
+      const machine = findMachine(job.plan);
+      location.hash = writeState({ ...readState(""), ...product, ...machine, ...options });
     });
   }
 
@@ -181,6 +182,13 @@ class Jobs {
       this.notice.tell(error);
     }
   }
+}
+
+/** The machine of a plan, as the explorer names it: with as many GPUs as had rows. */
+function findMachine({ devices = [] }) {
+  const gpus = devices.map(({ device }) => device).filter((one) => one.startsWith("cuda:"));
+  if (gpus.length === 1 && gpus[0] !== "cuda:0") return { device: gpus[0] };
+  return { device: "here", gpus: gpus.length || null };
 }
 
 /** "succeeded", "failed", "been cancelled": for those who hear the page. */

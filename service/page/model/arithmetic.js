@@ -29,6 +29,15 @@ export function roundHundredths(value) {
   return Number(value.toFixed(2));
 }
 
+/** The largest number below a positive one. */
+export function findNextBelow(value) {
+  if (value === Infinity) return Number.MAX_VALUE;
+  const bits = new DataView(new ArrayBuffer(8));
+  bits.setFloat64(0, value);
+  bits.setBigUint64(0, bits.getBigUint64(0) - 1n);
+  return bits.getFloat64(0);
+}
+
 /** ⌊√value⌋. */
 export function rootDown(value) {
   let root = Math.floor(Math.sqrt(value));

@@ -1,7 +1,7 @@
 /** What plans are decided from on this machine, and what its runs have taught. */
 
 import { make } from "../dom.js";
-import { showNumber, showWhole } from "../units.js";
+import { countNames, showNumber, showWhole } from "../units.js";
 import { tellSource } from "./devices.js";
 import { listFacts } from "./facts.js";
 
@@ -19,16 +19,26 @@ export function tellProfile(profile) {
   ]);
   return [
     listFacts([
-      ["Machine", profile.device],
+      ["Machine", countNames([profile, ...profile.beside].map((one) => one.device))],
       ["Source", tellSource(profile)],
       ["CPU threads", String(cpu.threads)],
       ["Kernels with staircases", showWhole(kernels.length)],
       ...ways,
+      ...tellTogether(profile),
       ...rates,
     ]),
     make("h3", { textContent: "What runs have taught" }),
     ...tellCorrections(corrections),
   ];
+}
+
+/** What several GPUs reach together, where that was measured. */
+function tellTogether({ joint, peer_gbytes_per_second: peer }) {
+  const links = joint.map((one) => [
+    `Links of ${one.gpus} GPUs, ${one.memory}`,
+    `${showNumber(one.in_gbytes_per_second)} GB/s in, ${showNumber(one.out_gbytes_per_second)} out, ${showNumber(one.both_gbytes_per_second)} both ways`,
+  ]);
+  return peer > 0 ? [...links, ["GPU to GPU", `${showNumber(peer)} GB/s`]] : links;
 }
 
 function tellCorrections(corrections) {

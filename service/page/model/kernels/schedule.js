@@ -6,16 +6,20 @@ import { countSteps } from "./tails.js";
 /** Rates of a machine's link and of one kernel. Frozen. */
 export class Rates {
   constructor(fields) {
-    Object.assign(this, fields);
-    this.key = Object.values(fields).join();
+    // Time to copy in B, as a share of that over this link: below 1 where GPUs exchange parts of B.
+    Object.assign(this, { bShare: 1, ...fields });
+    this.key = Object.values(this).join();
     Object.freeze(this);
+  }
+
+  vary(changes) {
+    const { key: _, ...fields } = this;
+    return new Rates({ ...fields, ...changes });
   }
 
   /** The rates where copies take `factor` times as long. */
   slowCopies(factor) {
-    const { key: _, ...fields } = this;
-    return new Rates({
-      ...fields,
+    return this.vary({
       inBytesPerSecond: this.inBytesPerSecond / factor,
       outBytesPerSecond: this.outBytesPerSecond / factor,
     });
@@ -35,16 +39,16 @@ export class Rates {
 
 /** Begin and end of every copy in, kernel and copy out; `seconds` is the end of the last. */
 export function timeSchedule(problem, steps, rates) {
-  const loads = steps.map((step) => countInBytes(problem, step) / rates.inBytesPerSecond);
+  const loads = steps.map((step) => countInBytes(problem, step, rates) / rates.inBytesPerSecond);
   const kernels = steps.map((step) => findStepSeconds(problem, step, rates));
   const itemSeconds = problem.itemBytes / rates.outBytesPerSecond;
   const stores = steps.map((step) => (step.last ? step.rows * step.columns * itemSeconds : 0));
   return new Queues(steps, loads, kernels, stores, rates).run();
 }
 
-function countInBytes(problem, step) {
+function countInBytes(problem, step, rates) {
   let items = step.rows * step.aDepth;
-  if (step.loadsB) items += step.depth * step.columns;
+  if (step.loadsB) items += step.depth * step.columns * rates.bShare;
   return items * problem.itemBytes;
 }
 

@@ -21,6 +21,11 @@ export class GpuCurve {
     this.splitSteps = problem.splitsTail ? divideUp(problem.k, problem.tileK) : null;
   }
 
+  /** Rows of C. */
+  get m() {
+    return this.problem.m;
+  }
+
   /** Seconds of one wave at this K. */
   get waveSeconds() {
     return this.rates.waveSeconds + this.problem.k * this.rates.depthSeconds;
@@ -32,6 +37,12 @@ export class GpuCurve {
     return Math.min(1, countCopyingSeconds(timeline) / timeline.seconds);
   }
 
+  /** The same, without a CPU part, at other rates; they decide the cut, too. */
+  vary(changes) {
+    const rates = changes.rates ?? this.rates;
+    return new GpuCurve({ ...this, ...changes, rates, cutRates: rates });
+  }
+
   /** The curve while the CPU part computes other rows. */
   disturb({ copyStretch, startSeconds, correction }) {
     return new GpuCurve({
@@ -40,6 +51,11 @@ export class GpuCurve {
       startSeconds: this.startSeconds + startSeconds,
       correction,
     });
+  }
+
+  /** Rows of each GPU: all of them. */
+  divide(rows) {
+    return [rows];
   }
 
   /** The steps of the fastest schedule for `rows` rows, and when each begins and ends. */
@@ -58,7 +74,7 @@ export class GpuCurve {
   /** What no schedule can go below: the kernel, the copies in and the copies out alone. */
   findLeastSeconds(rows) {
     const { problem, rates } = this;
-    const inBytes = (rows + problem.n) * problem.k * problem.itemBytes;
+    const inBytes = (rows + problem.n * rates.bShare) * problem.k * problem.itemBytes;
     const outBytes = rows * problem.n * problem.itemBytes;
     const leastSeconds =
       rates.callSeconds +

@@ -2,16 +2,51 @@
 
 import { Corrections } from "./corrections.js";
 
-/** A machine: GPU, links, kernels' staircases, CPU, and what runs say of them. Frozen. */
+/** A machine: GPUs, links, kernels' staircases, CPU, and what runs say of them. Frozen.
+ *
+ * `beside` are its other GPUs, in CUDA's order; runs teach all of them.
+ */
 export class MachineProfile {
   constructor({ device, source, cpu, gpu = null, links = [], kernels = [], ...rest }) {
     Object.assign(this, { device, source, cpu, gpu, links, kernels });
-    this.measuredAt = rest.measured_at ?? null;
-    this.corrections = new Corrections(rest.corrections ?? []);
+    this.index = rest.index ?? 0;
+    this.joint = rest.joint ?? [];
+    this.peer_gbytes_per_second = rest.peer_gbytes_per_second ?? 0;
+    this.corrections =
+      rest.corrections instanceof Corrections ? rest.corrections : new Corrections(rest.corrections);
+    const { corrections } = this;
+    this.beside = (rest.beside ?? []).map((one) =>
+      one instanceof MachineProfile ? one : new MachineProfile({ cpu, ...one, corrections }),
+    );
     this.models = new Map(
       kernels.map((model) => [`${model.kernel} ${model.dtype} ${model.tile}`, model]),
     );
     Object.freeze(this);
+  }
+
+  vary(changes) {
+    return new MachineProfile({ ...this, ...changes });
+  }
+
+  /** A profile for each GPU of the machine, this one first; none without a GPU. */
+  get gpus() {
+    return this.gpu === null ? [] : [this, ...this.beside];
+  }
+
+  /** The machine with its first `count` GPUs. */
+  takeGpus(count) {
+    return this.vary({ beside: this.beside.slice(0, count - 1) });
+  }
+
+  /** A machine with `count` GPUs like this one. */
+  repeatGpu(count) {
+    const indices = Array.from({ length: count - 1 }, (_, index) => index + 1);
+    return this.vary({ beside: indices.map((index) => this.vary({ index, beside: [] })) });
+  }
+
+  /** The measured rates of the links of so many GPUs; undefined if they were not measured. */
+  findJoint(memory, gpus) {
+    return this.joint.find((one) => one.memory === memory && one.gpus === gpus);
   }
 
   /** The staircase of a kernel; undefined where this machine does not run it. */

@@ -17,6 +17,10 @@ export class GemmProblem {
     Object.freeze(this);
   }
 
+  vary(changes) {
+    return new GemmProblem({ ...this, ...changes });
+  }
+
   /** Refuse a product that no memory can hold; both figures are named. */
   checkFits() {
     const { m, n, k, aRowBytes, cRowBytes, bBytes } = this;

@@ -1,11 +1,23 @@
 /** Who computes how many rows: the split that finishes first (scheduler/planning/split.py). */
 
+import { findNextBelow } from "../arithmetic.js";
 import { findRowsWithin } from "./cost.js";
 
-/** F: of `m` rows, how many the second device computes so that both end as early as possible. */
-export function splitRows(m, gpu, cpu) {
-  const best = findMeeting(m, gpu, cpu);
-  return m - findRowsWithin(gpu, best, m);
+/** Rows of each device, of `m`, so that the last one ends as early as possible.
+ *
+ * The least time at which all rows are done is a value of one of the curves. Each device, in order,
+ * takes all rows that it finishes within it.
+ */
+export function splitRows(m, curves) {
+  let best = Infinity;
+  if (curves.length === 2) best = findMeeting(m, ...curves);
+  else for (const curve of curves) best = Math.min(best, findLeastFeasible(m, curve, curves, best));
+  let rest = m;
+  return curves.map((curve) => {
+    const share = findRowsWithin(curve, best, rest);
+    rest -= share;
+    return share;
+  });
 }
 
 /** The least time of two devices: where one curve falls below the other, or just before. */
@@ -20,4 +32,26 @@ function findMeeting(m, first, second) {
   if (before < 0) return Math.max(first.seconds(m), second.seconds(0));
   const at = Math.max(first.seconds(m - after), second.seconds(after));
   return Math.min(at, first.seconds(m - before));
+}
+
+/** The least value of `curve` that is feasible for `curves` together; Infinity if none below `bound` is. */
+function findLeastFeasible(m, curve, curves, bound) {
+  let infeasible = -1;
+  let feasible = findRowsWithin(curve, findNextBelow(bound), m);
+  if (!isFeasible(m, curves, curve.seconds(feasible))) return Infinity;
+  while (feasible - infeasible > 1) {
+    const middle = Math.floor((infeasible + feasible) / 2);
+    if (isFeasible(m, curves, curve.seconds(middle))) feasible = middle;
+    else infeasible = middle;
+  }
+  return curve.seconds(feasible);
+}
+
+function isFeasible(m, curves, seconds) {
+  let rest = m;
+  for (const curve of curves) {
+    if (rest === 0) break;
+    rest -= findRowsWithin(curve, seconds, rest);
+  }
+  return rest === 0;
 }

@@ -5,7 +5,6 @@
 
 import { Refusal } from "../refusal.js";
 import { shareCpu } from "./estimate.js";
-import { MachineProfile } from "./machine.js";
 
 /** The profile with these numbers in place of its own; null leaves one as it is.
  *
@@ -22,8 +21,7 @@ export function suppose(profile, { cpuThreads, cpuGflops, linkRate }, dtype) {
     const pageable = links.find((link) => link.memory === "pageable");
     cpu = { ...cpu, beside_gpu: shareCpu(cpu.threads, pageable?.in_gbytes_per_second ?? 0) };
   }
-  const measured_at = profile.measuredAt;
-  return new MachineProfile({ ...profile, measured_at, cpu, links, corrections: [] });
+  return profile.vary({ cpu, links, corrections: [] });
 }
 
 function setLinks({ device, links }, rate) {

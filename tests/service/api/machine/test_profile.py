@@ -9,11 +9,13 @@ from wavetrim.scheduler.profile.store import find_profile
 def test_a_profile_has_every_number_that_plans_are_made_from(
     shared_server: RunningServer,
 ) -> None:
-    for preset in PRESETS:
-        sent = shared_server.client.get("/v1/profile", params={"device": preset.name}).json()
+    for name in [*(preset.name for preset in PRESETS), "H200 x3"]:
+        sent = shared_server.client.get("/v1/profile", params={"device": name}).json()
         assert sent.pop("corrections") == []
-        document = {**sent, "format": FORMAT_VERSION, "key": {}}
-        expected = find_profile(preset.name, devices=(), directory=None, cpu_threads=1)
+        stored = {"format": FORMAT_VERSION, "key": {}, "cpu": sent["cpu"]}
+        beside = [{**one, **stored} for one in sent.pop("beside")]
+        document = {**sent, **stored, "beside": beside}
+        expected = find_profile(name, devices=(), directory=None, cpu_threads=1)
         assert MachineProfile.from_dict(document) == expected
 
 

@@ -1,0 +1,158 @@
+/** The choice of a plan: the CPU alone and each kernel with its best F (scheduler/planning/choice.py). */
+
+import { Refusal } from "../refusal.js";
+import { TABLES } from "../tables.js";
+import {
+  explainNoKernel,
+  findCandidates,
+  findCommon,
+  findPositions,
+  rankKernels,
+} from "./candidates.js";
+import { findRowsWithin } from "./cost.js";
+import { buildCpuCurve } from "./curves.js";
+import { Plan } from "./plan.js";
+import { splitRows } from "./split.js";
+import { shareWithCpu as shareSide } from "./team_curves.js";
+
+const { SPLIT_GAIN, LEAST_LEAD } = TABLES.constants;
+
+/** What is left to the planner. */
+export const NO_OPTIONS = Object.freeze({
+  kernel: "auto",
+  tile: null,
+  f: "auto",
+  accuracy: null,
+  sms: null,
+});
+
+/** Choose kernel, GPUs and F for a product on a machine; a `Refusal` where an option cannot be met.
+ *
+ * One GPU more must promise its gain, as a CPU part must. The first that does not ends the search.
+ */
+export function choosePlan(problem, profile, options = NO_OPTIONS) {
+  const { m, memory } = problem;
+  const { f } = options;
+  if (f !== "auto" && !(f >= 0 && f <= m)) {
+    throw new Refusal("f", f, `"auto" or 0…${m}, the rows of C`);
+  }
+  const positions = findPositions(profile);
+  const one = choosePlanOn(problem, profile, options, positions.slice(0, 1));
+  let best = one;
+  for (let count = 2; count <= positions.length; count += 1) {
+    const plan = choosePlanOn(problem, profile, options, positions.slice(0, count));
+    const limit = limitSplit(best.totalSeconds, memory);
+    if (plan.gpuParts.length < count || plan.totalSeconds > limit) break;
+    best = plan.vary({ oneGpuSeconds: one.gpuOnlySeconds });
+  }
+  return best;
+}
+
+/** The best plan with these GPUs of a machine, all of them, and its CPU. */
+export function choosePlanOn(problem, machine, options, positions) {
+  const { m } = problem;
+  const { f } = options;
+  const gpus = positions.map((position) => machine.gpus[position]);
+  const profile = gpus[0] ?? machine;
+  const candidates = findCommon(findCandidates(problem, profile, options), gpus.slice(1));
+  const kernels = rankKernels(problem, profile, candidates, options.sms, gpus.slice(1));
+  const copying = kernels.length > 0 ? kernels[0].curve.copyingShare : 1;
+  const cpuPlans = listCpuPlans(problem, machine, positions, copying);
+  if (candidates.length === 0) {
+    const noGpuReason = explainNoKernel(problem, profile, options);
+    if (f !== "auto" && f !== m) throw new Refusal("f", f, `"auto" or ${m}: ${noGpuReason}`);
+    return cpuPlans[0].vary({ noGpuReason });
+  }
+  let aloneSeconds = Math.min(...kernels.map((kernel) => kernel.aloneSeconds));
+  aloneSeconds = Math.min(aloneSeconds, cpuPlans[0].totalSeconds);
+  let best = null;
+  kernels.sort((one, other) => one.uncorrectedSeconds - other.uncorrectedSeconds);
+  for (const kernel of kernels) {
+    if (best === null || f !== "auto" || canBeat(best, cpuPlans, kernel, aloneSeconds)) {
+      const plan = chooseRows(cpuPlans, kernel, options, aloneSeconds);
+      best = best === null ? plan : takeFaster(best, plan);
+    }
+  }
+  return best;
+}
+
+function canBeat(plan, cpuPlans, kernel, aloneSeconds) {
+  const sooner = plan.totalSeconds;
+  const leastSeconds = kernel.curve.findLeastSeconds(plan.problem.m);
+  if (leastSeconds <= sooner && kernel.aloneSeconds <= sooner) return true;
+  const limit = Math.min(sooner, limitSplit(aloneSeconds, plan.problem.memory));
+  return cpuPlans.some((cpuPlan) => canEndWithin(limit, cpuPlan, kernel));
+}
+
+function chooseRows(cpuPlans, kernel, options, aloneSeconds) {
+  const { m, memory } = cpuPlans[0].problem;
+  if (options.f !== "auto") {
+    const given = cpuPlans.map((cpuPlan) =>
+      addKernel(cpuPlan, kernel, options).move(options.f, kernel.spec),
+    );
+    return takeFastest(given);
+  }
+  const first = addKernel(cpuPlans[0], kernel, options);
+  let chosen = takeFaster(first.move(0, kernel.spec), first);
+  let limit = limitSplit(aloneSeconds, memory);
+  for (const cpuPlan of cpuPlans) {
+    if (!canEndWithin(limit, cpuPlan, kernel)) continue;
+    let plan = addKernel(cpuPlan, kernel, options);
+    plan = plan.move(splitRows(m, [plan.gpuCurve, plan.cpuCurve])[1], kernel.spec);
+    if (plan.totalSeconds <= limit) {
+      chosen = plan;
+      limit = plan.totalSeconds;
+    }
+  }
+  return chosen;
+}
+
+function canEndWithin(seconds, cpuPlan, kernel) {
+  const { m } = cpuPlan.problem;
+  const rows = m - findRowsWithin(cpuPlan.cpuCurve, seconds, m);
+  if (rows === m || kernel.curve.findLeastSeconds(rows) > seconds) return false;
+  return shareWithCpu(cpuPlan, kernel).seconds(rows) <= seconds;
+}
+
+function shareWithCpu({ problem, share }, { curve, gpus, spec }) {
+  return shareSide(curve, problem, gpus, spec, share);
+}
+
+function addKernel(cpuPlan, kernel, options) {
+  const gpuCurve = shareWithCpu(cpuPlan, kernel);
+  return cpuPlan.vary({ gpuCurve, gpuAloneCurve: kernel.curve, sms: options.sms });
+}
+
+/** The faster plan; where only corrections put it ahead, it must lead by `LEAST_LEAD`. */
+function takeFaster(plan, other) {
+  const isSwapped = other.uncorrectedSeconds < plan.uncorrectedSeconds;
+  const [usual, changed] = isSwapped ? [other, plan] : [plan, other];
+  const lead = usual.uncorrectedSeconds < changed.uncorrectedSeconds ? LEAST_LEAD : 0;
+  return changed.totalSeconds < usual.totalSeconds * (1 - lead) ? changed : usual;
+}
+
+function takeFastest(plans) {
+  return plans.reduce((best, plan) => (plan.totalSeconds < best.totalSeconds ? plan : best));
+}
+
+function limitSplit(aloneSeconds, memory) {
+  return aloneSeconds * (1 - SPLIT_GAIN * (memory === "pageable" ? 2 : 1));
+}
+
+/** The plan of the CPU alone, once for each way to share it with the GPU. */
+function listCpuPlans(problem, profile, positions, copying) {
+  const alone = buildCpuCurve(problem, profile);
+  return profile.listShares(problem.memory).map(
+    (share) =>
+      new Plan({
+        problem,
+        profile,
+        positions,
+        share,
+        f: problem.m,
+        predicted: { gpuSeconds: 0, cpuSeconds: alone.seconds(problem.m) },
+        cpuCurve: buildCpuCurve(problem, profile, share, copying),
+        cpuAloneCurve: alone,
+      }),
+  );
+}

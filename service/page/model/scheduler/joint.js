@@ -1,0 +1,57 @@
+/** What several GPUs of a host reach together: the links' joint rates (scheduler/profile/joint.py). */
+
+import { roundEven } from "../arithmetic.js";
+import { TABLES } from "../tables.js";
+
+const { JOINT_SHARE, JOINT_DUPLEX_SHARE } = TABLES.constants;
+
+/** One link: bytes a second each way alone, and `duplex`, the factor on the time of both. */
+export class LinkRates {
+  constructor(inBytesPerSecond, outBytesPerSecond, duplex) {
+    Object.assign(this, { inBytesPerSecond, outBytesPerSecond, duplex });
+  }
+
+  /** Rate of both ways together while both are busy. */
+  get bothBytesPerSecond() {
+    return (this.inBytesPerSecond + this.outBytesPerSecond) / this.duplex;
+  }
+}
+
+/** The joint rates of links that were not measured together. */
+export function estimateJointLinks(memory, links) {
+  let [oneWay, bothWays] = [JOINT_SHARE, JOINT_DUPLEX_SHARE];
+  if (memory === "pageable") oneWay = bothWays = 1 / links.length;
+  const [into, out, both] = addUp(links);
+  const [one, two] = [oneWay, bothWays].map((share) => `${roundEven(share * 100)}%`);
+  return {
+    memory,
+    gpus: links.length,
+    in_gbytes_per_second: 1e-9 * oneWay * into,
+    out_gbytes_per_second: 1e-9 * oneWay * out,
+    both_gbytes_per_second: 1e-9 * bothWays * both,
+    source: `assumed: ${one} of the sum one way, ${two} both ways`,
+  };
+}
+
+/** Each link while all are busy: its part of the joint rates, and no more than it has alone. */
+export function shareLinks(joint, links) {
+  const { in_gbytes_per_second, out_gbytes_per_second, both_gbytes_per_second } = joint;
+  const rates = [in_gbytes_per_second, out_gbytes_per_second, both_gbytes_per_second];
+  const totals = addUp(links);
+  const [inShare, outShare, bothShare] = rates.map((rate, index) =>
+    Math.min(1, (1e9 * rate) / totals[index]),
+  );
+  return links.map((one) => {
+    const into = inShare * one.inBytesPerSecond;
+    const out = outShare * one.outBytesPerSecond;
+    const duplex = Math.max(1, (into + out) / (bothShare * one.bothBytesPerSecond));
+    return new LinkRates(into, out, duplex);
+  });
+}
+
+/** The sums of the rates in, out and both ways. */
+function addUp(links) {
+  return ["inBytesPerSecond", "outBytesPerSecond", "bothBytesPerSecond"].map((name) =>
+    links.reduce((sum, one) => sum + one[name], 0),
+  );
+}

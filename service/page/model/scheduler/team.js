@@ -1,0 +1,124 @@
+/** Several GPUs that share a product, a team: its curve, and the part of each (scheduler/planning/team.py).
+ *
+ * A team takes as long as its slowest member. Its GPUs divide the rows, or the columns: then each of
+ * them needs all rows of A and its columns of B alone.
+ */
+
+import { divideUp } from "../arithmetic.js";
+import { splitRows } from "./split.js";
+
+/** Rows of C → seconds on several GPUs.
+ *
+ * `members`: a curve for each; `even`: whether all are alike; `exchanges`: whether they exchange
+ * parts of B; `columns`: [start, stop] of C for each, empty where they divide the rows.
+ */
+export class TeamCurve {
+  constructor({ members, m, even, exchanges = false, columns = [] }) {
+    Object.assign(this, { members, m, even, exchanges, columns });
+    this.different = [...new Set(members)];
+  }
+
+  vary(changes) {
+    return new TeamCurve({ ...this, ...changes });
+  }
+
+  /** For how much of the time copies are under way, 0…1: of the busiest member. */
+  get copyingShare() {
+    return Math.max(...this.different.map((member) => member.copyingShare));
+  }
+
+  /** Rows of each member: consecutive ones, or all of them where columns are divided. */
+  divide(rows) {
+    const { members } = this;
+    if (this.columns.length > 0) return members.map(() => rows);
+    if (!this.even) return splitRows(rows, members);
+    const tile = members[0].problem.tileM;
+    const part = divideUp(divideUp(rows, members.length), tile) * tile;
+    return members.map((_, number) => Math.max(0, Math.min(part, rows - number * part)));
+  }
+
+  /** Seconds for `rows` rows: 0 without rows, and never less for more rows. */
+  seconds(rows) {
+    if (this.even) {
+      const [part] = this.divide(rows);
+      return Math.max(...this.different.map((member) => member.seconds(part)));
+    }
+    return Math.max(...this.askEach(rows, (member, share) => member.seconds(share)));
+  }
+
+  /** About how many rows take `seconds`. */
+  estimateRows(seconds) {
+    const each = this.members.map((member) => member.estimateRows(seconds));
+    return this.columns.length > 0 ? Math.min(...each) : each.reduce((sum, one) => sum + one, 0);
+  }
+
+  /** Seconds of the kernels alone, in one launch on each GPU. */
+  kernelSeconds(rows) {
+    return Math.max(...this.askEach(rows, (member, share) => member.kernelSeconds(share)));
+  }
+
+  /** What no schedule can go below. */
+  findLeastSeconds(rows) {
+    const least = this.askEach(rows, (member, share) => member.findLeastSeconds(share));
+    return this.even ? Math.max(...least) : Math.min(...least);
+  }
+
+  askEach(rows, ask) {
+    const shares = this.divide(rows);
+    return this.members.map((member, index) => ask(member, shares[index]));
+  }
+}
+
+/** The curve of each GPU, of one or of a team. */
+export function listMembers(side) {
+  return side instanceof TeamCurve ? side.members : [side];
+}
+
+/** The part of C of one GPU: `position` among the machine's, [start, stop] of `rows` and `columns`. */
+export class GpuPart {
+  constructor(position, rows, columns, curve) {
+    Object.assign(this, { position, rows, columns, curve });
+    this.rowCount = rows[1] - rows[0];
+    this.columnCount = columns[1] - columns[0];
+  }
+
+  /** Predicted seconds. */
+  get seconds() {
+    return this.curve.seconds(this.rowCount);
+  }
+
+  /** Waves of its kernels. */
+  get waves() {
+    return this.curve.grid.countWaves(this.rowCount);
+  }
+
+  /** Filled share of its last wave. */
+  get tailUtilization() {
+    return this.curve.grid.findTailUtilization(this.rowCount);
+  }
+
+  /** Whether that wave is split along K, and so costs about its filled share. */
+  get tailSplit() {
+    const { grid, splitSteps } = this.curve;
+    return splitSteps !== null && grid.countSplitWaves(this.rowCount, splitSteps) < this.waves;
+  }
+}
+
+/** The parts of the GPUs that have rows, from the first row or column on. */
+export function listParts(side, positions, shares) {
+  const members = listMembers(side);
+  const { columns = [] } = side;
+  if (columns.length > 0) {
+    return members.map(
+      (one, index) => new GpuPart(positions[index], [0, shares[index]], columns[index], one),
+    );
+  }
+  let start = 0;
+  return members.flatMap((curve, index) => {
+    const rows = [start, start + shares[index]];
+    start = rows[1];
+    return shares[index] > 0
+      ? [new GpuPart(positions[index], rows, [0, curve.problem.n], curve)]
+      : [];
+  });
+}

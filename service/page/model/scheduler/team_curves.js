@@ -1,0 +1,154 @@
+/** The curve of several GPUs that share a product (scheduler/planning/team_curves.py).
+ *
+ * Three ways are compared: rows, of which each GPU fetches all of B; rows, while the GPUs exchange
+ * parts of B; and columns, of which each GPU fetches all of A.
+ */
+
+import { divideUp } from "../arithmetic.js";
+import { TABLES } from "../tables.js";
+import { classifyGpuRun } from "./corrections.js";
+import { buildGpuCurve } from "./curves.js";
+import { estimateJointLinks, LinkRates, shareLinks } from "./joint.js";
+import { listMembers, TeamCurve } from "./team.js";
+
+const {
+  ALIKE,
+  EXCHANGE_STEP_SECONDS,
+  EXCHANGE_SECONDS,
+  COLUMNS_LEAD,
+  WAKE_SECONDS,
+} = TABLES.constants;
+
+/** The curve of several GPUs that divide rows and fetch all of B each, without a CPU part. */
+export function buildTeamCurve(problem, gpus, spec, sms) {
+  const even = gpus.slice(1).every((other) => isLike(gpus[0], other, problem.memory));
+  const rows = even ? findMost(problem.m, gpus.length, spec.tile_m) : problem.m;
+  const members = buildMembers(problem, problem.vary({ m: rows }), gpus, spec, sms);
+  return new TeamCurve({ members, m: problem.m, even });
+}
+
+/** The fastest way for such a team: as it is, exchanging B, or dividing columns. */
+export function chooseWay(team, problem, gpus, spec, sms) {
+  if (!team.even) return team;
+  const { m, n } = problem;
+  const bShare = findBShare(problem, gpus, team.members[0].rates);
+  let best = team;
+  if (bShare < 1) {
+    const exchanging = exchange(team, bShare);
+    if (exchanging.seconds(m) < team.seconds(m)) best = exchanging;
+  }
+  const columns = findMost(n, gpus.length, spec.tile_n);
+  if (m < n && columns * (gpus.length - 1) < n) {
+    const members = buildMembers(problem, problem.vary({ n: columns }), gpus, spec, sms);
+    const ranges = [];
+    for (let start = 0; start < n; start += columns)
+      ranges.push([start, Math.min(start + columns, n)]);
+    const beside = new TeamCurve({ members, m, even: team.even, columns: ranges });
+    const limit = (1 - COLUMNS_LEAD) * best.seconds(m);
+    if (beside.findLeastSeconds(m) < limit && beside.seconds(m) < limit) return beside;
+  }
+  return best;
+}
+
+/** The curve while the CPU computes other rows, of one GPU or of a team. */
+export function shareWithCpu(side, problem, gpus, spec, share) {
+  const members = listMembers(side).map((curve, index) => {
+    let runClass = classifyGpuRun(problem, curve.problem, curve.rates, spec, true);
+    if (gpus.length > 1) runClass = nameTeam(runClass, gpus, gpus[index]);
+    return curve.disturb({
+      copyStretch: share.link_stretch,
+      startSeconds: share.start_seconds,
+      correction: gpus[0].corrections.find(runClass),
+    });
+  });
+  return side instanceof TeamCurve ? side.vary({ members: shareEqual(members) }) : members[0];
+}
+
+/** Rows or columns of the largest of `count` equal parts, in whole tiles. */
+function findMost(size, count, tile) {
+  return Math.min(size, divideUp(divideUp(size, count), tile) * tile);
+}
+
+/** The curve of each GPU for its part, at the rates that it has beside the others. */
+function buildMembers(problem, part, gpus, spec, sms) {
+  const curves = gpus.map((gpu) =>
+    buildGpuCurve(part, gpu, spec, gpu.findKernelModel(spec), sms),
+  );
+  const shared = shareRates(problem, gpus, curves);
+  const members = curves.map((curve, index) => {
+    const runClass = classifyGpuRun(problem, curve.problem, curve.rates, spec, false);
+    const correction = gpus[0].corrections.find(nameTeam(runClass, gpus, gpus[index]));
+    return curve.vary({ rates: shared[index], correction });
+  });
+  return shareEqual(members);
+}
+
+/** Whether two GPUs are of one model, with links about as fast. */
+function isLike(gpu, other, memory) {
+  const [link, otherLink] = [gpu, other].map((one) => one.findLink(memory));
+  const isNear = (name) => Math.abs(otherLink[name] - link[name]) <= ALIKE * link[name];
+  return (
+    JSON.stringify(gpu.gpu) === JSON.stringify(other.gpu) &&
+    ["in_gbytes_per_second", "out_gbytes_per_second"].every(isNear)
+  );
+}
+
+/** The same curves; those that are equal are one object, so that each is asked only once. */
+function shareEqual(members) {
+  const found = new Map();
+  return members.map((member) => {
+    const { startSeconds, correction } = member;
+    const key = `${member.key} ${startSeconds} ${correction.factor} ${correction.runs}`;
+    if (!found.has(key)) found.set(key, member);
+    return found.get(key);
+  });
+}
+
+/** The class of a member's runs: beside others a GPU has other times than alone. */
+function nameTeam(runClass, gpus, gpu) {
+  const name = gpus.every((one) => one.device === gpu.device) ? "each" : gpu.device;
+  return { ...runClass, device: `${name} of ${gpus.length} gpus, ${runClass.device}` };
+}
+
+/** The same GPUs while they exchange parts of B. */
+function exchange(team, bShare) {
+  const enqueueSeconds = team.members.length * EXCHANGE_STEP_SECONDS;
+  const members = team.members.map((one) =>
+    one.vary({
+      rates: one.rates.vary({
+        bShare,
+        callSeconds: one.rates.callSeconds + EXCHANGE_SECONDS,
+        enqueueSeconds: Math.max(one.rates.enqueueSeconds, enqueueSeconds),
+      }),
+    }),
+  );
+  return team.vary({ members: shareEqual(members), exchanges: true });
+}
+
+/** Time to copy in B if the GPUs exchange parts of it, over that of copying all of it; or 1. */
+function findBShare(problem, gpus, rates) {
+  const count = gpus.length;
+  const peerRate = gpus[0].peer_gbytes_per_second * 1e9;
+  if (problem.memory !== "pinned" || !peerRate) return 1;
+  const linkRate = rates.inBytesPerSecond;
+  return Math.min(1, Math.max(1 / count, (((count - 1) / count) * linkRate) / peerRate));
+}
+
+/** The rates of each GPU while all of them copy, and take turns at the interpreter's lock. */
+function shareRates(problem, gpus, curves) {
+  const rates = curves.map((curve) => curve.rates);
+  const links = rates.map(
+    (one) => new LinkRates(one.inBytesPerSecond, one.outBytesPerSecond, one.duplex),
+  );
+  const measured = gpus[0].findJoint(problem.memory, gpus.length);
+  const shared = shareLinks(measured ?? estimateJointLinks(problem.memory, links), links);
+  return rates.map((one, index) =>
+    one.vary({
+      inBytesPerSecond: shared[index].inBytesPerSecond,
+      outBytesPerSecond: shared[index].outBytesPerSecond,
+      duplex: shared[index].duplex,
+      enqueueSeconds: gpus.length * one.enqueueSeconds,
+      callSeconds: one.callSeconds + WAKE_SECONDS,
+    }),
+  );
+}

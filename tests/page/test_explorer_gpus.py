@@ -1,0 +1,261 @@
+"""Several GPUs in the wave explorer: the service's answer, drawn for each of them."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+
+from benchmarks.common.tables import RESULTS
+from benchmarks.host.results import read_host_results
+from docs.browser import Page
+from docs.explorer_page import PAGE
+from tests.browsers import SHOWN, find_barriers, go, show
+from tests.environment import clear_environment
+from tests.host_gpus import write_sitecustomize
+from tests.matrices import make_matrix
+from tests.page.test_explorer import AREAS, FILE, change, read_headline, read_shown
+from tests.server import RunningServer, Start
+from wavetrim.scheduler.options import PlanOptions
+from wavetrim.scheduler.planning.choice import choose_plan
+from wavetrim.scheduler.problem import GemmProblem
+from wavetrim.scheduler.profile.machine import MachineProfile
+
+ROWS = "m=16384&n=16384&k=16384&dtype=float32&memory=pinned&device=H200&threads=16"
+COLUMNS = "m=1024&n=30000&k=8192&dtype=float32&memory=pinned&device=T4&threads=16&gpus=4"
+SPLIT = "m=16384&n=16384&k=128&dtype=float32&memory=pinned&device=H200&threads=64&gpus=2"
+SHAPES = [(4096, 4096, 4096), (16384, 16384, 256), (1000, 30000, 8192), (20000, 8192, 8192)]
+
+
+def plan(server: RunningServer, **query: Any) -> dict[str, Any]:
+    answer = server.client.get("/v1/plan", params=query)
+    answer.raise_for_status()
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def read_devices(page: Page) -> list[list[str]]:
+    """The table of who computes what."""
+    cells: list[list[str]] = page.run(
+        "[...document.querySelectorAll('.parts tbody tr')]"
+        ".map((row) => [...row.children].map((cell) => cell.textContent))"
+    )
+    return cells
+
+
+def find_problem(page: Page) -> str:
+    return str(page.run("document.querySelector('.problem').textContent"))
+
+
+@pytest.mark.parametrize(("device", "count"), [("H200", 2), ("H200", 8), ("T4", 3)])
+def test_f_is_that_of_the_service_for_several_gpus(
+    page: Page, shared_server: RunningServer, device: str, count: int
+) -> None:
+    used = set()
+    for m, n, k in SHAPES:
+        for memory in ("pageable", "pinned"):
+            query = {"m": m, "n": n, "k": k, "dtype": "float32", "memory": memory}
+            named = {**query, "device": f"{device} x{count}", "cpu_threads": 64}
+            expected = plan(shared_server, **named)
+            address = {**query, "device": device, "gpus": count, "threads": 64}
+            show(page, f"{shared_server.url}/#{urlencode(address)}")
+            shown = expected["f"], expected["waves"], expected["predicted"]["total_seconds"]
+            assert tuple(read_shown(page).values()) == shown, address
+            parts = expected["devices"]
+            gpus = [one for one in parts if one["device"] != "cpu"]
+            used.add((len(gpus), expected["f"] > 0))
+            if len(gpus) > 1:
+                rows = [[f"{one['rows']:,}", f"{one['columns']:,}"] for one in parts]
+                assert [cells[1:3] for cells in read_devices(page)] == rows, address
+    assert {(count, False), (count, count < 8)} <= used  # with rows of the CPU and without
+    assert page.problems == []
+
+
+@pytest.fixture
+def two_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start_server: Start) -> RunningServer:
+    """A service that has two GPUs."""
+    folder = write_sitecustomize(tmp_path, row_seconds=1e-5)
+    monkeypatch.setenv("PYTHONPATH", clear_environment(folder)["PYTHONPATH"])
+    server = start_server(devices="0,1")
+    server.wait_ready()
+    return server
+
+
+def test_this_machine_has_all_its_gpus(page: Page, two_gpus: RunningServer) -> None:
+    query = {"m": 16384, "n": 16384, "k": 8192, "dtype": "float32", "memory": "pinned"}
+    show(page, f"{two_gpus.url}/#{urlencode(query)}&device=here")
+    both, one = plan(two_gpus, **query), plan(two_gpus, **query, devices="0")
+    assert [part["device"] for part in both["devices"]] == ["cuda:0", "cuda:1"]
+    assert read_shown(page)["seconds"] == both["predicted"]["total_seconds"]
+    assert page.run("document.getElementById('gpus').placeholder") == "2"
+    options = "[...document.getElementById('device').options].map((one) => one.textContent)"
+    assert page.run(options)[:3] == ["This machine", "GPU 0: NVIDIA H200", "GPU 1: NVIDIA H200"]
+    go(page, change("gpus", 1))
+    assert read_shown(page)["seconds"] == one["predicted"]["total_seconds"]
+    page.run(f"{change('gpus', 3)}; null")
+    page.wait(f"{SHOWN} && !document.querySelector('.problem').hidden")
+    assert find_problem(page) == "gpus is 3; it must be 1…2, the machine's GPUs"
+    assert page.run("document.getElementById('gpus').getAttribute('aria-invalid')") == "true"
+
+
+def test_a_job_is_seen_on_the_gpu_that_computed_it(page: Page, two_gpus: RunningServer) -> None:
+    a, b = make_matrix(300, 200, "float32", seed=1), make_matrix(200, 100, "float32", seed=2)
+    operands = {name: two_gpus.upload(one) for name, one in (("a", a), ("b", b))}
+    sent = two_gpus.client.post("/v1/jobs", json={**operands, "f": 0, "devices": "1"})
+    job = two_gpus.wait_job(sent.json()["id"])
+    page.open("about:blank")
+    show(page, f"{two_gpus.url}/#view=jobs&job={job['id']}")
+    page.run("document.querySelector('.job [aria-label^=See]').click(); null")
+    page.wait("document.getElementById('told-job')")
+    assert page.run("document.getElementById('device').value") == "cuda:1"
+    assert read_shown(page)["waves"] == job["plan"]["waves"] > 0
+
+
+@pytest.mark.parametrize(
+    ("device", "limit"),
+    [("cpu", "left out: there is no GPU"), ("host-h200", "1: this machine has one GPU")],
+)
+def test_more_gpus_than_a_machine_has_are_refused(page: Page, device: str, limit: str) -> None:
+    show(page, f"{FILE}#device={device}&threads=2&gpus=2")
+    assert find_problem(page) == f"gpus is 2; it must be {limit}"
+    go(page, change("gpus", ""))
+    assert read_headline(page)
+    page.run(f"{change('gpus', 9)}; null")
+    assert find_problem(page) == "gpus is 9; it must be a whole number from 1 to 8."
+
+
+def test_gpus_that_were_measured_together_are_a_machine_without_a_service(page: Page) -> None:
+    (profile,) = [
+        MachineProfile.from_dict(one.document["profile"])
+        for one in read_host_results(RESULTS)
+        if one.document["profile"].get("joint")
+    ]
+    for count, options in ((2, PlanOptions()), (1, PlanOptions(devices="0"))):
+        problem = GemmProblem(16384, 16384, 4096, "float16", "pinned")
+        plan = choose_plan(problem, profile, options)
+        address = "m=16384&n=16384&k=4096&dtype=float16&memory=pinned&device=host-h100x2"
+        show(page, f"{FILE}#{address}&gpus={count}")
+        assert read_shown(page)["seconds"] == plan.predicted.total_seconds
+        assert len(read_devices(page)) == (0 if count == 1 else count)
+    show(page, f"{FILE}#{address}")
+    told = page.run("document.getElementById('words').textContent")
+    assert "The GPUs exchange parts of B" in told
+    sources = page.run("document.querySelector('.sources').textContent")
+    for index in (0, 1):  # whose figures differ a little
+        assert f"GPU {index}NVIDIA H100 80GB HBM3, 132 multiprocessors" in sources
+    assert "Links together105 GB/s in, 102 out, 134 both ways" in sources
+
+
+def test_one_gpu_is_as_if_none_was_said(page: Page) -> None:
+    show(page, f"{FILE}#{ROWS}")
+    before = read_shown(page), read_headline(page)
+    go(page, change("gpus", 1))
+    assert (read_shown(page), read_headline(page)) == before
+    assert read_devices(page) == []
+    go(page, change("gpus", 4))
+    assert "gpus=4" in page.run("location.hash")
+    assert read_headline(page).startswith("4 GPUs, ")
+    go(page, "history.back()")
+    assert (read_shown(page), read_headline(page)) == before
+
+
+def test_gpus_are_counted_by_the_keyboard(page: Page) -> None:
+    show(page, f"{FILE}#{ROWS}")
+    page.run("document.getElementById('device').focus(); null")
+    page.press("Tab", code=9)
+    assert page.run("document.activeElement.id") == "gpus"
+    page.press("2", code=50, text="2")
+    page.press("Tab", code=9)
+    page.wait(f"{SHOWN} && location.hash.includes('gpus=2')")
+    assert len(read_devices(page)) == 2
+
+
+@pytest.mark.parametrize("address", [f"{ROWS}&gpus=3", COLUMNS])
+def test_each_gpu_has_its_waves_its_name_and_a_line(page: Page, address: str) -> None:
+    show(page, f"{FILE}#{address}")
+    size = page.run("(({ width, height }) => width.baseVal.value * height.baseVal.value)"
+                    "(document.querySelector('#map rect[fill=none]'))")  # fmt: skip
+    drawn: dict[str, list[float]] = {}
+    for name, area in page.run(AREAS):
+        drawn.setdefault(name, []).append(area)
+    m, n = (int(page.run(f"document.getElementById('{one}').value")) for one in "mn")
+    table = {
+        row[0]: [int(cell.replace(",", "")) for cell in row[1:4]] for row in read_devices(page)
+    }
+    assert len(table) > 2
+    assert drawn.keys() == table.keys()
+    for name, (rows, columns, waves) in table.items():
+        assert len(drawn[name]) == waves
+        assert sum(drawn[name]) == pytest.approx(size * rows * columns / (m * n), rel=0.02)
+    names = page.run("[...document.querySelectorAll('#map text')].map((one) => one.textContent)")
+    assert [one for one in names if one.startswith("GPU")] == list(table)
+    lines = page.run("document.querySelectorAll('#map line').length")
+    assert lines == 2 * (len(table) - 1)  # each on a ground of its own
+    label = page.run("document.querySelector('#map svg').getAttribute('aria-label')")
+    assert all(f"of {name} in" in label for name in table)
+
+
+def test_the_timeline_and_the_trace_have_each_gpu(
+    page: Page, saved: Callable[[str], bytes]
+) -> None:
+    show(page, f"{FILE}#{SPLIT}")
+    names = page.run(
+        "[...document.querySelectorAll('#timeline text')].map((one) => one.textContent)"
+        ".filter((one) => /[a-zA-Z]{3}/.test(one))"
+    )
+    queues = ["copy in", "kernel", "copy out"]
+    assert names == ["GPU 0", *queues, "GPU 1", *queues, "CPU"]
+    events = json.loads(saved("Save for Perfetto"))["traceEvents"]
+    processes = {
+        one["pid"]: one["args"]["name"].split(",")[0]
+        for one in events
+        if one["name"] == "process_name"
+    }
+    assert list(processes.values()) == ["GPU 0", "GPU 1", "CPU"]
+    spans = [one for one in events if one["ph"] == "X"]
+    last = {
+        processes[pid]: max(one["ts"] + one["dur"] for one in spans if one["pid"] == pid)
+        for pid in processes
+    }
+    assert max(last.values()) == pytest.approx(1e6 * read_shown(page)["seconds"])
+    (first, second) = read_devices(page)[:2]
+    kernels = [one["name"] for one in spans if one["cat"] == "kernel" and one["pid"] == 2]
+    rows = int(first[1].replace(",", ""))
+    assert kernels[0].startswith(f"kernel, rows {rows:,} to ")
+    end = rows + int(second[1].replace(",", "")) - 1
+    assert f" to {end:,}, " in kernels[-1]
+
+
+def test_one_wave_less_is_one_less_of_each(page: Page) -> None:
+    show(page, f"{FILE}#{SPLIT}")
+    before = [row[3] for row in read_devices(page)]
+    go(page, "[...document.querySelectorAll('.slider button')]"
+             ".find((one) => one.textContent === 'One wave less').click()")  # fmt: skip
+    after = [row[3] for row in read_devices(page)]
+    assert before == ["22", "22", ""]
+    assert after == ["21", "21", ""]
+
+
+def test_very_many_steps_of_eight_gpus_are_drawn(page: Page) -> None:
+    address = "m=300000&n=300000&k=300000&dtype=float64&device=T4&threads=1&gpus=8&memory=pinned"
+    show(page, f"{FILE}#{address}")
+    assert len(read_devices(page)) == 8
+    assert page.problems == []
+    assert 100 < page.run("document.querySelectorAll('#timeline rect').length") < 9000
+    assert 8 <= page.run("document.querySelectorAll('#map path').length") < 500
+
+
+@pytest.mark.parametrize(("width", "dark"), [(360, True), (1600, False)])
+@pytest.mark.parametrize("address", [f"{ROWS}&gpus=8", COLUMNS, SPLIT])
+def test_all_can_read_and_use_several_gpus(
+    page: Page, width: int, dark: bool, address: str
+) -> None:
+    page.resize(width, 900, dark=dark)
+    show(page, f"{PAGE.as_uri()}#{address}")
+    assert page.run("document.documentElement.scrollWidth") == width
+    assert find_barriers(page) == []
+    wide = page.run("(({ scrollWidth, clientWidth }) => scrollWidth - clientWidth)"
+                    "(document.querySelector('#numbers'))")  # fmt: skip
+    assert wide <= 0
