@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from wavetrim.scheduler.planning.choice import choose_plan
-from wavetrim.scheduler.planning.placing import Offer, SampledCurve, Traffic, Way, choose_shares
+from wavetrim.scheduler.planning.placing import Network, Offer, SampledCurve, Traffic, choose_shares
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.store import find_profile
 from wavetrim.service.jobs.lanes.cluster_lanes import NODE_RUNS
@@ -61,9 +61,9 @@ def ask_worth(shape: tuple[int, int, int], network_gbits: int) -> WorthRow:
     here = SampledCurve(tuple(points.items()))
     traffic = Traffic(b_bytes=4 * k * n, in_row_bytes=4 * k, out_row_bytes=4 * n)
     for nodes in NODES:
-        way = Way(_CALL_SECONDS, rate, rate)
+        network = Network(_CALL_SECONDS, rate, rate)
         offers = [Offer("here", here)]
-        offers += [Offer(f"node {index}", here, way, traffic) for index in range(nodes - 1)]
+        offers += [Offer(f"node {index}", here, network, traffic) for index in range(nodes - 1)]
         shares = choose_shares(range(m), offers, may_spread=True)
         seconds.append(max(share.seconds for share in shares))
         used.append(len(shares))
@@ -100,8 +100,8 @@ def ask_stream(side: int, network_gbits: int, *, b_stays: bool) -> StreamRow:
     row_bytes = 4 * side
     b_bytes = 0 if b_stays else side * row_bytes
     here = SampledCurve(((side, here_seconds),))
-    way = Way(_CALL_SECONDS, rate, rate)
-    node = Offer("node", here, way, Traffic(b_bytes, row_bytes, row_bytes))
+    network = Network(_CALL_SECONDS, rate, rate)
+    node = Offer("node", here, network, Traffic(b_bytes, row_bytes, row_bytes))
     node_rate = min(NODE_RUNS / node.find_end(side), 1 / here_seconds)
     network_rate = rate / (b_bytes + side * row_bytes)
     jobs = [1 / here_seconds + min((count - 1) * node_rate, network_rate) for count in NODES]

@@ -7,6 +7,7 @@ all of its processors and GPUs; Ray starts it again when it ends, and here it is
 import logging
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from typing import Any, Final
 
 import ray
@@ -113,7 +114,7 @@ class Membership:
         with self._lock:
             residents = Residents(int(RESIDENT_SHARE * known["memory_bytes"]), actor.forget.remote)
             self._nodes[node_id] = NodeHandle(node_id, actor, network, store_bytes, residents)
-        self._tell({"type": "node", "node": node_id, "network": network.as_dict(), **known})
+        self._tell({"type": "node", "node": node_id, "network": asdict(network), **known})
 
 
 def start_engine(node_id: str, resources: Mapping[str, float]) -> Any:

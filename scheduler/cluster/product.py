@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 from ray.exceptions import RayError
 
 from wavetrim.scheduler.cluster.blocks import STORE_SHARE, cut_operand, cut_rows
-from wavetrim.scheduler.cluster.network import Network
 from wavetrim.scheduler.cluster.node import GONE, BlockRequest
 from wavetrim.scheduler.cluster.residents import Residents
 from wavetrim.scheduler.engine.messages import RunRequest
 from wavetrim.scheduler.engine.parts import merge_events
 from wavetrim.scheduler.errors import ExecutionCancelled, NodeLost
 from wavetrim.scheduler.execution.watchdog import TIMES_EXPECTED
+from wavetrim.scheduler.planning.placing import Network
 
 logger = logging.getLogger(__name__)
 

@@ -73,7 +73,6 @@ def describe_devices(plan: Plan) -> list[dict[str, Any]]:
         for part in plan.gpu_parts
     ]
     if plan.f:
-        seconds = plan.predicted.cpu_seconds
         parts.append(
             {
                 "device": "cpu",
@@ -81,7 +80,7 @@ def describe_devices(plan: Plan) -> list[dict[str, Any]]:
                 "rows": plan.f,
                 "columns": plan.problem.n,
                 "waves": None,
-                "seconds": seconds,
+                "seconds": plan.predicted.cpu_seconds,
             }
         )
     return parts
@@ -159,7 +158,7 @@ def _describe_point(plan: Plan, f: int) -> dict[str, float]:
 
 
 def _list_boundaries(plan: Plan, room: int) -> Iterable[int]:
-    """At most `room` values of F with which a wave just becomes unnecessary."""
+    """At most `room` values of F, each the least that saves a certain number of waves."""
     assert plan.gpu_curve is not None, "only a GPU has waves"
     members, m = list_members(plan.gpu_curve), plan.problem.m
     grid, gpus = members[0].grid, len(members)
