@@ -1,9 +1,8 @@
-"""The engine process: executes the runs of the service.
+"""The engine process: computes products for the service.
 
-The main thread reads the work socket and runs brief products itself, so that these change no
-thread. Each device has a thread for longer ones. Another thread reads the control socket, so that
-pings are answered and products cancelled while some run. The process ends when a socket closes: no
-engine outlives its service.
+The main thread reads the work socket and computes brief products itself. Each device has a thread
+for longer ones. Another thread reads the control socket, so that pings are answered and products
+cancelled while some run. The process ends when a socket closes: no engine outlives its service.
 """
 
 import argparse
@@ -45,10 +44,10 @@ STALLED_EXIT: Final = 71
 
 
 class Worker:
-    """Does the work that comes through a channel.
+    """Computes the products that the service asks for.
 
     Args:
-        service: Whom it works for.
+        service: The conversation with the service.
         executor: Runs plans.
         profiles: Profiles of this machine.
         slabs: Memory shared with the service.
@@ -121,11 +120,11 @@ class Worker:
         self._end(request.job, event)
 
     def _end(self, job: str, event: dict[str, Any]) -> None:
-        """Answer a run; nothing of its memory is in use any more."""
+        """Answer a run, whose memory is no longer in use."""
         event["job"] = job
         self._service.end(event)
         if event.get("poisoned"):
-            # An orderly end of a lost CUDA context may hang.
+            # Destroying a lost CUDA context may hang.
             os._exit(POISONED_EXIT)
 
     def _find_profile(self, request: RunRequest) -> MachineProfile:

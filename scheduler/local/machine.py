@@ -173,7 +173,7 @@ class LocalMachine:
 def end_with_interpreter() -> NoReturn:
     """Refuse a product after the machine was closed, because the interpreter exits.
 
-    A daemon thread waits here until the process ends, as nobody would handle its error.
+    A daemon thread waits here until the process ends: its error would only be printed.
 
     Raises:
         ExecutionError: In any other thread.
