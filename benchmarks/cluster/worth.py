@@ -1,4 +1,4 @@
-"""When another node pays: asked of the model, with network rates that are stated, not measured."""
+"""When another node pays, by the model; the rates of networks are assumed, not measured."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -24,6 +24,9 @@ SHAPES: Final = (
 STREAM_SIDES: Final = (4096, 8192, 16384)
 """M = N = K of the jobs of a stream."""
 
+_PARTS: Final = (200, 64, 16, 8, 4, 2)
+"""Parts of a product that are planned, as points of its curve."""
+
 
 @dataclass(frozen=True, slots=True)
 class WorthRow:
@@ -34,8 +37,8 @@ class WorthRow:
         n: Columns.
         k: Depth.
         network_gbits: Rate of the head's network each way, Gbit/s, which all nodes share.
-        seconds: Predicted, by the number of nodes: as many as pay are used.
-        used: Nodes that get rows, by the number of nodes.
+        seconds: Predicted seconds by the number of nodes in `NODES`; those that pay are used.
+        used: Number of engines that get rows, likewise.
     """
 
     m: int
@@ -47,7 +50,7 @@ class WorthRow:
 
 
 def ask_worth(shape: tuple[int, int, int], network_gbits: int) -> WorthRow:
-    """The seconds of one product, float32, on a head with a GPU and more and more nodes like it."""
+    """The seconds of one float32 product on a head with a GPU and 0 to 99 nodes like it."""
     m, n, k = shape
     profile = find_profile(DEVICE, devices=(), directory=None, cpu_threads=CPU_THREADS)
 
@@ -88,10 +91,9 @@ class StreamRow:
 
 
 def ask_stream(side: int, network_gbits: int, *, b_stays: bool) -> StreamRow:
-    """The jobs a second of a head with a GPU and more and more nodes like it, float32.
+    """The float32 jobs a second of a head with a GPU and 0 to 99 nodes like it.
 
-    A node computes one job while the operands of another travel. All nodes together get no more
-    than the network carries.
+    A node computes one job while the operands of another travel. All nodes share the network.
     """
     profile = find_profile(DEVICE, devices=(), directory=None, cpu_threads=CPU_THREADS)
     problem = GemmProblem(side, side, side, "float32", "pinned")
@@ -106,7 +108,3 @@ def ask_stream(side: int, network_gbits: int, *, b_stays: bool) -> StreamRow:
     network_rate = rate / (b_bytes + side * row_bytes)
     jobs = [1 / here_seconds + min((count - 1) * node_rate, network_rate) for count in NODES]
     return StreamRow(side, b_stays, network_gbits, jobs)
-
-
-_PARTS: Final = (200, 64, 16, 8, 4, 2)
-"""A product's parts whose plans the curve goes through."""

@@ -1,4 +1,4 @@
-"""All baselines: the floor, the service by each of its ways, and the peers."""
+"""All baselines: the floor, the service in each way to reach it, and the peers."""
 
 from pathlib import Path
 
@@ -77,7 +77,7 @@ def _start_fastapi(folder: Path, name: str) -> Started:
 
 
 class PyTriton:
-    """PyTriton's server, started once for both ways to it."""
+    """PyTriton's server, started once for both of its baselines."""
 
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
@@ -86,7 +86,7 @@ class PyTriton:
         self._port = 0
 
     def start(self) -> Started:
-        """Start it, if it was not, and say where it listens.
+        """Start it, unless it runs, and return where it listens.
 
         Raises:
             ServerAbsent: It does not become ready.
@@ -109,7 +109,7 @@ class PyTriton:
         return ("127.0.0.1", self._port), self.stop
 
     def stop(self) -> None:
-        """End it; a second call finds it ended."""
+        """End it, if it runs."""
         if self._process is not None:
             self._process.stop()
             self._process = None

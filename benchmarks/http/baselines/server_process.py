@@ -17,14 +17,14 @@ from benchmarks.http.clients.connection import Address, connect
 from deploy.readiness import find_free_port
 
 START_SECONDS: Final = 120.0
-"""Time within which a server must answer; loading CUDA takes long."""
+"""Limit for a server to answer. Chosen: loading CUDA takes long."""
 
 _STOP_SECONDS: Final = 15.0
 _PAUSE_SECONDS: Final = 0.05
 _ERROR: Final = re.compile(r"\w*(Error|Exception|Failed)\b.*:")
 
 Started = tuple[Address, Callable[[], None]]
-"""Where a server listens, and what ends it."""
+"""Where a server listens, and a function that ends it."""
 
 
 class ServerAbsent(Exception):
@@ -37,10 +37,10 @@ def start_server(
     """Start a module that takes `--port` or `--unix`, and wait until it listens.
 
     Args:
-        log: Where its output goes.
+        log: File of its output.
         module: Run by `python -m`.
-        arguments: More of its command line.
-        unix: A Unix socket for it to listen on; without it, a free port of loopback.
+        arguments: Its further arguments.
+        unix: Path of the Unix socket to listen on; None for a free port of loopback.
         python: The interpreter.
 
     Raises:
@@ -58,11 +58,11 @@ class ServerProcess:
     """A server that was started, in a process group of its own.
 
     Args:
-        log: Where its output goes.
+        log: File of its output.
         module: Run by `python -m`.
-        arguments: The rest of its command line.
+        arguments: Its arguments.
         python: The interpreter.
-        environment: Variables over this process's; None takes one away.
+        environment: Variables in place of this process's; None removes one.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class ServerProcess:
         return (errors or lines or ["it printed nothing"])[-1]
 
     def stop(self) -> None:
-        """End it in its own way, and what is left of its group by force."""
+        """Let it end, and kill what is left of its group."""
         self._process.terminate()
         try:
             self._process.wait(_STOP_SECONDS)

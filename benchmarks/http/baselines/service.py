@@ -6,7 +6,7 @@ from deploy.readiness import find_free_port
 
 
 class Service:
-    """The service, started once for all the ways to it."""
+    """The service, started once for all of its baselines."""
 
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
@@ -17,12 +17,12 @@ class Service:
 
     @property
     def pid(self) -> int:
-        """Of the service's process."""
+        """The id of the service's process."""
         assert self._process is not None, "it was started"
         return self._process.pid
 
     def start(self) -> None:
-        """Start it, if it was not.
+        """Start it, unless it runs.
 
         Raises:
             ServerAbsent: It does not become ready.
@@ -53,19 +53,19 @@ class Service:
             raise
 
     def start_tcp(self) -> Started:
-        """Start it, and say where it listens."""
+        """Start it, and return where it listens on TCP."""
         self.start()
         return ("127.0.0.1", self.port), self.stop
 
     def start_unix(self) -> Started:
-        """Likewise, of its Unix socket."""
+        """Start it, and return its Unix socket."""
         self.start()
         if not self.unix.is_socket():
             raise ServerAbsent("the service made no Unix socket")
         return str(self.unix), self.stop
 
     def stop(self) -> None:
-        """End it; a second call finds it ended."""
+        """End it, if it runs."""
         if self._process is not None:
             self._process.stop()
             self._process = None
