@@ -1,14 +1,17 @@
 """A plan as JSON, for the HTTP API, the command line and the engine's messages."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 from wavetrim.scheduler.model.waves import divide_up
 from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.planning.team import list_members
 from wavetrim.scheduler.profile.machine import MachineProfile
 
-_NEIGHBOURS = 32
+_POINTS: Final = 512
+"""Most points of a curve; chosen."""
+
+_NEIGHBOURS: Final = 32
 """Values of F on each side of the plan's; chosen."""
 
 
@@ -128,12 +131,8 @@ def describe_profile(plan: Plan) -> dict[str, Any]:
     }
 
 
-def describe_curve(plan: Plan, points: int = 512) -> list[dict[str, float]]:
-    """Predicted seconds over F, at wave boundaries and densely around the plan's F.
-
-    Args:
-        plan: The plan.
-        points: Largest number of points; wave boundaries are thinned evenly.
+def describe_curve(plan: Plan) -> list[dict[str, float]]:
+    """Predicted seconds over F, at wave boundaries, thinned evenly, and around the plan's F.
 
     Returns:
         Points `{f, gpu_seconds, cpu_seconds, total_seconds}` by rising F, among them F = M, the
@@ -143,7 +142,7 @@ def describe_curve(plan: Plan, points: int = 512) -> list[dict[str, float]]:
     if plan.gpu_curve is None:
         return [_describe_point(plan, problem.m)]
     drawn = {0, plan.f, problem.m} | _list_neighbours(plan)
-    drawn.update(_list_boundaries(plan, room=points - len(drawn)))
+    drawn.update(_list_boundaries(plan, room=_POINTS - len(drawn)))
     return [_describe_point(plan, f) for f in sorted(drawn)]
 
 
