@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -125,27 +125,10 @@ def run_product(
     timed: bool = False,
 ) -> dict[str, Any]:
     """As `run_request`, for matrices that are open; `b_key` is a key of B, None for none."""
-
-    def describe(rows: int, *, b_resident: bool = False) -> GemmProblem:
-        pinned = executor.devices and product.is_pinned(b_resident=b_resident)
-        memory: Memory = "pinned" if pinned else "pageable"
-        k, n = product.b.shape
-        return GemmProblem(rows, n, k, product.out.dtype.name, memory, b_resident)
-
-    def choose_gpu_plan(rows: int) -> Plan:
-        gpus = None if lane is None else lane - {CPU}
-        return plans.choose(describe(rows), profile, replace(options, f=0), gpus or None)
-
     options = NO_OPTIONS if request.cpu_only else request.options
-    problem = describe(product.out.shape[0])
-    if residents is not None and b_key is not None and profile.gpus:
-        resident = describe(problem.m, b_resident=True)
-        if residents.make_resident(
-            b_key, product.b, problem, resident, profile=profile, options=options, lane=lane
-        ):
-            problem = resident
-    plan = plans.choose_next(problem, profile, options, lane)
-    resident_key = b_key if problem.b_resident else None
+    planner = _Planner(product, bool(executor.devices), profile, plans, options, lane)
+    plan = planner.choose(residents, b_key)
+    resident_key = b_key if plan.problem.b_resident else None
     described = describe_plan(plan) if request.reports else describe_choice(plan)
     if planned is not None:
         planned(described)
@@ -153,10 +136,9 @@ def run_product(
         fill_rows(product.out, product.c, cancelled)
     verification = None
     if request.verify:
-        has_gpu = bool(executor.devices) and not request.cpu_only
+        uses_gpu = planner.has_gpu and not request.cpu_only
         timings, verification = compute_checked(
-            product, plan, executor,
-            choose_gpu_plan=choose_gpu_plan if has_gpu else None,
+            product, plan, executor, choose_gpu_plan=planner.choose_gpu if uses_gpu else None,
             changes=changes, progress=progress, cancelled=cancelled, final=final,
             b_key=resident_key,
         )  # fmt: skip
@@ -175,6 +157,42 @@ def run_product(
     if b_key is not None and profile.gpus:
         event["b_on"] = executor.residents.find_holders(b_key)
     return event
+
+
+class _Planner(NamedTuple):
+    """Plans one product on the machine of an executor."""
+
+    product: EngineProduct
+    has_gpu: bool
+    profile: MachineProfile
+    plans: PlanCache
+    options: PlanOptions
+    lane: Lane | None
+
+    def choose(self, residents: ResidentChoice | None, b_key: str | None) -> Plan:
+        """The plan of the product, with B resident if that pays."""
+        profile, options, lane = self.profile, self.options, self.lane
+        problem = self._describe(self.product.out.shape[0])
+        if residents is not None and b_key is not None and profile.gpus:
+            resident = self._describe(problem.m, b_resident=True)
+            if residents.make_resident(
+                b_key, self.product.b, problem, resident,
+                profile=profile, options=options, lane=lane,
+            ):  # fmt: skip
+                problem = resident
+        return self.plans.choose_next(problem, profile, options, lane)
+
+    def choose_gpu(self, rows: int) -> Plan:
+        """The plan of some rows of the product on GPUs alone."""
+        gpus = None if self.lane is None else self.lane - {CPU}
+        options = replace(self.options, f=0)
+        return self.plans.choose(self._describe(rows), self.profile, options, gpus or None)
+
+    def _describe(self, rows: int, *, b_resident: bool = False) -> GemmProblem:
+        pinned = self.has_gpu and self.product.is_pinned(b_resident=b_resident)
+        memory: Memory = "pinned" if pinned else "pageable"
+        k, n = self.product.b.shape
+        return GemmProblem(rows, n, k, self.product.out.dtype.name, memory, b_resident)
 
 
 def _find_b_key(request: RunRequest) -> str | None:

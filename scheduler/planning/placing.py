@@ -17,7 +17,7 @@ SPREAD_GAIN: Final = 0.2
 kept from other products; chosen."""
 
 _SAMPLES: Final = (1 / 16, 1 / 4, 1.0)
-"""Shares of a product's rows for which an engine plans; between them it is a line; chosen."""
+"""Shares of a product's rows for which an engine plans; its curve is a line between two. Chosen."""
 
 
 @dataclass(frozen=True, slots=True)
