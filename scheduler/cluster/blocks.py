@@ -10,8 +10,8 @@ LEAST_BLOCK_SECONDS: Final = 0.02
 """Least time of a block. Chosen: a call of its own takes 1 to 2 ms."""
 
 MOST_BLOCKS: Final = 16
-"""Most blocks of a product, unless the store needs more. Chosen: then only a sixteenth of the
-copies in and of those out overlaps no computing."""
+"""Most blocks of a product, unless the store needs more. Chosen: only the first block's way in and
+the last one's way back overlap no computing."""
 
 
 def cut_rows(rows: int, row_bytes: int, *, store_bytes: int, seconds: float) -> list[range]:

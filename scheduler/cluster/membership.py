@@ -1,7 +1,7 @@
 """Which nodes there are: they join, their engines start, they leave.
 
 A node computes for wavetrim if it has Ray's resource of that name. Its engine is an actor that has
-all of its processors and GPUs. When it ends, Ray starts it again, and it is greeted again.
+all of its processors and GPUs. When it ends, Ray starts it again, and it is connected again.
 """
 
 import logging
@@ -42,7 +42,7 @@ class Membership:
     def __init__(self, tell: Callable[[Mapping[str, Any]], None]) -> None:
         self._tell = tell
         self._nodes: dict[str, NodeHandle] = {}
-        self._greeting: set[str] = set()
+        self._connecting: set[str] = set()
         self._actors: dict[str, Any] = {}
         self._lock = threading.Lock()
         self._measuring = threading.Lock()
@@ -61,7 +61,7 @@ class Membership:
                 logger.exception("Ray's list of nodes cannot be read")
 
     def lose(self, node_id: str, reason: str) -> None:
-        """Give up a node that failed. It is greeted again before it gets more work."""
+        """Give up a node that failed. It is connected again before it gets more work."""
         with self._lock:
             known = self._nodes.pop(node_id, None)
         if known is not None:
@@ -85,13 +85,13 @@ class Membership:
             del self._actors[node_id]
             self.lose(node_id, "it has left the cluster")
         for node_id, node in alive.items():
-            if node_id not in self._nodes and node_id not in self._greeting:
-                self._greeting.add(node_id)
+            if node_id not in self._nodes and node_id not in self._connecting:
+                self._connecting.add(node_id)
                 threading.Thread(
-                    target=self._greet, args=(node_id, node), name="node-greeting", daemon=True
+                    target=self._connect, args=(node_id, node), name="node-connection", daemon=True
                 ).start()
 
-    def _greet(self, node_id: str, node: Mapping[str, Any]) -> None:
+    def _connect(self, node_id: str, node: Mapping[str, Any]) -> None:
         """Start a node's engine, or wait until Ray has restarted it, and ask for its devices."""
         try:
             actor = self._actors.get(node_id)
@@ -110,7 +110,7 @@ class Membership:
             self._actors.pop(node_id, None)
             return
         finally:
-            self._greeting.discard(node_id)
+            self._connecting.discard(node_id)
         with self._lock:
             residents = Residents(int(RESIDENT_SHARE * known["memory_bytes"]), actor.forget.remote)
             self._nodes[node_id] = NodeHandle(node_id, actor, network, store_bytes, residents)

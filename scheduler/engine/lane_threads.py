@@ -20,7 +20,7 @@ from wavetrim.scheduler.problem import GemmProblem, Memory
 from wavetrim.scheduler.profile.machine import MachineProfile
 
 AWAITED_SECONDS: Final = 5e-3
-"""Longest predicted product that the main thread computes. Chosen: another thread costs 0.1 ms."""
+"""Longest predicted time that the main thread computes. Chosen: another thread costs 0.1 ms."""
 
 _CPU_ALONE: Final = frozenset({CPU})
 
@@ -46,7 +46,7 @@ class LaneThreads:
     def find_long(
         self, request: RunRequest, find_profile: Callable[[RunRequest], MachineProfile]
     ) -> Plan | None:
-        """About the plan of a product that its device's thread computes; None for the main thread.
+        """The approximate plan of a product for a device's thread; None for the main thread.
 
         Args:
             request: The product.

@@ -41,7 +41,7 @@ _Run: TypeAlias = tuple[list[GpuTimings], float, int]
 """The times of each GPU part, the CPU part's seconds, and the rows that the CPU has computed."""
 
 SHORT_SECONDS: Final = 5e-3
-"""Longest predicted product that the CPU computes without reports and cancellation; chosen."""
+"""Longest predicted time for which the CPU computes without reports and cancellation; chosen."""
 
 BRIEF_RUNS_NOTED: Final = 8
 """One of this number of brief products is recorded. Chosen: recording takes 0.02 ms, and between

@@ -22,7 +22,7 @@ from wavetrim.scheduler.model.cpu import CpuModel
 from wavetrim.scheduler.profile.estimate import estimate_cpu, estimate_kernels, estimate_links
 from wavetrim.scheduler.profile.machine import GpuModel, MachineProfile
 from wavetrim.scheduler.profile.presets import PRESETS, find_preset, list_meant
-from wavetrim.scheduler.profile.what_if import lend_cpu
+from wavetrim.scheduler.profile.what_if import set_cpu
 
 logger = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ def find_profile(
         raise PlanError("device", device, f"one of {', '.join(names)}")
     profile = build_preset_profile(preset, f"preset {preset.name}: {preset.source}", cpu_threads)
     cpu = find_measured_cpu(directory, cpu_threads)
-    profile = profile if cpu is None else lend_cpu(profile, cpu)
+    profile = profile if cpu is None else set_cpu(profile, cpu)
     others = tuple(replace(profile, index=index) for index in range(1, count))
     return replace(profile, beside=others)
 

@@ -83,11 +83,11 @@ def suppose(profile: MachineProfile, what_if: WhatIf, dtype: str) -> MachineProf
     if (gflops := what_if.cpu_gflops) is not None:
         supposed = replace(supposed, cpu=_set_rate(supposed.cpu, dtype, gflops))
     if supposed.cpu.threads != profile.cpu.threads or supposed.links != profile.links:
-        supposed = lend_cpu(supposed, supposed.cpu)
+        supposed = set_cpu(supposed, supposed.cpu)
     return supposed
 
 
-def lend_cpu(profile: MachineProfile, cpu: CpuModel) -> MachineProfile:
+def set_cpu(profile: MachineProfile, cpu: CpuModel) -> MachineProfile:
     """The profile with this CPU, shared by the rule of estimates.
 
     Its contention was measured with another GPU, if at all.
