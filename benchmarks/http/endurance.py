@@ -130,7 +130,7 @@ def main() -> int:
     with TemporaryDirectory(prefix="wavetrim-") as name:
         folder = Path(name)
         service = Service(Setup(folder))
-        address, stop = service.start_tcp()
+        address, stop = service.start()
         try:
             with ServiceCalls(service.port) as calls:
                 grown = watch_products(

@@ -33,7 +33,7 @@ class ClientBaseline(Baseline):
 
     def start(self) -> None:
         """Start the service."""
-        self._service.start_tcp()
+        self._service.start()
 
     def takes_part(self, case: Case) -> bool:
         """Only with one client: it shows the cost of the library, not the service's capacity."""

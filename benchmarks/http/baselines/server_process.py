@@ -142,3 +142,48 @@ class ServerProcess:
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
+
+
+class SharedServer:
+    """A server for several baselines, on a free port of loopback: it is started once.
+
+    Args:
+        launch: Starts its process on a port.
+        ready_path: Path of the GET that is answered with 200 once it is ready.
+    """
+
+    def __init__(self, launch: Callable[[int], ServerProcess], ready_path: str) -> None:
+        self._launch, self._ready_path = launch, ready_path
+        self._process: ServerProcess | None = None
+        self._refusal: str | None = None
+        self.port = 0
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        assert self._process is not None, "it was started"
+        return self._process.pid
+
+    def start(self) -> Started:
+        """Start it, unless it runs, and return where it listens.
+
+        Raises:
+            ServerAbsent: It does not become ready.
+        """
+        if self._refusal is not None:
+            raise ServerAbsent(self._refusal)
+        if self._process is None:
+            self.port = find_free_port()
+            self._process = self._launch(self.port)
+            try:
+                self._process.wait_answering(self.port, self._ready_path)
+            except ServerAbsent as error:
+                self._refusal = str(error)
+                raise
+        return ("127.0.0.1", self.port), self.stop
+
+    def stop(self) -> None:
+        """End it, if it runs."""
+        if self._process is not None:
+            self._process.stop()
+            self._process = None
