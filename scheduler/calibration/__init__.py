@@ -1,6 +1,8 @@
 """Measures a profile: `calibrate` calls `cpu`, `links`, `contention`, `kernels` and `latencies`.
 
-`gpus` does so for each GPU of a machine, and measures what their links reach together.
+`gpus` does so for each GPU of a machine, and measures what their links reach together. `profiles`
+has the current profile of a machine that runs products; there, a CPU that was never calibrated is
+measured briefly.
 
 Products are measured as they run between other work: after a pause of a millisecond, when threads
 sleep, and for latencies with empty caches. Contention is measured during copies. The median counts,

@@ -110,10 +110,9 @@ def _measure_wake(pool: CpuPool, until: float) -> float:
 
 
 def measure_cpu_briefly(pool: CpuPool) -> CpuModel:
-    """A brief measurement of the CPU, for a machine that was never calibrated.
+    """A brief measurement of the CPU, of a tenth of a second, in float32.
 
-    It takes a tenth of a second, for float32 only. Other element types keep their estimated ratios
-    to float32.
+    Other element types keep their estimated ratios to float32.
     """
     assumed = {rate.dtype: rate for rate in estimate_cpu(pool.threads).rates}
     measured = _measure_rate(pool, assumed["float32"], "", brief=True)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from wavetrim.cpu.threads import usable_cores
 from wavetrim.kernels.device import select_devices
 from wavetrim.kernels.transfer.pinned import pin_array
-from wavetrim.scheduler.calibration.cpu import measure_cpu_briefly
+from wavetrim.scheduler.calibration.profiles import open_profiles
 from wavetrim.scheduler.cluster.node_options import NodeOptions
 from wavetrim.scheduler.engine.operands import make_product
 from wavetrim.scheduler.engine.residents import ResidentChoice
@@ -31,7 +31,6 @@ from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.execution.watchdog import Watchdog
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.cache import PlanCache
-from wavetrim.scheduler.profile.provider import ProfileProvider
 
 logger = logging.getLogger(__name__)
 
@@ -95,12 +94,7 @@ class NodeEngine:
         self._executor.pool.prepare()
         if options.profile_dir is not None:
             options.profile_dir.mkdir(parents=True, exist_ok=True)
-        self._profiles = ProfileProvider(
-            directory=options.profile_dir,
-            devices=self._executor.devices,
-            cpu_threads=self._executor.pool.threads,
-            measure_cpu=lambda: measure_cpu_briefly(self._executor.pool),
-        )
+        self._profiles = open_profiles(self._executor, options.profile_dir)
         self._plans = PlanCache()
         self._residents = ResidentChoice(self._executor.residents, self._plans)
         self._kept: dict[str, Matrix] = {}

@@ -19,7 +19,7 @@ from typing import Any, Final
 from wavetrim.cpu.threads import usable_cores
 from wavetrim.kernels.device import select_devices
 from wavetrim.kernels.pipeline.residents import RESIDENT_SHARE
-from wavetrim.scheduler.calibration.cpu import measure_cpu_briefly
+from wavetrim.scheduler.calibration.profiles import open_profiles
 from wavetrim.scheduler.engine.arena import MappedSlabs
 from wavetrim.scheduler.engine.channel import Channel, ProgressReport, RowsReport
 from wavetrim.scheduler.engine.conversation import Conversation, prepare_process
@@ -178,12 +178,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     with executor:
         executor.pool.prepare()
-        profiles = ProfileProvider(
-            directory=options.profile_dir,
-            devices=executor.devices,
-            cpu_threads=executor.pool.threads,
-            measure_cpu=lambda: measure_cpu_briefly(executor.pool),
-        )
+        profiles = open_profiles(executor, options.profile_dir)
         readings = GpuReadings(executor.devices)
         readings.start()
 

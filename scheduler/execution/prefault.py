@@ -58,7 +58,7 @@ class Prefault:
             c: Any matrix; nothing is done unless it is contiguous. Its elements keep their values.
         """
         pieces: list[Future[bool]] = []
-        if is_fresh(c):
+        if lacks_pages(c):
             ask_for_huge_pages(c)
             pool = self._start()
             for begin, end in cut_range(c.ctypes.data, min(c.nbytes, PREPARED_BYTES)):
@@ -84,7 +84,7 @@ class Prefault:
             return self._pool
 
 
-def is_fresh(c: Matrix) -> bool:
+def lacks_pages(c: Matrix) -> bool:
     """Whether most pages of a matrix are missing, judged by a few of them.
 
     Args:
