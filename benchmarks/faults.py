@@ -1,9 +1,9 @@
 """What becomes of accepted jobs and stored matrices under faults, each tried many times.
 
 Run `python -m benchmarks.faults`; no GPU is needed, and some faults need root, PostgreSQL or a C
-compiler. It writes benchmarks/results/faults.json: for each fault of `tests/faults` how often it
-was tried, how many jobs and matrices were accepted meanwhile, how many of them were lost, doubled
-or damaged, and how long the service took to compute again. It ends with 1 where any was.
+compiler. It writes benchmarks/results/faults.json: for each fault of `tests/faults` the number of
+tries, of jobs and matrices accepted during them, how many of these were lost, doubled or damaged,
+and how long the service took to compute again. It exits with 1 if any was lost, doubled or damaged.
 """
 
 import argparse
@@ -32,7 +32,7 @@ ROUNDS: Final = 200
 
 _OTHERS: Final = 40
 _SLOW: Final = 100
-"""Rounds for each try of a slow fault; _OTHERS is the same for faults that are not signals."""
+"""Rounds for each try of a fault that is no signal, and of a slow one."""
 
 WRONG: Final = ("lost", "doubled", "damaged", "unexplained")
 
@@ -56,7 +56,7 @@ def main() -> int:
 
 
 def count_tries(name: str, rounds: int) -> int:
-    """How often a fault is tried when all signals together are tried so often."""
+    """Tries of a fault, if there are `rounds` tries of all signals together."""
     if name in SIGNALS:
         return -(-rounds // len(SIGNALS))
     return -(-rounds // (_SLOW if name in SLOW else _OTHERS))

@@ -68,7 +68,7 @@ def fill_operations(text: str) -> str:
 
 
 def show_default(field: FieldInfo) -> str:
-    """A default as a person would type it; empty for None."""
+    """A default as a user would write it; empty for None."""
     extra = field.json_schema_extra
     default = extra.get("default") if isinstance(extra, dict) else field.default
     if default is None:
@@ -79,7 +79,7 @@ def show_default(field: FieldInfo) -> str:
 
 
 def render_measured(results: Iterable[HostResults]) -> str:
-    """Milliseconds of square products on the fastest GPU: the page of performance has all."""
+    """Milliseconds of square products on the fastest GPU; the page of performance has all GPUs."""
     head = ("M = N = K", "type", "F", "predicted", "measured", *SHOWN_BASELINES.values())
     runs = [one for one in results if one.rows and not one.is_several]
     if not runs:
@@ -97,7 +97,7 @@ def render_measured(results: Iterable[HostResults]) -> str:
 
 
 def list_cells(size: int, dtype: str, rows: Mapping[tuple[int, str, str], HostRow]) -> list[str]:
-    """One line: the plan, and the times of this product and others. Empty where not measured."""
+    """One line: the plan, and the times of wavetrim and others. Empty where not measured."""
     ours = rows[size, dtype, OURS]
     others = [rows.get((size, dtype, name)) for name in SHOWN_BASELINES]
     seconds = [one.seconds if one else None for one in (ours, *others)]
@@ -105,7 +105,7 @@ def list_cells(size: int, dtype: str, rows: Mapping[tuple[int, str, str], HostRo
 
 
 def render_faults(file: Path) -> str:
-    """What became of jobs and matrices under each fault; the hardware in the line above."""
+    """What became of jobs and matrices under each fault, below a line with the hardware."""
     document = json.loads(file.read_text(encoding="utf-8"))
     hardware, versions = document["hardware"], document["versions"]
     caption = (

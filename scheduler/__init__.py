@@ -3,10 +3,10 @@
 In the order in which a product passes: `problem` and `options` describe the product; `profile/`
 describes the machine, as `calibration/` measured it; `model/` predicts the time of rows on each
 device; `planning/` chooses kernel and split; `execution/` runs the plan; `check/` verifies the
-result. `engine/` is the process around all this, `local/` does the same inside a caller's own
-process (`wavetrim.matmul`).
+result. `engine/` is the process around all this, `cluster/` has engines on other hosts, `local/`
+does the same inside a caller's own process (`wavetrim.matmul`).
 
-A caller's options travel as one value from the API to the engine. Decisions are pure functions of
-frozen dataclasses (problem, profile, curves, plan); effects are in `calibration/`, `execution/`,
-`engine/` and `local/`.
+Decisions are pure functions of frozen dataclasses (problem, profile, curves, plan); effects are in
+`calibration/`, `execution/`, `engine/`, `cluster/` and `local/`. A caller's options travel as one
+value from the API to the engine. A constant that is "chosen" is a judgement, not a measurement.
 """

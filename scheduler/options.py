@@ -37,7 +37,7 @@ class PlanOptions:
             kernel.
         sms: Limit of multiprocessors for the GPU's kernels, from 1; None for all.
         devices: GPUs that may be used: "none", or CUDA's indices such as "0,1"; None for all. The
-            planner takes as few of them as are fastest.
+            planner uses a further one only if that saves enough time.
     """
 
     kernel: str = "auto"

@@ -67,8 +67,7 @@ class GemmProblem:
             raise ProblemError(name, getattr(self, name), "at least 1")
         if self.dtype not in ITEM_BYTES:
             raise ProblemError("dtype", self.dtype, f"one of {', '.join(ITEM_BYTES)}")
-        if self.memory not in MEMORIES:
-            find_memory(self.memory)
+        find_memory(self.memory)
 
     @property
     def item_bytes(self) -> int:
@@ -79,7 +78,7 @@ class GemmProblem:
     def flops(self) -> int:
         """Operations: one multiplication and one addition for each (m, n, k).
 
-        Those of complex numbers count as one each, too; they are eight of real numbers together.
+        Complex numbers count the same, although their two take eight operations on real numbers.
         """
         return 2 * self.m * self.n * self.k
 
@@ -110,15 +109,15 @@ class GemmProblem:
 
     @property
     def copied_bytes(self) -> int:
-        """Bytes that a GPU copies: of A, C, and a B that is not resident."""
+        """Bytes that a GPU copies: A, C, and B unless it is resident."""
         return self.operand_bytes - self.b_bytes + self.copied_b_bytes
 
     def check_fits(self, host_bytes: int | None = None) -> None:
         """Refuse a product that no memory can hold.
 
         Args:
-            host_bytes: Memory of the machine, of which page-locked operands are a part; None if it
-                is not known. Pageable operands may be files, larger than that.
+            host_bytes: Memory of the machine, which limits page-locked operands; None if it is not
+                known. Pageable operands may be mapped files, larger than that.
 
         Raises:
             ProblemError: It does not fit; both figures are named.

@@ -1,7 +1,7 @@
 """Measures a cluster of four nodes on this machine, and asks the model for others.
 
 Run `make bench-cluster`, on a machine that does nothing else. With `--model-only` nothing is
-measured: what the model says is put anew into the results files that are there.
+measured: the model's answers in the existing results files are replaced.
 """
 
 import argparse

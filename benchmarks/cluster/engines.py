@@ -49,18 +49,18 @@ class SharedMemory:
         return flat.reshape(operand.rows, operand.columns)
 
     def empty(self) -> None:
-        """Give all matrices up."""
+        """Give up all matrices."""
         self._used = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Engines:
-    """What is compared.
+    """The engines that are compared.
 
     Attributes:
         here: This machine's engine.
-        nodes: The cluster's.
-        memory: Mapped by all.
+        nodes: Those of the cluster.
+        memory: The memory that all of them map.
     """
 
     here: AnyEngine
@@ -75,10 +75,10 @@ async def start_engines(
     """This machine's engine and the nodes of a cluster, ready, until the block ends.
 
     Args:
-        folder: For profiles and compiled C.
-        address: Of the cluster.
-        nodes: How many it has.
-        memory: What they are to share.
+        folder: Folder of profiles and compiled C.
+        address: Address of the cluster.
+        nodes: Number of its nodes.
+        memory: The memory that all map.
     """
     settings = Settings(data_dir=folder, devices="none", cpu_threads=1, ray_address=address)
     here, cluster = Engine(settings), Cluster(settings)

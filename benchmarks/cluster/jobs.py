@@ -1,4 +1,4 @@
-"""Jobs posted to a service with and without nodes: how many end, how many are accepted."""
+"""Jobs posted to a service with and without nodes: how fast they are accepted, and done."""
 
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -26,10 +26,10 @@ class JobsRow:
 
     Attributes:
         nodes: Nodes of the cluster; 0 for a service alone.
-        jobs: How many were posted.
+        jobs: Number of jobs.
         seconds: From the first post to the last end.
-        accepted_per_second: How fast they were taken in.
-        by_nodes: How many were computed by nodes.
+        accepted_per_second: Rate at which the service accepted them.
+        by_nodes: Number of jobs that nodes computed.
     """
 
     nodes: int

@@ -1,4 +1,4 @@
-"""What a product costs through Ray: the same one through this machine's engine, in turns."""
+"""The cost of Ray: a product through a node, and through this machine's engine, in turns."""
 
 import time
 from dataclasses import dataclass
@@ -12,9 +12,10 @@ from benchmarks.common.turns import find_spread, take_turns
 from wavetrim.scheduler.engine.messages import RunRequest
 
 SIZES: Final = {64: 200, 1024: 20, 4096: 5}
-"""Sides of square products, and how often each is computed by either."""
+"""Sides of square products, and the number of runs of each."""
 
-_GFLOPS: Final = 50.0  # for the deadline only
+_GFLOPS: Final = 50.0
+"""Expected rate, for the deadline only; chosen."""
 
 
 class WrongProduct(Exception):
@@ -30,7 +31,7 @@ class OverheadRow:
         here_seconds: Through this machine's engine.
         node_seconds: Through a node of the same machine, one thread each.
         here_spread: Slowest minus fastest, over the median.
-        node_spread: Likewise.
+        node_spread: The same through the node.
         runs: Products through each.
     """
 

@@ -29,7 +29,7 @@ def read_documents() -> list[dict[str, Any]]:
 
 
 def fill_scale(text: str) -> str:
-    """The page with what was measured, and what the model says."""
+    """The page with the measured figures, and those of the model."""
     documents = read_documents()
     for name, render in (("overhead", render_overhead), ("jobs", render_jobs)):
         parts = [f"{describe(one)}:\n\n{render(one)}" for one in documents]
@@ -41,7 +41,7 @@ def fill_scale(text: str) -> str:
 
 
 def render_line(document: Mapping[str, Any]) -> str:
-    """One line for the README: what a node's call costs, nodes and head on the same cores."""
+    """One line for the README: milliseconds through a node and without, on the same cores."""
     cells = [
         f"{show_ms(row['node_seconds'])} ms at {row['size']}² ({show_ms(row['here_seconds'])})"
         for row in document["overhead"]
@@ -50,7 +50,7 @@ def render_line(document: Mapping[str, Any]) -> str:
 
 
 def describe(document: Mapping[str, Any]) -> str:
-    """What a run was made on."""
+    """The machine and commit of a run."""
     hardware = document["hardware"]
     return (
         f"{document['nodes']} nodes of one thread and their head on {hardware['cores']} cores of "

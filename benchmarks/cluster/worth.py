@@ -1,10 +1,10 @@
-"""When another node pays: asked of the model, with network rates that are stated, not measured."""
+"""When another node pays, by the model; the rates of networks are assumed, not measured."""
 
 from dataclasses import dataclass
 from typing import Final
 
 from wavetrim.scheduler.planning.choice import choose_plan
-from wavetrim.scheduler.planning.placing import Offer, SampledCurve, Traffic, Way, choose_shares
+from wavetrim.scheduler.planning.placing import Network, Offer, SampledCurve, Traffic, choose_shares
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.store import find_profile
 from wavetrim.service.jobs.lanes.cluster_lanes import NODE_RUNS
@@ -24,6 +24,9 @@ SHAPES: Final = (
 STREAM_SIDES: Final = (4096, 8192, 16384)
 """M = N = K of the jobs of a stream."""
 
+_PARTS: Final = (200, 64, 16, 8, 4, 2)
+"""Parts of a product that are planned, as points of its curve."""
+
 
 @dataclass(frozen=True, slots=True)
 class WorthRow:
@@ -34,8 +37,8 @@ class WorthRow:
         n: Columns.
         k: Depth.
         network_gbits: Rate of the head's network each way, Gbit/s, which all nodes share.
-        seconds: Predicted, by the number of nodes: as many as pay are used.
-        used: Nodes that get rows, by the number of nodes.
+        seconds: Predicted seconds by the number of nodes in `NODES`; those that pay are used.
+        used: Number of engines that get rows, likewise.
     """
 
     m: int
@@ -47,7 +50,7 @@ class WorthRow:
 
 
 def ask_worth(shape: tuple[int, int, int], network_gbits: int) -> WorthRow:
-    """The seconds of one product, float32, on a head with a GPU and more and more nodes like it."""
+    """The seconds of one float32 product on a head with a GPU and 0 to 99 nodes like it."""
     m, n, k = shape
     profile = find_profile(DEVICE, devices=(), directory=None, cpu_threads=CPU_THREADS)
 
@@ -61,9 +64,9 @@ def ask_worth(shape: tuple[int, int, int], network_gbits: int) -> WorthRow:
     here = SampledCurve(tuple(points.items()))
     traffic = Traffic(b_bytes=4 * k * n, in_row_bytes=4 * k, out_row_bytes=4 * n)
     for nodes in NODES:
-        way = Way(_CALL_SECONDS, rate, rate)
+        network = Network(_CALL_SECONDS, rate, rate)
         offers = [Offer("here", here)]
-        offers += [Offer(f"node {index}", here, way, traffic) for index in range(nodes - 1)]
+        offers += [Offer(f"node {index}", here, network, traffic) for index in range(nodes - 1)]
         shares = choose_shares(range(m), offers, may_spread=True)
         seconds.append(max(share.seconds for share in shares))
         used.append(len(shares))
@@ -88,10 +91,9 @@ class StreamRow:
 
 
 def ask_stream(side: int, network_gbits: int, *, b_stays: bool) -> StreamRow:
-    """The jobs a second of a head with a GPU and more and more nodes like it, float32.
+    """The float32 jobs a second of a head with a GPU and 0 to 99 nodes like it.
 
-    A node computes one job while the operands of another travel. All nodes together get no more
-    than the network carries.
+    A node computes one job while the operands of another travel. All nodes share the network.
     """
     profile = find_profile(DEVICE, devices=(), directory=None, cpu_threads=CPU_THREADS)
     problem = GemmProblem(side, side, side, "float32", "pinned")
@@ -100,13 +102,9 @@ def ask_stream(side: int, network_gbits: int, *, b_stays: bool) -> StreamRow:
     row_bytes = 4 * side
     b_bytes = 0 if b_stays else side * row_bytes
     here = SampledCurve(((side, here_seconds),))
-    way = Way(_CALL_SECONDS, rate, rate)
-    node = Offer("node", here, way, Traffic(b_bytes, row_bytes, row_bytes))
+    network = Network(_CALL_SECONDS, rate, rate)
+    node = Offer("node", here, network, Traffic(b_bytes, row_bytes, row_bytes))
     node_rate = min(NODE_RUNS / node.find_end(side), 1 / here_seconds)
     network_rate = rate / (b_bytes + side * row_bytes)
     jobs = [1 / here_seconds + min((count - 1) * node_rate, network_rate) for count in NODES]
     return StreamRow(side, b_stays, network_gbits, jobs)
-
-
-_PARTS: Final = (200, 64, 16, 8, 4, 2)
-"""A product's parts whose plans the curve goes through."""

@@ -1,4 +1,4 @@
-"""What a measurement was taken on: hardware, versions, commit, time. Part of every result."""
+"""The environment of a measurement: hardware, versions, commit, time. Part of every result."""
 
 import contextlib
 import os
@@ -48,7 +48,7 @@ def name_host(environment: dict[str, Any]) -> str:
 
 
 def name_gpu(gpu: str) -> str:
-    """Its model, "h100" of "NVIDIA H100 80GB HBM3"; its last word where none looks like one."""
+    """A GPU's model, "h100" of "NVIDIA H100 80GB HBM3"; the last word if none looks like one."""
     models = re.findall(r"\b[A-Z]{1,2}\d+\b", gpu)
     return (models[0] if models else gpu.rsplit(maxsplit=1)[-1]).casefold()
 
@@ -62,7 +62,7 @@ def _list_versions() -> dict[str, str]:
 
 
 def _find_commit() -> str:
-    """The commit measured; WAVETRIM_COMMIT tells it where the tree has no history."""
+    """The measured commit; WAVETRIM_COMMIT names it if the tree has no history."""
     if told := os.environ.get("WAVETRIM_COMMIT"):
         return told
 

@@ -17,7 +17,7 @@ from wavetrim.scheduler.problem import GemmProblem, Memory
 Matrix = NDArray[Any]
 
 _LEAST_BYTES: Final = 4 * 2**20
-"""Fewer bytes than these are not worth a thread."""
+"""Least bytes for each thread; chosen."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,7 +43,7 @@ class Operands:
 
     @property
     def problem(self) -> GemmProblem:
-        """What is planned."""
+        """The product to plan."""
         return GemmProblem(*self.shape, self.dtype, self.memory)
 
     @property
@@ -87,7 +87,7 @@ def copy_rows(target: Matrix, source: Matrix, threads: int | None = None) -> Non
 
 
 def map_rows(act: Callable[[slice], object], matrix: Matrix, threads: int | None = None) -> None:
-    """Cut a matrix into ranges of rows and call for each, in threads."""
+    """Call `act` for each of some ranges of rows, in threads."""
     ranges = cut_rows(matrix.shape[0], matrix.nbytes, threads or usable_cores())
     if len(ranges) == 1:
         act(ranges[0])
@@ -97,7 +97,7 @@ def map_rows(act: Callable[[slice], object], matrix: Matrix, threads: int | None
 
 
 def cut_rows(rows: int, size_bytes: int, threads: int) -> list[slice]:
-    """Ranges of about equal length: at most `threads`, each large enough to be worth one."""
+    """Ranges of about equal length: at most `threads`, and none of less than _LEAST_BYTES."""
     count = max(1, min(threads, rows, size_bytes // _LEAST_BYTES))
     edges = [rows * part // count for part in range(count + 1)]
     return [slice(*edge) for edge in itertools.pairwise(edges)]

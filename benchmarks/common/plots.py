@@ -1,4 +1,4 @@
-"""Plots as PNG files that name the figures they show, so that an outdated plot is found."""
+"""Plots as PNG files with a digest of the figures they show, so that an outdated plot is found."""
 
 import hashlib
 import io
@@ -40,7 +40,7 @@ class Plot:
 
     @property
     def digest(self) -> str:
-        """Names the figures."""
+        """The digest of the figures."""
         return hashlib.sha256(json.dumps(self.figures).encode()).hexdigest()
 
     def render(self) -> bytes:

@@ -1,4 +1,4 @@
-"""The profile that plans are made from: of a file, or measured now."""
+"""The profile that plans are made from: read from a file, or measured now."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""Results files: what was measured on above, a line for each row below, figures with six digits."""
+"""Results files: first the environment, then a line for each row; figures have six digits."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,23 +10,23 @@ from typing import Any, Final, TypeVar
 AnyRow = TypeVar("AnyRow")
 
 _OLD_NAMES: Final = {"contender": "baseline"}
-"""Names in rows of files written before 2026-12."""
+"""Former names of figures, in rows of files written before 2026-12."""
 
 
 class ResultsError(Exception):
-    """A results file does not have what is read from it; the message names file and lack."""
+    """A results file lacks something that is read; the message names the file and what it lacks."""
 
 
 class Record:
-    """What a run has found so far. Its file is written anew whenever something is found.
+    """The results of a run so far. The file is written again after each of them.
 
     Args:
         out: The results file.
-        document: What stands above the rows.
+        document: The entries above the rows.
         absent: The file's name for the list of what was not measured.
 
     Attributes:
-        document: See above; may be added to.
+        document: The entries above the rows; more may be added.
         rows: What was measured.
         left_out: What was not measured, and why.
         failed: What makes the run fail: wrong products, a service that broke.
@@ -62,9 +62,9 @@ class Record:
 
 @contextmanager
 def read_document(file: Path, command: str) -> Iterator[dict[str, Any]]:
-    """A results file's content. What the body finds lacking is told as an error of the file, too.
+    """A results file's content. If the body finds something missing, the error names the file.
 
-    Files of before 2026-12 may hold rows of several commits: all of them are named.
+    Rows of files written before 2026-12 may have commits of their own: all of them are named.
 
     Raises:
         ResultsError: It is no JSON, or the body raised KeyError, TypeError or ValueError.
@@ -82,10 +82,10 @@ def read_document(file: Path, command: str) -> Iterator[dict[str, Any]]:
 
 
 def read_rows(kind: type[AnyRow], rows: Sequence[Mapping[str, Any]]) -> tuple[AnyRow, ...]:
-    """Rows as dataclasses. Unknown entries are passed over.
+    """Rows as dataclasses. Unknown entries are ignored.
 
     Raises:
-        ValueError: A row lacks a figure that has no default; it is counted from 1.
+        ValueError: A row, numbered from 1, lacks a figure that has no default.
     """
     known = {one.name: one for one in fields(kind)}  # type: ignore[arg-type]
     found = []
@@ -99,12 +99,12 @@ def read_rows(kind: type[AnyRow], rows: Sequence[Mapping[str, Any]]) -> tuple[An
 
 
 def write_document(file: Path, **entries: Any) -> None:
-    """Write a file all at once: a run that is cut short leaves the file before.
+    """Write a file atomically: a run that is cut short leaves the last one.
 
     Args:
         file: The file.
-        entries: Dataclasses are written without what is None by default. An entry has a line of its
-            own, and so has each element of a sequence.
+        entries: Its entries, each on a line, with a line for each element of a sequence. Fields of
+            dataclasses that are None by default, and are None, are left out.
     """
     lines = [f"{json.dumps(name)}: {_format(of)}" for name, of in entries.items()]
     unfinished = file.with_suffix(".unfinished")

@@ -34,7 +34,7 @@ def count_flops(shape: Shape) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ProductRow:
-    """What every row about a product begins with.
+    """The first figures of every row about a product.
 
     Attributes:
         m: Rows of C.

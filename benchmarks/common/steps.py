@@ -1,4 +1,4 @@
-"""How the time of a run is shared among what it measures."""
+"""How the time of a run is divided among its measurements."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,9 +20,9 @@ class Step:
     """One measurement of a run.
 
     Attributes:
-        name: As the log and the list of what was left out call it.
+        name: Its name in the log and in the list of what was left out.
         estimate_seconds: About how long it should take.
-        act: Measures; is told the seconds that it may take.
+        act: Measures, in the given seconds.
     """
 
     name: str
@@ -31,12 +31,12 @@ class Step:
 
 
 def take_steps(steps: Sequence[Step], until: float, record: Record) -> None:
-    """Take the steps that there is time for. What fails is left out, and the rest goes on.
+    """Take the steps that there is time for. A step that fails is left out.
 
     Args:
         steps: The most important first.
         until: Value of time.perf_counter() by which all should be done.
-        record: Is written after each step.
+        record: Written after each step.
 
     Raises:
         DeviceFailure: The GPU computes nothing after this failure.
@@ -78,7 +78,7 @@ def share_time(
 
     Args:
         items: What is measured, one after the other.
-        weights: Each one's share of the time that is left when its turn comes, among those left.
+        weights: Each item's weight among those that are left when its turn comes.
         until: Value of time.perf_counter() by which all should be over.
     """
     for place, item in enumerate(items):

@@ -12,6 +12,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 RESULTS: Final = ROOT / "benchmarks" / "results"
 README: Final = ROOT / "README.md"
 NOTHING: Final = "These results do not hold it."
+"""Text in place of an empty part."""
 
 
 def write_page(page: Path, fill: Callable[[str], str]) -> None:
@@ -34,10 +35,10 @@ def fill_sections(
 
     Args:
         text: The page.
-        sections: What renders the part of each section.
-        results: Have a `caption`.
-        nothing: Stands for an empty part; if it is empty, too, the file has no part.
-        none: Stands where no file has a part.
+        sections: Renders the part of each section.
+        results: The results files; each has a `caption`.
+        nothing: Text in place of an empty part; if it is empty, too, the file has no part.
+        none: Text in place of a section without parts.
     """
     known = list(results)
     for name, render in sections.items():
@@ -73,8 +74,8 @@ def render_columns(columns: Mapping[str, Callable[[Any], str]], rows: Iterable[A
     """A table with a line for each row; empty without rows.
 
     Args:
-        columns: What makes a row's cell, by the column's head.
-        rows: Whatever the columns take.
+        columns: Renders a row's cell, by the column's head.
+        rows: The rows.
     """
     lines = [[cell(row) for cell in columns.values()] for row in rows]
     return render_table(columns, lines) if lines else ""

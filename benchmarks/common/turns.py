@@ -20,16 +20,16 @@ def take_turns(
 ) -> Iterator[tuple[int, Side]]:
     """Yield every side once a round, each round in another order.
 
-    What ran before sways the clocks, so the order is random; the sides begin equally often.
+    The order is random, because the side before affects the clocks. All sides begin equally often.
 
     Args:
-        sides: Baselines, or whatever takes turns.
+        sides: Baselines, or other things that take turns.
         rounds: Rounds, if there is time.
         least: Rounds that take place even after `until`.
-        seed: Of the orders. With few rounds a side often follows the same one; so contests have
-            different seeds.
-        until: Value of time.perf_counter() after which no other round begins.
-        latest: Likewise, after which only the first one does.
+        seed: Seed of the orders. Contests have different ones, because in few rounds a side often
+            follows the same other one.
+        until: Value of time.perf_counter() after which no further round begins.
+        latest: The same for the `least` rounds, except the first one.
 
     Yields:
         The round, from 0, and a side.

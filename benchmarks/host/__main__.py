@@ -1,19 +1,19 @@
-"""This product against others, from host memory back into host memory, turn by turn in one run.
+"""wavetrim against other libraries, from host memory into host memory, turn by turn in one run.
 
-Two parts, each of which writes a file of its own, anew after every product:
+Two parts, each with a file of its own, which is written again after every product:
 
 - `contests`, into results/host-<gpu>.json: all baselines multiply the same arrays, pageable ones
   and page-locked ones, and each has its product checked. First the small products and those drawn
   at random, whose seed is the date, then the suite.
-- `sweeps`, into results/host-<gpu>-sweeps.json: the time at the model's F over that of the best
-  one, its regret, and the plan as users run it, on free cores and on busy ones.
+- `sweeps`, into results/host-<gpu>-sweeps.json: the time at the model's F over that at the best F
+  (regret), and the plan as users run it, on free cores and on busy ones.
 
 Run `make bench-host`, or `python -m benchmarks.host [--parts contests sweeps] [--seconds 560]`. The
 seconds are those of each part; what did not fit is listed in its file. The second part can run by
 itself, with the profile of the first: `--parts sweeps --profile FILE`, and the same `--seed`.
 
-On several GPUs (`make bench-host GPUS=2`, or `--devices 0,1`) this product, the same held to one
-GPU, cublasXt and CuPy contend on all of them, into results/host-<gpu>x<n>.json.
+On several GPUs (`make bench-host GPUS=2`, or `--devices 0,1`) wavetrim, the same held to one GPU,
+cublasXt and CuPy take turns on all of them, into results/host-<gpu>x<n>.json.
 """
 
 import argparse
@@ -91,7 +91,7 @@ def main() -> int:
 
 
 def measure_part(part: str, bench: HostBench, arguments: argparse.Namespace) -> None:
-    """All that one file holds, by importance."""
+    """Measure all that one file holds, by importance."""
     suite = list_suite(arguments.shapes)
     drawn = draw_products(arguments.seed, arguments.random)
     if part == "sweeps":
@@ -102,7 +102,7 @@ def measure_part(part: str, bench: HostBench, arguments: argparse.Namespace) -> 
 
 
 def read_arguments() -> argparse.Namespace:
-    """What the command line says."""
+    """The arguments of the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
     add("--seconds", type=float, default=SECONDS, help="what each part may take")
@@ -129,7 +129,7 @@ def read_devices(text: str) -> tuple[DeviceInfo, ...]:
     """The GPUs of a list of indices; one that comes twice is used as two.
 
     Raises:
-        ArgumentTypeError: One of them is not there.
+        ArgumentTypeError: One of them does not exist.
     """
     devices = select_devices(text)
     if len(devices) < len(text.split(",")):

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+from benchmarks.common.freivalds import FreivaldsCheck
 from benchmarks.common.operands import Operands, draw_operands, pin_operands
-from benchmarks.common.projection import Projection
 from benchmarks.common.results import Record
 from benchmarks.common.shapes import name_shape
 from benchmarks.common.steps import Step, share_time, take_steps
@@ -28,7 +28,7 @@ SWEPT_MEMORY: Memory = "pageable"
 
 
 class HostBench:
-    """The machine, and the time that is left.
+    """One run: the machine, its results and its time.
 
     Attributes:
         regret: Sweeps so far; part of the record's document.
@@ -97,14 +97,14 @@ class HostBench:
     ) -> None:
         until = time.perf_counter() + seconds
         drawn = draw_operands(product.shape, product.dtype)
-        projection = Projection(drawn)
+        check = FreivaldsCheck(drawn)
         weights = list(map(product.estimate_seconds, memories))
         for memory, memory_until in share_time(memories, weights, until):
             if memory == "pinned" and self._link is None:
                 self._record.leave_out(f"{product} {memory}", "there is no GPU")
                 continue
             operands = pin_operands(drawn) if memory == "pinned" else drawn
-            contest = HostContest(operands, projection, self._blas, self._wake_gpu)
+            contest = HostContest(operands, check, self._blas, self._wake_gpu)
             those = [x for x in baselines if memory in x.memories and product.group in x.groups]
             self._run_contest(contest, those, product, operands, memory_until)
 
@@ -116,7 +116,7 @@ class HostBench:
         operands: Operands,
         until: float,
     ) -> None:
-        """One contest, and its rows."""
+        """Run one contest, and keep its rows."""
 
         def refuse(baseline: Baseline, why: str) -> None:
             what = f"{baseline.name} at {product} {operands.memory}"

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from benchmarks.common.freivalds import FreivaldsCheck
 from benchmarks.common.operands import Matrix, Operands, poison
-from benchmarks.common.projection import Projection
 from benchmarks.common.turns import find_spread, take_turns
 from benchmarks.host.baselines.baseline import Baseline
 from benchmarks.host.machine import BlasThreads
@@ -17,21 +17,21 @@ from benchmarks.host.suite import Group
 LEAST_TURNS: Final = 3
 SLOW_SECONDS: Final = 2.0
 FAR_RATIO: Final = 5.0
-"""A baseline that takes longer, or so many times as long as the fastest at its first product, has
-one turn at least, in place of LEAST_TURNS: others need the time more."""
+"""A baseline whose first product takes longer than SLOW_SECONDS, or FAR_RATIO times as long as the
+fastest one's, takes at least one turn, not LEAST_TURNS: others need the time more. Chosen."""
 
 USUAL_TURNS: Final = 9
 SHORT_SECONDS: Final = 2e-3
-"""Turns shorter than this vary more: there are up to `Baseline.turns` of them."""
+"""Shorter turns vary more, so there are up to `Baseline.turns` of them; chosen."""
 
 _TUNING_SHARE: Final = 0.5
-"""Share of a contest's time in which all get ready and compute the product for the first time."""
+"""Share of a contest's time for getting ready and the first product of each; chosen."""
 
 Refuse = Callable[[Baseline, str], None]
 
 
 class WrongProductError(Exception):
-    """What a baseline computed is not A·B."""
+    """A baseline's result is not A·B."""
 
 
 @dataclass(slots=True)
@@ -42,7 +42,7 @@ class HostScore:
     seconds: list[float] = field(default_factory=list)
 
     def count_least_turns(self, fastest_seconds: float) -> int:
-        """Turns that it takes even if time runs out, beside the fastest at its first product."""
+        """Turns that it takes even if time runs out, by the fastest baseline's first product."""
         most_seconds = min(SLOW_SECONDS, FAR_RATIO * fastest_seconds)
         return LEAST_TURNS if self.trial_seconds <= most_seconds else 1
 
@@ -58,20 +58,20 @@ class HostContest:
 
     Args:
         operands: The product, in the memory that all of them use.
-        projection: Checks their products.
+        check: Checks their products.
         blas: Wakes the BLAS threads for baselines that use them.
-        wake_gpu: Called after the turns of these, in which the GPU idles; None without one.
+        wake_gpu: Called after turns of such baselines, in which the GPU idles; None without a GPU.
     """
 
     def __init__(
         self,
         operands: Operands,
-        projection: Projection,
+        check: FreivaldsCheck,
         blas: BlasThreads,
         wake_gpu: Callable[[], None] | None = None,
     ) -> None:
         self._operands = operands
-        self._projection = projection
+        self._check = check
         self._blas = blas
         self._wake_gpu = wake_gpu
 
@@ -93,16 +93,16 @@ class HostContest:
         return scores
 
     def admit(self, baseline: Baseline, until: float) -> HostScore | None:
-        """Let one get ready and compute the product for the first time; None if it stands aside.
+        """Let a baseline prepare and compute a first product; None if it does not take part.
 
         Raises:
-            WrongProductError: What it computes is not the product.
+            WrongProductError: Its result is not the product.
         """
         if not baseline.prepare(self._operands, until):
             return None
         poison(self._operands.c)
         seconds, product = self._time(baseline)
-        error = self._projection.find_error(product)
+        error = self._check.find_error(product)
         if not error <= 1.0:
             raise WrongProductError(f"the product is off by {error:.3g} of what rounding explains")
         return HostScore(seconds, [] if baseline.warms_up else [seconds])

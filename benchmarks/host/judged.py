@@ -1,4 +1,4 @@
-"""What is asked of the figures, and whether they have it."""
+"""The bounds that figures should meet, and whether they do."""
 
 import statistics
 from collections.abc import Sequence
@@ -21,24 +21,26 @@ from benchmarks.host.suite import ALL_SHAPES, SMALL_SIZES
 from wavetrim.scheduler.problem import MEMORIES
 
 LEAST_MEANS: Final = {"pinned": 1.10, "pageable": 4.0}
-"""Geometric means of the speed over the fastest other's, at the random products."""
+"""Least geometric mean of the speed over the fastest other's, at the random products."""
 
 REGRETS: Final = {90: 1.02, 95: 1.06}
 MOVING_RATIO: Final = 1.0
 BUSY_SPEED: Final = 1.2
+"""Percentiles of regret; of splits, the moving boundary's time over that of the pinned F, and the
+inverse with half of the cores busy."""
 
 KEPT_SHARE: Final = 0.98
-"""Share that must be kept of what was reached before."""
+"""Share of earlier figures that must be kept."""
 
 REACHED_SHARES: Final[dict[Shape, float]] = {make_cube(8192): 0.966, make_cube(16384): 0.965}
-"""Of the limit, page-locked float32, at commit 0407190."""
+"""Shares of the limit at commit 0407190, page-locked float32."""
 
 REACHED_MEANS: Final = {"cublasxt": 3.0, "cupy": 6.8}
-"""Geometric means of the speed over theirs, over the suite, pageable float32, likewise."""
+"""Geometric means of the speed over theirs at commit 0407190, over the suite, pageable float32."""
 
 
 def judge(results: HostResults) -> list[Judgement]:
-    """All that is asked of what a file holds: contests, sweeps, or both."""
+    """All bounds of what a file holds: contests, sweeps, or both."""
     judgements = []
     if results.rows:
         contests = list_contests(results.rows)
@@ -71,7 +73,7 @@ def _is_small(row: HostRow) -> bool:
 
 
 def _judge_reached(rows: Sequence[HostRow], contests: Sequence[Contest]) -> list[Judgement]:
-    """What must not be lost."""
+    """Earlier figures that must be kept."""
     shares = {
         row.shape: row.limit_share
         for row in rows

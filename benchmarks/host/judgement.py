@@ -1,4 +1,4 @@
-"""A figure that is asked for, and what was found."""
+"""A figure with its bound."""
 
 import math
 import statistics
@@ -11,13 +11,13 @@ from benchmarks.common.tables import render_columns, show
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """Something that is asked of the figures.
+    """A figure and its bound.
 
     Attributes:
-        what: The figure.
-        bound: What it should be at least, or at most.
-        found: What it is; None where it was not measured.
-        count: Contests or sweeps that it was found from.
+        what: The figure in words.
+        bound: Its bound.
+        found: The measured figure; None if it was not measured.
+        count: Contests or sweeps that it is from.
         at_least: Whether more is better.
     """
 
@@ -29,14 +29,14 @@ class Judgement:
 
     @property
     def met(self) -> bool | None:
-        """Whether it is as asked; None where that was not measured."""
+        """Whether the bound is met; None if the figure was not measured."""
         if self.found is None:
             return None
         return self.found >= self.bound if self.at_least else self.found <= self.bound
 
 
 def render_judgements(judgements: Iterable[Judgement]) -> str:
-    """A table of what is asked, and what was found."""
+    """A table of figures and bounds."""
     met = {True: "yes", False: "**no**", None: "not measured"}
     columns: dict[str, Callable[[Judgement], str]] = {
         "figure": lambda one: one.what,
@@ -49,7 +49,7 @@ def render_judgements(judgements: Iterable[Judgement]) -> str:
 
 
 def find_percentile(values: Sequence[float], percent: int) -> float:
-    """The nearest-rank percentile: the least value with that many per cent at or below it."""
+    """The nearest-rank percentile: the least value with `percent` of them at or below it."""
     return sorted(values)[max(0, math.ceil(len(values) * percent / 100) - 1)]
 
 
@@ -61,7 +61,7 @@ def judge_values(
     *,
     at_least: bool = False,
 ) -> Judgement:
-    """A figure from some values; from those that are known."""
+    """A figure from those values that are known."""
     known = [value for value in values if value is not None]
     found = summarize(known) if known else None
     return Judgement(what, bound, found, len(known), at_least)

@@ -1,4 +1,4 @@
-"""How fast GPUs alone could be: their arithmetic and their links at the rates of the same run."""
+"""The limit of GPUs alone: their arithmetic and their links at the rates of the same run."""
 
 import statistics
 from collections.abc import Sequence
@@ -21,11 +21,11 @@ _LAUNCHES: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class LinkRates:
-    """What the links carry from and to page-locked memory, 1e9 bytes a second, one way at a time.
+    """Rates of the links from and to page-locked memory, 1e9 bytes a second, one way at a time.
 
     Attributes:
-        in_gbytes_per_second: To all GPUs together.
-        out_gbytes_per_second: From them.
+        in_gbytes_per_second: Rate to all GPUs together.
+        out_gbytes_per_second: Rate from all GPUs together.
     """
 
     in_gbytes_per_second: float

@@ -13,7 +13,8 @@ import threadpoolctl
 from wavetrim.cpu.threads import usable_cores
 
 PAUSE_SECONDS: Final = 0.16
-"""OpenBLAS's threads spin for about 0.1 s after a product, on cores that the next turn wants."""
+"""Pause for OpenBLAS's threads, which spin for about 0.1 s after a product on cores that the next
+turn needs."""
 
 _SIDE: Final = 2048
 _WAKE_SECONDS: Final = 0.03
@@ -50,7 +51,7 @@ class GpuWakers:
 
 
 class GpuWaker:
-    """Two small matrices to multiply on a GPU that has idled: its clocks have fallen meanwhile."""
+    """Small matrices to multiply on a GPU that has idled, so that its clocks rise again."""
 
     def __init__(self, device_index: int) -> None:
         import cupy

@@ -1,6 +1,6 @@
 """Draws docs/host-limit-, host-f- and timelines-<gpu>.png from results/host-<gpu>.json.
 
-The first shows per cent of the GPU's limit by product, the second time over F with the model's
+The first shows percent of the GPU's limit by product, the second time over F with the model's
 choice, the third predicted schedules. Run `make figures`, or `python -m benchmarks.host.plots`; it
 needs matplotlib.
 """
@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def list_plots(results: HostResults) -> dict[str, Plot]:
-    """The plots that a results file has something for, by name; none of several GPUs."""
+    """The plots for which a results file has figures, by name; none for several GPUs."""
     if results.is_several:
         return {}
     plots = {"limit": plot_limit(results)} if pick_rows(results) else {}
@@ -62,7 +62,7 @@ def list_plots(results: HostResults) -> dict[str, Plot]:
 
 
 def plot_limit(results: HostResults) -> Plot:
-    """Per cent of the limit at every product: a panel for each kind of host memory."""
+    """Percent of the limit at every product: a panel for each kind of host memory."""
     rows = pick_rows(results)
     figures = [(row.shape, row.memory, row.baseline, row.limit_share) for row in rows]
     title = _name_run(results, f"Host to host, {DRAWN_DTYPE}, {{}}: per cent of its limit alone")
@@ -109,7 +109,7 @@ def pick_rows(results: HostResults) -> list[HostRow]:
 
 
 def pick_drawn_sweeps(results: HostResults) -> list[SweepRow]:
-    """The sweeps that the plot of F shows, those of them that were measured."""
+    """The measured sweeps that the plot of F shows."""
     whole = count_sms(results)
     found = {(row.shape, row.dtype, row.sms): row for row in results.regret if row.curve}
     wanted = ((shape, dtype, sms or whole) for shape, dtype, sms in DRAWN_SWEEPS)

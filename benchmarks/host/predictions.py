@@ -1,8 +1,7 @@
-"""How far predicted seconds are off, beside how far two medians of the same plan are.
+"""The error of predicted seconds, and the difference between two medians of the same plan.
 
-A prediction can be no better than a second measurement: where this product and one of its variants
-had the same plan, each took its turns, and the difference of their medians is the least error that
-a model can have in that run.
+A prediction can be no better than a second measurement. If wavetrim and one of its variants had the
+same plan, the difference of their medians is the least error that a model can have in that run.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,20 +15,20 @@ from benchmarks.host.results import Contest, HostRow, list_contests
 from wavetrim.scheduler.problem import MEMORIES
 
 ERRORS: Final = {OURS: (0.03, 0.10), PRESET: (0.10, 0.30)}
-"""Of predicted seconds, median and 95th percentile: calibrated, and from a preset alone."""
+"""Bounds of the error, median and 95th percentile: calibrated, and from a preset alone."""
 
 LEARNING_PRODUCTS: Final = 50
 LEARNED_ERROR: Final = 0.08
-"""Median error of predictions from a preset once so many products have corrected it."""
+"""Bound of the median error from a preset once LEARNING_PRODUCTS have corrected it."""
 
 BRIEF_SECONDS: Final = 1e-3
-"""Products below it are listed apart; chosen."""
+"""Shorter products are listed apart; chosen."""
 
 DEVICES: Final = ("GPU", "GPU and CPU", "CPU")
 
 
 def judge_predictions(rows: Sequence[HostRow]) -> list[Judgement]:
-    """Of plans that took their turns among others."""
+    """Bounds of the errors of predictions in contests."""
     judgements = []
     for name, (middle, high) in ERRORS.items():
         errors = list_errors(
@@ -51,7 +50,7 @@ def judge_predictions(rows: Sequence[HostRow]) -> list[Judgement]:
 
 
 def list_errors(pairs: Iterable[tuple[float, float]]) -> list[float]:
-    """|predicted - measured| / measured, of pairs of both, where something was measured."""
+    """|predicted - measured| / measured of each pair with a measured time."""
     return [abs(predicted - measured) / measured for predicted, measured in pairs if measured > 0]
 
 
@@ -66,13 +65,13 @@ class _Kind:
 
     @property
     def errors(self) -> list[float]:
-        """Of the calibrated predictions."""
+        """Errors of the calibrated predictions."""
         rows = [one.ours for one in self.contests]
         return list_errors((row.predicted_seconds or 0.0, row.seconds) for row in rows)
 
     @property
     def differences(self) -> list[float]:
-        """Between medians of the same plan."""
+        """Relative differences between medians of the same plan."""
         return [
             abs(one.ours.seconds / other.seconds - 1)
             for one in self.contests

@@ -13,7 +13,7 @@ from benchmarks.host.suite import Group
 
 SLOWER_SHARE: Final = 0.03
 SLOWER_SECONDS: Final = 0.05e-3
-"""A product counts as slower beyond the fastest other's time, this share and these seconds."""
+"""A product counts as slower beyond the fastest other's time, plus this share and these seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +24,13 @@ class HostRow(ProductRow):
         memory: "pageable" or "pinned".
         baseline: Its name.
         seconds: Median of the turns, from host memory back into host memory.
-        limit_seconds: The least time of the GPU alone, by the rates of the same run; None where it
-            was not measured.
-        f: Rows of C that the plan left to the CPU; None where there is no plan.
+        limit_seconds: The least time of the GPU alone, by the rates of the same run; None if it was
+            not measured.
+        f: Rows of C that the plan gave to the CPU; None without a plan.
         f_actual: Rows of C that the CPU computed.
         spread: Slowest minus fastest turn, over the median.
         turns: Number of turns.
-        settings: What the baseline was tuned to.
+        settings: Settings of the baseline, or of its plan.
         group: Why the product is measured.
     """
 
@@ -52,7 +52,7 @@ class HostRow(ProductRow):
 
     @property
     def predicted_seconds(self) -> float | None:
-        """The plan's prediction; None where there is no plan."""
+        """The plan's prediction; None without a plan."""
         return (self.settings or {}).get("predicted_seconds")
 
 
@@ -64,7 +64,7 @@ class Contest:
 
     @property
     def ours(self) -> HostRow:
-        """This product's row."""
+        """Wavetrim's row."""
         return self.rows[OURS]
 
     @property
@@ -75,19 +75,19 @@ class Contest:
 
     @property
     def excess(self) -> float:
-        """Our time over what it may be, at most 1."""
+        """Our time over the longest that does not count as slower."""
         allowed = self.fastest.seconds * (1 + SLOWER_SHARE) + SLOWER_SECONDS
         return self.ours.seconds / allowed
 
     def find_ratio(self, name: str) -> float | None:
-        """Our time over a baseline's; None where that was not measured."""
+        """Our time over a baseline's; None if that was not measured."""
         return self.ours.seconds / self.rows[name].seconds if name in self.rows else None
 
 
 def list_contests(rows: Iterable[HostRow]) -> list[Contest]:
     """Contests of ours and at least one other.
 
-    To the CPU page-locked memory is like any other, so NumPy's time counts for both kinds.
+    For the CPU page-locked memory is like any other, so NumPy's time counts for both kinds.
     """
     found: dict[tuple[Shape, str, str], dict[str, HostRow]] = {}
     for row in rows:
@@ -117,10 +117,10 @@ class SweepRow(ProductRow):
         measured_seconds: The same as measured with `f` pinned, medians.
         kernel: Name and tile of the GPU's kernel.
         gpu_alone_seconds: Time at F = 0.
-        cpu_alone_seconds: Time at F = M; None where the model finds that hopeless.
+        cpu_alone_seconds: Time at F = M; None if the model predicts far too long a time.
         moving_seconds: Time with the plan as it is, whose boundary may move from `f`.
-        turns: Turns of the best ones.
-        busy_moving_seconds: As `moving_seconds` while half of the cores are busy; None where one
+        turns: Turns of the final measurements.
+        busy_moving_seconds: As `moving_seconds` while half of the cores are busy; None if one
             device computes all rows.
         busy_pinned_seconds: The same with `f` pinned.
         curve: (F, seconds, predicted seconds), one turn each.
@@ -159,7 +159,7 @@ class HostResults:
     """A results file: one run's contests, or its sweeps of F.
 
     Attributes:
-        document: What stands above the rows.
+        document: The entries above the rows.
         rows: Baselines at products.
         regret: Sweeps of F.
     """
@@ -175,7 +175,7 @@ class HostResults:
 
     @property
     def is_several(self) -> bool:
-        """Whether it was on several GPUs, beside others than on one."""
+        """Whether it was on several GPUs, with other baselines than on one."""
         return int(self.document.get("gpus", 1)) > 1
 
     @property
@@ -193,8 +193,8 @@ class HostResults:
 def read_host_file(file: Path) -> HostResults:
     """Read one host-<gpu>.json.
 
-    Files of before 2026-12 may hold contests with the GPU held to some multiprocessors: these are
-    passed over.
+    Files written before 2026-12 may hold contests with the GPU held to some multiprocessors: these
+    are ignored.
 
     Raises:
         ResultsError: It is no JSON, or lacks something.
@@ -211,6 +211,6 @@ def read_host_file(file: Path) -> HostResults:
 
 
 def read_host_results(folder: Path) -> list[HostResults]:
-    """All results of machines with a GPU; none where nothing was measured yet."""
+    """All results of machines with a GPU."""
     found = map(read_host_file, sorted(folder.glob("host-*.json")))
     return [results for results in found if results.document["hardware"]["gpu"]]

@@ -1,4 +1,4 @@
-"""Several GPUs: what is asked of a run on them, what was found, and the tables that show it."""
+"""Several GPUs: the bounds of a run on them, and the tables that show it."""
 
 import statistics
 from collections.abc import Sequence
@@ -15,16 +15,16 @@ LIMIT_RATIOS: Final[dict[Shape, float]] = {
     make_cube(8192): 1.25,
     (16384, 16384, 256): 1.10,
 }
-"""Most time over the limit of the GPUs and links together, float32."""
+"""Largest time over the limit of the GPUs and links together, float32."""
 
 LEAST_SPEEDS: Final = {"cublasxt": 1.35, "cupy-gpus": 1.0}
-"""Geometric means of the speed over others that use the same GPUs, over the suite, float32."""
+"""Least geometric mean of the speed over others on the same GPUs, over the suite, float32."""
 
 _Times = dict[tuple[Shape, str], dict[str, HostRow]]
 
 
 def judge_several(results: HostResults) -> list[Judgement]:
-    """All that is asked of a run on several GPUs."""
+    """All bounds of a run on several GPUs."""
     times = _sort_rows(results)
     plain = [rows for (_, dtype), rows in times.items() if dtype == "float32"]
     judgements = []
@@ -46,7 +46,7 @@ def judge_several(results: HostResults) -> list[Judgement]:
 
 
 def render_several(results: HostResults) -> str:
-    """What is asked and what was found, and the times of all; empty for a run on one GPU."""
+    """The bounds and all times; empty for a run on one GPU."""
     if not results.is_several:
         return ""
     return f"{render_judgements(judge_several(results))}\n\n{_render_times(results)}"

@@ -1,4 +1,4 @@
-"""Which products in host memory are measured, in which order, and about how long that takes."""
+"""Which products in host memory are measured, in which order, and about how long it takes."""
 
 import math
 import random
@@ -27,7 +27,7 @@ NAMED: Final[tuple[Shape, ...]] = (
     (333, 4099, 1021),
     (32768, 32768, 4096),
 )
-"""The products that were named first."""
+"""Squares, and flat, tall and odd products, two of them with a last wave far from full."""
 
 ADDED: Final[tuple[Shape, ...]] = (
     (4096, 11008, 4096),
@@ -41,14 +41,14 @@ ADDED: Final[tuple[Shape, ...]] = (
     (12288, 3072, 768),
     (1531, 7919, 3001),
 )
-"""Ten more: a layer of a language model, a long K, few rows, few columns, copies alone, a tall A,
-one more than a power of two, and others between the powers of two, two of them of primes."""
+"""Ten more: a layer of a language model, a long K, few rows, few columns, mostly copies, a tall A,
+one more than a power of two, and others between powers of two, the last one of primes."""
 
 ALL_SHAPES: Final = (*NAMED, *ADDED)
 """The suite."""
 
 SMALL_SIZES: Final = (64, 128, 256, 512, 700, 1024)
-"""M = N = K of the small products. The last one is of the suite."""
+"""M = N = K of the small products; the last one is in the suite, too."""
 
 RANDOM_SHAPES: Final = 40
 LARGEST_SIZE: Final = 40_000
@@ -56,11 +56,11 @@ MOST_BYTES: Final = 4 * 2**30
 """Largest A, B and C together of a random product."""
 
 SQUARES_HELD: Final[tuple[Shape, ...]] = ((4096, 4096, 4096), (8192, 8192, 8192))
-"""Products at which F is swept with the GPU held to FEW_SMS, like a small GPU."""
+"""Products at which F is also swept with the GPU held to FEW_SMS, like a small GPU."""
 
 HELD_SMS: Final = (8, 32)
-"""Multiprocessors that the GPU is held to at every product of the suite; 8 first, which splits more
-products."""
+"""Multiprocessors that the GPU is held to at every product of the suite. With 8 more are split, so
+these come first."""
 
 FEW_SMS: Final = 4
 
@@ -70,11 +70,12 @@ _GPU_FLOPS_A_SECOND: Final = 5e13
 _CPU_FLOPS_A_SECOND: Final = {"float32": 1.8e12, "float64": 1.1e12}
 _DRAWN_BYTES_A_SECOND: Final = 3e9
 _FIXED_SECONDS: Final = {"pageable": 1.2, "pinned": 0.3}
-"""Fixed seconds of each contest; NumPy's threads take 0.2 s to fall asleep after a turn."""
+"""Rates of baselines and fixed seconds of each contest, for estimates of its time, roughly as on an
+H200 with 16 cores. NumPy's threads take 0.2 s to fall asleep after a turn."""
 
 _ROUNDS: Final = 5
 _TUNINGS: Final = {"suite": 12, "random": 0, "small": 0}
-"""Trials of cublasXt's settings, and its turns."""
+"""Rounds of all, and trials and turns of cublasXt, for the same estimates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +93,11 @@ class Product:
     group: Group = "suite"
 
     def __str__(self) -> str:
-        """As the log and the list of what was left out call it: "4096³ float32"."""
+        """Its name in the log and in the list of what was left out: "4096³ float32"."""
         return f"{name_shape(self.shape)} {self.dtype}"
 
     def place_in(self, memory: Memory) -> GemmProblem:
-        """What is planned where its matrices lie in such memory."""
+        """The product to plan if its matrices lie in this kind of memory."""
         m, n, k = self.shape
         return GemmProblem(m=m, n=n, k=k, dtype=self.dtype, memory=memory)
 
@@ -107,7 +108,7 @@ class Product:
         return (m * k + k * n + m * n) * np.dtype(self.dtype).itemsize
 
     def estimate_seconds(self, memory: str) -> float:
-        """About what all baselines together take, on an H200 with 16 cores."""
+        """About the time of all baselines together, on an H200 with 16 cores."""
         flops, moved_bytes = count_flops(self.shape), self.size_bytes
         compute_seconds = flops / _GPU_FLOPS_A_SECOND
         a_round = moved_bytes / _SLOW_WAY_BYTES_A_SECOND[memory] + 6 * compute_seconds
@@ -128,13 +129,13 @@ def list_suite(shapes: Sequence[Shape] = ALL_SHAPES, group: Group = "suite") -> 
 
 
 def list_small() -> list[Product]:
-    """The small products that are not of the suite."""
+    """The small products that are not in the suite."""
     cubes = map(make_cube, SMALL_SIZES)
     return list_suite([shape for shape in cubes if shape not in ALL_SHAPES], "small")
 
 
 def draw_products(seed: str, count: int = RANDOM_SHAPES) -> list[Product]:
-    """Products that nobody tuned for: sizes log-uniform in 1…LARGEST_SIZE, an element type each.
+    """Products that nothing was tuned for: sizes log-uniform in 1…LARGEST_SIZE, random types.
 
     The same seed gives the same products, with any version of Python.
     """

@@ -21,7 +21,7 @@ from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.machine import MachineProfile
 
 POINTS: Final = 30
-"""F between the wave boundaries, at equal distances."""
+"""Values of F at equal distances, in addition to the wave boundaries; chosen."""
 
 WAVES: Final = 24
 """Most wave boundaries of a sweep; more are thinned."""
@@ -31,7 +31,7 @@ LEAST_REACH_SECONDS: Final = 5e-3
 """Longest predicted time of an F in a sweep: this multiple of the plan's, or these seconds."""
 
 LOOKS: Final = 512
-"""F whose predictions are compared with that, to find both ends of the sweep."""
+"""Values of F whose predictions are compared with that, to find both ends of the sweep."""
 
 LEAST_POINTS: Final = 10
 FINALISTS: Final = 4
@@ -41,13 +41,13 @@ whose boundary may move."""
 FINAL_TURNS: Final = 5
 MOST_FINAL_TURNS: Final = 25
 FINAL_SECONDS: Final = 0.4
-"""Time that short turns may fill beyond FINAL_TURNS: medians of few vary by chance."""
+"""Time that short turns may fill beyond FINAL_TURNS, because medians of few vary by chance."""
 
 BUSY_SHARE: Final = 0.5
-"""Share of the cores kept busy while a split and its F, pinned, are compared again."""
+"""Share of the cores that are kept busy while a split and its F, pinned, are compared again."""
 
 BUSY_TIME: Final = 0.2
-"""Share of a split's sweep kept for that."""
+"""Share of the time of a split's sweep for that comparison."""
 
 LEAST_FINAL_TURNS: Final = 3
 LEAST_RUNS: Final = 2 * LEAST_POINTS + LEAST_FINAL_TURNS * (FINALISTS + 4)
@@ -55,11 +55,11 @@ LEAST_RUNS: Final = 2 * LEAST_POINTS + LEAST_FINAL_TURNS * (FINALISTS + 4)
 
 USUAL_SECONDS: Final = 8.0
 LONGEST_SECONDS: Final = 16.0
-"""Most time of a sweep: usually, and where LEAST_RUNS take longer."""
+"""Most time of a sweep: usually, and if LEAST_RUNS take longer."""
 
 
 def estimate_sweep_seconds(total_seconds: float) -> float:
-    """About what a sweep takes where its plan takes `total_seconds`; 0 where it is too long."""
+    """About the time of a sweep whose plan takes `total_seconds`; 0 if it would be too long."""
     runs = 1.5 * (WAVES + POINTS) + FINAL_TURNS * (FINALISTS + 4)
     usual = max(total_seconds, LEAST_REACH_SECONDS / REACH)
     least_seconds = LEAST_RUNS * total_seconds
@@ -69,13 +69,13 @@ def estimate_sweep_seconds(total_seconds: float) -> float:
 
 
 def count_final_turns(total_seconds: float) -> int:
-    """Turns of the best ones where a product takes `total_seconds`."""
+    """Turns of the final measurements of a product that takes `total_seconds`."""
     fitting = int(FINAL_SECONDS / (total_seconds * (FINALISTS + 4)))
     return max(FINAL_TURNS, min(fitting, MOST_FINAL_TURNS))
 
 
 class Sweep:
-    """One product, with F from the one end to the other.
+    """A sweep of F at one product, with the GPU held to `sms` multiprocessors; None for all.
 
     Raises:
         PlanError: No kernel can be held to them.
@@ -160,7 +160,7 @@ class Sweep:
     def _repeat(
         self, rows: Sequence[int | None], turns: int, operands: Operands, deadline: float
     ) -> dict[int | None, list[Timings]]:
-        """Some F in turns."""
+        """Measure some values of F in turns; None stands for the plan as it is."""
         timings: dict[int | None, list[Timings]] = {f: [] for f in rows}
         for _, f in take_turns(rows, turns, least=LEAST_FINAL_TURNS, until=deadline):
             timings[f].append(self._run(f, operands))
@@ -183,7 +183,7 @@ class Sweep:
 
 
 def list_points(plan: Plan, most: int) -> list[int]:
-    """The F of a sweep: wave boundaries, points between them, both ends and the model's own."""
+    """Values of F in a sweep: wave boundaries, points at equal distances, and the model's own."""
     first, last = _find_reach(plan)
     waves = [f for f in list_boundaries(plan) if first <= f <= last]
     share = min(1.0, most / (min(len(waves), WAVES) + POINTS))
@@ -203,7 +203,7 @@ def list_boundaries(plan: Plan) -> list[int]:
 
 
 def thin(values: Sequence[int], most: int) -> list[int]:
-    """At most `most` of them, at equal distances, both ends among them."""
+    """At most `most` of the values, at equal distances, with both ends."""
     if len(values) <= most:
         return list(values)
     last = len(values) - 1
@@ -220,7 +220,7 @@ def find_median(timings: Sequence[Timings]) -> dict[str, float]:
 
 
 def _find_reach(plan: Plan) -> tuple[int, int]:
-    """The first and the last F for which the model does not expect too long a time."""
+    """The first and the last F whose predicted time is not too long."""
     limit = max(REACH * plan.predicted.total_seconds, LEAST_REACH_SECONDS)
     m = plan.problem.m
     looked_at = {*range(0, m, max(1, m // LOOKS)), m, plan.f}

@@ -1,7 +1,7 @@
 """Writes docs/performance.md's tables from results/host-<gpu>.json.
 
-Run `make figures`, or `python -m benchmarks.host.tables`. A file has a part in the sections that it
-holds something for.
+Run `make figures`, or `python -m benchmarks.host.tables`. A results file has a part in each section
+for which it has figures.
 """
 
 import itertools
@@ -64,7 +64,7 @@ def fill_several(text: str, results: Sequence[HostResults]) -> str:
 
 
 def render_judged(results: HostResults) -> str:
-    """What is asked, and what was found."""
+    """The bounds, and the figures that were measured."""
     return render_judgements(judge(results))
 
 
@@ -129,7 +129,7 @@ def _find_place(shape: Shape) -> int:
 
 
 def render_splits(results: HostResults) -> str:
-    """Both devices against each of them alone, at the products that the model splits."""
+    """Both devices against each device alone, at the products that the model splits."""
     columns: dict[str, Callable[[SweepRow], str]] = {
         "product": lambda row: name_shape(row.shape),
         "type": lambda row: row.dtype,
@@ -199,7 +199,7 @@ SECTIONS: Final[dict[str, Callable[[HostResults], str]]] = {
     "regret": render_regret,
     "left-out": render_left_out,
 }
-"""What fills each section of docs/performance.md, whose marks are called host-NAME."""
+"""Renders each section of docs/performance.md, whose marks are called host-NAME."""
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""The plot of schedules: when copies in, kernels, copies out and the CPU of a product are at work.
+"""The plot of schedules: when copies in, kernels, copies out and the CPU are busy.
 
-They are predicted, by the planner, with the profile that a results file has.
+The planner predicts them by the profile of a results file.
 """
 
 from functools import partial

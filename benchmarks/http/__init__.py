@@ -4,5 +4,5 @@
 `run` goes through `cases`: in a `contest` baselines take turns at a product; `transfers` and `jobs`
 measure the service and its floors alone, with `own_memory` and the `disk`. The `rows` are `judged`,
 and shown as `tables` and a `plot`. `endurance` checks that the service keeps nothing of 100,000
-products; `lanes` counts equal jobs, by the GPUs that a service may use.
+products; `lanes` measures the throughput of equal jobs by the GPUs that a service may use.
 """

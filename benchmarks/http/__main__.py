@@ -1,7 +1,7 @@
 """Measures the service against its peers and its floor, in turns, and writes the results.
 
 Run `make bench-http ARGS="..."`, or `python -m benchmarks.http`. Rows are written as soon as they
-are measured. It ends with 1 where an answer was wrong, or the service failed.
+are measured. It exits with 1 if an answer was wrong, or the service failed.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from benchmarks.http.transfers import SIZE as TRANSFER_SIZE
 
 SECONDS: Final = 540.0
 SECONDS_ON_FEW_CORES: Final = 390.0
-"""Without a GPU; calibration and starts come on top."""
+"""Time of all turns, with and without a GPU; calibration and starts come on top."""
 
 _SERVERS: Final = ("fastapi", "starlette", "uvicorn", "uvloop", "httptools")
 
@@ -56,7 +56,7 @@ def main() -> int:
 
 
 def list_versions(pytriton: str) -> dict[str, str]:
-    """Versions of what serves: of this interpreter, and PyTriton's of its own."""
+    """Versions of the servers in this interpreter, and of PyTriton in its own."""
     code = "import importlib.metadata as m; print(m.version('nvidia-pytriton'))"
     asked = subprocess.run([pytriton, "-c", code], capture_output=True, text=True, check=False)
     found = {"nvidia-pytriton": asked.stdout.strip()} if asked.returncode == 0 else {}
@@ -64,7 +64,7 @@ def list_versions(pytriton: str) -> dict[str, str]:
 
 
 def read_arguments() -> argparse.Namespace:
-    """What the command line says."""
+    """The arguments of the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     nowhere = Setup(Path())
     names = list(make_baselines(nowhere, Service(nowhere)))

@@ -1,4 +1,4 @@
-"""Which products a run asks for, what room they want, and how its time is shared among them."""
+"""Which products a run asks for, the memory that they need, and how its time is divided."""
 
 import itertools
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from benchmarks.http.rows import Case
 SIZES: Final = (64, 256, 512, 1024, 2048, 4096, 8192)
 CLIENTS: Final = (1, 4, 16, 512)
 MOST_SIZE: Final = {1: 8192, 4: 4096, 16: 1024, 512: 256}
-"""The largest size for each number of clients; for other numbers that of the next larger one."""
+"""The largest size for each number of clients; another number has that of the next larger one."""
 
 SIZE_ON_FEW_CORES: Final = 2048
 """Largest size by default on a machine without a GPU."""
@@ -21,13 +21,13 @@ COPIES: Final = 4
 """Copies of a request's matrices: the client's, the request, the server's, and what it parses."""
 
 _MEMORY_SHARE: Final = 0.5
-"""Share of the free memory that they may take."""
+"""Share of the free memory that a request's copies may take; chosen."""
 
 
 def list_cases(
     sizes: Sequence[int], dtypes: Sequence[str], clients: Sequence[int]
 ) -> list[tuple[Case, int]]:
-    """Products up to MOST_SIZE, small ones first, and the free memory that each wants, in bytes."""
+    """Products up to MOST_SIZE, small ones first, and the free memory that each needs, in bytes."""
     return [
         (
             Case("product", size, dtype, count),
@@ -50,15 +50,15 @@ def count_bytes(size: int, dtype: str) -> int:
 
 
 def count_variants(size: int, dtype: str) -> int:
-    """Different products of a size that take turns, so that no answer may be the last one again."""
+    """Different products of a size that take turns, so that an answer sent again is detected."""
     return max(1, min(4, 2**28 // count_bytes(size, dtype)))
 
 
 def weigh_case(case: Case) -> float:
-    """A case's weight when a run's time is shared out: 1 for a small one.
+    """A case's weight when a run's time is divided: 1 for a small one.
 
-    A small one needs many requests, since a process that has just waited for its turn is slow at
-    first. A large one needs what its bytes take, at half a GB/s.
+    A small case needs many requests, because a process that has waited for its turn is slow at
+    first. A large one needs the time of its bytes, at half a GB/s.
     """
     assert isinstance(case.size, int), "products are squares"
     return 1.0 + case.clients * count_bytes(case.size, case.dtype) / 5e8

@@ -18,7 +18,7 @@ LEAST_ROUNDS: Final = 3
 
 
 def summarize_loads(case: Case, baseline: str, loads: Sequence[Load]) -> Row | None:
-    """The row of a baseline's rounds; None where every request was refused."""
+    """The row of a baseline's rounds; None if every request was refused."""
     answered = [load for load in loads if load.seconds]
     if not answered:
         return None
@@ -37,11 +37,11 @@ def measure_case(
     """Let baselines take turns.
 
     Args:
-        case: What they do.
+        case: The case.
         baselines: Those that take part; each computes a first product that does not count.
-        products: Of the case's size.
-        seconds: What it should take: ROUNDS rounds; LEAST_ROUNDS where they take longer, and one
-            where they take several times as long.
+        products: Products of the case's size.
+        seconds: Time for ROUNDS rounds. If they take longer there are LEAST_ROUNDS, and one if they
+            take several times as long.
 
     Returns:
         The rows, and why others have none.
@@ -78,7 +78,7 @@ def measure_case(
 
 
 def add_floors(rows: Mapping[str, Row]) -> list[Row]:
-    """The rows of a case with their floors, and the floors' own as the sum that they are."""
+    """The rows of a case with their floors: transport and executor together."""
     executor = rows[Name.EXECUTOR].p50_seconds if Name.EXECUTOR in rows else None
 
     def add(row: Row) -> Row:
@@ -89,7 +89,7 @@ def add_floors(rows: Mapping[str, Row]) -> list[Row]:
         )
         if transport is None or executor is None:
             return row
-        # Of several clients some wait while others are served: the rate tells what each pays.
+        # Several clients wait for each other, so the time for each follows from the rate.
         moved = transport.p50_seconds if row.clients == 1 else row.clients / transport.rate
         least = moved + executor if row.clients == 1 else max(moved, row.clients * executor)
         if row.baseline not in {Name.FLOOR, Name.FLOOR_UNIX}:

@@ -10,13 +10,15 @@ from pathlib import Path
 from typing import Final
 
 PIECE_BYTES: Final = 4 * 2**20
+"""Bytes of a write; chosen."""
+
 BLOCK_BYTES: Final = 4096
-"""Memory, lengths and offsets of what is written are multiples of this."""
+"""Addresses, lengths and offsets of writes are multiples of this."""
 
 
 @contextmanager
 def open_direct(path: Path) -> Iterator[int]:
-    """Open a new file, with O_DIRECT where the file system knows it.
+    """Open a new file, with O_DIRECT if the file system knows it.
 
     Yields:
         Its descriptor. File and name are durable when the block has ended.

@@ -1,9 +1,9 @@
 """Whether a service keeps anything of the products that it computes: 100,000 of them, in one call.
 
 Run `python -m benchmarks.http.endurance [--products 100000] [--clients 8] [--size 64]`. It shows
-what the service holds before, in between and after. The first products do not count: they make
-what later ones use again. It ends with 1 where the database, the files, the descriptors or the
-arena have grown, or the own memory by more than allocators take to settle.
+what the service holds before, in between and after. The first products do not count: they make what
+later ones use again. It exits with 1 if the database, the files, the descriptors or the arena have
+grown, or the own memory by more than OWN_BYTES.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from benchmarks.http.own_memory import list_family, measure_own
 
 PRODUCTS: Final = 100_000
 OWN_BYTES: Final = 16 * 2**20
-"""Growth of the own memory that is allowed: under 200 bytes for each of 100,000 products."""
+"""Allowed growth of the own memory: under 200 bytes for each of 100,000 products; chosen."""
 
 _DATABASE: Final = "wavetrim.db*"
 _SETTLE_SECONDS: Final = 2.0
@@ -40,11 +40,11 @@ class Holdings:
     """What a service holds at one moment.
 
     Attributes:
-        database_bytes: Of the database with its log.
-        files: Files in the data folder, those of the database aside.
+        database_bytes: Bytes of the database and its log.
+        files: Files in the data folder, without those of the database.
         own_bytes: Anonymous memory of the service and its engine.
         descriptors: Descriptors of both.
-        arena_bytes: What extents in the arena take.
+        arena_bytes: Bytes of extents in the arena.
     """
 
     database_bytes: int
@@ -56,7 +56,7 @@ class Holdings:
     @classmethod
     def measure(cls, pid: int, data: Path, calls: ServiceCalls) -> "Holdings":
         """Look at an idle service."""
-        # First of all, so that this connection is among the descriptors each time.
+        # First, so that this connection is among the descriptors each time.
         arena = calls.call("GET", "/v1/devices")["arena"]
         database = set(data.glob(_DATABASE))
         family = list_family(pid)
@@ -69,7 +69,7 @@ class Holdings:
         )
 
     def find_growth(self, before: "Holdings") -> list[str]:
-        """What has grown since, in words; the own memory by more than OWN_BYTES."""
+        """In words what has grown; the own memory only beyond OWN_BYTES."""
         allowed = {"own_bytes": OWN_BYTES}
         return [
             f"{name} was {getattr(before, name)} and is {getattr(self, name)}"
@@ -81,7 +81,7 @@ class Holdings:
 def compute_products(
     address: Address, products: int, *, clients: int, size: int
 ) -> Iterator[tuple[int, float]]:
-    """Have products computed and checked; yields how many so far, and how many a second."""
+    """Have products computed and checked; yields their number so far, and the rate a second."""
     drawn = [Product.draw(size, "float32", seed) for seed in range(4)]
     calls = [make_call(product, ask_service(product)) for product in drawn]
     done, rate = 0, 0.0
@@ -96,10 +96,10 @@ def compute_products(
 def watch_products(
     address: Address, look: Callable[[], Holdings], *, products: int, clients: int, size: int
 ) -> list[str]:
-    """Have products computed, a twentieth more before, and show what the service holds.
+    """Have products computed, after a twentieth more, and show what the service holds.
 
     Returns:
-        What has grown.
+        What has grown, in words.
     """
 
     def show(done: object, rate: float) -> Holdings:
@@ -130,7 +130,7 @@ def main() -> int:
     with TemporaryDirectory(prefix="wavetrim-") as name:
         folder = Path(name)
         service = Service(Setup(folder))
-        address, stop = service.start_tcp()
+        address, stop = service.start()
         try:
             with ServiceCalls(service.port) as calls:
                 grown = watch_products(

@@ -23,7 +23,7 @@ from benchmarks.http.transfers import store_matrix
 
 SIZES: Final = (4096, 8192)
 SIZES_ON_FEW_CORES: Final = (1024, 2048)
-"""The same without a GPU, where the larger ones would take seconds each."""
+"""Sizes of square jobs, with and without a GPU."""
 
 SPLIT_SHAPES: Final[tuple[Shape, ...]] = (
     (16384, 16384, 256),
@@ -47,7 +47,7 @@ _IN_MEMORY: Final = {"storage": "memory"}
 
 @dataclass(slots=True)
 class _Turns:
-    """What the turns of a job, the executor or the disk found."""
+    """The turns of a job, the executor or the disk."""
 
     seconds: list[float] = field(default_factory=list)
     jobs: list[dict[str, Any]] = field(default_factory=list)
@@ -57,7 +57,7 @@ class _Turns:
         return statistics.median(self.seconds)
 
     def summarize(self, case: Case, baseline: str, floor_seconds: float) -> Row:
-        """The row, with what the jobs say of themselves."""
+        """The row, with the plan and times that the jobs report."""
         rounds = [[one] for one in self.seconds]
         row = summarize_rounds(case, baseline, rounds, floor_seconds=floor_seconds)
         if not self.jobs:

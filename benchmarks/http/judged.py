@@ -1,7 +1,6 @@
-"""What is asked of the service over HTTP, and whether a results file shows it.
+"""The bounds that the service should meet over HTTP, and whether a results file meets them.
 
-Each bound holds at several cases; its judgement names the one that is nearest to it or furthest
-beyond.
+A bound applies to several cases; its judgement names the worst one.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -16,7 +15,7 @@ from benchmarks.http.transfers import SINK
 MS: Final = 1e-3
 SHARE_OF_FLOOR: Final = 1.2
 FROM_SIZE: Final = 256
-"""Least rows of products at which the service must not be slower than NumPy with FastAPI."""
+"""Smallest size at which the service must not be slower than NumPy with FastAPI."""
 
 OWN_BYTES: Final = 64 * 2**20
 
@@ -24,7 +23,7 @@ Rows = Mapping[str, Row]
 """All rows of a case, by baseline."""
 
 Measure = Callable[[Row, Rows], tuple[float, float]]
-"""What was found of a row, and what is asked of it."""
+"""A row's figure, and its bound."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +32,8 @@ class Figure:
 
     Attributes:
         where: The case.
-        found: What was measured.
-        asked: What it may be at most, or must be at least.
+        found: The measured figure.
+        asked: Its bound.
     """
 
     where: str
@@ -49,7 +48,7 @@ class Judgement:
     Attributes:
         what: The bound in words, with its unit.
         at_least: Whether more is better.
-        figures: Each case; none where nothing of it was measured.
+        figures: The cases that were measured.
     """
 
     what: str
@@ -58,21 +57,21 @@ class Judgement:
 
     @property
     def worst(self) -> Figure | None:
-        """The case with the least room, or furthest beyond; None where nothing was measured."""
+        """The case nearest to the bound, or furthest beyond it; None if none was measured."""
         return max(self.figures, key=self._use, default=None)
 
     @property
     def met(self) -> int:
-        """At how many cases it holds."""
+        """Number of cases that meet the bound."""
         return sum(self._use(figure) <= 1 for figure in self.figures)
 
     @property
     def holds(self) -> bool | None:
-        """Whether it holds everywhere; None where nothing was measured."""
+        """Whether all cases meet the bound; None if none was measured."""
         return self.met == len(self.figures) if self.figures else None
 
     def _use(self, figure: Figure) -> float:
-        """How much of what is allowed is used: over 1 is beyond."""
+        """The figure over its bound, or the inverse if more is better: above 1 is beyond."""
         above, below = figure.found, figure.asked
         if self.at_least:
             above, below = below, above
@@ -81,14 +80,14 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Something that is asked of rows.
+    """A bound of rows.
 
     Attributes:
         words: The bound in words, with its unit.
-        kinds: The cases' kinds.
-        measure: Takes a row of `baseline`, and all rows of its case.
-        applies: Whether a row is held to it.
-        baseline: Whose rows they are.
+        kinds: Kinds of cases.
+        measure: Called with a row of `baseline`, and all rows of its case.
+        applies: Whether it applies to a row.
+        baseline: The baseline of the rows.
         needs: Other baselines whose rows `measure` uses.
         at_least: Whether more is better.
     """
@@ -102,7 +101,7 @@ class Bound:
     at_least: bool = False
 
     def judge(self, results: HttpResults) -> Judgement:
-        """Compare it with what was found."""
+        """Compare it with a results file."""
         cases = [case for kind in self.kinds for case in results.list_cases(kind)]
         figures = []
         for case in cases:
@@ -120,7 +119,7 @@ def judge(results: HttpResults) -> list[Judgement]:
 
 
 def _stay_within(share: float, moment: float, of: Callable[[Row, Rows], float | None]) -> Measure:
-    """Milliseconds of a row, against a share of other seconds and some more."""
+    """Milliseconds of a row; its bound is `share` of other seconds, and `moment` more."""
     return lambda row, rows: (row.p50_seconds / MS, (share * (of(row, rows) or 0.0) + moment) / MS)
 
 
@@ -198,7 +197,7 @@ BOUNDS: Final = (
     Bound("job with its result in memory: product + 3 ms, in ms", ("job-memory",),
           _stay_within(1.0, 3 * MS, _find_floor), _has_floor),
 )  # fmt: skip
-"""What is asked of every machine."""
+"""Bounds on every machine."""
 
 CORES_BOUNDS: Final = (
     Bound("64² on 2 cores: median, in ms", _PRODUCT,
@@ -208,7 +207,7 @@ CORES_BOUNDS: Final = (
     Bound("64² on 2 cores: requests a second, 16 clients", _PRODUCT,
           lambda row, _: (row.rate, 3000.0), _is_at(64, 16), at_least=True),
 )  # fmt: skip
-"""What is asked of two cores without a GPU."""
+"""Bounds on two cores without a GPU."""
 
 GPU_BOUNDS: Final = (
     Bound(f"never slower than {Name.CUPY} but for 0.2 ms, in ms", _PRODUCT,
@@ -224,4 +223,4 @@ GPU_BOUNDS: Final = (
     Bound("link-bound jobs: speed over the same with F = 0", ("split",), _compare_split,
           lambda row: row.f, needs={WITHOUT_SPLIT}, at_least=True),
 )  # fmt: skip
-"""What is asked of machines with a GPU; jobs that the model does not split are not judged."""
+"""Bounds on machines with a GPU; jobs that the model does not split are not judged."""

@@ -22,7 +22,7 @@ from benchmarks.http.clients.service_calls import WAITING, CallFailed, ServiceCa
 from benchmarks.http.transfers import store_matrix
 
 ROUNDS: Final = 3
-"""The best of so many counts."""
+"""Rounds, of which the fastest counts; chosen."""
 
 
 def measure(setup: Setup, devices: str, jobs: int, size: int) -> dict[str, Any]:

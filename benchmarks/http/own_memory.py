@@ -1,4 +1,4 @@
-"""The memory of a process that is its own: anonymous pages, not those that it shares."""
+"""The own memory of a process: anonymous pages, not those that it shares."""
 
 import contextlib
 import threading
@@ -12,11 +12,11 @@ _PAUSE_SECONDS: Final = 0.02
 
 @dataclass(slots=True)
 class Growth:
-    """How the own memory of a process and its children grew.
+    """Growth of the own memory of a process and its children.
 
     Attributes:
-        before_bytes: At the beginning.
-        most_bytes: The most that it was.
+        before_bytes: Bytes at the beginning.
+        most_bytes: Most bytes since then.
     """
 
     before_bytes: int
@@ -24,13 +24,13 @@ class Growth:
 
     @property
     def grown_bytes(self) -> int:
-        """By how much, at most."""
+        """The largest growth."""
         return self.most_bytes - self.before_bytes
 
 
 @contextlib.contextmanager
 def watch_growth(pid: int) -> Iterator[Growth]:
-    """Look at a process and its children until the block ends."""
+    """Measure a process and its children until the block ends."""
     before = measure_own(pid)
     growth = Growth(before, before)
     ended = threading.Event()

@@ -46,7 +46,7 @@ def list_plots(results: HttpResults) -> Iterator[Plot]:
 
 
 def pick_lines(results: HttpResults) -> Lines:
-    """What is drawn."""
+    """The lines to draw."""
     lines: Lines = {}
     for row in results.rows:
         drawn = (row.what, row.clients, row.dtype) == ("product", 1, DRAWN_DTYPE)

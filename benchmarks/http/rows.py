@@ -14,12 +14,12 @@ from benchmarks.common.turns import find_spread
 
 @dataclass(frozen=True, slots=True, order=True)
 class Case:
-    """What baselines take turns at.
+    """A case at which baselines take turns.
 
     Attributes:
         what: "product": a request with A and B, answered with A·B. "upload" and "download": a kept
-            matrix. "job": from its accepted POST until it has succeeded; "job-memory" with a result
-            that is kept in memory alone; "split": one that the link bounds.
+            matrix. "job": from its accepted POST until it has succeeded; "job-memory": the same
+            with a result that is kept in memory only; "split": one that is bound by the link.
         size: Rows and columns of A, B and C; "MxNxK" where these differ.
         dtype: Element type.
         clients: Clients that call at once.
@@ -31,7 +31,7 @@ class Case:
     clients: int
 
     def __str__(self) -> str:
-        """A line's beginning."""
+        """The case in words."""
         size = self.size if isinstance(self.size, str) else f"{self.size}²"
         some = "client" if self.clients == 1 else "clients"
         return f"{self.what} {size} {self.dtype}, {self.clients} {some}"
@@ -56,12 +56,12 @@ class Row(Case):
         client_share: CPU time of the clients over the time that passed: 1 is a whole core.
         transport_seconds: Of a floor: its bytes alone.
         executor_seconds: Of a floor or job: the executor alone.
-        own_bytes: The most that the server's own memory grew.
+        own_bytes: Largest growth of the server's own memory.
         server_seconds: Of a job: from its created_at to its finished_at, by the service's clock.
-        disk_seconds: Of a job: what the result's bytes take at the disk's measured rate.
+        disk_seconds: Of a job: the time of the result's bytes at the disk's measured rate.
         f: Rows planned for the CPU.
         f_actual: Rows that the CPU computed.
-        note: How it was measured, where there are several ways.
+        note: How it was measured, if there are several ways.
     """
 
     baseline: str
@@ -86,7 +86,7 @@ class Row(Case):
 
     @property
     def case(self) -> Case:
-        """What it was measured at."""
+        """Its case."""
         return Case(self.what, self.size, self.dtype, self.clients)
 
 
@@ -102,12 +102,12 @@ def summarize_rounds(
     """The row of some rounds.
 
     Args:
-        case: What was measured.
-        baseline: Whose rounds they are.
+        case: The case.
+        baseline: The baseline.
         rounds: Seconds of each request, round by round.
-        floor_seconds: The least that it can take.
+        floor_seconds: The least that a request can take.
         rate: Requests answered in a second; by default those of one client.
-        figures: More of the row.
+        figures: Further figures of the row.
     """
     medians = [statistics.median(seconds) for seconds in rounds]
     median = statistics.median(medians)

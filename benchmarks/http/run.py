@@ -33,7 +33,7 @@ from benchmarks.http.rows import HEADER, Case, describe_row
 from benchmarks.http.transfers import measure_transfers
 
 PARTS: Final = {"transfers": 1.0, "jobs": 3.0, "products": 6.0}
-"""What is measured, in this order, and each part's share of the time of a run."""
+"""The parts of a run in order, and each part's share of its time; chosen."""
 
 
 class Run:
@@ -113,7 +113,7 @@ class Run:
 
     @contextmanager
     def _leaving_out(self, part: str) -> Iterator[None]:
-        """What a part lacks is noted, and the others are measured."""
+        """If a part fails, that is noted, and the others are measured."""
         try:
             yield
         except (ServerAbsent, CallFailed, BaselineFailed, AnswerMalformed, OSError) as error:
@@ -125,7 +125,7 @@ class Run:
 def start_baselines(
     known: Mapping[str, Baseline], names: Collection[str], record: Record, stack: ExitStack
 ) -> list[Baseline]:
-    """Start those that run here; the others are noted with their reasons."""
+    """Start those that run here, and note why others do not."""
     floors = {Name.FLOOR, Name.FLOOR_UNIX, Name.OURS_LEASE, Name.OURS_NEW_LEASE} & set(names)
     started = []
     for name, baseline in known.items():
@@ -144,7 +144,7 @@ def start_baselines(
 def measure_products(
     baselines: Sequence[Baseline], cases: Sequence[Case], record: Record, until: float
 ) -> None:
-    """Measure case after case; those that time does not reach are noted.
+    """Measure case after case; those for which time runs out are noted.
 
     Raises:
         WrongAnswer: A baseline's answer is not its product.

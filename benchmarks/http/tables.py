@@ -36,7 +36,7 @@ def fill_page(text: str, results: Sequence[HttpResults]) -> str:
 
 
 def render_bounds(results: HttpResults) -> str:
-    """What is asked, and what was found."""
+    """Bounds, and the figures that were measured."""
     met = {True: "yes", False: "**no**", None: "not measured"}
 
     def show_worst(tell: Callable[[Judgement, Figure], str]) -> Callable[[Judgement], str]:
@@ -77,7 +77,7 @@ def _find_seconds(row: Row) -> float:
 
 
 def render_rates(results: HttpResults) -> str:
-    """Requests a second, and percentiles, where many clients ask."""
+    """Requests a second and percentiles at 64², by number of clients."""
     rows = (
         row
         for case in results.list_cases("product")
@@ -102,7 +102,7 @@ def render_jobs(results: HttpResults) -> str:
 
 
 def render_absent(results: HttpResults) -> str:
-    """What does not run there, and what was not measured."""
+    """Baselines that do not run there, and cases that were not measured."""
     return "\n".join(f"- {line}" for line in results.absent) or "Nothing is missing."
 
 
@@ -161,7 +161,7 @@ def _show_ms(seconds: float | None) -> str:
 
 
 def _show(figure: float) -> str:
-    """Three digits, or all of them before the point."""
+    """Three digits, or all before the point."""
     return f"{figure:.0f}" if figure >= 100 else f"{figure:.3g}"
 
 

@@ -1,4 +1,4 @@
-"""Rates of a large matrix that is kept, in and out, against a bare file server."""
+"""Rates at which a large matrix is stored and read, against a bare file server."""
 
 import json
 import statistics
@@ -91,8 +91,8 @@ class Exchange:
     """A matrix that is sent and received.
 
     Attributes:
-        parts: Of its .npy file: header and elements.
-        file_bytes: Length of that.
+        parts: Parts of its .npy file: header and elements.
+        file_bytes: Length of the file.
     """
 
     def __init__(self, size: int) -> None:
@@ -102,7 +102,7 @@ class Exchange:
         self._answer = bytearray(np.zeros(self.file_bytes + _HEAD_BYTES, np.uint8).data)
 
     def download(self, address: Address, path: str, *, check: bool = False) -> float:
-        """Receive the matrix into memory that is there; returns the seconds it took."""
+        """Receive the matrix into memory whose pages are made; returns the seconds."""
         request = make_request(path, (), method="GET")
         head, seconds = _call(address, request, self._answer)
         elements = memoryview(self._answer)[: head.total_bytes][-len(self.parts[1]) :]
@@ -114,10 +114,10 @@ class Exchange:
 def store_matrix(
     address: Address, path: str, parts: Sequence[bytes | memoryview]
 ) -> tuple[float, Any]:
-    """Send a matrix; returns the seconds until it is kept, and the answer's JSON.
+    """Send a matrix; returns the seconds until it is stored, and the answer's JSON.
 
     Raises:
-        WrongAnswer: It was not kept.
+        WrongAnswer: It was not stored.
         OSError: The connection broke.
     """
     answer = bytearray(_HEAD_BYTES)
@@ -129,7 +129,7 @@ def store_matrix(
 
 
 def _call(address: Address, request: bytearray, answer: bytearray) -> tuple[AnswerHead, float]:
-    """One request on a connection of its own; the seconds from its first byte to the last."""
+    """One request on a connection of its own; returns the seconds from first byte to last."""
     with connect(address) as connection:
         began = time.perf_counter()
         connection.sendall(request)

@@ -1,7 +1,7 @@
 """Kernels against cuBLAS on one GPU: `python -m benchmarks.kernels`.
 
-All kernels of the catalog are compiled; those that the `suite` names take turns in a `contest`,
-checked by `exact` products and read by a `meter`. That makes `rows`, their means a `summary`;
-`tile_choice` tells which tiles are chosen. `tables` and `ladder` show them. `stalls` and `banks`
-look into the machine code, `code_tables` shows that.
+All kernels of the catalog are compiled. Those that the `suite` names take turns in a `contest`,
+checked by `exact` products, while a `meter` reads clock and power. The results are `rows`; their
+means are a `summary`; `tile_choice` says which tiles are chosen. `tables` and `ladder` show them.
+`stalls` profiles kernels, `banks` reads their machine code, and `code_tables` shows both.
 """

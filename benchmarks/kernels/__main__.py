@@ -2,12 +2,12 @@
 
 Times are medians over the turns, by CUDA events. cuBLAS runs in pedantic mode: float32 is never
 TF32. Kernels that can be held to some multiprocessors are measured with several such budgets, too.
-Of kernels with several tiles the file tells which one the planner takes for each product, and which
-one nvMatmulHeuristics, where it is installed.
+For kernels with several tiles the file has the one that the planner takes for each product, and
+that of nvMatmulHeuristics, if it is installed.
 
 Run `make bench-kernels`, or `python -m benchmarks.kernels [--seconds 190] [--out FILE]`. It writes
-benchmarks/results/kernels-<gpu>.json, anew after every product, so a run that is cut short leaves
-what it had. If time runs short, kernels take fewer turns than 21: each row says how many.
+benchmarks/results/kernels-<gpu>.json again after every product, so a run that is cut short leaves
+its results. If time runs short, kernels take fewer turns than 21: each row has their number.
 """
 
 import argparse
@@ -51,7 +51,7 @@ from wavetrim.scheduler.profile.store import find_profile
 
 SECONDS: Final = 190.0
 HELD_SECONDS: Final = 14.0
-"""About what an element type takes with all budgets of multiprocessors, on an H200."""
+"""About the time of an element type with all budgets of multiprocessors, on an H200."""
 
 SEED: Final = 2026
 
@@ -131,7 +131,7 @@ class Bench:
         return scores
 
     def _keep(self, contestants: Iterable[Contestant], rows: Sequence[Row]) -> None:
-        """Keep rows, and tell of them."""
+        """Keep rows, and print them."""
         for one, row in zip(contestants, rows, strict=True):
             if one.sms is None:
                 self._paces.note(one.spec, row.shape, row.median_seconds)
@@ -142,7 +142,7 @@ class Bench:
 def compile_all(
     specs: Sequence[KernelSpec], arch: str, cache_dir: Path
 ) -> list[tuple[KernelSpec, CompiledKernel]]:
-    """Compile on all cores, so that the GPU does not wait; what does not compile is left out."""
+    """Compile on all cores, so that the GPU does not wait; kernels that fail are left out."""
     sources = [spec for spec in specs if spec.source]
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
         found = pool.map(try_compile, sources, repeat(arch), repeat(cache_dir))

@@ -1,4 +1,4 @@
-"""Cycles of each float32 kernel's loop, as far as registers decide them: read in the machine code.
+"""Cycles of each float32 kernel's loop as register banks bound them, from the machine code.
 
 A model of Hopper's register file, found by comparing loops with their measured cycles ("Registers
 have banks" in docs/kernels.md). There are two banks, the even and the odd registers, and each gives
@@ -30,7 +30,7 @@ ARCH: Final = "sm_90a"
 BANKS: Final = 2
 SLACK_CYCLES: Final = 1
 LEAST_MULTIPLY_ADDS: Final = 512
-"""Least multiply-adds of a loop over a tile's steps: smaller loops are prologues."""
+"""Least multiply-adds of a loop over a tile's steps; smaller loops are prologues. Chosen."""
 
 _LABEL: Final = re.compile(r"^(\.L\w+):")
 _INSTRUCTION: Final = re.compile(r"^\s+/\*[0-9a-f]{4,}\*/\s+(.*?)\s*;")
@@ -101,7 +101,7 @@ def count_cycles(loop: Sequence[str]) -> int:
 
 
 def list_reads(loop: Sequence[str]) -> Iterator[set[int]]:
-    """The registers that each instruction reads; of others than multiply-adds, none."""
+    """The registers that each multiply-add reads; none for other instructions."""
     kept: dict[int, int] = {}
     for instruction in loop:
         if not instruction.startswith("FFMA"):
@@ -116,7 +116,7 @@ def list_reads(loop: Sequence[str]) -> Iterator[set[int]]:
 
 
 def describe(spec: KernelSpec, cache_dir: Path) -> dict[str, Any]:
-    """JSON-ready: what the loop of one kernel is made of."""
+    """JSON-ready: the counts of one kernel's loop."""
     loop = find_loop(disassemble(compile_kernel(spec, ARCH, cache_dir).path))
     multiply_adds = count_multiply_adds(loop)
     return {
@@ -130,7 +130,7 @@ def describe(spec: KernelSpec, cache_dir: Path) -> dict[str, Any]:
 
 
 def list_measured() -> list[KernelSpec]:
-    """The float32 kernels whose rate is that of multiply-adds."""
+    """The float32 kernels that are bound by multiply-adds."""
     return [spec for spec in list_kernels(dtype="float32") if spec.keeps_order]
 
 

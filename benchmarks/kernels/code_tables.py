@@ -25,6 +25,7 @@ SHOWN: Final = {
 }
 LEAST_STALL: Final = 0.05
 MOST_STALLS: Final = 3
+"""Least warps of a reason that is shown, and most reasons; chosen."""
 
 PEAK_TFLOPS: Final = 132 * 128 * 2 * 1.98e9 / 1e12
 """Peak of an H200 at 1980 MHz: 132 multiprocessors, 128 multiply-adds a cycle in each."""
@@ -45,7 +46,7 @@ def fill_page(text: str) -> str:
 
 
 def render_stalls(document: dict[str, Any]) -> str:
-    """Shares of what each unit can do, in percent, and the reasons for which most warps wait."""
+    """Utilization of each unit in percent, and the reasons for which most warps wait."""
     caption = (
         f"{document['hardware']['gpu']}, commit {document['commit']}; percent of what each unit can"
         " do while the kernel runs, warps on each scheduler, and how many of these wait for what:"
@@ -73,7 +74,7 @@ def name_stalls(stalls: dict[str, float | None]) -> str:
 
 
 def render_banks(document: dict[str, Any]) -> str:
-    """What each kernel's loop is made of."""
+    """The counts of each kernel's loop."""
     caption = (
         f"One turn of the loop, compiled by NVRTC {document['compiler']} for {document['arch']}:"
     )

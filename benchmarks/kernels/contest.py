@@ -1,4 +1,4 @@
-"""Kernels that take turns at one product on the GPU, all of the same random operands."""
+"""Kernels that take turns at one product on the GPU, all with the same random operands."""
 
 import math
 import time
@@ -21,15 +21,16 @@ from wavetrim.kernels.timing.seconds import Burst, ResidentProduct, translate_fa
 LEAST_TURNS: Final = 3
 TURN_SECONDS: Final = 3e-3
 MOST_LAUNCHES: Final = 20
-"""Short products are launched several times a turn: for about TURN_SECONDS, at most this often."""
+"""Short products are launched several times a turn: for about TURN_SECONDS, at most
+MOST_LAUNCHES times; chosen."""
 
 MOST_SECONDS: Final = 4.0
-"""GPU time after which a kernel takes no more than LEAST_TURNS at a product."""
+"""GPU time after which a kernel takes no more than LEAST_TURNS at a product; chosen."""
 
 AHEAD_BYTES: Final = 2**33
 AHEAD_SECONDS: Final = 1.5e-3
-"""Time in which the GPU fills AHEAD_BYTES while the host enqueues a turn; on an H200, rounded down.
-To enqueue a small product takes longer than to compute it."""
+"""Time in which the GPU fills AHEAD_BYTES while the host enqueues a turn, because enqueueing a
+small product takes longer than computing it; on an H200, rounded down."""
 
 WATCH_SECONDS: Final = 2e-4
 CHECKED_ROWS: Final = 32
@@ -70,10 +71,10 @@ class Contest:
         self._reference = ExactProduct(*samples)
 
     def admit(self, contestant: Contestant) -> Score:
-        """Compute the product, which also compiles and loads; then again, timed, to compare both.
+        """Compute the product, which also compiles and loads; then again, timed; compare both.
 
         Raises:
-            KernelsError: It fails, or what it computes is not finite.
+            KernelsError: It fails, or the product is not finite.
         """
         spec, sms, product = contestant.spec, contestant.sms, self._product
         with translate_failures():
@@ -90,7 +91,7 @@ class Contest:
         return Score(count_launches(trial), largest, same_bits)
 
     def measure(self, contestant: Contestant, score: Score) -> None:
-        """Let it take a turn, and note seconds, clock and power."""
+        """Let a kernel take a turn, and record seconds, clock and power."""
 
         def watch() -> None:
             reading = self._meter.read_if_due()
@@ -125,7 +126,7 @@ def run_contest(contest: Contest, scores: Mapping[Contestant, Score], until: flo
 def admit_all(
     contest: Contest, contestants: Sequence[Contestant], refuse: Callable[[Contestant, str], None]
 ) -> dict[Contestant, Score]:
-    """The contestants that work; `refuse` is told of the others.
+    """The contestants that work; `refuse` is called with the others.
 
     Raises:
         DeviceFailure: The GPU computes nothing after this failure.

@@ -9,13 +9,14 @@ Matrix = NDArray[Any]
 
 _BITS: Final = 19
 MOST_K: Final = 2 ** (53 - 2 * _BITS - 1)
+"""Bits of a slice, and most terms whose sum is then exact in float64's 53 bits."""
 
 
 class ExactProduct:
-    """A·B as the reference for others.
+    """A·B as the reference of other products.
 
     A and B are cut into slices of 19 bits, so that sums of products of slices are exact in float64,
-    in any order; differences to it are right to 2^-57. (Ozaki, Ogita, Oishi, Rump: Error-free
+    in any order; differences from it are right to 2^-57. (Ozaki, Ogita, Oishi, Rump: Error-free
     transformations of matrix multiplication, 2012.)
 
     Args:
@@ -41,7 +42,7 @@ class ExactProduct:
 
 
 def _slice(matrix: Matrix) -> tuple[Matrix, Matrix, Matrix]:
-    """Three matrices whose sum it is: multiples of 2^-19, of 2^-38, and the rest."""
+    """Three matrices that add up to it: multiples of 2^-19, of 2^-38, and the rest."""
     high = np.ldexp(np.rint(np.ldexp(matrix, _BITS)), -_BITS)
     rest = matrix - high
     middle = np.ldexp(np.rint(np.ldexp(rest, 2 * _BITS)), -2 * _BITS)

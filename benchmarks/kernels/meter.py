@@ -9,7 +9,7 @@ _LIBRARY: Final = "libnvidia-ml.so.1"
 _CLOCK_SM: Final = 1  # nvmlClockType_t
 _POWER_INSTANT: Final = 186  # NVML_FI_DEV_POWER_INSTANT
 _MOST_SHARE: Final = 0.1
-"""Largest share of the time that readings may take: how long the driver needs is not known."""
+"""Largest share of the time that readings may take; chosen, as drivers differ in their speed."""
 
 
 class _FieldValue(ctypes.Structure):
@@ -28,11 +28,11 @@ class _FieldValue(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What the driver says at one moment.
+    """Clock and power at one moment.
 
     Attributes:
-        clock_mhz: Clock of the multiprocessors; None where it does not tell.
-        power_watts: Power that the GPU draws; likewise.
+        clock_mhz: Clock of the multiprocessors; None if it cannot be read.
+        power_watts: Power that the GPU draws; None if it cannot be read.
     """
 
     clock_mhz: float | None
@@ -68,7 +68,7 @@ class Meter:
         return Reading(self._read_clock(self._library), self._read_power(self._library))
 
     def read_if_due(self) -> Reading | None:
-        """Clock and power now; None if the last reading, for the time that it took, is too new."""
+        """Clock and power now; None until the last reading is old enough for _MOST_SHARE."""
         began = time.perf_counter()
         if began < self._due_seconds:
             return None
@@ -83,7 +83,7 @@ class Meter:
         return float(clock.value) if status == 0 else None
 
     def _read_power(self, library: ctypes.CDLL) -> float | None:
-        """Now, where the driver tells; else its mean over the last second."""
+        """The power now, if the driver has it, else its mean over the last second."""
         value = _FieldValue(field=_POWER_INSTANT)
         status = library.nvmlDeviceGetFieldValues(self._device, 1, ctypes.byref(value))
         if status == 0 and value.status == 0:

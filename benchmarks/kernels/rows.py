@@ -25,18 +25,18 @@ class Row(ProductRow):
         sms: Multiprocessors that it could use.
         tflops: 1e12 multiplications and additions a second, at the median.
         ratio_to_cublas: Its speed over cuBLAS's in the same turns, with as many multiprocessors;
-            None where cuBLAS did not run.
-        max_relative_error: Largest error of the elements checked, relative to |A|·|B|.
+            None if cuBLAS did not run.
+        max_relative_error: Largest error of the checked elements, relative to |A|·|B|.
         cublas_max_relative_error: The same of cuBLAS.
         median_seconds: Median of the turns.
         spread: Slowest minus fastest turn, over the median.
         turns: Number of turns.
         launches: Launches in a turn, which takes their mean.
         same_bits: Whether the product had the same bits twice.
-        clock_mhz: Clock of the multiprocessors during its turns; None where it cannot be read.
-        power_watts: Power that the GPU drew; likewise.
+        clock_mhz: Clock of the multiprocessors during its turns; None if it cannot be read.
+        power_watts: Power that the GPU drew; None if it cannot be read.
         rate_share: Of a kernel held to some multiprocessors: its rate over their share of the rate
-            that all of them reached.
+            with all of them.
     """
 
     kernel: str
@@ -58,25 +58,25 @@ class Row(ProductRow):
 
     @property
     def entry(self) -> tuple[str, str, str]:
-        """What names the kernel: name, tile, element type."""
+        """The kernel: name, tile, element type."""
         return self.kernel, self.tile, self.dtype
 
     @property
     def is_held(self) -> bool:
-        """Whether it was held to some multiprocessors, and so is not of the suite."""
+        """Whether it was held to some multiprocessors, outside the suite."""
         return self.rate_share is not None
 
 
 @dataclass(slots=True)
 class Score:
-    """What is found of one contestant.
+    """The measurements of one contestant.
 
     Attributes:
         launches: Launches in a turn.
         max_relative_error: Largest error of the elements that are checked.
         same_bits: Whether both its products had the same bits.
-        seconds: Mean of a launch in every turn.
-        readings: Clock and power in these turns.
+        seconds: Mean of a launch, for every turn.
+        readings: Clock and power during the turns.
     """
 
     launches: int
@@ -109,7 +109,7 @@ def make_rows(
 
     Args:
         shape: M, N, K.
-        scores: What was found.
+        scores: The measurements of each contestant.
         sm_count: Multiprocessors of the GPU.
         full_rates: TFLOP/s that all multiprocessors reached, for kernels held to some of them.
     """

@@ -17,15 +17,16 @@ from typing import Any, Final
 
 from benchmarks.common.environment import describe_environment, name_host
 from benchmarks.common.results import write_document
+from benchmarks.kernels.suite import is_textbook
 from wavetrim.kernels.catalog import KernelSpec, list_kernels
 from wavetrim.kernels.device import find_device
 
 SIZE: Final = 4096
 TEXTBOOK_SIZE: Final = 2048
-"""Size for kernels without a tiling, which are slow and wait alike at every size."""
+"""Size for textbook kernels, which are slow and wait in the same way at every size."""
 
 MARK: Final = "mark_next"
-"""A kernel that does nothing, before each product: some products are several launches."""
+"""A kernel that does nothing, launched before each product, which may be several launches."""
 
 _STALLED: Final = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
 STALLS: Final = {
@@ -40,7 +41,7 @@ STALLS: Final = {
     "tensor cores": _STALLED.format("gmma"),
     "instructions": _STALLED.format("no_instruction"),
 }
-"""Why warps waited: warps that did, on average, in a cycle in which an instruction was issued."""
+"""Reasons → metric: warps that waited for it, on average, in a cycle with an instruction issued."""
 
 SHARES: Final = {
     "issue_percent": "smsp__issue_active.avg.pct_of_peak_sustained_active",
@@ -53,7 +54,7 @@ SHARES: Final = {
     "dram_percent": "dram__throughput.avg.pct_of_peak_sustained_elapsed",
     "warps": "smsp__warps_active.avg.per_cycle_active",
 }
-"""Shares of what each unit can do, and warps on each of a multiprocessor's four schedulers."""
+"""Utilization of each unit, and warps on each of a multiprocessor's four schedulers."""
 
 _SECONDS: Final = "gpu__time_duration.sum"
 _FLUSHED: Final = "all"
@@ -65,8 +66,13 @@ def list_profiled(specs: Sequence[KernelSpec]) -> list[KernelSpec]:
     return [spec for spec in specs if first[spec.name, spec.dtype] is spec]
 
 
+def choose_size(spec: KernelSpec) -> int:
+    """M = N = K at which a kernel is profiled."""
+    return TEXTBOOK_SIZE if is_textbook(spec) else SIZE
+
+
 def launch_all(cache_dir: Path) -> None:
-    """Every kernel once, where the profiler looks, after once where it does not."""
+    """Launch every kernel, once without and once with the profiler."""
     import cupy
     from cupy.cuda import runtime
 
@@ -76,7 +82,7 @@ def launch_all(cache_dir: Path) -> None:
     marked = cupy.empty(1, "int32")
     generator = cupy.random.default_rng(0)
     for spec in list_profiled(list_kernels(compute_capability=find_device(0).compute_capability)):
-        size = SIZE if spec.tiling or spec.source is None else TEXTBOOK_SIZE
+        size = choose_size(spec)
         a, b = ((generator.random((size, size)) * 2 - 1).astype(spec.dtype) for _ in "AB")
         c = cupy.empty_like(a)
         multiply_on_device(spec, a, b, c, cache_dir=cache_dir)
@@ -104,7 +110,7 @@ def profile(cache_dir: Path) -> str:
 
 
 def read_products(text: str) -> list[dict[str, str]]:
-    """The profiled products in their order: of each, its longest launch."""
+    """The longest launch of each profiled product, in their order."""
     lines = text.splitlines()
     head = next(number for number, line in enumerate(lines) if line.startswith('"ID"'))
     products: list[list[dict[str, str]]] = []
@@ -119,7 +125,7 @@ def read_products(text: str) -> list[dict[str, str]]:
 
 
 def read_number(text: str) -> float | None:
-    """A figure as the profiler prints it; None where it has none."""
+    """A figure as the profiler prints it; None if it is no number."""
     try:
         return float(text.replace(",", ""))
     except ValueError:
@@ -132,7 +138,7 @@ def describe(spec: KernelSpec, launch: dict[str, str]) -> dict[str, Any]:
         "kernel": spec.name,
         "tile": str(spec.tile),
         "dtype": spec.dtype,
-        "size": SIZE if spec.tiling or spec.source is None else TEXTBOOK_SIZE,
+        "size": choose_size(spec),
         "function": launch["Kernel Name"],
         **{name: read_number(launch.get(metric, "")) for name, metric in SHARES.items()},
         "stalls": {name: read_number(launch.get(metric, "")) for name, metric in STALLS.items()},

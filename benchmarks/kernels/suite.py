@@ -1,4 +1,4 @@
-"""Which products the kernels are measured at, which kernels take part, and for how long."""
+"""Which products are measured, which kernels take part, and for how long."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -8,10 +8,10 @@ from benchmarks.common.shapes import DTYPES, Shape, count_flops, make_cube
 from wavetrim.kernels.catalog import KernelSpec, find_kernel
 
 KERNEL_DTYPES: Final = (*DTYPES, "float16", "bfloat16")
-"""Element types that kernels of the catalog are measured in."""
+"""Element types of the measured kernels."""
 
 SQUARES: Final = (4096, 8192, 16384)
-"""M = N = K at which ratios to cuBLAS are promised."""
+"""M = N = K whose ratios to cuBLAS are shown."""
 
 SUITE: Final[tuple[Shape, ...]] = (
     *map(make_cube, (1024, 2048, *SQUARES)),
@@ -37,18 +37,18 @@ ALL_SHAPES: Final = tuple(dict.fromkeys((*SUITE, *TAIL_HEAVY)))
 
 TURNS: Final = 21
 FEW_TURNS: Final = 3
-"""Turns of textbook kernels, which are not chosen for their speed."""
+"""Turns of a kernel, and of a textbook kernel, which nobody uses for its speed."""
 
 HELD_TURNS: Final = 4
-"""Turns of kernels held to some multiprocessors: with few of these a launch takes long."""
+"""Turns of kernels held to some multiprocessors, because their launches take long."""
 
 MOST_TEXTBOOK_SECONDS: Final = 0.02
-"""Longest launch of a textbook kernel, by its rate at the product before. Longer ones are left out:
+"""Longest launch of a textbook kernel, by its rate at the last product. Longer ones are left out:
 they would show the same rate again."""
 
 LADDER_SHAPE: Final[Shape] = (4096, 4096, 4096)
 MOST_LADDER_SECONDS: Final = 0.5
-"""The same for the first tile of each at LADDER_SHAPE, where all rungs are compared."""
+"""Longest launch of the first tile of each at LADDER_SHAPE, where all rungs are compared."""
 
 FULL_SHAPE: Final[Shape] = (8192, 8192, 8192)
 SMALL_SHAPE: Final[Shape] = (2048, 2048, 2048)
@@ -84,13 +84,13 @@ def is_textbook(spec: KernelSpec) -> bool:
 
 
 class Paces:
-    """Seconds that each kernel took for an operation, at the last product it was measured at."""
+    """Seconds of an operation of each kernel, at the last product that it was measured at."""
 
     def __init__(self) -> None:
         self._paces: dict[KernelSpec, float] = {}
 
     def note(self, spec: KernelSpec, shape: Shape, seconds: float) -> None:
-        """Remember what a launch took."""
+        """Record the seconds of a launch."""
         self._paces[spec] = seconds / count_flops(shape)
 
     def pick(self, specs: Iterable[KernelSpec], shape: Shape) -> tuple[Contestant, ...]:
@@ -108,13 +108,13 @@ class Paces:
 
 
 def list_budgets(sm_count: int) -> tuple[int, ...]:
-    """How many multiprocessors launches are held to."""
+    """The numbers of multiprocessors that launches are held to."""
     wanted = (1, LEAST_SMS, 32, sm_count // 2, sm_count)
     return tuple(sorted({sms for sms in wanted if 1 <= sms <= sm_count}))
 
 
 def hold_contestants(specs: Iterable[KernelSpec], budgets: Sequence[int]) -> tuple[Contestant, ...]:
-    """Every kernel that can be held, with every budget that it can be held to."""
+    """Every kernel that can be held to some multiprocessors, with each of these budgets."""
     return tuple(
         Contestant(spec, HELD_TURNS, sms)
         for spec in specs

@@ -1,4 +1,4 @@
-"""Geometric means over the products that the kernels are judged by."""
+"""Geometric means of the kernels' ratios to cuBLAS, over the products of the suite."""
 
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,7 +12,7 @@ Ratios = Mapping[Shape, float]
 """Speed over cuBLAS's, by product."""
 
 CLASSES: Final = {"strict": ("strict",), "own": ("strict", "library", "float32", "float64")}
-"""Accuracies among which the best entry is looked for: strict, any. cuBLAS never is one of them."""
+"""Classes of accuracy in which the best entry is looked for, cuBLAS aside: strict, and any."""
 
 
 def find_mean(ratios: Ratios, shapes: Sequence[Shape]) -> float | None:
@@ -32,7 +32,7 @@ def list_ratios(rows: Iterable[Row]) -> dict[tuple[str, str, str], dict[Shape, f
 
 
 def find_best(rows: Iterable[Row], dtype: str, accuracies: Sequence[str]) -> dict[Shape, Row]:
-    """The fastest row of each product, of those accuracies; cuBLAS's own left out."""
+    """The fastest row of each product, with one of these accuracies, except cuBLAS's."""
     best: dict[Shape, Row] = {}
     for row in rows:
         if row.is_held or row.dtype != dtype or row.kernel == "cublas":
@@ -51,7 +51,7 @@ def list_best_ratios(rows: Iterable[Row], dtype: str, accuracies: Sequence[str])
 
 
 def summarize(rows: Sequence[Row]) -> dict[str, Any]:
-    """JSON-ready: the products, and the means of each kernel and of the best one for each."""
+    """JSON-ready: the products, the means of each kernel, and those of each product's best."""
     named = ("kernel", "tile", "dtype")
     dtypes = list(dict.fromkeys(row.dtype for row in rows))
     return {

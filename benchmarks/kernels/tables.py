@@ -26,7 +26,7 @@ from benchmarks.kernels.tile_choice import TileChoice
 PAGE: Final = ROOT / "docs" / "kernels.md"
 SIZES: Final = (1024, 2048, *SQUARES)
 UPPER: Final = ("register", "bulk", "tensor")
-"""Rungs that are shown at every product of the suite."""
+"""Kernels that are shown at every product of the suite."""
 
 KINDS: Final = (
     ("float32 strict", "float32", ("strict",)),
@@ -131,7 +131,7 @@ def render_budgets(results: Results) -> str:
 
 
 def _show_share(row: Row, full: Row | None) -> str:
-    """A share of the full rate; in brackets what it would be at the clock of the full launch."""
+    """A share of the full rate; in brackets the share at the clock of the full launch."""
     share = show(row.rate_share)
     if row.rate_share is None or full is None or not row.clock_mhz or not full.clock_mhz:
         return share
@@ -157,7 +157,7 @@ def render_power(results: Results) -> str:
 
 
 def render_compiled(results: Results) -> str:
-    """What the compiler reports of each kernel on one architecture."""
+    """The compiler's report of each kernel on one architecture."""
     reports: list[dict[str, Any]] = results.document["compiled"]
     head = ("kernel", "tile", "type", "threads", "registers", "spilled bytes", "shared bytes")
     names = ("kernel", "tile", "dtype", "threads", "registers", "spill_bytes", "shared_bytes")
@@ -206,7 +206,7 @@ SECTIONS: Final[dict[str, Callable[[Results], str]]] = {
     "choices": render_choices,
     "compiled": render_compiled,
 }
-"""What fills each section of docs/kernels.md."""
+"""Renders each section of docs/kernels.md."""
 
 
 def _list_dtypes(rows: Iterable[Row]) -> list[str]:

@@ -1,7 +1,7 @@
 """Which tile of a kernel is chosen for a product: by the planner, and by nvMatmulHeuristics.
 
 nvMatmulHeuristics (PyPI: nvidia-matmul-heuristics) ranks tiles by an analytic model of the GPU. It
-is a baseline where it is installed, and needs no GPU.
+is a baseline if it is installed, and needs no GPU.
 """
 
 import importlib
@@ -18,9 +18,11 @@ from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.machine import MachineProfile
 
 KERNELS: Final = ("register", "bulk", "tensor")
-"""Kernels whose tiles differ in more than their use as lessons."""
+"""Kernels whose tiles are a choice of speed, not steps of the ladder."""
 
 CANDIDATES: Final = 64
+"""Most tiles of its ranking that are looked at; chosen."""
+
 _PRECISIONS: Final = {
     "float32": "SSS",
     "float64": "DDD",
@@ -35,8 +37,8 @@ class TileChoice(ProductRow):
 
     Attributes:
         kernel: Its name in the catalog.
-        planned: The tile that the planner takes, from data sheets.
-        heuristic: The one that nvMatmulHeuristics ranks first; None where it names none of ours.
+        planned: The planner's tile, by data sheets.
+        heuristic: The first of our tiles in the ranking of nvMatmulHeuristics; None without one.
     """
 
     kernel: str
@@ -53,7 +55,7 @@ class TileHeuristics:
 
     @classmethod
     def find(cls, gpu_name: str) -> Self | None:
-        """For a GPU as CUDA names it; None where it is not installed or does not know that GPU."""
+        """For a GPU as CUDA names it; None if it is not installed, or does not know that GPU."""
         try:
             module = importlib.import_module("nvMatmulHeuristics")
         except (ImportError, OSError):
@@ -67,7 +69,7 @@ class TileHeuristics:
         return cls(module, known[0]) if known else None
 
     def choose(self, shape: Shape, specs: Sequence[KernelSpec]) -> KernelSpec | None:
-        """The kernel of the first tile in its ranking that is one of these; K decides ties."""
+        """The kernel with the first of its ranked tiles, the nearest in K; None without one."""
         problem = self._interface.makeNvMatmulHeuristicsProblem(*shape, self._layout)
         precision = _PRECISIONS[specs[0].dtype]
         for ranked in self._interface.get(problem, CANDIDATES, precision=precision):

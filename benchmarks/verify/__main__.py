@@ -1,9 +1,9 @@
-"""How many wrong products pass their check, how many right ones do not, and what the check takes.
+"""How many wrong products pass their check, how many right ones do not, and how long it takes.
 
-Run `python -m benchmarks.verify`; no GPU is needed. It writes benchmarks/results/verify.json: for
-every element type and every kind of damage 100 tries, in products of sizes 64 to 2048 of normal,
-uniform and log-normal elements; 10,000 right products with all that their types have; and a
-product's time with and without its check.
+Run `python -m benchmarks.verify`; no GPU is needed. It writes benchmarks/results/verify.json: 100
+tries for every element type and kind of damage, in products of sizes 64 to 2048 of normal, uniform
+and log-normal elements; 10,000 right products with infinities, NaNs and extremes; and a product's
+time with and without its check.
 """
 
 import argparse
@@ -45,7 +45,8 @@ TRIES: Final = 100
 RIGHT: Final = 10_000
 SIZES: Final = (64, 200, 512, 2048)
 LARGE_ONES: Final = 20
-"""One right product in this many may have sides of up to 1000, not 48."""
+"""One of this number of right products may have sides of up to 1000, the others of up to 48."""
+
 TIMED: Final = (4096, 8192)
 TURNS: Final = 7
 
@@ -53,7 +54,7 @@ TURNS: Final = 7
 def count_missed(dtype: str, tries: int) -> Iterator[dict[str, Any]]:
     """A row for each kind of damage: tries, and how many of them passed."""
     random = np.random.default_rng(SEED)
-    # Integers are of one distribution, all of their range.
+    # Integers have one distribution, over their whole range.
     names = DISTRIBUTIONS if np.dtype(dtype).kind == "f" else DISTRIBUTIONS[:1]
     sizes = [(size, name) for size in SIZES for name in names]
     products = [draw_product(random, size, dtype, name) for size, name in sizes]
@@ -84,14 +85,14 @@ def count_false_alarms(dtype: str, count: int) -> dict[str, Any]:
 
 
 def count_type(dtype: str) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Both of them for a type."""
+    """The rows of damages and of right products for a type."""
     return list(count_missed(dtype, TRIES)), count_false_alarms(dtype, -(-RIGHT // len(TYPES)))
 
 
 def measure_cost(executor: Executor, dtype: str, size: int) -> dict[str, Any]:
-    """Median seconds of a large product without and with its check, in turns.
+    """Median seconds of a large product without and with its check, in turns, as planned.
 
-    On the machine's fastest devices, from page-locked memory where there is a GPU.
+    Operands are page-locked if there is a GPU.
     """
     random = np.random.default_rng(SEED)
     has_gpu = bool(executor.devices)

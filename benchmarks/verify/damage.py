@@ -118,7 +118,7 @@ def _find_largest(errors: Array) -> float:
 
 
 def draw_special(random: Random, dtype: str, largest: int = 48) -> Product:
-    """A product of any shape and factors, with all that a type has: Inf, NaN, the ends."""
+    """A product of any shape and factors, with infinities, NaNs and extremes of the type."""
     m, n, k = (int(size) for size in np.exp(random.uniform(0, np.log(largest), 3)))
     a, b, c = (_draw_special_matrix(random, s, dtype) for s in ((m, k), (k, n), (m, n)))
     factors = _WHOLE_FACTORS if is_integer(find_dtype(dtype)) else _FACTORS
@@ -205,7 +205,7 @@ def _shift_row(out: Array, _least: float, random: Random) -> None:
 
 
 def _draw_change(out: Array, least: float, random: Random) -> Any:
-    """A change a little above what is to be caught, or up to 1000 times as large."""
+    """A change from a little above `least` to 1000 times as large."""
     if is_integer(out.dtype):
         return out.dtype.type(1 << int(random.integers(out.itemsize * 8 - 1)))
     # Stored elements are rounded once more.
@@ -252,11 +252,11 @@ DAMAGES: Final[Mapping[str, Damage]] = {
     "equal errors at a warp's stride": _add_at_stride,
     "one lane's value repeated": _repeat_lane,
 }
-"""What may happen to a product. Integers have no exponent: any bit, and the highest ones."""
+"""Kinds of damage. In integers, which have no exponent: any bit, and one of the highest bits."""
 
 
 def damage(product: Product, name: str, error: float, random: Random) -> Array | None:
-    """A damaged copy of the product; None where the change is not larger than to be caught."""
+    """A damaged copy of the product; None if the change is too small to have to be caught."""
     out = product.out.copy()
     parts, before = view_real(out), view_real(product.out)
     DAMAGES[name](parts, LARGE * error, random)

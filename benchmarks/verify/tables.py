@@ -40,7 +40,7 @@ def describe_machine(document: dict[str, Any]) -> str:
 
 
 def render_missed(document: dict[str, Any]) -> str:
-    """A row for each kind of damage, a column for each type: how many passed, of how many."""
+    """A row for each kind of damage, a column for each type: "missed of tries"."""
     missed = {(row["change"], row["type"]): row for row in document["rows"]}
     changes, types = (list(dict.fromkeys(names)) for names in zip(*missed, strict=True))
 

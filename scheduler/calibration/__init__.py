@@ -1,12 +1,14 @@
 """Measures a profile: `calibrate` calls `cpu`, `links`, `contention`, `kernels` and `latencies`.
 
-`gpus` does so for each GPU of a machine, and measures what their links reach together.
+`gpus` does so for each GPU of a machine, and measures what their links reach together. `profiles`
+has the current profile of a machine that runs products; there, a CPU that was never calibrated is
+measured briefly.
 
-Products are measured as they are between other work. They begin after a pause of a millisecond,
-while threads are asleep; latencies are measured with empty caches, too, and contention while copies
-are under way. The median counts, because few jobs are as fast as the best of several runs
-(`repetition`). `staircase` fits a kernel's measured launches. `operands` is the memory of products
-through the pipeline, made once.
+Products are measured as they run between other work: after a pause of a millisecond, when threads
+sleep, and for latencies with empty caches. Contention is measured during copies. The median counts,
+because few jobs are as fast as the best of several runs (`repetition`). `staircase` fits a kernel's
+measured launches, `row_cost` a row's cost on the CPU. `operands` has the measured products'
+matrices.
 
-Each part has its time. Once that is over, what is left of it is measured as briefly as can be.
+Each part has a limit of time. What is left when it is over is measured as briefly as possible.
 """

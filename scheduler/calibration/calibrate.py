@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import Final
 
 from wavetrim.kernels.compile import compile_kernels
+from wavetrim.kernels.device import DeviceInfo
 from wavetrim.scheduler.calibration.contention import measure_shares
 from wavetrim.scheduler.calibration.cpu import measure_cpu
 from wavetrim.scheduler.calibration.kernels import Report, measure_kernels, order_kernels
 from wavetrim.scheduler.calibration.latencies import measure_latencies
 from wavetrim.scheduler.calibration.links import PipelineProfile, measure_link, wake_gpu
 from wavetrim.scheduler.execution.executor import Executor
-from wavetrim.scheduler.model.cpu import CpuModel
 from wavetrim.scheduler.problem import MEMORIES
 from wavetrim.scheduler.profile.estimate import share_cpu
-from wavetrim.scheduler.profile.machine import LinkModel, MachineProfile
+from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.scheduler.profile.store import (
     build_preset_profile,
     complete_kernels,
@@ -26,20 +26,20 @@ from wavetrim.scheduler.profile.store import (
 )
 
 _LINK_SHARE: Final = 0.1
-"""Progress that is reported once the CPU has been measured."""
+"""Reported progress when the links' measurement begins; chosen."""
 
 CALIBRATION_SECONDS: Final = 20.0
-"""Time of a calibration once kernels are compiled; chosen. CPU and links come first, and kernels
-take the rest."""
+"""Time of a calibration once kernels are compiled; chosen. CPU and links come first, kernels take
+the rest."""
 
 _CPU_SECONDS: Final = 4.0
-"""Time after which the CPU is measured as briefly as can be; chosen."""
+"""Time after which the CPU is measured as briefly as possible; chosen."""
 
 _LINKS_UNTIL_SECONDS: Final = 8.0
-"""Time after which links and contention are measured as briefly as can be; chosen."""
+"""Time after which links and contention are measured as briefly as possible; chosen."""
 
 _LATENCIES_SECONDS: Final = 3.5
-"""Part of the time for `measure_latencies`: 15 products of up to a third of a second."""
+"""Time for `measure_latencies`: 15 products of up to a third of a second."""
 
 _LEAST_KERNEL_SECONDS: Final = 6.0
 """Least time for kernels, the likely winners first, if all else takes long; chosen."""
@@ -59,7 +59,7 @@ def calibrate(
     stamp = datetime.now(UTC).isoformat(timespec="seconds")
     info = executor.devices[0] if executor.devices else None
     tell = report or (lambda _what, _share: None)
-    if info is not None:  # takes long once, and nothing when it is in the cache
+    if info is not None:  # takes long the first time, before they are cached
         tell("kernels are compiled", 0.0)
         compile_kernels(order_kernels(describe_gpu(info)), info.arch, cache_dir)
     began = time.perf_counter()
@@ -72,48 +72,53 @@ def calibrate(
         key=read_key(info, cpu.threads),
         measured_at=stamp,
     )
-    if info is not None and executor.pipeline is not None:
-        tell("link", _LINK_SHARE)
-        gpu = describe_gpu(info)
-        measured = PipelineProfile(
-            executor.pipeline,
-            build_preset_profile(gpu, "estimated", cpu.threads),
-            until=began + _LINKS_UNTIL_SECONDS,
-        )
-        cpu, links = measure_links(executor, measured, cpu, info.index, f"measured {stamp}")
-
-        def tell_kernel(label: str, share: float) -> None:
-            tell(label, _LINK_SHARE + (1 - _LINK_SHARE) * share)
-
-        ends = began + CALIBRATION_SECONDS
-        until = max(ends - _LATENCIES_SECONDS, time.perf_counter() + _LEAST_KERNEL_SECONDS)
-        kernels = measure_kernels(
-            gpu, info, cache_dir, f"measured {stamp}", until=until, tell=tell_kernel
-        )
-        profile = replace(profile, device=info.name, cpu=cpu, gpu=gpu, links=links)
-        profile = replace(profile, kernels=kernels)
-        profile = complete_kernels(profile)
-        profile = measure_latencies(replace(measured, profile=profile, until=ends))
+    if info is not None:
+        profile = _measure_gpu(executor, profile, info, cache_dir, began=began, tell=tell)
     if directory is not None:
         store_profile(profile, directory)
     tell("done", 1.0)
     return profile
 
 
-def measure_links(
-    executor: Executor, measured: PipelineProfile, cpu: CpuModel, device_index: int, source: str
-) -> tuple[CpuModel, tuple[LinkModel, ...]]:
-    """Measure the links from each kind of memory, and contention in splits.
-
-    Returns:
-        The CPU with its contention, and the links.
-    """
+def _measure_gpu(
+    executor: Executor,
+    profile: MachineProfile,
+    info: DeviceInfo,
+    cache_dir: Path,
+    *,
+    began: float,
+    tell: Report,
+) -> MachineProfile:
+    """The profile with a GPU: links and contention, then kernels, then latencies."""
+    pipeline, source = executor.pipeline, f"measured {profile.measured_at}"
+    assert pipeline is not None, "an executor has a pipeline for each GPU"
+    gpu, threads = describe_gpu(info), profile.cpu.threads
+    measured = PipelineProfile(
+        pipeline,
+        build_preset_profile(gpu, "estimated", threads),
+        until=began + _LINKS_UNTIL_SECONDS,
+    )
+    tell("link", _LINK_SHARE)
     wake_gpu(measured)
-    pool = executor.pool
-    rate = next(rate for rate in cpu.rates if rate.dtype == "float32")
     links = tuple(
-        measure_link(measured, memory, device_index=device_index, source=source)
+        measure_link(measured, memory, device_index=info.index, source=source)
         for memory in MEMORIES
     )
-    shares = measure_shares(measured, pool, share_cpu(pool.threads), rate)
-    return replace(cpu, beside_gpu=shares), links
+    rate = profile.find_cpu_rate("float32")
+    shares = measure_shares(measured, executor.pool, share_cpu(threads), rate)
+
+    def tell_kernel(label: str, share: float) -> None:
+        tell(label, _LINK_SHARE + (1 - _LINK_SHARE) * share)
+
+    ends = began + CALIBRATION_SECONDS
+    until = max(ends - _LATENCIES_SECONDS, time.perf_counter() + _LEAST_KERNEL_SECONDS)
+    profile = replace(
+        profile,
+        device=info.name,
+        cpu=replace(profile.cpu, beside_gpu=shares),
+        gpu=gpu,
+        links=links,
+        kernels=measure_kernels(gpu, info, cache_dir, source, until=until, tell=tell_kernel),
+    )
+    profile = complete_kernels(profile)
+    return measure_latencies(replace(measured, profile=profile, until=ends))

@@ -12,11 +12,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-import numpy as np
-
 from wavetrim.cpu.gemm import CpuPool
 from wavetrim.kernels.catalog import find_kernel
 from wavetrim.scheduler.calibration.links import LINK_SIDE, PipelineProfile, prepare_copies
+from wavetrim.scheduler.calibration.operands import draw_matrices
 from wavetrim.scheduler.calibration.repetition import LONG_REST_SECONDS, REST_SECONDS, repeat
 from wavetrim.scheduler.model.cpu import CpuRate, CpuShare
 from wavetrim.scheduler.problem import Memory
@@ -29,7 +28,7 @@ _BRIEF: Final = 32768, 256, 256
 """A product whose GPU part takes about as long as the start of the CPU part: M, N, K."""
 
 _BRIEF_PART: Final = 1024, 256
-"""Rows and K of the CPU part that runs at the same time."""
+"""Rows and K of the CPU part beside it."""
 
 _SIDE: Final = 4096
 """Columns of the CPU part's products."""
@@ -133,10 +132,6 @@ def _prepare_copies(
     return prepare_copies(measured, memory, LINK_SIDE, LINK_SIDE, LINK_SIDE // 8, copiers=copiers)
 
 
-_DRAWN: Final = 65_521
-"""Random elements of the CPU part's operands, which repeat."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Both:
     """Median times while both run at the same time."""
@@ -170,6 +165,4 @@ def _prepare_product(
     pool: CpuPool, m: int, k: int, threads: int, dtype: str
 ) -> Callable[[], float]:
     """A call that computes a product on some threads of the pool and returns its seconds."""
-    drawn = np.random.default_rng(0).random(_DRAWN, np.float32).astype(dtype)
-    a, b = (np.resize(drawn, shape) for shape in ((m, k), (k, _SIDE)))
-    return partial(pool.multiply, a, b, np.zeros((m, _SIDE), dtype), threads=threads)
+    return partial(pool.multiply, *draw_matrices(dtype, m, _SIDE, k), threads=threads)

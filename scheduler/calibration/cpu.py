@@ -2,15 +2,17 @@
 
 import math
 import time
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
 from wavetrim.cpu.gemm import CpuPool
-from wavetrim.cpu.products import Matrix
+from wavetrim.scheduler.calibration.operands import draw_matrices
 from wavetrim.scheduler.calibration.repetition import LONG_REST_SECONDS, REST_SECONDS, repeat
+from wavetrim.scheduler.calibration.row_cost import RowCost, fit_row_cost
 from wavetrim.scheduler.model.cpu import CpuModel, CpuRate
 from wavetrim.scheduler.problem import ITEM_BYTES
 from wavetrim.scheduler.profile.estimate import estimate_cpu, share_cpu
@@ -18,11 +20,15 @@ from wavetrim.scheduler.profile.estimate import estimate_cpu, share_cpu
 _FEW_ROWS: Final = 16, 64, 256
 _MANY_ROWS: Final = 2048
 _SIDES: Final = (256, 512, 1024, 2048, 4096)
+"""Rows of the products that give the line, and sides of which one is taken as N and K."""
+
 _SHORT_SIDE: Final = 256
 """N and K of a short product that all threads share; chosen. A call is most of its time."""
 
 _SHALLOW_ROWS: Final = 1024
 _SHALLOWER: Final = 16
+"""Rows of a product of smaller K, and the divisor of K."""
+
 _NARROW: Final = 1 << 16, 64, 64
 _TALL: Final = 1 << 14, 64, 4096
 """M, N, K of products with few columns; A of the second exceeds the caches."""
@@ -35,9 +41,11 @@ _OTHER_BYTES: Final = 8 << 20
 """Memory that other work uses before a small product: more than a core's own caches hold."""
 
 _MOST_COPY_COLUMNS: Final = 128
+"""Most columns of arithmetic that packing A may cost, for noisy measurements."""
+
 _LEAST_WRITE_SHARE: Final = 0.25
-"""Least cost of an element of C besides arithmetic, as a share of the time to write it. Arithmetic
-hides most of that time, until a GPU's copies use the memory, too."""
+"""Least cost of an element of C in addition to arithmetic, as a share of the time to write it.
+Arithmetic hides most of that time, until a GPU's copies use the memory, too."""
 
 _UNCACHED_ELEMENTS: Final = 1 << 26
 """Elements of C with K = 1, and of B with a single row: more than caches hold."""
@@ -46,10 +54,10 @@ _MEMORY_BOUND: Final = "float32", "float64"
 """Element types whose products memory can bound."""
 
 _PRODUCT_SECONDS: Final = 0.02
-"""Time of one product, for the choice of its size."""
+"""Time for which the size of a product is chosen."""
 
 _SECONDS: Final = {True: 0.1, False: 0.03}
-"""Time of a measurement: whether memory can bound the type → seconds."""
+"""Whether memory can bound the type → time of a measurement."""
 
 _BRIEF_SECONDS: Final = 0.03
 """The same for a brief measurement."""
@@ -62,36 +70,28 @@ _WAKE_SECONDS: Final = 0.3
 """M, N, K of a product of all threads that takes longer than cores do to wake up, and the time for
 its measurement; chosen."""
 
-_DRAWN: Final = 65_521
-"""Random elements, which repeat: drawing more would take longer than multiplying."""
 
-_LEAST_ELEMENT_SECONDS: Final = 1e-12
-_LEAST_FLOP_SHARE: Final = 0.5
-"""Bounds on fitted costs, for noisy measurements."""
+_Time: TypeAlias = Callable[[int, int, int], float]
+"""Measures the seconds of a product of M, N, K."""
 
 
-@dataclass(frozen=True, slots=True)
-class RowCost:
-    """A row of N elements costs N (2 K flop_seconds + element_seconds).
+class _Line(NamedTuple):
+    """Seconds of m rows: call_seconds + (m + startup_rows) row_seconds."""
 
-    Attributes:
-        flop_seconds: Seconds of an operation, more than 0.
-        element_seconds: Seconds of an element of C for any K, more than 0.
-    """
-
-    flop_seconds: float
-    element_seconds: float
+    row_seconds: float
+    startup_rows: float
+    call_seconds: float
 
 
 def measure_cpu(pool: CpuPool, source: str, *, until: float = math.inf) -> CpuModel:
-    """The CPU's line for each element type: seconds over rows, fitted by least squares.
+    """The CPU's line for each element type, and the time that its cores take to wake up.
 
-    And how long its cores take to wake up.
+    A line is seconds over rows, fitted by least squares.
 
     Args:
         pool: The threads.
         source: Source that the figures name.
-        until: Time (`time.perf_counter`) after which everything is measured as briefly as can be.
+        until: Time (`time.perf_counter`) after which all is measured as briefly as possible.
     """
     assumed = estimate_cpu(pool.threads)
     rates = tuple(_measure_rate(pool, rate, source, until=until) for rate in assumed.rates)
@@ -100,8 +100,8 @@ def measure_cpu(pool: CpuPool, source: str, *, until: float = math.inf) -> CpuMo
 
 
 def _measure_wake(pool: CpuPool, until: float) -> float:
-    """Seconds that a product of all threads takes longer when the cores have slept, too."""
-    call = partial(pool.multiply, *_draw("float32", *_WAKING))
+    """Seconds that a product of all threads takes longer if cores have slept, not only threads."""
+    call = partial(pool.multiply, *draw_matrices("float32", *_WAKING))
     after_long, after_short = (
         repeat(call, _WAKE_SECONDS, rest_seconds=rest, until=until)
         for rest in (LONG_REST_SECONDS, REST_SECONDS)
@@ -110,10 +110,9 @@ def _measure_wake(pool: CpuPool, until: float) -> float:
 
 
 def measure_cpu_briefly(pool: CpuPool) -> CpuModel:
-    """A brief measurement of the CPU, for a machine that was never calibrated.
+    """A brief measurement of the CPU, of a tenth of a second, in float32.
 
-    It takes a tenth of a second, for float32 only. Other element types keep their estimated ratios
-    to float32.
+    Other element types keep their estimated ratios to float32.
     """
     assumed = {rate.dtype: rate for rate in estimate_cpu(pool.threads).rates}
     measured = _measure_rate(pool, assumed["float32"], "", brief=True)
@@ -135,18 +134,38 @@ def measure_cpu_briefly(pool: CpuPool) -> CpuModel:
 def _measure_rate(
     pool: CpuPool, assumed: CpuRate, source: str, *, brief: bool = False, until: float = math.inf
 ) -> CpuRate:
-    """The line of one element type, from products of few and of many rows.
+    """The figures of one element type; what memory bounds only if that matters, and not briefly."""
+    is_bound = assumed.dtype in _MEMORY_BOUND and not brief
+    budget_seconds = _BRIEF_SECONDS if brief else _SECONDS[is_bound]
+    time_product = partial(_time_pool, pool, assumed.dtype, budget_seconds, until)
+    side = _choose_side(assumed)
+    # Many rows of the other types would take seconds.
+    rows = (*_FEW_ROWS, _MANY_ROWS) if is_bound else _FEW_ROWS
+    line = _measure_line(time_product, side, rows)
+    m, k = _SHALLOW_ROWS, side // _SHALLOWER
+    shallow_seconds = time_product(m, side, k) - line.call_seconds
+    shallow_row_seconds = max(0.0, shallow_seconds) / (m + line.startup_rows)
+    cost = fit_row_cost(side, (side, line.row_seconds), (k, shallow_row_seconds))
+    rate = replace(
+        assumed,
+        gflops=1e-9 / cost.flop_seconds,
+        startup_rows=line.startup_rows,
+        call_seconds=line.call_seconds,
+        source=source,
+        element_seconds=cost.element_seconds,
+    )
+    if not is_bound:
+        return rate
+    time_small = partial(_time_small, pool, assumed.dtype, until)
+    return _measure_memory(time_product, time_small, rate, cost, side)
+
+
+def _measure_line(time_product: _Time, side: int, rows: tuple[int, ...]) -> _Line:
+    """The line of seconds over rows, from products of few and of many rows.
 
     The additional cost of the first row has two parts: reading B, which counts in rows, and a fixed
-    cost of a call. A short product separates them. A product with a sixteenth of K gives the cost
-    of an element of C, one with K = 1 its least cost.
+    cost of a call. A short product separates them.
     """
-    side = _choose_side(assumed)
-    budget_seconds = _BRIEF_SECONDS if brief else _SECONDS[assumed.dtype in _MEMORY_BOUND]
-    time_product = partial(_time_pool, pool, assumed.dtype, budget_seconds, until)
-    time_small = partial(_time_small, pool, assumed.dtype, until)
-    is_bound = assumed.dtype in _MEMORY_BOUND  # others are slow, and many rows would take seconds
-    rows = (*_FEW_ROWS, _MANY_ROWS) if is_bound and not brief else _FEW_ROWS
     seconds = [time_product(m, side, side) for m in rows]
     # Relative errors count; otherwise the longest product would decide alone.
     weights = [1 / x for x in seconds]
@@ -157,35 +176,27 @@ def _measure_rate(
     short_seconds = time_product(most, short_side, short_side)
     beyond = intercept - (short_seconds - most * short_row_seconds)
     startup_rows = max(0.0, beyond / (row_seconds - short_row_seconds))
-    call_seconds = max(0.0, intercept - startup_rows * row_seconds)
-    m, k = _SHALLOW_ROWS, side // _SHALLOWER
-    shallow_seconds = max(0.0, time_product(m, side, k) - call_seconds) / (m + startup_rows)
-    cost = fit_row_cost(side, (side, row_seconds), (k, shallow_seconds))
-    outer_seconds = vector_seconds = narrow_seconds = 0.0
-    copy_columns = assumed.copy_columns
-    alone_seconds, read_seconds = assumed.alone_seconds, assumed.read_seconds
-    if is_bound and not brief:
-        alone_seconds = time_small(*_LEAST)
-        m, n, k = _ALONE
-        alone_elements = m * k + k * n + m * n
-        small_seconds = time_small(*_ALONE)
-        read_seconds = max(0.0, small_seconds - alone_seconds) / alone_elements
-        rest = _UNCACHED_ELEMENTS // side
-        outer_seconds, vector_seconds = time_product(rest, side, 1), time_product(1, side, rest)
-        copy_columns = _find_copy_columns(cost, time_product(*_TALL) - call_seconds)
-        narrow_seconds = max(0.0, time_product(*_NARROW) - call_seconds) / math.prod(_NARROW)
-    write_seconds = outer_seconds / _UNCACHED_ELEMENTS
+    return _Line(row_seconds, startup_rows, max(0.0, intercept - startup_rows * row_seconds))
+
+
+def _measure_memory(
+    time_product: _Time, time_small: _Time, rate: CpuRate, cost: RowCost, side: int
+) -> CpuRate:
+    """The rate with what memory bounds: narrow products, single rows, K = 1, one thread."""
+    call_seconds = rate.call_seconds
+    alone_seconds = time_small(*_LEAST)
+    m, n, k = _ALONE
+    alone_elements = m * k + k * n + m * n
+    rest = _UNCACHED_ELEMENTS // side
+    read_seconds = max(0.0, time_small(*_ALONE) - alone_seconds) / alone_elements
+    write_seconds = time_product(rest, side, 1) / _UNCACHED_ELEMENTS
     return replace(
-        assumed,
-        gflops=1e-9 / cost.flop_seconds,
-        startup_rows=startup_rows,
-        call_seconds=call_seconds,
-        source=source,
+        rate,
         element_seconds=max(cost.element_seconds, _LEAST_WRITE_SHARE * write_seconds),
         write_seconds=write_seconds,
-        vector_seconds=vector_seconds / _UNCACHED_ELEMENTS,
-        copy_columns=copy_columns,
-        narrow_seconds=narrow_seconds,
+        vector_seconds=time_product(1, side, rest) / _UNCACHED_ELEMENTS,
+        copy_columns=_find_copy_columns(cost, time_product(*_TALL) - call_seconds),
+        narrow_seconds=max(0.0, time_product(*_NARROW) - call_seconds) / math.prod(_NARROW),
         alone_seconds=alone_seconds,
         read_seconds=read_seconds,
     )
@@ -204,20 +215,20 @@ def _time_pool(
 ) -> float:
     """Median seconds of a product of M, N, K that begins while the threads sleep.
 
-    The minimum would mislead: on a virtual machine with 16 cores single products took two thirds
+    The minimum would mislead: on a virtual machine with 16 cores, single products took two thirds
     of the time of nearly all others.
     """
-    call = partial(pool.multiply, *_draw(dtype, *shape))
+    call = partial(pool.multiply, *draw_matrices(dtype, *shape))
     return repeat(call, budget_seconds, rest_seconds=REST_SECONDS, until=until)
 
 
 def _time_small(pool: CpuPool, dtype: str, until: float, *shape: int) -> float:
-    """Median seconds of a product that one thread computes, after other work of the process.
+    """Median seconds of a call that computes a product in one thread, after other work.
 
-    The call counts as well, which finds neither its code nor the operands in the core's caches.
+    The core's caches then have neither the call's code nor the operands.
     """
     other = np.zeros(_OTHER_BYTES // 8)
-    operands = _draw(dtype, *shape)
+    operands = draw_matrices(dtype, *shape)
 
     def measure() -> float:
         np.add(other, 1, out=other)
@@ -228,11 +239,6 @@ def _time_small(pool: CpuPool, dtype: str, until: float, *shape: int) -> float:
     return repeat(measure, _SMALL_SECONDS, rest_seconds=REST_SECONDS, until=until)
 
 
-def _draw(dtype: str, m: int, n: int, k: int) -> tuple[Matrix, Matrix, Matrix]:
-    drawn = (np.random.default_rng(0).random(_DRAWN) * 100).astype(dtype)
-    return np.resize(drawn, (m, k)), np.resize(drawn, (k, n)), np.zeros((m, n), dtype)
-
-
 def _choose_side(assumed: CpuRate) -> int:
     """N and K of the measured products: as large as _PRODUCT_SECONDS allows.
 
@@ -241,22 +247,3 @@ def _choose_side(assumed: CpuRate) -> int:
     flops = assumed.gflops * 1e9 * _PRODUCT_SECONDS
     fitting = [side for side in _SIDES if 2 * _FEW_ROWS[-1] * side * side <= flops]
     return max(fitting, default=_SIDES[0])
-
-
-def fit_row_cost(n: int, deep: tuple[int, float], shallow: tuple[int, float]) -> RowCost:
-    """Both costs of a row, from its seconds at two K.
-
-    They are bounded because measurements are noisy: an element costs more than nothing, and
-    arithmetic is at least half of a row at the larger K.
-
-    Args:
-        n: Columns of C.
-        deep: The larger K, and the seconds of a row with it.
-        shallow: The smaller K, likewise.
-    """
-    (deep_k, deep_seconds), (shallow_k, shallow_seconds) = deep, shallow
-    most = deep_seconds / (2 * n * deep_k)
-    flop_seconds = (deep_seconds - shallow_seconds) / (2 * n * (deep_k - shallow_k))
-    flop_seconds = min(max(flop_seconds, _LEAST_FLOP_SHARE * most), most)
-    element_seconds = shallow_seconds / n - 2 * shallow_k * flop_seconds
-    return RowCost(flop_seconds, max(element_seconds, _LEAST_ELEMENT_SECONDS))

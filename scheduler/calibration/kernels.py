@@ -26,6 +26,7 @@ _FIRST: Final = "float32", "float64"
 
 _THREADS_AN_SM: Final = 2048
 _MOST_BLOCKS: Final = 16
+"""Most threads and blocks of a multiprocessor that a fit supposes."""
 
 
 def measure_kernels(
@@ -38,8 +39,8 @@ def measure_kernels(
         info: The GPU.
         cache_dir: Folder of compiled kernels.
         source: Source that the figures name.
-        until: Time (`time.perf_counter`) until which all should be done: no kernel begins that
-            would end later if it took as long as the longest so far.
+        until: Time (`time.perf_counter`) by which all should be done: no kernel is begun that would
+            end later if it took as long as the longest so far.
         tell: Called with the kernel that is measured.
     """
     specs = order_kernels(gpu)
@@ -58,12 +59,12 @@ def measure_kernels(
 def order_kernels(gpu: GpuModel) -> tuple[KernelSpec, ...]:
     """The kernels of a GPU, the likely winners first.
 
-    Those that plans take without being asked come first, and of them those of the usual element
-    types. Ranked by their estimated rates, as shares of the highest of their element type.
+    Those that plans take without being asked come before others, and the usual element types before
+    others. Then the rank is the estimated rate as a share of the element type's highest.
     """
     specs = list_kernels(compute_capability=gpu.compute_capability)
     rates = {spec: _assume_rate(gpu, spec) for spec in specs}
-    # The others are less accurate than NumPy, or must be named.
+    # Less accurate than NumPy, or only taken if named.
     asked = {spec for spec in specs if spec.accuracy == "float32" or not spec.automatic}
     highest = {
         dtype: max(rates[spec] for spec in specs if spec.dtype == dtype and spec not in asked)
@@ -83,10 +84,7 @@ def _assume_rate(gpu: GpuModel, spec: KernelSpec) -> float:
 
 
 def measure_kernel(spec: KernelSpec, info: DeviceInfo, cache_dir: Path, source: str) -> KernelModel:
-    """The times of one kernel: slots from a staircase at one K, the cost of a wave at two.
-
-    A launch takes at most as long as the least product.
-    """
+    """The times of one kernel: slots from a staircase at one K, the cost of a wave from two."""
     probe = KernelProbe(spec, sm_count=info.sm_count, device_index=info.index, cache_dir=cache_dir)
     most_blocks = min(_MOST_BLOCKS, max(1, _THREADS_AN_SM // spec.threads))
     if spec.splits_tail:
@@ -94,7 +92,8 @@ def measure_kernel(spec: KernelSpec, info: DeviceInfo, cache_dir: Path, source: 
     rounds = sorted({*range(1, 9), *range(10, 2 * most_blocks + 1, 3)})
     steps = [Step(count, probe.measure(count, _SHORT_K, repeats=3).seconds) for count in rounds]
     stairs = fit_staircase(steps, most_blocks)
-    # Where a library takes other kernels for few tiles, the line through many begins too high.
+    # A launch takes at most as long as the least product. A library that has other kernels for few
+    # tiles makes the staircase begin too high.
     launch_seconds = min(stairs.launch_seconds, probe.measure_launch(repeats=3))
     full = 4 * stairs.blocks
     short = probe.measure_sustained(full, _SHORT_K, _SUSTAINED_SECONDS).seconds

@@ -1,4 +1,4 @@
-"""Measures what products cost beyond the rates: steps, calls, first copies, copies made first.
+"""Measures what products cost beyond the rates: steps, calls, and the start of copies.
 
 A product in pageable memory mostly comes between other work of the CPU, and finds all caches empty.
 One in page-locked memory was put there for the GPU, and finds only the core's own caches empty, as
@@ -31,7 +31,7 @@ _FILL_SECONDS: Final = 0.12
 """Times of the measurements."""
 
 _EVICTED_BYTES: Final[dict[Memory, int]] = {"pageable": CACHES_BYTES, "pinned": CORE_BYTES}
-"""What other work has written when a brief product begins."""
+"""Memory that other work has written when a brief product begins."""
 
 _TINY: Final = 64
 _STEPS: Final = 16
@@ -43,11 +43,11 @@ _MIDDLING: Final = (
     GemmProblem(65536, 256, 256),
     GemmProblem(65536, 256, 256, "float64"),
 )
-"""Products: tiny ones, one that is copied first, and some of medium size that are bound by copies
-in, or by copies both ways."""
+"""Products: tiny ones, their number of steps, one that is copied whole first, and some of medium
+size that are bound by copies in, or by copies both ways."""
 
 _MOST_COPIED_GBYTES: Final = 200.0
-"""Rate beyond which copies in host memory are no part of a product's time."""
+"""Rate above which copies within host memory take no noticeable time."""
 
 
 def measure_latencies(measured: PipelineProfile) -> MachineProfile:
@@ -72,9 +72,9 @@ def measure_latencies(measured: PipelineProfile) -> MachineProfile:
 
 
 def measure_step(measured: PipelineProfile) -> float:
-    """Time to enqueue a step: that of many tiny steps beyond the same product in one step.
+    """Time to enqueue a step: a product in many tiny steps, less the same product in one step.
 
-    The product lies in page-locked memory, and its copies and kernels take less than that.
+    In page-locked memory, where copies and kernels of such steps take less than enqueueing them.
     """
     spec = find_kernel("cublas", "float32")
     problem = GemmProblem(_STEPS * spec.tile.m, _TINY, _TINY, memory="pinned")
@@ -93,7 +93,7 @@ def measure_step(measured: PipelineProfile) -> float:
 
 
 def measure_call(measured: PipelineProfile, memory: Memory) -> float:
-    """Time of a product before its first step: that of a tiny product beyond its schedule.
+    """Time of a product before its first step: that of a tiny product, less its schedule's.
 
     Args:
         measured: The pipeline, with a profile by which a call takes no time.
@@ -130,7 +130,7 @@ def _time_beyond(measured: PipelineProfile, problem: GemmProblem) -> float:
 def measure_fill(measured: PipelineProfile, memory: Memory) -> float:
     """Time of medium products beyond their curve: copies need time to reach their rates.
 
-    Copy threads are asleep and all caches empty when a product begins.
+    When such a product begins, copy threads sleep and all caches are empty.
     """
     costs = []
     for middling in _MIDDLING:

@@ -11,9 +11,7 @@ from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.kernels.pipeline.steps import Cut
 from wavetrim.kernels.timing.joint_rates import measure_joint_rates
 from wavetrim.scheduler.calibration.operands import OperandMemory
-from wavetrim.scheduler.calibration.repetition import (
-    repeat,
-)
+from wavetrim.scheduler.calibration.repetition import repeat
 from wavetrim.scheduler.model.curves import build_gpu_curve
 from wavetrim.scheduler.model.gpu_curve import GpuCurve
 from wavetrim.scheduler.problem import GemmProblem, Memory
@@ -22,8 +20,8 @@ from wavetrim.scheduler.profile.machine import LinkModel, MachineProfile
 
 LINK_SIDE: Final = 8192
 _SIDES: Final = LINK_SIDE // 2, LINK_SIDE
-"""Sides of two products whose difference gives a rate. By sides of 8192 and 12288, copies both ways
-at once seemed slower than one after the other (H200)."""
+"""Sides of two products whose difference gives a rate. With sides of 8192 and 12288, copies both
+ways at once seemed slower than one after the other (H200)."""
 
 _LEAST_TOGETHER: Final = 0.5
 _PROBED_BYTES: Final = 128 << 20
@@ -38,13 +36,13 @@ _WAKING: Final = 2048
 
 @dataclass(frozen=True, slots=True)
 class PipelineProfile:
-    """The pipeline that is measured, and the profile that cuts its products.
+    """The measured pipeline, and the profile by which its products are cut.
 
     Attributes:
         pipeline: The pipeline.
         profile: Estimates, and what has been measured so far.
         memory: The memory of its products.
-        until: Time (`time.perf_counter`) after which each measurement is as brief as can be.
+        until: Time (`time.perf_counter`) after which each measurement is as brief as possible.
     """
 
     pipeline: GpuPipeline
@@ -159,8 +157,8 @@ def prepare_copies(
 ) -> Callable[[], float]:
     """A call that runs a product through the pipeline and returns its seconds.
 
-    It has run before, and what it needs is loaded. It lies where the last product of this memory
-    did, which cannot be measured any more.
+    The product has run before, so that all it needs is loaded. Its matrices replace those of the
+    last product of this kind of memory.
 
     Args:
         measured: The pipeline.

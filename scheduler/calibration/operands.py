@@ -1,11 +1,11 @@
-"""The memory of measured products, made once: its first touch takes longer than they do."""
+"""The matrices of measured products. Their memory is made once: touching it first takes long."""
 
 from math import prod
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from wavetrim.cpu.products import Matrix
 from wavetrim.kernels.transfer.pinned import pin_array
 from wavetrim.scheduler.problem import Memory
 
@@ -14,17 +14,24 @@ _BYTES: Final = 352 << 20
 
 _PAGE_BYTES: Final = 4096
 
+_DRAWN: Final = 65_521
+"""Random elements, which repeat: drawing more would take longer than multiplying."""
+
+
+def draw_matrices(dtype: str, m: int, n: int, k: int) -> tuple[Matrix, Matrix, Matrix]:
+    """A and B of random elements, and a C of zeros, for the CPU."""
+    drawn = (np.random.default_rng(0).random(_DRAWN) * 100).astype(dtype)
+    return np.resize(drawn, (m, k)), np.resize(drawn, (k, n)), np.zeros((m, n), dtype)
+
 
 class OperandMemory:
-    """One piece of each kind of memory. What was taken before is overwritten."""
+    """One piece of each kind of memory for products through the pipeline."""
 
     def __init__(self) -> None:
-        self._pieces: dict[Memory, NDArray[Any]] = {}
+        self._pieces: dict[Memory, Matrix] = {}
 
-    def take(
-        self, memory: Memory, shapes: tuple[tuple[int, int], ...], dtype: str
-    ) -> list[NDArray[Any]]:
-        """Matrices of these shapes, written, each from a page's begin on."""
+    def take(self, memory: Memory, shapes: tuple[tuple[int, int], ...], dtype: str) -> list[Matrix]:
+        """Matrices of these shapes, each from the begin of a page, in place of the last ones."""
         sizes = [prod(shape) * np.dtype(dtype).itemsize for shape in shapes]
         starts = [0]
         for size in sizes:
@@ -37,7 +44,7 @@ class OperandMemory:
             matrices.append(matrix)
         return matrices
 
-    def _find_piece(self, memory: Memory, least_bytes: int) -> NDArray[Any]:
+    def _find_piece(self, memory: Memory, least_bytes: int) -> Matrix:
         piece = self._pieces.get(memory)
         if piece is None or len(piece) < least_bytes:
             shape = (max(_BYTES, least_bytes),)

@@ -14,9 +14,9 @@ REST_SECONDS: Final = 0.001
 """Pause after which all threads sleep, as they do when the next of many jobs begins."""
 
 LONG_REST_SECONDS: Final = 0.02
-"""Pause after which cores sleep, too, as they do where other work comes between products; chosen.
-Products that all threads share then took 0.1 to 1.2 ms longer on 32 virtual cores: the threads wake
-up one after the other."""
+"""Pause after which cores sleep, too, as between products with other work; chosen. Products that
+all threads share then took 0.1 to 1.2 ms longer on 32 virtual cores: the threads wake up one after
+the other."""
 
 CORE_BYTES: Final = 4 << 20
 """Memory that is written to empty a core's own caches, as any other work does; chosen. A tiny
@@ -24,7 +24,7 @@ product from page-locked memory took 0.10 ms at once, 0.17 ms between other tiny
 this and 0.43 ms after `CACHES_BYTES` (H100, 16 virtual cores; d4d7ed9)."""
 
 CACHES_BYTES: Final = 128 << 20
-"""Memory that is written to empty all caches, as large operands do; chosen: more than most
+"""Memory that is written to empty all caches, as large operands do. Chosen: more than most
 last-level caches hold."""
 
 LEAST_SAMPLES: Final = 3
@@ -46,7 +46,7 @@ def repeat(
         budget_seconds: Time of all measurements.
         rest_seconds: Pause before each.
         evicted_bytes: Memory that is written before each, as other work between products does:
-            `CORE_BYTES` or `CACHES_BYTES`. Meanwhile all other threads fall asleep.
+            `CORE_BYTES` or `CACHES_BYTES`. All other threads fall asleep during that.
         until: Time (`time.perf_counter`) after which `LEAST_SAMPLES` are enough.
     """
     measure()

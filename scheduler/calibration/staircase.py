@@ -39,8 +39,8 @@ class Staircase:
 def fit_staircase(steps: Sequence[Step], most_blocks: int) -> Staircase:
     """The staircase with the least squared error, among all with up to `most_blocks` blocks.
 
-    Of those that fit equally well (within a tenth of the error), the one with the fewest blocks:
-    with finer steps, plans expect less gain from removing a wave.
+    If several fit about as well (within a tenth of the least error), the one with fewest blocks:
+    finer steps promise less gain from removing a wave.
     """
     fits = [_fit_line(steps, blocks) for blocks in range(1, most_blocks + 1)]
     least = min(fit.error for fit in fits)

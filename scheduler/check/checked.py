@@ -1,7 +1,7 @@
 """Computes a product, checks it, and computes wrong rows again.
 
-While the GPU computes, idle cores of the CPU compute the checksums of the factors. Only those of
-the product remain for later.
+While the GPU computes, idle cores of the CPU compute the checksums of the factors. Those of the
+product follow when it is done.
 """
 
 import threading
@@ -78,9 +78,9 @@ def compute_checked(
             the GPU.
         changes: Called before rows are written again that may have been reported as final.
         progress: As for `Executor.run`.
-        cancelled: Likewise.
-        final: Likewise.
-        b_key: Likewise. A resident B is let go if the product is wrong.
+        cancelled: As for `Executor.run`.
+        final: As for `Executor.run`.
+        b_key: As for `Executor.run`. A resident B is dropped if the product is wrong.
 
     Raises:
         VerificationFailed: The product is wrong, even when computed again.
@@ -88,7 +88,7 @@ def compute_checked(
         ExecutionCancelled: `cancelled` returned True.
     """
     a, b, c, out = product.a, product.b, product.c, product.out
-    # For a small product the C library is not used, which might have to be compiled first.
+    # A small product does without the C library, which might have to be compiled first.
     m, n = out.shape
     is_shared = can_share(m, n, b.shape[0])
     check = ProductCheck(
@@ -114,7 +114,7 @@ def compute_checked(
 
 @contextmanager
 def _sum_beside(check: ProductCheck, *, beside: bool) -> Iterator[None]:
-    """Compute the factors' checksums in another thread while the block runs, if `beside` is set.
+    """Compute the factors' checksums in another thread while the block runs; not without `beside`.
 
     Raises:
         BaseException: An error of that thread, unless the block raises one.

@@ -34,7 +34,7 @@ Matrix = NDArray[Any]
 
 
 class Workers(Protocol):
-    """What reads and multiplies matrices: a `CpuPool`, or the calling thread."""
+    """Threads that sum and multiply matrices: a `CpuPool`, or the calling thread."""
 
     @property
     def block_sums(self) -> BlockSums:
@@ -116,8 +116,8 @@ def sum_factors(
     """The checksums of a right product, from its factors alone.
 
     Args:
-        a: M x K floats; those of a complex product as real numbers (`real_parts`).
-        b: K x N, likewise, but complex as it is.
+        a: M x K floats; of a complex product the real numbers (`real_parts`).
+        b: K x N; complex as it is.
         c: M x N, as A is: C before the product; None if it is not read.
         alpha: Factor of the product.
         beta: Factor of C.
@@ -130,9 +130,9 @@ def sum_factors(
     width = max(choose_width(columns), 2 if b.dtype.kind == "c" else 1)  # both parts in a block
     chosen = random.choice(np.array(WEIGHTS, work), columns)
     with np.errstate(all="ignore"):
-        scales = _find_scales(b, workers)
+        scales = _find_scales(b, workers.block_sums)
         weights = chosen * scales
-        right = sum_right(b, weights, width, workers)
+        right = sum_right(b, weights, width, workers.block_sums)
         product = _multiply(a, right, workers) * work.type(alpha)
         added = None
         if c is not None:
@@ -151,9 +151,9 @@ def _measure_rows(sums: Matrix) -> Matrix:
     return sizes
 
 
-def _find_scales(b: Matrix, workers: Workers) -> Matrix:
+def _find_scales(b: Matrix, sums: BlockSums) -> Matrix:
     """Powers of two near the inverse of each column's largest element."""
-    maxima = find_right_maxima(b, workers)
+    maxima = find_right_maxima(b, sums)
     _, exponents = np.frexp(maxima)
     most = np.finfo(maxima.dtype).maxexp // 2
     scales: Matrix = np.ldexp(maxima.dtype.type(1), -np.clip(exponents, -most, most))
@@ -173,7 +173,7 @@ def sum_magnitudes(
     """|α||A||B S| + |β||C₀ S|, to which rounding errors of checksums are proportional."""
     work, weights, width = factors.product.dtype, np.abs(factors.weights), factors.width
     sums = workers.block_sums
-    right = sum_right(b, weights, width, workers, magnitudes=True)
+    right = sum_right(b, weights, width, sums, magnitudes=True)
     terms: Matrix = _multiply(a, right, workers, magnitudes=True) * abs(work.type(alpha))
     if c is not None:
         terms += sums.sum(c, weights, width, magnitudes=True) * abs(work.type(beta))

@@ -1,12 +1,12 @@
-"""Complex products as the real ones that they are.
+"""Complex products read as products of real numbers.
 
-A row of A, read as the real numbers of which it consists, is one of twice the length, and so are
-those of C. B becomes a matrix of 2K x 2N: below each of its rows lies the same row times i, and
-both are read as real numbers. Then each part of an element of C is a sum of 2K real products, to
-which all bounds of real sums apply. Only as much of that matrix is made as is read.
+Rows of A and C are read as real numbers, of which they have twice as many. B becomes a matrix of
+2K x 2N: below each of its rows lies the same row times i, and both are read as real numbers. Then
+each part of an element of C is a sum of 2K real products, to which all bounds of real sums apply.
+Only those parts of that matrix are made that are read.
 """
 
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,16 +16,8 @@ from wavetrim.cpu.block_sums import BlockSums
 Matrix = NDArray[Any]
 
 
-class Sums(Protocol):
-    """What has sums of rows."""
-
-    @property
-    def block_sums(self) -> BlockSums:
-        """Sums rows."""
-
-
 def view_real(matrix: Matrix) -> Matrix:
-    """A matrix as real numbers, both parts of an element side by side; a copy if it must be.
+    """A matrix as real numbers, both parts of an element side by side; copied only if it must be.
 
     A real matrix is left as it is.
     """
@@ -44,10 +36,9 @@ def count_real_columns(b: Matrix) -> int:
 
 
 def sum_right(
-    b: Matrix, weights: Matrix, width: int, workers: Sums, *, magnitudes: bool = False
+    b: Matrix, weights: Matrix, width: int, sums: BlockSums, *, magnitudes: bool = False
 ) -> Matrix:
     """`BlockSums.sum` of the real matrix that stands for B. For a complex B the width is even."""
-    sums = workers.block_sums
     if b.dtype.kind != "c":
         return sums.sum(b, weights, width, magnitudes=magnitudes)
     real = view_real(b)
@@ -60,9 +51,9 @@ def sum_right(
     return both
 
 
-def find_right_maxima(b: Matrix, workers: Sums) -> Matrix:
+def find_right_maxima(b: Matrix, sums: BlockSums) -> Matrix:
     """Largest magnitudes of the columns of the real matrix that stands for B."""
-    maxima = workers.block_sums.find_maxima(view_real(b))
+    maxima = sums.find_maxima(view_real(b))
     if b.dtype.kind != "c":
         return maxima
     return np.repeat(maxima.reshape(-1, 2).max(axis=1), 2)

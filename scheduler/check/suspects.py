@@ -41,7 +41,7 @@ _MOST_UNLIKE: Final = 4.0
 
 _FEW: Final = 16
 """With more suspects than this, each checksum is rated by the magnitudes of its own terms, not by
-its row's size, which costs as much again; chosen on `benchmarks.verify.damage`."""
+its row's size. That doubles the cost. Chosen on `benchmarks.verify.damage`."""
 
 _MOST: Final = 256
 """Most suspects that are compared; chosen on `benchmarks.verify.damage`."""
@@ -91,7 +91,7 @@ def find_suspects(
         if not sized.stand_out and sized.limit <= _bound_rounding(factors):
             return Suspicion(factors.width, np.zeros(differences.shape, np.bool_), sized.limit)
         if sized.stand_out > _FEW:
-            # Elements differ much in size, so a row's size says little about each.
+            # Elements differ much in size, so a row's size says little about one of them.
             terms = sum_magnitudes(factors, a, b, c, alpha=alpha, beta=beta, workers=workers)
             sized = _Sized.by(differences, terms)
             usual = float(np.nanmedian(terms / factors.sizes))
@@ -137,9 +137,9 @@ class _Sized:
 def _find_limits(ratios: Matrix) -> Matrix:
     """Limits of ratios: one for each row, as a column.
 
-    Neighbouring rows are computed alike; others may be rounded more often, as a GPU sums the first
-    panels in parts of K. So each group of rows has its own deviation. It is at most four times the
-    usual one, because an entirely wrong panel must not pass as a badly rounded one.
+    Neighbouring rows are computed in the same way; others may be rounded more often, as a GPU sums
+    the first panels in parts of K. So each group of rows has its own deviation. It is at most four
+    times the usual one, because a wrong panel must not pass as a badly rounded one.
     """
     rows, blocks = ratios.shape
     if not np.isfinite(ratios.max()):
@@ -160,8 +160,8 @@ def _find_limits(ratios: Matrix) -> Matrix:
 def _bound_rounding(factors: FactorSums) -> float:
     """The largest limit that √K roundings explain; 0 if comparing a block is cheap.
 
-    With a larger limit all rows may be wrong alike, so some elements are always compared. So they
-    are in products up to about N = 2048, where that is cheap.
+    A larger limit may mean that all rows are wrong in the same way, so some elements are compared.
+    In products up to about N = 2048 they always are, because that is cheap.
     """
     if factors.depth * factors.width <= _CHEAP:
         return 0.0

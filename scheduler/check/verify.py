@@ -1,10 +1,10 @@
 """Verifies a product without computing all of it again.
 
 Checksums of all rows over blocks of columns are compared with those of the factors (`checksums`;
-`integer_checksums` for integers; complex products are checked as the real ones that they are,
-`real_parts`). If one exceeds its limit (`suspects`) or is not finite, the
-elements of its block are computed again and compared one by one (`elements`), which decides. Unless
-the product is large, the block with the largest difference is always compared.
+`integer_checksums` for integers). Complex products are read as real ones (`real_parts`). If a
+difference exceeds its limit (`suspects`) or is not finite, the elements of its block are computed
+again and compared one by one (`elements`), which decides. Unless the product is large, the block
+with the largest difference is always compared.
 
 Each check draws new random weights, so that no error can fit them.
 """
@@ -17,14 +17,10 @@ from numpy.typing import NDArray
 
 from wavetrim.native.element_types import find_accumulator, is_integer
 from wavetrim.scheduler.check.checksums import ALONE, FactorSums, Workers, find_caught, sum_factors
-from wavetrim.scheduler.check.elements import (
-    Comparison,
-    FloatProduct,
-    compare_elements,
-    compare_scaled,
-)
+from wavetrim.scheduler.check.elements import Comparison, compare_elements, compare_scaled
 from wavetrim.scheduler.check.integer_checksums import VECTORS, find_wrong_rows
 from wavetrim.scheduler.check.real_parts import view_real
+from wavetrim.scheduler.check.rounding import FloatProduct
 from wavetrim.scheduler.check.suspects import find_detectable, find_suspects
 from wavetrim.scheduler.errors import VerificationFailed
 
@@ -43,11 +39,11 @@ class Verification:
         elements_checked: Elements that the checksums cover: all of C.
         elements_compared: Elements that were computed again and compared one by one.
         detectable_change: Least change of one element that is always caught, as a multiple of the
-            root mean square of its row, if the columns of B have about the same size; 0 if all
-            changes are.
+            root mean square of its row, if the columns of B have about the same size; 0 if every
+            change is caught.
         caught_probability: Probability that two equal changes anywhere in a row are caught, each
-            four times as large; for integers, that any changes of a row are.
-        wrong_rows: Wrong rows, in order; of a product that passes, those that were computed again.
+            four times as large; for integers, that any changes of a row are caught.
+        wrong_rows: Wrong rows, in order; if the product passes, those that were computed again.
         recomputed_on: Devices that computed these again: "cpu", "gpu" or "cpu and gpu"; None if
             there are none.
         seconds: Seconds of the check and of computing again, after the product.

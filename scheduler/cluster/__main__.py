@@ -1,8 +1,8 @@
 """The process that speaks with Ray, as the local engine's process speaks with the GPU.
 
-It is started by the service and hears the same messages. It tells of nodes that join ("node") and
-leave ("node_gone"); a run names the node that is to compute it. It ends when a socket closes, and
-Ray ends the nodes' engines with it.
+The service starts it and sends it the same messages. It reports nodes that join ("node") and leave
+("node_gone"); a run names the node that is to compute it. It ends when a socket closes, and Ray
+ends the nodes' engines with it.
 """
 
 import argparse
@@ -19,20 +19,21 @@ from typing import Any, Final
 import ray
 
 from wavetrim.scheduler.cluster.membership import Membership
-from wavetrim.scheduler.cluster.product import NodeProduct, SharedParts
+from wavetrim.scheduler.cluster.product import NodeProduct
+from wavetrim.scheduler.cluster.sending import SharedParts
 from wavetrim.scheduler.engine.arena import MappedSlabs
 from wavetrim.scheduler.engine.channel import Channel, ProgressReport, RowsReport
 from wavetrim.scheduler.engine.conversation import Conversation, prepare_process
 from wavetrim.scheduler.engine.messages import RunRequest
-from wavetrim.scheduler.engine.run import describe_failure, open_operand
+from wavetrim.scheduler.engine.operands import open_operands
+from wavetrim.scheduler.engine.run import describe_failure
 from wavetrim.scheduler.errors import NodeLost, SlabError
 from wavetrim.scheduler.execution.rows_done import RowsDone
 
 logger = logging.getLogger("wavetrim.scheduler.cluster")
 
 _MOST_NODES: Final = 256
-"""Products that are with nodes at a time; each has a thread that mostly waits."""
-
+"""Most products that are with nodes at a time. Each has a thread that mostly waits. Chosen."""
 
 _DROP_TRIES: Final = 100
 """Tries to unmap a slab, with a pause after each: five seconds in all; chosen."""
@@ -41,12 +42,12 @@ _DROP_PAUSE_SECONDS: Final = 0.05
 
 
 class Head:
-    """Takes runs from the service and brings each to its node.
+    """Takes runs from the service and has each computed by its node.
 
     Args:
-        service: Whom it works for.
+        service: The conversation with the service.
         slabs: The memory that the service shares.
-        stall_seconds: How long a block may take at least.
+        stall_seconds: Least time that a block may take before its node is given up.
     """
 
     def __init__(self, service: Conversation, slabs: MappedSlabs, *, stall_seconds: float) -> None:
@@ -58,7 +59,7 @@ class Head:
         self._parts = SharedParts()
 
     def serve(self) -> None:
-        """Say that there is somebody, then work until the service says shutdown."""
+        """Send `ready`, then work until the service sends `shutdown`."""
         self._service.send({"type": "ready", "pid": os.getpid()})
         threading.Thread(target=self._membership.watch, name="membership", daemon=True).start()
         self._service.serve(self._take)
@@ -75,7 +76,7 @@ class Head:
                 self._membership.end(message["node"], message["reason"])
 
     def _drop(self, slab: int) -> None:
-        """Unmap a slab. A thread may still be about to forget the product that it has answered."""
+        """Unmap a slab. The thread of a product that was just answered may still use it."""
         for _ in range(_DROP_TRIES):
             try:
                 self._slabs.remove(slab)
@@ -99,7 +100,7 @@ class Head:
                 "type": "failed", "kind": "node", "message": str(error), "retryable": True,
                 "poisoned": False,
             }  # fmt: skip
-        except Exception as error:  # whatever goes wrong is an answer, not this process's end
+        except Exception as error:  # an error is an answer, and does not end this process
             event = describe_failure(error)
         self._service.end({**event, "job": job})
 
@@ -109,21 +110,17 @@ class Head:
         node = self._membership.find(node_id)
         if node is None:
             raise NodeLost(f"node {node_id[:12]} has left")
-        out = open_operand(request.out, self._slabs, writable=True)
-        named = (request.a, request.b, request.c if request.beta != 0 else None)
-        a, b, c = (None if one is None else open_operand(one, self._slabs) for one in named)
-        assert a is not None
-        assert b is not None
+        operands = open_operands(request, self._slabs)
         rows_report = RowsReport(self._service.send, request.job, step_rows=1)
         progress = ProgressReport(self._service.send, request.job)
 
         def tell(rows: int) -> None:
             rows_report([range(rows)])
             if request.reports:
-                progress(RowsDone(len(out), nodes=rows))
+                progress(RowsDone(len(operands.out), nodes=rows))
 
         return NodeProduct(
-            request, a=a, b=b, c=c, out=out, node=node, parts=self._parts,
+            request, operands, node=node, parts=self._parts,
             expected_seconds=expected_seconds,
             stall_seconds=self._stall_seconds, final=tell,
             cancelled=lambda: self._service.is_cancelled(request.job),

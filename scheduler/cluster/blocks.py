@@ -1,18 +1,17 @@
-"""How a product is cut for its way to a node: pure arithmetic."""
+"""How operands are cut to be sent to a node. Pure."""
 
 from itertools import pairwise
 from typing import Final
 
 STORE_SHARE: Final = 8
-"""One object takes at most this part of Ray's store, so that several are under way without a disk
-file; chosen."""
+"""Ray's store over its largest object, so that several fit without a file on disk; chosen."""
 
 LEAST_BLOCK_SECONDS: Final = 0.02
-"""A block that is computed faster is not worth a call of its own, which takes 1 to 2 ms; chosen."""
+"""Least time of a block. Chosen: a call of its own takes 1 to 2 ms."""
 
 MOST_BLOCKS: Final = 16
-"""Blocks of rows that a product is cut into where memory asks for no more: the first one's way in
-and the last one's way back are not hidden behind other work; chosen."""
+"""Most blocks of a product, unless the store needs more. Chosen: only the first block's way in and
+the last one's way back overlap no computing."""
 
 
 def cut_rows(rows: int, row_bytes: int, *, store_bytes: int, seconds: float) -> list[range]:
@@ -20,9 +19,9 @@ def cut_rows(rows: int, row_bytes: int, *, store_bytes: int, seconds: float) -> 
 
     Args:
         rows: Rows of the product, at least 1.
-        row_bytes: The longer one of a row of A and a row of C.
+        row_bytes: Bytes of a row of A or of C, whichever is longer.
         store_bytes: Size of Ray's store.
-        seconds: What the node should take for all rows.
+        seconds: Predicted seconds of the node for all rows.
     """
     wanted = min(MOST_BLOCKS, max(1, int(seconds / LEAST_BLOCK_SECONDS)))
     least = -(-rows * row_bytes // max(row_bytes, store_bytes // STORE_SHARE))

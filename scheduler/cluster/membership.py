@@ -1,34 +1,35 @@
 """Which nodes there are: they join, their engines start, they leave.
 
 A node computes for wavetrim if it has Ray's resource of that name. Its engine is an actor that has
-all of its processors and GPUs; Ray starts it again when it ends, and here it is greeted again.
+all of its processors and GPUs. When it ends, Ray starts it again, and it is connected again.
 """
 
 import logging
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from typing import Any, Final
 
 import ray
 from ray.exceptions import ActorUnavailableError, RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from wavetrim.scheduler.cluster.handle import NodeHandle
 from wavetrim.scheduler.cluster.network import measure_network
 from wavetrim.scheduler.cluster.node import NodeEngine
-from wavetrim.scheduler.cluster.product import NodeHandle
 from wavetrim.scheduler.cluster.residents import RESIDENT_SHARE, Residents
 from wavetrim.scheduler.cluster.start import RESOURCE
 
 logger = logging.getLogger(__name__)
 
 _LOOK_SECONDS: Final = 0.5
-"""Between two looks at Ray's list of nodes."""
+"""Time between two looks at Ray's list of nodes; chosen."""
 
 _START_SECONDS: Final = 120.0
-"""For a node's engine to start and to say what it is."""
+"""Limit for a node's engine to start and describe itself; chosen."""
 
 _CONTROL_SECONDS: Final = 30.0
-"""For a call that is heard while a product runs."""
+"""Limit of a call that is answered while a product runs; chosen."""
 
 
 class Membership:
@@ -41,17 +42,17 @@ class Membership:
     def __init__(self, tell: Callable[[Mapping[str, Any]], None]) -> None:
         self._tell = tell
         self._nodes: dict[str, NodeHandle] = {}
-        self._greeting: set[str] = set()
+        self._connecting: set[str] = set()
         self._actors: dict[str, Any] = {}
         self._lock = threading.Lock()
         self._measuring = threading.Lock()
 
     def find(self, node_id: str) -> NodeHandle | None:
-        """A node that is ready; None for another one."""
+        """A node; None if it is not ready."""
         return self._nodes.get(node_id)
 
     def watch(self) -> None:
-        """Look for nodes that join and leave, for ever."""
+        """Look for nodes that join and leave, until the process ends."""
         stop = threading.Event()
         while not stop.wait(_LOOK_SECONDS):
             try:
@@ -60,7 +61,7 @@ class Membership:
                 logger.exception("Ray's list of nodes cannot be read")
 
     def lose(self, node_id: str, reason: str) -> None:
-        """A node did not do what was asked of it: it is greeted again before it gets more."""
+        """Give up a node that failed. It is connected again before it gets more work."""
         with self._lock:
             known = self._nodes.pop(node_id, None)
         if known is not None:
@@ -68,7 +69,7 @@ class Membership:
             self._tell({"type": "node_gone", "node": node_id, "reason": reason})
 
     def end(self, node_id: str, reason: str) -> None:
-        """End a node's engine by force: its runs are lost, and Ray starts another one."""
+        """Kill a node's engine: its runs are lost, and Ray starts another one."""
         actor = self._actors.get(node_id)
         if actor is not None:
             ray.kill(actor, no_restart=False)
@@ -84,14 +85,14 @@ class Membership:
             del self._actors[node_id]
             self.lose(node_id, "it has left the cluster")
         for node_id, node in alive.items():
-            if node_id not in self._nodes and node_id not in self._greeting:
-                self._greeting.add(node_id)
+            if node_id not in self._nodes and node_id not in self._connecting:
+                self._connecting.add(node_id)
                 threading.Thread(
-                    target=self._greet, args=(node_id, node), name="node-greeting", daemon=True
+                    target=self._connect, args=(node_id, node), name="node-connection", daemon=True
                 ).start()
 
-    def _greet(self, node_id: str, node: Mapping[str, Any]) -> None:
-        """Start a node's engine, or wait until Ray has done so, and learn what it is."""
+    def _connect(self, node_id: str, node: Mapping[str, Any]) -> None:
+        """Start a node's engine, or wait until Ray has restarted it, and ask for its devices."""
         try:
             actor = self._actors.get(node_id)
             if actor is None:
@@ -103,25 +104,25 @@ class Membership:
                     actor, timeout_seconds=_CONTROL_SECONDS, store_bytes=store_bytes
                 )
         except ActorUnavailableError:
-            return  # Ray starts it again: the next look finds it
+            return  # Ray restarts it, and the next look finds it
         except RayError as error:
             logger.warning("node %s does not start: %s", node_id[:12], error)
             self._actors.pop(node_id, None)
             return
         finally:
-            self._greeting.discard(node_id)
+            self._connecting.discard(node_id)
         with self._lock:
             residents = Residents(int(RESIDENT_SHARE * known["memory_bytes"]), actor.forget.remote)
             self._nodes[node_id] = NodeHandle(node_id, actor, network, store_bytes, residents)
-        self._tell({"type": "node", "node": node_id, "network": network.as_dict(), **known})
+        self._tell({"type": "node", "node": node_id, "network": asdict(network), **known})
 
 
 def start_engine(node_id: str, resources: Mapping[str, float]) -> Any:
-    """The actor of a node, which Ray starts again when it ends, for as long as the node is there.
+    """The actor of a node, which Ray restarts when it ends, until the node leaves.
 
     Args:
         node_id: Ray's id of the node.
-        resources: What Ray says that the node has.
+        resources: The node's resources by Ray's list.
     """
     engine: Any = ray.remote(concurrency_groups={"control": 1})(NodeEngine)  # type: ignore[call-overload]
     return engine.options(

@@ -1,8 +1,8 @@
 """The engine of a node: an actor of Ray that has all of the node's devices.
 
 It computes as the local engine does (`wavetrim.scheduler.engine.run`), by the profile of its own
-node. What it is called with lies in Ray's store, where it can only be read; what the GPU is to read
-by itself is copied into page-locked memory first.
+node. Its arguments lie in Ray's store and are read-only. Rows that a GPU reads are copied into
+page-locked memory first.
 """
 
 import logging
@@ -10,9 +10,8 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -21,10 +20,10 @@ from numpy.typing import NDArray
 
 from wavetrim.cpu.threads import usable_cores
 from wavetrim.kernels.device import select_devices
-from wavetrim.kernels.pipeline.residents import RESIDENT_SHARE
 from wavetrim.kernels.transfer.pinned import pin_array
-from wavetrim.scheduler.calibration.cpu import measure_cpu_briefly
-from wavetrim.scheduler.check.checked import EngineProduct
+from wavetrim.scheduler.calibration.profiles import open_profiles
+from wavetrim.scheduler.cluster.node_options import NodeOptions
+from wavetrim.scheduler.engine.operands import make_product
 from wavetrim.scheduler.engine.residents import ResidentChoice
 from wavetrim.scheduler.engine.run import describe_failure, run_product
 from wavetrim.scheduler.errors import SchedulerError
@@ -32,58 +31,16 @@ from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.execution.watchdog import Watchdog
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.cache import PlanCache
-from wavetrim.scheduler.profile.provider import ProfileProvider
 
 logger = logging.getLogger(__name__)
 
 Matrix = NDArray[Any]
 
 POISONED_EXIT: Final = 70
+"""Exit status after a CUDA error that leaves the context unusable, or a GPU without progress."""
 
 GONE: Final = "gone"
-"""Kind of failure where an operand must be sent again."""
-
-
-@dataclass(frozen=True, slots=True)
-class NodeOptions:
-    """What a node's engine may use; its paths are those of the node.
-
-    Attributes:
-        cache_dir: Folder of compiled kernels, and of compiled C.
-        profile_dir: Folder of stored calibrations; None for none.
-        devices: GPUs to use: "none", or indices such as "0,1"; None for all.
-        cpu_threads: Threads of the CPU part; None for all usable cores.
-        gpu_memory_bytes: GPU memory to stay within; None for what is free.
-        resident_share: Share of that memory in which a B of many products may stay.
-        stall_seconds: Without a GPU's progress: end the process.
-    """
-
-    cache_dir: Path
-    profile_dir: Path | None = None
-    devices: str | None = None
-    cpu_threads: int | None = None
-    gpu_memory_bytes: int | None = None
-    resident_share: float = RESIDENT_SHARE
-    stall_seconds: float = 60.0
-
-    @classmethod
-    def read(cls, environment: Mapping[str, str]) -> "NodeOptions":
-        """The options of a node by its environment: the settings of a service there."""
-        home = Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "wavetrim"
-
-        def find(name: str) -> str | None:
-            return environment.get(f"WAVETRIM_{name}") or None
-
-        cpu_threads, gpu_memory_bytes = find("CPU_THREADS"), find("GPU_MEMORY_BYTES")
-        return cls(
-            cache_dir=Path(find("KERNEL_CACHE_DIR") or home / "kernels"),
-            profile_dir=Path(find("PROFILE_DIR") or home / "profiles"),
-            devices=find("DEVICES"),
-            cpu_threads=None if cpu_threads is None else int(cpu_threads),
-            gpu_memory_bytes=None if gpu_memory_bytes is None else int(gpu_memory_bytes),
-            resident_share=float(find("RESIDENT_SHARE") or RESIDENT_SHARE),
-            stall_seconds=float(find("STALL_SECONDS") or 60.0),
-        )
+"""Kind of failure after which an operand must be sent again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +49,14 @@ class BlockRequest:
 
     Attributes:
         job: Id that a cancellation names.
-        b: Name under which the node keeps B.
+        b: Name under which the node keeps B; empty if it comes with the call.
         dtype: Element type of the product, to which operands are converted.
         alpha: Factor of the product.
         beta: Factor of C.
-        options: What is not left to the node's planner.
+        options: Options of the node's plan.
         verify: Whether the block is checked.
-        cpu_only: Leave the GPU alone.
-        reports: Whether the answer tells all of the plan.
+        cpu_only: Whether the CPU computes all rows, whatever the options.
+        reports: Whether the answer has all of the plan.
     """
 
     job: str
@@ -120,8 +77,8 @@ class OperandGone(SchedulerError):
 class NodeEngine:
     """Computes blocks of products with the devices of a node, one at a time.
 
-    Its methods are called through Ray. Those of the group "control" are heard while a block is
-    computed.
+    Its methods are called through Ray. Those of the group "control" are also called while a block
+    is computed.
     """
 
     def __init__(self) -> None:
@@ -137,12 +94,7 @@ class NodeEngine:
         self._executor.pool.prepare()
         if options.profile_dir is not None:
             options.profile_dir.mkdir(parents=True, exist_ok=True)
-        self._profiles = ProfileProvider(
-            directory=options.profile_dir,
-            devices=self._executor.devices,
-            cpu_threads=self._executor.pool.threads,
-            measure_cpu=lambda: measure_cpu_briefly(self._executor.pool),
-        )
+        self._profiles = open_profiles(self._executor, options.profile_dir)
         self._plans = PlanCache()
         self._residents = ResidentChoice(self._executor.residents, self._plans)
         self._kept: dict[str, Matrix] = {}
@@ -152,7 +104,7 @@ class NodeEngine:
 
     @ray.method(concurrency_group="control")
     def describe(self) -> dict[str, Any]:
-        """What the service plans with: the node's devices and profile."""
+        """The node's devices and profile, for the service's plans."""
         return {
             "pid": os.getpid(),
             "host": socket.gethostname(),
@@ -164,16 +116,16 @@ class NodeEngine:
 
     @ray.method(concurrency_group="control")
     def echo(self, block: Matrix | None) -> Matrix | None:
-        """Send back what came: the network is measured by it."""
+        """Send a block back, to measure the network."""
         return block
 
     @ray.method(concurrency_group="control")
     def measure_in(self, block: Matrix) -> None:
-        """Take what came, and send nothing back."""
+        """Receive a block, and send nothing back."""
 
     @ray.method(concurrency_group="control")
     def cancel(self, job: str) -> None:
-        """Stop a product as soon as its devices let go of it."""
+        """Stop a product as soon as its devices can."""
         self._cancelled.add(job)
 
     @ray.method(concurrency_group="control")
@@ -181,9 +133,9 @@ class NodeEngine:
         """Copy some rows of an operand into the node's memory.
 
         Args:
-            name: What requests call the operand.
-            shape: Rows and columns of all of it.
-            start_row: Its first row that comes.
+            name: Its name in requests.
+            shape: Rows and columns of the whole operand.
+            start_row: The first of these rows.
             block: The rows.
         """
         with self._lock:
@@ -211,10 +163,10 @@ class NodeEngine:
         """Compute one block of rows.
 
         Args:
-            request: What is asked for.
-            a: The block's rows of A, which Ray brings here before this is called.
-            c: Its rows of C; None where beta is 0.
-            _parts_of_b: What `keep` returned: so Ray calls this after B has come.
+            request: The block.
+            a: Its rows of A, which Ray brings here before the call.
+            c: Its rows of C; None if beta is 0.
+            _parts_of_b: The results of `keep`, so that Ray calls this after B has come.
 
         Returns:
             The rows of the product, and the message that the local engine would send.
@@ -224,7 +176,7 @@ class NodeEngine:
     def multiply_whole(
         self, request: BlockRequest, a: Matrix, b: Matrix, c: Matrix | None
     ) -> tuple[Matrix | None, dict[str, Any]]:
-        """Compute a product whose operands come with the call, and are not kept."""
+        """Compute a product whose operands come with the call. They are not kept."""
         return self._answer(request, a, lambda: self._take(b, request.dtype), c)
 
     def _answer(
@@ -241,11 +193,11 @@ class NodeEngine:
             out, event = None, {
                 "type": "failed", "kind": GONE, "message": str(error), "retryable": True,
             }  # fmt: skip
-        except Exception as error:  # whatever goes wrong is an answer, not the node's end
+        except Exception as error:  # an error is an answer, and does not end the node
             out, event = None, describe_failure(error)
         event["seconds"] = time.perf_counter() - start
         if event.get("poisoned"):
-            os._exit(POISONED_EXIT)  # tearing down a broken CUDA context may hang
+            os._exit(POISONED_EXIT)  # destroying a lost CUDA context may hang
         return out, event
 
     def _find_kept(self, name: str) -> Matrix:
@@ -258,16 +210,12 @@ class NodeEngine:
     def _multiply(
         self, request: BlockRequest, a: Matrix, b: Matrix, c: Matrix | None
     ) -> tuple[Matrix, dict[str, Any]]:
-        # A B that was converted is not what its name stands for, one that is not kept has no name.
+        # A converted B is not the operand of that name, and one that is not kept has no name.
         b_key = request.b if request.b and b.dtype.name == request.dtype else None
-        b = b.astype(request.dtype, copy=False)
         out = self._make((len(a), b.shape[1]), request.dtype)
-        if c is not None:
-            c = c.astype(request.dtype, copy=False)
-        alpha, beta = request.alpha, request.beta
-        if np.issubdtype(out.dtype, np.integer):
-            alpha, beta = int(alpha), int(beta)
-        product = EngineProduct(self._take(a, request.dtype), b, c, out, alpha, beta)
+        product = make_product(
+            self._take(a, request.dtype), b, c, out, alpha=request.alpha, beta=request.beta
+        )
         event = run_product(
             product, request, self._executor,
             self._profiles.find("cpu" if request.cpu_only else None),
@@ -277,7 +225,7 @@ class NodeEngine:
         return out, event
 
     def _take(self, rows: Matrix, dtype: str) -> Matrix:
-        """Rows that the devices may read: in page-locked memory where there is a GPU."""
+        """Rows that the devices can read: in page-locked memory if there is a GPU."""
         if not self._executor.devices:
             return rows.astype(dtype, copy=False)
         taken = self._make((len(rows), rows.shape[1]), dtype)

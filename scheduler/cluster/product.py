@@ -1,11 +1,9 @@
-"""One product's way to a node and back: blocks of rows out, blocks of rows in.
+"""Computes one product at a node: blocks of rows are sent, and blocks of rows come back.
 
-Two blocks are with the node at a time, so that one travels while the other is computed. What comes
-back is copied into the arena here, by nobody else: a block that was given up is never read.
+Two blocks are with the node at a time, so that one travels while the other is computed. Only this
+process copies rows that come back into the arena, so a block that was given up is never read.
 """
 
-import logging
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -14,21 +12,17 @@ from typing import Any, Final
 
 import numpy as np
 import ray
-from numpy.typing import NDArray
 from ray.exceptions import RayError
 
-from wavetrim.scheduler.cluster.blocks import STORE_SHARE, cut_operand, cut_rows
-from wavetrim.scheduler.cluster.network import Network
+from wavetrim.scheduler.cluster.blocks import STORE_SHARE, cut_rows
+from wavetrim.scheduler.cluster.handle import NodeHandle
 from wavetrim.scheduler.cluster.node import GONE, BlockRequest
-from wavetrim.scheduler.cluster.residents import Residents
+from wavetrim.scheduler.cluster.sending import SharedParts, send_operand
 from wavetrim.scheduler.engine.messages import RunRequest
+from wavetrim.scheduler.engine.operands import Operands
 from wavetrim.scheduler.engine.parts import merge_events
 from wavetrim.scheduler.errors import ExecutionCancelled, NodeLost
 from wavetrim.scheduler.execution.watchdog import TIMES_EXPECTED
-
-logger = logging.getLogger(__name__)
-
-Matrix = NDArray[Any]
 
 AHEAD: Final = 2
 """Blocks that are with a node at a time: one is computed while another travels."""
@@ -37,61 +31,6 @@ SMALL_B_BYTES: Final = 1 << 20
 """A stored B up to this size is sent with each call rather than kept; chosen."""
 
 _POLL_SECONDS: Final = 0.05
-
-
-@dataclass(frozen=True, slots=True)
-class NodeHandle:
-    """A node as the service's side knows it.
-
-    Attributes:
-        id: Ray's id of the node.
-        actor: Its engine.
-        network: The way there.
-        store_bytes: Size of Ray's store there.
-        residents: The operands that it keeps.
-    """
-
-    id: str
-    actor: Any
-    network: Network
-    store_bytes: int
-    residents: Residents
-
-
-class SharedParts:
-    """Parts of B in Ray's store while several nodes compute the same product: each is put once.
-
-    Safe to use from several threads. A B that would fill the store is put for each node anew, a
-    part at a time.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._products: dict[str, tuple[dict[range, Any], list[int]]] = {}
-
-    def enter(self, product: str) -> None:
-        """A node begins to compute rows of a product."""
-        with self._lock:
-            _, users = self._products.setdefault(product, ({}, [0]))
-            users[0] += 1
-
-    def leave(self, product: str) -> None:
-        """It has ended; the last one lets the parts go."""
-        with self._lock:
-            _, users = self._products[product]
-            users[0] -= 1
-            if not users[0]:
-                del self._products[product]
-
-    def put(self, product: str, part: range, rows: Matrix, *, keep: bool) -> Any:
-        """The object of some rows of B."""
-        if not keep:
-            return ray.put(rows)
-        with self._lock:
-            parts, _ = self._products[product]
-            if part not in parts:
-                parts[part] = ray.put(rows)
-            return parts[part]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,26 +45,20 @@ class NodeProduct:
 
     Args:
         request: The product.
-        a: Its rows of A.
-        b: All of B.
-        c: Its rows of C; None where beta is 0.
-        out: Receives the product.
-        node: Where it is computed.
+        operands: Its matrices.
+        node: The node.
         parts: The parts of B that other nodes may need, too.
-        expected_seconds: What it should take there.
-        stall_seconds: How long a block may take at least before the node is given up.
-        final: Receives the rows that have come back.
-        cancelled: Asked now and then whether to stop.
+        expected_seconds: Predicted seconds there.
+        stall_seconds: Least time that a block may take before the node is given up.
+        final: Called with the number of rows that have come back.
+        cancelled: Polled while the product runs; True ends it.
     """
 
     def __init__(
         self,
         request: RunRequest,
+        operands: Operands,
         *,
-        a: Matrix,
-        b: Matrix,
-        c: Matrix | None,
-        out: Matrix,
         node: NodeHandle,
         parts: SharedParts,
         expected_seconds: float,
@@ -134,10 +67,10 @@ class NodeProduct:
         cancelled: Callable[[], bool],
     ) -> None:
         self._request = request
-        self._a, self._b, self._c, self._out = a, b, c, out
+        a, b, c, out = self._a, self._b, self._c, self._out = operands
         self._node = node
         self._parts = parts
-        self._product = request.job.rpartition("-")[0]  # that of all its parts
+        self._product = request.job.rpartition("-")[0]  # the same for all of its nodes
         self._final = final
         self._cancelled = cancelled
         row_bytes = max(out.itemsize * b.shape[1], a.itemsize * a.shape[1])
@@ -159,14 +92,14 @@ class NodeProduct:
 
         Raises:
             NodeLost: The node is gone, or was given up.
-            ExecutionCancelled: `cancelled` said so.
+            ExecutionCancelled: `cancelled` returned True.
         """
         start = time.perf_counter()
         self._deadline = time.monotonic() + self._block_seconds
         try:
             events = [self._run_whole()] if self._fits_a_call() else self._run_with_b()
         except RayError as error:
-            raise NodeLost(f"node {self._node.id[:12]} is gone: {_name(error)}") from error
+            raise NodeLost(f"node {self._node.id[:12]} is gone: {type(error).__name__}") from error
         failed = [event for event in events if event["type"] != "succeeded"]
         if failed:
             return failed[0]
@@ -174,7 +107,7 @@ class NodeProduct:
         return {**merged, "resident": self._node.residents.list_names()}
 
     def _run_with_b(self) -> list[dict[str, Any]]:
-        """Compute blocks with a B that the node has, or gets."""
+        """Compute blocks with a B that the node has, or that is sent first."""
         request, residents = self._request, self._node.residents
         name = request.b_key or request.job
         keep = request.b_key is not None
@@ -183,15 +116,18 @@ class NodeProduct:
                 with resident.sending:
                     was_there = resident.is_there
                     if not was_there:
-                        resident.sent = self._send_b(name)
+                        resident.sent = send_operand(
+                            self._b, self._node, name,
+                            parts=self._parts, product=self._product, wait=self._wait,
+                        )  # fmt: skip
                     resident.is_there = True
                 events = self._run_blocks(name, resident.sent)
                 if not was_there or events[-1].get("kind") != GONE:
                     return events
-                resident.is_there = False  # the engine has begun anew
+                resident.is_there = False  # the engine has started again, without it
 
     def _fits_a_call(self) -> bool:
-        """Whether all operands may come with one call: it costs 1 ms, and each further one, too."""
+        """Whether all operands may be sent with one call: each call costs 1 ms."""
         most_bytes = self._node.store_bytes // STORE_SHARE
         if self._request.b_key is not None:
             most_bytes = min(most_bytes, SMALL_B_BYTES)
@@ -208,30 +144,6 @@ class NodeProduct:
             np.copyto(self._out, out)
             self._final(len(out))
         return event  # type: ignore[no-any-return]
-
-    def _send_b(self, name: str) -> list[Any]:
-        """Have the node keep B; what `multiply` is to wait for."""
-        self._parts.enter(self._product)
-        try:
-            return self._send_parts(name)
-        finally:
-            self._parts.leave(self._product)
-
-    def _send_parts(self, name: str) -> list[Any]:
-        b = self._b
-        row_bytes = b.itemsize * b.shape[1]
-        keep = b.nbytes <= self._node.store_bytes // 4
-        sent: deque[Any] = deque()
-        kept = []
-        for part in cut_operand(len(b), row_bytes, store_bytes=self._node.store_bytes):
-            if len(sent) > AHEAD:
-                self._wait(sent.popleft())  # no more of it in the store than needed
-            lines = np.ascontiguousarray(b[part.start : part.stop])
-            rows = self._parts.put(self._product, part, lines, keep=keep)
-            done = self._node.actor.keep.remote(name, b.shape, part.start, rows)
-            sent.append(done)
-            kept.append(done)
-        return kept
 
     def _run_blocks(self, name: str, kept: Sequence[Any]) -> list[dict[str, Any]]:
         events: list[dict[str, Any]] = []
@@ -270,7 +182,7 @@ class NodeProduct:
         )
 
     def _collect(self, block: _Block) -> dict[str, Any]:
-        """Wait for a block, and put its rows where they belong."""
+        """Wait for a block, and copy its rows into the result."""
         self._wait(block.event)
         event: dict[str, Any] = ray.get(block.event)
         if event["type"] == "succeeded":
@@ -281,7 +193,7 @@ class NodeProduct:
         return event
 
     def _wait(self, reference: Any) -> None:
-        """Wait for an object of Ray's until it is there, or it is time to give up."""
+        """Wait for an object of Ray's until it is there, or the deadline has passed."""
         while not ray.wait([reference], timeout=_POLL_SECONDS)[0]:
             if self._cancelled():
                 self._node.actor.cancel.remote(self._request.job)
@@ -292,7 +204,3 @@ class NodeProduct:
                     f"node {self._node.id[:12]} is given up: a block took longer than "
                     f"{self._block_seconds:.1f} s"
                 )
-
-
-def _name(error: RayError) -> str:
-    return type(error).__name__

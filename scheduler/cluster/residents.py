@@ -1,8 +1,8 @@
 """Which operands a node keeps between products: a B that comes again is not sent again.
 
-The head decides; the node does as it is told. Of those that no product uses the least recently used
-ones leave first. An operand is known by the id of a stored matrix, which never changes and is never
-given twice, so what is kept is never wrong, also when the matrix is deleted.
+The head decides which. To make room, the least recently used operands are dropped, but none that a
+product uses. An operand's name is the id of a stored matrix, which never changes and is never given
+again. So a kept operand is never wrong, not even when the matrix is deleted.
 """
 
 import threading
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 RESIDENT_SHARE: Final = 0.25
-"""Of a node's memory that kept operands may take; chosen."""
+"""Share of a node's memory that kept operands may take; chosen."""
 
 
 @dataclass(slots=True)
@@ -23,9 +23,9 @@ class Resident:
     Attributes:
         size_bytes: Its size.
         is_there: Whether all of it has been sent.
-        sent: What tells that it has come: products wait for it, whoever sent it.
-        users: Products that use it.
-        sending: Held by the one that sends it, so that others wait for it.
+        sent: Objects of Ray's that are there once it is: any product may wait for them.
+        users: Number of products that use it.
+        sending: Held while one product sends it, so that others wait.
     """
 
     size_bytes: int
@@ -36,11 +36,11 @@ class Resident:
 
 
 class Residents:
-    """The operands that one node keeps. Safe to use from several threads.
+    """The operands that one node keeps. Thread-safe.
 
     Args:
-        capacity_bytes: What they may take together, as long as none that is used is larger.
-        forget: Tells the node to give one back.
+        capacity_bytes: Most bytes of all of them; those in use may take more.
+        forget: Makes the node drop one.
     """
 
     def __init__(self, capacity_bytes: int, forget: Callable[[str], None]) -> None:
@@ -54,9 +54,9 @@ class Residents:
         """Use an operand: it stays at the node at least until the block ends.
 
         Args:
-            name: What the node calls it.
+            name: Its name at the node.
             size_bytes: Its size.
-            keep: Whether it may stay for products to come.
+            keep: Whether it may stay for later products.
         """
         with self._lock:
             one = self._kept.setdefault(name, Resident(size_bytes))

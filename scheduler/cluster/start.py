@@ -1,7 +1,7 @@
-"""How a machine becomes a node: `ray start`, with what must be so for wavetrim.
+"""How a machine becomes a node: `ray start` with the options that wavetrim needs.
 
-Who reaches Ray's ports runs code, so there is no start without a token, and no dashboard. The store
-lies in shared memory: without enough of it Ray would take files on disk, which is refused instead.
+Anyone who reaches Ray's ports can run code, so there is no start without a token, and no dashboard.
+The store lies in shared memory. Without enough of it Ray would use files on disk; that is refused.
 """
 
 import json
@@ -16,7 +16,7 @@ from typing import Final
 from wavetrim.scheduler.errors import FieldError
 
 RESOURCE: Final = "wavetrim"
-"""The resource of Ray that says that a node computes for wavetrim; one node has one of it."""
+"""Ray's resource of the nodes that compute for wavetrim; each has one."""
 
 SHARED_MEMORY: Final = Path("/dev/shm")  # noqa: S108 - where Ray has its store
 
@@ -24,9 +24,10 @@ LEAST_STORE_BYTES: Final = 128 * 2**20
 """A smaller store would cut operands into parts of less than 16 MiB; chosen."""
 
 _STORE_SHARE: Final = 0.3
-"""Of the machine's memory that the store takes unless told otherwise, as Ray has it."""
+"""Default share of the machine's memory for the store, the same as Ray's."""
 
 _SHARED_SHARE: Final = 0.9
+"""Most of the free shared memory that the store may take; chosen."""
 
 
 class NodeRefused(FieldError):
@@ -35,10 +36,10 @@ class NodeRefused(FieldError):
 
 @dataclass(frozen=True, slots=True)
 class NodeStart:
-    """What a machine is to be in the cluster.
+    """How a machine joins the cluster.
 
     Attributes:
-        address: The head's address; None where this is the head.
+        address: The head's address; None if this is the head.
         port: The head's port, if this is the head.
         host: The address under which others reach this machine.
         threads: Processors that engines here may use; the head has no engine.
@@ -113,7 +114,7 @@ def make_command(start: NodeStart) -> list[str]:
 
 
 def make_environment(environment: Mapping[str, str], *, code: Path) -> dict[str, str]:
-    """What the node's processes find in their environment.
+    """The environment of the node's processes.
 
     Args:
         environment: That of this process.

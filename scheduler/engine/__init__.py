@@ -3,11 +3,11 @@
 `python -m wavetrim.scheduler.engine` starts it.
 
 `messages` travel over a `channel`, read by a `conversation`; `arena` has the shared memory
-(`mapping`, `placing`); `run` turns one request into its answer, `parts` several answers into one;
-`residents` decides whether a product's B stays on the GPUs; `readings` are the GPUs' of this
-moment.
+(`mapping`, `layout`). `run` turns one request into its answer: `operands` finds its matrices,
+`residents` decides whether its B stays on the GPUs. `parts` makes one answer of several. `readings`
+are the GPUs' latest.
 
-The main thread reads requests from one socket and computes brief products, which change no thread;
-longer ones have a thread for each device (`lane_threads`), so that the devices work at different
+The main thread reads requests from one socket and computes brief products itself. Longer ones are
+computed by a thread for each device (`lane_threads`), so that devices can work at different
 products. Another thread reads pings and cancellations from a second socket.
 """

@@ -1,9 +1,8 @@
-"""The engine process: executes the runs of the service.
+"""The engine process: computes products for the service.
 
-The main thread reads the work socket and runs brief products itself, so that these change no
-thread. Each device has a thread for longer ones. Another thread reads the control socket, so that
-pings are answered and products cancelled while some run. The process ends when a socket closes: no
-engine outlives its service.
+The main thread reads the work socket and computes brief products itself. Each device has a thread
+for longer ones. Another thread reads the control socket, so that pings are answered and products
+cancelled while some run. The process ends when a socket closes: no engine outlives its service.
 """
 
 import argparse
@@ -20,7 +19,7 @@ from typing import Any, Final
 from wavetrim.cpu.threads import usable_cores
 from wavetrim.kernels.device import select_devices
 from wavetrim.kernels.pipeline.residents import RESIDENT_SHARE
-from wavetrim.scheduler.calibration.cpu import measure_cpu_briefly
+from wavetrim.scheduler.calibration.profiles import open_profiles
 from wavetrim.scheduler.engine.arena import MappedSlabs
 from wavetrim.scheduler.engine.channel import Channel, ProgressReport, RowsReport
 from wavetrim.scheduler.engine.conversation import Conversation, prepare_process
@@ -45,10 +44,10 @@ STALLED_EXIT: Final = 71
 
 
 class Worker:
-    """Does the work that comes through a channel.
+    """Computes the products that the service asks for.
 
     Args:
-        service: Whom it works for.
+        service: The conversation with the service.
         executor: Runs plans.
         profiles: Profiles of this machine.
         slabs: Memory shared with the service.
@@ -121,11 +120,11 @@ class Worker:
         self._end(request.job, event)
 
     def _end(self, job: str, event: dict[str, Any]) -> None:
-        """Answer a run; nothing of its memory is in use any more."""
+        """Answer a run, whose memory is no longer in use."""
         event["job"] = job
         self._service.end(event)
         if event.get("poisoned"):
-            # An orderly end of a lost CUDA context may hang.
+            # Destroying a lost CUDA context may hang.
             os._exit(POISONED_EXIT)
 
     def _find_profile(self, request: RunRequest) -> MachineProfile:
@@ -179,12 +178,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     with executor:
         executor.pool.prepare()
-        profiles = ProfileProvider(
-            directory=options.profile_dir,
-            devices=executor.devices,
-            cpu_threads=executor.pool.threads,
-            measure_cpu=lambda: measure_cpu_briefly(executor.pool),
-        )
+        profiles = open_profiles(executor, options.profile_dir)
         readings = GpuReadings(executor.devices)
         readings.start()
 

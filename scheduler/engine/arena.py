@@ -1,8 +1,8 @@
 """The arena in the engine: slabs of shared memory, mapped, and page-locked for the GPU.
 
-The service creates slabs, and decides where matrices lie in them. Each slab is page-locked once and
-as a whole, because CUDA refuses copies that span two registrations. This takes long, so a thread
-locks one slab after the other. Until then its matrices are pageable.
+The service creates slabs, and decides where matrices lie in them. Each slab is page-locked once, as
+a whole, because CUDA refuses copies that span two registrations. This takes long, so a thread locks
+one slab after the other. Until its slab is locked, a matrix is pageable.
 """
 
 import gc
@@ -19,8 +19,8 @@ from numpy.typing import DTypeLike, NDArray
 from wavetrim.kernels.errors import DeviceFailure
 from wavetrim.kernels.transfer.pinned import lock_region, unlock_region
 from wavetrim.native.element_types import find_dtype
+from wavetrim.scheduler.engine.layout import check_place
 from wavetrim.scheduler.engine.mapping import map_shared
-from wavetrim.scheduler.engine.placing import check_place
 from wavetrim.scheduler.errors import SlabError
 from wavetrim.scheduler.execution.pages import collapse_range, cut_range
 
@@ -46,7 +46,7 @@ class _MappedSlab:
 
 
 class MappedSlabs:
-    """Slabs by id. Thread-safe; but only one thread may remove a slab.
+    """Slabs by id. Thread-safe, but only one thread may remove slabs.
 
     Args:
         device_index: The GPU whose context locks slabs; None to lock none.
@@ -135,7 +135,7 @@ class MappedSlabs:
         """Unlock and unmap a slab. Afterwards the engine has no reference to its memory.
 
         Raises:
-            SlabError: The slab is not mapped, or stays because a matrix in it is in use.
+            SlabError: The slab is not mapped, or a matrix in it is in use, so that it stays.
             DeviceFailure: CUDA refuses to unlock it; it stays mapped.
         """
         slab = self._find(slab_id)
@@ -182,7 +182,7 @@ class MappedSlabs:
 
 
 def _let_go(slab: _MappedSlab) -> bool:
-    """Drop the reference to a slab's memory; False, and it is kept, while a matrix uses it."""
+    """Drop the reference to a slab's memory; keep it and return False while a matrix uses it."""
     for collect in (False, True):
         if collect:  # an error's traceback may keep a matrix in a cycle
             gc.collect()

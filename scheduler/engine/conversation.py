@@ -21,18 +21,18 @@ _PR_SET_PDEATHSIG: Final = 1
 
 
 class Conversation:
-    """Reads both sockets until the service says shutdown.
+    """Reads both sockets until the service sends `shutdown`.
 
-    Work is taken by the calling thread, one message after the other. Another thread answers pings
-    and hears of cancellations meanwhile.
+    The calling thread takes work, one message after the other. Another thread answers pings and
+    notes cancellations at any time.
 
     Args:
         work: The work socket.
         control: The control socket.
-        describe: What a pong tells besides.
+        describe: Returns the fields of a pong.
 
     Attributes:
-        stopping: Whether the service has said shutdown.
+        stopping: Whether the service has sent `shutdown`.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Conversation:
         self._cancelled.discard(event["job"])
 
     def serve(self, take: Callable[[Message, list[int]], None]) -> None:
-        """Have each message of work taken, with its descriptors, which are closed afterwards."""
+        """Pass each message of work and its descriptors to `take`; then close the descriptors."""
         threading.Thread(target=self._listen, name="control", daemon=True).start()
         while not self.stopping:
             try:
@@ -89,7 +89,7 @@ class Conversation:
 
 
 def prepare_process() -> None:
-    """Let this process outlive Ctrl-C in the service's terminal, and never the service itself."""
+    """Let this process survive Ctrl-C in the service's terminal, but not the service's end."""
     faulthandler.enable()
     # The service decides when the engine ends. Ctrl-C in its terminal, or SIGTERM to the whole
     # control group, must not end a running product.

@@ -1,8 +1,8 @@
-"""Threads for products that others need not wait for.
+"""A thread for each device, so that a long product does not delay those of other devices.
 
-The main thread computes what is brief, or all that there is where no GPU is: a product changes no
-thread then. A longer one is computed by its first GPU's thread, or the CPU's, so that the main
-thread reads of products for other devices meanwhile.
+The main thread computes brief products itself, and without a GPU all of them. A longer one is
+computed by the thread of its first GPU, or of the CPU, so that the main thread can read requests
+for other devices.
 """
 
 from collections.abc import Callable
@@ -20,8 +20,7 @@ from wavetrim.scheduler.problem import GemmProblem, Memory
 from wavetrim.scheduler.profile.machine import MachineProfile
 
 AWAITED_SECONDS: Final = 5e-3
-"""Longest product, as predicted, for which others may wait; chosen. Another thread takes 0.1 ms."""
-
+"""Longest predicted time that the main thread computes. Chosen: another thread costs 0.1 ms."""
 
 _CPU_ALONE: Final = frozenset({CPU})
 
@@ -47,7 +46,7 @@ class LaneThreads:
     def find_long(
         self, request: RunRequest, find_profile: Callable[[RunRequest], MachineProfile]
     ) -> Plan | None:
-        """About the plan of a product that belongs into a thread of its own; None for others.
+        """The approximate plan of a product for a device's thread; None for the main thread.
 
         Args:
             request: The product.
@@ -61,14 +60,14 @@ class LaneThreads:
                 self._describe(request), find_profile(request), options, request.lane
             )
         except FieldError:
-            return None  # whoever computes it finds out what is wrong
+            return None  # computing it raises the same error
         if plan.predicted.total_seconds > AWAITED_SECONDS:
             return plan
-        # Other GPUs may have something to do meanwhile.
+        # Other GPUs may have work at the same time.
         return plan if request.lane is not None and plan.gpu_rows and self._gpus > 1 else None
 
     def submit(self, lane: Lane, compute: Callable[[], None]) -> None:
-        """Have a product computed by the thread of its first device."""
+        """Let the thread of its first device compute a product."""
         first = min(lane - {CPU}, default=CPU)
         self._threads[first].submit(compute)
 
@@ -78,7 +77,7 @@ class LaneThreads:
             thread.close()
 
     def _describe(self, request: RunRequest) -> GemmProblem:
-        """The product, as far as the request tells."""
+        """The product, as far as the request tells: its operands are not opened."""
         operands = request.a, request.b, request.out
         memory: Memory = "pinned" if all(map(self._is_locked, operands)) else "pageable"
         out = request.out

@@ -25,10 +25,10 @@ FINAL_TYPES: Final = frozenset({"succeeded", "failed", "cancelled"})
 """Types of the message that ends a run."""
 
 PACKET_BYTES: Final = 2**17
-"""Size of the largest message; a run or a plan has about a thousandth of it. Chosen."""
+"""Size of the largest message. Chosen: a run or a plan takes about a thousandth of it."""
 
 SMALL_OPERATIONS: Final = 1e8
-"""A product of at most so many operations is small: milliseconds on any machine. Chosen."""
+"""Most operations of a small product. Chosen: they take milliseconds on any machine."""
 
 
 class MessageError(SchedulerError):
@@ -66,7 +66,7 @@ class Operand:
 
     @property
     def can_be_cut(self) -> bool:
-        """Whether some of its rows are an operand, too: a file's columns are always whole."""
+        """Whether its rows can be an operand: not those of a column-major file, without strides."""
         return not (isinstance(self.slab, str) and self.fortran_order)
 
     def cut(self, rows: range) -> "Operand":
@@ -110,8 +110,8 @@ class RunRequest:
         timed: Whether the GPU's copies and kernels are timed, which delays them a little; always
             with reports.
         row_step: Additional final rows of `out` for which a message is sent; 0 for no messages.
-        b_key: Id of the stored matrix that B is, which never changes: GPUs and nodes may keep it.
-            None for a B that nobody stores.
+        b_key: Id of B as a stored matrix, which never changes, so that GPUs and nodes may keep it;
+            None if B is not stored.
         lane: The devices that may work at it; None for all.
     """
 
@@ -138,12 +138,12 @@ class RunRequest:
 
     @property
     def size(self) -> float:
-        """The cube root of M·N·K: the side of a cube with as many products."""
+        """The cube root of M·N·K."""
         return float((self.out.rows * self.out.columns * self.a.columns) ** (1 / 3))
 
     @property
     def can_be_cut(self) -> bool:
-        """Whether some of its rows are a request, too."""
+        """Whether its rows can be a request of their own."""
         cut = (self.a, self.out) if self.c is None else (self.a, self.c, self.out)
         return self.options.f == "auto" and all(operand.can_be_cut for operand in cut)
 

@@ -9,7 +9,7 @@ def merge_events(events: Sequence[Mapping[str, Any]], *, seconds: float) -> dict
 
     Args:
         events: The messages of success, in the order of the rows.
-        seconds: What the product took in all.
+        seconds: Seconds of the whole product.
     """
     return {
         "type": "succeeded",
@@ -20,7 +20,7 @@ def merge_events(events: Sequence[Mapping[str, Any]], *, seconds: float) -> dict
 
 
 def merge_plans(plans: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """One plan for consecutive rows that were planned apart: what is countable is added."""
+    """One plan for consecutive rows that were planned apart: counts and seconds are added."""
     merged = dict(plans[0])
     for name in ("f", "gpu_rows", "waves", "waves_gpu_only"):
         if name in merged:

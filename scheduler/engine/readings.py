@@ -1,4 +1,4 @@
-"""Readings of the GPUs, taken every few seconds beside the work, for who asks whether they live.
+"""Readings of the GPUs, taken every few seconds, for pongs.
 
 A thread of its own takes them: a driver that hangs must not keep a ping from being answered.
 """
@@ -12,7 +12,7 @@ from wavetrim.kernels.device import DeviceInfo
 from wavetrim.kernels.readings import open_readings
 
 READ_SECONDS: Final = 5.0
-"""Between two readings; Prometheus asks every 15 to 60 s. Chosen."""
+"""Time between two readings. Chosen: Prometheus asks every 15 to 60 s."""
 
 
 class GpuReadings:
@@ -27,12 +27,12 @@ class GpuReadings:
         self._latest: list[dict[str, Any]] = []
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         if self._devices:
             threading.Thread(target=self._read, name="gpu-readings", daemon=True).start()
 
     def describe(self) -> dict[str, Any]:
-        """The latest readings, as a part of a message; nothing where there are none."""
+        """The latest readings, as fields of a message; no fields without readings."""
         return {"gpus": self._latest} if self._latest else {}
 
     def _read(self) -> None:

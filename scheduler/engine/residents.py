@@ -14,7 +14,7 @@ from wavetrim.scheduler.profile.machine import MachineProfile
 
 
 class ResidentChoice:
-    """Compares the plans with and without a resident B, and has B fetched where that pays.
+    """Compares the plans with and without a resident B, and fetches B to the GPUs if that pays.
 
     Args:
         residents: The operands that stay on the GPUs.
@@ -37,10 +37,10 @@ class ResidentChoice:
         options: PlanOptions,
         lane: Lane | None,
     ) -> bool:
-        """Whether B is on the GPUs that should compute a product; it may be fetched for that.
+        """Whether B is, perhaps fetched by this call, on the GPUs that should compute a product.
 
         Args:
-            key: Stands for B.
+            key: Key of B.
             b: B.
             plain: The product if B is copied in.
             resident: The same if B is resident.

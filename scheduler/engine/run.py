@@ -1,24 +1,22 @@
 """One run of the engine: finds a request's matrices, plans the product, computes and checks it."""
 
 import logging
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wavetrim.native.element_types import find_dtype
 from wavetrim.scheduler.check.checked import EngineProduct, compute_checked
 from wavetrim.scheduler.engine.arena import MappedSlabs
-from wavetrim.scheduler.engine.messages import Operand, RunRequest
+from wavetrim.scheduler.engine.messages import RunRequest
+from wavetrim.scheduler.engine.operands import open_product
 from wavetrim.scheduler.engine.residents import ResidentChoice
 from wavetrim.scheduler.errors import (
     ExecutionCancelled,
     ExecutionError,
     FieldError,
-    SlabError,
     VerificationFailed,
 )
 from wavetrim.scheduler.execution.executor import Executor
@@ -70,7 +68,7 @@ def run_request(
 
     Returns:
         The message `succeeded` without the job's id. Without reports it has `describe_choice` of
-        the plan, not all of it. `b_on` are the positions of the GPUs on which a stored B is now.
+        the plan, not all of it. `b_on` are the positions of the GPUs that have a stored B now.
 
     Raises:
         FieldError: The request cannot be planned.
@@ -94,7 +92,7 @@ class ProductOptions(Protocol):
 
     @property
     def options(self) -> PlanOptions:
-        """What is not left to the planner."""
+        """Options of the plan."""
 
     @property
     def verify(self) -> bool:
@@ -102,11 +100,11 @@ class ProductOptions(Protocol):
 
     @property
     def cpu_only(self) -> bool:
-        """Leave the GPU alone, whatever the options say."""
+        """Whether the CPU computes all rows, whatever the options."""
 
     @property
     def reports(self) -> bool:
-        """Whether the answer tells all of the plan."""
+        """Whether the answer has all of the plan."""
 
 
 def run_product(
@@ -117,37 +115,20 @@ def run_product(
     *,
     plans: PlanCache,
     cancelled: Callable[[], bool],
+    residents: ResidentChoice | None,
+    b_key: str | None,
     lane: Lane | None = None,
-    residents: ResidentChoice | None = None,
-    b_key: str | None = None,
     planned: Callable[[Mapping[str, Any]], None] | None = None,
     progress: Callable[[RowsDone], None] | None = None,
     final: Callable[[Sequence[range]], None] | None = None,
     changes: Callable[[], None] | None = None,
     timed: bool = False,
 ) -> dict[str, Any]:
-    """As `run_request`, for matrices that are at hand; `b_key` stands for B, None for no key."""
-
-    def describe(rows: int, *, b_resident: bool = False) -> GemmProblem:
-        pinned = executor.devices and product.is_pinned(b_resident=b_resident)
-        memory: Memory = "pinned" if pinned else "pageable"
-        k, n = product.b.shape
-        return GemmProblem(rows, n, k, product.out.dtype.name, memory, b_resident)
-
-    def choose_gpu_plan(rows: int) -> Plan:
-        gpus = None if lane is None else lane - {CPU}
-        return plans.choose(describe(rows), profile, replace(options, f=0), gpus or None)
-
+    """As `run_request`, for matrices that are open; `b_key` is a key of B, None for none."""
     options = NO_OPTIONS if request.cpu_only else request.options
-    problem = describe(product.out.shape[0])
-    if residents is not None and b_key is not None and profile.gpus:
-        resident = describe(problem.m, b_resident=True)
-        if residents.make_resident(
-            b_key, product.b, problem, resident, profile=profile, options=options, lane=lane
-        ):
-            problem = resident
-    plan = plans.choose_next(problem, profile, options, lane)
-    resident_key = b_key if problem.b_resident else None
+    planner = _Planner(product, bool(executor.devices), profile, plans, options, lane)
+    plan = planner.choose(residents, b_key)
+    resident_key = b_key if plan.problem.b_resident else None
     described = describe_plan(plan) if request.reports else describe_choice(plan)
     if planned is not None:
         planned(described)
@@ -155,10 +136,9 @@ def run_product(
         fill_rows(product.out, product.c, cancelled)
     verification = None
     if request.verify:
-        has_gpu = bool(executor.devices) and not request.cpu_only
+        uses_gpu = planner.has_gpu and not request.cpu_only
         timings, verification = compute_checked(
-            product, plan, executor,
-            choose_gpu_plan=choose_gpu_plan if has_gpu else None,
+            product, plan, executor, choose_gpu_plan=planner.choose_gpu if uses_gpu else None,
             changes=changes, progress=progress, cancelled=cancelled, final=final,
             b_key=resident_key,
         )  # fmt: skip
@@ -179,66 +159,57 @@ def run_product(
     return event
 
 
-def _find_b_key(request: RunRequest) -> str | None:
-    """What stands for B as the devices read it; None if B may be another one next time.
+class _Planner(NamedTuple):
+    """Plans one product on the machine of an executor."""
 
-    A B of another element type is converted. A file may be changed by others, while the bytes of a
-    stored matrix in a slab were checked when they came there, and only the service writes there.
+    product: EngineProduct
+    has_gpu: bool
+    profile: MachineProfile
+    plans: PlanCache
+    options: PlanOptions
+    lane: Lane | None
+
+    def choose(self, residents: ResidentChoice | None, b_key: str | None) -> Plan:
+        """The plan of the product, with B resident if that pays."""
+        profile, options, lane = self.profile, self.options, self.lane
+        problem = self._describe(self.product.out.shape[0])
+        if residents is not None and b_key is not None and profile.gpus:
+            resident = self._describe(problem.m, b_resident=True)
+            if residents.make_resident(
+                b_key, self.product.b, problem, resident,
+                profile=profile, options=options, lane=lane,
+            ):  # fmt: skip
+                problem = resident
+        return self.plans.choose_next(problem, profile, options, lane)
+
+    def choose_gpu(self, rows: int) -> Plan:
+        """The plan of some rows of the product on GPUs alone."""
+        gpus = None if self.lane is None else self.lane - {CPU}
+        options = replace(self.options, f=0)
+        return self.plans.choose(self._describe(rows), self.profile, options, gpus or None)
+
+    def _describe(self, rows: int, *, b_resident: bool = False) -> GemmProblem:
+        pinned = self.has_gpu and self.product.is_pinned(b_resident=b_resident)
+        memory: Memory = "pinned" if pinned else "pageable"
+        k, n = self.product.b.shape
+        return GemmProblem(rows, n, k, self.product.out.dtype.name, memory, b_resident)
+
+
+def _find_b_key(request: RunRequest) -> str | None:
+    """The key of B as the devices read it; None if B may have other bytes next time.
+
+    A B of another element type is converted. Others may change a file, while a stored matrix in a
+    slab was checked when it was written, and only the service writes there.
     """
     b = request.b
     as_stored = isinstance(b.slab, int) and b.dtype == request.out.dtype
     return request.b_key if as_stored else None
 
 
-def open_product(request: RunRequest, slabs: MappedSlabs | None) -> EngineProduct:
-    """Find a request's matrices, and convert operands of other element types."""
-    out = open_operand(request.out, slabs, writable=True)
-    alpha, beta = request.alpha, request.beta
-    named = (request.a, request.b, request.c if beta != 0 else None)
-    operands = [None if one is None else open_operand(one, slabs) for one in named]
-    a, b, c = (one if one is None else one.astype(out.dtype, copy=False) for one in operands)
-    assert a is not None
-    assert b is not None
-    if np.issubdtype(out.dtype, np.integer):
-        alpha, beta = int(alpha), int(beta)
-    return EngineProduct(a, b, c, out, alpha, beta)
-
-
-def open_operand(operand: Operand, slabs: MappedSlabs | None, *, writable: bool = False) -> Matrix:
-    """The matrix of an operand. Links are not followed.
-
-    Raises:
-        OSError: The file does not exist, is a link or a pipe, or cannot be opened.
-        ValueError: The file is shorter than the matrix.
-        SlabError: The slab does not exist, or the matrix does not lie within it.
-    """
-    if not isinstance(operand.slab, str):
-        assert slabs is not None, "slabs are named where there are some"
-        return slabs.locate(
-            operand.slab, operand.offset_bytes, operand.rows, operand.columns, operand.dtype,
-            strides_bytes=operand.strides_bytes, fortran_order=operand.fortran_order,
-            writable=writable,
-        )  # fmt: skip
-    if operand.strides_bytes is not None:
-        raise SlabError("strides_bytes", operand.strides_bytes, "left out for a matrix in a file")
-    flags = (os.O_RDWR if writable else os.O_RDONLY) | os.O_NOFOLLOW | os.O_CLOEXEC
-    # Without O_NONBLOCK, opening a pipe would wait for its other end. A pipe cannot be mapped.
-    opened = os.open(operand.slab, flags | os.O_NONBLOCK)
-    with os.fdopen(opened, "r+b" if writable else "rb") as file:
-        return np.memmap(
-            file,
-            dtype=find_dtype(operand.dtype),
-            mode="r+" if writable else "r",
-            offset=operand.offset_bytes,
-            shape=(operand.rows, operand.columns),
-            order="F" if operand.fortran_order else "C",
-        )
-
-
 def describe_failure(error: Exception) -> dict[str, Any]:
     """The message of a run that ended with an error.
 
-    A second try may succeed, the last on the CPU alone, unless the request itself is wrong.
+    Another try may succeed, at last on the CPU alone, unless the request itself is wrong.
     """
     poisoned = False
     match error:

@@ -1,13 +1,11 @@
 """The executor: owns the devices of a process, and runs plans on them."""
 
-import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wavetrim.cpu.blocks import can_share
 from wavetrim.cpu.errors import CpuError
@@ -20,45 +18,34 @@ from wavetrim.kernels.pipeline.host_product import GpuTimings
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.kernels.pipeline.residents import RESIDENT_SHARE
 from wavetrim.native.call_threads import CallThreads
-from wavetrim.scheduler.errors import ExecutionCancelled, ExecutionError, ProblemError
+from wavetrim.scheduler.errors import ExecutionCancelled, ExecutionError
+from wavetrim.scheduler.execution.gpu_alone import GpuAlone
 from wavetrim.scheduler.execution.occupancy import Occupancy
 from wavetrim.scheduler.execution.prefault import Prefault
+from wavetrim.scheduler.execution.product import (
+    BRIEF_SECONDS,
+    NOTHING,
+    Matrix,
+    PlannedProduct,
+    check_operands,
+)
 from wavetrim.scheduler.execution.residents import ResidentOperands
 from wavetrim.scheduler.execution.rows_done import RowsDone
-from wavetrim.scheduler.execution.run import (
-    BRIEF_SECONDS,
-    CANCELLATIONS,
-    NOTHING,
-    Execution,
-    PlannedProduct,
-    compute_on_gpu,
-)
-from wavetrim.scheduler.execution.timings import Timings, list_parts, sum_up
+from wavetrim.scheduler.execution.run import CANCELLATIONS, Execution
+from wavetrim.scheduler.execution.timings import Timings, compare_with_plan, sum_up
 from wavetrim.scheduler.execution.watchdog import Watchdog
 from wavetrim.scheduler.planning.lanes import CPU
 from wavetrim.scheduler.planning.plan import Plan
-from wavetrim.scheduler.problem import ITEM_BYTES
-
-Matrix = NDArray[Any]
 
 _Run: TypeAlias = tuple[list[GpuTimings], float, int]
 """The times of each GPU part, the CPU part's seconds, and the rows that the CPU has computed."""
 
 SHORT_SECONDS: Final = 5e-3
-"""Longest product, as predicted, that the CPU computes without reports and cancellation; chosen."""
+"""Longest predicted time for which the CPU computes without reports and cancellation; chosen."""
 
 BRIEF_RUNS_NOTED: Final = 8
-"""Brief products for each that is recorded; chosen. Recording takes 0.02 ms, and between other work
-up to 0.1 ms."""
-
-_DTYPES: Final = {name: np.dtype(name) for name in ITEM_BYTES}
-
-
-class _Callers(threading.local):
-    """The GPUs that the calling thread has used."""
-
-    def __init__(self) -> None:
-        self.positions: set[int] = set()
+"""One of this number of brief products is recorded. Chosen: recording takes 0.02 ms, and between
+other work up to 0.1 ms."""
 
 
 class Executor:
@@ -106,14 +93,14 @@ class Executor:
             )
             for device in devices
         )
-        # Half of the threads: the others copy meanwhile.
+        # Half of the threads, because the others copy.
         self._prefault = Prefault(max(1, self.pool.threads // 2))
         # Always the same thread: CUDA libraries create a handle for each thread, which is slow.
         self._gpu_threads = tuple(
             CallThreads(1, f"gpu-part-{position}") for position in range(len(self.devices))
         )
         self.residents = ResidentOperands(self.pipelines, self._gpu_threads, watchdog)
-        self._callers = _Callers()
+        self._gpu_alone = GpuAlone(self.pipelines, self._gpu_threads, watchdog)
         self._occupancy = Occupancy([CPU, *range(len(self.devices))])
         self._warm: set[tuple[KernelSpec | None, tuple[int, ...]]] = set()
         self._brief_runs = 0
@@ -140,10 +127,7 @@ class Executor:
         timed: bool = False,
         b_key: str | None = None,
     ) -> Timings:
-        """C ← αA·B + βC as the plan divides it.
-
-        Unless F was given, the boundary between the CPU and the GPU before it moves: the GPU takes
-        panels from the top of their rows and the CPU rows from the bottom until they meet.
+        """C ← αA·B + βC as the plan divides it. Unless F was given, the boundary moves.
 
         Args:
             plan: Made for this product.
@@ -153,10 +137,10 @@ class Executor:
             alpha: Factor of the product.
             beta: Factor of the old C.
             progress: Called with the finished rows of C, from any thread.
-            cancelled: Polled while the product runs; True ends it. A product that the CPU should
-                compute within SHORT_SECONDS is not interrupted.
-            final: Called with all rows of C that will not be written again, from any thread,
-                whenever there are more. It may miss some until the product ends.
+            cancelled: Polled while the product runs; True ends it. It is not polled while the CPU
+                computes a product predicted to take at most SHORT_SECONDS.
+            final: Called with all rows of C that will not be written again, from any thread, when
+                there are more. Some may be missing until the product ends.
             timed: Whether the GPU's copies and kernels are timed, which delays them a little.
             b_key: Key under which B is resident; None if the plan has it copied in.
 
@@ -174,18 +158,17 @@ class Executor:
             if final is not None:
                 final([range(plan.f)])
             return timings
-        _check_operands(plan, a, b, c)
+        check_operands(plan, a, b, c)
         product = PlannedProduct(
             plan, a, b, c, alpha, beta, progress, cancelled, final, timed, b_key
         )
-        run = self._run_gpu_alone if plan.is_gpu_alone else self._run_parts
         with self._occupancy.hold(plan.lane) as stay:
             self._prepare(plan, c.dtype)
             started = time.perf_counter()
             staged = plan.gpu_rows > 0 and plan.problem.memory == "pageable"
             try:
                 with self._prefault.make_pages(c) if staged else NOTHING:
-                    gpus, cpu_seconds, f_actual = run(product)
+                    gpus, cpu_seconds, f_actual = self._compute(product)
             except BaseException as error:
                 _raise_translated(error)
             total_seconds = time.perf_counter() - started
@@ -193,23 +176,9 @@ class Executor:
         self._note_run(plan, timings, alone=stay.was_alone)
         return timings
 
-    def _run_gpu_alone(self, product: PlannedProduct) -> _Run:
-        """Compute all rows on one GPU, in the calling thread: another would take 0.1 ms longer.
-
-        But cuBLAS creates a handle for each thread, which is slow, so a thread's first product by
-        it runs in the GPU's thread.
-        """
-        plan = product.plan
-        assert plan.spec is not None, "a plan with GPU rows names a kernel"
-        position = plan.gpu_parts[0].position
-        pipeline, watchdog = self.pipelines[position], self._watchdog
-        if plan.spec.source is None and not self._note_caller(position):
-            thread = self._gpu_threads[position]
-            return [thread.submit(compute_on_gpu, product, pipeline, watchdog).result()], 0.0, 0
-        return [compute_on_gpu(product, pipeline, watchdog)], 0.0, 0
-
-    def _run_parts(self, product: PlannedProduct) -> _Run:
-        """Compute a split, or all rows on the CPU."""
+    def _compute(self, product: PlannedProduct) -> _Run:
+        if product.plan.is_gpu_alone:
+            return [self._gpu_alone.compute(product)], 0.0, 0
         execution = Execution(
             product, pipelines=self.pipelines, pool=self.pool, gpu_threads=self._gpu_threads,
             watchdog=self._watchdog,
@@ -223,7 +192,7 @@ class Executor:
         return self.pipelines[0] if self.pipelines else None
 
     def _prepare(self, plan: Plan, dtype: np.dtype[Any]) -> None:
-        """Compile and load what a plan runs for the first time, which is no part of its product."""
+        """Compile and load what a plan runs for the first time, outside the product's time."""
         if plan is self._prepared:  # comparing kernels would take longer than enqueueing one
             return
         problem = plan.problem
@@ -240,14 +209,14 @@ class Executor:
     def _note_run(self, plan: Plan, timings: Timings, *, alone: bool) -> None:
         """Record the time of each part of a product that ran alone.
 
-        Not of the first run of a kernel, which loads it, and of most brief products.
+        A kernel's first run, which loads it, and most brief products are not recorded.
         """
         if plan.predicted.total_seconds < BRIEF_SECONDS:
             self._brief_runs += 1
             alone = alone and self._brief_runs % BRIEF_RUNS_NOTED == 0
         run = plan.spec, plan.positions
         if run in self._warm and alone:
-            for correction, predicted_seconds, seconds in list_parts(plan, timings):
+            for correction, predicted_seconds, seconds in compare_with_plan(plan, timings):
                 plan.profile.corrections.note(correction.run_class, predicted_seconds, seconds)
         self._warm.add(run)
 
@@ -256,9 +225,9 @@ class Executor:
     ) -> Timings:
         """Compute a short product on the CPU with as little Python as possible.
 
-        Between other work the caches have none of it, and each call costs some µs.
+        Between other work the caches hold none of that code, and each call costs some µs.
         """
-        _check_operands(plan, a, b, c)
+        check_operands(plan, a, b, c)
         try:
             if plan.is_small:
                 start = time.perf_counter()
@@ -274,12 +243,6 @@ class Executor:
         timings = Timings(0.0, 0.0, 0.0, seconds, seconds, plan.f)
         self._note_run(plan, timings, alone=alone)
         return timings
-
-    def _note_caller(self, position: int) -> bool:
-        """Whether the calling thread has used this GPU before; remembers that it has now."""
-        comes_again = position in self._callers.positions
-        self._callers.positions.add(position)
-        return comes_again
 
     def close(self) -> None:
         """End the threads, and free streams and memory."""
@@ -299,16 +262,3 @@ def _raise_translated(cause: BaseException) -> NoReturn:
         poisoned = isinstance(cause, DeviceFailure) and cause.poisoned
         raise ExecutionError(str(cause), poisoned=poisoned) from cause
     raise cause
-
-
-def _check_operands(plan: Plan, a: Matrix, b: Matrix, c: Matrix) -> None:
-    problem = plan.problem
-    m, n, k, dtype = problem.m, problem.n, problem.k, _DTYPES[problem.dtype]
-    fits = a.shape == (m, k) and b.shape == (k, n) and c.shape == (m, n)
-    if fits and a.dtype is b.dtype is c.dtype is dtype:  # as nearly always
-        return
-    for name, array, shape in (("a", a, (m, k)), ("b", b, (k, n)), ("c", c, (m, n))):
-        if array.shape != shape:
-            raise ProblemError(f"shape of {name}", array.shape, f"{shape}, as planned")
-        if array.dtype != dtype:
-            raise ProblemError(f"dtype of {name}", str(array.dtype), f"{dtype}, as planned")

@@ -12,8 +12,7 @@ class FinalRows:
     """The rows of C that will not be written again, as reported by all parts.
 
     Args:
-        report: Called with all of them, in a range for each GPU and up to two of the CPU, from any
-            thread.
+        report: Called with all of them, from any thread: a range of each GPU, up to two of the CPU.
     """
 
     def __init__(self, report: Callable[[Sequence[range]], None] | None) -> None:

@@ -1,7 +1,7 @@
-"""Which devices work at a product: each at one at a time.
+"""Which devices are in use: each works at one product at a time.
 
-Products of other devices run at the same time. Whoever needs several devices takes them in one
-order, so nobody waits in a circle.
+Products on different devices run at the same time. A product takes its devices in a fixed order, so
+that products never wait for each other in a circle.
 """
 
 import threading
@@ -30,7 +30,7 @@ class Occupancy:
         return not self._stays
 
     def hold(self, lane: Lane) -> "Stay":
-        """Have these devices for one product while the block runs; waits until they are free."""
+        """Hold these devices for one product while the block runs; waits until they are free."""
         return Stay(self, lane)
 
     def enter(self, stay: "Stay", lane: Lane) -> None:
@@ -56,8 +56,8 @@ class Stay:
     """One product's time on its devices.
 
     Attributes:
-        was_alone: Whether no other product has run meanwhile: others take memory's bandwidth and
-            cores, so a time beside them says little of one without.
+        was_alone: Whether no other product has run at the same time. Others take bandwidth and
+            cores, so a time measured beside them says little.
     """
 
     __slots__ = ("_lane", "_occupancy", "was_alone")

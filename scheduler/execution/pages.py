@@ -1,4 +1,4 @@
-"""Making the pages of memory before it is used.
+"""Makes the pages of memory before it is used.
 
 The first touch of a page is a fault, which delays the few threads that write a result. The system
 makes the pages of a whole range in one call, as huge pages of 2 MiB if it can (MADV_POPULATE_WRITE,
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _PIECE_BYTES: Final = 8 * 2**20
-"""Memory whose pages are made in one call, before it can be cancelled; chosen."""
+"""Memory whose pages are made in one call, which cannot be cancelled; chosen."""
 
 HUGE_PAGE_BYTES: Final = 2 * 2**20
 """Size of a huge page (x86-64, and ARM with pages of 4 KiB)."""
@@ -38,7 +38,7 @@ def cut_range(begin: int, count: int) -> list[tuple[int, int]]:
 def touch_range(begin: int, end: int) -> None:
     """Make pages by writing a byte of each; for systems without MADV_POPULATE_WRITE.
 
-    Bytes keep their values. No other thread may write there meanwhile.
+    Bytes keep their values. No other thread may write there at the same time.
     """
     step = mmap.PAGESIZE
     for first, last in ((begin, begin + 1), (begin - begin % step + step, end)):
@@ -50,7 +50,7 @@ def touch_range(begin: int, end: int) -> None:
 
 
 def populate_range(begin: int, end: int) -> bool:
-    """Make the pages of a range. Other threads may write there meanwhile.
+    """Make the pages of a range. Other threads may write there at the same time.
 
     Returns:
         False if the system cannot do that.
@@ -59,7 +59,7 @@ def populate_range(begin: int, end: int) -> bool:
 
 
 def collapse_range(begin: int, end: int) -> bool:
-    """Move the bytes of shared memory into huge pages. Other threads may use it meanwhile.
+    """Move the bytes of shared memory into huge pages. Other threads may use it at the same time.
 
     Both ends are multiples of 2 MiB. Pages that are in use by the system stay as they are.
 

@@ -25,15 +25,15 @@ from wavetrim.scheduler.execution.pages import (
 )
 
 PREPARED_BYTES: Final = 2**30
-"""Most of a result whose pages are made beforehand; chosen. Larger products compute so long that
-faults delay them little."""
+"""Most bytes of a result whose pages are made beforehand. Chosen: larger products compute so long
+that faults delay them little."""
 
 LEAST_BYTES: Final = 2 * HUGE_PAGE_BYTES
 """Smallest result whose pages are made beforehand: a huge page for each of two threads. For less,
 waking threads takes as long as the faults."""
 
 _LOOKS: Final = 16
-"""Pages of a result that are looked at to see whether it is new; chosen."""
+"""Pages of a result that are examined to see whether it is new; chosen."""
 
 Matrix = NDArray[Any]
 
@@ -58,7 +58,7 @@ class Prefault:
             c: Any matrix; nothing is done unless it is contiguous. Its elements keep their values.
         """
         pieces: list[Future[bool]] = []
-        if is_fresh(c):
+        if lacks_pages(c):
             ask_for_huge_pages(c)
             pool = self._start()
             for begin, end in cut_range(c.ctypes.data, min(c.nbytes, PREPARED_BYTES)):
@@ -84,7 +84,7 @@ class Prefault:
             return self._pool
 
 
-def is_fresh(c: Matrix) -> bool:
+def lacks_pages(c: Matrix) -> bool:
     """Whether most pages of a matrix are missing, judged by a few of them.
 
     Args:

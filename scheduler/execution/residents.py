@@ -15,11 +15,11 @@ from wavetrim.scheduler.errors import ExecutionError
 from wavetrim.scheduler.execution.watchdog import Watchdog
 
 _LEAST_RATE: Final = 1e9
-"""Bytes a second that any link copies in, for the watchdog; chosen."""
+"""Bytes a second at which the watchdog expects a link to copy, at least; chosen."""
 
 
 class ResidentOperands:
-    """Looks after the residents of several GPUs. Thread-safe.
+    """The resident operands of several GPUs. Thread-safe.
 
     Args:
         pipelines: The GPUs.
@@ -37,11 +37,11 @@ class ResidentOperands:
         self._watchdog = watchdog
 
     def find_missing(self, key: str, positions: Sequence[int]) -> tuple[int, ...]:
-        """The positions of the GPUs on which an operand is not."""
+        """The positions of the GPUs that do not have an operand."""
         return tuple(one for one in positions if key not in self._pipelines[one].residents)
 
     def find_holders(self, key: str) -> list[int]:
-        """The positions of the GPUs on which an operand is."""
+        """The positions of the GPUs that have an operand."""
         return [one for one, pipeline in enumerate(self._pipelines) if key in pipeline.residents]
 
     def find_limit(self, positions: Sequence[int]) -> int:
@@ -70,12 +70,12 @@ class ResidentOperands:
             raise ExecutionError(str(error), poisoned=error.poisoned) from error
 
     def forget(self, key: str) -> None:
-        """Let an operand go: its matrix was deleted, or what is there may be wrong."""
+        """Drop an operand: its matrix was deleted, or the copy may be wrong."""
         for pipeline in self._pipelines:
             pipeline.residents.forget(key)
 
     def describe(self) -> list[dict[str, Any]]:
-        """What they take on each GPU, and what has become of them; JSON-ready."""
+        """Memory and counts of the operands of each GPU; JSON-ready."""
         return [
             {"index": pipeline.device_index, **asdict(pipeline.residents.count())}
             for pipeline in self._pipelines

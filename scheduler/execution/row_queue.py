@@ -85,7 +85,7 @@ class RowQueue:
         """Take all rows that both parts have left, for the CPU.
 
         The CPU leaves the last rows to the GPU. But a GPU that goes through its rows several times,
-        once for each group of columns, takes none after its first.
+        once for each group of columns, takes no new ones after the first time.
         """
         with self._lock:
             stop, self._bottom = self._bottom, self._top
@@ -111,7 +111,7 @@ class RowQueue:
         return self._schedule.choose_piece(self._measure_progress())
 
     def _note_panel(self) -> None:
-        """Record a panel taken by the GPU: an earlier one is computed by then."""
+        """Record a panel that the GPU takes: the one PANELS_AHEAD before it is computed then."""
         self._panel_ends.append(self._top)
         if len(self._panel_ends) > PANELS_AHEAD:
             self._gpu_rows = self._panel_ends[-1 - PANELS_AHEAD]

@@ -10,7 +10,7 @@ Side = Literal["gpu", "cpu"]
 
 @dataclass(frozen=True, slots=True)
 class RowsDone:
-    """Finished rows of C; parts of rows count as such.
+    """Finished rows of C; a part of a row counts as a fraction.
 
     Attributes:
         all: Rows of C.
@@ -35,7 +35,7 @@ class RowCounter:
 
     Args:
         rows: Rows of C.
-        report: Called with what is done, from any thread; None if nobody wants to know.
+        report: Called with the rows that are done, from any thread; None for no reports.
     """
 
     def __init__(self, rows: int, report: Callable[[RowsDone], None] | None) -> None:

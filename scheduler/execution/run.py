@@ -1,19 +1,16 @@
-"""One run of a plan: its parts, what they share, and how they end together.
+"""One run of a plan in parts: what they share, and how they end together.
 
 Each GPU has its range of rows, or its columns of all GPUs' rows, and computes it in a thread of its
 own. The last GPU's rows and the CPU's are one row queue, so that the boundary between them may
-move; not where the GPUs divide columns.
+move, unless the GPUs divide columns.
 """
 
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final, NamedTuple
-
-from numpy.typing import NDArray
+from typing import Final
 
 from wavetrim.cpu.blocks import cut_strips
 from wavetrim.cpu.errors import ProductCancelled
@@ -25,78 +22,26 @@ from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.kernels.pipeline.steps import Cut
 from wavetrim.native.call_threads import CallThreads
 from wavetrim.scheduler.execution.final_rows import FinalRows
+from wavetrim.scheduler.execution.product import BRIEF_SECONDS, NOTHING, PlannedProduct
 from wavetrim.scheduler.execution.row_queue import RowQueue
-from wavetrim.scheduler.execution.rows_done import RowCounter, RowsDone
+from wavetrim.scheduler.execution.rows_done import RowCounter
 from wavetrim.scheduler.execution.self_scheduling import SelfSchedule
 from wavetrim.scheduler.execution.watchdog import Watchdog, Watched
 from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.planning.team import GpuPart
 
-Matrix = NDArray[Any]
-
-BRIEF_SECONDS: Final = 3e-3
-"""Shorter products, as predicted, are brief: what is decided while they run costs more than
-it gains. Chosen: to take a panel from the row queue costs 0.1 to 0.2 ms, so 100003x64x64 took 3 ms
-with a moving boundary where the GPU alone took 1.5 (H100, 16 virtual cores; d4d7ed9)."""
-
-NOTHING: Final = nullcontext()
-"""What a block has around it that needs nothing; made once, as brief products notice it."""
-
 CANCELLATIONS: Final = (ProductCancelled, PipelineCancelled)
 """Errors of a part that was cancelled."""
 
 
-class PlannedProduct(NamedTuple):
-    """C ← αA·B + βC and how it is run: the arguments of `Executor.run`, which describes them.
-
-    A named tuple that is passed down, because brief products notice how long many arguments take.
-    """
-
-    plan: Plan
-    a: Matrix
-    b: Matrix
-    c: Matrix
-    alpha: float
-    beta: float
-    progress: Callable[[RowsDone], None] | None
-    cancelled: Callable[[], bool] | None
-    final: Callable[[Sequence[range]], None] | None
-    timed: bool
-    b_key: str | None
-
-
-def compute_on_gpu(
-    product: PlannedProduct, pipeline: GpuPipeline, watchdog: Watchdog | None
-) -> GpuTimings:
-    """Compute a product on one GPU alone, in the calling thread."""
-    plan, progress, final = product.plan, product.progress, product.final
-    spec, cut = plan.spec, plan.gpu_parts[0].cut
-    assert spec is not None, "a plan with GPU rows names a kernel"
-    counter = RowCounter(plan.problem.m, progress) if progress is not None else None
-
-    def count_rows(rows: float) -> None:
-        if watched is not None:
-            watched.note_progress()
-        if counter is not None:
-            counter.add("gpu", rows)
-
-    with watchdog.watch(plan.predicted.total_seconds) if watchdog else NOTHING as watched:
-        return pipeline.multiply(
-            spec, product.a, product.b, product.c, cut=cut, alpha=product.alpha, beta=product.beta,
-            progress=count_rows if watchdog or counter else None,
-            cancelled=product.cancelled, sms=plan.sms, timed=product.timed,
-            final=None if final is None else lambda rows: final([rows]), b_key=product.b_key,
-        )  # fmt: skip
-
-
 class Execution:
-    """A product as its plan divides it, once, where no GPU computes all rows.
+    """One run of a product in parts, or on the CPU alone.
 
     Args:
         product: The product.
         pipelines: The GPUs, at the positions that the plan names.
         pool: The CPU.
-        gpu_threads: A thread for each GPU, which computes its part beside others.
+        gpu_threads: A thread for each GPU.
         watchdog: Watches the progress of the GPU parts; None for no watchdog.
     """
 
@@ -135,10 +80,8 @@ class Execution:
     def compute(self) -> tuple[list[GpuTimings], float]:
         """Compute all rows; returns the timings of each GPU part and the CPU part's seconds.
 
-        Seconds are those of the host's clock, from the call to its end.
-
-        A CPU that computes all rows does so in the calling thread: another one would take 0.1 ms
-        longer, and more if its core was busy.
+        Seconds are those of the host's clock, from the call to its end. The CPU part runs in the
+        calling thread: another one would take 0.1 ms longer, and more if its core is busy.
         """
         if self._plan.gpu_rows == 0:
             return [], self._compute_cpu_rows()
@@ -208,7 +151,7 @@ class Execution:
         return timings._replace(gpu_seconds=time.perf_counter() - started)
 
     def _find_rows(self, number: int) -> tuple[SharedRows | None, slice]:
-        """A part's row queue, if it has one, and the rows of C that may be its."""
+        """A part's row queue, if it has one, and the rows of C that it may compute."""
         rows = self._parts[number].rows
         if self._row_queue.moves and number == len(self._parts) - 1:
             return SharedRows(len(rows), self._row_queue.take_top), self._queued
@@ -227,13 +170,13 @@ class Execution:
         return max(1, self._plan.share.copiers // len(self._parts))
 
     def _open_final(self, number: int) -> Callable[[range], None] | None:
-        """Who is told of a part's final rows. Nobody, if other GPUs write other columns of them."""
+        """Callback for a part's final rows; None if other GPUs write other columns of them."""
         if self._plan.divides_columns:
             return None
         return self._final.open_gpu(number, self._parts[number].rows.start)
 
     def _count_gpu_rows(self, watched: Watched | None, share: float, rows: float) -> None:
-        """Count the share of some rows that a GPU's columns are."""
+        """Count rows of which a GPU has this share of the columns."""
         if watched is not None:
             watched.note_progress()
         self._counter.add("gpu", share * rows)
@@ -273,7 +216,7 @@ class Execution:
 def _choose_schedule(plan: Plan, parts: Sequence[GpuPart], rows: int) -> SelfSchedule | None:
     """The rule of the boundary between the last GPU and the CPU; None if it does not move.
 
-    It does not if F was given, in brief products, and where the GPUs divide columns.
+    It does not move if F was given, in brief products, and if the GPUs divide columns.
 
     Args:
         plan: The plan.

@@ -1,13 +1,13 @@
 """The rule of the moving boundary: both parts share the rows by their measured speeds.
 
-Weighted factoring (Hummel, Schmidt, Uma and Wein, 1996), a form of guided self-scheduling: of the
-rows that are left, each part is due a share in proportion to its speed. The CPU takes half of its
-share at a time, so a CPU that is half as fast as planned has finished one piece at the planned end.
-The GPU takes panels until only the CPU's share is left.
+Weighted factoring (Hummel, Schmidt, Uma and Wein, 1996), a form of guided self-scheduling: each
+part has a share of the remaining rows in proportion to its speed. The CPU takes half of its share
+at a time, so a CPU that is half as fast as planned has finished one piece at the planned end. The
+GPU takes panels until only the CPU's share is left.
 
-Two rules keep a late message from moving the boundary. The GPU has its planned speed until its
-first panel has come, and is measured from there: the time before says when it started, not how fast
-it is. The CPU takes rows beyond its own only once it has taken all of these.
+Two rules keep a late message from moving the boundary. The GPU's speed is the planned one until its
+first panel is computed, and is measured from then on: the time before says when it started, not how
+fast it is. The CPU takes rows beyond its planned ones only once it has taken all of these.
 """
 
 from dataclasses import dataclass
@@ -26,9 +26,9 @@ class Progress:
         top: Rows that the GPU has taken.
         bottom: Rows that the CPU has not taken, counted from the top.
         gpu_rows: Rows that the GPU has computed, as far as known.
-        gpu_seconds: Time of that knowledge, in seconds since the GPU began.
+        gpu_seconds: When that was known, in seconds since the GPU began.
         first_rows: `gpu_rows` when the first panel was known to be computed.
-        first_seconds: `gpu_seconds` then.
+        first_seconds: `gpu_seconds` at that time.
         elapsed_seconds: Seconds since the GPU began.
         cpu_rows: Rows that the CPU has computed, as far as known.
         cpu_seconds: Seconds since the CPU took its first rows.
@@ -71,9 +71,9 @@ class SelfSchedule:
     def choose_piece(self, progress: Progress) -> int:
         """Rows that the CPU takes now; 0 to leave the rest to the GPU.
 
-        Half of its share, in rounds of all threads. All of its share if little would be left, or if
-        the GPU would reach that before the CPU comes back. None beyond its own rows while some of
-        these are left.
+        Half of its share, in rounds of all threads. All of it if little would be left, or if the
+        GPU would reach the rest before the CPU comes back. None beyond the CPU's planned rows while
+        some of these are left.
         """
         share = self.find_share(progress)
         if share < self.least_rows / 2:
@@ -91,7 +91,7 @@ class SelfSchedule:
         return share if begun and piece / cpu_speed >= gpu_comes else piece
 
     def find_limit(self, progress: Progress) -> int:
-        """End of the rows that the GPU may take: all planned ones, and those the CPU is not due."""
+        """End of the rows that the GPU may take: its planned ones, and up to the CPU's share."""
         planned = min(self.planned, progress.bottom)
         share = self.find_share(progress)
         if share < self.least_rows / 2:
@@ -100,9 +100,9 @@ class SelfSchedule:
         return max(planned, progress.top, limit - limit % self.tile_rows)
 
     def find_share(self, progress: Progress) -> int:
-        """Number of rows, of those not taken, that the CPU should compute.
+        """The CPU's share: the rows, of those not taken, with which both parts end together.
 
-        Then both parts end at the same time. The planned number if that is nearly so.
+        It is the planned number if that is nearly the same.
         """
         planned = progress.bottom - self.planned
         rows = progress.bottom - progress.top

@@ -16,7 +16,7 @@ class Timings(NamedTuple):
 
     Attributes:
         kernel_seconds: Kernels, by CUDA events, summed over the GPUs; None if they were not timed.
-        transfer_seconds: Copies in and out, likewise; they overlap kernels.
+        transfer_seconds: Copies in and out, measured the same way; they overlap kernels.
         gpu_seconds: The GPU part, copies from and to the caller's memory included; the longest of
             several.
         cpu_seconds: The CPU part.
@@ -44,11 +44,11 @@ class Timings(NamedTuple):
         return document
 
 
-def list_parts(plan: Plan, timings: Timings) -> list[tuple[Correction, float, float]]:
+def compare_with_plan(plan: Plan, timings: Timings) -> list[tuple[Correction, float, float]]:
     """The correction, uncorrected prediction and seconds from the plan's start of each part."""
     f, m = timings.f_actual, plan.problem.m
     gpus = plan.gpu_parts
-    if plan.f == m or plan.is_gpu_alone:  # as planned: nothing is predicted anew
+    if plan.f == m or plan.is_gpu_alone:  # the boundary has not moved: the plan's prediction holds
         correction = plan.corrections[0]
         predicted_seconds = plan.predicted.total_seconds / correction.factor
         return [(correction, predicted_seconds, timings.total_seconds)]
@@ -56,7 +56,7 @@ def list_parts(plan: Plan, timings: Timings) -> list[tuple[Correction, float, fl
     stops = [part.rows.stop for part in gpus[:-1]] + [m - f]
     parts: list[tuple[GpuCurve | CpuCurve, int, float]] = []
     for part, stop, (_, seconds) in zip(gpus, stops, timings.part_seconds, strict=True):
-        # A GPU that took over the CPU's rows may have more than its curve knows.
+        # A GPU that took over rows of the CPU may have more than its curve covers.
         if 0 < stop - part.rows.start <= part.curve.m:
             parts.append((part.curve, stop - part.rows.start, seconds))
     if f:

@@ -1,8 +1,8 @@
 """The watchdog: detects a GPU without progress.
 
 A hung kernel cannot be stopped; only the end of the process helps. A thread of the watchdog reads
-the clock now and then. The computing thread only stores the time of its progress, which costs
-nothing measurable.
+the clock now and then. The computing thread only stores the time of its progress, at no measurable
+cost.
 """
 
 import threading
@@ -12,15 +12,15 @@ from contextlib import contextmanager
 from typing import Final
 
 TIMES_EXPECTED: Final = 20.0
-"""Time without progress that is allowed, as a multiple of a product's predicted time; chosen. A
-plan without calibration may be far off, and another process may use the GPU, too."""
+"""Allowed time without progress, as a multiple of a product's predicted time. Chosen: a plan
+without calibration may be far off, and another process may use the GPU, too."""
 
 
 class Watched:
     """One part of a product that a GPU computes, while it is watched.
 
     Args:
-        limit_seconds: Time without progress that it is allowed.
+        limit_seconds: Time that it may be without progress.
     """
 
     __slots__ = ("limit_seconds", "noted")
@@ -35,10 +35,10 @@ class Watched:
 
 
 class Watchdog:
-    """Watches the parts of all products that run, each for itself. Thread-safe.
+    """Watches the parts of all products that run, each by itself. Thread-safe.
 
     Args:
-        stall_seconds: Time without progress that is allowed for any product.
+        stall_seconds: Time that any product may be without progress.
         expire: Called with the seconds without progress, in the watchdog's thread.
     """
 

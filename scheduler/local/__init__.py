@@ -1,8 +1,8 @@
 """Products in a caller's own process: `wavetrim.matmul`, `plan` and `empty`.
 
-`matmul` takes `arrays` and `stacks` by NumPy's rules and computes them on the process's only
-`machine`, which `process` creates, closes, and handles in forks. `plan` only plans. `empty` creates
-arrays that the GPU reads itself.
+`matmul` takes `arrays` and `stacks` by NumPy's rules and computes them on the only `machine` of the
+process, which `process` creates, closes, and replaces in forked processes. `plan` only plans.
+`empty` creates arrays that the GPU reads itself.
 
 Plans are cached by shape. BLAS gets its threads back between products. NumPy computes products that
 are too small for several threads.

@@ -22,7 +22,7 @@ def find_dtype(a: np.dtype[Any], b: np.dtype[Any], c: ArrayLike | None) -> np.dt
     """The element type of the result by NumPy's rules.
 
     Raises:
-        ProblemError: It is not a supported one.
+        ProblemError: It is not supported.
     """
     if a is b and c is None and a in DTYPE_NAMES:
         return a

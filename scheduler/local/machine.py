@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from wavetrim.cpu.threads import usable_cores
 from wavetrim.kernels.device import explain_no_devices, select_devices
 from wavetrim.kernels.transfer.pinned import pin_array
-from wavetrim.scheduler.calibration.cpu import measure_cpu_briefly
+from wavetrim.scheduler.calibration.profiles import open_profiles
 from wavetrim.scheduler.errors import ExecutionError, PlanError
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.options import PlanOptions
@@ -22,7 +22,6 @@ from wavetrim.scheduler.planning.cache import PlanCache
 from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.machine import MachineProfile
-from wavetrim.scheduler.profile.provider import ProfileProvider
 from wavetrim.scheduler.profile.store import find_profile
 
 Matrix = NDArray[Any]
@@ -75,12 +74,7 @@ class LocalMachine:
             gpu_memory_bytes=options.gpu_memory_bytes,
             lends_blas=True,
         )
-        self._profiles = ProfileProvider(
-            devices=self._executor.devices,
-            directory=options.profile_dir,
-            cpu_threads=self._executor.pool.threads,
-            measure_cpu=lambda: measure_cpu_briefly(self._executor.pool),
-        )
+        self._profiles = open_profiles(self._executor, options.profile_dir)
         self._plans = PlanCache(explores=options.explore)
         self.has_gpu = self._executor.pipeline is not None
         self._turn = threading.Lock()
@@ -173,7 +167,7 @@ class LocalMachine:
 def end_with_interpreter() -> NoReturn:
     """Refuse a product after the machine was closed, because the interpreter exits.
 
-    A daemon thread waits here until the process ends, as nobody would handle its error.
+    A daemon thread waits here until the process ends: its error would only be printed.
 
     Raises:
         ExecutionError: In any other thread.

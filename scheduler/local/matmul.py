@@ -1,7 +1,7 @@
 """Products of NumPy arrays in this process: `wavetrim.matmul`.
 
-Operands follow NumPy's rules, and each product is planned. NumPy computes small products of the CPU
-in the calling thread, which is faster than waking others.
+Operands follow NumPy's rules, and each product is planned. The calling thread computes small
+products of the CPU by NumPy, which is faster than waking other threads.
 """
 
 from collections.abc import Callable

@@ -88,7 +88,7 @@ def plan_locally(
 
 
 def _find_gpus(device: str | None, local: LocalOptions) -> tuple[DeviceInfo, ...]:
-    """This machine's GPUs, where the name of a device may mean one: to plan needs none else."""
+    """This machine's GPUs if the device may be one of them; otherwise planning needs none."""
     if device is not None and not isinstance(device, str):
         raise PlanError("device", device, "None or a name")
     if device is None or device.casefold() == "cpu":

@@ -95,7 +95,7 @@ def split_stacks(
         c: The result.
         problem: Their sizes.
         fold: Whether matrices of A that share B are joined to one tall matrix. A is copied unless
-            its rows follow each other in memory; those of C must do so.
+            its rows follow each other in memory; the rows of C must do so.
     """
     m, n, k = problem.m, problem.n, problem.k
     if fold and problem.shares_b:

@@ -2,8 +2,8 @@
 
 `waves` counts tiles and waves. `cost` defines a curve: seconds over rows, never decreasing. `cpu`
 describes the CPU, `gpu_curve` is the GPU's curve, `curves` builds both for a product. `corrections`
-multiply a curve by the ratio of measured to predicted time in earlier runs: `device_runs` weighs
-those that took about as long on the same device.
+are factors on curves: the ratio of measured to predicted time in earlier runs. `device_runs` finds
+them from runs that took about as long on the same device.
 
 - The GPU's curve is the time of a schedule: the list of steps that `kernels/pipeline/cuts.py` finds
   fastest, timed by the recurrence of `kernels/pipeline/schedule.py` at calibrated rates, plus a
@@ -13,8 +13,8 @@ those that took about as long on the same device.
   for the filled share of it and for a fix-up, by the rule of its launch (`kernels/gemm/tails.py`).
   A kernel held to some multiprocessors has slots on these only (cuBLAS on multiples of 8:
   `kernels/gemm/partitions.py`).
-- A product of the CPU alone has as many threads as share it (`cpu/blocks.py`). They take at least
-  the time of moving A, B and C; a thread alone takes it besides its arithmetic.
+- `cpu/blocks.py` decides how many threads share a product of the CPU alone. Several take at least
+  the time of moving A, B and C; one takes that time in addition to its arithmetic.
 - The CPU's curve is a line: the call, reading B, and for each row its arithmetic and its elements
   of C, or writing them if that takes longer. Packing A counts as additional columns. A single row
   takes the time of reading B.
@@ -23,5 +23,5 @@ those that took about as long on the same device.
   both, and the time that copies lose at their start.
 - Contention (`CpuShare`) is what GPU part and CPU part take from each other in a split. The CPU
   part slows copies, and copies slow the CPU part while they are under way. A GPU part takes at
-  least as long as the CPU's threads take to start. From pageable memory the CPU part starts late.
+  least as long as the CPU's threads take to start. With staged copies the CPU part starts late.
 """

@@ -1,8 +1,8 @@
 """Corrections: factors on predicted times, learned from earlier runs.
 
 As in StarPU's performance models (Augonnet et al., 2011), the ratio of a run's measured to its
-predicted time is a sample. A run teaches products that take about as long on the same device, the
-more the closer they are, and its own product most. What no run is close to is not corrected
+predicted time is a sample. It corrects products that take about as long on the same device: its own
+product most, others less the further they are. A product far from all runs is not corrected
 (`device_runs`).
 """
 
@@ -23,7 +23,7 @@ class RunClass:
     """Runs of one product by one part of a plan; they differ by noise only.
 
     Attributes:
-        device: Device and kind of memory or element type. Runs of another device teach nothing.
+        device: Device and kind of memory or element type. Runs of another device do not count.
         beside: The device that computes other rows at the same time; empty if there is none.
         bottleneck: What bounds the product: copies in, copies out, or a kernel; empty on the CPU.
         product: Shape and element type.
@@ -69,7 +69,7 @@ class Corrections(Protocol):
         """The factor of a class."""
 
     def has_run(self, run_class: RunClass) -> bool:
-        """Whether a similar product has run so."""
+        """Whether a similar product has run there."""
 
     def note(self, run_class: RunClass, predicted_seconds: float, measured_seconds: float) -> None:
         """Record a run: its uncorrected prediction, and its measured time."""
@@ -94,7 +94,7 @@ class NoCorrections:
         """Do nothing."""
 
     def list_all(self) -> list[Correction]:
-        """None."""
+        """An empty list."""
         return []
 
 
@@ -149,7 +149,7 @@ def classify_cpu_run(problem: GemmProblem, seconds: float, *, shared: bool) -> R
 
 
 def _name_gpu(problem: GemmProblem) -> str:
-    """A GPU's runs; those with a resident B copy so little that they teach no others."""
+    """A GPU in words. Runs with a resident B are apart: they copy far less than others."""
     return f"gpu from {problem.memory} memory" + (", B resident" if problem.b_resident else "")
 
 

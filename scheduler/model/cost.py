@@ -60,10 +60,10 @@ class CpuCurve:
         startup_rows: Additional cost of the first row, in rows.
         call_seconds: Seconds to start and join the pool.
         row_quantum: Blocks have a multiple of this number of rows.
-        vector_seconds: Seconds of a product of one row, if less: it takes the time of reading B. 0
-            if not measured.
+        vector_seconds: Most seconds of a product of one row: the time of reading B. 0 if not
+            measured.
         wake_seconds: Time until all cores are awake. Until then about half of them work, so a
-            product takes longer by this, and a shorter one twice as long.
+            product takes this much longer, and one shorter than this takes twice as long.
         correction: Factor from earlier runs of its class.
     """
 

@@ -7,8 +7,8 @@ from wavetrim.native.tuned import PACKING_WEIGHT
 from wavetrim.scheduler.problem import Memory
 
 NARROW: Final = 128
-"""Most columns and largest K of a narrow product, which neither arithmetic nor writing C bounds:
-twice those of the product that calibration measures."""
+"""Largest N and K of a narrow product, which is bound neither by arithmetic nor by writing C: twice
+those of the product that calibration measures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class CpuRate:
         narrow_seconds: Seconds of a multiply-add in narrow products (neither N nor K above NARROW),
             in place of arithmetic and elements; 0 if not measured.
         alone_seconds: Seconds of a call that one thread computes alone, without its arithmetic.
-        read_seconds: Seconds in which one thread reads an element that others used meanwhile.
+        read_seconds: Seconds for one thread to read an element after other work used the caches.
     """
 
     dtype: str
@@ -49,15 +49,15 @@ class CpuRate:
 
 @dataclass(frozen=True, slots=True)
 class CpuShare:
-    """One way to share the CPU while the GPU is fed from one kind of memory.
+    """One way to divide the CPU's threads between its part and the copies for the GPU part.
 
     Attributes:
-        memory: The kind of memory.
+        memory: The kind of memory of the operands.
         threads: Threads of the CPU part.
         copiers: Threads of each copy between pageable memory and page-locked slabs.
-        stretch: Factor on the time of the CPU part's arithmetic while copies are under way.
+        stretch: Contention: factor on the time of the CPU part's arithmetic during copies.
         link_stretch: Factor on the time of the GPU part's copies while the CPU part computes.
-        memory_stretch: Factor on the time of the CPU part to read A and write C meanwhile.
+        memory_stretch: Factor on the CPU part's time to read A and write C during copies.
         start_seconds: Seconds that the GPU part loses while the CPU part's threads wake up.
     """
 
@@ -78,8 +78,8 @@ class CpuModel:
         threads: Threads of the pool without a GPU part.
         rates: One entry for each element type.
         beside_gpu: At least one entry for each kind of memory.
-        wake_seconds: Time until all cores are awake, after other work came between two products.
-            They wake one after the other, so fewer are awake sooner.
+        wake_seconds: Time until all cores are awake after a pause. They wake one after the other,
+            so a part of them is awake sooner.
     """
 
     threads: int
@@ -88,5 +88,5 @@ class CpuModel:
     wake_seconds: float = 0.0
 
     def list_shares(self, memory: Memory) -> tuple[CpuShare, ...]:
-        """The ways to share it with a GPU whose operands lie in this kind of memory."""
+        """The ways to share it if the operands lie in this kind of memory."""
         return tuple(share for share in self.beside_gpu if share.memory == memory)

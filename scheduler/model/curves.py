@@ -18,8 +18,8 @@ from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.machine import KernelModel, LinkModel, MachineProfile
 
 MEMORY_SHARE: Final = 0.9
-"""Share of the device memory that buffers may take; chosen. The pipeline asks the driver what is
-free."""
+"""Share of the device memory that a plan gives to buffers. Chosen: only the pipeline can ask the
+driver what is free."""
 
 
 def build_cpu_curve(
@@ -66,10 +66,10 @@ def _correct(
 
 
 def _build_alone_curve(problem: GemmProblem, rate: CpuRate, cpu: CpuModel) -> CpuCurve:
-    """The curve without a GPU part, of as many threads as share the product.
+    """The curve without a GPU part.
 
-    Several threads take at least the time of moving A, B and C through memory. A thread alone takes
-    it in addition to its arithmetic, as nothing else hides it.
+    Several threads take at least the time of moving A, B and C through memory. One thread takes
+    that time in addition to its arithmetic, because nothing hides it.
     """
     m, n, k, threads = problem.m, problem.n, problem.k, cpu.threads
     if is_small(m, n, k, problem.dtype):
@@ -100,14 +100,14 @@ def _find_row_seconds(
     slower: float = 1.0,
     memory_slower: float = 1.0,
 ) -> float:
-    """Seconds of a row's arithmetic and elements, or in a narrow product of its terms.
+    """Seconds of a row: its arithmetic and elements; in a narrow product its multiply-adds.
 
     Args:
         problem: The product.
         rate: The rate of all threads.
         fewer: All threads over those that compute.
-        slower: Factor on the time of arithmetic, by contention.
-        memory_slower: Factor on the time of reading A, likewise.
+        slower: Factor of contention on the time of arithmetic.
+        memory_slower: Factor of contention on the time of reading A.
     """
     n, k, flop_seconds = problem.n, problem.k, 1e-9 / rate.gflops
     if rate.narrow_seconds and max(n, k) <= NARROW:
@@ -140,9 +140,15 @@ def build_gpu_curve(
     held = gpu.sm_count if sms is None else spec.count_held_sms(sms, gpu.sm_count)
     tile = spec.tile
     panels = PanelProblem(
-        *(problem.m, problem.n, max(1, problem.k), problem.item_bytes),
-        *(tile.m, tile.n, tile.k, max(1, model.slots * held // gpu.sm_count)),
-        find_split_item_bytes(spec, problem.k),
+        m=problem.m,
+        n=problem.n,
+        k=max(1, problem.k),
+        item_bytes=problem.item_bytes,
+        tile_m=tile.m,
+        tile_n=tile.n,
+        tile_k=tile.k,
+        slots=max(1, model.slots * held // gpu.sm_count),
+        split_item_bytes=find_split_item_bytes(spec, problem.k),
         splits_tail=spec.splits_tail,
         splits_short=spec.splits_short,
         staged=problem.memory == "pageable" and not is_copied_first(problem),
@@ -178,7 +184,7 @@ def build_rates(problem: GemmProblem, profile: MachineProfile, model: KernelMode
 
 
 def is_copied_first(problem: GemmProblem) -> bool:
-    """Whether what is copied travels whole through page-locked memory (`DirectPath`)."""
+    """Whether the product is copied whole into page-locked memory first (`DirectPath`)."""
     return problem.memory == "pageable" and problem.copied_bytes <= SMALL_PRODUCT_BYTES
 
 
@@ -202,8 +208,8 @@ def _find_link(problem: GemmProblem, profile: MachineProfile) -> LinkModel:
 def _find_lost_seconds(problem: GemmProblem, link: LinkModel) -> float:
     """Seconds that copies of A and B lose until they run at their rates.
 
-    All of the link's `fill_seconds` where the link needs longer than that for their bytes, else a
-    share that grows as the root of their bytes: seen on an H200 from 0.3 to 1000 MB.
+    The link's `fill_seconds` if the copies take longer than that, else a part of it that grows with
+    the square root of their bytes, as seen on an H200 from 0.3 to 1000 MB.
     """
     moved_bytes = problem.copied_b_bytes + problem.m * problem.a_row_bytes
     moving_seconds = moved_bytes / (link.in_gbytes_per_second * 1e9)

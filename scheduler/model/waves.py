@@ -3,7 +3,7 @@
 A kernel cuts C into tiles and computes each in one thread block. The GPU runs `slots` blocks at a
 time; one such round is a *wave*. The last wave, the *tail*, costs as much as a full one, unless the
 kernel splits its tiles along K among all slots (stream-K: Osama et al., 2023). Then it costs about
-its filled share, and the sum of the parts.
+its filled share, and adding up the parts.
 """
 
 from dataclasses import dataclass

@@ -6,19 +6,19 @@
   (errors as of sums in that type, tensor cores allowed). If any of them was measured, those whose
   times are only assumed are left out. The fastest come first; ours come before cuBLAS only if they
   are faster.
-- `team` is the curve of several GPUs at once and the part of each. `team_curves` builds it, each
-  GPU's at its part of the links' joint rates. Equal GPUs take equal rows, in whole tiles; each
-  fetches all of B, or they exchange parts of it. Where A is small beside B they take equal columns,
-  and each fetches its part of B alone.
+- `team` is the curve of several GPUs at once and the part of each. `team_curves` builds it, with
+  each link at its part of the joint rates. Equal GPUs take equal rows, in whole tiles; each fetches
+  all of B, or they exchange parts of it. Where A is much smaller than B they take equal columns,
+  and each fetches only its part of B.
 - `split` chooses F: it finds the least time within which all devices together finish M rows.
   Exact, for any number of devices.
-- `plan` says who computes which rows, and when. `choice` compares the GPU alone, the CPU alone and
-  the best split of each kernel. A split must promise 5% over the better single device, 10% where
-  copies are staged; so must each GPU more.
+- `plan` says which device computes which rows, and when. `choice` compares the GPU alone, the CPU
+  alone and the best split of each kernel. A split must promise 5% over the better single device,
+  10% where copies are staged; so must each further GPU.
 
-`residency` decides when a B that comes again is to stay on the GPUs, by the plans with and without.
-`lanes` chooses which devices work at which product while several wait; a plan may be held to such a
-lane. `cache` keeps plans by shape until runs correct them. `trial` tries another device or kernel,
-which has not run such products yet, for one of 50 products. `description` is a plan as JSON. Each
-group of numbers in a profile names its source, and every plan shows it.
+`cache` keeps plans by shape until runs correct them. For one of 50 products, `trial` plans another
+device or kernel, which has not run such products yet. `residency` decides when a B that comes again
+stays on the GPUs, by the plans with and without it there. `lanes` chooses which devices work at
+which product while several wait; a plan may be held to such a lane. `placing` chooses among the
+engines of a cluster. `description` is a plan as JSON, with the source of each figure.
 """

@@ -46,7 +46,7 @@ class PlanCache:
     ) -> Plan:
         """The plan of a product that runs next: that of `choose`, or now and then a trial.
 
-        In a lane there are no trials: they might use other devices.
+        There are no trials in a lane: they might use devices outside it.
         """
         plan = self.choose(problem, profile, options, lane)
         if not self._explores or lane is not None:
@@ -75,8 +75,8 @@ class PlanCache:
         Raises:
             PlanError: An option cannot be met. Refusals are not cached.
         """
-        # Of numbers and words, which are compared without Python's help. A plan keeps its profile
-        # alive, so no other profile has the same id meanwhile.
+        # Numbers and strings hash faster than dataclasses. A cached plan keeps its profile alive,
+        # so no other profile gets the same id.
         question = (
             *(problem.m, problem.n, problem.k, problem.dtype, problem.memory, problem.b_resident),
             *(None if options is NO_OPTIONS else options, id(profile), lane),

@@ -1,14 +1,17 @@
 """A plan as JSON, for the HTTP API, the command line and the engine's messages."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 from wavetrim.scheduler.model.waves import divide_up
 from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.planning.team import list_members
 from wavetrim.scheduler.profile.machine import MachineProfile
 
-_NEIGHBOURS = 32
+_POINTS: Final = 512
+"""Most points of a curve; chosen."""
+
+_NEIGHBOURS: Final = 32
 """Values of F on each side of the plan's; chosen."""
 
 
@@ -73,7 +76,6 @@ def describe_devices(plan: Plan) -> list[dict[str, Any]]:
         for part in plan.gpu_parts
     ]
     if plan.f:
-        seconds = plan.predicted.cpu_seconds
         parts.append(
             {
                 "device": "cpu",
@@ -81,7 +83,7 @@ def describe_devices(plan: Plan) -> list[dict[str, Any]]:
                 "rows": plan.f,
                 "columns": plan.problem.n,
                 "waves": None,
-                "seconds": seconds,
+                "seconds": plan.predicted.cpu_seconds,
             }
         )
     return parts
@@ -129,12 +131,8 @@ def describe_profile(plan: Plan) -> dict[str, Any]:
     }
 
 
-def describe_curve(plan: Plan, points: int = 512) -> list[dict[str, float]]:
-    """Predicted seconds over F, at wave boundaries and densely around the plan's F.
-
-    Args:
-        plan: The plan.
-        points: Largest number of points; wave boundaries are thinned evenly.
+def describe_curve(plan: Plan) -> list[dict[str, float]]:
+    """Predicted seconds over F, at wave boundaries, thinned evenly, and around the plan's F.
 
     Returns:
         Points `{f, gpu_seconds, cpu_seconds, total_seconds}` by rising F, among them F = M, the
@@ -144,7 +142,7 @@ def describe_curve(plan: Plan, points: int = 512) -> list[dict[str, float]]:
     if plan.gpu_curve is None:
         return [_describe_point(plan, problem.m)]
     drawn = {0, plan.f, problem.m} | _list_neighbours(plan)
-    drawn.update(_list_boundaries(plan, room=points - len(drawn)))
+    drawn.update(_list_boundaries(plan, room=_POINTS - len(drawn)))
     return [_describe_point(plan, f) for f in sorted(drawn)]
 
 
@@ -159,7 +157,7 @@ def _describe_point(plan: Plan, f: int) -> dict[str, float]:
 
 
 def _list_boundaries(plan: Plan, room: int) -> Iterable[int]:
-    """At most `room` values of F with which a wave just becomes unnecessary."""
+    """At most `room` values of F, each the least that saves a certain number of waves."""
     assert plan.gpu_curve is not None, "only a GPU has waves"
     members, m = list_members(plan.gpu_curve), plan.problem.m
     grid, gpus = members[0].grid, len(members)

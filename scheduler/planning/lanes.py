@@ -3,17 +3,16 @@
 A lane is a set of devices that work at one product: some GPUs, the CPU, or both. Each product that
 waits has choices: lanes, and the seconds that it takes there.
 
-- List scheduling: products are looked at in order, and each takes the lane where it ends first,
-  counting what its devices have to do before. So a small product goes to the CPU if it ends sooner
-  there.
-- Throughput first: a product takes as few GPUs as leave the others enough to do with what else
-  waits: one of two if two products of a size wait, both if it is alone.
+- List scheduling: products take their lanes in order, each the one where it ends first, counting
+  what the lane's devices must do before. So a small product may go to the CPU.
+- Throughput first: a product takes fewer GPUs while the remaining ones have enough to do with what
+  else waits. Of two GPUs it takes one if two products of a size wait, and both if it waits alone.
 - Reservations (conservative backfilling, as in batch schedulers): a product that must wait for
-  devices has them reserved from the time at which they are free together. A later product may use
-  them before only if it ends by then. So nobody is delayed by who comes after, and waits are
-  bounded: by the products before, as long as they take.
-- Operands that stay: of free GPUs a product takes the one on which its B is, if it ends sooner
-  there. It does not wait for that one while another is free: there B is fetched in time, and later
+  devices has them reserved from the time at which all of them are free. A later product may use
+  them before only if it ends by then. So no product is delayed by a later one, and its wait is
+  bounded by the time of those before it.
+- Resident operands: of the free GPUs a product takes the one that has its B, if it ends sooner
+  there. It does not wait for that GPU while another is free, which fetches B in time, so that later
   products find it on both.
 """
 
@@ -34,8 +33,8 @@ CPU: Final = -1
 """The CPU's number in a lane."""
 
 WAIT_GAIN: Final = 0.1
-"""Share of its time that a product must save to wait for devices although others are free; chosen.
-Runs differ by about as much from their predictions."""
+"""Share of its time that a product must save by waiting while other devices are free. Chosen: runs
+differ from their predictions by about as much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +44,7 @@ class Choice:
     Attributes:
         lane: Its devices; none for a product so small that the calling thread computes it.
         seconds: What the product should take there.
-        settled_seconds: The same once its B stays there, if it stays on some GPU already.
+        settled_seconds: The same once its B is resident there; infinite if no GPU has it.
         gpus: Number of its GPUs.
     """
 
@@ -82,7 +81,7 @@ def place_products(
 
     Args:
         waiting: The choices of each product that waits, at least one, in the products' order.
-        busy: Seconds until devices are free; those that are free now may be left out.
+        busy: Seconds until each device is free; those that are free now may be left out.
         gpus: GPUs of the machine.
 
     Returns:
@@ -108,7 +107,7 @@ class _Timetable:
         self._reserved_at: dict[int, float] = {}
 
     def find_begin(self, choice: Choice) -> float:
-        """When a product may begin: now, if it delays none that is placed, or after all of them."""
+        """When a product may begin: now if that delays no placed product, else after them."""
         lane, reserved_at = choice.lane, self._reserved_at
         if self._taken.isdisjoint(lane):
             for device in lane:
@@ -130,9 +129,9 @@ class _Timetable:
 
 
 def _choose(choices: Iterable[Choice], timetable: _Timetable) -> Place:
-    """Where a product ends first; to wait although it could begin must be worth it.
+    """The place where a product ends first; of equal ones that with fewer devices.
 
-    Of lanes in which it ends at the same time it takes one of fewer devices.
+    If it could begin at once elsewhere, waiting must save `WAIT_GAIN`.
     """
     best = at_once = None
     for choice in choices:
@@ -217,7 +216,7 @@ def list_choices(
 
 
 class _LaneTimes:
-    """The times of a product in lanes: those of lanes with the same devices are found once."""
+    """The times of a product in lanes; lanes of equal devices are planned once."""
 
     def __init__(self, choose: Callable[[Lane, bool], "Plan"]) -> None:
         self._choose = choose
@@ -225,7 +224,7 @@ class _LaneTimes:
         self.refusal: PlanError | None = None
 
     def find(self, lane: Lane, names: tuple[str, ...], *, b_resident: bool) -> float | None:
-        """The seconds of a plan that uses all of a lane; None where a smaller lane has it, too."""
+        """The seconds of a plan that uses all of a lane; None if the best one uses less of it."""
         kind = names, CPU in lane, b_resident
         if kind not in self._found:
             self._found[kind] = None
@@ -240,7 +239,7 @@ class _LaneTimes:
 
 
 def _list_groups(gpus: Sequence[tuple[int, str]]) -> list[Sequence[tuple[int, str]]]:
-    """Groups of one, two, four … GPUs, each beside the one before, and all of them."""
+    """Groups of one, two, four … consecutive GPUs, and all of them."""
     count, size, groups = len(gpus), 1, []
     while size < count:
         starts = range(0, count - size + 1, size)

@@ -1,8 +1,8 @@
 """On which engines a product is computed: on one, or its rows on several. Pure.
 
-Each engine is a curve, rows → seconds, as each device is. For a node the curve has the way there:
-B goes first, then rows of A go in while others are computed and rows of C come back. Nodes that
-work at one product share the way out of the host that has the operands, so each has a part of it.
+Each engine is a curve, rows → seconds, as each device is. A node's curve includes the network: B is
+sent first, then rows of A while others are computed and rows of C come back. Nodes that work at one
+product share the network of the host that has the operands.
 """
 
 import math
@@ -13,11 +13,11 @@ from typing import Final
 from wavetrim.scheduler.planning.split import split_rows
 
 SPREAD_GAIN: Final = 0.2
-"""Least share of its time that a product must save to be spread over several engines, since all of
-them are then kept from other products; chosen."""
+"""Share of its time that a product must save to be spread over several engines, which all are then
+kept from other products; chosen."""
 
 _SAMPLES: Final = (1 / 16, 1 / 4, 1.0)
-"""Shares of a product's rows at which an engine's plan is asked for; a line between two."""
+"""Shares of a product's rows for which an engine plans; its curve is a line between two. Chosen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +51,13 @@ class SampledCurve:
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """The way to a node and back.
+class Network:
+    """The network to a node and back.
 
     Attributes:
-        call_seconds: What a product costs on top of its bytes.
-        in_bytes_per_second: To the node.
-        out_bytes_per_second: From the node.
+        call_seconds: Time of an empty call.
+        in_bytes_per_second: Rate to the node.
+        out_bytes_per_second: Rate from the node.
     """
 
     call_seconds: float
@@ -67,12 +67,12 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """What a product sends to a node, and gets back.
+    """Bytes that a product sends to a node and gets back.
 
     Attributes:
-        b_bytes: Sent before any row.
-        in_row_bytes: Sent for each row.
-        out_row_bytes: Comes back for each row.
+        b_bytes: Bytes sent before any row.
+        in_row_bytes: Bytes sent for each row.
+        out_row_bytes: Bytes that come back for each row.
     """
 
     b_bytes: int
@@ -82,32 +82,32 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What an engine would take for a product.
+    """The time that an engine would take for a product.
 
     Attributes:
         engine: Its id.
-        computing: Rows → seconds, without the way there.
-        way: The way there; None for this machine.
-        traffic: What goes that way.
+        computing: Rows → seconds, without the network.
+        network: The network to it; None for this machine.
+        traffic: Bytes that cross the network.
         factor: Measured over expected seconds of the engine's newest runs.
-        busy_seconds: For how long it has other work.
+        busy_seconds: Seconds until it has done its other work.
     """
 
     engine: str
     computing: SampledCurve
-    way: Way | None = None
+    network: Network | None = None
     traffic: Traffic = Traffic(0, 0, 0)
     factor: float = 1.0
     busy_seconds: float = 0.0
 
     def find_curve(self, sharing: int = 1) -> SampledCurve:
-        """Rows → seconds with the way there, which so many nodes use at once."""
-        way, traffic = self.way, self.traffic
-        if way is None:
+        """Rows → seconds with the network, which `sharing` nodes use at once."""
+        network, traffic = self.network, self.traffic
+        if network is None:
             return self.computing
-        in_rate = way.in_bytes_per_second / sharing
-        out_rate = way.out_bytes_per_second / sharing
-        start_seconds = way.call_seconds + traffic.b_bytes / in_rate
+        in_rate = network.in_bytes_per_second / sharing
+        out_rate = network.out_bytes_per_second / sharing
+        start_seconds = network.call_seconds + traffic.b_bytes / in_rate
         points = []
         for rows, seconds in self.computing.points:
             copies = rows * traffic.in_row_bytes / in_rate, rows * traffic.out_row_bytes / out_rate
@@ -115,7 +115,7 @@ class Offer:
         return SampledCurve(tuple(points))
 
     def find_end(self, rows: int) -> float:
-        """Seconds from now until it has done so many rows, as the only one."""
+        """Seconds from now until it alone has done `rows` rows."""
         return self.busy_seconds + self.find_curve().seconds(rows)
 
 
@@ -126,7 +126,7 @@ class Share:
     Attributes:
         engine: Its id.
         rows: The rows.
-        seconds: What they should take.
+        seconds: Predicted seconds.
     """
 
     engine: str
@@ -139,7 +139,7 @@ def sample_curve(m: int, find_seconds: Callable[[int], float]) -> SampledCurve:
 
     Args:
         m: Rows of the product.
-        find_seconds: Asked for some numbers of rows.
+        find_seconds: Predicts the seconds of a number of rows.
     """
     points: list[tuple[int, float]] = []
     for share in _SAMPLES:
@@ -151,15 +151,15 @@ def sample_curve(m: int, find_seconds: Callable[[int], float]) -> SampledCurve:
 
 
 def choose_shares(rows: range, offers: Sequence[Offer], *, may_spread: bool) -> tuple[Share, ...]:
-    """Who should compute which rows: the engine that ends first, or several that are idle.
+    """Which engine should compute which rows: the one that ends first, or several idle ones.
 
-    Of those the soonest two, four and so on are considered: more nodes have more processors, but
-    each gets less of the network.
+    Two, four and so on are tried, the soonest first: more nodes have more processors, but each gets
+    less of the network.
 
     Args:
         rows: The rows, at least one.
-        offers: The engines, at least one; this machine's goes first and wins ties.
-        may_spread: Whether several engines may be kept from other work.
+        offers: The engines, at least one; this machine's comes first and wins ties.
+        may_spread: Whether several engines may be used.
     """
     m = len(rows)
     best = min(offers, key=lambda offer: offer.find_end(m))
@@ -180,7 +180,7 @@ def choose_shares(rows: range, offers: Sequence[Offer], *, may_spread: bool) -> 
 
 def _divide(rows: range, offers: Sequence[Offer]) -> tuple[Share, ...]:
     """Rows for each engine, so that the last one ends as early as possible."""
-    nodes = sum(offer.way is not None for offer in offers)
+    nodes = sum(offer.network is not None for offer in offers)
     curves = [offer.find_curve(max(1, nodes)) for offer in offers]
     shares, start = [], rows.start
     for offer, curve, count in zip(offers, curves, split_rows(len(rows), curves), strict=True):

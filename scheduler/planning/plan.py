@@ -20,7 +20,7 @@ from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.machine import MachineProfile
 
 LEAST_CHANGE: Final = 0.02
-"""Smallest relative change of a correction for which a plan is chosen anew; chosen."""
+"""Relative change of a correction above which a plan is made again; chosen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """Rows 0…M-F-1 to one or several GPUs, each in one piece, and the last F to the CPU.
+    """Who computes what: one or several GPUs the first M-F rows of C, the CPU the last F.
 
     Attributes:
         problem: The product.
@@ -91,10 +91,14 @@ class Plan:
         """Rows of C that the GPU computes."""
         return self.problem.m - self.f
 
+    def _find_side(self, f: int) -> GpuSide | None:
+        """The GPUs' curve with this F: beside a CPU part, or alone."""
+        return self.gpu_curve if f else self.gpu_alone_curve
+
     @property
     def exchanges(self) -> bool:
         """Whether the GPUs exchange parts of B, so that it crosses the links once."""
-        side = self.gpu_curve if self.f else self.gpu_alone_curve
+        side = self._find_side(self.f)
         return isinstance(side, TeamCurve) and side.exchanges and len(self.gpu_parts) > 1
 
     @property
@@ -106,7 +110,7 @@ class Plan:
     @cached_property
     def gpu_parts(self) -> tuple[GpuPart, ...]:
         """The parts of the GPUs that have rows, from the first row or column on."""
-        side = self.gpu_curve if self.f else self.gpu_alone_curve
+        side = self._find_side(self.f)
         if side is None or self.gpu_rows == 0:
             return ()
         return list_parts(side, self.positions, self.gpu_shares)
@@ -122,10 +126,10 @@ class Plan:
         return frozenset([part.position for part in self.gpu_parts] + [CPU] * (self.f > 0))
 
     def list_queues(self) -> dict[str, tuple[Span, ...]]:
-        """What each queue should do when: copies in, kernels, copies out, and the CPU.
+        """When each queue should be busy: copies in, kernels, copies out, and the CPU.
 
-        From the schedule's list of steps, scaled to the plan's predicted seconds. Several GPUs have
-        their position behind the queue's name.
+        From the schedule's list of steps, scaled to the plan's predicted seconds. With several
+        GPUs, a queue's name ends with the GPU's position.
         """
         queues: dict[str, tuple[Span, ...]] = {}
         parts = self.gpu_parts
@@ -146,13 +150,13 @@ class Plan:
         """The corrections of the plan's parts, the GPUs' first."""
         if self.f == self.problem.m:
             return (self.cpu_alone_curve.correction,)
-        side = self.gpu_curve if self.f else self.gpu_alone_curve
+        side = self._find_side(self.f)
         found = [one.correction for one in list_members(side)] if side is not None else []
         return tuple(dict.fromkeys([*found, self.cpu_curve.correction] if self.f else found))
 
     @property
     def uncorrected_seconds(self) -> float:
-        """The predicted seconds without what earlier runs say."""
+        """The predicted seconds without corrections."""
         seconds = [part.seconds / part.curve.correction.factor for part in self.gpu_parts]
         if self.f:
             cpu = self.cpu_curve if self.gpu_rows else self.cpu_alone_curve
@@ -191,7 +195,7 @@ class Plan:
 
     @property
     def tail_split(self) -> bool:
-        """Whether that wave will be split along K, so that it costs about its filled share."""
+        """Whether the last wave is split along K, so that it costs about its filled share."""
         parts = self.gpu_parts
         if not parts or parts[0].curve.split_steps is None:
             return False
@@ -214,7 +218,7 @@ class Plan:
         """Predicted seconds with another F."""
         if f == self.problem.m:
             return Prediction(0.0, self.cpu_alone_curve.seconds(f))
-        gpu = self.gpu_curve if f else self.gpu_alone_curve
+        gpu = self._find_side(f)
         assert gpu is not None, "rows are left to the GPU only where a kernel runs them"
         return Prediction(gpu.seconds(self.problem.m - f), self.cpu_curve.seconds(f))
 
@@ -230,7 +234,7 @@ class Plan:
     def move(self, f: int, spec: KernelSpec) -> "Plan":
         """The same plan with another F and this kernel, which is dropped if F is M."""
         rows = self.problem.m - f
-        side = self.gpu_curve if f else self.gpu_alone_curve
+        side = self._find_side(f)
         shares = side.divide(rows) if side is not None else ()
         kernel = spec if rows else None
         return replace(self, f=f, spec=kernel, predicted=self.predict(f), gpu_shares=shares)

@@ -2,8 +2,8 @@
 
 The rule is that of the ski rental problem, rent or buy: each product that copies B in notes what it
 would have saved with B there. Once these savings add up to the time to fetch B, it is fetched. So
-a B that comes once is never fetched, and all products of one B take at most about twice as long as
-if one had known how many come.
+a B that comes once is never fetched, and the products of one B lose at most about as much as
+fetching it takes, compared with knowing in advance how many come.
 """
 
 import threading
@@ -25,13 +25,13 @@ class Residency:
         self._lock = threading.Lock()
 
     def decide(self, key: str, plain: Plan, resident: Plan, missing: Sequence[int]) -> bool:
-        """Whether a product is computed with B resident; it is to be fetched where it is missing.
+        """Whether a product is computed with B resident, which is then fetched where it is missing.
 
         Args:
             key: Stands for B.
             plain: The product's plan if B is copied in.
             resident: Its plan if B is on the GPUs.
-            missing: Positions of this plan's GPUs on which B is not.
+            missing: Positions of the resident plan's GPUs that do not have B.
         """
         saved_seconds = plain.predicted.total_seconds - resident.predicted.total_seconds
         if not resident.gpu_parts or saved_seconds <= 0:

@@ -1,7 +1,7 @@
 """Trials: plans that should be about as fast, with a kernel or device that has not run yet.
 
-A prediction without runs may be too high; then its kernel or device is never chosen, and the
-prediction never corrected. So now and then a product runs there.
+If a prediction is too high, its kernel or device is never chosen, and so the prediction is never
+corrected. So now and then a product runs there.
 """
 
 from dataclasses import replace

@@ -1,7 +1,7 @@
-"""The machine that is assumed: figures for what was not measured, each by a stated rule.
+"""The assumed machine: figures for what was not measured, each by a stated rule.
 
-With them a plan can always be made. A calibration takes their place, and runs correct them, so they
-are no tuned numbers (`native/tuned.py`).
+With them a plan can always be made. A calibration replaces them, and runs correct them, so they are
+no tuned numbers (`native/tuned.py`).
 """
 
 from typing import Final
@@ -99,8 +99,8 @@ def estimate_kernels(gpu: GpuModel) -> tuple[KernelModel, ...]:
 def estimate_kernel(gpu: GpuModel, spec: KernelSpec) -> KernelModel:
     """Times of one kernel: a wave's operations over the kernel's share of the peak.
 
-    A block of 1024 threads, or with register tiles, fills a multiprocessor. Of smaller blocks as
-    many run there as their threads allow.
+    A block of 1024 threads, or one with register tiles, fills a multiprocessor. Smaller ones share
+    it, up to 1024 threads.
     """
     blocks = min(_BLOCKS_AN_SM, max(1, _THREADS_AN_SM // spec.threads))
     slots = gpu.sm_count * (1 if spec.tiling or spec.source is None else blocks)
@@ -172,9 +172,9 @@ def share_cpu(threads: int, link_gbytes_per_second: float = 0.0) -> tuple[CpuSha
     """How the CPU is shared in a split, for each kind of memory.
 
     One core is left for the launching thread, and from 16 cores on another for staged copies, whose
-    threads preempt computing threads when they need more. On an H200 with 16 cores fewer computing
-    threads (11 to 13) or fewer copy threads (2 to 6) were slower at nearly all of eight products,
-    with the GPU held to 4 or 8 multiprocessors.
+    threads preempt computing threads when they need more. Fewer computing threads (11 to 13) or
+    fewer copy threads (2 to 6) were slower at nearly all of eight products, with the GPU held to 4
+    or 8 multiprocessors (H200, 16 cores).
 
     Args:
         threads: Usable cores.
@@ -184,12 +184,16 @@ def share_cpu(threads: int, link_gbytes_per_second: float = 0.0) -> tuple[CpuSha
     copiers = min(STAGING_THREADS, threads)
     slowed = link_gbytes_per_second / (copiers * COPIER_GBYTES_PER_SECOND)
     staged = CpuShare(
-        *("pageable", left, copiers),
+        memory="pageable",
+        threads=left,
+        copiers=copiers,
         link_stretch=max(STAGED_STRETCH, slowed),
         start_seconds=START_SECONDS,
     )
     pinned = CpuShare(
-        *("pinned", max(1, threads - 1), 1),
+        memory="pinned",
+        threads=max(1, threads - 1),
+        copiers=1,
         link_stretch=PINNED_STRETCH,
         start_seconds=START_SECONDS,
     )

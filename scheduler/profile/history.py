@@ -1,8 +1,7 @@
 """The runs of a machine: ratios of measured to predicted seconds, stored next to its profile.
 
-A history belongs to one profile. Its file is named for GPU, driver, libraries and threads; with
-another file or another profile, an empty history begins. Several processes may share the file: each
-adds its own runs.
+A history belongs to one profile, and begins empty with another. Its file has the profile's name,
+for GPU, driver, libraries and threads. Several processes may share it: each adds its own runs.
 """
 
 import contextlib
@@ -61,7 +60,7 @@ class RunHistory:
         return found
 
     def has_run(self, run_class: RunClass) -> bool:
-        """Whether a similar product has run so."""
+        """Whether a similar product has run there."""
         with self._lock:
             device = self._devices.get(run_class.device)
             return device is not None and device.has_run(run_class)
@@ -132,7 +131,7 @@ class RunHistory:
             if device is None:
                 return Correction(run_class)
             found = device.estimate(run_class)
-        # Six digits: the page finds the same factor, rounding apart.
+        # Six digits, so that the page's model finds the same factor despite its own rounding.
         return Correction(run_class, float(f"{math.exp(found.log_ratio):.6g}"), found.runs)
 
     def _list_runs(self) -> list[tuple[RunClass, tuple[float, ...]]]:

@@ -23,7 +23,7 @@ class GpuModel:
     """The data sheet of a GPU.
 
     Attributes:
-        name: Name, also for options.
+        name: Its name, which a request may give as the device.
         sm_count: Streaming multiprocessors.
         compute_capability: Major and minor number.
         clock_mhz: Boost clock of the multiprocessors.
@@ -97,8 +97,8 @@ class LinkModel:
         together: Time of copies in and out at the same time over that of one after the other: 0.5
             if the directions are independent, 1 if they take turns.
         fill_seconds: Most seconds that copies lose until they run at their rates.
-        copied_gbytes_per_second: Rate of copies within host memory, of small pageable products that
-            travel whole through page-locked memory.
+        copied_gbytes_per_second: Rate of copies within host memory: small pageable products are
+            copied whole into page-locked memory first.
     """
 
     memory: Memory
@@ -130,7 +130,7 @@ class MachineProfile:
         beside: The profiles of the machine's other GPUs, in CUDA's order, with the same CPU.
         joint: Rates of the links while several GPUs copy, as far as measured.
         peer_gbytes_per_second: Rate from one of its GPUs to another while that copies back, 1e9
-            bytes a second; 0 where they cannot, or where it was not measured.
+            bytes a second; 0 if they cannot, or if it was not measured.
         corrections: Corrections of its predictions from earlier runs; not in the document.
     """
 
@@ -154,7 +154,7 @@ class MachineProfile:
         return () if self.gpu is None else (self, *self.beside)
 
     def find_joint(self, memory: Memory, gpus: int) -> JointLinks | None:
-        """The measured rates of the links of so many GPUs; None if they were not measured."""
+        """The joint rates of this number of GPUs; None if they were not measured."""
         return next((one for one in self.joint if (one.memory, one.gpus) == (memory, gpus)), None)
 
     def find_kernel_model(self, spec: KernelSpec) -> KernelModel | None:
@@ -220,6 +220,6 @@ def _read_profile(document: Mapping[str, Any]) -> MachineProfile:
 
 
 def _pick(document: Mapping[str, Any], kind: type) -> dict[str, Any]:
-    """The fields of a dataclass in a document, which may have more of them."""
+    """The entries of a document that are fields of a dataclass; earlier versions wrote others."""
     names = {one.name for one in fields(kind)}
     return {name: value for name, value in document.items() if name in names}

@@ -102,7 +102,7 @@ def find_preset(name: str) -> GpuModel | None:
 
 
 def list_meant(name: str) -> list[GpuModel]:
-    """The presets whose names begin with a word: there are two of "A100"."""
+    """The presets whose names begin with this: two for "A100"."""
     wanted = _fold(name)
     return [preset for preset in PRESETS if wanted and _fold(preset.name).startswith(wanted)]
 

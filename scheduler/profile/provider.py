@@ -1,7 +1,7 @@
 """The provider of profiles for engine, plan routes, job checks and command line.
 
-All of them see a new calibration at once: the stored file's status is read each time, which takes a
-microsecond or two.
+All of them see a new calibration at once, because each call reads the status of the stored file,
+which takes a microsecond or two.
 """
 
 import os
@@ -79,7 +79,7 @@ class ProfileProvider:
         return found[1]
 
     def is_elsewhere(self, device: str | None) -> bool:
-        """Whether a name is that of no device of this machine."""
+        """Whether a name is not that of a device of this machine."""
         return is_elsewhere(device, self._devices)
 
     def list_corrections(self) -> list[Correction]:
@@ -126,7 +126,7 @@ class ProfileProvider:
         if paths is None:
             paths = self._locate(name)
             if not paths and self._directory is not None:
-                # A preset stands beside this machine's CPU, of which any calibration there may be.
+                # A preset is planned with this machine's CPU, from any calibration in the folder.
                 paths = (str(self._directory),)
             self._paths[name] = paths
         return tuple(map(_read_file_stamp, paths))
@@ -146,7 +146,7 @@ class ProfileProvider:
 def _read_file_stamp(path: str) -> tuple[int, int, int] | None:
     """Identifies the version of a file; None without one."""
     try:
-        status = os.stat(path)  # noqa: PTH116 - a product that is asked for waits for it
+        status = os.stat(path)  # noqa: PTH116 - faster than pathlib, and each product waits for it
     except OSError:
         return None
     return status.st_mtime_ns, status.st_ino, status.st_size

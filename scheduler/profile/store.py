@@ -22,20 +22,18 @@ from wavetrim.scheduler.model.cpu import CpuModel
 from wavetrim.scheduler.profile.estimate import estimate_cpu, estimate_kernels, estimate_links
 from wavetrim.scheduler.profile.machine import GpuModel, MachineProfile
 from wavetrim.scheduler.profile.presets import PRESETS, find_preset, list_meant
-from wavetrim.scheduler.profile.what_if import lend_cpu
+from wavetrim.scheduler.profile.what_if import set_cpu
 
 logger = logging.getLogger(__name__)
 
 _LANES_AN_SM: Final[dict[tuple[int, int], int]] = {(7, 5): 64, (8, 0): 64}
+"""float32 lanes of a multiprocessor, by compute capability; 128 of all others."""
+
 RUNS_SUFFIX: Final = ".runs.json"
-"""How the file of a calibration's runs ends, beside it."""
+"""End of the name of the file with a calibration's runs, in the same folder."""
 
 _LIBRARIES: Final = ("wavetrim", "numpy", "cupy-cuda13x", "nvidia-cublas")
-
-
-def list_presets() -> tuple[GpuModel, ...]:
-    """The GPUs that can be planned for on any machine."""
-    return PRESETS
+"""Distributions whose versions are part of a calibration's key."""
 
 
 def find_profile(
@@ -74,7 +72,7 @@ def find_profile(
         raise PlanError("device", device, f"one of {', '.join(names)}")
     profile = build_preset_profile(preset, f"preset {preset.name}: {preset.source}", cpu_threads)
     cpu = find_measured_cpu(directory, cpu_threads)
-    profile = profile if cpu is None else lend_cpu(profile, cpu)
+    profile = profile if cpu is None else set_cpu(profile, cpu)
     others = tuple(replace(profile, index=index) for index in range(1, count))
     return replace(profile, beside=others)
 
@@ -118,7 +116,7 @@ def build_preset_profile(gpu: GpuModel, source: str, cpu_threads: int) -> Machin
 def complete_rates(profile: MachineProfile) -> MachineProfile:
     """The profile with estimated rates of element types that its CPU was not measured with.
 
-    They are as far from those of float32 as the estimate has them.
+    Each has the estimated ratio to the measured rate of float32.
     """
     measured = {rate.dtype for rate in profile.cpu.rates}
     estimated = {rate.dtype: rate for rate in estimate_cpu(profile.cpu.threads).rates}
@@ -238,7 +236,7 @@ def find_device(device: str | None, devices: Sequence[DeviceInfo]) -> DeviceInfo
 
 
 def is_elsewhere(device: str | None, devices: Sequence[DeviceInfo]) -> bool:
-    """Whether a name is that of no device of this machine: of a preset, or of several of one."""
+    """Whether a name is not that of a device of this machine, but of one or several presets."""
     is_cpu = device is not None and device.casefold() == "cpu"
     return device is not None and not is_cpu and find_device(device, devices) is None
 

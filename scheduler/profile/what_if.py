@@ -18,7 +18,7 @@ MOST_THREADS: Final = 4096
 MOST_GFLOPS: Final = 1e9
 MOST_GBYTES_PER_SECOND: Final = 1e6
 LEAST_RATE: Final = 1e-3
-"""Largest numbers that are taken, and the smallest of both rates; beyond any machine. Chosen."""
+"""Largest accepted numbers, and the smallest of both rates; beyond any machine. Chosen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ NOTHING_ELSE: Final = WhatIf()
 def suppose(profile: MachineProfile, what_if: WhatIf, dtype: str) -> MachineProfile:
     """The profile with these numbers in place of its own.
 
-    Corrections from earlier runs are left out then: they are of the machine as it is.
+    It has no corrections from earlier runs, which are those of the machine as it is.
 
     Args:
         profile: The machine.
@@ -71,7 +71,7 @@ def suppose(profile: MachineProfile, what_if: WhatIf, dtype: str) -> MachineProf
         dtype: Element type that `cpu_gflops` is for.
 
     Raises:
-        PlanError: There is no link whose rate could be another.
+        PlanError: A rate of the link is given, and there is no link.
     """
     if what_if == NOTHING_ELSE:
         return profile
@@ -83,14 +83,14 @@ def suppose(profile: MachineProfile, what_if: WhatIf, dtype: str) -> MachineProf
     if (gflops := what_if.cpu_gflops) is not None:
         supposed = replace(supposed, cpu=_set_rate(supposed.cpu, dtype, gflops))
     if supposed.cpu.threads != profile.cpu.threads or supposed.links != profile.links:
-        supposed = lend_cpu(supposed, supposed.cpu)
+        supposed = set_cpu(supposed, supposed.cpu)
     return supposed
 
 
-def lend_cpu(profile: MachineProfile, cpu: CpuModel) -> MachineProfile:
-    """The profile of a GPU beside this CPU, which is shared by the rule of estimates.
+def set_cpu(profile: MachineProfile, cpu: CpuModel) -> MachineProfile:
+    """The profile with this CPU, shared by the rule of estimates.
 
-    What the two take from each other was measured with another GPU, if at all.
+    Its contention was measured with another GPU, if at all.
     """
     link = profile.find_link("pageable")
     shares = share_cpu(cpu.threads, link.in_gbytes_per_second if link else 0.0)
@@ -134,7 +134,7 @@ def _scale_cpu(cpu: CpuModel, threads: int) -> CpuModel:
 
 
 def _set_rate(cpu: CpuModel, dtype: str, gflops: float) -> CpuModel:
-    """The CPU with another rate for an element type; what narrow products cost goes with it."""
+    """The CPU with another rate for an element type, narrow products included."""
 
     def change(rate: CpuRate) -> CpuRate:
         if rate.dtype != dtype:

@@ -12,7 +12,7 @@ from statistics import median
 from typing import Any, Final
 
 from wavetrim.scheduler.errors import ProfileError
-from wavetrim.scheduler.planning.placing import Way
+from wavetrim.scheduler.planning.placing import Network
 from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.service.engine.supervisor import Event, Supervisor, Watch
 from wavetrim.service.settings import Settings
@@ -34,7 +34,7 @@ class ClusterNode:
         cpu_threads: Threads of its CPU path.
         memory_bytes: Its memory.
         profile: What its plans are made from, measured there.
-        way: The network to it.
+        network: The network to it.
         resident: Ids of the stored matrices that it keeps.
     """
 
@@ -44,7 +44,7 @@ class ClusterNode:
     cpu_threads: int
     memory_bytes: int
     profile: MachineProfile
-    way: Way
+    network: Network
     _cluster: "Cluster"
     resident: frozenset[str] = frozenset()
     _ratios: deque[float] = field(default_factory=lambda: deque(maxlen=_KEPT_RATIOS))
@@ -137,7 +137,7 @@ class Cluster(Supervisor):
             cpu_threads=message["cpu_threads"],
             memory_bytes=message["memory_bytes"],
             profile=MachineProfile.from_dict(message["profile"]),
-            way=Way(**message["network"]),
+            network=Network(**message["network"]),
             _cluster=self,
         )
         self.nodes[node.id] = node

@@ -19,8 +19,8 @@ import threadpoolctl
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from benchmarks.common.freivalds import FreivaldsCheck
 from benchmarks.common.operands import Matrix, Operands, cut_rows, draw_operands, pin_operands
-from benchmarks.common.projection import Projection
 from benchmarks.common.results import Record
 from benchmarks.common.shapes import DTYPES, Shape
 from benchmarks.common.steps import LEAST_SHARE
@@ -177,13 +177,13 @@ def test_right_products_pass_and_others_do_not(shape: Shape, dtype: str) -> None
     assert operands.dtype == dtype
     assert np.isnan(operands.c).all()
     assert -1 <= operands.a.min() <= operands.a.max() <= 1
-    projection = Projection(operands)
-    assert not projection.find_error(operands.c) <= 1.0
+    check = FreivaldsCheck(operands)
+    assert not check.find_error(operands.c) <= 1.0
     product = operands.a @ operands.b
-    assert projection.find_error(product) <= 0.5
-    assert projection.find_error(product[:, :-1]) == math.inf
+    assert check.find_error(product) <= 0.5
+    assert check.find_error(product[:, :-1]) == math.inf
     product[-1, -1] += 1.0
-    assert projection.find_error(product) > 1.0
+    assert check.find_error(product) > 1.0
 
 
 def test_products_in_tf32_do_not_pass() -> None:
@@ -192,7 +192,7 @@ def test_products_in_tf32_do_not_pass() -> None:
     def cut(matrix: Matrix) -> Matrix:
         return (matrix.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
 
-    assert Projection(operands).find_error(cut(operands.a) @ cut(operands.b)) > 1.0
+    assert FreivaldsCheck(operands).find_error(cut(operands.a) @ cut(operands.b)) > 1.0
 
 
 # --- baselines ----------------------------------------------------------------------------------
@@ -242,7 +242,7 @@ def test_cublasxt_is_tuned_among_what_it_does_not_refuse(
     assert (settings["block"], settings["pinning"]) == (1024, False)
     assert settings["tried"] >= (3 if memory == "pageable" else 2)
     assert baseline.wakes_blas == (settings["cpu_ratio"] > 0)
-    assert Projection(operands).find_error(baseline.multiply(operands)) <= 1.0
+    assert FreivaldsCheck(operands).find_error(baseline.multiply(operands)) <= 1.0
 
 
 @pytest.mark.parametrize("ratio", [0.0, 0.2])
@@ -256,7 +256,7 @@ def test_cublasxt_is_asked_for_the_row_major_product(xt_library, dtype: str, rat
     handle.set_pinning(True)
     operands = draw_operands((37, 23, 41), dtype)
     handle.multiply(operands)
-    assert Projection(operands).find_error(operands.c) <= 1.0
+    assert FreivaldsCheck(operands).find_error(operands.c) <= 1.0
     assert xt_library.read_ratio(DTYPES.index(dtype)) == pytest.approx(ratio)
     assert (xt_library.read_block(), xt_library.read_pinning()) == (2048, 1)
     handle.close()
@@ -321,7 +321,7 @@ class Aside(PlainNumpy):
 def run_contest(*baselines: Baseline, seconds: float = 60.0):
     operands = draw_operands((60, 70, 80), "float64")
     refused: dict[str, str] = {}
-    scores = HostContest(operands, Projection(operands), BlasThreads()).run(
+    scores = HostContest(operands, FreivaldsCheck(operands), BlasThreads()).run(
         baselines, time.perf_counter() + seconds, lambda one, why: refused.update({one.name: why})
     )
     rows = make_host_rows(operands, scores, limit_seconds=1e-6)
@@ -386,7 +386,7 @@ def test_all_baselines_compute_the_product(tmp_path: Path, dtype: str, memory: s
     with Executor(cache_dir=tmp_path, devices=list_devices()) as executor:
         profile = find_preset_profile(executor)
         baselines = make_baselines(executor, profile, NAMES, refused.__setitem__)
-        scores = HostContest(operands, Projection(drawn), BlasThreads()).run(
+        scores = HostContest(operands, FreivaldsCheck(drawn), BlasThreads()).run(
             [one for one in baselines if memory in one.memories],
             time.perf_counter() + 20,
             lambda one, why: refused.update({one.name: why}),
@@ -408,7 +408,7 @@ def test_all_baselines_on_several_gpus_compute_the_product(tmp_path: Path) -> No
     with Executor(cache_dir=tmp_path, devices=select_devices("0,0")) as executor:
         profile = find_preset_profile(executor)
         baselines = make_baselines(executor, profile, names, refused.__setitem__)
-        scores = HostContest(operands, Projection(drawn), BlasThreads()).run(
+        scores = HostContest(operands, FreivaldsCheck(drawn), BlasThreads()).run(
             baselines, time.perf_counter() + 10, lambda one, why: refused.update({one.name: why})
         )
         for baseline in baselines:

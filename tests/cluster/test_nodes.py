@@ -169,7 +169,7 @@ def test_a_stored_b_stays_at_the_nodes_and_is_never_taken_for_another(
 def test_parts_of_b_are_put_once_for_all_nodes_of_a_product(cluster: LocalCluster) -> None:
     import ray  # it reads the cluster's token when it is imported
 
-    from wavetrim.scheduler.cluster.product import SharedParts
+    from wavetrim.scheduler.cluster.sending import SharedParts
 
     ray.init(address=cluster.address, log_to_driver=False, logging_level=logging.ERROR)
     try:

@@ -12,10 +12,10 @@ from wavetrim.scheduler.engine.messages import Operand
 from wavetrim.scheduler.engine.parts import merge_events
 from wavetrim.scheduler.planning.placing import (
     SPREAD_GAIN,
+    Network,
     Offer,
     SampledCurve,
     Traffic,
-    Way,
     choose_shares,
     sample_curve,
 )
@@ -75,12 +75,14 @@ def test_a_node_behind_a_slow_network_gets_nothing_that_is_quicker_here() -> Non
     traffic = Traffic(b_bytes=10**8, in_row_bytes=4000, out_row_bytes=4000)
     curve = make_curve(1000, 1e-3, 0)
 
-    def choose(*ways: Way) -> list[str]:
-        nodes = [Offer(f"far {index}", curve, way, traffic) for index, way in enumerate(ways)]
+    def choose(*networks: Network) -> list[str]:
+        nodes = [
+            Offer(f"far {index}", curve, network, traffic) for index, network in enumerate(networks)
+        ]
         shares = choose_shares(range(1000), [Offer("here", curve), *nodes], may_spread=True)
         return [share.engine for share in shares]
 
-    slow, fast = Way(1e-3, 1e7, 1e7), Way(1e-3, 1e10, 1e10)
+    slow, fast = Network(1e-3, 1e7, 1e7), Network(1e-3, 1e10, 1e10)
     assert choose(slow) == ["here"]
     assert choose(fast) == ["here", "far 0"]
     assert choose(slow, fast, slow) == ["here", "far 1"]
@@ -88,8 +90,8 @@ def test_a_node_behind_a_slow_network_gets_nothing_that_is_quicker_here() -> Non
 
 def test_nodes_that_would_only_share_the_network_are_left_out() -> None:
     traffic = Traffic(b_bytes=10**9, in_row_bytes=0, out_row_bytes=0)
-    curve, way = make_curve(1000, 1e-3, 0), Way(1e-3, 1e10, 1e10)
-    nodes = [Offer(f"far {index}", curve, way, traffic) for index in range(40)]
+    curve, network = make_curve(1000, 1e-3, 0), Network(1e-3, 1e10, 1e10)
+    nodes = [Offer(f"far {index}", curve, network, traffic) for index in range(40)]
     shares = choose_shares(range(1000), [Offer("here", curve), *nodes], may_spread=True)
     assert 2 < len(shares) <= 8
 

@@ -48,7 +48,7 @@ _CORPUS: Final = Path(__file__).with_name("corpus")
 _INSTRUMENTED: Final = (
     "uvicorn.protocols.http",
     "wavetrim.scheduler.engine.messages",
-    "wavetrim.scheduler.engine.placing",
+    "wavetrim.scheduler.engine.layout",
     "wavetrim.scheduler.options",
     "wavetrim.service.api.admission.body_route",
     "wavetrim.service.api.admission.host_check",

@@ -17,13 +17,13 @@ import numpy as np
 
 from tests.fuzz.connection_target import check_connection
 from tests.fuzz.fault import Fault
+from wavetrim.scheduler.engine.layout import check_place
 from wavetrim.scheduler.engine.messages import (
     MessageError,
     RunRequest,
     decode_message,
     encode_message,
 )
-from wavetrim.scheduler.engine.placing import check_place
 from wavetrim.scheduler.errors import SlabError
 from wavetrim.scheduler.problem import ITEM_BYTES
 from wavetrim.service.api.admission.body_route import read_query

@@ -1,5 +1,5 @@
-"""Ways to multiply matrices in host memory: what each can do (`baseline`), and which there are.
+"""Ways to multiply matrices in host memory, with one interface (`baseline`).
 
-`executor` is this product's; `libraries`, `streamed_cupy` and `cublas_xt` (by `xt_library`) are
-others'; `lineup` makes those that run here.
+`executor` is wavetrim's. `libraries`, `streamed_cupy`, `several_cupy` (on several GPUs) and
+`cublas_xt` (by `xt_library`) are others'. `lineup` makes those that run here.
 """

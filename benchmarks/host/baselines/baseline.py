@@ -1,4 +1,4 @@
-"""What every way to multiply matrices in host memory can do, this product's and others'."""
+"""The interface of all ways to multiply matrices in host memory."""
 
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar
@@ -11,11 +11,11 @@ class Baseline(ABC):
     """One way to multiply matrices in host memory.
 
     Attributes:
-        name: What rows call it.
-        memories: Kinds of host memory that it takes part with.
-        groups: Groups of products that it takes part at.
-        turns: Turns that it takes of a short product, if there is time.
-        warms_up: Whether its first product takes longer than those after it, and so does not count.
+        name: Its name in rows.
+        memories: Kinds of host memory with which it takes part.
+        groups: Groups of products at which it takes part.
+        turns: Turns that it takes at a short product, if there is time.
+        warms_up: Whether its first product takes longer than later ones, and so does not count.
     """
 
     name: str
@@ -25,7 +25,7 @@ class Baseline(ABC):
     warms_up: ClassVar[bool] = True
 
     def prepare(self, operands: Operands, until: float) -> bool:
-        """Get ready for this product: allocate what is kept between turns, find settings.
+        """Prepare for a product: allocate what is kept between turns, find settings.
 
         Returns:
             Whether it takes part.
@@ -35,7 +35,7 @@ class Baseline(ABC):
 
     @property
     def wakes_blas(self) -> bool:
-        """Whether it wants all threads of BLAS."""
+        """Whether it uses all threads of BLAS."""
         return False
 
     @abstractmethod
@@ -44,14 +44,14 @@ class Baseline(ABC):
 
     @property
     def rows_on_cpu(self) -> tuple[int | None, int | None]:
-        """F as planned and as it became; None where nothing of the kind is chosen."""
+        """F as planned, and as computed; None without a plan."""
         return None, None
 
     @property
     def settings(self) -> dict[str, Any] | None:
-        """JSON-ready: what it was tuned to; None where there is nothing to tune."""
+        """JSON-ready: its settings; None if it has none."""
         return None
 
     def release(self) -> None:
-        """Give back what `prepare` and `multiply` keep; some keep nothing."""
+        """Give back what `prepare` and `multiply` keep, if anything."""
         return

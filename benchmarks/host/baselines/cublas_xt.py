@@ -8,18 +8,18 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Final
 
+from benchmarks.common.freivalds import FreivaldsCheck
 from benchmarks.common.operands import Matrix, Operands, draw_operands
-from benchmarks.common.projection import Projection
 from benchmarks.host.baselines.baseline import Baseline
 from benchmarks.host.baselines.xt_library import XtError, XtHandle
 from benchmarks.host.machine import BlasThreads
 
 BLOCKS: Final = (4096, 2048, 8192, 1024)
-"""Block sizes, the likely best first: time may run out."""
+"""Block sizes, the likely best first, because time may run out; chosen."""
 
 CPU_RATIOS: Final = (0.05, 0.1, 0.2, 0.4)
 _BRIEF_SECONDS: Final = 0.25
-"""Shorter trials are taken twice, because the first one allocates."""
+"""Shorter trials are repeated, because the first one allocates; chosen."""
 
 _PROBE_SECONDS: Final = 60.0
 
@@ -52,7 +52,7 @@ class CublasXt(Baseline):
     """
 
     name = "cublasxt"
-    groups: ClassVar = ("suite",)  # to tune it takes as long as all others' turns
+    groups: ClassVar = ("suite",)  # tuning it takes as long as all turns of the others
 
     def __init__(self, devices: Sequence[int], *, shares_with_cpu: bool) -> None:
         self._handle = XtHandle(devices)
@@ -95,16 +95,16 @@ class CublasXt(Baseline):
 
     @property
     def wakes_blas(self) -> bool:
-        """Where the CPU has a share."""
+        """Whether the CPU has a share."""
         return self._settings.cpu_ratio > 0
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The best settings, and how many were tried."""
+        """The best settings, and the number of those tried."""
         return {**asdict(self._settings), "tried": self._tried}
 
     def _try(self, settings: XtSettings, operands: Operands) -> float:
-        """Seconds with some settings; infinite where they are refused, as locked pages may be."""
+        """Seconds with some settings; infinite if they are refused, as page-locking may be."""
         self._tried += 1
         try:
             self._apply(settings, operands.dtype)
@@ -131,10 +131,10 @@ class CublasXt(Baseline):
 
 
 def list_settings(largest: int, memory: str) -> Sequence[XtSettings]:
-    """Settings without a share for the CPU that can differ at a product.
+    """Settings without a share for the CPU that can differ in time at a product.
 
-    Blocks larger than the product are all the same, and matrices that are page-locked already
-    must not be locked again.
+    All blocks larger than the product are equal. Matrices that are page-locked already must not be
+    locked again.
     """
     covering = min((block for block in BLOCKS if block >= largest), default=max(BLOCKS))
     pinnings = (False,) if memory == "pinned" else (True, False)
@@ -143,9 +143,9 @@ def list_settings(largest: int, memory: str) -> Sequence[XtSettings]:
 
 
 def can_share_with_cpu(devices: Sequence[int]) -> bool:
-    """Whether products with a share for the CPU come out right.
+    """Whether products with a share for the CPU are right.
 
-    Tried in a process of its own, which it may take down.
+    Tried in a process of its own, which may crash.
     """
     context = multiprocessing.get_context("spawn")
     process = context.Process(target=_probe_sharing, args=(devices,), daemon=True)
@@ -166,6 +166,6 @@ def _probe_sharing(devices: Sequence[int]) -> None:
         handle.set_cpu_routine(dtype)
         handle.set_cpu_ratio(dtype, 0.2)
         handle.multiply(operands)
-        if not Projection(operands).find_error(operands.c) <= 1.0:
+        if not FreivaldsCheck(operands).find_error(operands.c) <= 1.0:
             sys.exit(1)
         handle.close()

@@ -1,4 +1,4 @@
-"""This product's executor: as users run it, from a preset alone, and each device alone."""
+"""wavetrim's executor: as users run it, from a preset alone, and on one device alone."""
 
 import statistics
 from dataclasses import replace
@@ -17,7 +17,7 @@ from wavetrim.scheduler.profile.machine import MachineProfile
 
 
 class Learner:
-    """Corrections that plans do not see: what would be known if each product had run once."""
+    """Learns corrections as if each product had run once, without showing them to plans."""
 
     def __init__(self) -> None:
         self._history = RunHistory(None, basis="this run")
@@ -29,16 +29,16 @@ class Learner:
         return Correction(run_class)
 
     def has_run(self, run_class: RunClass) -> bool:
-        """Never: plans are not to be drawn to what has run."""
+        """False, so that earlier runs do not influence plans."""
         del run_class
         return False
 
     def list_all(self) -> list[Correction]:
-        """None."""
+        """An empty list."""
         return []
 
     def note(self, run_class: RunClass, predicted_seconds: float, measured_seconds: float) -> None:
-        """Take one of a product's turns."""
+        """Record one of a product's turns."""
         self._ratios.setdefault(run_class, []).append(measured_seconds / predicted_seconds)
 
     def learn(self) -> None:
@@ -49,15 +49,15 @@ class Learner:
         self._ratios.clear()
 
     def correct(self, plan: Plan) -> float:
-        """The plan's prediction, corrected by the products before; the factors' mean in splits."""
+        """The plan's prediction, corrected by earlier products; in splits by the factors' mean."""
         factors = [self._history.find(one.run_class).factor for one in plan.corrections]
         return plan.predicted.total_seconds * statistics.fmean(factors)
 
 
 class SplitExecutor(Baseline):
-    """`Executor.run` with a plan for each product, held to `options`.
+    """`Executor.run` with a plan for each product, by `options`.
 
-    A `learner` watches it, and tells what each prediction would have been with corrections.
+    With a `learner`, the settings have the prediction that corrections would have given, too.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class SplitExecutor(Baseline):
         self._timings: Timings | None = None
 
     def prepare(self, operands: Operands, until: float) -> bool:
-        """Plan."""
+        """Plan the product."""
         del until
         self._plan = choose_plan(operands.problem, self._profile, self._options)
         self._learned: dict[str, float] = {}

@@ -1,4 +1,4 @@
-"""NumPy, CuPy and PyTorch, each as most people write it."""
+"""NumPy, CuPy and PyTorch, each as most users write it."""
 
 from typing import ClassVar
 
@@ -9,9 +9,9 @@ from benchmarks.host.baselines.baseline import Baseline
 
 
 class PlainNumpy(Baseline):
-    """`numpy.matmul` into an array that is there already, with all threads of its BLAS.
+    """`numpy.matmul` into an existing array, with all threads of its BLAS.
 
-    To the CPU page-locked memory is like any other, so it takes part with pageable memory only.
+    For the CPU page-locked memory is like any other, so it takes part with pageable memory only.
     """
 
     name = "numpy"
@@ -30,7 +30,7 @@ class PlainNumpy(Baseline):
 
 
 class PlainCupy(Baseline):
-    """`asnumpy(asarray(a) @ asarray(b))`; with page-locked memory, into the C that is there."""
+    """`asnumpy(asarray(a) @ asarray(b))`; with page-locked memory, into the existing C."""
 
     name = "cupy"
 
@@ -58,7 +58,7 @@ def empty_pools() -> None:
 class PyTorch(Baseline):
     """`(a.cuda(non_blocking=True) @ b.cuda(non_blocking=True)).cpu()`, without TF32.
 
-    With page-locked memory the product is copied into the C that is there.
+    With page-locked memory the product is copied into the existing C.
     """
 
     name = "torch"

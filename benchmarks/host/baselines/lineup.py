@@ -21,8 +21,9 @@ PRESET: Final = "wavetrim-preset"
 GPU_ALONE: Final = "wavetrim-gpu"
 ONE_GPU: Final = "wavetrim-one-gpu"
 """With several GPUs: the first of them and the CPU."""
+
 OTHERS: Final = ("cupy", "cupy-streams", "torch", "numpy")
-"""This product is never to be slower than the fastest of these."""
+"""wavetrim should never be slower than the fastest of these."""
 
 NAMES: Final = (OURS, PRESET, GPU_ALONE, *OTHERS, "cublasxt")
 """All baselines on one GPU."""
@@ -36,7 +37,7 @@ Refuse = Callable[[str, str], None]
 def make_baselines(
     executor: Executor, profile: MachineProfile, names: Sequence[str], refuse: Refuse
 ) -> list[Baseline]:
-    """Baselines of these `NAMES`; `refuse` is told of those that cannot be made, and why."""
+    """Baselines of these `NAMES`; `refuse` is called for those that cannot be made, with why."""
     makers: dict[str, Callable[[], Baseline]] = {
         OURS: lambda: SplitExecutor(OURS, executor, add_history(profile)),
         PRESET: lambda: SplitExecutor(
@@ -69,12 +70,12 @@ def make_baselines(
 
 
 def add_history(profile: MachineProfile) -> MachineProfile:
-    """The profile as users have it: corrected by each run, here by those of this benchmark."""
+    """The profile as users have it, corrected by runs: here those of this benchmark."""
     return replace(profile, corrections=RunHistory(None, basis="this run"))
 
 
 def find_preset_profile(executor: Executor) -> MachineProfile:
-    """What plans are made from before a machine is calibrated: data sheets."""
+    """The profile before a machine is calibrated, from data sheets."""
     return find_profile(
         None, devices=executor.devices, directory=None, cpu_threads=executor.pool.threads
     )

@@ -10,7 +10,7 @@ from benchmarks.host.baselines.streamed_cupy import StreamedCupy, cut_panels
 
 
 class SeveralCupy(Baseline):
-    """`StreamedCupy` on each GPU: all of B goes to all of them."""
+    """`StreamedCupy` on each GPU, with all of B on each."""
 
     name = "cupy-gpus"
 

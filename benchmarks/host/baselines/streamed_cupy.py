@@ -15,11 +15,13 @@ _PANELS: Final = 16
 _LEAST_ROWS: Final = 256
 _B_PARTS: Final = 8
 _COPY_THREADS: Final = 4
+"""Streams; panels, and the least rows of one; parts of a staged B; threads of a staged copy.
+Chosen."""
 
 
 @dataclass(slots=True)
 class _Lane:
-    """A stream, its buffers on the GPU, and page-locked ones where the operands are pageable."""
+    """A stream, its buffers on the GPU, and page-locked buffers if the operands are pageable."""
 
     stream: Any
     a: Any
@@ -29,7 +31,7 @@ class _Lane:
     staged: slice | None = None
 
     def finish(self, c: Matrix) -> None:
-        """Wait for the last panel, and take it to C where it is staged."""
+        """Wait for the last panel, and copy it into C if it is staged."""
         self.stream.synchronize()
         if self.staged is not None and self.c_host is not None:
             rows = self.staged
@@ -87,7 +89,7 @@ class StreamedCupy(Baseline):
         empty_pools()
 
     def _send_b(self, b: Matrix) -> Any:
-        """Enqueue the copy of B, in parts where each is staged; returns the event after it."""
+        """Enqueue the copy of B, in parts if it is staged; returns the event after it."""
         stream = self._lanes[0].stream
         if self._b_host is None:
             self._b.set(b, stream=stream)
@@ -127,7 +129,7 @@ def cut_panels(rows: int, size: int) -> Iterator[slice]:
 
 
 def _pin(rows: int, columns: int, operands: Operands) -> Matrix | None:
-    """A page-locked buffer; None where the operands themselves are page-locked."""
+    """A page-locked buffer; None if the operands themselves are page-locked."""
     if operands.memory == "pinned":
         return None
     import cupyx

@@ -47,9 +47,9 @@ class XtHandle:
         self._call("cublasXtSetCpuRatio", self._handle, _GEMM, _OP_TYPES[dtype], ratio)
 
     def multiply(self, operands: Operands) -> None:
-        """A·B into C; returns when it is there.
+        """A·B into C; returns when it is complete.
 
-        The library is column-major, so it is asked for Cᵀ = Bᵀ·Aᵀ: the same memory, row-major.
+        The library is column-major, so it computes Cᵀ = Bᵀ·Aᵀ: the same memory, row-major.
         """
         m, n, k = operands.shape
         scalar = _SCALARS[operands.dtype]
@@ -72,7 +72,7 @@ class XtHandle:
 
 
 def declare_functions(library: Any) -> None:
-    """Tell ctypes what cublasXt.h says of the functions that are called here."""
+    """Declare the functions that are called here, as cublasXt.h does."""
     handle, pointer, size = ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t
     gemm = (
         *(handle, ctypes.c_int, ctypes.c_int, size, size, size),
@@ -96,7 +96,7 @@ def declare_functions(library: Any) -> None:
 
 @cache
 def load_library() -> ctypes.CDLL:
-    """The library that CuPy has loaded, by the name that its version gives it."""
+    """The library that CuPy has loaded, named by its version."""
     from cupy.cuda import cublas, device
 
     major = cublas.getVersion(device.get_cublas_handle()) // 10_000

@@ -1,1 +1,1 @@
-"""Who takes part: what each can do (`baseline`), how it is asked, and all of them (`lineup`)."""
+"""Baselines: their interface (`baseline`), the ways to ask servers, and all of them (`lineup`)."""

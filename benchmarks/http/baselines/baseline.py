@@ -1,4 +1,4 @@
-"""What every baseline can do, and what they are called."""
+"""The interface of all baselines, and their names."""
 
 import sys
 from abc import ABC, abstractmethod
@@ -13,7 +13,7 @@ from benchmarks.http.rows import Case
 
 
 class Name(StrEnum):
-    """What rows and the command line call the baselines, in the order of the tables."""
+    """Names of baselines in rows and on the command line, in the order of the tables."""
 
     FLOOR = "floor"
     OURS = "wavetrim"
@@ -33,11 +33,11 @@ class Name(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What all baselines know.
+    """The settings of all baselines.
 
     Attributes:
-        folder: For data, logs, sockets; removed at the end.
-        profile: A file with the machine's profile; without it, the machine is calibrated.
+        folder: Folder of data, logs and sockets; removed at the end.
+        profile: A file with the machine's profile; None to calibrate the machine.
         pytriton: The interpreter that has PyTriton.
     """
 
@@ -57,14 +57,14 @@ class Setup:
 
 
 class BaselineFailed(Exception):
-    """A baseline could not do what it took part in; the message says why."""
+    """A baseline failed; the message says why."""
 
 
 class Baseline(ABC):
     """One way to get a product.
 
     Attributes:
-        name: What rows call it.
+        name: Its name in rows.
     """
 
     name: str
@@ -88,11 +88,11 @@ class Baseline(ABC):
 
         Raises:
             WrongAnswer: An answer is not its product.
-            BaselineFailed: It could not do it.
+            BaselineFailed: It failed otherwise.
             OSError: A connection broke.
             AnswerMalformed: An answer is no HTTP.
         """
 
     def stop(self) -> None:
-        """End what was started; some start nothing of their own."""
+        """End what was started, if anything."""
         return

@@ -18,7 +18,7 @@ from benchmarks.http.clients.service_calls import ServiceCalls
 from benchmarks.http.rows import Case
 
 LOCK_SECONDS: Final = 60.0
-"""Time within which the engine must page-lock a lease."""
+"""Limit for the engine to page-lock a lease; chosen."""
 
 _PAUSE_SECONDS: Final = 0.01
 
@@ -33,14 +33,14 @@ class ClientBaseline(Baseline):
 
     def start(self) -> None:
         """Start the service."""
-        self._service.start_tcp()
+        self._service.start()
 
     def takes_part(self, case: Case) -> bool:
-        """One caller only: it shows what the library costs, not what the service stands."""
+        """Only with one client: it shows the cost of the library, not the service's capacity."""
         return case.clients == 1
 
     def measure(self, products: Sequence[Product], clients: int, seconds: float) -> Load:
-        """Multiply arrays of the caller's, or of the lease, into one of the same kind."""
+        """Multiply arrays, the caller's or those of a lease, into one of the same kind."""
         del clients
         load = Load()
         try:
@@ -74,12 +74,12 @@ class ClientBaseline(Baseline):
 
 
 class LeaseBaseline(ClientBaseline):
-    """The same through a lease that is page-locked, where there is a GPU to lock it for."""
+    """The same through a lease, which is page-locked if there is a GPU."""
 
     name = Name.OURS_LEASE
 
     def start(self) -> None:
-        """Start the service, and see what it computes with."""
+        """Start the service, and ask whether it has a GPU."""
         self._service.start_unix()
         with ServiceCalls(self._service.port) as calls:
             self._with_gpu = bool(calls.call("GET", "/v1/devices")["devices"])
@@ -127,7 +127,7 @@ class NewLeaseBaseline(LeaseBaseline):
             raise ServerAbsent("nothing is page-locked without a GPU, so no lease is new for long")
 
     def multiply(self, products: Sequence[Product], seconds: float, load: Load) -> None:
-        """One product in each lease; each is filled before the clock runs."""
+        """One product in each lease; leases are filled outside the measured time."""
         until = time.perf_counter() + seconds
         while True:
             product = products[len(load.seconds) % len(products)]

@@ -1,4 +1,4 @@
-"""The executor alone, in a process of its own: the time of a product whose operands do not move."""
+"""The executor alone, in a process of its own: a product without moving its operands."""
 
 import contextlib
 import sys
@@ -29,7 +29,7 @@ from wavetrim.service.cli.machine import count_threads, find_devices, load_setti
 class ExecutorBaseline(Baseline):
     """No socket, no bytes moved, one product at a time.
 
-    Operands are page-locked where there is a GPU. Between two products the process sleeps.
+    Operands are page-locked if there is a GPU. Between two products the process sleeps.
 
     Attributes:
         profile: The profile that it runs with, ready for JSON, once it was started.
@@ -44,7 +44,7 @@ class ExecutorBaseline(Baseline):
         self._process: SpawnProcess | None = None
 
     def start(self) -> None:
-        """Start the process, which calibrates the machine where no profile was given."""
+        """Start the process, which calibrates the machine if no profile was given."""
         context = get_context("spawn")
         self._pipe, other = context.Pipe()
         self._process = context.Process(target=_serve, args=(other, self._setup), daemon=True)
@@ -97,7 +97,7 @@ class ExecutorBaseline(Baseline):
 
 
 def _serve(pipe: Connection, setup: Setup) -> None:
-    """Send the profile, or the error instead; then the seconds of each product asked for."""
+    """Send the profile, or an error instead; then the seconds of each product asked for."""
     settings = load_settings()
     devices, threads = find_devices(settings), count_threads(settings)
     setup.kernels.mkdir(parents=True, exist_ok=True)
@@ -119,12 +119,12 @@ def _serve(pipe: Connection, setup: Setup) -> None:
 
 
 def _keep_profile(executor: Executor, setup: Setup) -> MachineProfile:
-    """This machine's profile, measured or of a file, where the service finds it, too."""
+    """This machine's profile, measured or of a file, stored where the service finds it."""
     with contextlib.redirect_stdout(sys.stderr):  # rows go by standard output
         profile = make_profile(executor, setup.kernels, setup.profile)
     devices, threads = executor.devices, executor.pool.threads
     key = read_key(devices[0] if devices else None, threads)
-    # A service takes a stored profile for measured, and for this machine's by its key.
+    # A service takes a stored profile as this machine's by its key, and as measured.
     measured_at = profile.measured_at or datetime.now(UTC).isoformat(timespec="seconds")
     store_profile(replace(profile, key=key, measured_at=measured_at), setup.profiles)
     return find_profile(None, devices=devices, directory=setup.profiles, cpu_threads=threads)

@@ -17,14 +17,14 @@ from benchmarks.http.clients.connection import Address, connect
 from deploy.readiness import find_free_port
 
 START_SECONDS: Final = 120.0
-"""Time within which a server must answer; loading CUDA takes long."""
+"""Limit for a server to answer. Chosen: loading CUDA takes long."""
 
 _STOP_SECONDS: Final = 15.0
 _PAUSE_SECONDS: Final = 0.05
 _ERROR: Final = re.compile(r"\w*(Error|Exception|Failed)\b.*:")
 
 Started = tuple[Address, Callable[[], None]]
-"""Where a server listens, and what ends it."""
+"""Where a server listens, and a function that ends it."""
 
 
 class ServerAbsent(Exception):
@@ -37,10 +37,10 @@ def start_server(
     """Start a module that takes `--port` or `--unix`, and wait until it listens.
 
     Args:
-        log: Where its output goes.
+        log: File of its output.
         module: Run by `python -m`.
-        arguments: More of its command line.
-        unix: A Unix socket for it to listen on; without it, a free port of loopback.
+        arguments: Its further arguments.
+        unix: Path of the Unix socket to listen on; None for a free port of loopback.
         python: The interpreter.
 
     Raises:
@@ -58,11 +58,11 @@ class ServerProcess:
     """A server that was started, in a process group of its own.
 
     Args:
-        log: Where its output goes.
+        log: File of its output.
         module: Run by `python -m`.
-        arguments: The rest of its command line.
+        arguments: Its arguments.
         python: The interpreter.
-        environment: Variables over this process's; None takes one away.
+        environment: Variables in place of this process's; None removes one.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class ServerProcess:
         return (errors or lines or ["it printed nothing"])[-1]
 
     def stop(self) -> None:
-        """End it in its own way, and what is left of its group by force."""
+        """Let it end, and kill what is left of its group."""
         self._process.terminate()
         try:
             self._process.wait(_STOP_SECONDS)
@@ -142,3 +142,48 @@ class ServerProcess:
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
+
+
+class SharedServer:
+    """A server for several baselines, on a free port of loopback: it is started once.
+
+    Args:
+        launch: Starts its process on a port.
+        ready_path: Path of the GET that is answered with 200 once it is ready.
+    """
+
+    def __init__(self, launch: Callable[[int], ServerProcess], ready_path: str) -> None:
+        self._launch, self._ready_path = launch, ready_path
+        self._process: ServerProcess | None = None
+        self._refusal: str | None = None
+        self.port = 0
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        assert self._process is not None, "it was started"
+        return self._process.pid
+
+    def start(self) -> Started:
+        """Start it, unless it runs, and return where it listens.
+
+        Raises:
+            ServerAbsent: It does not become ready.
+        """
+        if self._refusal is not None:
+            raise ServerAbsent(self._refusal)
+        if self._process is None:
+            self.port = find_free_port()
+            self._process = self._launch(self.port)
+            try:
+                self._process.wait_answering(self.port, self._ready_path)
+            except ServerAbsent as error:
+                self._refusal = str(error)
+                raise
+        return ("127.0.0.1", self.port), self.stop
+
+    def stop(self) -> None:
+        """End it, if it runs."""
+        if self._process is not None:
+            self._process.stop()
+            self._process = None

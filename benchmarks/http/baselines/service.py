@@ -1,43 +1,36 @@
 """The service, as the benchmark starts it."""
 
 from benchmarks.http.baselines.baseline import Setup
-from benchmarks.http.baselines.server_process import ServerAbsent, ServerProcess, Started
-from deploy.readiness import find_free_port
+from benchmarks.http.baselines.server_process import (
+    ServerAbsent,
+    ServerProcess,
+    SharedServer,
+    Started,
+)
 
 
-class Service:
-    """The service, started once for all the ways to it."""
+class Service(SharedServer):
+    """The service, which also listens on a Unix socket."""
 
     def __init__(self, setup: Setup) -> None:
+        super().__init__(self._launch_service, "/healthz/ready")
         self._setup = setup
-        self._process: ServerProcess | None = None
-        self._refusal: str | None = None
-        self.port = 0
         self.unix = setup.folder / "wavetrim.sock"
 
-    @property
-    def pid(self) -> int:
-        """Of the service's process."""
-        assert self._process is not None, "it was started"
-        return self._process.pid
+    def start_unix(self) -> Started:
+        """Start it, unless it runs, and return its Unix socket."""
+        self.start()
+        if not self.unix.is_socket():
+            raise ServerAbsent("the service made no Unix socket")
+        return str(self.unix), self.stop
 
-    def start(self) -> None:
-        """Start it, if it was not.
-
-        Raises:
-            ServerAbsent: It does not become ready.
-        """
-        if self._refusal is not None:
-            raise ServerAbsent(self._refusal)
-        if self._process is not None:
-            return
-        folder, self.port = self._setup.folder, find_free_port()
-        command = ["serve", "--host", "127.0.0.1", "--port", str(self.port)]
-        command += ["--data-dir", str(folder / "data")]
-        self._process = ServerProcess(
+    def _launch_service(self, port: int) -> ServerProcess:
+        folder = self._setup.folder
+        return ServerProcess(
             folder / "service.log",
             "wavetrim",
-            *command,
+            *("serve", "--host", "127.0.0.1", "--port", str(port)),
+            *("--data-dir", str(folder / "data")),
             environment={
                 "WAVETRIM_UNIX_SOCKET": str(self.unix),
                 "WAVETRIM_PROFILE_DIR": str(self._setup.profiles),
@@ -46,26 +39,3 @@ class Service:
                 "WAVETRIM_DATABASE_URL": None,
             },
         )
-        try:
-            self._process.wait_answering(self.port, "/healthz/ready")
-        except ServerAbsent as error:
-            self._refusal = str(error)
-            raise
-
-    def start_tcp(self) -> Started:
-        """Start it, and say where it listens."""
-        self.start()
-        return ("127.0.0.1", self.port), self.stop
-
-    def start_unix(self) -> Started:
-        """Likewise, of its Unix socket."""
-        self.start()
-        if not self.unix.is_socket():
-            raise ServerAbsent("the service made no Unix socket")
-        return str(self.unix), self.stop
-
-    def stop(self) -> None:
-        """End it; a second call finds it ended."""
-        if self._process is not None:
-            self._process.stop()
-            self._process = None

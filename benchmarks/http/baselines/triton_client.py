@@ -14,12 +14,12 @@ from benchmarks.http.rows import Case
 
 
 class TritonClientBaseline(Baseline):
-    """`tritonclient.http`, by one caller; arrays come from and become the caller's own.
+    """`tritonclient.http`, by one caller, with arrays in the caller's memory.
 
     Args:
-        name: What rows call it.
-        start: Starts the server, or finds it started.
-        find_model: A model's name, by the element type.
+        name: Its name in rows.
+        start: Starts the server, unless it runs.
+        find_model: Returns the model of an element type.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class TritonClientBaseline(Baseline):
             self._stop()
 
     def takes_part(self, case: Case) -> bool:
-        """One caller only: the client is most of what it takes."""
+        """Only with one client: most of its time is the client's."""
         return case.clients == 1
 
     def measure(self, products: Sequence[Product], clients: int, seconds: float) -> Load:

@@ -14,9 +14,9 @@ class WireBaseline(Baseline):
     """A server that is asked over a socket.
 
     Args:
-        name: What rows call it.
-        start: Starts the server, or finds it started.
-        ask: A product's request.
+        name: Its name in rows.
+        start: Starts the server, unless it runs.
+        ask: Makes the request of a product.
     """
 
     def __init__(

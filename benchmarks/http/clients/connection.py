@@ -1,4 +1,4 @@
-"""A client's connection: sends what was made before, receives into memory that is there."""
+"""A client's connection: sends requests made before, receives into memory made before."""
 
 import socket
 import struct
@@ -15,7 +15,7 @@ Address = tuple[str, int] | str
 """Host and port, or the path of a Unix socket."""
 
 Check = Callable[[memoryview], None]
-"""Raises WrongAnswer."""
+"""Raises WrongAnswer if the elements of an answer are wrong."""
 
 Find = Callable[[bytearray, int], AnswerHead | None]
 """Finds the head of an answer that is arriving; None while it is not complete."""
@@ -35,8 +35,8 @@ class Call:
 
     Attributes:
         request: All of its bytes.
-        answer_bytes: Bytes of the elements with which each answer ends.
-        row_bytes: Bytes of a row of them.
+        answer_bytes: Bytes of the elements at the end of the answer.
+        row_bytes: Bytes of a row of elements.
         check_rows: Checks first and last row.
         check_whole: Checks all of it.
     """
@@ -49,7 +49,7 @@ class Call:
     _ends: tuple[bytearray, bytearray] | None = None
 
     def check(self, answer: bytearray, total: int) -> None:
-        """Check length, first and last row of an answer, by its bytes where it is known already.
+        """Check length, first and last row of an answer; rows equal to the last right ones pass.
 
         Raises:
             WrongAnswer: It is not the answer to this request.
@@ -66,14 +66,14 @@ class Connection:
     """One connection and the answer that it received last.
 
     Args:
-        address: Where to.
+        address: The server's address.
         call: The first request; all answers are as long as its answer.
 
     Attributes:
-        call: The request under way, or the last one.
-        answer: Holds the answers.
+        call: The current request, or the last one.
+        answer: Memory of the answer.
         view: The same memory.
-        socket: Connected.
+        socket: The connected socket.
     """
 
     def __init__(self, address: Address, call: Call) -> None:
@@ -93,10 +93,10 @@ class Connection:
         return receive_answer(self.socket, self.answer, self.find_head)
 
     def find_head(self, answer: bytearray, received: int) -> AnswerHead | None:
-        """As the function, but a head like one before is not read again.
+        """As the function, but a head that must be equal to an earlier one is not read again.
 
-        One that is as long, ends an answer as long, has status 200 and does not close says the
-        same. To read it would cost more than all else that the client does in Python.
+        It has the same length, begins an answer of the same length, has status 200 and does not
+        close. Reading it would cost more than all else that the client does in Python.
         """
         lengths = answer.find(HEAD_END, 0, received), received
         head = self._heads.get(lengths)
@@ -111,13 +111,13 @@ class Connection:
         return head
 
     def accept(self, head: AnswerHead) -> bool:
-        """Check a whole answer; a connection that the server closes is opened anew.
+        """Check a complete answer; connect again if the server closes the connection.
 
         Returns:
-            Whether it was answered; False where it was refused for now.
+            Whether the request was answered; False if it was refused for now.
 
         Raises:
-            WrongAnswer: It is neither the product nor such a refusal.
+            WrongAnswer: The answer is neither the product nor such a refusal.
         """
         if head.status == 200:
             if head.body_bytes < self.call.answer_bytes:
@@ -145,7 +145,7 @@ class Connection:
 def receive_answer(
     connection: socket.socket, answer: bytearray, find: Find | None = None
 ) -> AnswerHead:
-    """Receive a whole answer from a blocking socket into the memory for it.
+    """Receive a whole answer from a blocking socket.
 
     Raises:
         OSError: The server has closed the connection, or is silent for too long.

@@ -1,9 +1,9 @@
 """Clients that keep a server busy: each sends its next request when it has its last answer.
 
-Clients with large requests are threads on blocking sockets, which leave the interpreter to each
-other while bytes move. Many with small requests share one thread that waits by epoll. Status,
-length, first and last row of every answer are checked, and the last answer of each client whole,
-when the clock stands still.
+Clients with large requests are threads on blocking sockets, which release the interpreter's lock
+while bytes move. Many with small requests share one thread that waits by epoll. Status, length,
+first and last row of every answer are checked. The last answer of each client is checked whole,
+outside the measured time.
 """
 
 import contextlib
@@ -24,13 +24,13 @@ LARGE_BYTES: Final = 2**20
 
 @dataclass(slots=True)
 class Load:
-    """What some clients saw.
+    """The measurements of some clients.
 
     Attributes:
-        seconds: Of each request that was answered, from its first byte sent to the last received.
+        seconds: Of each answered request, from its first byte sent to the last byte received.
         refused: Requests that were refused for now (429, 503).
         elapsed_seconds: From the first request to the last answer.
-        client_seconds: CPU time of the clients meanwhile.
+        client_seconds: CPU time of the clients during that.
     """
 
     seconds: list[float] = field(default_factory=list)
@@ -112,7 +112,7 @@ def _call_in_threads(
 
 @dataclass(slots=True, eq=False)
 class _Client:
-    """A connection of many in one thread, and how far its request is."""
+    """One of many connections in a thread, and how far its request is."""
 
     connection: Connection
     place: int
@@ -135,7 +135,7 @@ class _Selector:
             self._register(_Client(connection, place))
 
     def run(self) -> None:
-        """Until every client has its last answer."""
+        """Run until every client has its last answer."""
         with self._poll:
             for client in list(self._clients.values()):
                 self._begin(client)
@@ -165,7 +165,7 @@ class _Selector:
         self._send(client)
 
     def _send(self, client: _Client) -> None:
-        """Send what the socket takes; wait for room only where it did not take all."""
+        """Send what the socket takes; wait for room only if it did not take all."""
         connection = client.connection
         request, before = connection.call.request, client.sent
         rest = memoryview(request)[before:] if before else request

@@ -12,7 +12,7 @@ from benchmarks.common.operands import Matrix
 
 HEAD_END: Final = b"\r\n\r\n"
 NPY_HEADER_BYTES: Final = 128
-"""Of a matrix, as NumPy writes it."""
+"""Bytes of a matrix's .npy header, as NumPy writes it."""
 
 _LENGTH: Final = re.compile(rb"\r\ncontent-length: *(\d+)\r\n", re.IGNORECASE)
 CLOSES: Final = b"onnection: close"
@@ -26,12 +26,12 @@ class AnswerMalformed(Exception):
 
 
 class AnswerHead(NamedTuple):
-    """What the head of an answer says.
+    """The head of an answer.
 
     Attributes:
         status: Its status code.
         head_bytes: Its length, the empty line included.
-        body_bytes: Length of what follows.
+        body_bytes: Length of the body.
         closes: Whether the server closes the connection afterwards.
     """
 
@@ -73,7 +73,7 @@ def make_request(
         parts: The body's parts, in order.
         kind: Its content type.
         method: The method.
-        fields: More header lines.
+        fields: Further header lines.
     """
     length = sum(map(len, parts))
     lines = [f"{method} {path} HTTP/1.1", "host: localhost", f"content-type: {kind}", *fields]

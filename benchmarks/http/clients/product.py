@@ -6,12 +6,14 @@ from typing import Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.common.freivalds import FreivaldsCheck
 from benchmarks.common.operands import Matrix, draw_operands
-from benchmarks.common.projection import Projection
 
 _SAFETY: Final = 16.0
+"""Allowed error of an element over the usual one; chosen."""
+
 _MEAN_PRODUCT: Final = 1 / 3
-"""Of two elements that are uniform in -1…1, roughly."""
+"""Root mean square of a product of two elements that are uniform in -1…1."""
 
 
 class WrongAnswer(Exception):
@@ -26,13 +28,13 @@ class Product:
         a: A[n, n], elements uniform in -1…1.
         b: B[n, n], likewise.
         rows: First and last row of A·B, computed in float64.
-        projection: Proves whole products.
+        check: Checks whole products.
     """
 
     a: Matrix
     b: Matrix
     rows: NDArray[np.float64]
-    projection: Projection
+    check: FreivaldsCheck
 
     @classmethod
     def draw(cls, size: int, dtype: str, seed: int) -> Self:
@@ -40,7 +42,7 @@ class Product:
         operands = draw_operands((size, size, size), dtype, seed=2 * seed)
         ends = operands.a[[0, -1]].astype(np.float64)
         rows = ends @ operands.b.astype(np.float64)
-        return cls(operands.a, operands.b, rows, Projection(operands))
+        return cls(operands.a, operands.b, rows, FreivaldsCheck(operands))
 
     @property
     def size(self) -> int:
@@ -49,7 +51,7 @@ class Product:
 
     @property
     def answer_bytes(self) -> int:
-        """Bytes of A·B, its header aside."""
+        """Bytes of A·B, without a header."""
         return self.a.nbytes
 
     def check_rows(self, data: memoryview) -> None:
@@ -72,7 +74,7 @@ class Product:
         Raises:
             WrongAnswer: It is not the product.
         """
-        error = self.projection.find_error(self._read(data))
+        error = self.check.find_error(self._read(data))
         if not error <= 1:
             raise WrongAnswer(f"{self._name()}: off by {error:.3g} times what rounding allows")
 

@@ -40,7 +40,7 @@ class ServiceCalls:
         self._connection.close()
 
     def call(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
-        """One call; a connection that has been closed meanwhile is opened anew.
+        """One call; it connects again if the connection was closed.
 
         Raises:
             CallFailed: It was refused.
@@ -69,7 +69,7 @@ class ServiceCalls:
         """Post a job and wait until it has succeeded.
 
         Returns:
-            The job, and the seconds from its accepted POST until we knew.
+            The job, and the seconds from its accepted POST until its end was known.
 
         Raises:
             CallFailed: It was refused, or did not succeed.

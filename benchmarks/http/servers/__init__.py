@@ -1,1 +1,1 @@
-"""Servers to compare with, each a process: bare sockets (`floor`, `sink`), and what users write."""
+"""Servers to compare with, each a process: bare sockets (`floor`, `sink`), and peers."""

@@ -1,9 +1,8 @@
 """A minimal server on plain sockets, the floor of requests: it receives one and sends bytes back.
 
 `python -m benchmarks.http.servers.floor --port 8000`, or `--unix PATH`. `POST /N` is answered with
-the first N bytes of its body: one recv_into after the other into memory that is there, one sendall
-out of it. Many connections share one thread and one buffer; one whose requests are large gets a
-thread and a buffer of its own.
+the first N bytes of its body, received by recv_into into a buffer and sent by one sendall. Many
+connections share one thread and one buffer; one with large requests gets its own.
 """
 
 import argparse
@@ -23,7 +22,7 @@ _BACKLOG: Final = 1024
 
 
 class FloorServer:
-    """Answers every connection of a listening socket, for ever."""
+    """Answers every connection of a listening socket, until the process ends."""
 
     def __init__(self, listener: socket.socket) -> None:
         self._listener = listener
@@ -75,7 +74,7 @@ def _serve_alone(connection: socket.socket, buffer: bytearray) -> None:
 
 
 _left_buffers: Final[list[bytearray]] = []
-"""Buffers of connections that have ended; the next ones need not make new pages."""
+"""Buffers of closed connections, whose pages are made."""
 
 
 def _find_buffer(size_bytes: int) -> bytearray:

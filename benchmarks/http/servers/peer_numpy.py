@@ -1,4 +1,4 @@
-"""A peer: the plainest thing that a user of FastAPI and NumPy would write.
+"""A peer: eight lines of FastAPI and NumPy, as a user would write them.
 
 `uvicorn benchmarks.http.servers.peer_numpy:app` serves it.
 """
@@ -13,7 +13,7 @@ app = FastAPI()
 
 @app.post("/matmul")
 async def multiply(request: Request) -> Response:
-    """The eight lines: two .npy files in, their product out."""
+    """Two .npy files in, their product out."""
     body = io.BytesIO(await request.body())
     a, b = np.load(body), np.load(body)
     answer = io.BytesIO()

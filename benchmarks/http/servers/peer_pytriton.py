@@ -1,7 +1,7 @@
 """A peer: the same product served by NVIDIA's Triton, written with PyTriton.
 
 `python -m benchmarks.http.servers.peer_pytriton --port 8000` serves models `matmul_float32` and
-`matmul_float64`, whose inputs are A and B and whose output is C; on the GPU where CuPy finds one.
+`matmul_float64`, whose inputs are A and B and whose output is C; on the GPU if CuPy finds one.
 """
 
 import argparse
@@ -16,7 +16,7 @@ Matrices = dict[str, Any]
 
 
 def choose_product() -> Callable[[Any, Any], Any]:
-    """A product by CuPy, or by NumPy where there is no GPU."""
+    """A product by CuPy, or by NumPy without a GPU."""
     try:
         import cupy
 

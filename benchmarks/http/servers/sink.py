@@ -1,10 +1,9 @@
 """A minimal file server, the floor of uploads and downloads.
 
 `python -m benchmarks.http.servers.sink --port 8000 --folder FOLDER`. `POST /` takes a .npy file
-with a header of 128 bytes. The header gets a block of its own; the elements after it go past the
-page cache in pieces of 4 MiB, each written while the next ones arrive. Then file and folder are
-synced, and the answer is 201. `GET /N` sends N bytes out of memory with one sendall. One connection
-at a time.
+with a header of 128 bytes. The header gets a block of its own. The elements are written past the
+page cache in pieces of 4 MiB, each while the next ones arrive. Then file and folder are synced, and
+the answer is 201. `GET /N` sends N bytes out of memory with one sendall. One connection at a time.
 """
 
 import argparse

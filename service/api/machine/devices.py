@@ -5,7 +5,7 @@ from dataclasses import asdict
 from fastapi import APIRouter
 
 from wavetrim.scheduler.profile.machine import GpuModel, MachineProfile
-from wavetrim.scheduler.profile.store import list_presets
+from wavetrim.scheduler.profile.presets import PRESETS
 from wavetrim.service.api.machine.device_schemas import (
     ArenaView,
     DevicesView,
@@ -42,7 +42,7 @@ def list_devices(
         longest_wait_seconds=lane.longest_wait_seconds,
         residents=[ResidentsView.model_validate(one) for one in engine.residents],
         nodes=[_show_node(node) for node in fleet.nodes],
-        presets=[_show_preset(gpu) for gpu in list_presets()],
+        presets=[_show_preset(gpu) for gpu in PRESETS],
     )
 
 
@@ -68,7 +68,7 @@ def _show_node(node: ClusterNode) -> NodeView:
         cpu_threads=node.cpu_threads,
         memory_bytes=node.memory_bytes,
         profile=_show_profile(node.profile),
-        network=NetworkView.model_validate(asdict(node.way)),
+        network=NetworkView.model_validate(asdict(node.network)),
         resident=sorted(node.resident),
         factor=node.factor,
     )

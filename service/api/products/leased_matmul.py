@@ -10,8 +10,8 @@ from pydantic import ValidationError
 from pydantic_core import to_json
 from starlette.types import Receive, Scope, Send
 
+from wavetrim.scheduler.engine.layout import check_place
 from wavetrim.scheduler.engine.messages import Operand, RunRequest
-from wavetrim.scheduler.engine.placing import check_place
 from wavetrim.scheduler.errors import FieldError
 from wavetrim.scheduler.options import NO_OPTIONS
 from wavetrim.scheduler.problem import ITEM_BYTES

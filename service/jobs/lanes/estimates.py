@@ -64,7 +64,7 @@ class Estimates:
             traffic = _find_traffic(request)
             if request.b_key in node.resident:
                 traffic = replace(traffic, b_bytes=0)
-            offers.append(Offer(node.id, computing, node.way, traffic, node.factor))
+            offers.append(Offer(node.id, computing, node.network, traffic, node.factor))
         return tuple(offers)
 
     def _list_able(self, request: RunRequest) -> list[ClusterNode]:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wavetrim.scheduler.calibration.cpu import fit_row_cost
+from wavetrim.scheduler.calibration.row_cost import fit_row_cost
 
 SECONDS = st.floats(1e-9, 1.0)
 

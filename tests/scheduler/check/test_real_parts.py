@@ -26,7 +26,7 @@ def test_the_real_product_has_the_parts_of_the_complex_one(order: Literal["C", "
     np.testing.assert_allclose(view_real(a) @ whole, view_real(a @ b), atol=1e-14)
     assert np.array_equal(take_columns(b, slice(4, 8)), whole[:, 4:8])
     assert all(np.array_equal(take_column(b, j), whole[:, j]) for j in range(18))
-    assert np.array_equal(find_right_maxima(b, ALONE), np.abs(whole).max(axis=0))
+    assert np.array_equal(find_right_maxima(b, ALONE.block_sums), np.abs(whole).max(axis=0))
 
 
 @pytest.mark.parametrize("magnitudes", [False, True])
@@ -35,7 +35,7 @@ def test_its_sums_are_those_of_the_whole_matrix(magnitudes: bool) -> None:
     weights = np.abs(make_matrix(1, 22, "float64", 4)[0])
     whole = take_columns(b, slice(0, 22))
     terms = (np.abs(whole) if magnitudes else whole) * weights
-    found = sum_right(b, weights, 4, ALONE, magnitudes=magnitudes)
+    found = sum_right(b, weights, 4, ALONE.block_sums, magnitudes=magnitudes)
     np.testing.assert_allclose(found, np.add.reduceat(terms, range(0, 22, 4), axis=1))
 
 

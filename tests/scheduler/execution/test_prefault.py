@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from wavetrim.scheduler.execution import prefault
-from wavetrim.scheduler.execution.prefault import LEAST_BYTES, Prefault, is_fresh
+from wavetrim.scheduler.execution.prefault import LEAST_BYTES, Prefault, lacks_pages
 
 ROWS, COLUMNS = 1031, 4099
 """About 17 MB of float32."""
@@ -30,26 +30,26 @@ def make_unwritten(rows=ROWS, columns=COLUMNS, order="C"):
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_a_matrix_is_fresh_until_it_has_been_written(order):
     c = make_unwritten(order=order)
-    assert is_fresh(c)
+    assert lacks_pages(c)
     c[...] = 1
-    assert not is_fresh(c)
+    assert not lacks_pages(c)
 
 
 def test_a_matrix_of_which_most_has_been_written_is_not_fresh():
     c = make_unwritten()
     c[: ROWS // 4] = 1
-    assert is_fresh(c)
+    assert lacks_pages(c)
     c[: 3 * ROWS // 4] = 1
-    assert not is_fresh(c)
+    assert not lacks_pages(c)
 
 
 def test_small_matrices_and_parts_of_others_are_not_looked_at():
     columns = 512
     rows = LEAST_BYTES // 4 // columns
-    assert is_fresh(make_unwritten(rows, columns))
-    assert not is_fresh(make_unwritten(rows - 1, columns))
-    assert not is_fresh(make_unwritten()[:, : COLUMNS - 1])
-    assert not is_fresh(np.empty((0, 5), np.float32))
+    assert lacks_pages(make_unwritten(rows, columns))
+    assert not lacks_pages(make_unwritten(rows - 1, columns))
+    assert not lacks_pages(make_unwritten()[:, : COLUMNS - 1])
+    assert not lacks_pages(np.empty((0, 5), np.float32))
 
 
 def test_a_system_that_does_not_tell_has_no_fresh_matrices(monkeypatch):
@@ -61,7 +61,7 @@ def test_a_system_that_does_not_tell_has_no_fresh_matrices(monkeypatch):
             return -1
 
     monkeypatch.setattr(prefault, "_libc", Refusing)
-    assert not is_fresh(c)
+    assert not lacks_pages(c)
 
 
 def test_the_pages_of_a_fresh_result_are_there_behind_the_block(fresh_results):
@@ -75,7 +75,7 @@ def test_the_pages_of_a_fresh_result_are_there_behind_the_block(fresh_results):
 
 def wait_until_made(c):
     """Until no page that is looked at is missing; the test's own time limit ends it else."""
-    while is_fresh(c):
+    while lacks_pages(c):
         pass
 
 
@@ -84,7 +84,7 @@ def test_of_a_large_result_only_the_beginning_is_made(fresh_results, monkeypatch
     c = make_unwritten()
     with fresh_results.make_pages(c):
         pass
-    assert is_fresh(c)
+    assert lacks_pages(c)
 
 
 def test_no_page_is_made_any_more_when_the_block_is_over(fresh_results, monkeypatch):

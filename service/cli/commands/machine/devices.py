@@ -39,7 +39,8 @@ def devices(
     if url is not None:
         _list_service(url, api_key, as_json=as_json)
         return
-    from wavetrim.scheduler.profile.store import describe_gpu, find_profile, list_presets
+    from wavetrim.scheduler.profile.presets import PRESETS
+    from wavetrim.scheduler.profile.store import describe_gpu, find_profile
     from wavetrim.service.cli.machine import count_threads, find_devices, load_settings
     from wavetrim.service.cli.terminal.display import open_output
 
@@ -55,7 +56,7 @@ def devices(
                 "source": profile.source,
                 "measured_at": profile.measured_at,
             },
-            "presets": [asdict(preset) for preset in list_presets()],
+            "presets": [asdict(preset) for preset in PRESETS],
         }
         typer.echo(json.dumps(document, indent=2))
         return
@@ -69,7 +70,7 @@ def devices(
         output.print("This machine has no GPU that CUDA can use: the CPU computes every row.")
     output.print(f"CPU threads: {threads}")
     output.print(f"profile: {profile.device}: {profile.source}", markup=False, soft_wrap=True)
-    presets = [(preset.name, preset) for preset in list_presets()]
+    presets = [(preset.name, preset) for preset in PRESETS]
     output.print(_make_table("Presets", presets))
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from tests.processes import wait_until
 from tests.server import NPY, RunningServer, encode_npy
-from wavetrim.scheduler.profile.store import list_presets
+from wavetrim.scheduler.profile.presets import PRESETS
 
 
 def test_a_machine_without_a_gpu_says_so_and_where_its_figures_come_from(
@@ -30,7 +30,7 @@ def test_every_preset_is_listed_with_its_source_and_can_be_planned_for(
     shared_server: RunningServer,
 ) -> None:
     presets = shared_server.client.get("/v1/devices").json()["presets"]
-    assert [preset["name"] for preset in presets] == [gpu.name for gpu in list_presets()]
+    assert [preset["name"] for preset in presets] == [gpu.name for gpu in PRESETS]
     for preset in presets:
         assert preset["source"]
         query = {"m": 512, "n": 512, "k": 512, "device": preset["name"]}

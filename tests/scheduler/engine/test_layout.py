@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wavetrim.scheduler.engine.placing import check_place, find_strides
+from wavetrim.scheduler.engine.layout import check_place, find_strides
 from wavetrim.scheduler.errors import SlabError
 
 COUNTS = st.integers(0, 5)

@@ -7,7 +7,8 @@ import pytest
 
 from tests.matrices import make_matrix
 from wavetrim.scheduler.engine.messages import Operand
-from wavetrim.scheduler.engine.run import describe_failure, fill_rows, open_operand
+from wavetrim.scheduler.engine.operands import open_operand
+from wavetrim.scheduler.engine.run import describe_failure, fill_rows
 from wavetrim.scheduler.errors import (
     ExecutionCancelled,
     ExecutionError,

@@ -1,6 +1,6 @@
 """Freivalds' check of a product: C·x against A(B·x), for one vector x of ±1.
 
-It costs MN + MK + KN operations, so products of any size can be checked. (R. Freivalds,
+It takes MN + MK + KN multiply-adds, so products of any size can be checked. (R. Freivalds,
 Probabilistic machines can use less running time, 1977.)
 """
 
@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 from benchmarks.common.operands import Matrix, Operands, map_rows
 
 _RMS: Final = 1 / 3
-"""Of a product of two elements that are uniform in -1…1."""
+"""Root mean square of a product of two elements that are uniform in -1…1."""
 
 _SAFETY: Final = 16.0
+"""Allowed error over the usual one; chosen."""
 
 
-class Projection:
-    """What any C = A·B projects to."""
+class FreivaldsCheck:
+    """A(B·x) of two operands, to be compared with C·x."""
 
     def __init__(self, operands: Operands) -> None:
         _, n, k = operands.shape
@@ -28,10 +29,10 @@ class Projection:
         self.tolerance: float = _SAFETY * eps * _RMS * (n * k) ** 0.5 * (n**0.5 + k**0.5)
 
     def find_error(self, product: Matrix) -> float:
-        """The largest difference of a row of C·x, over `tolerance`; not finite where C is not.
+        """The largest difference of a row of C·x, over `tolerance`; not finite if C is not.
 
-        Rounding makes differences that grow as √(NK)·(√N + √K); elements of few columns that were
-        not written, or products of elements that were rounded to fewer bits, make larger ones.
+        Differences by rounding grow as √(NK)·(√N + √K). If elements of a few columns were not
+        written, or operands were rounded to fewer bits, the differences are larger.
         """
         if product.shape[0] != self._expected.shape[0] or product.shape[1] != self._x.shape[0]:
             return float("inf")

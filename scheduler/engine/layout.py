@@ -1,4 +1,4 @@
-"""Checks that a matrix lies within a range of memory, and finds its strides.
+"""The layout of a matrix in a range of memory: its strides, and whether it fits.
 
 Sizes, offsets and strides are not trusted. They are Python integers, which cannot overflow: with
 fixed-width integers a huge matrix could pass for a small one.
@@ -26,8 +26,8 @@ def check_place(
 ) -> tuple[int, int]:
     """Check that all elements lie within the memory, aligned and without overlap.
 
-    Rows follow each other, or columns do, with or without gaps between them and between their
-    elements. So both strides are positive.
+    Rows follow each other, or columns do, with or without gaps between them and their elements. So
+    both strides are positive.
 
     Args:
         size_bytes: Size of the memory.

@@ -1,0 +1,84 @@
+"""Finds a request's matrices in memory: in slabs of the arena, or in files."""
+
+import os
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wavetrim.native.element_types import find_dtype, is_integer
+from wavetrim.scheduler.check.checked import EngineProduct
+from wavetrim.scheduler.engine.arena import MappedSlabs
+from wavetrim.scheduler.engine.messages import Operand, RunRequest
+from wavetrim.scheduler.errors import SlabError
+
+Matrix = NDArray[Any]
+
+
+class Operands(NamedTuple):
+    """The matrices of a request, as they are stored; C is None if beta is 0."""
+
+    a: Matrix
+    b: Matrix
+    c: Matrix | None
+    out: Matrix
+
+
+def open_operands(request: RunRequest, slabs: MappedSlabs | None) -> Operands:
+    """Find a request's matrices; the errors are those of `open_operand`."""
+    return Operands(
+        out=open_operand(request.out, slabs, writable=True),
+        a=open_operand(request.a, slabs),
+        b=open_operand(request.b, slabs),
+        c=open_operand(request.c, slabs) if request.c is not None and request.beta != 0 else None,
+    )
+
+
+def open_product(request: RunRequest, slabs: MappedSlabs | None) -> EngineProduct:
+    """Find a request's matrices, and convert operands of other element types."""
+    a, b, c, out = open_operands(request, slabs)
+    return make_product(a, b, c, out, alpha=request.alpha, beta=request.beta)
+
+
+def make_product(
+    a: Matrix, b: Matrix, c: Matrix | None, out: Matrix, *, alpha: float, beta: float
+) -> EngineProduct:
+    """A product in the element type of `out`, to which operands and factors are converted."""
+    dtype = out.dtype
+    a, b = a.astype(dtype, copy=False), b.astype(dtype, copy=False)
+    if c is not None:
+        c = c.astype(dtype, copy=False)
+    if is_integer(dtype):
+        alpha, beta = int(alpha), int(beta)
+    return EngineProduct(a, b, c, out, alpha, beta)
+
+
+def open_operand(operand: Operand, slabs: MappedSlabs | None, *, writable: bool = False) -> Matrix:
+    """The matrix of an operand. Links are not followed.
+
+    Raises:
+        OSError: The file does not exist, is a link or a pipe, or cannot be opened.
+        ValueError: The file is shorter than the matrix.
+        SlabError: The slab does not exist, or the matrix does not lie within it.
+    """
+    if not isinstance(operand.slab, str):
+        assert slabs is not None, "slabs are named where there are some"
+        return slabs.locate(
+            operand.slab, operand.offset_bytes, operand.rows, operand.columns, operand.dtype,
+            strides_bytes=operand.strides_bytes, fortran_order=operand.fortran_order,
+            writable=writable,
+        )  # fmt: skip
+    if operand.strides_bytes is not None:
+        raise SlabError("strides_bytes", operand.strides_bytes, "left out for a matrix in a file")
+    flags = (os.O_RDWR if writable else os.O_RDONLY) | os.O_NOFOLLOW | os.O_CLOEXEC
+    # Without O_NONBLOCK, opening a pipe would wait for its other end. A pipe cannot be mapped.
+    opened = os.open(operand.slab, flags | os.O_NONBLOCK)
+    with os.fdopen(opened, "r+b" if writable else "rb") as file:
+        return np.memmap(
+            file,
+            dtype=find_dtype(operand.dtype),
+            mode="r+" if writable else "r",
+            offset=operand.offset_bytes,
+            shape=(operand.rows, operand.columns),
+            order="F" if operand.fortran_order else "C",
+        )
