@@ -26,12 +26,12 @@ MODEL: Final = ROOT / "service" / "page" / "model"
 _CONSTANTS: Final = {
     "kernels.gemm.splits": ("VERDICT_BYTES",),
     "kernels.gemm.tails": ("FIX_UP_STEPS",),
-    "kernels.pipeline.panels": ("ROW_PART_BYTES",),
-    "kernels.pipeline.steps": ("DEPTH_QUANTUM",),
-    "kernels.pipeline.buffers": (
+    "kernels.schedule.panels": ("ROW_PART_BYTES",),
+    "kernels.schedule.steps": ("DEPTH_QUANTUM",),
+    "kernels.schedule.buffers": (
         *("_SLOT_ALIGNMENT_BYTES", "_LINE_BYTES", "_VECTOR_BYTES", "MIN_DEPTH"),
     ),
-    "kernels.pipeline.cuts": (
+    "kernels.schedule.cuts": (
         *("PANELS", "DRAINS", "DEPTH_STEPS", "WIDTHS", "COLUMN_PARTS"),
         *("_USUAL_PANELS", "_USUAL_DRAIN", "_USUAL_DEPTH_STEPS", "_NEAR"),
     ),

@@ -7,7 +7,7 @@ What is elsewhere, and why:
 
 - `scheduler/profile/estimate.py`: the machine that is assumed until `wavetrim calibrate` has
   measured this one.
-- `kernels/catalog.py` and `kernels/pipeline/cuts.py`: candidates, among which times decide.
+- `kernels/catalog.py` and `kernels/schedule/cuts.py`: candidates, among which times decide.
 - What was simply chosen, and does not depend on the machine: limits of memory, capacities of
   caches, weights and thresholds of what is learned from runs. Each says so where it is used.
 """

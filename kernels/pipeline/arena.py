@@ -8,13 +8,13 @@ from typing import Any, Final, TypeAlias
 
 from wavetrim.kernels.errors import DeviceFailure, OperandError
 from wavetrim.kernels.gemm.operands import Layout
-from wavetrim.kernels.pipeline.buffers import find_pitched_bytes, pitch_items
 from wavetrim.kernels.pipeline.command_buffer import CommandBuffer
 from wavetrim.kernels.pipeline.launch_cache import LaunchCache
-from wavetrim.kernels.pipeline.panels import PanelProblem
 from wavetrim.kernels.pipeline.places import PlacedStep, place_steps
 from wavetrim.kernels.pipeline.residents import Resident, Residents
-from wavetrim.kernels.pipeline.steps import Cut, StepPlan, cut_steps
+from wavetrim.kernels.schedule.buffers import find_pitched_bytes, pitch_items
+from wavetrim.kernels.schedule.panels import PanelProblem
+from wavetrim.kernels.schedule.steps import Cut, StepPlan, cut_steps
 
 _OUT_OF_MEMORY: Final = 2  # cudaErrorMemoryAllocation
 _RESERVE_BYTES: Final = 256 << 20

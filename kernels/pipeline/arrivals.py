@@ -7,7 +7,7 @@ from typing import Any
 from wavetrim.kernels.errors import PipelineCancelled
 from wavetrim.kernels.events import find_runtime, has_passed
 from wavetrim.kernels.pipeline.host_product import HostProduct
-from wavetrim.kernels.pipeline.steps import Step
+from wavetrim.kernels.schedule.steps import Step
 from wavetrim.kernels.transfer.copies import PendingCopy
 
 

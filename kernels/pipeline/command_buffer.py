@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from wavetrim.kernels.gemm.operands import Layout
 from wavetrim.kernels.gemm.prepared import Call, CommandKind
 from wavetrim.kernels.pipeline.places import PlacedStep
-from wavetrim.kernels.pipeline.steps import Step
+from wavetrim.kernels.schedule.steps import Step
 
 IN, COMPUTE, OUT = range(3)
 """The queues: copies in, kernels, copies out."""

@@ -11,8 +11,8 @@ from wavetrim.kernels.catalog import KernelSpec
 from wavetrim.kernels.errors import OperandError
 from wavetrim.kernels.gemm.operands import Layout
 from wavetrim.kernels.gemm.splits import find_split_item_bytes
-from wavetrim.kernels.pipeline.panels import PanelProblem
 from wavetrim.kernels.pipeline.residents import Resident
+from wavetrim.kernels.schedule.panels import PanelProblem
 from wavetrim.kernels.transfer.pinned import Matrix, find_address, is_locked
 from wavetrim.native.element_types import find_dtype
 

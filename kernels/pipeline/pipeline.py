@@ -31,7 +31,7 @@ from wavetrim.kernels.pipeline.residents import (
     Residents,
 )
 from wavetrim.kernels.pipeline.staged_path import StagedPath
-from wavetrim.kernels.pipeline.steps import Cut
+from wavetrim.kernels.schedule.steps import Cut
 from wavetrim.kernels.transfer.host_copies import open_copiers
 from wavetrim.kernels.transfer.pinned import Matrix
 from wavetrim.native.element_types import find_accumulator

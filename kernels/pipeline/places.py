@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 
 from wavetrim.kernels.gemm.operands import Layout
 from wavetrim.kernels.gemm.splits import SplitMemory
-from wavetrim.kernels.pipeline.buffers import pitch_items
-from wavetrim.kernels.pipeline.steps import Step, StepPlan
+from wavetrim.kernels.schedule.buffers import pitch_items
+from wavetrim.kernels.schedule.steps import Step, StepPlan
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -21,7 +21,7 @@ from wavetrim.kernels.pipeline.host_product import (
 )
 from wavetrim.kernels.pipeline.places import PlacedStep
 from wavetrim.kernels.pipeline.residents import Resident
-from wavetrim.kernels.pipeline.steps import Cut
+from wavetrim.kernels.schedule.steps import Cut
 from wavetrim.kernels.transfer.pinned import Matrix
 from wavetrim.kernels.transfer.staging import Staging
 from wavetrim.native.pool import ThreadPool

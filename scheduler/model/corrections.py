@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from wavetrim.kernels.catalog import KernelSpec
-from wavetrim.kernels.pipeline.panels import PanelProblem
-from wavetrim.kernels.pipeline.schedule import Rates
+from wavetrim.kernels.schedule.panels import PanelProblem
+from wavetrim.kernels.schedule.schedule import Rates
 from wavetrim.scheduler.problem import GemmProblem
 
 LEAST_SECONDS: Final = 1e-9

@@ -24,8 +24,8 @@ from wavetrim.kernels.gemm.splits import (
     count_split_item_bytes,
 )
 from wavetrim.kernels.gemm.tensor import SHORT, SHORT_HELD
-from wavetrim.kernels.pipeline.cuts import plan_steps
-from wavetrim.kernels.pipeline.panels import PanelProblem
+from wavetrim.kernels.schedule.cuts import plan_steps
+from wavetrim.kernels.schedule.panels import PanelProblem
 from wavetrim.kernels.tiling import RegisterTiling
 from wavetrim.native.tuned import LEAST_SPLIT_K
 

@@ -14,12 +14,12 @@ from tests.rates import find_cut, make_rates
 from wavetrim.kernels.catalog import KernelSpec, find_kernel
 from wavetrim.kernels.gemm.operands import Layout
 from wavetrim.kernels.gemm.splits import find_split_item_bytes
-from wavetrim.kernels.pipeline.cuts import plan_steps
 from wavetrim.kernels.pipeline.host_product import SharedRows
-from wavetrim.kernels.pipeline.panels import PanelProblem
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.kernels.pipeline.residents import Resident, Residents
-from wavetrim.kernels.pipeline.steps import Cut
+from wavetrim.kernels.schedule.cuts import plan_steps
+from wavetrim.kernels.schedule.panels import PanelProblem
+from wavetrim.kernels.schedule.steps import Cut
 from wavetrim.kernels.transfer.pinned import pin_matrix
 
 MIB = 1 << 20

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from wavetrim.kernels.pipeline.buffers import Buffers, fit_buffers
-from wavetrim.kernels.pipeline.panels import PanelProblem, cut_rows
+from wavetrim.kernels.schedule.buffers import Buffers, fit_buffers
+from wavetrim.kernels.schedule.panels import PanelProblem, cut_rows
 
 DEPTH_QUANTUM: Final = 64
 """Parts of K are multiples of this: a multiple of every kernel's step along K."""

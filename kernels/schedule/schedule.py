@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from wavetrim.kernels.gemm.tails import divide_tiles
-from wavetrim.kernels.pipeline.panels import PanelProblem
-from wavetrim.kernels.pipeline.steps import Step
+from wavetrim.kernels.schedule.panels import PanelProblem
+from wavetrim.kernels.schedule.steps import Step
 
 
 @dataclass(frozen=True, slots=True)

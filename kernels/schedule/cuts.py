@@ -11,9 +11,9 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Final
 
-from wavetrim.kernels.pipeline.panels import PanelProblem, round_to_waves
-from wavetrim.kernels.pipeline.schedule import Rates, time_schedule
-from wavetrim.kernels.pipeline.steps import DEPTH_QUANTUM, Cut, StepPlan, cut_steps
+from wavetrim.kernels.schedule.panels import PanelProblem, round_to_waves
+from wavetrim.kernels.schedule.schedule import Rates, time_schedule
+from wavetrim.kernels.schedule.steps import DEPTH_QUANTUM, Cut, StepPlan, cut_steps
 
 PANELS: Final = (2, 4, 8, 16, 32)
 """Candidates: approximate number of panels. Chosen; the recurrence picks one."""

@@ -10,7 +10,7 @@ from typing import Final
 
 from wavetrim.kernels.errors import OperandError
 from wavetrim.kernels.gemm.splits import count_split_bytes
-from wavetrim.kernels.pipeline.panels import PanelProblem
+from wavetrim.kernels.schedule.panels import PanelProblem
 from wavetrim.kernels.tiling import Tile
 from wavetrim.native.tuned import MIN_DEPTH
 
