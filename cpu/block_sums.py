@@ -11,14 +11,12 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wavetrim.cpu.library import CPU_LIBRARY, RowsFields
+from wavetrim.cpu.products import Matrix
 from wavetrim.native.element_types import BFLOAT16, HALVES, find_accumulator
 from wavetrim.native.library import load_library
 from wavetrim.native.pool import ThreadPool
-
-Matrix = NDArray[Any]
 
 _PART_BYTES: Final = 4 * 2**20
 """Most memory for rows that NumPy converts at a time; chosen."""

@@ -12,12 +12,13 @@ from wavetrim.kernels.gemm.prepared import bind_context
 from wavetrim.kernels.gemm.resident import check_sms
 from wavetrim.kernels.pipeline.arena import DeviceArena
 from wavetrim.kernels.pipeline.command_buffer import CommandBuffer, record_commands
-from wavetrim.kernels.pipeline.host_product import GpuTimings, HostOperand, HostProduct
+from wavetrim.kernels.pipeline.host_product import GpuTimings, HostProduct
 from wavetrim.kernels.pipeline.places import PlacedStep
 from wavetrim.kernels.pipeline.submission import Submitter
 from wavetrim.kernels.schedule.panels import PanelProblem
 from wavetrim.kernels.schedule.steps import Cut
 from wavetrim.kernels.transfer.bounce import BounceBuffer
+from wavetrim.kernels.transfer.copies import HostOperand
 from wavetrim.kernels.transfer.host_copies import copy_matrix
 from wavetrim.kernels.transfer.pinned import Matrix
 from wavetrim.native.pool import ThreadPool

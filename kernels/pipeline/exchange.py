@@ -16,9 +16,8 @@ from typing import Any, Final, TypeAlias
 
 from wavetrim.kernels.events import EventPool, find_runtime
 from wavetrim.kernels.gemm.operands import Layout
-from wavetrim.kernels.pipeline.host_product import HostOperand, OperandPart
 from wavetrim.kernels.pipeline.places import PlacedStep
-from wavetrim.kernels.transfer.copies import PendingCopy
+from wavetrim.kernels.transfer.copies import HostOperand, OperandPart, PendingCopy
 from wavetrim.kernels.transfer.direct import MOST_PADDING_BYTES
 from wavetrim.kernels.transfer.peers import allow_access
 from wavetrim.kernels.transfer.staging import Staging

@@ -5,10 +5,10 @@ from typing import Any
 
 from wavetrim.kernels.events import EventPool, await_event, find_runtime
 from wavetrim.kernels.pipeline.arrivals import Arrivals, Spans
-from wavetrim.kernels.pipeline.host_product import HostOperand, HostProduct, OperandPart
+from wavetrim.kernels.pipeline.host_product import HostProduct
 from wavetrim.kernels.pipeline.launch_cache import LaunchCache
 from wavetrim.kernels.pipeline.places import PlacedStep
-from wavetrim.kernels.transfer.copies import PendingCopy
+from wavetrim.kernels.transfer.copies import HostOperand, OperandPart, PendingCopy
 from wavetrim.kernels.transfer.staging import Staging
 from wavetrim.native.tuned import PANELS_AHEAD
 

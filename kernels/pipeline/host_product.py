@@ -1,4 +1,4 @@
-"""A product whose operands are in host memory, the parts of operands to copy, and its times."""
+"""A product whose operands are in host memory, and its times."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,11 +9,11 @@ import numpy as np
 
 from wavetrim.kernels.catalog import KernelSpec
 from wavetrim.kernels.errors import OperandError
-from wavetrim.kernels.gemm.operands import Layout
 from wavetrim.kernels.gemm.splits import find_split_item_bytes
 from wavetrim.kernels.pipeline.residents import Resident
 from wavetrim.kernels.schedule.panels import PanelProblem
-from wavetrim.kernels.transfer.pinned import Matrix, find_address, is_locked
+from wavetrim.kernels.transfer.copies import HostOperand, describe_operand
+from wavetrim.kernels.transfer.pinned import Matrix
 from wavetrim.native.element_types import find_dtype
 
 if TYPE_CHECKING:
@@ -115,11 +115,11 @@ class HostProduct(NamedTuple):
                     f"dtype of {name} is {operand.dtype}; {self.spec.label} takes {dtype}"
                 )
 
-    def describe_operands(self) -> tuple["HostOperand", "HostOperand", "HostOperand"]:
+    def describe_operands(self) -> tuple[HostOperand, HostOperand, HostOperand]:
         """Address and kind of memory of A, B and C, found once for all of their parts."""
         return describe_operand(self.a), describe_operand(self.b), describe_operand(self.c)
 
-    def needs_staging(self, operands: Sequence["HostOperand"]) -> bool:
+    def needs_staging(self, operands: Sequence[HostOperand]) -> bool:
         """Whether any of A, B and C that is copied is not page-locked."""
         a, b, c = operands
         return not (a.is_pinned and c.is_pinned and (b.is_pinned or self.resident_b is not None))
@@ -138,48 +138,6 @@ class HostProduct(NamedTuple):
         """The part that computes these rows, without a row queue."""
         part = slice(rows.start, rows.stop)
         return self._replace(a=self.a[part], c=self.c[part], shared=None)
-
-
-class HostOperand(NamedTuple):
-    """A, B or C in host memory.
-
-    Attributes:
-        matrix: The matrix.
-        address: Address of its first element.
-        pitch_bytes: Row stride in bytes.
-        is_pinned: Whether copies need no staging: page-locked rows of adjacent elements.
-    """
-
-    matrix: Matrix
-    address: int
-    pitch_bytes: int
-    is_pinned: bool
-
-
-class OperandPart(NamedTuple):
-    """A part of an operand and its place on the device, to be copied in or out."""
-
-    operand: HostOperand
-    rows: range
-    columns: range
-    place: Layout
-
-    def find_address(self) -> int:
-        """Address of the part's first element in host memory, for rows of adjacent elements."""
-        operand = self.operand
-        left_bytes = self.columns.start * self.place.item_bytes
-        return operand.address + self.rows.start * operand.pitch_bytes + left_bytes
-
-    def view(self) -> Matrix:
-        """The part in host memory."""
-        rows, columns = self.rows, self.columns
-        return self.operand.matrix[rows.start : rows.stop, columns.start : columns.stop]
-
-
-def describe_operand(matrix: Matrix) -> HostOperand:
-    """Address and kind of memory of a matrix."""
-    address = find_address(matrix)
-    return HostOperand(matrix, address, matrix.strides[0], is_locked(matrix, address))
 
 
 @lru_cache(maxsize=256)

@@ -15,7 +15,12 @@ import numpy as np
 
 from wavetrim.kernels.catalog import KernelSpec
 from wavetrim.kernels.device import find_device
-from wavetrim.kernels.errors import DeviceFailure, is_poisoning, list_cuda_errors
+from wavetrim.kernels.errors import (
+    DeviceFailure,
+    is_poisoning,
+    list_cuda_errors,
+    translate_failures,
+)
 from wavetrim.kernels.gemm.launch import hold, load_functions
 from wavetrim.kernels.pipeline.arena import DeviceArena
 from wavetrim.kernels.pipeline.direct_path import DirectPath
@@ -102,11 +107,8 @@ class GpuPipeline:
         if spec.source is None:  # cuBLAS
             return
         held = hold(spec) if sms is not None and spec.persistent else spec
-        with self._lock, cupy.cuda.Device(self._device.index):
-            try:
-                load_functions(held, self._cache_dir)
-            except list_cuda_errors() as error:
-                raise DeviceFailure(str(error), poisoned=is_poisoning(error)) from error
+        with self._lock, cupy.cuda.Device(self._device.index), translate_failures():
+            load_functions(held, self._cache_dir)
 
     def multiply(
         self,

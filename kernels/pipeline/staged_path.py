@@ -13,15 +13,11 @@ from wavetrim.kernels.events import EventPool, await_event
 from wavetrim.kernels.gemm.resident import check_sms
 from wavetrim.kernels.pipeline.arena import DeviceArena
 from wavetrim.kernels.pipeline.flow import Flow
-from wavetrim.kernels.pipeline.host_product import (
-    GpuTimings,
-    HostProduct,
-    OperandPart,
-    describe_operand,
-)
+from wavetrim.kernels.pipeline.host_product import GpuTimings, HostProduct
 from wavetrim.kernels.pipeline.places import PlacedStep
 from wavetrim.kernels.pipeline.residents import Resident
 from wavetrim.kernels.schedule.steps import Cut
+from wavetrim.kernels.transfer.copies import OperandPart, describe_operand
 from wavetrim.kernels.transfer.pinned import Matrix
 from wavetrim.kernels.transfer.staging import Staging
 from wavetrim.native.pool import ThreadPool

@@ -13,8 +13,9 @@ from wavetrim.kernels.events import EventPool
 from wavetrim.kernels.gemm.cublas import find_gemm_address
 from wavetrim.kernels.pipeline.arrivals import RowReports
 from wavetrim.kernels.pipeline.command_buffer import COMPUTE, CommandBuffer, Store
-from wavetrim.kernels.pipeline.host_product import GpuTimings, HostOperand, HostProduct
+from wavetrim.kernels.pipeline.host_product import GpuTimings, HostProduct
 from wavetrim.kernels.pipeline.places import PlacedStep
+from wavetrim.kernels.transfer.copies import HostOperand
 from wavetrim.native.tuned import PANELS_AHEAD
 
 Record: TypeAlias = Callable[[Sequence[PlacedStep]], CommandBuffer | None]

@@ -6,7 +6,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from wavetrim.kernels.pipeline.host_product import HostOperand
+from wavetrim.kernels.transfer.copies import HostOperand
 from wavetrim.kernels.transfer.pinned import Matrix, has_adjacent_rows, pin_array
 from wavetrim.native.tuned import SMALL_PRODUCT_BYTES
 

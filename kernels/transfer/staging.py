@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from wavetrim.kernels.events import EventPool, find_runtime
-from wavetrim.kernels.pipeline.host_product import OperandPart
-from wavetrim.kernels.transfer.copies import DirectCopy, PendingCopy
+from wavetrim.kernels.transfer.copies import DirectCopy, OperandPart, PendingCopy
 from wavetrim.kernels.transfer.direct import Transfers
 from wavetrim.kernels.transfer.native_stage import NativeStage
 from wavetrim.kernels.transfer.stages import CopyRequest, PageableStage, Stage

@@ -7,8 +7,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from wavetrim.kernels.errors import translate_failures
 from wavetrim.kernels.gemm.launch import count_sms, load_functions
-from wavetrim.kernels.timing.seconds import FILLER_BYTES, translate_failures
+from wavetrim.kernels.timing.seconds import FILLER_BYTES
 from wavetrim.lab.gpu.catalog import SPIN, ProbeSpec
 
 _THREADS_PER_SM: Final = 39  # cudaDevAttrMaxThreadsPerMultiProcessor
