@@ -31,7 +31,7 @@ _ITEM_BYTES: Final = {
     "complex128": 16,
 }
 _ELEMENTS: Final = {"float16": "f16", "bfloat16": "bf16", "float32": "float", "float64": "double"}
-"""Names of the element types in CUDA; of those of 16 bits, in PTX."""
+"""CUDA's names of the element types; for those of 16 bits PTX's."""
 
 _HOPPER: Final = (9, 0)
 _PARTITION_SMS: Final = 8
@@ -58,9 +58,9 @@ class KernelSpec:
         tiling: How the kernel divides its tile; None for W × W threads and for cuBLAS.
         keeps_order: Whether the assembler must keep the order of instructions in the source, which
             avoids register bank conflicts.
-        automatic: Whether plans choose it by themselves; otherwise it must be named. False for the
-            textbook's four, which are there to be read: others are faster at any shape. And for a
-            kernel whose tests have not all been run on a GPU.
+        automatic: Whether plans may choose it; otherwise it must be named. False for the first four
+            kernels, which are there to be read (others are faster at any shape), and for a kernel
+            whose tests have not all been run on a GPU.
     """
 
     name: str
@@ -99,7 +99,7 @@ class KernelSpec:
     def count_held_sms(self, sms: int, sm_count: int) -> int:
         """Multiprocessors that it uses when limited to `sms` of `sm_count`; 0 if that is too few.
 
-        Only for a kernel that is `persistent`.
+        Only for a `persistent` kernel.
         """
         return sms if sms == sm_count else sms - sms % self.sms_quantum
 
@@ -115,7 +115,7 @@ class KernelSpec:
 
     @property
     def least_k(self) -> int:
-        """Smallest K that the kernel computes itself; another one replaces it below."""
+        """Smallest K that the kernel computes itself; below it another kernel does."""
         return LEAST_SPLIT_K if isinstance(self.tiling, SplitTiling) else 1
 
     @property
@@ -187,7 +187,7 @@ _bulk = partial(
     "float32",
     keeps_order=True,
     min_compute_capability=_HOPPER,
-    max_compute_capability=_HOPPER,  # other GPUs cannot move registers between warpgroups
+    max_compute_capability=_HOPPER,  # setmaxnreg needs sm_90a
 )
 _tensor_float32 = partial(
     _tiled,

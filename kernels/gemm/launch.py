@@ -51,7 +51,7 @@ def prepare_tiles(
     wanted: int | None = None,
     sms: int | None = None,
 ) -> tuple[DriverCall, ...]:
-    """Prepare a kernel with one block a tile: several launches, if the tiles exceed a grid.
+    """Prepare a kernel with one block a tile; several launches if the tiles exceed a grid.
 
     Args:
         spec: The kernel.
@@ -90,7 +90,7 @@ def prepare_tiles(
 def prepare_strict(
     product: Product, cache_dir: Path, *, sms: int | None, wanted: int | None = None
 ) -> tuple[DriverCall, ...]:
-    """Prepare a product by the strict kernel, which takes over where another kernel cannot compute.
+    """Prepare a product by the strict kernel, which computes what another kernel cannot.
 
     `wanted` and `sms` are as for `prepare_tiles`.
     """

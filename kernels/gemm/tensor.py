@@ -1,9 +1,9 @@
 """float32 products from bfloat16 splits, with a fallback to the strict kernel.
 
 A product is four launches: split the rows of A, split the columns of B, multiply, and the strict
-register kernel. The splits find out on the device whether A and B can be represented. If not,
-the multiplication does nothing and the strict kernel computes instead; otherwise the strict kernel
-returns at once. The host does not wait.
+register kernel. The splits find out on the device whether they represent A and B. If so, the
+strict kernel returns at once; if not, the multiplication does, and the strict kernel computes. The
+host does not wait.
 
 Products with a short K are computed on the ordinary cores, with sums in float64. Large products are
 cut into parts whose splits fit the memory.
@@ -47,7 +47,7 @@ SHORT_HELD: Final = replace(
 """The same with persistent blocks, one for each multiprocessor."""
 
 MOST_WORKSPACE_BYTES: Final = 4 << 30
-"""Largest memory for splits, if the GPU has as much to spare; chosen."""
+"""Most memory for splits, where the GPU has it to spare. Chosen: larger products are cut."""
 
 _VERDICT: Final = ("largest_a", "rejected", "largest_b")  # struct Verdict in split.cuh
 _SPLIT_THREADS: Final = 512
@@ -89,7 +89,7 @@ def prepare_splits(
 
 
 def _cut_product(cut: PartSizes, product: Product) -> Iterator[tuple[Product, bool]]:
-    """The parts of a product, and whether each has another part of B than the one before it."""
+    """The parts of a product, and whether B's part differs from that of the part before."""
     before = None
     for part in cut.list_parts(product.c.rows, product.c.columns, product.k):
         of_b = part.columns, part.depth

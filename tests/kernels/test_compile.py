@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.environment import ALL_ARCHITECTURES, MEASURED_ARCHITECTURE, ROOT
+from tests.environment import ALL_ARCHITECTURES, ARCHITECTURES, MEASURED_ARCHITECTURE, ROOT
 from wavetrim.kernels.catalog import KernelSpec, find_kernel, list_kernels
-from wavetrim.kernels.compile import ARCHITECTURES, CompiledKernel, compile_kernel
+from wavetrim.kernels.compile import CompiledKernel, compile_kernel
 from wavetrim.kernels.errors import CompilationFailed
 
 SIMPLE = find_kernel("simple", "float32", "4")
