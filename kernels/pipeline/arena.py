@@ -18,15 +18,15 @@ from wavetrim.kernels.schedule.steps import Cut, StepPlan, cut_steps
 
 _OUT_OF_MEMORY: Final = 2  # cudaErrorMemoryAllocation
 _RESERVE_BYTES: Final = 256 << 20
-"""Device memory left free for libraries and modules; chosen."""
+"""Device memory left free for what CUDA's libraries and modules allocate; chosen."""
 
 _KEPT_PLANS: Final = 256
-"""Placed plans kept for later products; chosen. Each resident has its own."""
+"""Plans kept with their addresses; each resident has its own. Chosen, to bound host memory."""
 
 
 _Placing: TypeAlias = tuple[PanelProblem, Cut, Layout | None]
-"""What decides the addresses of steps. Those of a resident stay right when it has left: another one
-at its place, with its shape, has them, too."""
+"""What decides the addresses of steps. A resident's place stands for it: another resident of that
+shape at that address, later, has the same steps."""
 
 
 class DeviceArena:
@@ -61,7 +61,7 @@ class DeviceArena:
     def prepare(
         self, problem: PanelProblem, cut: Cut, resident_b: Resident | None = None
     ) -> tuple[PlacedStep, ...]:
-        """Steps of a product with their addresses; panels are smaller where memory is scarce.
+        """Steps of a product with their addresses; panels are smaller if memory is short.
 
         Args:
             problem: The product.
@@ -77,11 +77,11 @@ class DeviceArena:
         return placed if placed is not None else self._place(placing, resident_b)
 
     def reserve_resident(self, rows: int, columns: int, item_bytes: int) -> Resident | None:
-        """Memory for an operand that is to stay; others leave for it, and buffers are freed.
+        """Allocate memory for a new resident; others leave and buffers are freed to make room.
 
         Returns:
-            The memory, which is not among the residents yet. None if it is too large, or the device
-            has too little free memory.
+            The resident, not yet among the others. None if it is too large, or the device has too
+            little free memory.
         """
         import cupy
 
@@ -91,7 +91,7 @@ class DeviceArena:
             return None
         residents.shrink(residents.limit_bytes - size_bytes)
         if not self._has_room(size_bytes):
-            self.free()  # the next product has as much as it needs
+            self.free()  # the next product allocates what it needs
             if not self._has_room(size_bytes):
                 return None
         try:
@@ -145,9 +145,9 @@ class DeviceArena:
         return placed
 
     def _evict_for(self, size_bytes: int) -> None:
-        """Let residents go that leave too little room for buffers of this size.
+        """Let residents go until buffers of this size fit.
 
-        One that the product uses is alive until its end, and not counted any more.
+        One that the product uses stays alive until the product ends, but no longer counts.
         """
         import cupy
 

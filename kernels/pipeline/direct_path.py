@@ -25,7 +25,7 @@ from wavetrim.native.pool import ThreadPool
 from wavetrim.native.tuned import AWAKE_PRODUCT_BYTES, PART_BYTES, SMALL_PRODUCT_BYTES
 
 _KEPT_BUFFERS: Final = 256
-"""Command buffers kept for later products; chosen."""
+"""Command buffers kept for later products. Chosen, to bound host memory."""
 
 
 class DirectPath:
@@ -99,8 +99,8 @@ class DirectPath:
     ) -> GpuTimings | None:
         """Compute a small product from copies of its pageable operands.
 
-        To overlap them with transfers would save less than it costs to enqueue steps one by one.
-        None if the product must be staged.
+        Overlapping copies and transfers would save less than enqueueing steps one by one costs.
+        Returns None if the product must be staged.
         """
         if product.copied_bytes > SMALL_PRODUCT_BYTES or product.shared is not None:
             return None
@@ -130,7 +130,7 @@ class DirectPath:
         return timings._replace(gpu_seconds=time.perf_counter() - started)
 
     def _copy(self, target: Matrix, source: Matrix) -> None:
-        """Copy a matrix, with other threads if there is more than one of them can take."""
+        """Copy a matrix, with other threads if it is larger than one thread takes at a time."""
         if source.nbytes <= PART_BYTES:
             np.copyto(target, source)
         else:
@@ -139,7 +139,7 @@ class DirectPath:
     def _place_copies(
         self, product: HostProduct, operands: Sequence[HostOperand]
     ) -> tuple[Matrix, Matrix, Matrix] | None:
-        """Page-locked places for what is copied of A, B and C; a resident B stays where it is."""
+        """Page-locked places for those of A, B and C that are copied; not for a resident B."""
         a, b, c = operands
         if product.resident_b is None:
             places = self._bounce.place((a, b, c))

@@ -24,10 +24,10 @@ class GpuTimings(NamedTuple):
     """Times of one product on the device, by CUDA events.
 
     Attributes:
-        kernel_seconds: Kernels, summed over the steps; None if it was not timed.
+        kernel_seconds: Kernels, summed over the steps; None if the product was not timed.
         transfer_seconds: Transfers both ways, likewise; they overlap kernels and each other.
-        gpu_seconds: From the start of the first transfer to the end of the last; if it was not
-            timed, from the call to its end.
+        gpu_seconds: From the start of the first transfer to the end of the last; if the product was
+            not timed, from the call to its end.
     """
 
     kernel_seconds: float | None
@@ -52,8 +52,8 @@ class SharedRows:
 class HostProduct(NamedTuple):
     """C ← αA·B + βC in host memory: the arguments of `GpuPipeline.multiply`, which describes them.
 
-    α is not 0. `resident_b` is B on the device, where it is there already. A named tuple like what
-    describes its operands, because brief products notice how long a dataclass takes.
+    α is not 0. `resident_b` is B on the device, if it is there already. A named tuple, as brief
+    products notice how long a dataclass takes to make.
     """
 
     spec: KernelSpec
@@ -75,7 +75,7 @@ class HostProduct(NamedTuple):
 
     @property
     def is_watched(self) -> bool:
-        """Whether somebody is told of its rows as they arrive, or may cancel it."""
+        """Whether its caller is told of rows as they arrive, or may cancel it."""
         return any((self.progress, self.cancelled, self.begun, self.final))
 
     @property
@@ -102,7 +102,7 @@ class HostProduct(NamedTuple):
         if not c.flags.writeable:
             raise OperandError("C is read-only; it must be writable")
         for name, operand in (("A", a), ("B", b)):
-            # The first looks at bounds alone, which is faster.
+            # The first compares bounds alone, which is faster.
             if np.may_share_memory(operand, c) and np.shares_memory(operand, c):
                 raise OperandError(f"C shares memory with {name}; it must have memory of its own")
 
@@ -125,7 +125,7 @@ class HostProduct(NamedTuple):
         return not (a.is_pinned and c.is_pinned and (b.is_pinned or self.resident_b is not None))
 
     def find_panels(self, sm_count: int, *, staged: bool) -> PanelProblem:
-        """The problem of cutting it into panels, on a GPU with so many multiprocessors."""
+        """What decides how it is cut, on a GPU with `sm_count` multiprocessors."""
         slots = sm_count if self.sms is None else self.spec.count_held_sms(self.sms, sm_count)
         planned_rows = self.shared.planned if self.shared is not None else 0
         shape = (*self.c.shape, self.a.shape[1])

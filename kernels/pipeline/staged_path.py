@@ -1,7 +1,6 @@
 """Products that are staged or exchange parts of B: Python enqueues their steps one by one.
 
-Flow.py does that. Copies in (transfer/staging.py) start as far ahead as the device buffers
-(arena.py) allow.
+`flow` does that. Copies in start as far ahead as the device buffers allow.
 """
 
 from collections.abc import Sequence
@@ -25,7 +24,7 @@ from wavetrim.native.tuned import AWAKE_PRODUCT_BYTES, SMALL_PRODUCT_BYTES
 
 
 class StagedPath:
-    """Streams, stages and events of such products; made with its device as the current one.
+    """Computes such products; made with its device as the current one.
 
     Args:
         device: The device.
@@ -69,7 +68,7 @@ class StagedPath:
             product.shared is not None
             and steps[0].step.buffer_columns != steps[-1].step.buffer_columns
         ):
-            # Each row is needed again for other columns of B, so all planned rows are taken now.
+            # Groups of columns: each row is needed again, so all planned rows are taken now.
             rows = product.shared.take(product.shared.planned)
             if not rows:
                 return GpuTimings(0.0, 0.0, 0.0)
@@ -109,7 +108,7 @@ class StagedPath:
         self._inward.finish()
 
     def abandon(self) -> DeviceFailure | None:
-        """Wait until nothing is in flight, after an error; what to raise if the context is lost."""
+        """After an error, wait until nothing is in flight; returns what to raise if that fails."""
         self._inward.abandon()
         self._outward.abandon()
         try:
@@ -136,7 +135,7 @@ class StagedPath:
         helpers = self._copiers.threads if copiers is None else copiers - 1
         self._copiers.limit(helpers, shares_cores=copiers is not None)
         if helpers:
-            # Waking takes longer than what precedes the first copy.
+            # Now, because waking takes longer than what precedes the first copy.
             self._copiers.wake(helpers)
         return helpers
 

@@ -30,10 +30,11 @@ class Rates:
         enqueue_seconds: Time of the calling thread to enqueue a step.
         call_seconds: Time of a product before its first step.
         launch_seconds: Latency of a kernel launch.
-        wave_seconds: Time of one wave of tiles that does not depend on K.
-        depth_seconds: Time of one wave for each unit of K.
-        memory_bytes_per_second: Bandwidth of device memory; kernels that add to C read and write C.
-        b_share: Time to copy in B as a share of that over this link: below 1 where GPUs exchange
+        wave_seconds: The part of a wave's time that does not depend on K.
+        depth_seconds: Time of a wave for each unit of K.
+        memory_bytes_per_second: Bandwidth of device memory, where kernels that add to C read and
+            write it.
+        b_share: Time to copy in B divided by that over this link alone: below 1 where GPUs exchange
             parts of B.
     """
 
@@ -130,8 +131,8 @@ def _list_out_seconds(problem: PanelProblem, steps: Sequence[Step], rates: Rates
 class _Queues:
     """Simulation of the three queues, from one event to the next.
 
-    At most one copy in, one kernel and one copy out are under way at a time. The two copies change
-    each other's rate, so the rest of each is counted in seconds at its rate alone.
+    At most one copy in, one kernel and one copy out are under way at a time. The two copies slow
+    each other, so what is left of each is counted in seconds without the other.
 
     Args:
         steps: The steps, in order.
@@ -158,7 +159,7 @@ class _Queues:
         self._out_begins, self._out_ends = [inf] * count, [inf] * count
         self._leaving = [index for index, step in enumerate(steps) if step.last]
         self._loaded = self._computed = self._left = 0  # finished copies in, kernels, copies out
-        self._in_seconds = self._out_seconds = 0.0  # rest of the copies under way
+        self._in_seconds = self._out_seconds = 0.0  # left of the copies under way
         self._now = rates.call_seconds
 
     def run(self) -> Timeline:
