@@ -15,7 +15,8 @@ from wavetrim.kernels.gemm.resident import multiply_on_device
 from wavetrim.kernels.transfer.pinned import Matrix
 
 FILLER_BYTES: Final = 512 * 2**20
-"""Memory to fill before launches: more than any L2 cache, and longer than preparing a launch."""
+"""Memory to fill before launches: more than any L2 cache has, and for longer than a launch takes to
+prepare."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +35,9 @@ class Burst:
 class ResidentProduct:
     """A·B with A, B and C resident on a GPU, to be computed by different kernels.
 
-    The GPU fills memory while launches are prepared, so the times do not contain the host's work:
-    in a pipeline, too, launches are queued ahead. The fill also evicts the operands from caches.
+    The GPU fills memory while launches are prepared, so the times do not contain the host's work.
+    Nor do they in a pipeline, where launches are queued ahead. The fill also evicts the operands
+    from caches.
 
     Args:
         a: A[M, K] in host memory or on the GPU.

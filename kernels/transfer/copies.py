@@ -52,7 +52,8 @@ def describe_operand(matrix: Matrix) -> HostOperand:
 class PendingCopy(Protocol):
     """A copy under way.
 
-    To the device it is done when all transfers are enqueued, to the host when all bytes arrived.
+    To the device it is done when all transfers are enqueued, to the host when all bytes have
+    arrived.
     """
 
     @property

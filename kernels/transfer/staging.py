@@ -1,8 +1,8 @@
 """Copies between the caller's memory and the device: direct or staged.
 
 The device reads and writes page-locked memory itself, in one transfer. Other memory goes through a
-stage (stages.py): in C, so that both directions proceed while the calling thread launches kernels,
-or CUDA's own copies where there is no C library.
+stage (stages.py). It is C, so that both directions proceed while the calling thread launches
+kernels. Without a C library, CUDA copies itself.
 """
 
 from collections.abc import Sequence
