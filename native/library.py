@@ -35,7 +35,7 @@ SHARED_SOURCES: Final = (_FOLDER / "pool.c", _FOLDER / "waiting.c")
 """Sources that every library contains."""
 
 Signatures: TypeAlias = Mapping[str, tuple[type | None, tuple[type, ...]]]
-"""Function name → (result type, argument types). The result type is None for `void`."""
+"""Function name → (result type, argument types); the result type is None for `void`."""
 
 _POOL: Final[Signatures] = {
     "open_pool": (c_void_p, (c_int, c_int, c_int)),
