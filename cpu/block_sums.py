@@ -1,7 +1,7 @@
 """Weighted row sums over blocks of columns, and column maxima, for the check of products.
 
-The C library reads a matrix once, with several threads and without a copy. NumPy takes over where
-there is no C library or the elements of a row are not adjacent.
+The C library reads a matrix once, with several threads and without a copy. NumPy takes over if
+there is no C library, or elements of a row are not adjacent.
 """
 
 import ctypes
@@ -19,7 +19,7 @@ from wavetrim.native.library import load_library
 from wavetrim.native.pool import ThreadPool
 
 _PART_BYTES: Final = 4 * 2**20
-"""Most memory for rows that NumPy converts at a time; chosen."""
+"""Most memory for rows that NumPy converts at a time. Chosen: small beside a matrix."""
 
 
 class BlockSums:
