@@ -1,4 +1,4 @@
-"""C ← C + A·B in double precision with leading dimensions: R1's `matmatgpu1`, both its kernels.
+"""C ← C + A·B in double precision with leading dimensions: both kernels of `matmatgpu1`.
 
 Rows are padded; the padding between the rows of C must not change.
 """
@@ -26,7 +26,7 @@ from wavetrim.scheduler.profile.store import build_preset_profile, describe_gpu
 
 NAME: Final = "matmatgpu"
 KERNELS: Final = (("kernel1", "naive"), ("kernel2", "shared"))
-"""R1's names, and the catalog's; both with W = 32."""
+"""The program's names and the catalog's; both with W = 32."""
 
 RUNS: Final = 7
 _WIDTH: Final = "32"
@@ -47,8 +47,8 @@ class KernelRuns:
     """The runs of one kernel.
 
     Attributes:
-        label: R1's name of the kernel.
-        kernel: Its name in the catalog.
+        label: The program's name of the kernel.
+        kernel: The catalog's name.
         runs: Timings of each run.
         product_passed: Whether C + A·B was right.
         padding_kept: Whether the padding of C is unchanged.

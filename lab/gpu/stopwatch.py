@@ -20,8 +20,8 @@ _SPIN_THREADS: Final = 256
 class Stopwatch:
     """Loads and times probes on one GPU.
 
-    The GPU fills memory before each timed launch. Meanwhile the host prepares the launch, and the
-    caches are evicted.
+    The GPU fills memory before each timed launch, which evicts the caches and lasts until the host
+    has prepared the launch.
 
     Args:
         device_index: The GPU.

@@ -1,4 +1,4 @@
-"""Copies of parts of rows beside a kernel: copies that run as kernels wait for it."""
+"""Copies of parts of rows beside a kernel, for which copies that are kernels have to wait."""
 
 from collections.abc import Sequence
 from dataclasses import asdict

@@ -79,7 +79,7 @@ def choose_tiles(sm_count: int, slots: int) -> tuple[int, tuple[int, ...]]:
     """A quantum of tiles, and multiples of it that cover three waves.
 
     Returns:
-        (a divisor of `sm_count` of at most a quarter of it, increasing multiples).
+        (a divisor of `sm_count`, at most a quarter of it; increasing factors).
     """
     most = max(1, sm_count // 4)
     quantum = next(size for size in range(most, 0, -1) if sm_count % size == 0)
