@@ -12,10 +12,11 @@ from typing import Any, Final
 
 from benchmarks.common.tables import RESULTS, ROOT
 from benchmarks.host.results import HostResults, SweepRow, read_host_results
-from wavetrim.kernels.catalog import KernelSpec, find_kernel, list_kernels
+from wavetrim.kernels.catalog import find_kernel, list_kernels
 from wavetrim.kernels.device import DeviceInfo
 from wavetrim.kernels.errors import UnknownKernel
 from wavetrim.kernels.gemm.splits import count_split_item_bytes
+from wavetrim.kernels.spec import KernelSpec
 from wavetrim.scheduler.profile.estimate import estimate_cpu, estimate_links
 from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.scheduler.profile.presets import PRESETS

@@ -1,6 +1,6 @@
 """Everything that runs on a GPU: kernels, their compilation and their launches.
 
-`catalog` lists the kernels, `tiling` says how a block divides its work, `compile` makes cubins of
+`catalog` lists the kernels, each of them a `spec` with its `tiling`; `compile` makes cubins of
 `cuda/`. Then, in the order of a product's way: `schedule/` cuts a product into steps and times
 them, `pipeline/` runs the steps on matrices in host memory, `transfer/` moves their bytes, and
 `gemm/` launches kernels on matrices on the GPU. `timing/` measures all of these.

@@ -9,12 +9,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from wavetrim.kernels.catalog import KernelSpec
 from wavetrim.kernels.errors import DeviceFailure, DeviceUnavailable, OperandError
 from wavetrim.kernels.gemm.launch import count_sms
 from wavetrim.kernels.gemm.operands import Product
 from wavetrim.kernels.gemm.partitions import hold_stream
 from wavetrim.kernels.gemm.prepared import Command, CommandKind, PreparedLaunch
+from wavetrim.kernels.spec import KernelSpec
 
 _MOST: Final = 2**31 - 1  # its sizes are 32 bits wide
 _FAILED: Final = "EXECUTION_FAILED"

@@ -8,12 +8,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from wavetrim.kernels.catalog import KernelSpec, find_kernel
+from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.compile import Compilable, compile_kernel
 from wavetrim.kernels.device import name_arch
 from wavetrim.kernels.errors import OperandError
 from wavetrim.kernels.gemm.operands import Product
 from wavetrim.kernels.gemm.prepared import DriverCall, prepare_kernel
+from wavetrim.kernels.spec import KernelSpec
 from wavetrim.kernels.tiling import RegisterTiling, WarpTiling
 
 _MOST_BLOCKS: Final = 2**31 - 1  # gridDim.x

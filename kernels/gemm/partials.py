@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any, Final
 
-from wavetrim.kernels.catalog import KernelSpec
 from wavetrim.kernels.gemm.prepared import DriverCall, prepare_clearing
+from wavetrim.kernels.spec import KernelSpec
 
 FLAG_SETS: Final = 64
 """Launches in a row with flags of their own, before one call clears all flags. Chosen: more take

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from wavetrim.kernels.catalog import KernelSpec, find_kernel
+from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.errors import DeviceFailure
 from wavetrim.kernels.gemm.launch import count_sms, load_functions, prepare_strict, prepare_tiles
 from wavetrim.kernels.gemm.operands import Product
@@ -26,6 +26,7 @@ from wavetrim.kernels.gemm.prepared import (
     prepare_kernel,
 )
 from wavetrim.kernels.gemm.splits import VERDICT_BYTES, PartSizes, SplitMemory, choose_part_sizes
+from wavetrim.kernels.spec import KernelSpec
 from wavetrim.kernels.tiling import RegisterTiling, SplitTiling, Tile
 from wavetrim.native.tuned import LEAST_SPLIT_K
 

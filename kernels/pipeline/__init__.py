@@ -3,9 +3,9 @@
 In the order of a product's way:
 
 1. `pipeline` takes a product (`host_product`) with its cut, and chooses between two paths.
-2. `arena` places the steps of the cut (`schedule/`) in device memory, at addresses that `places`
-   finds. Placed steps are kept by shape, and with them their prepared launches for each kernel, α,
-   β and number of multiprocessors (`launch_cache`), which share one memory for partial sums.
+2. `device_memory` has the buffers for the steps of the cut (`schedule/`), and `places` gives the
+   steps their addresses. Placed steps are kept by shape, and with them their prepared launches for
+   each kernel, α, β and number of multiprocessors (`launch_cache`).
 3. `direct_path` is for page-locked memory: the steps are recorded once as a `command_buffer`, which
    C enqueues (`submission`). Pageable products of up to 12 MiB go this way, too, copied whole
    through page-locked memory: enqueueing steps from Python takes longer.

@@ -10,8 +10,8 @@ import numpy as np
 from wavetrim.kernels.device import DeviceInfo
 from wavetrim.kernels.gemm.prepared import bind_context
 from wavetrim.kernels.gemm.resident import check_sms
-from wavetrim.kernels.pipeline.arena import DeviceArena
 from wavetrim.kernels.pipeline.command_buffer import CommandBuffer, record_commands
+from wavetrim.kernels.pipeline.device_memory import DeviceMemory
 from wavetrim.kernels.pipeline.host_product import GpuTimings, HostProduct
 from wavetrim.kernels.pipeline.places import PlacedStep
 from wavetrim.kernels.pipeline.submission import Submitter
@@ -35,17 +35,17 @@ class DirectPath:
         device: The device.
         copiers: Threads that copy within host memory, with the C library.
         streams: CuPy's streams of copies in, kernels and copies out.
-        arena: The device memory, with the launches and command buffers that are valid in it.
+        memory: The device memory, with the launches and command buffers that are valid in it.
     """
 
     def __init__(
-        self, device: DeviceInfo, copiers: ThreadPool, streams: Sequence[Any], arena: DeviceArena
+        self, device: DeviceInfo, copiers: ThreadPool, streams: Sequence[Any], memory: DeviceMemory
     ) -> None:
         bind_context()
         self._copiers = copiers
         self._device = device
         self._compute = streams[1]
-        self._arena = arena
+        self._memory = memory
         self._submitter = Submitter(copiers.library, streams)
         self._bounce = BounceBuffer(device.index)
 
@@ -70,7 +70,7 @@ class DirectPath:
             *(product.spec, problem, cut, product.sms, product.alpha, product.beta, product.timed),
             None if resident is None else resident.place,
         )
-        commands = self._arena.commands
+        commands = self._memory.commands
         buffer = commands.get(key)
         if buffer is None and key not in commands:
             buffer = self._record(product, problem, cut)
@@ -80,7 +80,7 @@ class DirectPath:
         if buffer is None:
             return None
         if product.shared is not None:
-            steps = self._arena.prepare(problem, cut, product.resident_b)
+            steps = self._memory.prepare(problem, cut, product.resident_b)
             record = partial(self._record_steps, product, recurs=False)
             return self._submitter.run_shared(buffer, product, operands, steps, record)
         awake = product.copied_bytes <= AWAKE_PRODUCT_BYTES
@@ -156,7 +156,7 @@ class DirectPath:
         spec, shared = product.spec, product.shared
         check_sms(spec, product.sms, self._device.sm_count)
         with cupy.cuda.Device(self._device.index):
-            steps = self._arena.prepare(problem, cut, product.resident_b)
+            steps = self._memory.prepare(problem, cut, product.resident_b)
             if spec.source is None and not self._submitter.has_gemm:
                 return None
         if shared is not None:
@@ -173,7 +173,7 @@ class DirectPath:
 
         with cupy.cuda.Device(self._device.index), self._compute:
             bind_context()
-            calls = self._arena.launches.list_calls(product, steps, recurs=recurs)
+            calls = self._memory.launches.list_calls(product, steps, recurs=recurs)
             if calls is None:
                 return None
             buffer = record_commands(

@@ -12,7 +12,6 @@ from typing import NoReturn
 
 import numpy as np
 
-from wavetrim.kernels.catalog import KernelSpec
 from wavetrim.kernels.device import find_device
 from wavetrim.kernels.errors import (
     DeviceFailure,
@@ -21,7 +20,7 @@ from wavetrim.kernels.errors import (
     translate_failures,
 )
 from wavetrim.kernels.gemm.launch import hold, load_functions
-from wavetrim.kernels.pipeline.arena import DeviceArena
+from wavetrim.kernels.pipeline.device_memory import DeviceMemory
 from wavetrim.kernels.pipeline.direct_path import DirectPath
 from wavetrim.kernels.pipeline.exchange import Seat
 from wavetrim.kernels.pipeline.host_product import (
@@ -36,6 +35,7 @@ from wavetrim.kernels.pipeline.residents import (
 )
 from wavetrim.kernels.pipeline.staged_path import StagedPath
 from wavetrim.kernels.schedule.steps import Cut
+from wavetrim.kernels.spec import KernelSpec
 from wavetrim.kernels.transfer.host_copies import open_copiers
 from wavetrim.kernels.transfer.pinned import Matrix
 from wavetrim.native.element_types import find_accumulator
@@ -80,14 +80,14 @@ class GpuPipeline:
         with cupy.cuda.Device(device_index):
             threads = min(STAGING_THREADS, len(os.sched_getaffinity(0)))
             self._copiers = open_copiers(threads - 1, cache_dir=cache_dir)
-            self._arena = DeviceArena(
+            self._memory = DeviceMemory(
                 gpu_memory_bytes, cache_dir=cache_dir, residents=self.residents
             )
-            self._staged = StagedPath(self._device, self._copiers, self._arena)
+            self._staged = StagedPath(self._device, self._copiers, self._memory)
             self._direct: DirectPath | None = None
             if self._copiers is not None:
                 streams = self._staged.streams
-                self._direct = DirectPath(self._device, self._copiers, streams, self._arena)
+                self._direct = DirectPath(self._device, self._copiers, streams, self._memory)
         self._cache_dir = cache_dir
 
     def load(self, spec: KernelSpec, *, sms: int | None = None) -> None:
@@ -215,7 +215,7 @@ class GpuPipeline:
             try:
                 with cupy.cuda.Device(self._device.index):
                     rows, columns = b.shape
-                    resident = self._arena.reserve_resident(rows, columns, b.itemsize)
+                    resident = self._memory.reserve_resident(rows, columns, b.itemsize)
                     if resident is None:
                         return False
                     self._staged.fetch(b, resident)
@@ -239,7 +239,7 @@ class GpuPipeline:
                 self._direct.close()
             if self._copiers is not None:
                 self._copiers.close()
-            self._arena.free()
+            self._memory.free()
             self.residents.shrink(0)
 
     def _raise_recovered(self, error: BaseException) -> NoReturn:

@@ -10,7 +10,7 @@ from wavetrim.kernels.device import DeviceInfo
 from wavetrim.kernels.errors import DeviceFailure, list_cuda_errors
 from wavetrim.kernels.events import EventPool, await_event
 from wavetrim.kernels.gemm.resident import check_sms
-from wavetrim.kernels.pipeline.arena import DeviceArena
+from wavetrim.kernels.pipeline.device_memory import DeviceMemory
 from wavetrim.kernels.pipeline.flow import Flow
 from wavetrim.kernels.pipeline.host_product import GpuTimings, HostProduct
 from wavetrim.kernels.pipeline.places import PlacedStep
@@ -29,13 +29,15 @@ class StagedPath:
     Args:
         device: The device.
         copiers: Threads of staged copies; None to use CUDA's pageable copies.
-        arena: The device memory.
+        memory: The device memory.
     """
 
-    def __init__(self, device: DeviceInfo, copiers: ThreadPool | None, arena: DeviceArena) -> None:
+    def __init__(
+        self, device: DeviceInfo, copiers: ThreadPool | None, memory: DeviceMemory
+    ) -> None:
         import cupy
 
-        self._device, self._copiers, self._arena = device, copiers, arena
+        self._device, self._copiers, self._memory = device, copiers, memory
         self._events = EventPool()
         self._inward = Staging(copiers, self._events)
         self._compute = cupy.cuda.Stream(non_blocking=True)
@@ -89,7 +91,7 @@ class StagedPath:
             compute=self._compute,
             passing=self._passing,
             events=self._events,
-            launches=self._arena.launches,
+            launches=self._memory.launches,
         )
         spans = flow.run()
         self._inward.finish()
@@ -142,4 +144,4 @@ class StagedPath:
     def _place_steps(self, product: HostProduct, cut: Cut, *, staged: bool) -> Sequence[PlacedStep]:
         """The steps of a product, with memory allocated."""
         problem = product.find_panels(self._device.sm_count, staged=staged)
-        return self._arena.prepare(problem, cut, product.resident_b)
+        return self._memory.prepare(problem, cut, product.resident_b)

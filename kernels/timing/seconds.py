@@ -8,10 +8,10 @@ from typing import Final
 
 import numpy as np
 
-from wavetrim.kernels.catalog import KernelSpec
 from wavetrim.kernels.errors import translate_failures
 from wavetrim.kernels.gemm.operands import DeviceArray
 from wavetrim.kernels.gemm.resident import multiply_on_device
+from wavetrim.kernels.spec import KernelSpec
 from wavetrim.kernels.transfer.pinned import Matrix
 
 FILLER_BYTES: Final = 512 * 2**20

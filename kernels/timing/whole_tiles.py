@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from wavetrim.kernels.catalog import KernelSpec
 from wavetrim.kernels.errors import translate_failures
 from wavetrim.kernels.gemm.operands import DeviceArray
+from wavetrim.kernels.spec import KernelSpec
 from wavetrim.kernels.timing.seconds import ResidentProduct
 
 

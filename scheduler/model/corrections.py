@@ -9,9 +9,9 @@ more the closer they are, and its own product most. What no run is close to is n
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from wavetrim.kernels.catalog import KernelSpec
 from wavetrim.kernels.schedule.panels import PanelProblem
 from wavetrim.kernels.schedule.schedule import Rates
+from wavetrim.kernels.spec import KernelSpec
 from wavetrim.scheduler.problem import GemmProblem
 
 LEAST_SECONDS: Final = 1e-9

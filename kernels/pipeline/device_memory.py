@@ -29,7 +29,7 @@ _Placing: TypeAlias = tuple[PanelProblem, Cut, Layout | None]
 shape at that address, later, has the same steps."""
 
 
-class DeviceArena:
+class DeviceMemory:
     """Device memory that is kept between products and replaced when it is too small.
 
     Args:
