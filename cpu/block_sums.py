@@ -19,7 +19,7 @@ from wavetrim.native.library import load_library
 from wavetrim.native.pool import ThreadPool
 
 _PART_BYTES: Final = 4 * 2**20
-"""Most memory for rows that NumPy converts at a time. Chosen: small beside a matrix."""
+"""Most memory for rows that NumPy converts at a time. Chosen, to bound memory."""
 
 
 class BlockSums:

@@ -5,5 +5,5 @@
 - `probes/` measures memories, links and launches (`wavetrim probe`), with the kernels of `gpu/`,
   whose sources are in `cuda/`.
 
-Both make tables and plots (`reports/`), with the reference's figures beside their own.
+Both make tables and plots (`reports/`), with the reference's figures next to their own.
 """

@@ -90,7 +90,7 @@ def load_library(library: Library, cache_dir: Path | None) -> ctypes.CDLL | None
 
     Args:
         library: The library.
-        cache_dir: Folder to compile into; None to load only what is compiled beside the source.
+        cache_dir: Folder to compile into; None to load only what is compiled next to its source.
 
     Returns:
         The library, or None where it can be neither found nor compiled. A failed compilation is

@@ -13,7 +13,7 @@ In the order of a product's way:
 5. `arrivals` reports rows that are final, and reads the times of finished steps between launches.
 
 `residents` are operands that stay on the GPU between products, in memory of their own, so that no
-step copies them in. Buffers go first: where both do not fit, residents leave. In an `exchange` GPUs
+step copies them in. Buffers go first: if both do not fit, residents leave. In an `exchange` GPUs
 that share a product each fetch a part of B over their own link and copy the rest from each other,
 so that B crosses the links once.
 

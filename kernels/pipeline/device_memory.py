@@ -1,6 +1,6 @@
 """The device memory of a pipeline: one allocation, divided into the buffers of a product.
 
-Residents have memory beside it. Buffers go first: where both do not fit, residents leave.
+Residents have memory of their own. Buffers go first: if both do not fit, residents leave.
 """
 
 from pathlib import Path
@@ -122,7 +122,7 @@ class DeviceMemory:
         return self._limit_bytes
 
     def _has_room(self, size_bytes: int) -> bool:
-        """Whether one more resident fits beside the others and the buffers."""
+        """Whether one more resident fits, together with the others and the buffers."""
         import cupy
 
         taken_bytes = self.residents.size_bytes + self.size_bytes

@@ -104,7 +104,7 @@ class KernelProbe:
 
 
 class _DrawnMemory:
-    """Random elements on a GPU, of which each matrix takes the first ones."""
+    """Random elements on a GPU; each matrix takes the first ones."""
 
     def __init__(self, dtype: str, device_index: int) -> None:
         self._dtype, self._device_index = dtype, device_index

@@ -2,5 +2,5 @@
 
 `catalog` lists the kernels of `cuda/`, and a `stopwatch` times their launches. `memory` measures
 global memory, `cycles` the memories of a multiprocessor and its registers, `row_copies` and
-`overlap` copies beside kernels, `peers` copies between two GPUs.
+`overlap` copies while kernels run, `peers` copies between two GPUs.
 """

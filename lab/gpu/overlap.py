@@ -1,4 +1,4 @@
-"""Concurrency on a GPU: copies beside kernels, and kernels beside kernels."""
+"""Concurrency on a GPU: copies with kernels, and kernels with kernels."""
 
 import statistics
 import time

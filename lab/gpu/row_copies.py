@@ -1,4 +1,4 @@
-"""Contiguous copies and copies of parts of rows, on an idle GPU and beside a kernel that fills it.
+"""Contiguous copies and copies of parts of rows, on an idle GPU and while a kernel fills it.
 
 CUDA may copy parts of rows by a copy engine, which needs no multiprocessor, or by a kernel. No call
 tells which it takes, but a copy by a kernel has to wait for a kernel that fills the GPU.

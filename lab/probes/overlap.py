@@ -1,4 +1,4 @@
-"""Concurrency on a GPU: copies beside kernels by the number of streams, and kernels at once."""
+"""Concurrency on a GPU: copies with kernels by the number of streams, and kernels with kernels."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
