@@ -10,7 +10,8 @@
 
 enum { LAUNCH, CLEAR, MULTIPLY, COPY_IN, COPY_OUT, RECORD, WAIT };  // as in kernels/gemm/prepared.py
 
-enum { OPERANDS = 3, QUEUES = 3, WORDS = 7, MOST_PADDING_BYTES = 127 };
+enum { OPERANDS = 3, QUEUES = 3, WORDS = 7 };  // as in kernels/pipeline/submission.py and command_buffer.py
+enum { MOST_PADDING_BYTES = 127 };  // as in kernels/transfer/direct.py
 
 typedef struct {
     int64_t kind;
