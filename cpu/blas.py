@@ -41,10 +41,9 @@ class Blas:
 
 @cache
 def find_blas() -> Blas | None:
-    """Find a loaded OpenBLAS; None, after a warning, where no OpenBLAS can be called.
+    """Find a loaded OpenBLAS; None, after a warning, if none can be called.
 
-    Only OpenBLAS tells the width of its integers, and only there does a thread limit set by one
-    thread hold for all.
+    No other tells the width of its integers, or has a thread limit that one thread sets for all.
     """
     entries = [entry for entry in threadpoolctl.threadpool_info() if entry["user_api"] == "blas"]
     # NumPy's own comes first: other packages, such as SciPy, may have loaded theirs.

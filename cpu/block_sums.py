@@ -1,7 +1,7 @@
 """Weighted row sums over blocks of columns, and column maxima, for the check of products.
 
-The C library reads a matrix once, with several threads and without a copy. NumPy takes over where
-there is no C library or the elements of a row are not adjacent.
+The C library reads a matrix once, with several threads and without a copy. NumPy takes over if
+there is no C library, or elements of a row are not adjacent.
 """
 
 import ctypes
@@ -11,17 +11,15 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wavetrim.cpu.library import CPU_LIBRARY, RowsFields
+from wavetrim.cpu.products import Matrix
 from wavetrim.native.element_types import BFLOAT16, HALVES, find_accumulator
 from wavetrim.native.library import load_library
 from wavetrim.native.pool import ThreadPool
 
-Matrix = NDArray[Any]
-
 _PART_BYTES: Final = 4 * 2**20
-"""Most memory for rows that NumPy converts at a time; chosen."""
+"""Most memory for rows that NumPy converts at a time. Chosen, to bound memory."""
 
 
 class BlockSums:

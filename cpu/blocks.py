@@ -23,7 +23,7 @@ LEAST_SHARED: Final = 4
 """Fewest smallest blocks for which other threads are woken; see MIN_BLOCK_TERMS."""
 
 LARGE: Final = 16
-"""Least blocks of a thread that has several, in smallest blocks; chosen: small ones pack more."""
+"""Least blocks of a thread that gets several, in smallest blocks. Chosen: small ones pack more."""
 
 ROW_QUANTUM = 16
 COLUMN_QUANTUM = 32
@@ -40,7 +40,7 @@ class Block:
         column_start: First column of B and C.
         column_stop: Column after the last.
         depth_start: First column of A and row of B.
-        depth_stop: The one after the last; the range is 0…K unless K is cut.
+        depth_stop: The one after the last. The range is 0…K unless K is cut.
     """
 
     row_start: int
@@ -100,9 +100,8 @@ def cut_blocks(
         threads: Threads that will take the blocks.
         max_elements: Largest block in elements, where each block needs a temporary; None for no
             limit.
-        likely_rows: Rows that the whole product is likely to have, where `m` is only a part of
-            them. Blocks are then as large as those of the whole (`cut_strips`), if `m` rows occupy
-            all threads.
+        likely_rows: Rows that the whole product is likely to have, if `m` is a part of them. Blocks
+            are then as large as those of the whole (`cut_strips`), if `m` rows occupy all threads.
 
     Returns:
         The blocks, row by row.
@@ -128,7 +127,7 @@ class Strips:
     Attributes:
         rows: Rows of a strip; a strip is one row of blocks.
         column_parts: Blocks in a strip.
-        round_rows: Rows of as many strips as give each thread a block.
+        round_rows: Rows of as many strips as it takes to give each thread a block.
     """
 
     rows: int
@@ -139,7 +138,7 @@ class Strips:
 def cut_strips(m: int, n: int, k: int, threads: int, max_elements: int | None = None) -> Strips:
     """Cut a product into strips that give each thread two blocks, if blocks stay large enough.
 
-    Two strips of half the rows take the place of a single one, if they take no longer.
+    A single strip becomes two of half the rows, if these take no longer.
 
     Args:
         m: Rows of A and C, at least 1.
@@ -159,7 +158,7 @@ def cut_strips(m: int, n: int, k: int, threads: int, max_elements: int | None = 
 
 
 def cut_depth(m: int, n: int, k: int, *, threads: int) -> list[Block]:
-    """Cut K for a product of few rows and a long K; [] where that is no gain.
+    """Cut K for a product of few rows and a long K; [] if that is no gain.
 
     Each thread then reads whole rows of B, as they lie in memory.
 
@@ -173,8 +172,8 @@ def cut_depth(m: int, n: int, k: int, *, threads: int) -> list[Block]:
         Blocks that all cover the whole of C, each with a part of K; their products are to be
         added up.
     """
-    # Each part writes a C of its own, and one thread adds them up: a 64th of B at most, or a 16th
-    # where C is too small for all threads.
+    # Each part writes a C of its own, and one thread adds them up. Together they may have a 64th of
+    # B's elements, or a 16th if C is too small to occupy all threads.
     shares = count_shares(m, n, k, threads)
     cut_c = -(-m // ROW_QUANTUM) * -(-n // COLUMN_QUANTUM)
     if shares < 2 or k < (64 if cut_c >= shares else 16) * shares * m:
@@ -222,7 +221,7 @@ def can_share(m: int, n: int, k: int) -> bool:
 
 
 def count_shares(m: int, n: int, k: int, threads: int) -> int:
-    """Threads that compute a product, of those there are: one if it is too small to share."""
+    """How many of `threads` compute a product: one if it is too small to share."""
     return min(threads, _count_useful(m, n, k)) if can_share(m, n, k) else 1
 
 
@@ -240,7 +239,7 @@ def is_small(m: int, n: int, k: int, dtype: str) -> bool:
 
 
 def _rate_grid(m: int, n: int, threads: int, grid: tuple[int, int]) -> int:
-    """Time of a grid, in elements of C that one thread could compute meanwhile."""
+    """Time of a grid, in elements of C that one thread computes meanwhile."""
     row_parts, column_parts = grid
     rows, columns = -(-m // row_parts), -(-n // column_parts)
     rounds = -(-row_parts * column_parts // threads)
@@ -254,6 +253,6 @@ def _count_needed(m: int, n: int, k: int, max_elements: int | None) -> int:
 
 
 def _count_useful(m: int, n: int, k: int) -> int:
-    """Number of blocks that are each large enough for a thread: by terms, and elements to move."""
+    """Most blocks that are each worth a thread: by terms, and by elements to move."""
     elements = m * k + k * n + m * n
     return (m * n * k + ELEMENT_TERMS * elements) // MIN_BLOCK_TERMS

@@ -60,7 +60,7 @@ class CutProduct:
             multiply_block(a, b, c, alpha=self._alpha, beta=self._beta)
 
     def finish(self) -> None:
-        """Add up the partial sums if K was cut; to be called after all blocks are done."""
+        """Add up the partial sums if K was cut; call it after all blocks are done."""
         if self._partial_sums:
             total = np.zeros(self._c.shape, find_accumulator(self._c.dtype))
             # In the order of K, not of completion, so that results are reproducible bit by bit.

@@ -33,17 +33,17 @@ class CpuPool:
     manager. Limits BLAS to one thread for the life of the process (see `limit_blas_threads`) unless
     `lends_blas` is set.
 
-    All floats except float16 are computed by C threads, if the C library and a suitable BLAS are
-    there and BLAS accepts the layout of the matrices. All other products are computed by as many
-    Python threads. The library is compiled for the first product that is large enough for several
-    threads, or by `prepare`.
+    C threads compute all floats except float16, if there are the C library and a suitable BLAS, and
+    BLAS accepts the layout of the matrices. As many Python threads compute all other products. The
+    library is compiled for the first product that is large enough for several threads, or by
+    `prepare`.
 
     Args:
         threads: Number of threads; None for `usable_cores()`.
         cache_dir: Folder of compiled code; None to use only a library compiled ahead of time.
         native: Whether to use the C library where it is available.
         yields: Whether the threads run at idle priority, so that threads that feed a GPU come
-            first. Useless without a GPU: any other process would only slow them down.
+            first. Useless without a GPU: any other process would slow them down.
         lends_blas: Whether BLAS gets its threads back between products, for other code in the
             process.
 
@@ -77,7 +77,7 @@ class CpuPool:
         self._pool: ThreadPool | None = None
         self._native: NativeTeam | None = None
         self._may_open = native
-        self._opened_at = 0.0  # to compile and to open is no part of a product
+        self._opened_at = 0.0  # compiling and opening are no part of a product's time
         self._yields = yields
         self._opening = threading.Lock()
         self._python = PythonTeam(self.threads - 1)
@@ -169,8 +169,8 @@ class CpuPool:
     ) -> float:
         """Like `multiply`, but only for the rows of C that `take` returns, part by part.
 
-        The next part is taken as soon as the last block of the current part has begun, so threads
-        never wait for each other until `take` has no more rows.
+        The next part is taken as soon as the last block of the current part has begun. So no thread
+        waits for another until `take` has no more rows.
 
         Args:
             a: A[M,K].
@@ -186,8 +186,8 @@ class CpuPool:
             threads: Threads that take part; None for all.
             progress: Called in the calling thread with the rows newly finished.
             cancelled: Polled in the calling thread; True ends the product.
-            final: Called in the calling thread with all rows so far that will not be written again;
-                more rows may be final. Only C threads report them.
+            final: Called in the calling thread with rows that will not be written again, those of
+                earlier calls included; others may be final, too. Only for products of C threads.
 
         Returns:
             Seconds of the product.
@@ -221,7 +221,7 @@ class CpuPool:
     ) -> bool:
         """Compute a product with as little Python as possible; False leaves it to `multiply_rows`.
 
-        What is refused is refused there, or as there.
+        Operands are refused there, or here by the same checks.
         """
         taking = min(threads or self.threads, self.threads)
         prepared = prepare(
@@ -249,8 +249,8 @@ class CpuPool:
     def multiply_alone(self, a: Matrix, b: Matrix, c: Matrix, alpha: float, beta: float) -> None:
         """C ← αA·B + βC in the calling thread, for a small product (`blocks.is_small`).
 
-        As `multiply`, but only NumPy's own checks are made, which compute rightly a C that shares
-        memory with A or B.
+        As `multiply`, but only NumPy checks the operands if α = 1 and β = 0. It computes rightly
+        even a C that shares memory with A or B.
 
         Raises:
             OperandError: NumPy refuses the operands.

@@ -1,4 +1,4 @@
-"""One product computed by the C library, which calls Python only to take the next rows."""
+"""One product in the C library, which calls Python only to take the next rows."""
 
 import ctypes
 import itertools
@@ -90,7 +90,7 @@ class NativeCall:
         cancelled: Callable[[], bool] | None,
         final: Callable[[Sequence[range]], None] | None = None,
     ) -> None:
-        """Help computing until all is done; after each block report progress and poll `cancelled`.
+        """Help until all is computed; after each block report progress and poll `cancelled`.
 
         Args:
             address: Address of the library's call, which is freed here.
@@ -147,6 +147,6 @@ def _find_final(report: Report) -> tuple[range, ...]:
 
 
 def add_sums(sums: Matrix, c: Matrix, *, alpha: float, beta: float) -> None:
-    """C ← α·(partial sums) + βC, in a fixed order, so results are repeatable."""
+    """C ← α·(partial sums) + βC, in a fixed order, so that results are repeatable."""
     with np.errstate(all="ignore"):
         combine(sums.sum(axis=0), c, alpha=alpha, beta=beta)

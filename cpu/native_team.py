@@ -36,9 +36,9 @@ class NativeTeam:
         self._largest = 2**63 - 1 if blas.integer_bytes == 8 else _LARGEST_NARROW
 
     def describe(self, a: Matrix, b: Matrix, c: Matrix, alpha: float, beta: float) -> bytes | None:
-        """The product for C (`PRODUCT`); None for one that Python threads must compute.
+        """The product for C (`PRODUCT`); None if Python threads must compute it.
 
-        In a forked process the pool has no threads.
+        They must in a forked process, where the pool has no threads.
         """
         fields = find_fields(*map(_describe_layout, (a, b, c)))
         at = _find_address(a), _find_address(b), _find_address(c)
@@ -94,7 +94,8 @@ class NativeTeam:
             beta: Factor of C.
 
         Returns:
-            False if Python threads must compute it, or if C may share memory with A or B.
+            False, with nothing done, if Python threads must compute it, or C is read-only or may
+            share memory with A or B.
 
         Raises:
             CpuError: The pool is closed.
@@ -137,6 +138,6 @@ def _describe_layout(matrix: Matrix) -> Layout:
 
 
 def _find_address(matrix: Matrix) -> int:
-    """As `matrix.ctypes.data`, which takes half as long again."""
+    """As `matrix.ctypes.data`, which takes 1.5 times as long."""
     address: int = matrix.__array_interface__["data"][0]
     return address

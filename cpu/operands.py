@@ -39,9 +39,9 @@ def find_blas_strides(matrix: Matrix) -> tuple[int, int] | None:
         matrix: A matrix of at least one element.
 
     Returns:
-        One stride is the size of an element; the other is the leading dimension, at least the size
-        of a row (or column). The stride of a single row or column is arbitrary, so a valid one is
-        chosen. None where BLAS does not accept the layout.
+        One stride is the size of an element. The other is the leading dimension, at least the size
+        of a row (or column); for a single row or column, whose stride is arbitrary, a valid one.
+        None if BLAS does not accept the layout.
     """
     if not matrix.flags.aligned:
         return None

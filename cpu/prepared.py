@@ -61,11 +61,11 @@ def _pack_block(block: Block) -> bytes:
 
 
 class Fields(NamedTuple):
-    """What C is told of a product besides addresses and factors.
+    """What C is told of a product, apart from addresses and factors.
 
     Attributes:
         numbers: The whole numbers of `PRODUCT`.
-        item: Bytes of an element, on multiples of which each matrix must begin.
+        item: Bytes of an element. Each matrix must begin at a multiple.
         spans: Bytes from the first element of A, B and C to the end of the last.
         largest: The largest number that BLAS is given.
     """
@@ -78,7 +78,7 @@ class Fields(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def find_fields(a: Layout, b: Layout, c: Layout) -> Fields | None:
-    """The fields of a product that fits; None if C threads do not compute it.
+    """The fields of a product whose shapes fit; None if C threads do not compute it.
 
     They compute what BLAS accepts, except K = 1.
     """
@@ -102,8 +102,8 @@ class Prepared(NamedTuple):
 
     Attributes:
         is_small: Whether NumPy computes it in the calling thread.
-        fields: What C is told of any other.
-        cut: Its blocks.
+        fields: What C is told of any other product.
+        cut: The blocks of any other product.
     """
 
     is_small: bool

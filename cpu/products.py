@@ -1,9 +1,9 @@
 """Products: their description, and their computation in one thread for each element type.
 
-float32, float64 and complex numbers use BLAS. float16 and bfloat16 are accumulated in float32, a
-part of K at a time. Integers follow NumPy: arithmetic modulo 2 to the power of the type's bits. 8
-and 16 bits use float64 BLAS, which is exact while every partial sum is below 2**53; wider types use
-NumPy's own loops.
+float32, float64 and complex numbers use BLAS. float16 and bfloat16 are summed in float32, a part of
+K at a time. Integers follow NumPy: arithmetic modulo 2 to the power of the type's bits. Those of 8
+and 16 bits use BLAS in float64, which is exact while every partial sum is below 2**53; wider ones
+use NumPy's own loops.
 """
 
 import threading
@@ -61,7 +61,7 @@ class Product:
 
 
 class _Quiet(threading.local):
-    """A thread's context without NumPy's warnings: `np.errstate` takes 10 µs in a small product."""
+    """A thread's context without NumPy's warnings. `np.errstate` would cost a product 10 µs."""
 
     def __init__(self) -> None:
         self.context = copy_context()
@@ -69,7 +69,7 @@ class _Quiet(threading.local):
 
 
 quiet: Final = _Quiet()
-"""Runs calls without these warnings: `quiet.context.run(function, ...)`."""
+"""Runs calls without NumPy's warnings: `quiet.context.run(function, ...)`."""
 
 
 def multiply_alone(a: Matrix, b: Matrix, c: Matrix, *, alpha: float, beta: float) -> None:

@@ -1,4 +1,4 @@
-"""Products by Python threads: for element types without BLAS, and without the C library."""
+"""Products by Python threads: those that C threads do not compute, or all without the C library."""
 
 import threading
 import time
@@ -101,7 +101,7 @@ class _Call:
     def follow(
         self, progress: Callable[[float], None] | None, cancelled: Callable[[], bool] | None
     ) -> None:
-        """Help computing until all is done; after each block report progress and poll `cancelled`.
+        """Help until all is computed; after each block report progress and poll `cancelled`.
 
         Raises:
             ProductCancelled: `cancelled` returned True.
@@ -110,7 +110,7 @@ class _Call:
             while True:
                 if cancelled is not None and cancelled():
                     raise ProductCancelled("the product was cancelled")
-                # Once no block is left no part follows, so `_blocks` is final.
+                # No part follows once no block is left, so `_blocks` is final.
                 computed = self._compute_next()
                 if not computed and self._heard == self._blocks:
                     break

@@ -1,7 +1,7 @@
 """Cores that this process can use, and the limit of BLAS to one thread.
 
-In a container the number of cores of the machine is wrong: a process may be pinned to some of them,
-and its control group, or any group above it, may have a CPU quota.
+The machine's number of cores is wrong in a container: a process may be pinned to some of them, and
+its control group, or any group above it, may have a CPU quota.
 """
 
 import math
@@ -27,7 +27,7 @@ _limits: list[threadpoolctl.threadpool_limits] = []
 class BlasHold:
     """Limits every loaded BLAS to one thread while at least one product runs.
 
-    For processes in which other code calls BLAS, too: between products BLAS has its threads.
+    For processes in which other code calls BLAS as well: between products it has its threads.
     """
 
     def __init__(self) -> None:
@@ -115,8 +115,8 @@ def parse_membership(text: str) -> list[tuple[int, tuple[str, ...], str]]:
 def list_ancestors(mount: Path, group: str) -> Iterator[Path]:
     """The folder of a group under a mount point, then its parents up to the mount point.
 
-    In a container the path may name a folder of the host that is not mounted here. What is mounted
-    then is the group itself, so the mount point is always included.
+    In a container the path may name a folder of the host, while the group itself is mounted here.
+    So the mount point is always included.
     """
     inner = PurePosixPath(group.lstrip("/"))
     names = [] if ".." in inner.parts else [inner, *inner.parents]

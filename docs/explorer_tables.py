@@ -12,10 +12,11 @@ from typing import Any, Final
 
 from benchmarks.common.tables import RESULTS, ROOT
 from benchmarks.host.results import HostResults, SweepRow, read_host_results
-from wavetrim.kernels.catalog import KernelSpec, find_kernel, list_kernels
+from wavetrim.kernels.catalog import find_kernel, list_kernels
 from wavetrim.kernels.device import DeviceInfo
 from wavetrim.kernels.errors import UnknownKernel
 from wavetrim.kernels.gemm.splits import count_split_item_bytes
+from wavetrim.kernels.spec import KernelSpec
 from wavetrim.scheduler.profile.estimate import estimate_cpu, estimate_links
 from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.scheduler.profile.presets import PRESETS
@@ -26,12 +27,12 @@ MODEL: Final = ROOT / "service" / "page" / "model"
 _CONSTANTS: Final = {
     "kernels.gemm.splits": ("VERDICT_BYTES",),
     "kernels.gemm.tails": ("FIX_UP_STEPS",),
-    "kernels.pipeline.panels": ("ROW_PART_BYTES",),
-    "kernels.pipeline.steps": ("DEPTH_QUANTUM",),
-    "kernels.pipeline.buffers": (
+    "kernels.schedule.panels": ("ROW_PART_BYTES",),
+    "kernels.schedule.steps": ("DEPTH_QUANTUM",),
+    "kernels.schedule.buffers": (
         *("_SLOT_ALIGNMENT_BYTES", "_LINE_BYTES", "_VECTOR_BYTES", "MIN_DEPTH"),
     ),
-    "kernels.pipeline.cuts": (
+    "kernels.schedule.cuts": (
         *("PANELS", "DRAINS", "DEPTH_STEPS", "WIDTHS", "COLUMN_PARTS"),
         *("_USUAL_PANELS", "_USUAL_DRAIN", "_USUAL_DEPTH_STEPS", "_NEAR"),
     ),

@@ -1,16 +1,14 @@
-"""The catalog of kernels: what each is compiled and launched with.
+"""The catalog of kernels.
 
 Imports neither NumPy nor CuPy: the planner reads it on machines without a GPU.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
-from wavetrim.kernels.compile import KERNEL_SOURCES
 from wavetrim.kernels.errors import UnknownKernel
+from wavetrim.kernels.spec import KernelSpec
 from wavetrim.kernels.tiling import (
     BulkTiling,
     ClusterTiling,
@@ -20,150 +18,8 @@ from wavetrim.kernels.tiling import (
     Tiling,
     WarpTiling,
 )
-from wavetrim.native.tuned import LEAST_SPLIT_K
-
-_ITEM_BYTES: Final = {
-    "float16": 2,
-    "bfloat16": 2,
-    "float32": 4,
-    "float64": 8,
-    "complex64": 8,
-    "complex128": 16,
-}
-_ELEMENTS: Final = {"float16": "f16", "bfloat16": "bf16", "float32": "float", "float64": "double"}
-"""Names of the element types in CUDA; of those of 16 bits, in PTX."""
 
 _HOPPER: Final = (9, 0)
-_PARTITION_SMS: Final = 8
-"""Granularity of green contexts in multiprocessors, on Hopper and newer GPUs. On older GPUs it is
-smaller and divides 8."""
-
-
-@dataclass(frozen=True, slots=True)
-class KernelSpec:
-    """One entry of the catalog: a kernel for one element type and one tile.
-
-    Attributes:
-        name: "naive", "simple", "coalesced", "shared", "register", "bulk", "tensor" or "cublas".
-        dtype: NumPy's name of the element type.
-        tile: What one block computes at a time; W × W × W for the first four kernels.
-        threads: Threads of a block.
-        source: File in kernels/cuda/; None for cuBLAS.
-        accuracy: "strict" (IEEE fused multiply-adds of the element type in the order of k),
-            "float32" or "float64" (tensor cores, with errors no larger than those of sums in that
-            type) or "library" (whatever cuBLAS does, or the same: float16 and bfloat16 summed in
-            float32 on tensor cores).
-        min_compute_capability: Oldest GPU that runs it.
-        max_compute_capability: Newest GPU that runs it; None for no limit.
-        tiling: How the kernel divides its tile; None for W × W threads and for cuBLAS.
-        keeps_order: Whether the assembler must keep the order of instructions in the source, which
-            avoids register bank conflicts.
-        automatic: Whether plans choose it by themselves; otherwise it must be named. False for the
-            textbook's four, which are there to be read: others are faster at any shape. And for a
-            kernel whose tests have not all been run on a GPU.
-    """
-
-    name: str
-    dtype: str
-    tile: Tile
-    threads: int
-    source: str | None
-    accuracy: str = "strict"
-    min_compute_capability: tuple[int, int] = (7, 5)
-    max_compute_capability: tuple[int, int] | None = None
-    tiling: Tiling | None = None
-    keeps_order: bool = False
-    automatic: bool = True
-
-    def __hash__(self) -> int:
-        """A fast hash of the fields that distinguish nearly all entries: each launch needs it."""
-        return hash((self.name, self.dtype, self.threads))
-
-    @property
-    def folder(self) -> Path:
-        """Folder of the source."""
-        return KERNEL_SOURCES
-
-    @property
-    def persistent(self) -> bool:
-        """Whether a launch can be limited to some of the multiprocessors."""
-        return self.source is None or (self.tiling is not None and self.tiling.holdable)
-
-    @property
-    def sms_quantum(self) -> int:
-        """Granularity of a limit on multiprocessors."""
-        if isinstance(self.tiling, ClusterTiling):
-            return self.tiling.cluster
-        return _PARTITION_SMS if self.source is None else 1
-
-    def count_held_sms(self, sms: int, sm_count: int) -> int:
-        """Multiprocessors that it uses when limited to `sms` of `sm_count`; 0 if that is too few.
-
-        Only for a kernel that is `persistent`.
-        """
-        return sms if sms == sm_count else sms - sms % self.sms_quantum
-
-    @property
-    def splits_tail(self) -> bool:
-        """Whether the last, partly filled wave is split along K over all multiprocessors."""
-        return isinstance(self.tiling, BulkTiling)
-
-    @property
-    def splits_short(self) -> bool:
-        """Whether a product of less than one wave is split along K, as cuBLAS does."""
-        return self.source is None
-
-    @property
-    def least_k(self) -> int:
-        """Smallest K that the kernel computes itself; another one replaces it below."""
-        return LEAST_SPLIT_K if isinstance(self.tiling, SplitTiling) else 1
-
-    @property
-    def label(self) -> str:
-        """Name, tile and element type: "register 64x128x16 float32"."""
-        return f"{self.name} {self.tile} {self.dtype}"
-
-    @property
-    def block(self) -> tuple[int, ...]:
-        """Shape of a thread block, x first."""
-        return (self.threads,) if self.tiling else (self.tile.n, self.tile.m)
-
-    @property
-    def entries(self) -> tuple[str, ...]:
-        """Functions of the compiled kernel; the first computes the product."""
-        if self.source is None:
-            return ()
-        return self.tiling.entries if self.tiling else ("multiply",)
-
-    @property
-    def shared_bytes(self) -> int:
-        """Shared memory of a block in bytes; 0 for cuBLAS, whose kernels vary."""
-        item_bytes = _ITEM_BYTES[self.dtype]
-        if self.tiling:
-            return self.tiling.count_shared_bytes(self.tile, item_bytes)
-        tiles = {"coalesced": 1, "shared": 2}.get(self.name, 0)
-        return tiles * self.tile.m * self.tile.n * item_bytes
-
-    @property
-    def dynamic_shared_bytes(self) -> int:
-        """The part of `shared_bytes` that is allocated at launch."""
-        return self.shared_bytes if self.tiling else 0
-
-    @property
-    def macros(self) -> dict[str, str]:
-        """Macros to compile the source with; none for cuBLAS."""
-        if self.source is None:
-            return {}
-        element = {"ELEMENT": _ELEMENTS[self.dtype]}
-        if self.tiling is None:
-            return element | {"W": str(self.tile.n)}
-        shared = {"SHARED_BYTES": str(self.shared_bytes)}
-        return element | self.tile.macros | self.tiling.macros | shared
-
-    def runs_on(self, compute_capability: tuple[int, int]) -> bool:
-        """Whether a GPU of this compute capability runs it."""
-        newest = self.max_compute_capability or compute_capability
-        return self.min_compute_capability <= compute_capability <= newest
 
 
 def _textbook(name: str, dtype: str, w: int) -> KernelSpec:
@@ -187,7 +43,7 @@ _bulk = partial(
     "float32",
     keeps_order=True,
     min_compute_capability=_HOPPER,
-    max_compute_capability=_HOPPER,  # other GPUs cannot move registers between warpgroups
+    max_compute_capability=_HOPPER,  # setmaxnreg needs sm_90a
 )
 _tensor_float32 = partial(
     _tiled,

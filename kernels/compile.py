@@ -2,8 +2,8 @@
 
 Cubins are cached on disk in two files: the cubin, named by its own digest, and a report that names
 the cubin. Both are written under a temporary name and renamed, the cubin first. So a process that
-finds a report finds the whole cubin, too. A cubin that does not match its digest (full or damaged
-disk) is compiled again.
+finds a report also finds the whole cubin. If a cubin does not match its digest (the disk is full or
+damaged), the kernel is compiled again.
 """
 
 import hashlib
@@ -24,15 +24,12 @@ from wavetrim.kernels.errors import CompilationFailed
 
 logger = logging.getLogger(__name__)
 
-ARCHITECTURES: Final = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_120")
-"""Architectures that CI compiles every kernel for: Turing to Blackwell."""
-
 KERNEL_SOURCES: Final = Path(__file__).parent / "cuda"
 """Folder of the kernels' CUDA sources."""
 
 _IMPORTS: Final = threading.Lock()
-"""Held while cuda-core is imported: a thread that imports it beside another one may find half of it
-and is told that it has no `Program`."""
+"""Held while cuda-core is imported: a second thread that imports it meanwhile may find a module
+without `Program`."""
 
 _INCLUDE: Final = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 # IEEE arithmetic, as in NumPy: denormals kept, division and square root correctly rounded.
@@ -101,7 +98,7 @@ def compile_kernels(specs: Sequence[Compilable], arch: str, cache_dir: Path) -> 
     Raises:
         CompilationFailed: One does not compile for `arch`, or NVRTC is not installed.
     """
-    # Cannot be imported once the main thread has ended, when others may still compile.
+    # Once the main thread has ended, this import fails, but `compile_kernel` must still work.
     from concurrent.futures import ThreadPoolExecutor
 
     sources = [spec for spec in specs if spec.source is not None]

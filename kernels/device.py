@@ -87,7 +87,7 @@ def explain_no_devices() -> str:
 def select_devices(choice: str | None) -> tuple[DeviceInfo, ...]:
     """The GPUs to use: all for None, none for "none", else those of the listed indices ("0,1").
 
-    They are in the order of the list. A GPU that is listed twice is used as two.
+    They come in the order of the list. A GPU that is listed twice counts as two.
     """
     if choice is None or choice == "none":
         return list_devices() if choice is None else ()

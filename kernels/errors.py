@@ -1,10 +1,12 @@
 """Errors of kernels/."""
 
+import contextlib
+from collections.abc import Iterator
 from typing import Final
 
 RECOVERABLE_STATUSES: Final = frozenset({1, 2, 9, 98, 101, 200, 209, 218, 222, 300, 500, 701})
-"""CUDA errors after which the context still works: arguments, memory and images that were refused
-before anything ran. All others (illegal address, failed launch, ECC) poison the context."""
+"""CUDA errors after which the context still works: arguments, memory or images were refused before
+anything ran. All others (illegal address, failed launch, ECC) poison the context."""
 
 
 def list_cuda_errors() -> tuple[type[Exception], ...]:
@@ -73,3 +75,12 @@ class DeviceFailure(KernelsError):
 
 class PipelineCancelled(KernelsError):
     """The caller cancelled the product; C is incomplete."""
+
+
+@contextlib.contextmanager
+def translate_failures() -> Iterator[None]:
+    """Raise CUDA errors in the block as `DeviceFailure`."""
+    try:
+        yield
+    except list_cuda_errors() as error:
+        raise DeviceFailure(str(error), poisoned=is_poisoning(error)) from error

@@ -13,11 +13,11 @@ from wavetrim.native.tuned import AWAKE_SECONDS, NAP_SECONDS
 
 _NOT_READY: Final = 600  # cudaErrorNotReady
 _KEPT_EVENTS: Final = 1024
-"""Largest number of events kept between products; chosen."""
+"""Most events kept between products. Chosen: only products of very many steps need more."""
 
 
 class EventPool:
-    """Events, reused by one product after the other: creating one takes longer than recording.
+    """Events, used again by each product, because creating one takes longer than recording it.
 
     Args:
         timed: Whether the time between two of them can be read. Such events delay a stream by some
@@ -43,7 +43,7 @@ class EventPool:
     def reserve(self, count: int) -> int:
         """Address of an array of the driver's handles of at least `count` events.
 
-        These are all events of the pool, so none may be taken at the same time.
+        The array has all events of the pool, so none of them may be taken at the same time.
         """
         if len(self._handles) < count:
             taken, self._taken = self._taken, len(self._events)

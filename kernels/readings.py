@@ -1,4 +1,4 @@
-"""What the driver tells of a GPU at this moment: memory, clocks, temperature and power, by NVML."""
+"""Memory, clocks, temperature and power of a GPU at this moment, by NVML."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -19,15 +19,15 @@ _DEGREES: Final = 0
 
 @dataclass(frozen=True, slots=True)
 class GpuReading:
-    """One GPU at one moment; None for what its driver does not tell.
+    """One GPU at one moment; None for what its driver does not report.
 
     Attributes:
         index: CUDA's index of the device.
-        memory_used_bytes: Device memory in use, by whomever.
+        memory_used_bytes: Device memory in use by all processes.
         clock_mhz: The multiprocessors' clock.
         memory_clock_mhz: The memory's clock.
         temperature_celsius: The chip's temperature.
-        power_watts: What it takes.
+        power_watts: Power drawn.
     """
 
     index: int
@@ -44,9 +44,9 @@ class GpuReading:
 
 
 def open_readings(devices: Sequence[DeviceInfo]) -> Callable[[], list[GpuReading]] | None:
-    """What reads the devices each time it is called; None without NVML, or a device that it knows.
+    """A function that reads the devices; None where NVML is missing or does not know one of them.
 
-    A driver takes up to a few milliseconds for a reading, which delays no kernel.
+    A reading takes the driver up to a few milliseconds, and delays no kernel.
     """
     if not devices:
         return None
@@ -74,7 +74,7 @@ def _read_device(nvml: Any, index: int, handle: int) -> GpuReading:
 
 
 def _ask(nvml: Any, question: Callable[[], Any]) -> Any:
-    """An answer as a plain number; None where this GPU, its partition or its driver has none."""
+    """The answer as a plain number; None if this GPU, its partition or its driver has none."""
     try:
         return int(question())
     except (nvml.NvmlError, RuntimeError):  # the latter: an older driver lacks the function

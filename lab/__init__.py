@@ -1,7 +1,9 @@
-"""Experiments on top of the product, used by two commands only.
+"""Measurements on top of the layers, used by two commands only.
 
-`experiments/` repeats the programs that wavetrim grew from (`wavetrim reproduce`), on the product's
-own kernels and executor; `probes/` measures memories, links and launches (`wavetrim probe`) with
-the kernels of `gpu/`, whose sources are in `cuda/`. Both make the tables and plots of `reports/`,
-with the reference's figures.
+- `experiments/` repeats the programs that wavetrim grew from, the *reference*, on wavetrim's own
+  kernels and executor (`wavetrim reproduce`).
+- `probes/` measures memories, links and launches (`wavetrim probe`), with the kernels of `gpu/`,
+  whose sources are in `cuda/`.
+
+Both make tables and plots (`reports/`), with the reference's figures next to their own.
 """

@@ -15,9 +15,9 @@ _Call: TypeAlias = tuple[Future[Any], Callable[[], Any]]
 class CallThreads:
     """Runs calls in its own daemon threads until it is closed. Thread-safe.
 
-    `ThreadPoolExecutor` refuses calls once the main thread has ended, and cannot even be imported
-    then. Other threads may still multiply at that time. Daemon threads do not keep the process
-    alive; the owner closes the pool.
+    Other threads may still multiply when the main thread has ended. `ThreadPoolExecutor` refuses
+    calls then, and cannot even be imported. Daemon threads do not keep the process alive; the owner
+    closes the pool.
 
     Args:
         threads: Largest number of threads. One is started when a call finds no idle thread.

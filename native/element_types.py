@@ -1,7 +1,7 @@
 """Element types: what NumPy does not say of bfloat16 and of complex numbers.
 
-Once this module is imported, NumPy knows bfloat16 by its name, from ml_dtypes. It is no float to
-NumPy: its kind is "V", as that of raw bytes, and `numpy.finfo` refuses it.
+Once this module is imported, NumPy knows bfloat16 by its name, from ml_dtypes. To NumPy it is no
+float: its kind is "V", that of raw bytes, and `numpy.finfo` refuses it.
 """
 
 from typing import Any, Final
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 BFLOAT16: Final = np.dtype(ml_dtypes.bfloat16)
-"""Upper half of a float32: as large numbers, with eight bits of precision."""
+"""Upper half of a float32: its range, with eight bits of precision."""
 
 BLAS_DTYPES: Final = frozenset(
     np.dtype(name) for name in ("float32", "float64", "complex64", "complex128")

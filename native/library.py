@@ -35,7 +35,7 @@ SHARED_SOURCES: Final = (_FOLDER / "pool.c", _FOLDER / "waiting.c")
 """Sources that every library contains."""
 
 Signatures: TypeAlias = Mapping[str, tuple[type | None, tuple[type, ...]]]
-"""Function name → (result type, argument types). The result type is None for `void`."""
+"""Function name → (result type, argument types); the result type is None for `void`."""
 
 _POOL: Final[Signatures] = {
     "open_pool": (c_void_p, (c_int, c_int, c_int)),
@@ -90,7 +90,7 @@ def load_library(library: Library, cache_dir: Path | None) -> ctypes.CDLL | None
 
     Args:
         library: The library.
-        cache_dir: Folder to compile into; None to load only what is compiled beside the source.
+        cache_dir: Folder to compile into; None to load only what is compiled next to its source.
 
     Returns:
         The library, or None where it can be neither found nor compiled. A failed compilation is

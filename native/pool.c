@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 enum {
-    SLOTS = 16,  // tasks on offer at one time, one for each caller; chosen
+    SLOTS = 16,  // tasks on offer at a time, one for each caller; further callers work alone; chosen
     BRIEF_NANOSECONDS = AWAKE_NANOSECONDS / 4,  // awake after a task where others compute on the same cores
     LEAST_URGENT = 19,  // nice value
 };
@@ -89,7 +89,7 @@ void withdraw_task(Task* task)
 }
 
 // One atomic subtraction a thread, however many come at once. A thread that takes one too many gives it
-// back. Another may miss the place meanwhile, which is harmless: this one looks again at later places.
+// back. Another thread may meanwhile miss a place that was added, which is harmless: the first looks again.
 static int take_place(Task* task)
 {
     if (atomic_load(&task->places) <= 0) return 0;

@@ -10,8 +10,7 @@
 // an answer preempts a block at once.
 //
 // One pool cannot do both. Its threads would be busy with blocks and leave a copy to its caller and one
-// or two helpers, a third of the link's rate. And Linux lets a thread leave the idle class only with a
-// privilege.
+// or two helpers, at a third of the link's rate. And a thread needs a privilege to leave the idle class.
 #pragma once
 
 #include "waiting.h"
@@ -19,7 +18,7 @@
 // Functions that Python calls. All others stay inside the library.
 #define EXPORTED __attribute__((visibility("default")))
 
-enum { WOKEN = 8 };  // sleeping threads that a thread wakes for a task, who wake others; chosen
+enum { WOKEN = 8 };  // threads that one thread wakes for a task; each wakes others (cpu/native/calls.c); chosen
 
 typedef struct Pool Pool;
 typedef struct Slot Slot;
@@ -68,5 +67,5 @@ int is_closing(Pool* pool);
 // The word that counts changes in tasks of this pool, for threads that wait inside a task.
 Word* find_changes(Pool* pool);
 
-// Make sure that no pool thread wakes up on the calling thread's core.
+// Make sure that no pool thread will wake up on the calling thread's core.
 void clear_core(Pool* pool);

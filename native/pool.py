@@ -8,8 +8,8 @@ import threading
 class ThreadPool:
     """A pool of C threads. Thread-safe.
 
-    A process has one pool for each priority. Copy threads run at normal priority. Compute threads
-    yield to all other threads where a GPU must be fed. A forked process inherits no threads.
+    A process has one pool for each priority. Copy threads have the normal one; compute threads
+    yield to all others if a GPU must be fed. A forked process inherits no threads.
 
     Args:
         library: A library of `load_library`; all contain the functions of pool.h.

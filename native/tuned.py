@@ -7,8 +7,8 @@ What is elsewhere, and why:
 
 - `scheduler/profile/estimate.py`: the machine that is assumed until `wavetrim calibrate` has
   measured this one.
-- `kernels/catalog.py` and `kernels/pipeline/cuts.py`: candidates, among which times decide.
-- What was simply chosen, and does not depend on the machine: limits of memory, capacities of
+- `kernels/catalog.py` and `kernels/schedule/cuts.py`: candidates, among which times decide.
+- Numbers that were chosen and do not depend on the machine: limits of memory, capacities of
   caches, weights and thresholds of what is learned from runs. Each says so where it is used.
 """
 
@@ -17,7 +17,7 @@ from typing import Final
 # Waiting
 
 AWAKE_SECONDS: Final = 200e-6  # seconds; chosen
-"""Time that a waiting thread polls before it sleeps; the next task mostly follows soon."""
+"""Time for which a waiting thread polls before it sleeps: the next task mostly follows soon."""
 
 NAP_SECONDS: Final = 20e-6  # seconds; chosen
 """Sleep between two polls of what no thread signals; the system makes about 80 µs of it."""
@@ -31,8 +31,7 @@ PART_BYTES: Final = 128 << 10  # bytes; chosen
 """Part of a copy, or of rows to be summed, that a thread takes at a time."""
 
 SHORT_ROW_BYTES: Final = 4096  # bytes; H200, 16 cores; d0870be
-"""Longest row that is stored past the caches on its way to a GPU; memcpy itself does so with longer
-ones."""
+"""Longest row stored past the caches on its way to a GPU; memcpy does so with longer rows."""
 
 STAGING_THREADS: Final = 12  # threads; H200, 16 cores; 00c1096
 """Most threads that copy to and from slabs, the caller included; eight copy as fast as a link of
@@ -49,20 +48,20 @@ ROW_PART_BYTES: Final = 32 << 10  # bytes; H200, 16 cores; e051abf
 or more."""
 
 SMALL_PRODUCT_BYTES: Final = 12 << 20  # bytes; chosen
-"""Largest A, B and C together that are copied whole before the first transfer; where their layout
-forbids that, by the calling thread alone."""
+"""Largest A, B and C together that are copied whole before the first transfer. If their layout
+forbids that, the calling thread stages them alone."""
 
 AWAKE_PRODUCT_BYTES: Final = 64 << 20  # bytes; chosen
-"""Largest A, B and C together for which the calling thread awaits transfers without naps: these
-take about 1 ms, a nap 0.1 ms."""
+"""Largest A, B and C together for which the calling thread awaits transfers without naps: they take
+about 1 ms, a nap 0.1 ms."""
 
 # The GPU's part
 
 PANELS_AHEAD: Final = 3  # panels; chosen
-"""Most panels that are taken from a row queue and not computed: one is computed, one copied in."""
+"""Most panels taken from a row queue and not computed yet: one is computed, one copied in."""
 
 MIN_DEPTH: Final = 256  # columns of A; chosen
-"""Shortest part of K that is preferred where GPU memory is short: each reads and writes C again."""
+"""Shortest part of K to prefer if GPU memory is short: each part reads and writes C again."""
 
 FIX_UP_STEPS: Final = 5  # steps of 16 along K; H200; cd73791
 """Cost of splitting a last wave along K, as partial sums go through memory: 3 to 7 steps at
@@ -79,37 +78,36 @@ MAX_BLOCK_FLOPS: Final = 1 << 33  # operations; chosen
 
 MIN_BLOCK_TERMS: Final = 1 << 20  # terms, M N K; chosen
 """Smallest block worth a thread: some 30 µs. A thread takes 0.1 to 0.2 ms to wake up, so a product
-is shared from four such blocks on. OpenBLAS shares from an eighth of that on, and takes 1.6 times
-as long at 128³ in float32 as our single thread."""
+is shared from four such blocks on. OpenBLAS shares from an eighth of that on: at 128³ in float32 it
+takes 1.6 times as long as our single thread."""
 
 ELEMENT_TERMS: Final = 12  # terms; chosen
-"""Terms in the time in which one thread reads or writes an element that others used meanwhile: 8 in
-that of one from the caches on an H200's host, 20 in that of one from memory (8 GB/s)."""
+"""Cost to a thread of reading or writing an element that other threads used meanwhile, in terms of
+arithmetic: on an H200's host 8 if it is in the caches, 20 if it is in memory (8 GB/s)."""
 
 BLOCKS_PER_THREAD: Final = 4  # blocks; chosen
-"""Most blocks for each thread, where they stay large: more than one, because cores differ in
-speed."""
+"""Most blocks for each thread, if they stay large: more than one, because cores differ in speed."""
 
 PACKING_WEIGHT: Final = 48  # rows or columns; chosen
 """Cost for BLAS to pack a block's part of B (or A), in rows (or columns) of arithmetic: 32 on an
 H200's host by calibration, 4 to 12 on an EPYC with AVX-512."""
 
 TEMPORARY_ELEMENTS: Final = 1 << 18  # elements; chosen
-"""Largest temporary of a block without BLAS of its type: of its C, and of the parts of A and B that
-are converted at a time."""
+"""Largest temporary of a block whose type BLAS lacks: its C, or what of A or B is converted at a
+time."""
 
 MOST_TERMS: Final = 1 << 16  # terms, M N K; chosen
-"""Largest product without BLAS of its type that the calling thread computes alone."""
+"""Largest product of a type that BLAS lacks that the calling thread computes alone."""
 
 # Plans
 
 SPLIT_GAIN: Final = 0.05  # share of seconds; H200, 16 cores; 0e5a6d6
-"""Least gain that a split must promise over the better single device, which is the steadier choice;
-twice this where copies are staged, as they want the CPU's cores as well."""
+"""Least gain that a split must promise over the better single device, which is the steadier choice.
+Twice this if copies are staged, because they want the CPU's cores as well."""
 
 LATE_SECONDS: Final = 7e-4  # seconds; H200, 16 cores; f9c66ed
-"""Time by which the CPU part of a split ends later than by its own clock: 0.6 to 1.1 ms where the
-operands are pageable, as it waits for the GPU's first copies, and else 0.5 to 1.3 ms."""
+"""Time by which the CPU part of a split ends later than by its own clock. 0.6 to 1.1 ms if operands
+are pageable, because it waits for the GPU's first copies; else 0.5 to 1.3 ms."""
 
 MACROS: Final = {
     "AWAKE_NANOSECONDS": round(AWAKE_SECONDS * 1e9),

@@ -1,5 +1,5 @@
-// Waiting on words by Linux's futex. Unlike with a condition variable, sleepers need no lock to wake up,
-// and any number of them can be woken.
+// Waiting on words by Linux's futex. Unlike with a condition variable, a sleeper needs no lock to wake up,
+// and any number of sleepers can be woken.
 #include "waiting.h"
 
 #include <linux/futex.h>

@@ -13,6 +13,9 @@ ROOT = Path(__file__).parents[1]
 ALL_ARCHITECTURES = os.environ.get("WAVETRIM_TEST_ARCHITECTURES") == "all"
 """Whether kernels are compiled for all architectures, as `.ci/run` does: it takes a core longer."""
 
+ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_120")
+"""All of them: Turing to Blackwell."""
+
 MEASURED_ARCHITECTURE = "sm_90a"
 """What kernels are tuned on; every kernel claims it."""
 

@@ -5,10 +5,10 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from wavetrim.kernels.pipeline.cuts import plan_steps
-from wavetrim.kernels.pipeline.panels import PanelProblem
-from wavetrim.kernels.pipeline.schedule import Rates
-from wavetrim.kernels.pipeline.steps import Cut
+from wavetrim.kernels.schedule.cuts import plan_steps
+from wavetrim.kernels.schedule.panels import PanelProblem
+from wavetrim.kernels.schedule.schedule import Rates
+from wavetrim.kernels.schedule.steps import Cut
 
 _FLOPS_A_SECOND = {2: 700e12, 4: 52.5e12, 8: 60.5e12, 16: 15.1e12}  # by the bytes of an element
 

@@ -10,7 +10,7 @@ from benchmarks.common.turns import take_turns
 from benchmarks.host.machine import take_cores
 from benchmarks.host.results import SweepRow
 from wavetrim.cpu.threads import usable_cores
-from wavetrim.kernels.catalog import KernelSpec
+from wavetrim.kernels.spec import KernelSpec
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.execution.timings import Timings
 from wavetrim.scheduler.options import PlanOptions

@@ -43,10 +43,11 @@ from benchmarks.kernels.suite import (
 from benchmarks.kernels.summary import format_summary, summarize
 from benchmarks.kernels.tile_choice import TileHeuristics, choose_tiles
 from wavetrim.cpu.threads import usable_cores
-from wavetrim.kernels.catalog import KernelSpec, list_kernels
+from wavetrim.kernels.catalog import list_kernels
 from wavetrim.kernels.compile import CompiledKernel, compile_kernel
 from wavetrim.kernels.device import DeviceInfo, find_device
 from wavetrim.kernels.errors import CompilationFailed
+from wavetrim.kernels.spec import KernelSpec
 from wavetrim.scheduler.profile.store import find_profile
 
 SECONDS: Final = 190.0

@@ -23,8 +23,9 @@ from typing import Any, Final
 from benchmarks.common.environment import describe_environment
 from benchmarks.common.results import write_document
 from benchmarks.common.tables import RESULTS
-from wavetrim.kernels.catalog import KernelSpec, list_kernels
+from wavetrim.kernels.catalog import list_kernels
 from wavetrim.kernels.compile import compile_kernel, find_compiler_version
+from wavetrim.kernels.spec import KernelSpec
 
 ARCH: Final = "sm_90a"
 BANKS: Final = 2

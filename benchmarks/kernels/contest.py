@@ -15,8 +15,8 @@ from benchmarks.kernels.meter import Meter
 from benchmarks.kernels.rows import Score
 from benchmarks.kernels.suite import Contestant
 from wavetrim.kernels.device import DeviceInfo
-from wavetrim.kernels.errors import DeviceFailure, KernelsError
-from wavetrim.kernels.timing.seconds import Burst, ResidentProduct, translate_failures
+from wavetrim.kernels.errors import DeviceFailure, KernelsError, translate_failures
+from wavetrim.kernels.timing.seconds import Burst, ResidentProduct
 
 LEAST_TURNS: Final = 3
 TURN_SECONDS: Final = 3e-3

@@ -11,7 +11,7 @@ from benchmarks.common.shapes import ProductRow, Shape, count_flops
 from benchmarks.common.turns import find_spread
 from benchmarks.kernels.meter import Reading
 from benchmarks.kernels.suite import Contestant
-from wavetrim.kernels.catalog import KernelSpec
+from wavetrim.kernels.spec import KernelSpec
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,9 @@ from typing import Any, Final
 from benchmarks.common.environment import describe_environment, name_host
 from benchmarks.common.results import write_document
 from benchmarks.kernels.suite import is_textbook
-from wavetrim.kernels.catalog import KernelSpec, list_kernels
+from wavetrim.kernels.catalog import list_kernels
 from wavetrim.kernels.device import find_device
+from wavetrim.kernels.spec import KernelSpec
 
 SIZE: Final = 4096
 TEXTBOOK_SIZE: Final = 2048

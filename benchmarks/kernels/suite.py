@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from benchmarks.common.shapes import DTYPES, Shape, count_flops, make_cube
-from wavetrim.kernels.catalog import KernelSpec, find_kernel
+from wavetrim.kernels.catalog import find_kernel
+from wavetrim.kernels.spec import KernelSpec
 
 KERNEL_DTYPES: Final = (*DTYPES, "float16", "bfloat16")
 """Element types of the measured kernels."""

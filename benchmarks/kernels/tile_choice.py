@@ -11,7 +11,7 @@ from typing import Any, Final, Self
 
 from benchmarks.common.environment import name_gpu
 from benchmarks.common.shapes import ProductRow, Shape
-from wavetrim.kernels.catalog import KernelSpec
+from wavetrim.kernels.spec import KernelSpec
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.problem import GemmProblem

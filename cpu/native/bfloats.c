@@ -1,5 +1,5 @@
-// One block of a product of bfloat16: a part of K at a time is multiplied and summed in single precision, by
-// tiles (tiles.c) where they are faster, else widened and by BLAS. What is stored is rounded once, to even.
+// One block of a product of bfloat16. A part of K at a time is multiplied and summed in single precision: by
+// tiles (tiles.c) if they are faster, else by BLAS, once it is widened. Results are rounded once, to even.
 #include "bfloats.h"
 
 #include <stdlib.h>
@@ -43,7 +43,7 @@ static void widen_line(float* wide, const char* line, int64_t length)
     }
 }
 
-// Widen a matrix that lies by rows or by columns; it stays as it lies, without gaps. Tells its strides.
+// Widen a matrix, by rows or by columns as it lies, without gaps; `row` and `column` become its strides.
 static void widen_matrix(Source source, int64_t rows, int64_t columns, float* wide, int64_t* row, int64_t* column)
 {
     const int by_rows = source.column == sizeof(uint16_t);
@@ -54,8 +54,8 @@ static void widen_matrix(Source source, int64_t rows, int64_t columns, float* wi
     *column = by_rows ? (int64_t)sizeof(float) : length * (int64_t)sizeof(float);
 }
 
-// Multiply rows x columns of C over a part of K and add that to what `total` has, or, at the beginning of K,
-// put it there.
+// Multiply rows x columns of C over a part of K, and add the product to `total`; at the beginning of K, store it
+// there instead.
 static void sum_part(
     const Blas* blas, Source a, Source b, int64_t rows, int64_t columns, int64_t depth, float* total, int begins)
 {
@@ -136,7 +136,7 @@ void multiply_bfloats(
 enum { TRIED_SIDE = 256, TRIES = 3 };
 _Static_assert(TRIED_SIDE * TRIED_SIDE <= TEMPORARY_ELEMENTS, "a part that is tried fits into the memory");
 
-// Least nanoseconds of a part of TRIED_SIDE each way.
+// Least nanoseconds, of several tries, for a part of TRIED_SIDE each way.
 static int64_t time_part(Blas blas, int tiles, const uint16_t* ones, float* memory)
 {
     const Source source = {(const char*)ones, TRIED_SIDE * sizeof *ones, sizeof *ones};

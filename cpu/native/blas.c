@@ -5,7 +5,7 @@
 
 enum { ROW_MAJOR = 101, COLUMN_MAJOR = 102, PLAIN = 111, TRANSPOSED = 112 };  // as cblas.h has them
 
-// A matrix for BLAS: strides in elements, one of them is 1.
+// A matrix for BLAS: strides in elements, one of which is 1.
 typedef struct {
     char* data;
     int64_t row, column;
@@ -28,7 +28,7 @@ static int order_of(View view) { return is_by_rows(view) ? ROW_MAJOR : COLUMN_MA
 // Whether a matrix is transposed relative to the order of the call.
 static int turn(View view, int order) { return order_of(view) == order ? PLAIN : TRANSPOSED; }
 
-// Factors are passed as they are, or, if they are complex, by address.
+// Factors are passed by value, complex ones by address.
 #define AS_IT_IS(factor) (factor)
 #define BY_ADDRESS(factor) (&(factor))
 

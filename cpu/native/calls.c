@@ -5,8 +5,8 @@
 // thousand times as long. A waiting thread spins first, because most waits are short, and then sleeps.
 //
 // Threads wake up as a flat tree: the caller wakes some and begins its own block, and each woken thread
-// wakes as many others. On a virtual machine a thread takes 0.1 ms or more to wake up, and some µs to wake
-// one: with 16 threads two levels are faster than four, and than one caller that wakes all.
+// wakes as many others. On a virtual machine it takes a thread 0.1 ms or more to wake up, and some µs to
+// wake another. So with 16 threads two levels are faster than four, and than one caller that wakes all.
 #include "calls.h"
 
 #include <pthread.h>
@@ -79,8 +79,8 @@ static double count_rows_in_progress(const Call* call)
     return terms / ((double)call->product.n * call->product.k);
 }
 
-// Report the rows taken, and the range of them that may still be written: from the first to the last row
-// of blocks in progress or not begun.
+// Report the rows taken, and which of them may still be written: from the first to the last row of blocks
+// in progress or not begun.
 static void report_rows(const Call* call, Report* report)
 {
     int64_t start = INT64_MAX, stop = 0;

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-// Kinds of elements: those of BLAS are float, double, and complex ones of each. bfloat16 comes after them.
+// Kinds of elements: BLAS has float, double and the complex numbers of each; bfloat16 comes after them.
 enum { KINDS = 4, BFLOATS = 4 };
 
 // Addresses of BLAS functions, for each kind of elements, and the size of BLAS's integers.
@@ -72,8 +72,8 @@ EXPORTED int multiply_at_once(
 // Declare that no part follows. Only a thread that was told to take a part may call it.
 EXPORTED void end_parts(Call* call);
 
-// Compute the next block in the calling thread, always the same one; wait while helpers have all that are
-// left. Returns ON after a block, TAKE when the caller must take the next part, and OVER when all is done.
+// Compute the next block in the calling thread, which is always the same; wait while helpers have all blocks
+// that are left. Returns ON after a block, TAKE when the caller must take a part, and OVER when all is done.
 EXPORTED int compute_next(Call* call, Report* report);
 
 // Drop the blocks that have not begun, wait for the others, and free the call.

@@ -1,8 +1,7 @@
 // Reads a matrix once with several threads: weighted sums of rows over blocks of columns, largest
 // magnitudes of columns, and conversion from float16 and bfloat16 to single precision.
 //
-// All of this is limited by memory bandwidth, so vectors of 32 bytes suffice on every machine. Loads are
-// unaligned.
+// Memory bandwidth limits all of this, so vectors of 32 bytes suffice on every machine. Loads are unaligned.
 #include "../../native/pool.h"
 
 #include <string.h>
@@ -66,8 +65,8 @@ typedef int64_t LongWords __attribute__((vector_size(32)));
 DEFINE_SUM(sum_floats, float, Floats, Words, FLOATS)
 DEFINE_SUM(sum_doubles, double, Doubles, LongWords, DOUBLES)
 
-// Vectors of 16 bytes: compilers turn comparisons of longer vectors into scalar code where the baseline
-// instruction set has none.
+// Vectors of 16 bytes: compilers make scalar code of comparisons of longer ones if the baseline instruction
+// set lacks them.
 typedef float ShortFloats __attribute__((vector_size(16)));
 typedef double ShortDoubles __attribute__((vector_size(16)));
 typedef int32_t ShortWords __attribute__((vector_size(16)));

@@ -1,7 +1,7 @@
-// mbarriers in shared memory: one that a stage is full (its bulk copies have arrived), one that it is
-// empty (all readers are done).
+// mbarriers in shared memory, two for each stage: full (its bulk copies have arrived) and empty (all
+// readers are done).
 //
-// Compiled with STAGES defined: the number of stages, each with two barriers.
+// Compiled with STAGES defined, the number of stages.
 #pragma once
 
 constexpr int BARRIER_BYTES = 8;

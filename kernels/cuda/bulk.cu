@@ -25,9 +25,9 @@
 // banks; and B as [16][BLOCK_N]. The barriers follow the stages.
 //
 // Launch: THREADS + 128 threads; the last warpgroup copies tiles and gives its registers to the others.
-// At most one block a multiprocessor; SHARED_BYTES of dynamic shared memory. Any number of blocks, which
-// limits a launch to as many multiprocessors. For each block `partials` has room for a tile, and `flags`
-// a zero; neither is used if shared_tiles is 0.
+// At most one block a multiprocessor; SHARED_BYTES of dynamic shared memory. Any number of blocks: n blocks
+// use n multiprocessors. For each block `partials` has room for a tile, and `flags` a zero; neither is
+// used if shared_tiles is 0.
 #include "barriers.cuh"
 #include "boxes.cuh"
 #include "order.cuh"
@@ -46,7 +46,7 @@ constexpr int WARP_M = LANES_M * THREAD_M;
 constexpr int WARP_N = LANES_N * THREAD_N;
 constexpr int WARPS_N = BLOCK_N / WARP_N;
 constexpr int WARPS = BLOCK_M / WARP_M * WARPS_N;
-constexpr int THREADS = 32 * WARPS;  // that compute
+constexpr int THREADS = 32 * WARPS;  // the computing ones
 constexpr int WARPGROUP = 128;
 constexpr int PRODUCER_REGISTERS = 24;
 constexpr int A_BYTES = BLOCK_M * BLOCK_K * 4;

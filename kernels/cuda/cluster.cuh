@@ -10,7 +10,7 @@ __device__ __forceinline__ void synchronize_cluster()
 // Arrive at the barrier at this address in the shared memory of block `rank` of the cluster.
 //
 // It releases to this block only. A release to the cluster would wait for all of this thread's stores to
-// global memory, each time; who only has read needs none.
+// global memory, each time; a thread that has only read needs none.
 __device__ __forceinline__ void arrive_at(unsigned barrier, int rank)
 {
     asm volatile(

@@ -22,7 +22,7 @@ extern "C" __global__ void __launch_bounds__(W * W) multiply(
 
     element sum = 0;
     for (long long step = 0; step < k; step += W) {
-        // Threads outside C must stay: they load A for the others and take part in barriers.
+        // Threads outside C must stay: they load A for others and take part in barriers.
         if (row < m && step + x < k) a_tile[y][x] = a[row * lda + step + x];
         __syncthreads();
         if (row < m && column < n) {

@@ -55,7 +55,7 @@ __device__ __forceinline__ float widen(Half bits)
     return x;
 }
 
-// Two elements in one register, each the nearest to a sum.
+// Round two sums to elements, packed in one register.
 __device__ __forceinline__ unsigned round_pair(float low, float high)
 {
     unsigned pair;

@@ -6,9 +6,9 @@
 // sums are rounded as in IEEE, but not summed in the order of k.
 //
 // Shared memory (dynamic), for each stage: A as [BLOCK_M][BLOCK_K + 4] and B as
-// [BLOCK_K][BLOCK_N + 4]. Lane 4g + q holds the rows g and g + 8 of A, the column g of B, and of both
-// every fourth step of k from q on. Sixteen lanes read 8 bytes each at a time: from four rows of A, or of
-// B, that are 8 banks apart. (Reads of 16 bytes would be fewer, but deliver elements that do not belong
+// [BLOCK_K][BLOCK_N + 4]. Lane 4g + q holds the rows g and g + 8 of A and the column g of B, every
+// fourth step of k from q on. Sixteen lanes read 8 bytes each at a time: from four rows of A, or of B,
+// that are 8 banks apart. (Reads of 16 bytes would be fewer, but deliver elements that do not belong
 // into neighbouring registers of an operand, so each would be moved once more.)
 //
 // The fragments of a row of products are read for the next STEP steps of k as soon as the products that
@@ -245,8 +245,8 @@ __device__ __forceinline__ void multiply_tiles(
 #if PERSISTENT
     const unsigned tiles = ((m + BLOCK_M - 1) / BLOCK_M) * ((n + BLOCK_N - 1) / BLOCK_N);
     const int team = threadIdx.x / THREADS;
-    // The first tiles go to different multiprocessors. The tile's number is volatile, in local memory,
-    // because the loop in multiply_tile needs every register.
+    // The first tiles go to different multiprocessors. The tile's number is volatile, so in local memory:
+    // the loop in multiply_tile needs every register.
     volatile unsigned tile = team * gridDim.x + blockIdx.x;
     for (; tile < tiles; tile = tile + TEAMS * gridDim.x) {
         multiply_tile<ALIGNED>(tile, team, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);

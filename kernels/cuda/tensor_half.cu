@@ -24,8 +24,8 @@
 // Compiled with ELEMENT defined as f16 or bf16, which is PTX's name of the element type.
 //
 // Launch: a multiple of CLUSTER blocks, at most one a multiprocessor; BLOCK_M / 64 + 1 warpgroups;
-// SHARED_BYTES of dynamic shared memory. Rows of A and B begin at multiples of 16 bytes. Boxes of A are 64
-// columns × BLOCK_M rows, those of B 64 columns × 64 rows, all with the 128-byte swizzle. C may lie anyhow.
+// SHARED_BYTES of dynamic shared memory. Rows of A and B begin at multiples of 16 bytes; those of C need not.
+// Boxes of A are 64 columns × BLOCK_M rows, those of B 64 columns × 64 rows, all with the 128-byte swizzle.
 #include "barriers.cuh"
 #include "boxes.cuh"
 #include "cluster.cuh"
@@ -87,7 +87,7 @@ struct Tiles {
     __device__ __forceinline__ void advance() { first += gridDim.x; }
     __device__ __forceinline__ Place find(int of) const { return find_place(first + of, m, n); }
 
-    // Past the last tile: a place below it, outside C.
+    // This block's tile; past the last one a place below it, outside C.
     __device__ __forceinline__ Place find_own() const
     {
         const int last = m * n - 1 - first;
@@ -140,7 +140,7 @@ __device__ __forceinline__ void load_tiles(
     }
 }
 
-// The side of a computing warpgroup: its stages, its sums, and the tile that is still to be stored.
+// A computing warpgroup on its way through the stages.
 struct Consumer {
     Shared shared;
     Turn turn;
@@ -148,7 +148,7 @@ struct Consumer {
     int warpgroup;
     int thread;  // in the warpgroup
 
-    // Tell the blocks of the cluster that this warpgroup has read a stage.
+    // Tell all blocks of the cluster that this warpgroup has read a stage.
     __device__ __forceinline__ void release(int stage) const
     {
         if (thread < CLUSTER) arrive_at(shared.empty(stage), thread);

@@ -1,12 +1,12 @@
 // wgmma: products on Hopper's tensor cores by a warpgroup, of matrices in shared memory.
 //
-// They run until they are waited for: begin_products() before the first of a group, close_products() after its
-// last. Between them and the wait, the registers of the sums may not be touched.
+// begin_products() comes before the first product of a group, close_products() after its last. They run until
+// they are waited for; from begin_products() until then, the registers of the sums may not be touched.
 #pragma once
 
 typedef unsigned long long Descriptor;
 
-enum Swizzle { SWIZZLE_128 = 1, SWIZZLE_64 = 2 };  // of lines of so many bytes
+enum Swizzle { SWIZZLE_128 = 1, SWIZZLE_64 = 2 };  // by the bytes of a line
 
 // The descriptor of a matrix in shared memory: its address, and the distances in bytes between groups of 8
 // lines, and between blocks as wide as a line, which does not matter if there is one.

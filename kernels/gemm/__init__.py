@@ -1,11 +1,14 @@
 """Products of matrices that are resident on a GPU.
 
-`resident` takes them and chooses a way: `launch` starts the tiled kernels, `bulk` those of Hopper's
-copy engine (`tails`, `partials`), `tensor` float32 products from bfloat16 splits
-(`splits`), `half` those of 16-bit elements, `cublas` NVIDIA's (`partitions`). `tensor_maps`
-describes matrices to the copy engine. `operands` says how matrices lie.
+`resident` takes a product and chooses its module by the kernel; `operands` says how matrices lie.
 
-`prepared` makes a launch ready once: function, grid, tensor maps and arguments in memory. To
-enqueue it takes one call of the driver's, as a CUDA graph would, but it is not bound to one
-product's addresses (docs/notes/launches.md).
+- `launch`: tiled kernels, one block a tile.
+- `bulk`: the kernel that Hopper's copy engine feeds, which needs `tensor_maps`. `tails` divides its
+  last wave among the blocks, `partials` is memory for the sums that they exchange.
+- `tensor`: float32 products from bfloat16 splits; `splits` is memory for these.
+- `half`: 16-bit elements on tensor cores.
+- `cublas`: NVIDIA's kernels; `partitions` limits them to some multiprocessors.
+
+`prepared` makes a launch ready once: function, grid, tensor maps and arguments in memory. One call
+of the driver then enqueues it, as it would a CUDA graph, which docs/notes/launches.md compares.
 """

@@ -5,13 +5,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from wavetrim.kernels.catalog import KernelSpec
 from wavetrim.kernels.gemm.launch import count_sms, load_functions, prepare_strict
 from wavetrim.kernels.gemm.operands import Product
 from wavetrim.kernels.gemm.partials import Partials, Workspace, allocate_partials
 from wavetrim.kernels.gemm.prepared import Call, DriverCall, PreparedLaunch, prepare_kernel
 from wavetrim.kernels.gemm.tails import Division, divide_tiles
 from wavetrim.kernels.gemm.tensor_maps import MOST, align, encode_tensor_map
+from wavetrim.kernels.spec import KernelSpec
 
 
 def prepare_bulk(

@@ -9,12 +9,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from wavetrim.kernels.catalog import KernelSpec
 from wavetrim.kernels.errors import DeviceFailure, DeviceUnavailable, OperandError
 from wavetrim.kernels.gemm.launch import count_sms
 from wavetrim.kernels.gemm.operands import Product
 from wavetrim.kernels.gemm.partitions import hold_stream
 from wavetrim.kernels.gemm.prepared import Command, CommandKind, PreparedLaunch
+from wavetrim.kernels.spec import KernelSpec
 
 _MOST: Final = 2**31 - 1  # its sizes are 32 bits wide
 _FAILED: Final = "EXECUTION_FAILED"
@@ -57,7 +57,7 @@ class CublasCall:
 
     @property
     def command(self) -> Command | None:
-        """As `Call` says: its word is the address of the arguments, as integers of 64 bits."""
+        """As `Call` says. Its word is the address of the arguments, integers of 64 bits."""
         if self.sms is not None:
             return None
         return Command(CommandKind.MULTIPLY, (self.words.ctypes.data,))
@@ -96,9 +96,9 @@ def find_gemm_address() -> int | None:
 def prepare_cublas(spec: KernelSpec, product: Product, sms: int | None = None) -> PreparedLaunch:
     """Prepare a product by cuBLAS.
 
-    cuBLAS is column-major, so it computes Cᵀ ← αBᵀ·Aᵀ + βCᵀ, which is the same memory. A limit of
-    multiprocessors is kept by the stream of a green context. cuBLAS's own SM count target is not
-    set: with it, cuBLAS chooses a slower kernel that runs on all multiprocessors.
+    cuBLAS is column-major, so it computes Cᵀ ← αBᵀ·Aᵀ + βCᵀ, which is the same memory. The
+    stream of a green context limits the multiprocessors. cuBLAS's own SM count target would not: it
+    makes cuBLAS choose a slower kernel, which runs on all of them.
 
     Args:
         spec: The catalog entry.

@@ -5,12 +5,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from wavetrim.kernels.catalog import KernelSpec, find_kernel
+from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.gemm.cublas import prepare_cublas
 from wavetrim.kernels.gemm.launch import count_sms, load_functions
 from wavetrim.kernels.gemm.operands import Product
 from wavetrim.kernels.gemm.prepared import DriverCall, PreparedLaunch, prepare_kernel
 from wavetrim.kernels.gemm.tensor_maps import MOST, align, encode_tensor_map
+from wavetrim.kernels.spec import KernelSpec
 from wavetrim.kernels.tiling import ClusterTiling
 
 _LINE: Final = 64  # elements of a swizzled line of 128 bytes

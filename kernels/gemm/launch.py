@@ -8,12 +8,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from wavetrim.kernels.catalog import KernelSpec, find_kernel
+from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.compile import Compilable, compile_kernel
 from wavetrim.kernels.device import name_arch
 from wavetrim.kernels.errors import OperandError
 from wavetrim.kernels.gemm.operands import Product
 from wavetrim.kernels.gemm.prepared import DriverCall, prepare_kernel
+from wavetrim.kernels.spec import KernelSpec
 from wavetrim.kernels.tiling import RegisterTiling, WarpTiling
 
 _MOST_BLOCKS: Final = 2**31 - 1  # gridDim.x
@@ -51,7 +52,7 @@ def prepare_tiles(
     wanted: int | None = None,
     sms: int | None = None,
 ) -> tuple[DriverCall, ...]:
-    """Prepare a kernel with one block a tile: several launches, if the tiles exceed a grid.
+    """Prepare a kernel with one block a tile; several launches if the tiles exceed a grid.
 
     Args:
         spec: The kernel.
@@ -90,7 +91,7 @@ def prepare_tiles(
 def prepare_strict(
     product: Product, cache_dir: Path, *, sms: int | None, wanted: int | None = None
 ) -> tuple[DriverCall, ...]:
-    """Prepare a product by the strict kernel, which takes over where another kernel cannot compute.
+    """Prepare a product by the strict kernel, which computes what another kernel cannot.
 
     `wanted` and `sms` are as for `prepare_tiles`.
     """

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
-from wavetrim.kernels.catalog import KernelSpec
 from wavetrim.kernels.errors import OperandError
+from wavetrim.kernels.spec import KernelSpec
 from wavetrim.native.element_types import find_dtype
 
 DeviceArray: TypeAlias = Any

@@ -3,11 +3,12 @@
 from dataclasses import dataclass
 from typing import Any, Final
 
-from wavetrim.kernels.catalog import KernelSpec
 from wavetrim.kernels.gemm.prepared import DriverCall, prepare_clearing
+from wavetrim.kernels.spec import KernelSpec
 
 FLAG_SETS: Final = 64
-"""Consecutive launches that have flags of their own before all flags are cleared again; chosen."""
+"""Launches in a row with flags of their own, before one call clears all flags. Chosen: more take
+memory, fewer take more calls."""
 
 _FLAG_BYTES: Final = 4
 _SUM_BYTES: Final = 4  # a float32

@@ -41,7 +41,7 @@ class Call(Protocol):
 
     @property
     def command(self) -> Command | None:
-        """The same for a command buffer, whose memory the call keeps alive; None if it has none."""
+        """The call as a command, whose memory the call keeps alive; None if it cannot be one."""
 
     def enqueue(self, stream: int) -> None:
         """Enqueue the operation.
@@ -60,7 +60,7 @@ class DriverCall:
         before: Arguments before the stream.
         after: Arguments after the stream.
         memory: Host or device memory that the arguments point to, kept alive.
-        command: The same for a command buffer.
+        command: The same as a command.
     """
 
     function: Callable[..., object]
@@ -81,8 +81,8 @@ class PreparedLaunch:
     Attributes:
         label: The kernel, for messages.
         calls: The calls.
-        lasting: Whether it may be cached. False if it holds memory from CuPy's pool, or replaces a
-            launch for which memory was short.
+        lasting: Whether it may be cached. False if it holds memory from CuPy's pool, or stands in
+            for a launch that memory was too short for.
     """
 
     label: str

@@ -4,7 +4,6 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from wavetrim.kernels.catalog import KernelSpec
 from wavetrim.kernels.errors import OperandError
 from wavetrim.kernels.gemm.bulk import prepare_bulk
 from wavetrim.kernels.gemm.cublas import prepare_cublas
@@ -15,6 +14,7 @@ from wavetrim.kernels.gemm.partials import Workspace
 from wavetrim.kernels.gemm.prepared import PreparedLaunch, bind_context, raise_failure
 from wavetrim.kernels.gemm.splits import SplitMemory
 from wavetrim.kernels.gemm.tensor import prepare_splits
+from wavetrim.kernels.spec import KernelSpec
 from wavetrim.kernels.tiling import BulkTiling, ClusterTiling, SplitTiling
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from wavetrim.kernels.catalog import KernelSpec
+from wavetrim.kernels.spec import KernelSpec
 from wavetrim.kernels.tiling import SplitTiling, Tile
 
 VERDICT_BYTES: Final = 256

@@ -1,9 +1,9 @@
 """float32 products from bfloat16 splits, with a fallback to the strict kernel.
 
 A product is four launches: split the rows of A, split the columns of B, multiply, and the strict
-register kernel. The splits find out on the device whether A and B can be represented. If not,
-the multiplication does nothing and the strict kernel computes instead; otherwise the strict kernel
-returns at once. The host does not wait.
+register kernel. The splits find out on the device whether they represent A and B. If so, the
+strict kernel returns at once; if not, the multiplication does, and the strict kernel computes. The
+host does not wait.
 
 Products with a short K are computed on the ordinary cores, with sums in float64. Large products are
 cut into parts whose splits fit the memory.
@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from wavetrim.kernels.catalog import KernelSpec, find_kernel
+from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.errors import DeviceFailure
 from wavetrim.kernels.gemm.launch import count_sms, load_functions, prepare_strict, prepare_tiles
 from wavetrim.kernels.gemm.operands import Product
@@ -26,6 +26,7 @@ from wavetrim.kernels.gemm.prepared import (
     prepare_kernel,
 )
 from wavetrim.kernels.gemm.splits import VERDICT_BYTES, PartSizes, SplitMemory, choose_part_sizes
+from wavetrim.kernels.spec import KernelSpec
 from wavetrim.kernels.tiling import RegisterTiling, SplitTiling, Tile
 from wavetrim.native.tuned import LEAST_SPLIT_K
 
@@ -47,7 +48,7 @@ SHORT_HELD: Final = replace(
 """The same with persistent blocks, one for each multiprocessor."""
 
 MOST_WORKSPACE_BYTES: Final = 4 << 30
-"""Largest memory for splits, if the GPU has as much to spare; chosen."""
+"""Most memory for splits, where the GPU has it to spare. Chosen: larger products are cut."""
 
 _VERDICT: Final = ("largest_a", "rejected", "largest_b")  # struct Verdict in split.cuh
 _SPLIT_THREADS: Final = 512
@@ -89,7 +90,7 @@ def prepare_splits(
 
 
 def _cut_product(cut: PartSizes, product: Product) -> Iterator[tuple[Product, bool]]:
-    """The parts of a product, and whether each has another part of B than the one before it."""
+    """The parts of a product, and whether B's part differs from that of the part before."""
     before = None
     for part in cut.list_parts(product.c.rows, product.c.columns, product.k):
         of_b = part.columns, part.depth

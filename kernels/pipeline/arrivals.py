@@ -1,4 +1,4 @@
-"""Results that have arrived on the host: reports of finished rows, and measured times."""
+"""Results that have arrived on the host: reports of their rows, and measured times."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -7,12 +7,12 @@ from typing import Any
 from wavetrim.kernels.errors import PipelineCancelled
 from wavetrim.kernels.events import find_runtime, has_passed
 from wavetrim.kernels.pipeline.host_product import HostProduct
-from wavetrim.kernels.pipeline.steps import Step
+from wavetrim.kernels.schedule.steps import Step
 from wavetrim.kernels.transfer.copies import PendingCopy
 
 
 class Spans:
-    """Sums of times between CUDA events, added up while the product runs, because reads take time.
+    """Sums of times between CUDA events. Reading takes time, so it is done while the product runs.
 
     Attributes:
         kernel_seconds: Kernels.
@@ -41,9 +41,9 @@ class Spans:
         """
         if not self._starts:
             self._starts = [copy.start for copy in copies]
-        if copies:  # a step in the middle has none if A is there and B is resident
+        if copies:  # none if the step's A and B are on the device already
             self._end = end = copies[-1].end
-            if not has_passed(end):  # the stage may have recorded it just now
+            if not has_passed(end):  # the stage may only just have recorded it
                 end.synchronize()
         self.kernel_seconds += self._read(launch[0].ptr, launch[1].ptr) / 1e3
         for copy in copies:
@@ -168,7 +168,7 @@ class Arrivals:
             PipelineCancelled: The caller cancelled the product.
         """
         while self._unreported:
-            # The last of several panels arrives sooner than a nap ends.
+            # A nap is longer than the rest of the last of several panels.
             last = len(self._unreported) == 1 < len(self._stores)
             self.await_left(self._unreported[0][0], awake=last)
             self.report()

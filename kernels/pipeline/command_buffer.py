@@ -1,8 +1,8 @@
 """Command buffers: a product's copies, launches and events, recorded once as data.
 
-The steps of a product from page-locked memory need nothing of the host once they are enqueued, so C
-submits them (kernels/transfer/native/commands.c) a hundred times faster than Python. A buffer holds
-for any host addresses: its copies name operand, row and offset.
+Steps of a product from page-locked memory need nothing of the host once they are enqueued. So C
+submits them, many in one call (kernels/transfer/native/commands.c, docs/notes/launches.md). A
+buffer serves any host addresses: its copies name operand, row and offset.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from wavetrim.kernels.gemm.operands import Layout
 from wavetrim.kernels.gemm.prepared import Call, CommandKind
 from wavetrim.kernels.pipeline.places import PlacedStep
-from wavetrim.kernels.pipeline.steps import Step
+from wavetrim.kernels.schedule.steps import Step
 
 IN, COMPUTE, OUT = range(3)
 """The queues: copies in, kernels, copies out."""
@@ -93,7 +93,7 @@ def record_commands(
 
 
 class _Recorder:
-    """Records one buffer. Its order is such that each event is recorded before it is awaited."""
+    """Records one buffer, each event before any wait for it."""
 
     def __init__(
         self,
@@ -195,11 +195,11 @@ class _Recorder:
         self._add(queue, kind, *words)
 
     def _begin(self, queue: int) -> int:
-        """Record the event before what is timed; -1 if nothing is."""
+        """Record the event before a span; -1 if the product is not timed."""
         return self._mark(queue) if self._timed else -1
 
     def _end(self, spans: list[tuple[int, int]], begin: int, end: int) -> None:
-        """Note a span, if it is timed."""
+        """Note a span, if the product is timed."""
         if self._timed:
             spans.append((begin, end))
 

@@ -10,21 +10,22 @@ import numpy as np
 from wavetrim.kernels.device import DeviceInfo
 from wavetrim.kernels.gemm.prepared import bind_context
 from wavetrim.kernels.gemm.resident import check_sms
-from wavetrim.kernels.pipeline.arena import DeviceArena
 from wavetrim.kernels.pipeline.command_buffer import CommandBuffer, record_commands
-from wavetrim.kernels.pipeline.host_product import GpuTimings, HostOperand, HostProduct
-from wavetrim.kernels.pipeline.panels import PanelProblem
+from wavetrim.kernels.pipeline.device_memory import DeviceMemory
+from wavetrim.kernels.pipeline.host_product import GpuTimings, HostProduct
 from wavetrim.kernels.pipeline.places import PlacedStep
-from wavetrim.kernels.pipeline.steps import Cut
 from wavetrim.kernels.pipeline.submission import Submitter
+from wavetrim.kernels.schedule.panels import PanelProblem
+from wavetrim.kernels.schedule.steps import Cut
 from wavetrim.kernels.transfer.bounce import BounceBuffer
+from wavetrim.kernels.transfer.copies import HostOperand
 from wavetrim.kernels.transfer.host_copies import copy_matrix
 from wavetrim.kernels.transfer.pinned import Matrix
 from wavetrim.native.pool import ThreadPool
 from wavetrim.native.tuned import AWAKE_PRODUCT_BYTES, PART_BYTES, SMALL_PRODUCT_BYTES
 
 _KEPT_BUFFERS: Final = 256
-"""Command buffers kept for later products; chosen."""
+"""Command buffers kept for later products. Chosen, to bound host memory."""
 
 
 class DirectPath:
@@ -34,17 +35,17 @@ class DirectPath:
         device: The device.
         copiers: Threads that copy within host memory, with the C library.
         streams: CuPy's streams of copies in, kernels and copies out.
-        arena: The device memory, with the launches and command buffers that are valid in it.
+        memory: The device memory, with the launches and command buffers that are valid in it.
     """
 
     def __init__(
-        self, device: DeviceInfo, copiers: ThreadPool, streams: Sequence[Any], arena: DeviceArena
+        self, device: DeviceInfo, copiers: ThreadPool, streams: Sequence[Any], memory: DeviceMemory
     ) -> None:
         bind_context()
         self._copiers = copiers
         self._device = device
         self._compute = streams[1]
-        self._arena = arena
+        self._memory = memory
         self._submitter = Submitter(copiers.library, streams)
         self._bounce = BounceBuffer(device.index)
 
@@ -69,7 +70,7 @@ class DirectPath:
             *(product.spec, problem, cut, product.sms, product.alpha, product.beta, product.timed),
             None if resident is None else resident.place,
         )
-        commands = self._arena.commands
+        commands = self._memory.commands
         buffer = commands.get(key)
         if buffer is None and key not in commands:
             buffer = self._record(product, problem, cut)
@@ -79,7 +80,7 @@ class DirectPath:
         if buffer is None:
             return None
         if product.shared is not None:
-            steps = self._arena.prepare(problem, cut, product.resident_b)
+            steps = self._memory.prepare(problem, cut, product.resident_b)
             record = partial(self._record_steps, product, recurs=False)
             return self._submitter.run_shared(buffer, product, operands, steps, record)
         awake = product.copied_bytes <= AWAKE_PRODUCT_BYTES
@@ -98,8 +99,8 @@ class DirectPath:
     ) -> GpuTimings | None:
         """Compute a small product from copies of its pageable operands.
 
-        To overlap them with transfers would save less than it costs to enqueue steps one by one.
-        None if the product must be staged.
+        Overlapping copies and transfers would save less than enqueueing steps one by one costs.
+        Returns None if the product must be staged.
         """
         if product.copied_bytes > SMALL_PRODUCT_BYTES or product.shared is not None:
             return None
@@ -129,7 +130,7 @@ class DirectPath:
         return timings._replace(gpu_seconds=time.perf_counter() - started)
 
     def _copy(self, target: Matrix, source: Matrix) -> None:
-        """Copy a matrix, with other threads if there is more than one of them can take."""
+        """Copy a matrix, with other threads if it is larger than one thread takes at a time."""
         if source.nbytes <= PART_BYTES:
             np.copyto(target, source)
         else:
@@ -138,7 +139,7 @@ class DirectPath:
     def _place_copies(
         self, product: HostProduct, operands: Sequence[HostOperand]
     ) -> tuple[Matrix, Matrix, Matrix] | None:
-        """Page-locked places for what is copied of A, B and C; a resident B stays where it is."""
+        """Page-locked places for those of A, B and C that are copied; not for a resident B."""
         a, b, c = operands
         if product.resident_b is None:
             places = self._bounce.place((a, b, c))
@@ -155,7 +156,7 @@ class DirectPath:
         spec, shared = product.spec, product.shared
         check_sms(spec, product.sms, self._device.sm_count)
         with cupy.cuda.Device(self._device.index):
-            steps = self._arena.prepare(problem, cut, product.resident_b)
+            steps = self._memory.prepare(problem, cut, product.resident_b)
             if spec.source is None and not self._submitter.has_gemm:
                 return None
         if shared is not None:
@@ -172,7 +173,7 @@ class DirectPath:
 
         with cupy.cuda.Device(self._device.index), self._compute:
             bind_context()
-            calls = self._arena.launches.list_calls(product, steps, recurs=recurs)
+            calls = self._memory.launches.list_calls(product, steps, recurs=recurs)
             if calls is None:
                 return None
             buffer = record_commands(

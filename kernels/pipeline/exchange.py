@@ -1,12 +1,13 @@
 """The exchange: GPUs that share a product each fetch a part of B, and get the rest from each other.
 
-The rows of B that a step needs are divided among the GPUs. Each copies its piece over its own link
-and the other pieces from the others' memory. So B crosses the links once, whatever the number of
-GPUs, and travels piece by piece, as the steps need it.
+The rows of B that a step needs are divided among the GPUs. Each GPU copies its piece over its own
+link, and the other pieces from the other GPUs' memory. So B crosses the links once, whatever the
+number of GPUs, and travels piece by piece, as the steps need it.
 
-Each GPU has a seat, used by the thread that enqueues its product. It publishes its pieces when
-their copies are enqueued. Who needs a piece waits until it is published or its GPU has left; then
-it fetches the piece itself. All GPUs must need the same pieces, which they find out at the start.
+Each GPU has a seat, used by the thread that enqueues its product. It publishes a piece when the
+copy is enqueued. A GPU that needs the piece waits for that. If the other GPU has left without it,
+it fetches the piece over its own link. At the start all GPUs find out whether they need the same
+pieces; if not, nothing is exchanged.
 """
 
 import threading
@@ -16,9 +17,8 @@ from typing import Any, Final, TypeAlias
 
 from wavetrim.kernels.events import EventPool, find_runtime
 from wavetrim.kernels.gemm.operands import Layout
-from wavetrim.kernels.pipeline.host_product import HostOperand, OperandPart
 from wavetrim.kernels.pipeline.places import PlacedStep
-from wavetrim.kernels.transfer.copies import PendingCopy
+from wavetrim.kernels.transfer.copies import HostOperand, OperandPart, PendingCopy
 from wavetrim.kernels.transfer.direct import MOST_PADDING_BYTES
 from wavetrim.kernels.transfer.peers import allow_access
 from wavetrim.kernels.transfer.staging import Staging
@@ -31,7 +31,7 @@ _Needs: TypeAlias = tuple[tuple[range, range, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """The part of B of one step on a GPU, with the event after which this GPU's rows are there."""
+    """A step's part of B on a GPU, and the event after which the rows that it fetches are there."""
 
     place: Layout
     end: Any
@@ -56,7 +56,7 @@ class Exchange:
         self.seats = tuple(Seat(self, number, self._devices) for number in range(len(devices)))
 
     def join(self, seat: int, needs: _Needs | None) -> bool:
-        """Wait until all GPUs have told what they need; whether all need the same.
+        """Wait until all GPUs have told what they need; return whether all need the same.
 
         Args:
             seat: Number of the seat.
@@ -104,7 +104,7 @@ class Seat:
     def begin(self, b: HostOperand, steps: Sequence[PlacedStep]) -> bool:
         """Whether B is exchanged; if not, each GPU fetches all of it.
 
-        All of B must fit every GPU's memory, beside the other buffers.
+        It is exchanged only if all of it fits each GPU's memory together with the other buffers.
 
         Args:
             b: B, which must be page-locked.
@@ -143,8 +143,8 @@ class Seat:
             events: Pool of events.
 
         Returns:
-            The copy of this GPU's rows, which is enqueued, and that of the others', which is when
-            its result is asked for.
+            The copy of this GPU's rows, which is enqueued, and the copy of the others', which is
+            enqueued when its result is asked for.
         """
         number, self._loads = self._loads, self._loads + 1
         pieces = [_cut_piece(b, placed, rows) for rows in self._divide(len(placed.step.depth))]
@@ -176,7 +176,7 @@ class Seat:
             _copy_between(source, part.place, ends, stream)
 
     def leave(self) -> None:
-        """Tell the others that this GPU fetches nothing more; at the end, whatever the end."""
+        """Tell the others that this GPU fetches nothing more; call it even after an error."""
         self._exchange.leave(self.number)
 
     def _divide(self, depth: int) -> list[range]:

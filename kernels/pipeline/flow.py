@@ -1,14 +1,14 @@
-"""Execution of one product: enqueues the copies and kernels of its steps."""
+"""One product of the staged path: enqueues the copies and kernels of its steps."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from wavetrim.kernels.events import EventPool, await_event, find_runtime
 from wavetrim.kernels.pipeline.arrivals import Arrivals, Spans
-from wavetrim.kernels.pipeline.host_product import HostOperand, HostProduct, OperandPart
+from wavetrim.kernels.pipeline.host_product import HostProduct
 from wavetrim.kernels.pipeline.launch_cache import LaunchCache
 from wavetrim.kernels.pipeline.places import PlacedStep
-from wavetrim.kernels.transfer.copies import PendingCopy
+from wavetrim.kernels.transfer.copies import HostOperand, OperandPart, PendingCopy
 from wavetrim.kernels.transfer.staging import Staging
 from wavetrim.native.tuned import PANELS_AHEAD
 
@@ -81,7 +81,7 @@ class Flow:
         return self._arrivals.spans
 
     def _load_ahead(self, index: int) -> None:
-        """Copy in the operands of step `index`, and of later steps whose buffers are free."""
+        """Begin copies in for step `index`, and for later steps whose buffers are free."""
         while len(self._loads) < len(self._steps):
             ahead = len(self._loads)
             step = self._steps[ahead].step
@@ -94,7 +94,7 @@ class Flow:
             self._loads.append(self._load(self._steps[ahead]))
 
     def _take_rows(self, ahead: int, index: int) -> bool:
-        """Take the rows of step `ahead` from the row queue; False if it is too early or empty."""
+        """Take the rows of step `ahead` from the row queue; False if too early or none are left."""
         shared, step = self._product.shared, self._steps[ahead].step
         if shared is None or step.rows.start < self._taken_rows:
             return True
@@ -112,7 +112,7 @@ class Flow:
         return True
 
     def _is_time(self, ahead: int, index: int) -> bool:
-        """Whether fewer than PANELS_AHEAD taken panels are not computed yet."""
+        """Whether fewer than PANELS_AHEAD of the taken panels are still to be computed."""
         if len(self._panel_ends) < PANELS_AHEAD:
             return True
         end = self._panel_ends[-PANELS_AHEAD]

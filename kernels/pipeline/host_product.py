@@ -1,4 +1,4 @@
-"""A product whose operands are in host memory, the parts of operands to copy, and its times."""
+"""A product whose operands are in host memory, and its times."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from wavetrim.kernels.catalog import KernelSpec
 from wavetrim.kernels.errors import OperandError
-from wavetrim.kernels.gemm.operands import Layout
 from wavetrim.kernels.gemm.splits import find_split_item_bytes
-from wavetrim.kernels.pipeline.panels import PanelProblem
 from wavetrim.kernels.pipeline.residents import Resident
-from wavetrim.kernels.transfer.pinned import Matrix, find_address, is_locked
+from wavetrim.kernels.schedule.panels import PanelProblem
+from wavetrim.kernels.spec import KernelSpec
+from wavetrim.kernels.transfer.copies import HostOperand, describe_operand
+from wavetrim.kernels.transfer.pinned import Matrix
 from wavetrim.native.element_types import find_dtype
 
 if TYPE_CHECKING:
@@ -24,10 +24,10 @@ class GpuTimings(NamedTuple):
     """Times of one product on the device, by CUDA events.
 
     Attributes:
-        kernel_seconds: Kernels, summed over the steps; None if it was not timed.
+        kernel_seconds: Kernels, summed over the steps; None if the product was not timed.
         transfer_seconds: Transfers both ways, likewise; they overlap kernels and each other.
-        gpu_seconds: From the start of the first transfer to the end of the last; if it was not
-            timed, from the call to its end.
+        gpu_seconds: From the start of the first transfer to the end of the last; if the product was
+            not timed, from the call to its end.
     """
 
     kernel_seconds: float | None
@@ -52,8 +52,8 @@ class SharedRows:
 class HostProduct(NamedTuple):
     """C ← αA·B + βC in host memory: the arguments of `GpuPipeline.multiply`, which describes them.
 
-    α is not 0. `resident_b` is B on the device, where it is there already. A named tuple like what
-    describes its operands, because brief products notice how long a dataclass takes.
+    α is not 0. `resident_b` is B on the device, if it is there already. A named tuple, as brief
+    products notice how long a dataclass takes to make.
     """
 
     spec: KernelSpec
@@ -75,7 +75,7 @@ class HostProduct(NamedTuple):
 
     @property
     def is_watched(self) -> bool:
-        """Whether somebody is told of its rows as they arrive, or may cancel it."""
+        """Whether its caller is told of rows as they arrive, or may cancel it."""
         return any((self.progress, self.cancelled, self.begun, self.final))
 
     @property
@@ -102,7 +102,7 @@ class HostProduct(NamedTuple):
         if not c.flags.writeable:
             raise OperandError("C is read-only; it must be writable")
         for name, operand in (("A", a), ("B", b)):
-            # The first looks at bounds alone, which is faster.
+            # The first compares bounds alone, which is faster.
             if np.may_share_memory(operand, c) and np.shares_memory(operand, c):
                 raise OperandError(f"C shares memory with {name}; it must have memory of its own")
 
@@ -115,17 +115,17 @@ class HostProduct(NamedTuple):
                     f"dtype of {name} is {operand.dtype}; {self.spec.label} takes {dtype}"
                 )
 
-    def describe_operands(self) -> tuple["HostOperand", "HostOperand", "HostOperand"]:
+    def describe_operands(self) -> tuple[HostOperand, HostOperand, HostOperand]:
         """Address and kind of memory of A, B and C, found once for all of their parts."""
         return describe_operand(self.a), describe_operand(self.b), describe_operand(self.c)
 
-    def needs_staging(self, operands: Sequence["HostOperand"]) -> bool:
+    def needs_staging(self, operands: Sequence[HostOperand]) -> bool:
         """Whether any of A, B and C that is copied is not page-locked."""
         a, b, c = operands
         return not (a.is_pinned and c.is_pinned and (b.is_pinned or self.resident_b is not None))
 
     def find_panels(self, sm_count: int, *, staged: bool) -> PanelProblem:
-        """The problem of cutting it into panels, on a GPU with so many multiprocessors."""
+        """What decides how it is cut, on a GPU with `sm_count` multiprocessors."""
         slots = sm_count if self.sms is None else self.spec.count_held_sms(self.sms, sm_count)
         planned_rows = self.shared.planned if self.shared is not None else 0
         shape = (*self.c.shape, self.a.shape[1])
@@ -138,48 +138,6 @@ class HostProduct(NamedTuple):
         """The part that computes these rows, without a row queue."""
         part = slice(rows.start, rows.stop)
         return self._replace(a=self.a[part], c=self.c[part], shared=None)
-
-
-class HostOperand(NamedTuple):
-    """A, B or C in host memory.
-
-    Attributes:
-        matrix: The matrix.
-        address: Address of its first element.
-        pitch_bytes: Row stride in bytes.
-        is_pinned: Whether copies need no staging: page-locked rows of adjacent elements.
-    """
-
-    matrix: Matrix
-    address: int
-    pitch_bytes: int
-    is_pinned: bool
-
-
-class OperandPart(NamedTuple):
-    """A part of an operand and its place on the device, to be copied in or out."""
-
-    operand: HostOperand
-    rows: range
-    columns: range
-    place: Layout
-
-    def find_address(self) -> int:
-        """Address of the part's first element in host memory, for rows of adjacent elements."""
-        operand = self.operand
-        left_bytes = self.columns.start * self.place.item_bytes
-        return operand.address + self.rows.start * operand.pitch_bytes + left_bytes
-
-    def view(self) -> Matrix:
-        """The part in host memory."""
-        rows, columns = self.rows, self.columns
-        return self.operand.matrix[rows.start : rows.stop, columns.start : columns.stop]
-
-
-def describe_operand(matrix: Matrix) -> HostOperand:
-    """Address and kind of memory of a matrix."""
-    address = find_address(matrix)
-    return HostOperand(matrix, address, matrix.strides[0], is_locked(matrix, address))
 
 
 @lru_cache(maxsize=256)

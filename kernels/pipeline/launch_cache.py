@@ -12,7 +12,7 @@ from wavetrim.kernels.pipeline.host_product import HostProduct
 from wavetrim.kernels.pipeline.places import PlacedStep
 
 MOST_KEPT: Final = 4096
-"""Largest number of cached launches, of some KB of host memory each. Chosen."""
+"""Most cached launches. Chosen: each takes some KB of host memory."""
 
 
 class LaunchOptions:
@@ -96,7 +96,8 @@ class LaunchCache:
             recurs: Whether to cache the launches: the same steps may come again.
 
         Returns:
-            The calls; None if a launch cannot be a command, or does not last and is to come again.
+            The calls; None if one cannot be a command, or if the steps may come again and a launch
+            does not last.
 
         Raises:
             KernelsError: As for `prepare_product`.

@@ -1,8 +1,7 @@
-"""Products of host matrices on a GPU: copies in, kernels and copies out overlap.
+"""Multiplies matrices in host memory on one GPU: the entry to this folder.
 
-A product becomes the steps of a cut (steps.py). From page-locked memory they are submitted at once
-(direct_path.py), else enqueued one by one (staged_path.py). Streams and events order the work on
-the device. A B that is used often may stay there (residents.py).
+A product's steps are submitted at once if its operands are page-locked (direct_path.py), else
+enqueued one by one (staged_path.py). A B that is used often may stay on the GPU (residents.py).
 """
 
 import os
@@ -13,11 +12,15 @@ from typing import NoReturn
 
 import numpy as np
 
-from wavetrim.kernels.catalog import KernelSpec
 from wavetrim.kernels.device import find_device
-from wavetrim.kernels.errors import DeviceFailure, is_poisoning, list_cuda_errors
+from wavetrim.kernels.errors import (
+    DeviceFailure,
+    is_poisoning,
+    list_cuda_errors,
+    translate_failures,
+)
 from wavetrim.kernels.gemm.launch import hold, load_functions
-from wavetrim.kernels.pipeline.arena import DeviceArena
+from wavetrim.kernels.pipeline.device_memory import DeviceMemory
 from wavetrim.kernels.pipeline.direct_path import DirectPath
 from wavetrim.kernels.pipeline.exchange import Seat
 from wavetrim.kernels.pipeline.host_product import (
@@ -31,7 +34,8 @@ from wavetrim.kernels.pipeline.residents import (
     Residents,
 )
 from wavetrim.kernels.pipeline.staged_path import StagedPath
-from wavetrim.kernels.pipeline.steps import Cut
+from wavetrim.kernels.schedule.steps import Cut
+from wavetrim.kernels.spec import KernelSpec
 from wavetrim.kernels.transfer.host_copies import open_copiers
 from wavetrim.kernels.transfer.pinned import Matrix
 from wavetrim.native.element_types import find_accumulator
@@ -47,8 +51,8 @@ class GpuPipeline:
         device_index: CUDA's index of the device.
         cache_dir: Folder of compiled kernels.
         gpu_memory_bytes: Largest device memory for matrices and their splits; None for all free
-            memory. Larger products stream through it. Kernels that split tiles along K may keep one
-            more tile for each multiprocessor (partials.py).
+            memory. Larger products stream through it. Kernels that split tiles along K may take one
+            more tile for each multiprocessor (gemm/partials.py).
         resident_share: Share of that memory in which operands may stay, at most
             `MOST_RESIDENT_SHARE`; 0 to keep none.
 
@@ -76,18 +80,18 @@ class GpuPipeline:
         with cupy.cuda.Device(device_index):
             threads = min(STAGING_THREADS, len(os.sched_getaffinity(0)))
             self._copiers = open_copiers(threads - 1, cache_dir=cache_dir)
-            self._arena = DeviceArena(
+            self._memory = DeviceMemory(
                 gpu_memory_bytes, cache_dir=cache_dir, residents=self.residents
             )
-            self._staged = StagedPath(self._device, self._copiers, self._arena)
+            self._staged = StagedPath(self._device, self._copiers, self._memory)
             self._direct: DirectPath | None = None
             if self._copiers is not None:
                 streams = self._staged.streams
-                self._direct = DirectPath(self._device, self._copiers, streams, self._arena)
+                self._direct = DirectPath(self._device, self._copiers, streams, self._memory)
         self._cache_dir = cache_dir
 
     def load(self, spec: KernelSpec, *, sms: int | None = None) -> None:
-        """Load a kernel ahead of its first product, and compile it where that was never done.
+        """Load a kernel ahead of its first product; compile it if it is not in the cache.
 
         Args:
             spec: The kernel.
@@ -102,11 +106,8 @@ class GpuPipeline:
         if spec.source is None:  # cuBLAS
             return
         held = hold(spec) if sms is not None and spec.persistent else spec
-        with self._lock, cupy.cuda.Device(self._device.index):
-            try:
-                load_functions(held, self._cache_dir)
-            except list_cuda_errors() as error:
-                raise DeviceFailure(str(error), poisoned=is_poisoning(error)) from error
+        with self._lock, cupy.cuda.Device(self._device.index), translate_failures():
+            load_functions(held, self._cache_dir)
 
     def multiply(
         self,
@@ -145,15 +146,15 @@ class GpuPipeline:
             shared: Row queue shared with another device; None to compute all rows.
             copiers: Threads for each copy between the caller's memory and pinned slabs; None for
                 all. Fewer leave cores to other work.
-            begun: Called once in the calling thread when the first copies are under way, so that
-                other work started there does not delay them. Not called without copies.
+            begun: Called once in the calling thread when the first copies are under way: work that
+                it starts does not delay them. Not called without copies.
             final: Called in the calling thread with the rows 0…r of C that have arrived and will
                 not be written again.
-            timed: Whether copies and kernels are timed, which delays them by some microseconds
-                each. Products that are staged or exchange parts of B always are.
-            seat: Seat at the exchange of B with other GPUs that compute rows of the same product,
-                with the same parts of B in `cut`; None to fetch all of B. Such products are timed.
-            b_key: Key under which `keep` may have kept all of B: then it is not copied in.
+            timed: Whether copies and kernels are timed, which delays each by some microseconds.
+                Products that are staged or exchange parts of B always are.
+            seat: Seat at the exchange of B with GPUs that compute other rows of the same product,
+                with the same parts of B in their `cut`; None to fetch all of B.
+            b_key: Key of B for `keep`: if B has been kept, it is not copied in.
 
         Raises:
             OperandError: Element types or shapes do not fit, not even one tile fits the memory, or
@@ -182,7 +183,7 @@ class GpuPipeline:
                 if self._direct is not None and seat is None:
                     timings = self._direct.compute(product, cut)
                 if timings is None:
-                    import cupy  # here, as it takes brief products too long
+                    import cupy  # only here: brief products notice an import statement
 
                     with cupy.cuda.Device(self._device.index):
                         timings = self._staged.compute(product, cut)
@@ -193,11 +194,11 @@ class GpuPipeline:
     def keep(self, key: str, b: Matrix) -> bool:
         """Copy a B into memory of its own, where it stays for products that give its key.
 
-        Others leave for it, the least recently used ones first. It leaves likewise, or when
-        `residents.forget` says so; a product that uses it then is not disturbed.
+        The least recently used residents leave to make room. It stays until it must make room
+        itself, or `residents.forget` drops it; a product that then uses it is not disturbed.
 
         Args:
-            key: Stands for these elements, and will for no others.
+            key: Stands for these elements, and never for others.
             b: B[K,N] of a kernel's element type; any strides.
 
         Returns:
@@ -214,7 +215,7 @@ class GpuPipeline:
             try:
                 with cupy.cuda.Device(self._device.index):
                     rows, columns = b.shape
-                    resident = self._arena.reserve_resident(rows, columns, b.itemsize)
+                    resident = self._memory.reserve_resident(rows, columns, b.itemsize)
                     if resident is None:
                         return False
                     self._staged.fetch(b, resident)
@@ -238,11 +239,11 @@ class GpuPipeline:
                 self._direct.close()
             if self._copiers is not None:
                 self._copiers.close()
-            self._arena.free()
+            self._memory.free()
             self.residents.shrink(0)
 
     def _raise_recovered(self, error: BaseException) -> NoReturn:
-        """Raise an error, once nothing is in flight."""
+        """Wait until nothing is in flight, then raise the error."""
         import cupy
 
         with cupy.cuda.Device(self._device.index):

@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 
 from wavetrim.kernels.gemm.operands import Layout
 from wavetrim.kernels.gemm.splits import SplitMemory
-from wavetrim.kernels.pipeline.buffers import pitch_items
-from wavetrim.kernels.pipeline.steps import Step, StepPlan
+from wavetrim.kernels.schedule.buffers import pitch_items
+from wavetrim.kernels.schedule.steps import Step, StepPlan
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,7 +29,7 @@ class PlacedStep:
     splits: SplitMemory | None
 
     def cut(self, rows: range) -> "PlacedStep":
-        """The same for the first rows only."""
+        """The step for its first rows only."""
         return replace(
             self,
             step=self.step._replace(rows=rows),
@@ -47,7 +47,7 @@ def place_steps(
     Args:
         plan: The plan.
         start: Address of device memory of the size of all buffers.
-        resident_b: Place of all of B where it is on the device already; None if it has buffers.
+        resident_b: Place of all of B if it is on the device already; None if it has buffers.
     """
     buffers, item_bytes = plan.buffers, plan.buffers.item_bytes
     first_b = start + buffers.a_slots * buffers.a_bytes

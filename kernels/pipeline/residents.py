@@ -1,8 +1,8 @@
 """Residents: operands that stay on a GPU between products, so that they are not copied in again.
 
-A resident is known by a key that stands for its bytes: whoever gives a key never gives it for
-others. Each has device memory of its own, which is freed with its last reference, so a product that
-uses one may go on while it leaves. The least recently used ones leave first.
+A resident is known by a key, and no key is ever given for other bytes. Each has device memory of
+its own, freed with the last reference, so a product may go on with one that leaves. The least
+recently used ones leave first.
 """
 
 import threading
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from wavetrim.kernels.gemm.operands import Layout  # imports NumPy
 
 RESIDENT_SHARE: Final = 0.5
-"""Share of a GPU's memory that residents may take; chosen. The rest is for buffers."""
+"""Share of a GPU's memory that residents may take. Chosen: the rest is for buffers."""
 
 MOST_RESIDENT_SHARE: Final = 0.75
-"""Largest such share, so that buffers of any product fit beside; chosen."""
+"""Largest such share. Chosen: the rest holds buffers for any product."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,15 +37,15 @@ class Resident:
 
 @dataclass(frozen=True, slots=True)
 class ResidentCounts:
-    """What residents take, and what has become of them since the process started.
+    """Memory of the residents of one GPU, and events since the process started.
 
     Attributes:
-        limit_bytes: What they may take.
-        size_bytes: What they take now.
-        operands: How many there are.
-        uses: Products that found theirs.
-        fetches: How often one was copied in.
-        evictions: How often one left to make room.
+        limit_bytes: Memory that they may take.
+        size_bytes: Memory that they take.
+        operands: Residents now.
+        uses: Products whose B was resident.
+        fetches: Residents copied in.
+        evictions: Residents that left to make room.
     """
 
     limit_bytes: int
@@ -60,7 +60,7 @@ class Residents:
     """The residents of one GPU by their keys. Thread-safe.
 
     Args:
-        limit_bytes: What they may take together.
+        limit_bytes: Memory that they may take together.
     """
 
     def __init__(self, limit_bytes: int) -> None:
@@ -75,11 +75,11 @@ class Residents:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes that they take."""
+        """Memory that they take."""
         return self._size_bytes
 
     def use(self, key: str) -> Resident | None:
-        """The resident, which is used now; None if there is none of this key."""
+        """The resident of this key, which counts as used now; None if there is none."""
         with self._lock:
             found = self._kept.get(key)
             if found is not None:
@@ -94,7 +94,7 @@ class Residents:
             self._kept[key] = resident
             self._size_bytes += resident.size_bytes
             self._fetches += 1
-        del before  # without the lock: to free memory waits for what the GPU does
+        del before  # outside the lock, because freeing memory waits for the GPU
 
     def forget(self, key: str) -> None:
         """Let a resident go, if there is one of this key."""
@@ -114,7 +114,7 @@ class Residents:
         dropped.clear()
 
     def count(self) -> ResidentCounts:
-        """What they take, and what has become of them."""
+        """Their memory, and what has happened to them."""
         with self._lock:
             return ResidentCounts(
                 limit_bytes=self.limit_bytes,

@@ -1,7 +1,6 @@
 """Products that are staged or exchange parts of B: Python enqueues their steps one by one.
 
-Flow.py does that. Copies in (transfer/staging.py) start as far ahead as the device buffers
-(arena.py) allow.
+`flow` does that. Copies in start as far ahead as the device buffers allow.
 """
 
 from collections.abc import Sequence
@@ -11,17 +10,13 @@ from wavetrim.kernels.device import DeviceInfo
 from wavetrim.kernels.errors import DeviceFailure, list_cuda_errors
 from wavetrim.kernels.events import EventPool, await_event
 from wavetrim.kernels.gemm.resident import check_sms
-from wavetrim.kernels.pipeline.arena import DeviceArena
+from wavetrim.kernels.pipeline.device_memory import DeviceMemory
 from wavetrim.kernels.pipeline.flow import Flow
-from wavetrim.kernels.pipeline.host_product import (
-    GpuTimings,
-    HostProduct,
-    OperandPart,
-    describe_operand,
-)
+from wavetrim.kernels.pipeline.host_product import GpuTimings, HostProduct
 from wavetrim.kernels.pipeline.places import PlacedStep
 from wavetrim.kernels.pipeline.residents import Resident
-from wavetrim.kernels.pipeline.steps import Cut
+from wavetrim.kernels.schedule.steps import Cut
+from wavetrim.kernels.transfer.copies import OperandPart, describe_operand
 from wavetrim.kernels.transfer.pinned import Matrix
 from wavetrim.kernels.transfer.staging import Staging
 from wavetrim.native.pool import ThreadPool
@@ -29,18 +24,20 @@ from wavetrim.native.tuned import AWAKE_PRODUCT_BYTES, SMALL_PRODUCT_BYTES
 
 
 class StagedPath:
-    """Streams, stages and events of such products; made with its device as the current one.
+    """Computes such products; made with its device as the current one.
 
     Args:
         device: The device.
         copiers: Threads of staged copies; None to use CUDA's pageable copies.
-        arena: The device memory.
+        memory: The device memory.
     """
 
-    def __init__(self, device: DeviceInfo, copiers: ThreadPool | None, arena: DeviceArena) -> None:
+    def __init__(
+        self, device: DeviceInfo, copiers: ThreadPool | None, memory: DeviceMemory
+    ) -> None:
         import cupy
 
-        self._device, self._copiers, self._arena = device, copiers, arena
+        self._device, self._copiers, self._memory = device, copiers, memory
         self._events = EventPool()
         self._inward = Staging(copiers, self._events)
         self._compute = cupy.cuda.Stream(non_blocking=True)
@@ -73,7 +70,7 @@ class StagedPath:
             product.shared is not None
             and steps[0].step.buffer_columns != steps[-1].step.buffer_columns
         ):
-            # Each row is needed again for other columns of B, so all planned rows are taken now.
+            # Groups of columns: each row is needed again, so all planned rows are taken now.
             rows = product.shared.take(product.shared.planned)
             if not rows:
                 return GpuTimings(0.0, 0.0, 0.0)
@@ -94,7 +91,7 @@ class StagedPath:
             compute=self._compute,
             passing=self._passing,
             events=self._events,
-            launches=self._arena.launches,
+            launches=self._memory.launches,
         )
         spans = flow.run()
         self._inward.finish()
@@ -113,7 +110,7 @@ class StagedPath:
         self._inward.finish()
 
     def abandon(self) -> DeviceFailure | None:
-        """Wait until nothing is in flight, after an error; what to raise if the context is lost."""
+        """After an error, wait until nothing is in flight; returns what to raise if that fails."""
         self._inward.abandon()
         self._outward.abandon()
         try:
@@ -140,11 +137,11 @@ class StagedPath:
         helpers = self._copiers.threads if copiers is None else copiers - 1
         self._copiers.limit(helpers, shares_cores=copiers is not None)
         if helpers:
-            # Waking takes longer than what precedes the first copy.
+            # Now, because waking takes longer than what precedes the first copy.
             self._copiers.wake(helpers)
         return helpers
 
     def _place_steps(self, product: HostProduct, cut: Cut, *, staged: bool) -> Sequence[PlacedStep]:
         """The steps of a product, with memory allocated."""
         problem = product.find_panels(self._device.sm_count, staged=staged)
-        return self._arena.prepare(problem, cut, product.resident_b)
+        return self._memory.prepare(problem, cut, product.resident_b)

@@ -13,15 +13,16 @@ from wavetrim.kernels.events import EventPool
 from wavetrim.kernels.gemm.cublas import find_gemm_address
 from wavetrim.kernels.pipeline.arrivals import RowReports
 from wavetrim.kernels.pipeline.command_buffer import COMPUTE, CommandBuffer, Store
-from wavetrim.kernels.pipeline.host_product import GpuTimings, HostOperand, HostProduct
+from wavetrim.kernels.pipeline.host_product import GpuTimings, HostProduct
 from wavetrim.kernels.pipeline.places import PlacedStep
+from wavetrim.kernels.transfer.copies import HostOperand
 from wavetrim.native.tuned import PANELS_AHEAD
 
 Record: TypeAlias = Callable[[Sequence[PlacedStep]], CommandBuffer | None]
 """Records other steps of the product, if they can be commands."""
 
 _STEPS_AHEAD: Final = 16
-"""Steps that are enqueued and not done: more of them delay a cancellation. Chosen."""
+"""Most steps enqueued and not done. Chosen: with more a cancellation takes longer."""
 
 _QUEUES = _OPERANDS = 3
 _NO_EVENT: Final = -1
@@ -76,7 +77,7 @@ class Submitter:
 
     @property
     def has_gemm(self) -> bool:
-        """Whether commands can call cuBLAS; the first time it is asked, its handle is created."""
+        """Whether commands can call cuBLAS. The first question creates its handle."""
         if self._handle is None:
             from cupy.cuda import cublas
 
@@ -130,8 +131,8 @@ class Submitter:
     ) -> GpuTimings:
         """Compute the rows that the row queue gives, panel by panel.
 
-        Panels that differ from the recorded ones are recorded on the way: one that is cut because
-        the queue ends, and those beyond the planned rows.
+        Panels are recorded on the way if they differ from the recorded ones: one that is cut
+        because the queue ends, and those beyond the planned rows.
 
         Args:
             buffer: Commands of the first steps, which have been prepared.
@@ -197,7 +198,7 @@ class Submitter:
             self._hosts[place], self._pitches[place] = operand.address, operand.pitch_bytes
 
     def _run_watched(self, buffer: CommandBuffer, product: HostProduct, waiting: Waiting) -> None:
-        """Compute the product, and tell of its rows as they arrive."""
+        """Compute the product, and report its rows as they arrive."""
         steps = len(buffer.ends)
         reports = RowReports(product)
         submitted = self._advance(buffer, 0, min(steps, _STEPS_AHEAD))
@@ -213,7 +214,7 @@ class Submitter:
     def _report(
         self, buffer: CommandBuffer, expected: deque[Store], reports: RowReports, waiting: Waiting
     ) -> None:
-        """Tell of copies out that are done; unless only looking, wait for all that are expected."""
+        """Report copies out that are done; wait for all that are expected, unless only looking."""
         while expected and self._wait(buffer, expected[0].event, waiting):
             reports.report(expected.popleft().step)
         if expected:
@@ -245,7 +246,7 @@ class Submitter:
     def _read_times(
         self, buffer: CommandBuffer, product: HostProduct, started: float
     ) -> GpuTimings:
-        """Times between the events, all of which have passed, if the product is timed."""
+        """The product's times; all events have passed."""
         if not product.timed:
             return GpuTimings(None, None, time.perf_counter() - started)
         seconds = ctypes.c_double()

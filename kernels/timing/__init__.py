@@ -1,4 +1,5 @@
-"""Measurements on a GPU: `seconds` of kernels, of `whole_tiles`, and of copies over `links`.
+"""Measurements on a GPU; `readings` holds most results.
 
-`readings` holds the results.
+`seconds` times kernels on any product, `whole_tiles` on products of whole tiles for calibration,
+`links` copies over one link, and `joint_rates` copies over the links of several GPUs at once.
 """

@@ -1,7 +1,7 @@
 """Rates of the links of one GPU or of several that all copy, and of copies between GPUs.
 
-Of several runs the one at the lower quartile counts: what others do on the host makes copies
-slower, at times most of them, and never faster.
+The run at the lower quartile counts: other work on the host makes copies slower, at times most of
+them, and never faster.
 """
 
 import time
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from wavetrim.kernels.timing.seconds import translate_failures
+from wavetrim.kernels.errors import translate_failures
 from wavetrim.kernels.transfer.peers import allow_access
 from wavetrim.kernels.transfer.pinned import pin_matrix
 
@@ -29,7 +29,7 @@ def measure_joint_rates(indices: Sequence[int], size_bytes: int, runs: int) -> J
     """Time copies between page-locked memory and all of these GPUs at once.
 
     Args:
-        indices: The GPUs. One that comes twice copies twice over its link.
+        indices: The GPUs. One that is listed twice copies twice over its link.
         size_bytes: Bytes of each GPU's copies, each way.
         runs: Timed runs, after one warm-up.
 

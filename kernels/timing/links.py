@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from wavetrim.kernels.errors import translate_failures
 from wavetrim.kernels.timing.readings import LinkReading
-from wavetrim.kernels.timing.seconds import translate_failures
 from wavetrim.kernels.transfer.pinned import Matrix, lock_matrix, pin_matrix
 
 MEMORIES: Final = ("pageable", "registered", "pinned")

@@ -1,24 +1,22 @@
 """Times of kernels on one product of any shape, by CUDA events."""
 
-import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from wavetrim.kernels.catalog import KernelSpec
-from wavetrim.kernels.errors import DeviceFailure, is_poisoning, list_cuda_errors
+from wavetrim.kernels.errors import translate_failures
 from wavetrim.kernels.gemm.operands import DeviceArray
 from wavetrim.kernels.gemm.resident import multiply_on_device
-
-Matrix = NDArray[Any]
+from wavetrim.kernels.spec import KernelSpec
+from wavetrim.kernels.transfer.pinned import Matrix
 
 FILLER_BYTES: Final = 512 * 2**20
-"""Memory to fill before launches: more than any L2 cache, and longer than preparing a launch."""
+"""Memory to fill before launches: more than any L2 cache has, and for longer than a launch takes to
+prepare."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +35,9 @@ class Burst:
 class ResidentProduct:
     """A·B with A, B and C resident on a GPU, to be computed by different kernels.
 
-    The GPU fills memory while launches are prepared, so the times do not contain the host's work:
-    in a pipeline, too, launches are queued ahead. The fill also evicts the operands from caches.
+    The GPU fills memory while launches are prepared, so the times do not contain the host's work.
+    Nor do they in a pipeline, where launches are queued ahead. The fill also evicts the operands
+    from caches.
 
     Args:
         a: A[M, K] in host memory or on the GPU.
@@ -149,12 +148,3 @@ class ResidentProduct:
 
     def _launch(self, spec: KernelSpec, sms: int | None) -> None:
         multiply_on_device(spec, self.a, self.b, self.c, sms=sms, cache_dir=self._cache_dir)
-
-
-@contextlib.contextmanager
-def translate_failures() -> Iterator[None]:
-    """Raise CUDA errors in the block as `DeviceFailure`."""
-    try:
-        yield
-    except list_cuda_errors() as error:
-        raise DeviceFailure(str(error), poisoned=is_poisoning(error)) from error

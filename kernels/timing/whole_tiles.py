@@ -7,9 +7,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from wavetrim.kernels.catalog import KernelSpec
+from wavetrim.kernels.errors import translate_failures
 from wavetrim.kernels.gemm.operands import DeviceArray
-from wavetrim.kernels.timing.seconds import ResidentProduct, translate_failures
+from wavetrim.kernels.spec import KernelSpec
+from wavetrim.kernels.timing.seconds import ResidentProduct
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ class KernelTiming:
 
 
 _DRAWN: Final = 65_521
-"""Random elements, which repeat: to draw all of them and to copy them to the GPU would take longer
+"""Random elements, which repeat: drawing all of them and copying them to the GPU would take longer
 than the launches."""
 
 
@@ -103,7 +104,7 @@ class KernelProbe:
 
 
 class _DrawnMemory:
-    """Random elements on a GPU; each matrix consists of the first ones."""
+    """Random elements on a GPU; each matrix takes the first ones."""
 
     def __init__(self, dtype: str, device_index: int) -> None:
         self._dtype, self._device_index = dtype, device_index
@@ -119,7 +120,7 @@ class _DrawnMemory:
         return matrix
 
     def _fill(self, count: int) -> Any:
-        """As many elements, of which those that are there are copied until all are."""
+        """Memory of `count` elements: some are drawn, then repeated until it is full."""
         import cupy
 
         drawn = np.random.default_rng(0).random(_DRAWN, np.float32).astype(self._dtype)

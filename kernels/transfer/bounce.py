@@ -6,16 +6,16 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from wavetrim.kernels.pipeline.host_product import HostOperand
+from wavetrim.kernels.transfer.copies import HostOperand
 from wavetrim.kernels.transfer.pinned import Matrix, has_adjacent_rows, pin_array
 from wavetrim.native.tuned import SMALL_PRODUCT_BYTES
 
 _ALIGNMENT_BYTES: Final = 256
-"""Places begin at multiples of this, as those of CUDA's own allocations do."""
+"""Places begin at multiples of this, as CUDA's own allocations do."""
 
 
 class BounceBuffer:
-    """Places for the operands of one product; made with the first one that needs it.
+    """Places for the operands of one product; its memory is allocated when it is first needed.
 
     Args:
         device_index: The GPU whose context locks the memory.
@@ -32,8 +32,8 @@ class BounceBuffer:
             operands: A, B and C, of at most `SMALL_PRODUCT_BYTES` together.
 
         Returns:
-            The matrices, or None if the rows of one of them are not adjacent elements, which C
-            threads copy faster.
+            The matrices. None if the elements of a row are not adjacent in one of them: C threads
+            copy that faster.
 
         Raises:
             DeviceFailure: The memory cannot be locked.

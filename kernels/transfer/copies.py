@@ -1,14 +1,59 @@
-"""Pending copies between host and device."""
+"""What is copied between host and device, and copies under way."""
 
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from wavetrim.kernels.events import await_event, has_passed
+from wavetrim.kernels.gemm.operands import Layout
+from wavetrim.kernels.transfer.pinned import Matrix, find_address, is_locked
+
+
+class HostOperand(NamedTuple):
+    """A, B or C in host memory.
+
+    Attributes:
+        matrix: The matrix.
+        address: Address of its first element.
+        pitch_bytes: Row stride in bytes.
+        is_pinned: Whether copies need no staging: page-locked rows of adjacent elements.
+    """
+
+    matrix: Matrix
+    address: int
+    pitch_bytes: int
+    is_pinned: bool
+
+
+class OperandPart(NamedTuple):
+    """A part of an operand and its place on the device, to be copied in or out."""
+
+    operand: HostOperand
+    rows: range
+    columns: range
+    place: Layout
+
+    def find_address(self) -> int:
+        """Address of the part's first element in host memory, for rows of adjacent elements."""
+        operand = self.operand
+        left_bytes = self.columns.start * self.place.item_bytes
+        return operand.address + self.rows.start * operand.pitch_bytes + left_bytes
+
+    def view(self) -> Matrix:
+        """The part in host memory."""
+        rows, columns = self.rows, self.columns
+        return self.operand.matrix[rows.start : rows.stop, columns.start : columns.stop]
+
+
+def describe_operand(matrix: Matrix) -> HostOperand:
+    """Address and kind of memory of a matrix."""
+    address = find_address(matrix)
+    return HostOperand(matrix, address, matrix.strides[0], is_locked(matrix, address))
 
 
 class PendingCopy(Protocol):
     """A copy under way.
 
-    To the device it is done when all transfers are enqueued, to the host when all bytes arrived.
+    To the device it is done when all transfers are enqueued, to the host when all bytes have
+    arrived.
     """
 
     @property

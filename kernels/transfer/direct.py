@@ -6,7 +6,8 @@ from wavetrim.kernels.gemm.operands import Layout
 
 _TO_DEVICE: Final = 1  # cudaMemcpyHostToDevice
 _TO_HOST: Final = 2  # cudaMemcpyDeviceToHost
-MOST_PADDING_BYTES: Final = 127  # less than a cache line is copied rather than skipped; chosen
+MOST_PADDING_BYTES: Final = 127
+"""Most padding between rows that is copied, not skipped. Chosen: less than a cache line."""
 
 
 class Transfers:

@@ -47,7 +47,7 @@ def copy_matrix(pool: ThreadPool, target: Matrix, source: Matrix) -> None:
 
 
 def count_strides(matrix: Matrix) -> tuple[int, int]:
-    """Row and column stride in bytes; that of a single row or column is replaced by a plain one."""
+    """Row and column stride in bytes; for a single row or column, that of adjacent elements."""
     down, across = matrix.strides
     rows, columns = matrix.shape
     if columns == 1:

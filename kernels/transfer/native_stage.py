@@ -129,11 +129,11 @@ class NativeStage:
             self._slabs.pop().free()
 
     def is_done(self, number: int) -> bool:
-        """Whether a copy is over, be it failed."""
+        """Whether a copy has ended, if only by failing."""
         return bool(self._library.is_done(self._open_address, number))
 
     def await_copy(self, number: int) -> None:
-        """Wait until a copy is over, and raise what went wrong with it or with one before it."""
+        """Wait until a copy has ended; raise its error, or that of one before it."""
         _check(self._library.await_copy(self._open_address, number))
 
     def _open(self, pool: ThreadPool, stream: Any) -> None:

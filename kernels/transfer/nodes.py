@@ -11,11 +11,11 @@ _DEVICES: Final = Path("/sys/bus/pci/devices")
 
 @contextlib.contextmanager
 def stay_beside(cores: frozenset[int]) -> Iterator[None]:
-    """Keep the calling thread on these cores while the block runs: memory is made where it runs.
+    """Keep the calling thread on these cores in the block: memory is made on a thread's own node.
 
     Args:
-        cores: Cores; those that the thread may not use are left out. If none is left, it stays
-            where it is.
+        cores: The cores. Those that the thread may not use do not count; if none counts, nothing
+            changes.
     """
     before = os.sched_getaffinity(0)
     wanted = before & cores
@@ -30,7 +30,7 @@ def stay_beside(cores: frozenset[int]) -> Iterator[None]:
 
 
 def find_cores(bus_id: str, folder: Path = _DEVICES) -> frozenset[int]:
-    """The cores next to a device; none where the machine has one node, or does not tell.
+    """The cores next to a device; none if the machine has one node, or does not tell.
 
     Args:
         bus_id: The device's place on the PCI bus, such as "0000:3B:00.0".

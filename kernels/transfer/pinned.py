@@ -27,8 +27,8 @@ _HOST: Final = 1  # cudaMemoryTypeHost
 _locked: Final[list[tuple[int, int]]] = []
 """Begin and end of each region locked here, sorted. An entry is removed before its lock.
 
-It has no lock of its own: all changes are single C calls, which are atomic under the interpreter's
-lock, also in finalizers. A reader must check the entry that it finds.
+The list needs no lock: each change is one C call, atomic under the interpreter's lock even in
+finalizers. A reader must check the entry that it finds.
 """
 
 
@@ -65,8 +65,8 @@ def pin_array(shape: tuple[int, ...], dtype: DTypeLike) -> Matrix:
 def lock_matrix(matrix: Matrix) -> Iterator[Matrix]:
     """Page-lock an existing matrix while the context lasts.
 
-    On an H200's host locking takes 23 ms a GiB and unlocking 13, which pays for matrices that are
-    used several times. Memory mapped from a file on disk cannot be locked.
+    This pays for matrices that are used several times: on an H200's host locking takes 23 ms a GiB,
+    and unlocking 13. Memory mapped from a file on disk cannot be locked.
 
     Raises:
         OperandError: The matrix is not contiguous.
@@ -85,8 +85,8 @@ def lock_matrix(matrix: Matrix) -> Iterator[Matrix]:
 def lock_region(address: int, size_bytes: int, *, device_index: int | None = None) -> None:
     """Page-lock existing memory for all GPUs, until `unlock_region`.
 
-    Matrices within the region count as page-locked. A matrix across two regions does not, because
-    no copy may span two registrations. The interpreter's lock is released meanwhile.
+    Matrices within the region count as page-locked. A matrix across two regions does not: no copy
+    may span two registrations. The interpreter's lock is released meanwhile.
 
     Args:
         address: Begin of the region.

@@ -16,7 +16,7 @@ from wavetrim.kernels.transfer.direct import Transfers
 from wavetrim.kernels.transfer.pinned import Matrix, has_adjacent_rows
 
 _PACKED_BYTES: Final = 64 << 20
-"""Most memory for rows that are packed because CUDA cannot copy their layout; chosen."""
+"""Most memory for packing rows whose layout CUDA cannot copy. Chosen: more goes in parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +30,8 @@ class CopyRequest:
         after: CuPy event to wait for; None for none.
         start: CuPy event to record before the transfers.
         end: CuPy event to record after the transfers.
-        alone: Whether the calling thread copies it at once: waking another thread takes longer than
-            copying a few megabytes. No other request may be under way then.
+        alone: Whether the calling thread copies it at once, as waking another one takes longer than
+            copying a few megabytes. No other request may then be under way.
     """
 
     matrix: Matrix
@@ -44,7 +44,7 @@ class CopyRequest:
 
 
 class Stage(Protocol):
-    """One direction."""
+    """Copies of pageable memory in one direction."""
 
     def send(self, request: CopyRequest) -> PendingCopy:
         """Queue a copy."""

@@ -1,16 +1,15 @@
 """Copies between the caller's memory and the device: direct or staged.
 
 The device reads and writes page-locked memory itself, in one transfer. Other memory goes through a
-stage (stages.py): in C, so that both directions proceed while the calling thread launches kernels,
-or CUDA's own copies where there is no C library.
+stage (stages.py). It is C, so that both directions proceed while the calling thread launches
+kernels. Without a C library, CUDA copies itself.
 """
 
 from collections.abc import Sequence
 from typing import Any
 
 from wavetrim.kernels.events import EventPool, find_runtime
-from wavetrim.kernels.pipeline.host_product import OperandPart
-from wavetrim.kernels.transfer.copies import DirectCopy, PendingCopy
+from wavetrim.kernels.transfer.copies import DirectCopy, OperandPart, PendingCopy
 from wavetrim.kernels.transfer.direct import Transfers
 from wavetrim.kernels.transfer.native_stage import NativeStage
 from wavetrim.kernels.transfer.stages import CopyRequest, PageableStage, Stage

@@ -1,5 +1,6 @@
 """The experiments of the reference programs, on this machine.
 
-Each module measures one program's experiment and makes a report, with the figures of the program's
-documents beside its own. Measuring needs a GPU, the report does not.
+Each module repeats one program and reports it with the figures of the program's documents
+(`reference`). Measuring needs a GPU, the report does not. `measurement` times products on the GPU,
+`operands` draws their matrices.
 """

@@ -1,6 +1,6 @@
-"""Three kernels on C[N,N] = A[N,W]·B[W,N]: R4's `compara_kernels N W K`, Tables 1–9.
+"""Three kernels on C[N,N] = A[N,W]·B[W,N]: the program `compara_kernels N W K`, Tables 1–9.
 
-K is one tile, so a block loads its tiles once and adds W products for each element.
+K is one tile: a block loads its tiles once and adds W products for each element.
 """
 
 from collections.abc import Sequence

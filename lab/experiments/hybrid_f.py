@@ -1,7 +1,7 @@
-"""The last F rows on the CPU: R4's `mulmat_1G1C M N K W F`, Table 17.
+"""The last F rows on the CPU: the program `mulmat_1G1C M N K W F`, Table 17.
 
-Each F is a pinned plan, which the executor runs like the service's jobs: copies overlap the kernel,
-and the GPU part overlaps the CPU part.
+Each F is a plan of its own, which the executor runs as it does the service's: copies overlap the
+kernel, and the GPU part overlaps the CPU part.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""C ← C + A·B in double precision with leading dimensions: R1's `matmatgpu1`, both its kernels.
+"""C ← C + A·B in double precision with leading dimensions: both kernels of `matmatgpu1`.
 
 Rows are padded; the padding between the rows of C must not change.
 """
@@ -9,10 +9,11 @@ from typing import Final
 
 import numpy as np
 
-from wavetrim.kernels.catalog import KernelSpec, find_kernel
+from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.pipeline.host_product import GpuTimings
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
-from wavetrim.kernels.pipeline.steps import Cut
+from wavetrim.kernels.schedule.steps import Cut
+from wavetrim.kernels.spec import KernelSpec
 from wavetrim.lab.experiments.measurement import plot_launches
 from wavetrim.lab.experiments.operands import Matrix, draw_matrix, draw_operands, pad_matrix
 from wavetrim.lab.reports.bench import Bench, Hardware
@@ -26,7 +27,7 @@ from wavetrim.scheduler.profile.store import build_preset_profile, describe_gpu
 
 NAME: Final = "matmatgpu"
 KERNELS: Final = (("kernel1", "naive"), ("kernel2", "shared"))
-"""R1's names, and the catalog's; both with W = 32."""
+"""The program's names and the catalog's; both with W = 32."""
 
 RUNS: Final = 7
 _WIDTH: Final = "32"
@@ -47,8 +48,8 @@ class KernelRuns:
     """The runs of one kernel.
 
     Attributes:
-        label: R1's name of the kernel.
-        kernel: Its name in the catalog.
+        label: The program's name of the kernel.
+        kernel: The catalog's name.
         runs: Timings of each run.
         product_passed: Whether C + A·B was right.
         padding_kept: Whether the padding of C is unchanged.

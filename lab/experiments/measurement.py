@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from wavetrim.kernels.catalog import KernelSpec
+from wavetrim.kernels.spec import KernelSpec
 from wavetrim.kernels.timing.seconds import ResidentProduct
 from wavetrim.lab.experiments.operands import draw_operands
 from wavetrim.lab.reports.bench import Bench

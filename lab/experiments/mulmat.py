@@ -1,4 +1,4 @@
-"""A rectangular product and its grid of blocks: R4's `mulmat_1G M N K W`."""
+"""A rectangular product and its grid of blocks: the program `mulmat_1G M N K W`."""
 
 from dataclasses import dataclass
 from typing import Final

@@ -1,4 +1,4 @@
-"""Square products with tiles along K: R4's `mulmatcua_1G N W`, Tables 10–16, Figures 8–13."""
+"""Square products with tiles along K: the program `mulmatcua_1G N W`, Tables 10–16, Figs. 8–13."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final

@@ -1,4 +1,4 @@
-"""Figures of the reference programs' documents, in seconds; these do not name the GPU."""
+"""Figures of the reference programs' documents, in seconds. The documents do not name the GPU."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -18,7 +18,7 @@ SQUARE_SIZES: Final = (512, 1024, 2048, 4096)
 """N of `mulmatcua` and of the kernel comparison."""
 
 TILE_WIDTHS: Final = (4, 8, 16, 32)
-"""W of both."""
+"""W of the same two."""
 
 TABLE_10: Final = {
     (512, 4): 0.003609,

@@ -1,4 +1,6 @@
-"""Kernels and copies of the probes: `catalog` lists the kernels of `cuda/`.
+"""Kernels and copies of the probes, run and timed on a GPU.
 
-`memory`, `cycles`, `row_copies`, `overlap` and `peers` run and time them with a `stopwatch`.
+`catalog` lists the kernels of `cuda/`, and a `stopwatch` times their launches. `memory` measures
+global memory, `cycles` the memories of a multiprocessor and its registers, `row_copies` and
+`overlap` copies while kernels run, `peers` copies between two GPUs.
 """

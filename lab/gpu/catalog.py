@@ -91,6 +91,6 @@ REGISTERS: Final = {
 
 
 def list_probe_kernels() -> tuple[ProbeSpec, ...]:
-    """Every kernel of the probes."""
+    """All kernels of the probes."""
     singles = (STRIDED_COPY, OFFSET_COPY, PITCHED_COPY, LOADS, BANKS, TABLES, SPIN)
     return (*singles, *VECTOR_COPIES.values(), *TRANSPOSES.values(), *REGISTERS.values())

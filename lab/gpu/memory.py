@@ -247,7 +247,7 @@ def _holds(found: DeviceArray, expected: Any) -> bool:
 
 
 def expect_elements(elements: int, stride: int, offset: int) -> Any:
-    """The elements offset, offset + stride… of the repeated 0…1023."""
+    """The elements offset, offset + stride, … of a source that repeats 0…1023."""
     period = (np.arange(_VALUES) * stride + offset) % _VALUES
     return np.resize(period.astype(np.float32), elements)
 

@@ -34,7 +34,7 @@ class StreamReading(Timed):
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Copy in, kernel and copy out of data in chunks: parts alone, and together on streams.
+    """Copy in, kernel and copy out of data in chunks: each part alone, and all on streams.
 
     Attributes:
         size_bytes: Bytes of all data.
@@ -59,7 +59,7 @@ class Timeline:
 
     @property
     def least_seconds(self) -> float:
-        """Lower bound: the slowest part without a pause, and one chunk of each other part."""
+        """Lower bound: the slowest part without a pause, and one chunk of the two others."""
         parts = self.in_seconds, self.kernel_seconds, self.out_seconds
         return max(parts) + (sum(parts) - max(parts)) / self.chunks
 

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from wavetrim.kernels.errors import translate_failures
 from wavetrim.kernels.gemm.launch import load_functions
 from wavetrim.kernels.timing.readings import LinkReading
-from wavetrim.kernels.timing.seconds import translate_failures
 from wavetrim.kernels.transfer.pinned import Matrix, pin_matrix
 from wavetrim.lab.gpu.catalog import STRIDED_COPY
 

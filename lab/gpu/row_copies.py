@@ -1,7 +1,7 @@
-"""Contiguous copies and copies of parts of rows, on an idle GPU and beside a kernel that fills it.
+"""Contiguous copies and copies of parts of rows, on an idle GPU and while a kernel fills it.
 
-A copy engine needs no multiprocessor. CUDA may also copy parts of rows by a kernel, which does. No
-call tells which of the two it takes, but a copy by a kernel waits for the other kernel.
+CUDA may copy parts of rows by a copy engine, which needs no multiprocessor, or by a kernel. No call
+tells which it takes, but a copy by a kernel has to wait for a kernel that fills the GPU.
 """
 
 import statistics
@@ -18,7 +18,7 @@ from wavetrim.lab.gpu.stopwatch import Stopwatch
 GAPS: Final = ("none", "host", "both")
 """Where rows have gaps: nowhere, in host memory, in host and GPU memory."""
 
-_LONGER: Final = 5  # times as long as the copy the kernel runs
+_LONGER: Final = 5  # time of the kernel, in times of the copy
 _LEAST_BUSY_SECONDS: Final = 5e-3
 _START_SECONDS: Final = 0.5e-3  # until the kernel runs
 

@@ -7,8 +7,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from wavetrim.kernels.errors import translate_failures
 from wavetrim.kernels.gemm.launch import count_sms, load_functions
-from wavetrim.kernels.timing.seconds import FILLER_BYTES, translate_failures
+from wavetrim.kernels.timing.seconds import FILLER_BYTES
 from wavetrim.lab.gpu.catalog import SPIN, ProbeSpec
 
 _THREADS_PER_SM: Final = 39  # cudaDevAttrMaxThreadsPerMultiProcessor
@@ -19,8 +20,8 @@ _SPIN_THREADS: Final = 256
 class Stopwatch:
     """Loads and times probes on one GPU.
 
-    The GPU fills memory before each timed launch. Meanwhile the host prepares the launch, and the
-    caches are evicted.
+    The GPU fills memory before each timed launch, which evicts the caches and lasts until the host
+    has prepared the launch.
 
     Args:
         device_index: The GPU.

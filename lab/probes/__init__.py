@@ -1,6 +1,6 @@
-"""The memory-hierarchy probes of this machine, as reports.
+"""Probes of this machine's memories, links and launches, as reports.
 
-Each module measures one thing with the probes of `lab/gpu/` and makes a report of it, with the
-reference's figures where it gives some. The measuring needs a GPU (except for the CPU's rows), the
-report does not. `catalog` lists them.
+`catalog` lists them. Each module measures one thing with the kernels of `lab/gpu/` and reports it,
+with the reference's figures if there are any. Measuring needs a GPU (except in `cpu_rows`), the
+report does not. `rates` and `links` make the tables and plots that several probes share.
 """

@@ -77,7 +77,7 @@ def make_rows(readings: Sequence[LinkReading]) -> tuple[Row, ...]:
 
 
 def name_wrong_copies(readings: Sequence[LinkReading]) -> tuple[str, ...]:
-    """Names of the copies with wrong bytes."""
+    """Names of the copies that brought wrong bytes."""
     return tuple(
         f"{one.way} {one.direction}, {format_size(one.size_bytes)}"
         for one in readings

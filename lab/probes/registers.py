@@ -1,4 +1,4 @@
-"""Register pressure: registers that launch bounds leave a thread, spills, and their cost."""
+"""Register pressure: registers that launch bounds leave to a thread, spills, and their cost."""
 
 from collections.abc import Sequence
 from typing import Final

@@ -1,4 +1,4 @@
-"""Copies of parts of rows beside a kernel: copies that run as kernels wait for it."""
+"""Copies of parts of rows while a kernel fills the GPU: do they wait for it, as kernels do?"""
 
 from collections.abc import Sequence
 from dataclasses import asdict

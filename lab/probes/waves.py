@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from wavetrim.kernels.catalog import KernelSpec, find_kernel, list_kernels
+from wavetrim.kernels.catalog import find_kernel, list_kernels
 from wavetrim.kernels.gemm.tails import divide_tiles
+from wavetrim.kernels.spec import KernelSpec
 from wavetrim.kernels.timing.whole_tiles import KernelProbe
 from wavetrim.lab.reports.bench import Bench, Hardware
 from wavetrim.lab.reports.plot import Line, Panel, Plot
@@ -79,7 +80,7 @@ def choose_tiles(sm_count: int, slots: int) -> tuple[int, tuple[int, ...]]:
     """A quantum of tiles, and multiples of it that cover three waves.
 
     Returns:
-        (a divisor of `sm_count` of at most a quarter of it, increasing multiples).
+        (a divisor of `sm_count`, at most a quarter of it; increasing factors).
     """
     most = max(1, sm_count // 4)
     quantum = next(size for size in range(most, 0, -1) if sm_count % size == 0)

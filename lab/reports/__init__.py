@@ -1,1 +1,1 @@
-"""Reports of the lab: the machine (`bench`), and a `report` with tables and plots."""
+"""Reports: the machine (`bench`), and a `report` of it with each `table` and `plot`."""

@@ -67,7 +67,7 @@ class Bench:
 
     @property
     def hardware(self) -> Hardware:
-        """What is measured here."""
+        """The GPU and CPU to be named in reports."""
         device = self.device
         return Hardware(
             device.name, device.sm_count, device.driver_version, find_cpu_name(), self.cpu_threads
@@ -90,12 +90,12 @@ class CpuBench:
 
     @property
     def hardware(self) -> Hardware:
-        """What is measured here."""
+        """The CPU to be named in reports."""
         return Hardware(NO_GPU, 0, "", find_cpu_name(), self.cpu_threads)
 
 
 def pick_device(devices: Sequence[DeviceInfo], choice: str | None) -> DeviceInfo:
-    """The GPU to measure: the first one.
+    """The GPU to measure: the first of those that may be used.
 
     Args:
         devices: The GPUs that may be used.

@@ -5,8 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from wavetrim.kernels.catalog import KernelSpec, list_kernels
+from wavetrim.kernels.catalog import list_kernels
 from wavetrim.kernels.device import DeviceInfo
+from wavetrim.kernels.spec import KernelSpec
 from wavetrim.kernels.timing.whole_tiles import KernelProbe
 from wavetrim.scheduler.calibration.staircase import Step, fit_staircase
 from wavetrim.scheduler.profile.estimate import estimate_kernel

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from wavetrim.kernels.catalog import find_kernel
-from wavetrim.kernels.pipeline.cuts import take_whole
+from wavetrim.kernels.schedule.cuts import take_whole
 from wavetrim.scheduler.calibration.links import PipelineProfile, prepare_copies
 from wavetrim.scheduler.calibration.repetition import (
     CACHES_BYTES,

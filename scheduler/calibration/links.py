@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from wavetrim.kernels.catalog import KernelSpec, find_kernel
+from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
-from wavetrim.kernels.pipeline.steps import Cut
+from wavetrim.kernels.schedule.steps import Cut
+from wavetrim.kernels.spec import KernelSpec
 from wavetrim.kernels.timing.joint_rates import measure_joint_rates
 from wavetrim.scheduler.calibration.operands import OperandMemory
 from wavetrim.scheduler.calibration.repetition import repeat

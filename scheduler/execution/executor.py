@@ -11,12 +11,12 @@ from wavetrim.cpu.blocks import can_share
 from wavetrim.cpu.errors import CpuError
 from wavetrim.cpu.gemm import CpuPool
 from wavetrim.cpu.prepared import NATIVE_DTYPES
-from wavetrim.kernels.catalog import KernelSpec
 from wavetrim.kernels.device import DeviceInfo
 from wavetrim.kernels.errors import DeviceFailure, KernelsError
 from wavetrim.kernels.pipeline.host_product import GpuTimings
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.kernels.pipeline.residents import RESIDENT_SHARE
+from wavetrim.kernels.spec import KernelSpec
 from wavetrim.native.call_threads import CallThreads
 from wavetrim.scheduler.errors import ExecutionCancelled, ExecutionError
 from wavetrim.scheduler.execution.gpu_alone import GpuAlone

@@ -19,7 +19,7 @@ from wavetrim.kernels.errors import PipelineCancelled
 from wavetrim.kernels.pipeline.exchange import Exchange
 from wavetrim.kernels.pipeline.host_product import GpuTimings, SharedRows
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
-from wavetrim.kernels.pipeline.steps import Cut
+from wavetrim.kernels.schedule.steps import Cut
 from wavetrim.native.call_threads import CallThreads
 from wavetrim.scheduler.execution.final_rows import FinalRows
 from wavetrim.scheduler.execution.product import BRIEF_SECONDS, NOTHING, PlannedProduct

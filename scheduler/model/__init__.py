@@ -5,8 +5,8 @@ describes the CPU, `gpu_curve` is the GPU's curve, `curves` builds both for a pr
 are factors on curves: the ratio of measured to predicted time in earlier runs. `device_runs` finds
 them from runs that took about as long on the same device.
 
-- The GPU's curve is the time of a schedule: the list of steps that `kernels/pipeline/cuts.py` finds
-  fastest, timed by the recurrence of `kernels/pipeline/schedule.py` at calibrated rates, plus a
+- The GPU's curve is the time of a schedule: the list of steps that `kernels/schedule/cuts.py` finds
+  fastest, timed by the recurrence of `kernels/schedule/schedule.py` at calibrated rates, plus a
   call's fixed cost. The pipeline runs the same list.
 - Slots are measured from a kernel's staircase of times, not taken from the occupancy calculator:
   one block can already saturate a multiprocessor. A kernel that splits its last wave along K pays

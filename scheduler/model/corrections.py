@@ -9,9 +9,9 @@ product most, others less the further they are. A product far from all runs is n
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from wavetrim.kernels.catalog import KernelSpec
-from wavetrim.kernels.pipeline.panels import PanelProblem
-from wavetrim.kernels.pipeline.schedule import Rates
+from wavetrim.kernels.schedule.panels import PanelProblem
+from wavetrim.kernels.schedule.schedule import Rates
+from wavetrim.kernels.spec import KernelSpec
 from wavetrim.scheduler.problem import GemmProblem
 
 LEAST_SECONDS: Final = 1e-9

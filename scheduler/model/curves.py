@@ -5,10 +5,10 @@ from math import sqrt
 from typing import Final
 
 from wavetrim.cpu.blocks import count_shares, is_small
-from wavetrim.kernels.catalog import KernelSpec
 from wavetrim.kernels.gemm.splits import find_split_item_bytes
-from wavetrim.kernels.pipeline.panels import PanelProblem
-from wavetrim.kernels.pipeline.schedule import Rates
+from wavetrim.kernels.schedule.panels import PanelProblem
+from wavetrim.kernels.schedule.schedule import Rates
+from wavetrim.kernels.spec import KernelSpec
 from wavetrim.native.tuned import LATE_SECONDS, SMALL_PRODUCT_BYTES
 from wavetrim.scheduler.model.corrections import classify_cpu_run, classify_gpu_run
 from wavetrim.scheduler.model.cost import CpuCurve

@@ -1,6 +1,6 @@
 """The GPU's cost curve: the fastest schedule of a product, and of fewer of its rows.
 
-For all rows the fastest schedule is searched (`kernels/pipeline/cuts.py`). For a few smaller
+For all rows the fastest schedule is searched (`kernels/schedule/cuts.py`). For a few smaller
 numbers of rows, the knots, the same cut is timed. Between knots the curve rises with the kernel's
 waves.
 """
@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
-from wavetrim.kernels.pipeline.buffers import fit_buffers
-from wavetrim.kernels.pipeline.cuts import plan_steps, take_whole
-from wavetrim.kernels.pipeline.panels import PanelProblem
-from wavetrim.kernels.pipeline.schedule import Rates, Timeline, time_schedule
-from wavetrim.kernels.pipeline.steps import Cut, StepPlan, cut_steps
+from wavetrim.kernels.schedule.buffers import fit_buffers
+from wavetrim.kernels.schedule.cuts import plan_steps, take_whole
+from wavetrim.kernels.schedule.panels import PanelProblem
+from wavetrim.kernels.schedule.schedule import Rates, Timeline, time_schedule
+from wavetrim.kernels.schedule.steps import Cut, StepPlan, cut_steps
 from wavetrim.scheduler.model.corrections import UNCORRECTED, Correction
 from wavetrim.scheduler.model.waves import WaveGrid, divide_up
 

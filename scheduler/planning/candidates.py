@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from wavetrim.kernels.catalog import KernelSpec, find_kernel, list_kernels
+from wavetrim.kernels.catalog import find_kernel, list_kernels
 from wavetrim.kernels.errors import UnknownKernel
+from wavetrim.kernels.spec import KernelSpec
 from wavetrim.scheduler.errors import PlanError
 from wavetrim.scheduler.model.curves import build_gpu_curve
 from wavetrim.scheduler.options import (

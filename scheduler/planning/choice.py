@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from wavetrim.cpu.blocks import is_small
-from wavetrim.kernels.catalog import KernelSpec
+from wavetrim.kernels.spec import KernelSpec
 from wavetrim.kernels.pipeline.residents import MOST_RESIDENT_SHARE
 from wavetrim.native.tuned import SPLIT_GAIN
 from wavetrim.scheduler.errors import PlanError
@@ -115,7 +115,7 @@ def choose_plan_on(
     cpu_plans = _list_cpu_plans(problem, machine, positions, copying)
     if not candidates:
         reason = explain_no_kernel(problem, profile, options)
-        if f not in ("auto", m):
+        if f not in ("auto", m) and len(gpus) <= 1:  # one of several GPUs may run a kernel
             raise PlanError("f", f, f'"auto" or {m}: {reason}')
         return replace(cpu_plans[0], no_gpu_reason=reason)
     alone_seconds = min(kernel.alone_seconds for kernel in kernels)

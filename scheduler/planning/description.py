@@ -160,11 +160,11 @@ def _list_boundaries(plan: Plan, room: int) -> Iterable[int]:
     """At most `room` values of F, each the least that saves a certain number of waves."""
     assert plan.gpu_curve is not None, "only a GPU has waves"
     members, m = list_members(plan.gpu_curve), plan.problem.m
-    grid, gpus = members[0].grid, len(members)
-    waves = range(1, grid.count_waves(divide_up(m, gpus)))
+    grid, parts = members[0].grid, 1 if plan.divides_columns else len(members)
+    waves = range(1, grid.count_waves(divide_up(m, parts)))
     for number in range(min(room, len(waves))):
         some = waves[number * len(waves) // min(room, len(waves))]
-        yield m - min(m, gpus * grid.rows_in_waves(some))
+        yield m - min(m, parts * grid.rows_in_waves(some))
 
 
 def _list_neighbours(plan: Plan) -> set[int]:

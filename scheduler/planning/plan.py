@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
-from wavetrim.kernels.catalog import KernelSpec
+from wavetrim.kernels.spec import KernelSpec
 from wavetrim.scheduler.model.corrections import Correction
 from wavetrim.scheduler.model.cost import CpuCurve
 from wavetrim.scheduler.model.cpu import CpuShare

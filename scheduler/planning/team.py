@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
-from wavetrim.kernels.pipeline.steps import Cut
+from wavetrim.kernels.schedule.steps import Cut
 from wavetrim.scheduler.model.gpu_curve import GpuCurve
 from wavetrim.scheduler.model.waves import divide_up
 from wavetrim.scheduler.planning.split import split_rows

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from wavetrim.kernels.catalog import KernelSpec
-from wavetrim.kernels.pipeline.schedule import Rates
+from wavetrim.kernels.schedule.schedule import Rates
+from wavetrim.kernels.spec import KernelSpec
 from wavetrim.scheduler.model.corrections import RunClass, classify_gpu_run
 from wavetrim.scheduler.model.cpu import CpuShare
 from wavetrim.scheduler.model.curves import build_gpu_curve

@@ -6,7 +6,8 @@ no tuned numbers (`native/tuned.py`).
 
 from typing import Final
 
-from wavetrim.kernels.catalog import KernelSpec, list_kernels
+from wavetrim.kernels.catalog import list_kernels
+from wavetrim.kernels.spec import KernelSpec
 from wavetrim.native.tuned import STAGING_THREADS
 from wavetrim.scheduler.model.cpu import CpuModel, CpuRate, CpuShare
 from wavetrim.scheduler.problem import ITEM_BYTES, MEMORIES, Memory

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-from wavetrim.kernels.catalog import KernelSpec
+from wavetrim.kernels.spec import KernelSpec
 from wavetrim.scheduler.errors import ProfileError
 from wavetrim.scheduler.model.corrections import NO_CORRECTIONS, Corrections
 from wavetrim.scheduler.model.cpu import CpuModel, CpuRate, CpuShare

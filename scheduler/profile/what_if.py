@@ -63,7 +63,8 @@ NOTHING_ELSE: Final = WhatIf()
 def suppose(profile: MachineProfile, what_if: WhatIf, dtype: str) -> MachineProfile:
     """The profile with these numbers in place of its own.
 
-    It has no corrections from earlier runs, which are those of the machine as it is.
+    They are those of each of its GPUs. It has no corrections from earlier runs, which are those of
+    the machine as it is, nor joint rates of other links.
 
     Args:
         profile: The machine.
@@ -75,9 +76,10 @@ def suppose(profile: MachineProfile, what_if: WhatIf, dtype: str) -> MachineProf
     """
     if what_if == NOTHING_ELSE:
         return profile
-    supposed = replace(profile, corrections=NO_CORRECTIONS)
+    beside = tuple(suppose(other, what_if, dtype) for other in profile.beside)
+    supposed = replace(profile, corrections=NO_CORRECTIONS, beside=beside)
     if (rate := what_if.link_gbytes_per_second) is not None:
-        supposed = _set_link(supposed, rate)
+        supposed = replace(_set_link(supposed, rate), joint=())
     if (threads := what_if.cpu_threads) is not None:
         supposed = replace(supposed, cpu=_scale_cpu(supposed.cpu, threads))
     if (gflops := what_if.cpu_gflops) is not None:

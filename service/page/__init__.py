@@ -6,7 +6,7 @@ address, `service` calls /v1, `events` follows its streams, `notice` tells of re
 the key, `machines` finds profiles, `npy` reads files and `files` saves them; `dom`, `chart`,
 `palette` and `units` make elements, curves, colours and texts.
 
-`model/` is the planner again, in JavaScript, file for file as in `kernels/pipeline/` and
+`model/` is the planner again, in JavaScript, file for file as in `kernels/` and
 `scheduler/`: the same operations in the same order, so that F, waves and seconds are equal.
 `tables.js` and `sweeps.js` in it are written by `docs/explorer_tables.py`. `explorer/` draws.
 `jobs/` follows jobs, posts products and checks them; `storage/` has matrices, devices and what was

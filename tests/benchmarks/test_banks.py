@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.kernels.banks import ARCH, count_cycles, describe, find_loop
-from wavetrim.kernels.catalog import KernelSpec, list_kernels
+from wavetrim.kernels.catalog import list_kernels
+from wavetrim.kernels.spec import KernelSpec
 
 BULK = [spec for spec in list_kernels(dtype="float32") if spec.name == "bulk"]
 MOST_CYCLES = 1.18

@@ -9,9 +9,10 @@ from pathlib import Path
 import cupy
 import numpy as np
 
-from wavetrim.kernels.catalog import KernelSpec, list_kernels
+from wavetrim.kernels.catalog import list_kernels
 from wavetrim.kernels.device import list_devices
 from wavetrim.kernels.gemm.resident import multiply_on_device
+from wavetrim.kernels.spec import KernelSpec
 
 
 def multiply_ragged(

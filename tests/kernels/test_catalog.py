@@ -4,8 +4,9 @@ import sys
 import pytest
 
 from tests.matrices import FLOATS
-from wavetrim.kernels.catalog import KernelSpec, find_kernel, list_kernels
+from wavetrim.kernels.catalog import find_kernel, list_kernels
 from wavetrim.kernels.errors import UnknownKernel
+from wavetrim.kernels.spec import KernelSpec
 from wavetrim.kernels.tiling import RegisterTiling, Tile, WarpTiling
 
 COMPILED = [spec for spec in list_kernels() if spec.source]

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.environment import ALL_ARCHITECTURES, MEASURED_ARCHITECTURE, ROOT
-from wavetrim.kernels.catalog import KernelSpec, find_kernel, list_kernels
-from wavetrim.kernels.compile import ARCHITECTURES, CompiledKernel, compile_kernel
+from tests.environment import ALL_ARCHITECTURES, ARCHITECTURES, MEASURED_ARCHITECTURE, ROOT
+from wavetrim.kernels.catalog import find_kernel, list_kernels
+from wavetrim.kernels.compile import CompiledKernel, compile_kernel
 from wavetrim.kernels.errors import CompilationFailed
+from wavetrim.kernels.spec import KernelSpec
 
 SIMPLE = find_kernel("simple", "float32", "4")
 
@@ -103,7 +104,7 @@ def test_a_changed_include_is_compiled_anew(
     real = ROOT / "kernels" / "cuda"
     for name in ("simple.cu", "product.cuh"):
         (sources / name).write_bytes((real / name).read_bytes())
-    monkeypatch.setattr("wavetrim.kernels.catalog.KERNEL_SOURCES", sources)
+    monkeypatch.setattr("wavetrim.kernels.spec.KERNEL_SOURCES", sources)
     before = compile_kernel(SIMPLE, "sm_80", tmp_path)
     header = sources / "product.cuh"
     header.write_text(header.read_text().replace("alpha * sum :", "alpha * sum * 2 :"))

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.environment import ALL_ARCHITECTURES, MEASURED_ARCHITECTURE
+from tests.environment import ALL_ARCHITECTURES, ARCHITECTURES, MEASURED_ARCHITECTURE
 from wavetrim.kernels.catalog import list_kernels
-from wavetrim.kernels.compile import ARCHITECTURES, KERNEL_SOURCES, CompiledKernel, compile_kernel
+from wavetrim.kernels.compile import KERNEL_SOURCES, CompiledKernel, compile_kernel
 from wavetrim.lab.gpu.catalog import REGISTERS, TRANSPOSES, ProbeSpec, list_probe_kernels
 
 CUDA = TRANSPOSES["naive"].folder

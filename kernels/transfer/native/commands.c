@@ -1,7 +1,8 @@
 // Command buffers: the copies, launches and events of a product, recorded once as data and submitted in one
-// call. In Python each of them takes longer than in the driver, and the GPU waits for a small product's.
+// call. One by one from Python, they would take longer than the GPU takes for a small product.
 //
-// Calls are made in the calling thread, in the context of the binding; the thread's own is restored.
+// Calls to the driver are made in the calling thread and in the binding's context; then the thread gets its
+// own context back.
 #include "copies.h"
 #include "driver.h"
 
@@ -9,7 +10,8 @@
 
 enum { LAUNCH, CLEAR, MULTIPLY, COPY_IN, COPY_OUT, RECORD, WAIT };  // as in kernels/gemm/prepared.py
 
-enum { OPERANDS = 3, QUEUES = 3, WORDS = 7, MOST_PADDING_BYTES = 127 };
+enum { OPERANDS = 3, QUEUES = 3, WORDS = 7 };  // as in kernels/pipeline/submission.py and command_buffer.py
+enum { MOST_PADDING_BYTES = 127 };  // as in kernels/transfer/direct.py
 
 typedef struct {
     int64_t kind;
@@ -28,7 +30,7 @@ typedef struct {
     void* context;
     void* streams[QUEUES];
     void* const* events;
-    void* handle;  // of cuBLAS, whose stream is that of its commands
+    void* handle;  // of cuBLAS, in the stream of its commands
     Multiply multiply;
     char* hosts[OPERANDS];  // first elements of A, B, C in page-locked memory
     int64_t pitches[OPERANDS];  // bytes from row to row there
@@ -76,7 +78,7 @@ static int launch(const int64_t* words, void* stream)
         (void*)words[0], words[1], 1, 1, words[2], words[3], words[4], words[5], stream, (void**)words[6], NULL);
 }
 
-// Errors of cuBLAS are negative, because their numbers are the driver's, too.
+// Errors of cuBLAS become negative, because the driver has errors of the same numbers.
 static int multiply(const int64_t* arguments, const Binding* binding)
 {
     const int64_t* x = arguments;
@@ -121,7 +123,7 @@ static int run(const Command* commands, int64_t count, const Binding* binding, i
 // Enqueue commands in order, then wait until an event has passed: returns the first error, a CUresult or a
 // negative cublasStatus_t.
 //
-// event: index of the event; negative not to wait. how: with naps, polling all the time, or not at all, so that
+// event: index of the event; negative not to wait. how: with naps, polling all the time, or only looking, when
 // the result may be NOT_READY.
 EXPORTED int run_commands(const Command* commands, int64_t count, const Binding* binding, int64_t event, int how)
 {

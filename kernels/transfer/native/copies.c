@@ -4,8 +4,8 @@
 // memcpy. Other layouts are copied element by element, in squares small enough that both sides stay in
 // the L1 cache.
 //
-// A copy is shared by as many threads of the pool as it has use for; the caller copies, too. Each of them
-// wakes some of the others, as waking takes the waker some microseconds. Threads spin for a moment after a
+// A copy is shared by as many threads of the pool as it has parts for; the caller copies, too. Each thread
+// wakes some others, as one wake-up takes the waker some microseconds. Threads spin for a moment after a
 // copy, because the next piece of a matrix follows soon.
 #include "copies.h"
 
@@ -51,9 +51,9 @@ static void copy_square(const Copy* copy, char* target, const char* source, int6
     }
 }
 
-// Copy a row that a device reads next, with stores that bypass the caches. memcpy leaves short rows
-// modified in the caches, and the device would wait for each line to be fetched from there. Call
-// finish_streaming after the last row, before the copy is announced.
+// Copy a row that a device reads next, with stores that bypass the caches: memcpy leaves short rows in the
+// caches, from which the device would have to fetch each line. Call finish_streaming after the last row,
+// before the copy is announced.
 #if defined(__SSE2__)
 
 enum { VECTOR = 16, BATCH = 4 * VECTOR };

@@ -12,8 +12,8 @@ typedef struct {
     int64_t top, left, rows, columns;
 } Piece;
 
-// A piece has whole rows if one fits. Rows with little padding on the device are padded in the slab, too,
-// so that a piece is one contiguous transfer.
+// A piece has whole rows if at least one fits. Rows with little padding on the device have it in the slab as
+// well, so that a piece is one contiguous transfer.
 void cut_matrix(MatrixCopy* copy, int64_t piece_bytes)
 {
     const int64_t row_bytes = copy->columns * copy->item;

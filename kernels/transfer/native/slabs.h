@@ -1,9 +1,9 @@
 // Copies of matrices between pageable memory and the device, piece by piece through page-locked slabs.
 //
 // To the device, threads of a pool fill a slab, then it is transferred; it is free again when the
-// transfer has ended. From the device, transfers run ahead into all free slabs, also for the next
-// matrices, and the threads empty each slab as it arrives. Otherwise the link would idle after each
-// matrix while its last slab is emptied.
+// transfer has ended. From the device, transfers run ahead into all free slabs, and the threads empty
+// each slab as it arrives. They run ahead into the next matrices as well: otherwise the link would idle
+// while the last slab of a matrix is emptied.
 #pragma once
 
 #include "copies.h"

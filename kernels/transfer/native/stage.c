@@ -177,8 +177,8 @@ static int64_t append_request(Stage* stage, Request* request)
 // Queue a copy; returns its number, from 1, or 0 without memory. To the device it is done when all
 // transfers are enqueued, to the host when all bytes have arrived. Matrix and events must live until then.
 //
-// alone: the calling thread copies at once, in pieces of half a slab, because a small product waits for its
-// first transfer and its last copy; no other request may be under way.
+// alone: the calling thread copies at once; no other request may be under way. Pieces have half a slab then,
+// because a small product waits for its first transfer and its last copy.
 EXPORTED int64_t request_copy(
     Stage* stage, int inwards, int alone, void* after, void* start, void* end, char* host,
     int64_t host_row, int64_t host_column, unsigned long long device, int64_t device_pitch, int64_t rows,

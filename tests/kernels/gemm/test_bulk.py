@@ -7,11 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.matrices import assert_product, make_matrix
-from wavetrim.kernels.catalog import KernelSpec, find_kernel, list_kernels
+from wavetrim.kernels.catalog import find_kernel, list_kernels
 from wavetrim.kernels.device import list_devices
 from wavetrim.kernels.errors import OperandError
 from wavetrim.kernels.gemm.resident import multiply_on_device
 from wavetrim.kernels.gemm.tails import divide_tiles
+from wavetrim.kernels.spec import KernelSpec
 from wavetrim.native.tuned import FIX_UP_STEPS
 
 HERE = {device.compute_capability for device in list_devices()[:1]} or {(9, 0)}

@@ -8,12 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.matrices import assert_product, is_poison, make_matrix, make_output, padding_of
-from wavetrim.kernels.catalog import KernelSpec, find_kernel, list_kernels
+from wavetrim.kernels.catalog import find_kernel, list_kernels
 from wavetrim.kernels.device import list_devices
 from wavetrim.kernels.errors import OperandError
 from wavetrim.kernels.gemm import launch
 from wavetrim.kernels.gemm.launch import split_grid
 from wavetrim.kernels.gemm.resident import multiply_on_device
+from wavetrim.kernels.spec import KernelSpec
 
 Shape = tuple[int, int, int]
 

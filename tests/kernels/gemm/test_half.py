@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from benchmarks.kernels.banks import disassemble
 from tests.environment import MEASURED_ARCHITECTURE
 from tests.matrices import assert_product, make_matrix
-from wavetrim.kernels.catalog import KernelSpec, find_kernel, list_kernels
+from wavetrim.kernels.catalog import find_kernel, list_kernels
 from wavetrim.kernels.compile import compile_kernel
 from wavetrim.kernels.device import list_devices
 from wavetrim.kernels.gemm.half import count_blocks
 from wavetrim.kernels.gemm.resident import multiply_on_device
+from wavetrim.kernels.spec import KernelSpec
 
 TENSOR = find_kernel("tensor", "float16")
 SPECS = [

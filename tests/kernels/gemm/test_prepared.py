@@ -13,17 +13,18 @@ import pytest
 
 from tests.matrices import assert_product, make_matrix, make_output
 from tests.rates import RATES, find_cut
-from wavetrim.kernels.catalog import KernelSpec, find_kernel, list_kernels
+from wavetrim.kernels.catalog import find_kernel, list_kernels
 from wavetrim.kernels.device import list_devices
 from wavetrim.kernels.gemm.partials import FLAG_SETS, count_sums_bytes
 from wavetrim.kernels.gemm.prepared import DriverCall, PreparedLaunch, pack_arguments
 from wavetrim.kernels.gemm.resident import multiply_on_device
-from wavetrim.kernels.pipeline.cuts import plan_steps
 from wavetrim.kernels.pipeline.host_product import HostProduct
 from wavetrim.kernels.pipeline.launch_cache import MOST_KEPT, LaunchCache
-from wavetrim.kernels.pipeline.panels import PanelProblem
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.kernels.pipeline.places import place_steps
+from wavetrim.kernels.schedule.cuts import plan_steps
+from wavetrim.kernels.schedule.panels import PanelProblem
+from wavetrim.kernels.spec import KernelSpec
 from wavetrim.kernels.transfer.pinned import Matrix, lock_matrix, pin_matrix
 
 HERE = {device.compute_capability for device in list_devices()[:1]} or {(9, 0)}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.matrices import Array, assert_product, make_matrix, make_output
 from tests.rates import RATES, find_cut
-from wavetrim.kernels.catalog import KernelSpec, find_kernel, list_kernels
+from wavetrim.kernels.catalog import find_kernel, list_kernels
 from wavetrim.kernels.compile import compile_kernel
 from wavetrim.kernels.device import list_devices
 from wavetrim.kernels.gemm import tensor
@@ -24,8 +24,9 @@ from wavetrim.kernels.gemm.splits import (
     count_split_item_bytes,
 )
 from wavetrim.kernels.gemm.tensor import SHORT, SHORT_HELD
-from wavetrim.kernels.pipeline.cuts import plan_steps
-from wavetrim.kernels.pipeline.panels import PanelProblem
+from wavetrim.kernels.schedule.cuts import plan_steps
+from wavetrim.kernels.schedule.panels import PanelProblem
+from wavetrim.kernels.spec import KernelSpec
 from wavetrim.kernels.tiling import RegisterTiling
 from wavetrim.native.tuned import LEAST_SPLIT_K
 

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from tests.kernels.pipeline.test_steps import budgets, plan_steps, problems
+from tests.kernels.schedule.test_steps import budgets, plan_steps, problems
 from wavetrim.kernels.gemm.operands import Layout
 from wavetrim.kernels.gemm.prepared import Command, CommandKind
-from wavetrim.kernels.pipeline.buffers import pitch_items
 from wavetrim.kernels.pipeline.command_buffer import CommandBuffer, record_commands
 from wavetrim.kernels.pipeline.places import PlacedStep, place_steps
+from wavetrim.kernels.schedule.buffers import pitch_items
 
 TYPES = {4: np.float32, 8: np.float64}  # exact for small integers
 

@@ -9,12 +9,13 @@ import pytest
 
 from tests.matrices import Array, assert_product, make_matrix, make_output, padding_of
 from tests.rates import RATES, find_cut
-from wavetrim.kernels.catalog import KernelSpec, find_kernel
+from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.device import list_devices
 from wavetrim.kernels.errors import OperandError, PipelineCancelled
-from wavetrim.kernels.pipeline.cuts import plan_steps
-from wavetrim.kernels.pipeline.panels import PanelProblem
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
+from wavetrim.kernels.schedule.cuts import plan_steps
+from wavetrim.kernels.schedule.panels import PanelProblem
+from wavetrim.kernels.spec import KernelSpec
 from wavetrim.kernels.transfer.pinned import pin_matrix
 
 pytestmark = pytest.mark.gpu

@@ -11,15 +11,16 @@ import pytest
 
 from tests.matrices import Array, assert_product, make_matrix, make_output
 from tests.rates import find_cut, make_rates
-from wavetrim.kernels.catalog import KernelSpec, find_kernel
+from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.gemm.operands import Layout
 from wavetrim.kernels.gemm.splits import find_split_item_bytes
-from wavetrim.kernels.pipeline.cuts import plan_steps
 from wavetrim.kernels.pipeline.host_product import SharedRows
-from wavetrim.kernels.pipeline.panels import PanelProblem
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.kernels.pipeline.residents import Resident, Residents
-from wavetrim.kernels.pipeline.steps import Cut
+from wavetrim.kernels.schedule.cuts import plan_steps
+from wavetrim.kernels.schedule.panels import PanelProblem
+from wavetrim.kernels.schedule.steps import Cut
+from wavetrim.kernels.spec import KernelSpec
 from wavetrim.kernels.transfer.pinned import pin_matrix
 
 MIB = 1 << 20
@@ -249,7 +250,7 @@ def test_residents_and_buffers_stay_within_the_memory_together(kernel_cache, lim
             multiply_here(pipeline, spec, a, b, key, c=c, beta=beta)
             assert_product(c, a, b, before, beta=beta)
             assert pipeline.residents.size_bytes <= limit // 2
-            assert pipeline.residents.size_bytes + pipeline._arena.size_bytes <= limit
+            assert pipeline.residents.size_bytes + pipeline._memory.size_bytes <= limit
         counts = pipeline.residents.count()
         assert counts.evictions > 0
         assert counts.fetches >= 10
@@ -257,7 +258,7 @@ def test_residents_and_buffers_stay_within_the_memory_together(kernel_cache, lim
         wide_a, c = make_matrix(4000, k, "float32", 60), make_output(4000, n, "float32")
         pipeline.multiply(spec, wide_a, operands[3], c, cut=find_cut(c, wide_a))  # buffers first
         assert_product(c, wide_a, operands[3])
-        assert pipeline.residents.size_bytes + pipeline._arena.size_bytes <= limit
+        assert pipeline.residents.size_bytes + pipeline._memory.size_bytes <= limit
     finally:
         pipeline.close()
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wavetrim.cpu.blocks import cut_strips
-from wavetrim.kernels.pipeline.cuts import plan_steps
+from wavetrim.kernels.schedule.cuts import plan_steps
 from wavetrim.native.tuned import PANELS_AHEAD
 from wavetrim.scheduler.execution.row_queue import RowQueue
 from wavetrim.scheduler.execution.self_scheduling import Progress, SelfSchedule

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wavetrim.kernels.pipeline.panels import PanelProblem
-from wavetrim.kernels.pipeline.schedule import Rates
+from wavetrim.kernels.schedule.panels import PanelProblem
+from wavetrim.kernels.schedule.schedule import Rates
 from wavetrim.scheduler.model.cost import CpuCurve, rows_within
 from wavetrim.scheduler.model.gpu_curve import GpuCurve
 from wavetrim.scheduler.planning.split import split_rows

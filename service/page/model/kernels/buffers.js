@@ -1,4 +1,4 @@
-/** Device buffers of a product, within a limit of memory (kernels/pipeline/buffers.py). */
+/** Device buffers of a product, within a limit of memory (kernels/schedule/buffers.py). */
 
 import { divideDown, divideUp } from "../arithmetic.js";
 import { Refusal } from "../refusal.js";

@@ -1,4 +1,4 @@
-/** The fastest cut of a product, of a small family timed by the recurrence (kernels/pipeline/cuts.py). */
+/** The fastest cut of a product, of a small family timed by the recurrence (kernels/schedule/cuts.py). */
 
 import { divideUp, Memory, roundEven } from "../arithmetic.js";
 import { TABLES } from "../tables.js";

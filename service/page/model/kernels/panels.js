@@ -1,4 +1,4 @@
-/** Panels: how the rows of a product are cut (kernels/pipeline/panels.py). */
+/** Panels: how the rows of a product are cut (kernels/schedule/panels.py). */
 
 import { divideDown, divideUp, roundHundredths } from "../arithmetic.js";
 import { TABLES } from "../tables.js";

@@ -1,4 +1,4 @@
-/** The time of a schedule: a recurrence over its steps (kernels/pipeline/schedule.py). */
+/** The time of a schedule: a recurrence over its steps (kernels/schedule/schedule.py). */
 
 import { divideUp } from "../arithmetic.js";
 import { countSteps } from "./tails.js";

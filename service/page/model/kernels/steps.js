@@ -1,4 +1,4 @@
-/** The steps of a product: its launches in order (kernels/pipeline/steps.py). */
+/** The steps of a product: its launches in order (kernels/schedule/steps.py). */
 
 import { divideUp } from "../arithmetic.js";
 import { fitBuffers } from "./buffers.js";

@@ -28,7 +28,7 @@ export const NO_OPTIONS = Object.freeze({
 
 /** Choose kernel, GPUs and F for a product on a machine; a `Refusal` where an option cannot be met.
  *
- * One GPU more must promise its gain, as a CPU part must. The first that does not ends the search.
+ * More GPUs must promise a gain, as a CPU part must.
  */
 export function choosePlan(problem, profile, options = NO_OPTIONS) {
   const { m, memory } = problem;
@@ -39,28 +39,42 @@ export function choosePlan(problem, profile, options = NO_OPTIONS) {
   const positions = findPositions(profile);
   const one = choosePlanOn(problem, profile, options, positions.slice(0, 1));
   let best = one;
-  for (let count = 2; count <= positions.length; count += 1) {
-    const plan = choosePlanOn(problem, profile, options, positions.slice(0, count));
+  // Twice as many GPUs as long as that gains, then half as many more: each try is a search.
+  let [count, more, doubles] = [1, 1, true];
+  while (more > 0 && count < positions.length) {
+    const tried = Math.min(count + more, positions.length);
+    const plan = choosePlanOn(problem, profile, options, positions.slice(0, tried), best.spec);
     const limit = limitSplit(best.totalSeconds, memory);
-    if (plan.gpuParts.length < count || plan.totalSeconds > limit) break;
-    best = plan.vary({ oneGpuSeconds: one.gpuOnlySeconds });
+    if (plan.gpuParts.length === tried && plan.totalSeconds <= limit) {
+      best = plan.vary({ oneGpuSeconds: one.gpuOnlySeconds });
+      count = tried;
+    } else {
+      doubles = false;
+    }
+    more = doubles ? 2 * more : Math.floor(more / 2);
   }
   return best;
 }
 
-/** The best plan with these GPUs of a machine, all of them, and its CPU. */
-export function choosePlanOn(problem, machine, options, positions) {
+/** The best plan with these GPUs of a machine, all of them, and its CPU.
+ *
+ * With the kernel `spec` if all of these GPUs run it; without one, all kernels are compared.
+ */
+export function choosePlanOn(problem, machine, options, positions, spec = null) {
   const { m } = problem;
   const { f } = options;
   const gpus = positions.map((position) => machine.gpus[position]);
   const profile = gpus[0] ?? machine;
-  const candidates = findCommon(findCandidates(problem, profile, options), gpus.slice(1));
+  let candidates = findCommon(findCandidates(problem, profile, options), gpus.slice(1));
+  const named = candidates.filter((one) => one.spec === spec);
+  if (named.length > 0) candidates = named;
   const kernels = rankKernels(problem, profile, candidates, options.sms, gpus.slice(1));
   const copying = kernels.length > 0 ? kernels[0].curve.copyingShare : 1;
   const cpuPlans = listCpuPlans(problem, machine, positions, copying);
   if (candidates.length === 0) {
     const noGpuReason = explainNoKernel(problem, profile, options);
-    if (f !== "auto" && f !== m) throw new Refusal("f", f, `"auto" or ${m}: ${noGpuReason}`);
+    const isRefused = f !== "auto" && f !== m && gpus.length <= 1;
+    if (isRefused) throw new Refusal("f", f, `"auto" or ${m}: ${noGpuReason}`);
     return cpuPlans[0].vary({ noGpuReason });
   }
   let aloneSeconds = Math.min(...kernels.map((kernel) => kernel.aloneSeconds));

@@ -9,9 +9,11 @@ import { shareCpu } from "./estimate.js";
 /** The profile with these numbers in place of its own; null leaves one as it is.
  *
  * `cpuThreads`: what the CPU computes and writes in a second grows with them. `cpuGflops`: its rate in
- * this element type. `linkRate`: GB/s each way. Corrections are of the machine as it is, and left out.
+ * this element type. `linkRate`: GB/s each way, of each GPU. Corrections and joint rates are of the
+ * machine as it is, and left out.
  */
-export function suppose(profile, { cpuThreads, cpuGflops, linkRate }, dtype) {
+export function suppose(profile, whatIf, dtype) {
+  const { cpuThreads, cpuGflops, linkRate } = whatIf;
   if ([cpuThreads, cpuGflops, linkRate].every((one) => one === null)) return profile;
   const links = linkRate === null ? profile.links : setLinks(profile, linkRate);
   let cpu = cpuThreads === null ? profile.cpu : scaleCpu(profile.cpu, cpuThreads);
@@ -21,7 +23,9 @@ export function suppose(profile, { cpuThreads, cpuGflops, linkRate }, dtype) {
     const pageable = links.find((link) => link.memory === "pageable");
     cpu = { ...cpu, beside_gpu: shareCpu(cpu.threads, pageable?.in_gbytes_per_second ?? 0) };
   }
-  return profile.vary({ cpu, links, corrections: [] });
+  const beside = profile.beside.map((other) => suppose(other, whatIf, dtype));
+  const joint = linkRate === null ? profile.joint : [];
+  return profile.vary({ cpu, links, beside, joint, corrections: [] });
 }
 
 function setLinks({ device, links }, rate) {

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.rates import make_rates
-from wavetrim.kernels.pipeline.panels import PanelProblem
+from wavetrim.kernels.schedule.panels import PanelProblem
 from wavetrim.scheduler.model.cost import CpuCurve
 from wavetrim.scheduler.model.gpu_curve import GpuCurve
 from wavetrim.scheduler.model.waves import WaveGrid

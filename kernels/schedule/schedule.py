@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from wavetrim.kernels.gemm.tails import divide_tiles
-from wavetrim.kernels.pipeline.panels import PanelProblem
-from wavetrim.kernels.pipeline.steps import Step
+from wavetrim.kernels.schedule.panels import PanelProblem
+from wavetrim.kernels.schedule.steps import Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +30,11 @@ class Rates:
         enqueue_seconds: Time of the calling thread to enqueue a step.
         call_seconds: Time of a product before its first step.
         launch_seconds: Latency of a kernel launch.
-        wave_seconds: Time of one wave of tiles that does not depend on K.
-        depth_seconds: Time of one wave for each unit of K.
-        memory_bytes_per_second: Bandwidth of device memory; kernels that add to C read and write C.
-        b_share: Time to copy in B as a share of that over this link: below 1 where GPUs exchange
+        wave_seconds: The part of a wave's time that does not depend on K.
+        depth_seconds: Time of a wave for each unit of K.
+        memory_bytes_per_second: Bandwidth of device memory, where kernels that add to C read and
+            write it.
+        b_share: Time to copy in B divided by that over this link alone: below 1 where GPUs exchange
             parts of B.
     """
 
@@ -136,9 +137,9 @@ def _simulate(
 ) -> Timeline:
     """Follow the three queues from one event to the next, until the last copy out ends.
 
-    At most one copy in, one kernel and one copy out are under way at a time. The two copies change
-    each other's rate, so the rest of each is counted in seconds at its rate alone. One loop over
-    local variables: the planner times hundreds of schedules for a product.
+    At most one copy in, one kernel and one copy out are under way at a time. The two copies slow
+    each other, so what is left of each is counted in seconds without the other. One loop over local
+    variables, because the planner times hundreds of schedules for a product.
 
     Args:
         steps: The steps, in order.

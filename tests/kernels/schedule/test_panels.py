@@ -6,8 +6,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wavetrim.kernels.pipeline.buffers import pitch_items
-from wavetrim.kernels.pipeline.panels import PanelProblem, cut_rows, round_to_waves
+from wavetrim.kernels.schedule.buffers import pitch_items
+from wavetrim.kernels.schedule.panels import PanelProblem, cut_rows, round_to_waves
 
 problems = st.builds(
     PanelProblem,

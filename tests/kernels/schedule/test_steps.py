@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from tests.rates import make_rates
 from wavetrim.kernels.errors import OperandError
-from wavetrim.kernels.pipeline import cuts
-from wavetrim.kernels.pipeline.buffers import fit_buffers
-from wavetrim.kernels.pipeline.panels import PanelProblem
-from wavetrim.kernels.pipeline.steps import Cut, Step, StepPlan, list_steps
+from wavetrim.kernels.schedule import cuts
+from wavetrim.kernels.schedule.buffers import fit_buffers
+from wavetrim.kernels.schedule.panels import PanelProblem
+from wavetrim.kernels.schedule.steps import Cut, Step, StepPlan, list_steps
 
 sizes = st.one_of(
     st.tuples(*3 * [st.integers(1, 1200)]),

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from wavetrim.kernels.pipeline.buffers import Buffers, fit_buffers
-from wavetrim.kernels.pipeline.panels import PanelProblem, cut_rows
+from wavetrim.kernels.schedule.buffers import Buffers, fit_buffers
+from wavetrim.kernels.schedule.panels import PanelProblem, cut_rows
 
 DEPTH_QUANTUM: Final = 64
 """Parts of K are multiples of this: a multiple of every kernel's step along K."""
@@ -42,18 +42,18 @@ class Step(NamedTuple):
         depth_offset: Offset of `depth` in the buffers of A and B.
         buffer_depth: Columns of A and rows of B that the full buffers hold.
         buffer_columns: Columns of B and C that the full buffers hold.
-        a_depth: Columns of A[rows] to copy in before, at least to the end of `depth`; earlier steps
-            have copied the others.
+        a_depth: Columns of A[rows] to copy in first. With those that earlier steps have copied,
+            they reach at least to the end of `depth`.
         a_slot: Buffer of A.
         b_slot: Buffer of B.
         c_slot: Buffer of C.
         begins_b: Whether it is the first step with B[depth, columns] since its buffer was filled.
-        loads_b: Whether to copy in B[depth, columns] before.
-        first: Whether it is the first step of this part of C: β applies; later steps add.
-        last: Whether it is the last step of this part of C, which is copied out then.
-        follows: Index of the last step that uses the earlier content of the buffers of A and B;
-            copies in must wait for it. -1 for none.
-        c_follows: Likewise for the buffer of C, whose earlier content must have been copied out.
+        loads_b: Whether to copy in B[depth, columns] first.
+        first: Whether it is the first step of this part of C: β applies. Later steps add.
+        last: Whether it is the last step of this part of C, which is then copied out.
+        follows: Index of the last step that uses what the buffers of A and B held before; copies in
+            wait for its kernel. -1 for none.
+        c_follows: Likewise for the buffer of C; the kernel waits for its copy out.
     """
 
     rows: range
@@ -96,10 +96,10 @@ def cut_steps(problem: PanelProblem, cut: Cut, gpu_memory_bytes: int) -> StepPla
 def list_steps(problem: PanelProblem, cut: Cut, buffers: Buffers) -> Iterator[Step]:
     """The steps of a product in order.
 
-    The outermost loop is over groups of columns (one group if B fits), then panels of rows, then
-    K. If B fits, the first panel is the prologue: it goes along K in steps, so the GPU starts when
-    the first rows of B have arrived. With only some of B's columns even less must arrive, and their
-    part of C is copied out while the others are computed.
+    Loops from the outermost: groups of columns (one group if B fits), panels of rows, K. If B fits,
+    the first panel is the prologue: it goes along K in steps, so the GPU starts when the first rows
+    of B have arrived. If it takes only some of B's columns at first, even less must arrive, and
+    their part of C is copied out while the others are computed.
 
     Args:
         problem: The product.
@@ -112,7 +112,7 @@ def list_steps(problem: PanelProblem, cut: Cut, buffers: Buffers) -> Iterator[St
 
 
 class _Part(NamedTuple):
-    """A step without buffers; `leads`: whether it is in the first panel of its `group`."""
+    """A step before it has buffers; `leads` if it is in the first panel of its `group`."""
 
     rows: range
     group: range

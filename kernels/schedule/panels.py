@@ -25,10 +25,9 @@ class PanelProblem:
         slots: Thread blocks that run at the same time.
         split_item_bytes: Bytes of bfloat16 splits for each element of A and B, in whole tiles; 0
             for kernels without splits.
-        planned_rows: Rows planned for the GPU, where another device shares the row queue; 0 for
-            all.
+        planned_rows: Rows planned for the GPU if another device shares the row queue; 0 for all.
         splits_tail: Whether the kernel divides a partly filled wave among all slots.
-        splits_short: Whether it divides a product of less than one wave so.
+        splits_short: Whether the kernel divides a product of less than one wave among all slots.
         staged: Whether copies go through slabs.
         b_resident: Whether B is on the GPU already, so that no step copies it in.
     """
@@ -50,7 +49,7 @@ class PanelProblem:
 
     @property
     def likely_rows(self) -> int:
-        """Rows planned for the GPU. It computes further ones only if the other device is slow."""
+        """Rows planned for the GPU, which computes more only if the other device is slow."""
         return self.planned_rows or self.m
 
     @property
@@ -65,7 +64,7 @@ class PanelProblem:
 
     @property
     def sums_in_parts(self) -> bool:
-        """Whether K may be taken in steps: halves round their sums each time they are stored."""
+        """Whether K may be taken in steps. Not for halves, whose sums are rounded at each step."""
         return self.item_bytes > 2
 
     @property
@@ -86,8 +85,8 @@ class PanelProblem:
 def round_to_waves(problem: PanelProblem, rows: int, near: tuple[float, float]) -> int:
     """The number of rows near `rows` whose waves are fullest.
 
-    Among equally full ones (to a hundredth) the nearest to `rows`, then the smaller. At least one
-    row of tiles, at most M.
+    If several are equally full (to a hundredth), the nearest to `rows`, then the smaller. At least
+    one row of tiles, at most M.
 
     Args:
         problem: The product.

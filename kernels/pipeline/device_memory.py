@@ -1,6 +1,6 @@
 """The device memory of a pipeline: one allocation, divided into the buffers of a product.
 
-Residents have memory beside it. Buffers go first: where both do not fit, residents leave.
+Residents have memory of their own. Buffers go first: if both do not fit, residents leave.
 """
 
 from pathlib import Path
@@ -8,28 +8,28 @@ from typing import Any, Final, TypeAlias
 
 from wavetrim.kernels.errors import DeviceFailure, OperandError
 from wavetrim.kernels.gemm.operands import Layout
-from wavetrim.kernels.pipeline.buffers import find_pitched_bytes, pitch_items
 from wavetrim.kernels.pipeline.command_buffer import CommandBuffer
 from wavetrim.kernels.pipeline.launch_cache import LaunchCache
-from wavetrim.kernels.pipeline.panels import PanelProblem
 from wavetrim.kernels.pipeline.places import PlacedStep, place_steps
 from wavetrim.kernels.pipeline.residents import Resident, Residents
-from wavetrim.kernels.pipeline.steps import Cut, StepPlan, cut_steps
+from wavetrim.kernels.schedule.buffers import find_pitched_bytes, pitch_items
+from wavetrim.kernels.schedule.panels import PanelProblem
+from wavetrim.kernels.schedule.steps import Cut, StepPlan, cut_steps
 
 _OUT_OF_MEMORY: Final = 2  # cudaErrorMemoryAllocation
 _RESERVE_BYTES: Final = 256 << 20
-"""Device memory left free for libraries and modules; chosen."""
+"""Device memory left free for what CUDA's libraries and modules allocate; chosen."""
 
 _KEPT_PLANS: Final = 256
-"""Placed plans kept for later products; chosen. Each resident has its own."""
+"""Plans kept with their addresses; each resident has its own. Chosen, to bound host memory."""
 
 
 _Placing: TypeAlias = tuple[PanelProblem, Cut, Layout | None]
-"""What decides the addresses of steps. Those of a resident stay right when it has left: another one
-at its place, with its shape, has them, too."""
+"""What decides the addresses of steps. A resident's place stands for it: another resident of that
+shape at that address, later, has the same steps."""
 
 
-class DeviceArena:
+class DeviceMemory:
     """Device memory that is kept between products and replaced when it is too small.
 
     Args:
@@ -61,7 +61,7 @@ class DeviceArena:
     def prepare(
         self, problem: PanelProblem, cut: Cut, resident_b: Resident | None = None
     ) -> tuple[PlacedStep, ...]:
-        """Steps of a product with their addresses; panels are smaller where memory is scarce.
+        """Steps of a product with their addresses; panels are smaller if memory is short.
 
         Args:
             problem: The product.
@@ -77,11 +77,11 @@ class DeviceArena:
         return placed if placed is not None else self._place(placing, resident_b)
 
     def reserve_resident(self, rows: int, columns: int, item_bytes: int) -> Resident | None:
-        """Memory for an operand that is to stay; others leave for it, and buffers are freed.
+        """Allocate memory for a new resident; others leave and buffers are freed to make room.
 
         Returns:
-            The memory, which is not among the residents yet. None if it is too large, or the device
-            has too little free memory.
+            The resident, not yet among the others. None if it is too large, or the device has too
+            little free memory.
         """
         import cupy
 
@@ -91,7 +91,7 @@ class DeviceArena:
             return None
         residents.shrink(residents.limit_bytes - size_bytes)
         if not self._has_room(size_bytes):
-            self.free()  # the next product has as much as it needs
+            self.free()  # the next product allocates what it needs
             if not self._has_room(size_bytes):
                 return None
         try:
@@ -122,7 +122,7 @@ class DeviceArena:
         return self._limit_bytes
 
     def _has_room(self, size_bytes: int) -> bool:
-        """Whether one more resident fits beside the others and the buffers."""
+        """Whether one more resident fits, together with the others and the buffers."""
         import cupy
 
         taken_bytes = self.residents.size_bytes + self.size_bytes
@@ -145,9 +145,9 @@ class DeviceArena:
         return placed
 
     def _evict_for(self, size_bytes: int) -> None:
-        """Let residents go that leave too little room for buffers of this size.
+        """Let residents go until buffers of this size fit.
 
-        One that the product uses is alive until its end, and not counted any more.
+        One that the product uses stays alive until the product ends, but no longer counts.
         """
         import cupy
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from tests.limit import allow
 from tests.rates import make_rates
-from wavetrim.kernels.pipeline.cuts import plan_steps
-from wavetrim.kernels.pipeline.panels import PanelProblem
-from wavetrim.kernels.pipeline.schedule import Rates, Timeline, time_schedule
+from wavetrim.kernels.schedule.cuts import plan_steps
+from wavetrim.kernels.schedule.panels import PanelProblem
+from wavetrim.kernels.schedule.schedule import Rates, Timeline, time_schedule
 
 MEMORY_BYTES = 1 << 36
 SIZES = st.one_of(st.integers(1, 300), st.integers(1, 9000))

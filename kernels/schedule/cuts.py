@@ -2,8 +2,9 @@
 
 Kernels need B and rows of A, and only computed rows can be copied out. So a cut decides how soon
 the first kernel starts (the prologue), into how many panels the rest is divided, and how little is
-left to copy out after the last kernel. No rule here knows a machine: the recurrence (`schedule`)
-gives the time of each cut at the machine's rates.
+left to copy out after the last kernel (the drain). No rule here knows a machine: the recurrence
+(`schedule`) gives the time of each cut at the machine's rates. The candidates below are chosen:
+few, because each is timed for each new shape, and so apart by factors.
 """
 
 from collections.abc import Iterator
@@ -11,39 +12,39 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Final
 
-from wavetrim.kernels.pipeline.panels import PanelProblem, round_to_waves
-from wavetrim.kernels.pipeline.schedule import Rates, time_schedule
-from wavetrim.kernels.pipeline.steps import DEPTH_QUANTUM, Cut, StepPlan, cut_steps
+from wavetrim.kernels.schedule.panels import PanelProblem, round_to_waves
+from wavetrim.kernels.schedule.schedule import Rates, time_schedule
+from wavetrim.kernels.schedule.steps import DEPTH_QUANTUM, Cut, StepPlan, cut_steps
 
 PANELS: Final = (2, 4, 8, 16, 32)
-"""Candidates: approximate number of panels. Chosen; the recurrence picks one."""
+"""Candidates: approximate number of panels."""
 
 DRAINS: Final = (1, 2, 4, 16)
-"""Candidates: rows of an ordinary panel divided by those of the last. Chosen."""
+"""Candidates: rows of an ordinary panel divided by those of the last."""
 
 DEPTH_STEPS: Final = (3, 6, 12)
-"""Candidates: steps of the prologue along K while B arrives. Chosen."""
+"""Candidates: steps of the prologue along K while B arrives."""
 
 WIDTHS: Final = (1.0, 0.7, 0.5)
-"""Candidates: share of B's columns in such a prologue. Chosen."""
+"""Candidates: share of B's columns in such a prologue."""
 
 COLUMN_PARTS: Final = (2, 4)
-"""Candidates: parts of B's columns that the prologue takes one after the other. Chosen."""
+"""Candidates: parts of B's columns that the prologue takes one after the other."""
 
 _USUAL_PANELS, _USUAL_DRAIN, _USUAL_DEPTH_STEPS = 16, 4, 6
-"""Panels, drain and depth steps while prologues are compared, before they are varied. Chosen."""
+"""Panels, drain and steps along K with which prologues are compared, before these are varied."""
 
 _NEAR: Final = (0.7, 1.4)
-"""Smallest and largest factor on a panel's wanted size that may be used to fill waves. Chosen."""
+"""Least and largest factor on a panel's wanted size, to fill its waves; chosen."""
 
 
 @lru_cache(maxsize=256)
 def plan_steps(problem: PanelProblem, rates: Rates, gpu_memory_bytes: int) -> StepPlan:
     """The steps of a product by the fastest cut of the family that fits the memory.
 
-    The prologue is chosen first, with panels of a usual size. Then the number of panels, the drain
-    and the prologue's steps along K are varied in turn. The cut is chosen for the planned rows;
-    rows beyond them follow in panels of the last size.
+    First the prologue is chosen, with panels of a usual size. Then the number of panels, the drain
+    and the prologue's steps along K are varied in turn. All this is for the planned rows; rows
+    beyond them follow in panels of the last size.
 
     Raises:
         OperandError: Not even one tile fits; the message names the smallest `gpu_memory_bytes`.
@@ -85,7 +86,7 @@ def _list_prologues(rates: Rates, problem: PanelProblem, whole: Cut) -> Iterator
             yield replace(
                 plain, first_rows=first_rows, depth=depth, columns=columns, rest_columns=rest
             )
-    # From pageable memory parts of rows are slow: such a prologue took 5 to 40% longer on an H200.
+    # Not from pageable memory, where parts of rows are slow: 5 to 40% longer on an H200.
     for count in COLUMN_PARTS if not (problem.split_item_bytes or problem.staged) else ():
         columns = _round_columns(problem, n / count)
         for first_rows in sorted({m, rows}) if columns < n else ():
@@ -93,7 +94,7 @@ def _list_prologues(rates: Rates, problem: PanelProblem, whole: Cut) -> Iterator
 
 
 def _vary_panels(problem: PanelProblem, cut: Cut) -> Iterator[Cut]:
-    """Other numbers of panels, of whole waves or of part of one."""
+    """Other numbers of panels, each of whole waves or of a part of one."""
     plain = cut.first_rows == cut.panel_rows
     for rows in sorted({_round_rows(problem, problem.m / count) for count in PANELS}):
         if rows < problem.m and rows != cut.panel_rows:
@@ -126,8 +127,8 @@ def _find_depth(problem: PanelProblem, count: int) -> int:
 def _list_heights(problem: PanelProblem, rates: Rates, columns: int) -> list[int]:
     """Candidate rows of a first panel that goes along K with this many columns.
 
-    All rows, half of C, and the number at which kernels take as long as the copies in of the
-    columns of B and the rows of A.
+    All rows, half of C, and the number at which kernels take as long as copying in the columns of B
+    and the rows of A.
     """
     m, k = problem.m, problem.k
     some = replace(problem, n=columns)

@@ -1,8 +1,12 @@
 """Device buffers of a product, within a limit of memory.
 
-Three layouts; the first that fits is taken. (1) All of B stays on the device. (2) Groups of B's
-columns stay in turn, and A streams once for each group. (3) K is cut, too, and partial products are
-added up in C's buffer. A resident B has memory of its own, and no buffers.
+The first of three layouts that fits is taken:
+
+1. All of B stays on the device.
+2. Groups of B's columns stay in turn, and A streams once for each group.
+3. K is cut as well, and partial products are added up in C's buffer.
+
+A resident B has memory of its own, and no buffers.
 """
 
 from dataclasses import dataclass
@@ -10,7 +14,7 @@ from typing import Final
 
 from wavetrim.kernels.errors import OperandError
 from wavetrim.kernels.gemm.splits import count_split_bytes
-from wavetrim.kernels.pipeline.panels import PanelProblem
+from wavetrim.kernels.schedule.panels import PanelProblem
 from wavetrim.kernels.tiling import Tile
 from wavetrim.native.tuned import MIN_DEPTH
 
@@ -69,7 +73,7 @@ class Buffers:
 
 
 def find_pitched_bytes(rows: int, columns: int, item_bytes: int) -> int:
-    """Bytes of a matrix on the device, of aligned rows."""
+    """Bytes of a matrix on the device, with aligned rows."""
     return _align(rows * pitch_items(columns, item_bytes) * item_bytes)
 
 
@@ -120,9 +124,9 @@ def fit_buffers(
 def _fit_whole(
     problem: PanelProblem, panel_rows: int, first_rows: int, limit_bytes: int
 ) -> Buffers | None:
-    """Buffers with all of B resident: 6 or 3 panels of A and C, else 2, down to one tile high.
+    """Buffers for all of B: 6 or 3 panels of A and C, else 2, down to one tile high.
 
-    A tall first panel is copied out while the others are computed, so these need more buffers.
+    A tall first panel is still copied out while others are computed, which need buffers meanwhile.
     """
     tall = max(panel_rows, first_rows)
     choices = [(tall, 6), (tall, 3), (panel_rows, 3)]
