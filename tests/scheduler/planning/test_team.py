@@ -221,6 +221,22 @@ def test_few_rows_of_a_large_b_are_divided_by_columns(f):
     assert not choose_plan_on(replace(wide, b_resident=True), TWO, options, (0, 1)).divides_columns
 
 
+@pytest.mark.parametrize("f", ["auto", 0, 100])
+def test_a_kernel_that_one_of_the_gpus_runs_is_used_there(f):
+    mixed = replace(find("H200"), beside=(replace(find("T4"), index=1),))
+    plan = choose_plan(GemmProblem(4096, 4096, 4096), mixed, PlanOptions("bulk", f=f))
+    assert [part.position for part in plan.gpu_parts] == [0]
+    assert plan.spec.name == "bulk"
+
+
+def test_the_curve_of_divided_columns_has_every_wave():
+    plan = choose_plan_on(GemmProblem(1000, 16384, 8192), TWO, PlanOptions("cublas"), (0, 1))
+    assert plan.divides_columns
+    drawn = {point["f"] for point in describe_curve(plan)}
+    grid = plan.gpu_parts[0].curve.grid
+    assert {1000 - grid.rows_in_waves(n) for n in range(1, grid.count_waves(1000))} <= drawn
+
+
 def test_columns_are_divided_in_whole_tiles_among_as_many_gpus_as_they_are_for():
     plan = choose_plan_on(
         GemmProblem(64, 4000, 60_000, memory="pinned"), EIGHT, PlanOptions("cublas", f=0), range(8)

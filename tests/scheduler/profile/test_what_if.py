@@ -74,6 +74,14 @@ def test_more_of_anything_moves_f_and_is_no_slower() -> None:
     assert "as asked" in describe_plan(plans["rate"])["profile"]["cpu"]["source"]
 
 
+def test_a_supposed_link_is_that_of_every_gpu() -> None:
+    two = find_profile("H200 x2", devices=(), directory=None, cpu_threads=16)
+    square = GemmProblem(16384, 16384, 16384, memory="pinned")
+    plan = choose_plan(square, suppose(two, WhatIf(link_gbytes_per_second=25), "float32"))
+    first, second = (len(part.rows) for part in plan.gpu_parts)
+    assert abs(first - second) < 0.05 * square.m, "GPUs that are alike take equal parts"
+
+
 @pytest.mark.parametrize(
     ("numbers", "field"),
     [
