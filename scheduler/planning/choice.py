@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Final
 
 from wavetrim.cpu.blocks import is_small
-from wavetrim.kernels.spec import KernelSpec
 from wavetrim.kernels.pipeline.residents import MOST_RESIDENT_SHARE
+from wavetrim.kernels.spec import KernelSpec
 from wavetrim.native.tuned import SPLIT_GAIN
 from wavetrim.scheduler.errors import PlanError
 from wavetrim.scheduler.model.cost import rows_within
