@@ -15,10 +15,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
+import numpy as np
 import pytest
 
 from tests.processes import wait_until
-from tests.server import RunningServer, Start
+from tests.server import NPY, RunningServer, Start, decode_npy, encode_npy
 from tests.service.api.wire.wire_server import make_certificate
 from tests.service.storage.arena.chaos_client import DECK, Address, ChaosClient
 
@@ -128,8 +129,12 @@ def run(server: RunningServer, address: Address, seed: int, numbers: range) -> C
 
 
 def check_grown(server: RunningServer) -> None:
-    """What is kept lies in many slabs."""
+    """What is kept lies in many slabs, and what has no place beside it goes through a file."""
     assert read_arena(server, "made_bytes") > ARENA_BYTES // 2
+    long = np.ones((1, ARENA_BYTES // 8))
+    content = encode_npy(long) + encode_npy(long.T)
+    answer = server.client.post("/v1/matmul", content=content, headers=NPY)
+    assert decode_npy(answer.content) == long.size
 
 
 def check_shrunk(server: RunningServer) -> None:
