@@ -30,11 +30,11 @@ class AnyEngine(Protocol):
 
 
 class Fleet:
-    """The engines.
+    """All engines.
 
     Args:
-        here: That of this machine.
-        cluster: Knows the nodes; None without a cluster.
+        here: The engine of this machine.
+        cluster: The nodes; None without a cluster.
     """
 
     def __init__(self, here: Engine, cluster: Cluster | None = None) -> None:
@@ -43,7 +43,7 @@ class Fleet:
 
     @property
     def processes(self) -> tuple[Supervisor, ...]:
-        """What is started and stopped with the service, this machine's engine first."""
+        """The processes that start and stop with the service, this machine's engine first."""
         return (self.here,) if self.cluster is None else (self.here, self.cluster)
 
     @property
@@ -56,7 +56,7 @@ class Fleet:
     @property
     def has_nodes(self) -> bool:
         """Whether products may be computed elsewhere."""
-        return self.cluster is not None and self.cluster.ready and bool(self.cluster.nodes)
+        return bool(self.nodes)
 
     def find(self, engine_id: str) -> AnyEngine | None:
         """An engine that takes runs."""

@@ -17,20 +17,20 @@ logger = logging.getLogger(__name__)
 _FIRST_DELAY_SECONDS: Final = 0.1
 _MAX_DELAY_SECONDS: Final = 30.0
 _STEADY_SECONDS: Final = 60.0
-"""An engine that lived this long, or finished a product, starts the back-off anew."""
+"""A process that lived this long, or finished a product, resets the back-off; chosen."""
 
 Event = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """How patiently the engine is watched, in seconds.
+    """How patiently a process is watched, in seconds.
 
     Attributes:
-        start_seconds: For the process to say that it is ready.
+        start_seconds: Until the process must say that it is ready.
         ping_seconds: Between two pings.
-        silence_seconds: Without any message before the process counts as hanging.
-        stop_seconds: For the process to end when it is told to.
+        silence_seconds: Without a message until the process counts as hanging.
+        stop_seconds: Until a process that was told to end is killed.
     """
 
     start_seconds: float = 120.0
@@ -53,7 +53,7 @@ class Supervisor(ABC):
 
     Attributes:
         on_ready: Called when a process takes runs.
-        on_gone: Called when a process is gone, after its runs were told.
+        on_gone: Called when a process is gone, after each of its runs has had its final message.
         on_slab: Called with "locked" or "dropped" and a slab's id when the process says so.
     """
 
@@ -90,7 +90,7 @@ class Supervisor(ABC):
 
     @abstractmethod
     def list_arguments(self, _failed_starts: int, /) -> list[str]:
-        """The process's command line, after so many starts in a row that have failed."""
+        """The process's command line, after so many failed starts in a row."""
 
     @abstractmethod
     def learn(self, _hello: Event, /) -> None:
@@ -101,7 +101,7 @@ class Supervisor(ABC):
         """
 
     def forget(self) -> None:
-        """The process is gone: what it has said is not true any more."""
+        """The process is gone: what it said no longer holds."""
         logger.debug("%s is gone", self._name)
 
     def take_other(self, message: Event) -> None:
@@ -129,20 +129,20 @@ class Supervisor(ABC):
         await self._ready.wait()
 
     def start_run(self, message: Event, take: Callable[[Event], None]) -> None:
-        """Have one product computed, behind those that were started before.
+        """Have one product computed, after those that were started before.
 
         Args:
             message: A run message (`RunRequest.as_message`).
-            take: Receives the messages about it, in order. The final one is a retryable failure
-                of kind "engine" when the process ends before it has answered; that is told once
-                the process is gone, since until then it may write to the product's memory.
+            take: Receives the messages about it, in order. When the process ends before it has
+                answered, the final one is a retryable failure of kind "engine". It comes once the
+                process is gone, since until then it may write to the product's memory.
         """
         assert self._process is not None, "runs are started while the engine is ready"
         self._runs[message["job"]] = take
         self._process.send(message)
 
     def send(self, message: Event, files: Sequence[int] = ()) -> None:
-        """Send a message that is no run; it is handled behind the runs that were started."""
+        """Send a message that is no run; it is handled after the runs that were started."""
         if self._process is not None:
             self._process.send(message, files)
 
@@ -157,7 +157,7 @@ class Supervisor(ABC):
         await self._gone.wait()
 
     async def stop(self) -> None:
-        """End the process: in good order when it listens, otherwise by force."""
+        """End the process: by asking it, and by force if it does not listen."""
         if self._supervisor is None:
             return
         self.state = "stopping"
@@ -259,7 +259,7 @@ class Supervisor(ABC):
         job_id = event["job"]
         take = self._runs.get(job_id)
         if take is None or self.state == "stopping":
-            return  # runs that the service's end stops are told when the process is gone
+            return  # when the service stops, runs end once the process is gone: see `_bury`
         if event["type"] in FINAL_TYPES:
             del self._runs[job_id]
             self._proved = self._proved or event["type"] == "succeeded"
@@ -291,7 +291,7 @@ class Supervisor(ABC):
             self._process.kill()
 
     def _bury(self, reason: str) -> None:
-        """Tell those who wait that their process is gone; it holds no memory any more."""
+        """The process is gone and holds no memory: end its runs."""
         self._process = None
         self._ready.clear()
         self._gone.set()

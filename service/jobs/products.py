@@ -1,8 +1,7 @@
-"""Products in one call: computed while their callers wait, and kept by nobody."""
+"""Products in one call: computed while their callers wait, and not stored."""
 
 import asyncio
 import logging
-import math
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -28,8 +27,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _PATIENCE_SECONDS: Final = 0.05
-"""A caller of a quicker product is not watched: to begin takes longer than to compute. One timer
-looks at all products so often, since a timer for each would cost a small one 10 µs."""
+"""How long a product runs before it is watched: quick ones end sooner than a watch begins. One
+timer for all products looks this often, since a timer for each would cost a small one 10 µs."""
 
 
 class Products:
@@ -65,14 +64,14 @@ class Products:
         self._draining = False
 
     def check_admission(self) -> None:
-        """Make sure that one more product may come, before any of its bytes are taken.
+        """Make sure that one more product may come, before any of its bytes are received.
 
         Raises:
             Draining: The service is stopping.
-            QueueFull: Enough products wait.
+            QueueFull: As many products wait as may.
         """
         if self._draining:
-            raise self._refuse()
+            raise Draining(self._settings.drain_seconds)
         if self._lane.waiting >= self._settings.max_queued_jobs:
             raise QueueFull(1)
 
@@ -82,12 +81,12 @@ class Products:
         rooms: Sequence[Room],
         await_leaving: Callable[[], Awaitable[None]],
     ) -> Mapping[str, Any]:
-        """Compute a product; the engine is tried as often as it is for a job.
+        """Compute a product, with as many tries as a job has.
 
         Args:
             request: The product; its id is replaced.
             rooms: The memory that it lies in.
-            await_leaving: Returns when the caller has left. It is asked for a slow product only.
+            await_leaving: Returns when the caller has left; called only for a slow product.
 
         Returns:
             The engine's message of success, with `queue_seconds`: how long the product waited.
@@ -140,7 +139,7 @@ class Products:
             self._traces.show_product(event, ended_at)
 
     def begin_drain(self) -> None:
-        """Take no new products; those that wait are given up, those with the engine go on."""
+        """Take no new products; waiting ones are given up, those that an engine has go on."""
         self._draining = True
         for watch in tuple(self._watches):
             self._lane.give_up(watch.turn)
@@ -172,7 +171,7 @@ class Products:
         if watch.reason == "timeout":
             limit = self._settings.job_timeout_seconds
             return describe_timeout(limit, has_gpu=bool(self._engine.devices), job=request.job)
-        raise self._refuse()
+        raise Draining(self._settings.drain_seconds)
 
     def _look_later(self) -> None:
         if self._timer is None:
@@ -180,19 +179,16 @@ class Products:
             self._timer = loop.call_later(_PATIENCE_SECONDS, self._look)
 
     def _look(self) -> None:
-        """Begin to watch the products that take long."""
+        """Begin to watch the products that have become slow."""
         self._timer = None
         for watch in self._watches:
             watch.begin_if_slow()
         if self._watches:
             self._look_later()
 
-    def _refuse(self) -> Draining:
-        return Draining(max(1, math.ceil(self._settings.drain_seconds)))
-
 
 class _Watch:
-    """Stops a product that takes long: when its caller leaves, or at its deadline.
+    """Stops a slow product when its caller leaves, or at its deadline.
 
     Attributes:
         turn: The product.

@@ -1,7 +1,7 @@
-"""One job on its way through the engine: its tries, their deadline, its end.
+"""One job's run: its tries, their deadline, its end.
 
-That it runs is known in memory at once; its row says so when it has run for a while. So a job that
-is soon done is written when it is accepted and when it has ended, and not in between.
+Memory knows at once that a job runs; its row says so only when it has run for a while. So the row
+of a short job is written when it is accepted and when it has ended, and not in between.
 """
 
 import asyncio
@@ -24,6 +24,7 @@ from wavetrim.service.jobs.lanes.turn import describe_timeout
 from wavetrim.service.jobs.news import JobNews
 from wavetrim.service.jobs.operands import Operands
 from wavetrim.service.jobs.result import Result
+from wavetrim.service.jobs.table.rows import succeed_job
 from wavetrim.service.jobs.table.store import JobStore
 from wavetrim.service.jobs.work import Work, check_files, prepare
 from wavetrim.service.settings import Settings
@@ -36,7 +37,7 @@ from wavetrim.service.threads import run_to_end
 logger = logging.getLogger(__name__)
 
 _NEWS_SECONDS: Final = 0.2
-"""So often is written to the database that a job runs, its plan and its progress."""
+"""Time between two writes of a running job's state, plan and progress to the database; chosen."""
 
 
 class JobRun:
@@ -46,9 +47,9 @@ class JobRun:
 
     Args:
         job: The job, as it was read from the queue.
-        operands: Its matrices, or why there are none.
-        counted: Whether its tries must be counted whatever happens: each is written before it
-            begins. A job that ends the service at once would be tried for ever otherwise.
+        operands: Its matrices, or the error of finding them.
+        counted: Whether each try is written to the database before it begins. A job that ends the
+            service at once would otherwise be tried for ever.
         jobs: The jobs.
         matrices: The matrices.
         engine: Computes it.
@@ -87,7 +88,7 @@ class JobRun:
         self._settings = settings
         self._cancelled = asyncio.Event()
         self._written: Job | None = None
-        jobs.running[job.id] = job  # nobody takes it for one that waits
+        jobs.running[job.id] = job  # from now on it does not count as waiting
 
     def cancel(self) -> None:
         """Stop the job as soon as the engine lets go of it."""
@@ -98,7 +99,7 @@ class JobRun:
         """Run the job.
 
         Returns:
-            The finished job, or None when it had ended before: it was cancelled as it began.
+            The finished job; None when it was cancelled before it began.
 
         Raises:
             asyncio.CancelledError: The caller was cancelled; the job is in the queue again.
@@ -155,7 +156,7 @@ class JobRun:
                 return None
 
     async def _try_once(self, work: Work) -> Mapping[str, Any]:
-        """One try; whatever happens to it, it comes back with a final message."""
+        """One try; returns its final message, whatever happens."""
         if self._cancelled.is_set():
             return {"type": "cancelled"}
         last = self.job.attempts >= self._settings.job_attempts > 1
@@ -204,7 +205,7 @@ class JobRun:
         await asyncio.wait({future, cancelled}, timeout=timeout_seconds, return_when=first)
 
     def _take_event(self, event: Mapping[str, Any], result: Result) -> None:
-        """Remember the plan, and how far the product is; let rows that are final be written."""
+        """Remember plan and progress, and have final rows written."""
         match event["type"]:
             case "planned":
                 self._update(replace(self.job, plan=event["plan"]))
@@ -221,10 +222,10 @@ class JobRun:
         self._news.tell(job)
 
     async def _tell_news(self) -> None:
-        """Write how far the job has come every now and then, until cancelled.
+        """Write how far the job has come, again and again, until cancelled.
 
-        Not at once: each write takes a core, beside a product that may be done before it. Plan and
-        start of one that is done come with its success.
+        The first write comes late: it would take a core from a product that may end before it, and
+        success writes plan and start as well.
         """
         while True:
             await asyncio.sleep(_NEWS_SECONDS)
@@ -237,7 +238,7 @@ class JobRun:
                 logger.exception("job %s: a message could not be kept", self.job.id)
 
     async def _write(self) -> bool:
-        """Write how far the job has come; False where it has ended before it began."""
+        """Write how far the job has come; False if it was cancelled before it began."""
         self._written = self.job
         return await run_to_end(self._jobs.keep_run, self.job) is not None
 
@@ -246,7 +247,7 @@ class JobRun:
         ended: list[Job] = []
 
         def settle(connection: Connection) -> None:
-            job = self._jobs.succeed(
+            job = succeed_job(
                 connection,
                 self.job,
                 result=result.id,
@@ -268,6 +269,6 @@ class JobRun:
 
 
 def _describe_change(matrix: Matrix) -> Mapping[str, Any]:
-    """The failure of a product that may be that of other operands."""
+    """The failure of a product whose operand was changed under it."""
     message = f"the file of matrix {matrix.id} was changed while the product was computed"
     return {"type": "failed", "kind": "storage", "message": message, "retryable": True}

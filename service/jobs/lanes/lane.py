@@ -1,15 +1,14 @@
 """The order in which products reach the engines: by priority, then by age.
 
-Jobs and products in one call wait in the lane alike. On a machine without a GPU one product runs at
-a time. With GPUs, one that is alone may have all devices; while several wait, each takes those on
-which it ends first, and others run at the same time (`scheduler/planning/lanes.py`). A few small
-products are sent ahead, so that the engine has the next one when it is done with one, without a
-message in between.
+Jobs and products in one call wait in the same lane. On a machine without a GPU one product runs at
+a time. With GPUs, a single product may have all devices; while several wait, each takes the devices
+on which it ends first, and others run at the same time (`scheduler/planning/lanes.py`). A few small
+products are sent ahead, so that the engine can begin the next one without waiting for a message.
 
-With a cluster, a product goes where it should end first, counting what is there before it; the GPUs
-of this machine have lanes as without. One that waits for an engine keeps its place there: products
-behind it may go to other engines, never before it to that one. A product is spread over the engines
-that are idle, if nothing else waits or it has priority, and that saves enough.
+With a cluster, a product goes to the engine where it should end first, including what is queued
+there; the GPUs of this machine have lanes as before. A product that waits for an engine keeps its
+place there: later ones may go to other engines, but not overtake it at that one. A product is
+spread over idle engines if that saves enough, and if nothing else waits or it has priority.
 """
 
 import asyncio
@@ -34,17 +33,17 @@ from wavetrim.service.storage.memory.room import Room
 from wavetrim.service.threads import run_to_end
 
 LANE_RUNS: Final = 2
-"""Jobs that each GPU may have on their way: one that is computed, and one that it takes next, since
-only of jobs that wait here is known what they leave to others."""
+"""Jobs in the lane for each GPU: one that is computed, and the next one, since devices are only
+divided among products that wait here."""
 
 LOOK_AHEAD: Final = 32
-"""Products that are looked at each time: those behind wait for the next look."""
+"""Waiting products that are considered at a time; chosen, to bound the time that it takes."""
 
 LOOK_SECONDS: Final = 5e-3
-"""Least time until those that wait are looked at again although nothing has ended; chosen."""
+"""Least time until waiting products are considered again although nothing has ended; chosen."""
 
 STOP_GRACE_SECONDS: Final = 5.0
-"""How long the engine may take to stop a product before it is killed."""
+"""How long an engine may take to stop a product before it is killed; chosen."""
 
 
 class Lane:
@@ -57,7 +56,7 @@ class Lane:
 
     Attributes:
         waiting: How many products wait.
-        on_answer: Called with a product that an engine has answered, once who waits was told.
+        on_answer: Called with a product and its final message, after those who wait for it.
     """
 
     def __init__(self, fleet: Fleet) -> None:
@@ -81,12 +80,12 @@ class Lane:
 
     @property
     def most_runs(self) -> int:
-        """How many jobs may be on their way at a time."""
+        """How many jobs may run or wait in the lane at a time."""
         return 1 + LANE_RUNS * len(self._here.devices) + self._cluster.most_runs
 
     @property
     def longest_wait_seconds(self) -> float:
-        """The longest time until the devices of one that waits are free together, as promised."""
+        """The longest expected time until all devices of a waiting product are free."""
         now = time.monotonic()
         promised = [turn.begins_at - now for turn in self._turns if turn.begins_at is not None]
         return max([0.0, *promised])
@@ -108,9 +107,9 @@ class Lane:
 
         Args:
             request: The product; its id is not in the lane yet.
-            rooms: The memory that it lies in: the engine holds it until it has answered or is
-                gone, whoever still waits for the product.
-            since: When its caller began to wait, UTC seconds: the older one goes first.
+            rooms: The memory that it lies in. It is held for the engine until that has answered or
+                is gone, even if nobody waits for the product any more.
+            since: When its caller began to wait, UTC seconds; the earlier one goes first.
             priority: The higher one goes first.
             on_event: Receives the engine's messages before the final one.
         """
@@ -121,7 +120,7 @@ class Lane:
         return turn
 
     def advance(self) -> None:
-        """Send what may be sent: called whenever an engine or a product's turn has changed."""
+        """Send the products that may begin; called whenever an engine or a turn has changed."""
         if self._fleet.has_nodes:
             self._advance_everywhere()
             return
@@ -130,7 +129,7 @@ class Lane:
             self._advance_lanes()
 
     async def stop(self, turn: Turn) -> None:
-        """Stop a product: by not sending it, by asking its engine, at last by ending that.
+        """Stop a product: do not send it, else ask its engine, and at last end that engine.
 
         When this returns, the product has its final message.
         """
@@ -150,7 +149,7 @@ class Lane:
         turn.cancel()
 
     def give_up(self, turn: Turn) -> None:
-        """Leave a product out that waits; one that was sent to an engine goes on."""
+        """Give up a product if it still waits; one that was sent to an engine goes on."""
         if not turn.begun.done():
             self._give_up(turn)
 
@@ -160,14 +159,14 @@ class Lane:
             await asyncio.wait({turn.final for turn in self._running.values()})
 
     def _advance_here(self) -> None:
-        """Send what may have all devices: the only one, and small ones ahead."""
+        """Send products that may have all devices: a single one, and small ones ahead."""
         while self._here.ready and (turn := self._turns.find_first()) is not None:
             if not self._load.has_room(turn) or self._has_lanes(turn):
                 return
             self._start_here(turn)
 
     def _has_lanes(self, turn: Turn) -> bool:
-        """Whether a product's devices are chosen here: others wait for some, or B is on some."""
+        """Whether a product gets only some devices: others wait, or B is on some of the GPUs."""
         if turn.is_small or not self._here.devices:
             return False
         if self._turns.has_several and self._host.is_known(turn):
@@ -175,9 +174,9 @@ class Lane:
         return self._host.prefers_gpu(turn)
 
     def _advance_lanes(self) -> None:
-        """Send those that wait to devices that are free, in order; none is delayed by a later one.
+        """Send waiting products to free devices, in order; a later one never delays an earlier one.
 
-        What is not known yet is found out, and has its place then; what is old is found out anew.
+        Choices that are missing or old are found anew; a product without any is passed over.
         """
         entries: list[Entry] = []
         while len(entries) < LOOK_AHEAD and (entry := self._turns.take()) is not None:
@@ -186,7 +185,7 @@ class Lane:
         self._turns.put_back(entries)
 
     def _place_here(self, turns: Sequence[Turn]) -> None:
-        """Send those of some products whose devices are free; look again when others will be."""
+        """Send those products whose devices are free; look again when others should be."""
         known: list[Turn] = []
         next_look = math.inf
         for turn in turns:
@@ -202,7 +201,7 @@ class Lane:
         self._look_again(next_look)
 
     def _look_again(self, seconds: float) -> None:
-        """Look after some time: what should have ended then may take longer, and others be free."""
+        """Advance after some time even if nothing ends: devices of others may be free by then."""
         if self._look is not None:
             self._look.cancel()
             self._look = None
@@ -211,9 +210,9 @@ class Lane:
             self._look = loop.call_later(max(LOOK_SECONDS, seconds), self.advance)
 
     def _advance_everywhere(self) -> None:
-        """Look through those that wait, in order; each keeps its place at its engine.
+        """Send waiting products to the engines of the cluster; each keeps its place at its engine.
 
-        The GPUs here work at different ones of those that should be computed here.
+        Those that should be computed here are divided among the GPUs of this machine.
         """
         entries: list[Entry] = []
         here: list[Turn] = []
@@ -243,7 +242,7 @@ class Lane:
         self._turns.put_back(entries)
 
     def _estimate(self, turn: Turn, find: Callable[[RunRequest], object]) -> None:
-        """Find out, in a thread, what a product would take where; then look again."""
+        """Find, in a thread, how long a product would take where; then advance."""
 
         async def estimate() -> None:
             try:

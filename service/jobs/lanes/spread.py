@@ -1,8 +1,7 @@
-"""A product on its way through other engines than this machine's, or through several at once.
+"""A product that is computed by a node, or by several engines at once.
 
-Each engine has some rows, as a product of its own. What a lost node has not done, others compute:
-the rows that have come back are the record of what is done. Any other failure ends the product, as
-it ends one that this machine computes alone.
+Each engine gets some rows, as a product of its own. When a node is lost, other engines compute the
+rows that have not come back from it. Any other failure ends the product, as it does on one machine.
 """
 
 import logging
@@ -21,10 +20,10 @@ from wavetrim.service.engine.supervisor import Event
 logger = logging.getLogger(__name__)
 
 _MOST_LOSSES: Final = 32
-"""Nodes that a product may lose before it fails."""
+"""Nodes that a product may lose before it fails; chosen."""
 
 _NODE_FAILURES: Final = frozenset({"node", "engine", "gone", "memory", "device", "internal"})
-"""Kinds of failure of a node that another engine may not have."""
+"""Kinds of failure that are a node's own: another engine may succeed."""
 
 
 @dataclass(slots=True)
@@ -34,12 +33,14 @@ class _Part:
     Attributes:
         job: Id of the part.
         engine: Where it is computed.
-        share: Which rows, and what they should take.
-        done: How many of its first rows have come back.
+        share: Which rows, and how long they should take.
         began: When it was sent, by the monotonic clock.
         was_idle: Whether the engine had nothing else to do then.
-        rows: What each side has finished of it.
-        event: The message of its end.
+        done: How many of its first rows have come back.
+        progress: Share of its rows that is done, 0…1.
+        rows: Rows that each side has finished.
+        event: The final message.
+        final: Rows of the product that will not change any more.
     """
 
     job: str
@@ -55,14 +56,14 @@ class _Part:
 
 
 class Spread:
-    """Computes one product by parts.
+    """Computes one product in parts.
 
     Args:
         request: The product.
         fleet: The engines.
-        choose: Says who computes rows that a lost node has left; nobody where no engine is ready.
-        begun: Called with engine, id and expected seconds of each part that is sent; tells whether
-            the engine had nothing else to do.
+        choose: Says who computes rows that a lost node has left; empty if no engine is ready.
+        begun: Called with engine, id and expected seconds of each part that is sent; returns
+            whether the engine had nothing else to do.
         ended: Called with engine and id of each part that has ended.
         take: Receives the messages of the product, as those of a single engine.
     """
@@ -157,14 +158,14 @@ class Spread:
         self._end_if_done()
 
     def _learn(self, part: _Part, node: ClusterNode, event: Event) -> None:
-        """What a node's success tells of later ones."""
+        """Learn from a node's success for later products."""
         node.resident = frozenset(event.get("resident", ()))
         if part.was_idle:
             measured = time.monotonic() - part.began
             node.note_run(expected_seconds=part.share.seconds, measured_seconds=measured)
 
     def _can_move(self, part: _Part, event: Event) -> bool:
-        """Whether other engines may compute what this one has not."""
+        """Whether other engines may compute the rows that are missing."""
         is_node = isinstance(part.engine, ClusterNode)
         return is_node and self._failure is None and event["kind"] in _NODE_FAILURES
 
@@ -172,7 +173,7 @@ class Spread:
         """Have others compute the rows that have not come back."""
         self._losses += 1
         rows = part.share.rows
-        # One row at least, so that there is an answer.
+        # At least one row is left, so that another engine answers.
         part.done = min(part.done, len(rows) - 1)
         rest = range(rows.start + part.done, rows.stop)
         logger.warning(
@@ -232,7 +233,7 @@ class Spread:
 
 
 def _count_lost(part: _Part, merged: dict[str, Any]) -> None:
-    """Count what a lost node has done: its GPUs' rows if it has any, as it said no more."""
+    """Count the rows that a lost node has done: as its GPUs' if it has any, since it cannot say."""
     plan, timings = merged["plan"], merged["timings"]
     if isinstance(part.engine, ClusterNode) and part.engine.devices:
         plan["gpu_rows"] += part.done

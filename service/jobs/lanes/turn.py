@@ -21,10 +21,10 @@ class Turn:
         final: Becomes the engine's final message; "cancelled" if it was given up before its turn.
         begun: Becomes done when the product is sent to the engine, or given up.
         waited_seconds: How long it has waited for that.
-        is_urgent: Whether it may keep several engines from products that wait.
-        is_estimated: Whether a thread finds out what the engines would take.
-        begins_at: When its devices should be free together, by the monotonic clock, if it waits
-            for them; nothing that comes later delays it. None before that is known.
+        is_urgent: Whether it may take several engines although other products wait.
+        is_estimated: Whether a thread is finding how long the engines would take.
+        begins_at: When all its devices should be free, by the monotonic clock; later products do
+            not delay it. None before that is known.
         cancel: Asks the engines that have it to stop.
         restart_engines: Ends them by force.
     """
@@ -60,7 +60,7 @@ class Turn:
 
     @property
     def needs_no_device(self) -> bool:
-        """Whether the engine's main thread computes it, whatever its devices work at."""
+        """Whether the engine's main thread computes it, even while its devices are busy."""
         out, options = self.request.out, self.request.options
         if options != NO_OPTIONS or not self.is_small:
             return False
@@ -86,7 +86,7 @@ async def _end_nothing(_reason: str) -> None:
 
 
 def settle(future: asyncio.Future[Any], result: Any) -> None:
-    """Give a future its result, unless who waited for it was cancelled."""
+    """Give a future its result, unless it is done: whoever waited may have been cancelled."""
     if not future.done():
         future.set_result(result)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from wavetrim.service.jobs.lanes.turn import Turn
 
 Entry = tuple[int, float, int, Turn]
-"""A turn, behind what orders it."""
+"""What orders a turn, and the turn: minus its priority, its caller's time, a running number."""
 
 
 class WaitingTurns:
@@ -26,7 +26,7 @@ class WaitingTurns:
 
     @property
     def has_several(self) -> bool:
-        """Whether more than one may wait."""
+        """Whether more than one waits, those included that were given up unnoticed."""
         return len(self._entries) > 1
 
     def add(self, turn: Turn, *, priority: int, since: float) -> None:
@@ -40,11 +40,11 @@ class WaitingTurns:
         return self._entries[0][3] if self._entries else None
 
     def take(self) -> Entry | None:
-        """Take the next turn out; `put_back` puts it where it was."""
+        """Take out the next turn; `put_back` puts it back where it was."""
         return heapq.heappop(self._entries) if self.find_first() is not None else None
 
     def put_back(self, entries: Iterable[Entry]) -> None:
-        """Let those wait again that have not begun."""
+        """Put back the turns that have not begun meanwhile."""
         for entry in entries:
             if not entry[3].begun.done():
                 heapq.heappush(self._entries, entry)
