@@ -14,7 +14,8 @@ import grpc
 from starlette.datastructures import Headers
 
 from wavetrim.service.api.admission.auth import authenticate
-from wavetrim.service.api.problems import REFUSALS, ProblemResponse, describe_refusal
+from wavetrim.service.api.problem_kinds import REFUSALS
+from wavetrim.service.api.problems import ProblemResponse, describe_refusal
 from wavetrim.service.api.wire.bodies import Bodies
 from wavetrim.service.errors import BodyLengthWrong, BodyTooLarge, UploadStalled
 from wavetrim.service.grpc.calls import Call, Calls

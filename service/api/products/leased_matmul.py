@@ -30,11 +30,11 @@ from wavetrim.service.storage.memory.leases import Lease, Leases
 MEDIA_TYPE: Final = "application/json"
 
 _OVERLAP_WORK: Final = 100_000
-"""How long two matrices are compared, in NumPy's steps; the rest count as overlapping."""
+"""NumPy's steps for comparing two matrices; chosen. Beyond these they count as overlapping."""
 
 
 async def answer_leased(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answers POST /v1/matmul with a JSON body, of a caller that may call."""
+    """Answers POST /v1/matmul with a JSON body."""
     check_unix(scope, otherwise=f"; other callers send .npy files as {MEDIA_TYPES[-1]}")
     state = scope["app"].state
     state.products.check_admission()
@@ -56,10 +56,10 @@ async def answer_leased(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 def read_product(content: bytes) -> LeasedProduct:
-    """What a body asks for.
+    """The product that a body asks for.
 
     Raises:
-        RequestValidationError: It is not JSON, or a field cannot be taken.
+        RequestValidationError: It is not JSON, or a field is not valid.
     """
     try:
         return LeasedProduct.model_validate_json(content)
@@ -70,10 +70,10 @@ def read_product(content: bytes) -> LeasedProduct:
 def place_product(
     product: LeasedProduct, leases: Leases, owner: str | None = None
 ) -> tuple[RunRequest, tuple[Lease, ...]]:
-    """Find a product's matrices in their leases, and check that they fit; nothing waits.
+    """Find a product's matrices in their leases, and check that they fit.
 
     Args:
-        product: What is asked for.
+        product: The product.
         leases: The leases.
         owner: Whose they must be; None for anybody's.
 
@@ -113,7 +113,7 @@ def place_product(
 
 
 def _place(name: str, matrix: LeasedMatrix, lease: Lease) -> tuple[Operand, NDArray[Any]]:
-    """A matrix as the engine finds it, and as this process would."""
+    """A matrix as the engine finds it, and as an array of this process."""
     rows, columns = matrix.shape
     try:
         strides = check_place(
@@ -136,7 +136,7 @@ def _place(name: str, matrix: LeasedMatrix, lease: Lease) -> tuple[Operand, NDAr
 
 
 def _overlap(one: NDArray[Any], other: NDArray[Any]) -> bool:
-    """Whether two matrices have a byte in common; also where that would take long to tell."""
+    """Whether two matrices have a byte in common, or may have and it would take long to tell."""
     try:
         return np.shares_memory(one, other, max_work=_OVERLAP_WORK)  # type: ignore[arg-type]
     except np.exceptions.TooHardError:

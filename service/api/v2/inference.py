@@ -1,4 +1,4 @@
-"""Computes requests for products, however they have come, over HTTP or gRPC."""
+"""Computes requests for products that have come over HTTP or gRPC."""
 
 import asyncio
 import time
@@ -36,7 +36,7 @@ class Computed:
 
     Attributes:
         placed: The request, and where its result lies.
-        event: The engine's message of success; of a stack, sums over its products.
+        event: The engine's message of success; for a stack, with sums over its products.
     """
 
     placed: Placed
@@ -44,7 +44,7 @@ class Computed:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """How they were computed, as the answer's parameters tell it."""
+        """How they were computed, as parameters of the answer."""
         plan, f_actual = self.event["plan"], self.event["timings"]["f_actual"]
         found = {"f": plan["f"], "f_actual": f_actual, "kernel": plan["kernel"]}
         return {name: value for name, value in found.items() if value is not None}
@@ -54,16 +54,16 @@ class Inference:
     """Brings tensors into memory, has their products computed and counts them.
 
     Args:
-        products: Computes.
-        engine: The machine's profile is its.
+        products: Computes them.
+        engine: Has the machine's profile.
         rooms: Where memory comes from.
-        in_flight: Counts it by tenants.
-        regions: Those that callers have registered.
-        limit_bytes: The largest tensor that is taken, and made.
+        in_flight: Counts memory by tenant.
+        regions: The regions that callers have registered.
+        limit_bytes: The largest tensor that is received or sent.
 
     Attributes:
-        regions: Those that callers have registered.
-        statistics: What was computed for whom.
+        regions: As given.
+        statistics: Counts requests by caller.
         long_heads: Held while a long JSON head is read.
     """
 
@@ -88,15 +88,15 @@ class Inference:
 
     @property
     def ready(self) -> bool:
-        """Whether a product would be computed at once."""
+        """Whether the engine takes products."""
         return self._engine.ready
 
     def check_admission(self) -> None:
-        """Make sure that one more request may come, before any of its bytes are taken.
+        """Make sure that one more request may come, before any of its bytes are received.
 
         Raises:
             Draining: The service is stopping.
-            QueueFull: Enough products wait.
+            QueueFull: As many products wait as may.
         """
         self._products.check_admission()
 
@@ -106,7 +106,7 @@ class Inference:
         """Bring a request's tensors into memory, which the stack releases.
 
         Raises:
-            ScopeMissing: It names regions, and is not of a caller that may.
+            ScopeMissing: It names regions, which its caller may not use.
             FieldProblem: A tensor is too large, or not in its region.
             QuotaReached: The caller may not have as much at once.
             StorageFull: There is no memory for them.
@@ -121,14 +121,14 @@ class Inference:
     async def compute(
         self, placed: Placed, await_leaving: AwaitLeaving, stopwatch: Stopwatch
     ) -> Computed:
-        """Compute a request's products, and write the result into its region where it names one.
+        """Compute a request's products, and write the result into its region, if it names one.
 
         Raises:
-            FieldError: An option that this product cannot have here.
+            FieldError: An option cannot be met for this product on this machine.
             ClientDisconnect: The caller has left; the products were stopped.
             Draining: The service stops before a product has begun.
             JobFailed: A product cannot be computed.
-            FieldProblem: The region of the result was cut off.
+            FieldProblem: The region of the result was shortened.
         """
         stack, began = placed.request.stack, time.perf_counter()
         runs, rooms = placed.list_runs(), placed.rooms
@@ -152,14 +152,14 @@ class Inference:
         await_leaving: AwaitLeaving,
         products: int,
     ) -> list[Event]:
-        """Compute products, as many at once as the engine is sent ahead; an error stops all."""
+        """Compute products, `AHEAD` at a time as the engine may have them; an error stops all."""
         events: list[Event] = []
 
         async def work() -> None:
-            for run in runs:  # which all tasks take from
+            for run in runs:  # all tasks share this iterator
                 event = await self._products.compute(run, rooms, await_leaving)
                 events.append(event)
-                await asyncio.sleep(0)  # products that are computed inline wait for nothing
+                await asyncio.sleep(0)  # inline products would not let the event loop run
 
         try:
             async with asyncio.TaskGroup() as group:
@@ -171,10 +171,10 @@ class Inference:
 
 
 def check_regions(tenant: Tenant) -> None:
-    """Make sure that a caller may name regions: shared memory has no owner that we know.
+    """Make sure that a caller may name regions; their owners are not known to the service.
 
     Raises:
-        ScopeMissing: Others' matrices are not for it.
+        ScopeMissing: It may not see the matrices of others.
     """
     if tenant.sees is not None:
         needed = "admin: shared memory of this host may be any caller's"
@@ -182,7 +182,7 @@ def check_regions(tenant: Tenant) -> None:
 
 
 def _sum_events(events: Sequence[Event]) -> Event:
-    """One message for the products of a stack: seconds and rows are sums."""
+    """One message for all products of a stack, with sums of seconds and rows."""
     timings: dict[str, Any] = {}
     for event in events:
         for name, value in event["timings"].items():
