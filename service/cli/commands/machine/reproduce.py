@@ -17,8 +17,8 @@ wavetrim reproduce hybrid-f --f 0,4,8,16,24,32 --out figures
 """
 
 HELP: Final = (
-    "Run an experiment of the reference programs on this machine's GPU, and write what it found"
-    " as Markdown, CSV and PNG, beside the reference's own figures."
+    "Run an experiment of the reference programs on this machine's GPU, and write its results as"
+    " Markdown, CSV and PNG, with the reference's own figures."
 )
 
 _Out = Annotated[
@@ -174,4 +174,4 @@ EXPERIMENTS: Final[dict[str, Callable[..., None]]] = {
     "matmatgpu": matmatgpu,
     "sdk-multiply": sdk_multiply,
 }
-"""What can be reproduced, by name."""
+"""The experiments, by name."""
