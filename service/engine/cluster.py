@@ -14,7 +14,8 @@ from typing import Any, Final
 from wavetrim.scheduler.errors import ProfileError
 from wavetrim.scheduler.planning.placing import Way
 from wavetrim.scheduler.profile.machine import MachineProfile
-from wavetrim.service.engine.supervisor import Event, Supervisor, Watch
+from wavetrim.service.engine.process import Message
+from wavetrim.service.engine.supervisor import Supervisor, Watch
 from wavetrim.service.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -65,7 +66,7 @@ class ClusterNode:
         if expected_seconds > 0:
             self._ratios.append(self.factor * measured_seconds / expected_seconds)
 
-    def start_run(self, message: Event, take: Callable[[Event], None]) -> None:
+    def start_run(self, message: Message, take: Callable[[Message], None]) -> None:
         """As `Supervisor.start_run`; a node that is lost fails its run with kind "node"."""
         self._cluster.start_run({**message, "node": self.id}, take)
 
@@ -108,7 +109,7 @@ class Cluster(Supervisor):
         assert address is not None, "a cluster is made only where an address is set"
         return ["--address", address, "--stall-seconds", str(self._settings.stall_seconds)]
 
-    def learn(self, _hello: Event, /) -> None:
+    def learn(self, _hello: Message, /) -> None:
         """A new process knows of no nodes yet."""
         self.forget()
 
@@ -117,7 +118,7 @@ class Cluster(Supervisor):
         self.nodes.clear()
         self.on_change()
 
-    def take_other(self, message: Event) -> None:
+    def take_other(self, message: Message) -> None:
         """A node has come, or is gone."""
         if message["type"] == "node":
             try:
@@ -130,7 +131,7 @@ class Cluster(Supervisor):
             logger.warning("node %s is gone: %s", message["node"][:12], message["reason"])
         self.on_change()
 
-    def _add(self, message: Event) -> None:
+    def _add(self, message: Message) -> None:
         node = ClusterNode(
             id=message["node"],
             host=message["host"],

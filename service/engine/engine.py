@@ -9,7 +9,8 @@ from wavetrim.cpu.threads import usable_cores
 from wavetrim.kernels.device import DeviceInfo
 from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.scheduler.profile.provider import ProfileProvider
-from wavetrim.service.engine.supervisor import Event, Supervisor, Watch
+from wavetrim.service.engine.process import Message
+from wavetrim.service.engine.supervisor import Supervisor, Watch
 from wavetrim.service.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -51,8 +52,8 @@ class Engine(Supervisor):
             devices=(),
             cpu_threads=settings.cpu_threads or usable_cores(),
         )
-        self.readings: Sequence[Event] = ()
-        self.residents: Sequence[Event] = ()
+        self.readings: Sequence[Message] = ()
+        self.residents: Sequence[Message] = ()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._without_devices = False
         # First the GPUs that the settings name by index, later the most that an engine has had.
@@ -86,7 +87,7 @@ class Engine(Supervisor):
             logger.error("the engine does not start with its GPUs: it is started without them")
         return list_arguments(self._settings, use_devices=not self._without_devices)
 
-    def learn(self, hello: Event, /) -> None:
+    def learn(self, hello: Message, /) -> None:
         """Keep what the process says of the machine: from now on plans are made for it."""
         self._loop = asyncio.get_running_loop()
         profile = MachineProfile.from_dict(hello["profile"])
@@ -103,7 +104,7 @@ class Engine(Supervisor):
         )
         logger.info("plans are made for %s", profile.device)
 
-    def take_other(self, message: Event) -> None:
+    def take_other(self, message: Message) -> None:
         """Keep what it tells of its GPUs."""
         self.readings = message.get("gpus", ())
         self.residents = message.get("residents", ())

@@ -5,7 +5,8 @@ from typing import Protocol
 
 from wavetrim.service.engine.cluster import Cluster, ClusterNode
 from wavetrim.service.engine.engine import Engine
-from wavetrim.service.engine.supervisor import Event, Supervisor
+from wavetrim.service.engine.process import Message
+from wavetrim.service.engine.supervisor import Supervisor
 
 
 class AnyEngine(Protocol):
@@ -19,7 +20,7 @@ class AnyEngine(Protocol):
     def ready(self) -> bool:
         """True while it takes runs."""
 
-    def start_run(self, message: Event, take: Callable[[Event], None]) -> None:
+    def start_run(self, message: Message, take: Callable[[Message], None]) -> None:
         """Have one product computed; `take` receives the messages about it."""
 
     def cancel(self, job_id: str) -> None:

@@ -6,11 +6,11 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from wavetrim.scheduler.engine.messages import FINAL_TYPES
 from wavetrim.scheduler.errors import ProfileError
-from wavetrim.service.engine.process import EngineProcess
+from wavetrim.service.engine.process import EngineProcess, Message
 
 logger = logging.getLogger(__name__)
 
@@ -18,8 +18,6 @@ _FIRST_DELAY_SECONDS: Final = 0.1
 _MAX_DELAY_SECONDS: Final = 30.0
 _STEADY_SECONDS: Final = 60.0
 """A process that lived this long, or finished a product, resets the back-off; chosen."""
-
-Event = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +78,11 @@ class Supervisor(ABC):
         self._gone = asyncio.Event()
         self._gone.set()
         self._greeted = asyncio.Event()
-        self._runs: dict[str, Callable[[Event], None]] = {}
+        self._runs: dict[str, Callable[[Message], None]] = {}
         self._reason: str | None = None
         self._heard = 0.0
         self._proved = False
-        self._hello: Event = {}
+        self._hello: Message = {}
         self.state = "stopped"
         self.restarts = 0
 
@@ -93,7 +91,7 @@ class Supervisor(ABC):
         """The process's command line, after so many failed starts in a row."""
 
     @abstractmethod
-    def learn(self, _hello: Event, /) -> None:
+    def learn(self, _hello: Message, /) -> None:
         """Keep what a process that is ready says of itself.
 
         Raises:
@@ -104,7 +102,7 @@ class Supervisor(ABC):
         """The process is gone: what it said no longer holds."""
         logger.debug("%s is gone", self._name)
 
-    def take_other(self, message: Event) -> None:
+    def take_other(self, message: Message) -> None:
         """Handle a message that is about no run."""
         logger.debug("%s says %s", self._name, message["type"])
 
@@ -128,7 +126,7 @@ class Supervisor(ABC):
         """Wait until the engine takes runs."""
         await self._ready.wait()
 
-    def start_run(self, message: Event, take: Callable[[Event], None]) -> None:
+    def start_run(self, message: Message, take: Callable[[Message], None]) -> None:
         """Have one product computed, after those that were started before.
 
         Args:
@@ -141,7 +139,7 @@ class Supervisor(ABC):
         self._runs[message["job"]] = take
         self._process.send(message)
 
-    def send(self, message: Event, files: Sequence[int] = ()) -> None:
+    def send(self, message: Message, files: Sequence[int] = ()) -> None:
         """Send a message that is no run; it is handled after the runs that were started."""
         if self._process is not None:
             self._process.send(message, files)
@@ -241,12 +239,12 @@ class Supervisor(ABC):
         self.on_ready()
         return True
 
-    def _take(self, message: Event) -> None:
+    def _take(self, message: Message) -> None:
         """Handle a message of the process, in the order in which they come."""
         self._heard = time.monotonic()
         kind = message["type"]
         if "job" in message:
-            self._take_event(message)
+            self._take_run_message(message)
         elif kind == "ready":
             self._hello = message
             self._greeted.set()
@@ -255,17 +253,17 @@ class Supervisor(ABC):
         else:
             self.take_other(message)
 
-    def _take_event(self, event: Event) -> None:
-        job_id = event["job"]
+    def _take_run_message(self, message: Message) -> None:
+        job_id = message["job"]
         take = self._runs.get(job_id)
         if take is None or self.state == "stopping":
             return  # when the service stops, runs end once the process is gone: see `_bury`
-        if event["type"] in FINAL_TYPES:
+        if message["type"] in FINAL_TYPES:
             del self._runs[job_id]
-            self._proved = self._proved or event["type"] == "succeeded"
-            if event.get("poisoned"):
+            self._proved = self._proved or message["type"] == "succeeded"
+            if message.get("poisoned"):
                 self._ready.clear()  # the process is about to end itself
-        take(event)
+        take(message)
 
     async def _converse(self, process: EngineProcess) -> None:
         """Wait until the process ends; end it when it falls silent."""

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 
 Operands = tuple[Matrix, Matrix, Matrix | None]
-"""A, B and C of a product; no C where it has none."""
+"""A, B and C of a product; no C if it has none."""
 
 
 def find_operands(
     request: Mapping[str, Any], matrices: "MatrixStore", owner: str | None = None
 ) -> Operands:
-    """A, B and C of a request; no C where it names none.
+    """A, B and C of a request; no C if it names none.
 
     Args:
         request: The request; `a`, `b` and `c` are matrix ids.
@@ -55,7 +55,7 @@ def find_operands(
 
 
 def find_matrices(job: Job, matrices: "MatrixStore") -> Operands:
-    """A, B and C of a job; no C where it names none.
+    """A, B and C of a job; no C if it names none.
 
     Raises:
         MatrixNotFound: One of them is gone.
@@ -94,7 +94,7 @@ def check_operands(
     Args:
         a: Must be M x K.
         b: Must be K x N.
-        c: Must be M x N where it is given.
+        c: Must be M x N; None if there is none.
         alpha: Factor of the product.
         beta: Factor of C.
         dtype: Element type of the result, to which operands are converted; None for A's, which B

@@ -99,13 +99,13 @@ class Products:
         since = time.time()
         # Counted once the answer, which the caller waits for, is on its way.
         count_later = asyncio.get_running_loop().call_soon
-        event: Mapping[str, Any] | None = self._inline.compute(request, rooms)
-        if event is None:
-            event = await self._compute_by_engine(request, rooms, since, await_leaving)
+        message: Mapping[str, Any] | None = self._inline.compute(request, rooms)
+        if message is None:
+            message = await self._compute_by_engine(request, rooms, since, await_leaving)
         else:
             count_later(self._metrics.record_lane, 0.0, request.size)
-        count_later(self._record, event, time.time())
-        return event
+        count_later(self._record, message, time.time())
+        return message
 
     async def _compute_by_engine(
         self,
@@ -123,20 +123,21 @@ class Products:
                 cpu_only=cpu_only,
                 timed=self._traces is not None,
             )
-            event = await self._try(trial, rooms, since, await_leaving)
-            if event["type"] == "succeeded":
-                return event
-            if not event["retryable"]:
+            message = await self._try(trial, rooms, since, await_leaving)
+            if message["type"] == "succeeded":
+                return message
+            if not message["retryable"]:
                 break
-            logger.warning("a product, try %d: %s: %s", attempt, event["kind"], event["message"])
+            kind, reason = message["kind"], message["message"]
+            logger.warning("a product, try %d: %s: %s", attempt, kind, reason)
         self._metrics.record_end("failed")
-        raise JobFailed(event["kind"], event["message"])
+        raise JobFailed(message["kind"], message["message"])
 
-    def _record(self, event: Mapping[str, Any], ended_at: float) -> None:
-        predicted = event["plan"]["predicted"]["total_seconds"]
-        self._metrics.record_success(event["timings"], predicted)
+    def _record(self, message: Mapping[str, Any], ended_at: float) -> None:
+        predicted = message["plan"]["predicted"]["total_seconds"]
+        self._metrics.record_success(message["timings"], predicted)
         if self._traces is not None:
-            self._traces.show_product(event, ended_at)
+            self._traces.show_product(message, ended_at)
 
     def begin_drain(self) -> None:
         """Take no new products; waiting ones are given up, those that an engine has go on."""
@@ -156,15 +157,15 @@ class Products:
         self._watches.add(watch)
         self._look_later()
         try:
-            event = await turn.final
+            message = await turn.final
         except asyncio.CancelledError:
             self._lane.cancel(turn)
             raise
         finally:
             watch.end()
             self._watches.discard(watch)
-        if event["type"] != "cancelled":
-            return {**event, "queue_seconds": turn.waited_seconds}
+        if message["type"] != "cancelled":
+            return {**message, "queue_seconds": turn.waited_seconds}
         if watch.reason == "left":
             self._metrics.record_end("cancelled")
             raise ClientDisconnect

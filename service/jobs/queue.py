@@ -70,7 +70,7 @@ class KnownQueue:
         heapq.heapify(self._waiting)
 
     async def find_next(self, jobs: JobStore, matrices: MatrixStore) -> Waiting | None:
-        """Take out the job to run next; the database is searched where it may have more jobs.
+        """Take out the job to run next; the database is searched if it may have more jobs.
 
         The job's row is not changed.
         """

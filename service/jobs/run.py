@@ -137,20 +137,20 @@ class JobRun:
 
     async def _try_until_settled(self, work: Work) -> Job | None:
         while True:
-            event = await self._try_once(work)
-            if event["type"] == "succeeded":
-                return await self._succeed(work.result, event)
-            if event["type"] == "cancelled" or self._cancelled.is_set():
+            message = await self._try_once(work)
+            if message["type"] == "succeeded":
+                return await self._succeed(work.result, message)
+            if message["type"] == "cancelled" or self._cancelled.is_set():
                 return await run_to_end(self._jobs.cancel, self.job)
-            kind, message = event["kind"], event["message"]
-            if not event["retryable"] or self.job.attempts >= self._settings.job_attempts:
-                return await self._fail(kind, message)
+            kind, reason = message["kind"], message["message"]
+            if not message["retryable"] or self.job.attempts >= self._settings.job_attempts:
+                return await self._fail(kind, reason)
             try:
                 # A file that was changed under the engine fails every other try, too.
                 await run_to_end(check_files, self.job, self._matrices, work.mapped)
             except ServiceError as error:
                 return await self._fail("storage", str(error))
-            logger.warning("job %s, try %d: %s: %s", self.job.id, self.job.attempts, kind, message)
+            logger.warning("job %s, try %d: %s: %s", self.job.id, self.job.attempts, kind, reason)
             self._update(self.job.begin_try(wall_clock.stamp()))
             if not await self._write():
                 return None
@@ -166,7 +166,7 @@ class JobRun:
             work.rooms,
             since=self.job.created_at,
             priority=self.job.priority,
-            on_event=lambda event: self._take_event(event, work.result),
+            on_message=lambda message: self._take_message(message, work.result),
         )
         cancelled = asyncio.create_task(self._cancelled.wait())
         news = asyncio.create_task(self._tell_news())
@@ -182,17 +182,17 @@ class JobRun:
             cancelled.cancel()
             news.cancel()
             await asyncio.wait({news})
-        event = turn.final.result()
-        if event["type"] == "succeeded":
+        message = turn.final.result()
+        if message["type"] == "succeeded":
             changed = await run_to_end(work.mapped.find_changed) if work.mapped else None
             if changed is not None:
                 return _describe_change(changed)
-            timings = {"device_wait_seconds": turn.waited_seconds, **event["timings"]}
-            return {**event, "timings": timings}
+            timings = {"device_wait_seconds": turn.waited_seconds, **message["timings"]}
+            return {**message, "timings": timings}
         if timed_out:
             limit = self._settings.job_timeout_seconds
             return describe_timeout(limit, has_gpu=bool(self._engine.devices), job=self.job.id)
-        return event
+        return message
 
     async def _wait(
         self,
@@ -204,16 +204,16 @@ class JobRun:
         first = asyncio.FIRST_COMPLETED
         await asyncio.wait({future, cancelled}, timeout=timeout_seconds, return_when=first)
 
-    def _take_event(self, event: Mapping[str, Any], result: Result) -> None:
+    def _take_message(self, message: Mapping[str, Any], result: Result) -> None:
         """Remember plan and progress, and have final rows written."""
-        match event["type"]:
+        match message["type"]:
             case "planned":
-                self._update(replace(self.job, plan=event["plan"]))
+                self._update(replace(self.job, plan=message["plan"]))
             case "progress":
-                job = replace(self.job, progress=event["progress"], rows_done=event["rows"])
+                job = replace(self.job, progress=message["progress"], rows_done=message["rows"])
                 self._update(job)
             case "rows":
-                result.take_final([range(*rows) for rows in event["final"]])
+                result.take_final([range(*rows) for rows in message["final"]])
             case "again":
                 result.begin_try()
 
@@ -242,7 +242,7 @@ class JobRun:
         self._written = self.job
         return await run_to_end(self._jobs.keep_run, self.job) is not None
 
-    async def _succeed(self, result: Result, event: Mapping[str, Any]) -> Job | None:
+    async def _succeed(self, result: Result, message: Mapping[str, Any]) -> Job | None:
         """Publish the product and end the job, both or neither."""
         ended: list[Job] = []
 
@@ -251,9 +251,9 @@ class JobRun:
                 connection,
                 self.job,
                 result=result.id,
-                plan=event["plan"],
-                timings=event["timings"],
-                verification=event["verification"],
+                plan=message["plan"],
+                timings=message["timings"],
+                verification=message["verification"],
             )
             ended.append(job)
 

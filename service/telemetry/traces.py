@@ -54,13 +54,13 @@ class Traces:
         self._propagator.inject(carrier)
         return carrier.get("traceparent") or read_trace_parent(header)
 
-    def show_product(self, event: Mapping[str, Any], ended_at: float) -> None:
+    def show_product(self, message: Mapping[str, Any], ended_at: float) -> None:
         """Makes the spans of a product in one call, within the span of its request.
 
         gRPC calls have no spans here, so there they are in the caller's trace, if any.
 
         Args:
-            event: The engine's message of success, with `queue_seconds`.
+            message: The engine's message of success, with `queue_seconds`.
             ended_at: When it came, UTC seconds since the epoch.
         """
         within = None
@@ -68,9 +68,9 @@ class Traces:
             if trace_parent.get() is None:
                 return
             within = self._propagator.extract({"traceparent": trace_parent.get()}, Context())
-        timings = event["timings"]
+        timings = message["timings"]
         began_at = ended_at - (timings.get("total_seconds") or 0.0)
-        self._show("queue", began_at - event["queue_seconds"], began_at, within)
+        self._show("queue", began_at - message["queue_seconds"], began_at, within)
         self._show_phases(timings, began_at, within)
 
     def show_job(self, job: Job) -> None:

@@ -7,7 +7,7 @@ from typing import Final
 from wavetrim.scheduler.engine.messages import RunRequest
 from wavetrim.scheduler.planning.placing import Share, choose_shares
 from wavetrim.service.engine.fleet import Fleet
-from wavetrim.service.engine.supervisor import Event
+from wavetrim.service.engine.process import Message
 from wavetrim.service.jobs.lanes.estimates import Estimates
 from wavetrim.service.jobs.lanes.load import Loads
 from wavetrim.service.jobs.lanes.spread import Spread
@@ -71,7 +71,7 @@ class ClusterLanes:
             return load.has_room(turn)
         return len(load.runs) < NODE_RUNS
 
-    def start(self, turn: Turn, shares: Sequence[Share], take: Callable[[Event], None]) -> None:
+    def start(self, turn: Turn, shares: Sequence[Share], take: Callable[[Message], None]) -> None:
         """Have a product computed by several engines, or by a node.
 
         Args:

@@ -120,7 +120,7 @@ def _find_shape(request: RunRequest) -> _Shape:
 
 
 def _find_traffic(request: RunRequest) -> Traffic:
-    """What a product sends to a node and back."""
+    """The bytes that a product sends to a node and back."""
     item_bytes = GemmProblem(1, 1, 1, request.out.dtype).item_bytes
     n, k = request.out.columns, request.a.columns
     in_columns = k + (0 if request.c is None else n)

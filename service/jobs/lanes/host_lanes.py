@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from wavetrim.scheduler.engine.messages import RunRequest
 from wavetrim.scheduler.planning.lanes import CPU, Choice, Place, place_products
 from wavetrim.service.engine.engine import Engine
-from wavetrim.service.engine.supervisor import Event
+from wavetrim.service.engine.process import Message
 from wavetrim.service.jobs.lanes.choices import Choices
 from wavetrim.service.jobs.lanes.load import Load
 from wavetrim.service.jobs.lanes.turn import Turn
@@ -55,10 +55,10 @@ class HostLanes:
         """Whether a product's B is on some of the GPUs, but not on all."""
         return 0 < len(self._choices.find_residents(turn.request)) < len(self._engine.devices)
 
-    def learn(self, turn: Turn, event: Event) -> None:
+    def learn(self, turn: Turn, message: Message) -> None:
         """Learn from a product's success on which GPUs its B is now."""
-        if turn.request.b_key is not None and "b_on" in event:
-            self._choices.note_residents(turn.request.b_key, event["b_on"])
+        if turn.request.b_key is not None and "b_on" in message:
+            self._choices.note_residents(turn.request.b_key, message["b_on"])
 
     def place(self, turns: Sequence[Turn]) -> dict[Turn, Place]:
         """Choose where products that `is_known` are computed, in their order.

@@ -23,12 +23,12 @@ from wavetrim.scheduler.engine.messages import FINAL_TYPES, RunRequest
 from wavetrim.scheduler.planning.lanes import CPU
 from wavetrim.scheduler.planning.lanes import Lane as Devices
 from wavetrim.service.engine.fleet import Fleet
-from wavetrim.service.engine.supervisor import Event
+from wavetrim.service.engine.process import Message
 from wavetrim.service.jobs.lanes.cluster_lanes import ClusterLanes
 from wavetrim.service.jobs.lanes.host_lanes import HostLanes, LaneState
 from wavetrim.service.jobs.lanes.load import Loads
 from wavetrim.service.jobs.lanes.turn import Turn, settle
-from wavetrim.service.jobs.lanes.waiting import Entry, WaitingTurns
+from wavetrim.service.jobs.lanes.waiting import WaitingTurns
 from wavetrim.service.storage.memory.room import Room
 from wavetrim.service.threads import run_to_end
 
@@ -71,7 +71,7 @@ class Lane:
         self._estimating: set[asyncio.Task[None]] = set()
         self._look: asyncio.TimerHandle | None = None
         self.waiting = 0
-        self.on_answer: Callable[[Turn, Event], None] | None = None
+        self.on_answer: Callable[[Turn, Message], None] | None = None
 
     @property
     def running(self) -> int:
@@ -101,7 +101,7 @@ class Lane:
         *,
         since: float,
         priority: int = 0,
-        on_event: Callable[[Event], None] | None = None,
+        on_message: Callable[[Message], None] | None = None,
     ) -> Turn:
         """Let a product wait for its turn; it may begin at once.
 
@@ -111,9 +111,9 @@ class Lane:
                 is gone, even if nobody waits for the product any more.
             since: When its caller began to wait, UTC seconds; the earlier one goes first.
             priority: The higher one goes first.
-            on_event: Receives the engine's messages before the final one.
+            on_message: Receives the engine's messages before the final one.
         """
-        turn = Turn(request, rooms, on_event, is_urgent=priority > 0)
+        turn = Turn(request, rooms, on_message, is_urgent=priority > 0)
         self.waiting += 1
         self._turns.add(turn, priority=priority, since=since)
         self.advance()
@@ -178,11 +178,11 @@ class Lane:
 
         Choices that are missing or old are found anew; a product without any is passed over.
         """
-        entries: list[Entry] = []
-        while len(entries) < LOOK_AHEAD and (entry := self._turns.take()) is not None:
-            entries.append(entry)
-        self._place_here([entry[3] for entry in entries])
-        self._turns.put_back(entries)
+        turns: list[Turn] = []
+        while len(turns) < LOOK_AHEAD and (turn := self._turns.take()) is not None:
+            turns.append(turn)
+        self._place_here(turns)
+        self._turns.put_back(turns)
 
     def _place_here(self, turns: Sequence[Turn]) -> None:
         """Send those products whose devices are free; look again when others should be."""
@@ -214,16 +214,15 @@ class Lane:
 
         Those that should be computed here are divided among the GPUs of this machine.
         """
-        entries: list[Entry] = []
+        waiting: list[Turn] = []
         here: list[Turn] = []
         reserved: dict[str, float] = {}
-        while len(entries) < LOOK_AHEAD and (entry := self._turns.take()) is not None:
-            turn = entry[3]
+        while len(waiting) < LOOK_AHEAD and (turn := self._turns.take()) is not None:
             if not self._cluster.is_known(turn):
                 self._estimate(turn, self._cluster.find)
-                entries.append(entry)
+                waiting.append(turn)
                 continue
-            may_spread = turn.is_urgent or not (entries or self._turns)
+            may_spread = turn.is_urgent or not (waiting or self._turns)
             shares = self._cluster.choose(turn, turn.rows, reserved, may_spread=may_spread)
             stays = [share.engine for share in shares] == [self._here.id]
             if stays and self._here.devices:
@@ -237,9 +236,9 @@ class Lane:
                 continue
             for share in shares:
                 reserved[share.engine] = reserved.get(share.engine, 0.0) + share.seconds
-            entries.append(entry)
+            waiting.append(turn)
         self._place_here(here)
-        self._turns.put_back(entries)
+        self._turns.put_back(waiting)
 
     def _estimate(self, turn: Turn, find: Callable[[RunRequest], object]) -> None:
         """Find, in a thread, how long a product would take where; then advance."""
@@ -264,7 +263,7 @@ class Lane:
         turn.cancel, turn.restart_engines = lambda: here.cancel(job), here.restart
         if lane is not None:
             request = replace(request, lane=lane or frozenset({CPU}))
-        here.start_run(request.as_message(), lambda event: self._take_here(turn, event))
+        here.start_run(request.as_message(), lambda message: self._take_here(turn, message))
 
     def _begin(self, turn: Turn) -> None:
         self._running[turn.request.job] = turn
@@ -272,29 +271,29 @@ class Lane:
         turn.holds = [room.hold("engine") for room in turn.rooms]
         turn.begin()
 
-    def _take_here(self, turn: Turn, event: Event) -> None:
-        if event["type"] == "begun":
-            lane, seconds = frozenset(event["lane"]), event["seconds"]
+    def _take_here(self, turn: Turn, message: Message) -> None:
+        if message["type"] == "begun":
+            lane, seconds = frozenset(message["lane"]), message["seconds"]
             self._load.begin(turn.request.job, lane, seconds)
             self.advance()
             return
-        if event["type"] in FINAL_TYPES:
+        if message["type"] in FINAL_TYPES:
             self._load.remove(turn.request.job)
-            self._host.learn(turn, event)
-        self._take(turn, event)
+            self._host.learn(turn, message)
+        self._take(turn, message)
 
-    def _take(self, turn: Turn, event: Event) -> None:
-        if event["type"] not in FINAL_TYPES:
-            if turn.on_event is not None:
-                turn.on_event(event)
+    def _take(self, turn: Turn, message: Message) -> None:
+        if message["type"] not in FINAL_TYPES:
+            if turn.on_message is not None:
+                turn.on_message(message)
             return
         for hold in turn.holds:
             hold.release()
         del self._running[turn.request.job]
-        settle(turn.final, event)
+        settle(turn.final, message)
         self.advance()
         if self.on_answer is not None:
-            asyncio.get_running_loop().call_soon(self.on_answer, turn, event)
+            asyncio.get_running_loop().call_soon(self.on_answer, turn, message)
 
     def _give_up(self, turn: Turn) -> None:
         self.waiting -= 1

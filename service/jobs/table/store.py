@@ -63,7 +63,7 @@ class JobStore:
             request: The request, ready for JSON; `a`, `b` and `c` are matrix ids.
             priority: The higher one runs first.
             idempotency_key: Makes a repeated call of the owner's return the first job.
-            owner: Name of the tenant whose it is.
+            owner: Name of the tenant to whom it belongs.
             trace: The `traceparent` of the request.
             max_queued: The most jobs that may wait.
             retry_after_seconds: When to ask again if the queue is full.
