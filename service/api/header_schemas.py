@@ -12,8 +12,8 @@ from pydantic.json_schema import SkipJsonSchema
 MEANINGS: Final = {
     "Accept-Ranges": "bytes: a single range can be asked for.",
     "Cache-Control": "private: only the caller itself may keep it.",
-    "Content-Digest": "SHA-256 of the file, where it is known (RFC 9530).",
-    "Content-Encoding": "gzip or deflate, where Accept-Encoding asks for it.",
+    "Content-Digest": "SHA-256 of the file, if it is known (RFC 9530).",
+    "Content-Encoding": "gzip or deflate, if Accept-Encoding asks for it.",
     "Content-Range": "Which range this is, or how long the whole is.",
     "ETag": "Strong: a matrix never changes.",
     "Inference-Header-Content-Length": "Bytes of the JSON head before binary data.",

@@ -56,7 +56,7 @@ def check_hosts(hosts: list[str], settings: Settings, *, is_needed: bool) -> Non
         is_needed: Whether the request's version of HTTP asks for the header, as 1.1 does.
 
     Raises:
-        HostAmbiguous: There are several, of which proxies and caches may pick different ones. Or
+        HostAmbiguous: There are several, and proxies may pick another one than the service; or
             there is none although it is needed (RFC 9112, section 3.2).
         HostRefused: The service has no API key, and the header does not name this machine.
     """

@@ -15,6 +15,7 @@ from wavetrim.service.api.option_schemas import (
     KernelName,
     SmCount,
     TileName,
+    read_options,
 )
 from wavetrim.service.api.run_schemas import JobTimings, RunPlan, VerificationView
 from wavetrim.service.api.schemas import Owner
@@ -109,7 +110,7 @@ class JobRequest(BaseModel):
     @property
     def options(self) -> PlanOptions:
         """The options for the planner."""
-        return PlanOptions.read(dict(self))
+        return read_options(self)
 
 
 class JobError(BaseModel):

@@ -21,7 +21,7 @@ class Upload:
     """The upload of one matrix.
 
     Args:
-        body: Its body, of which only the header has been read.
+        body: Its body; only the header has been read.
         header: The body's header.
         on_disk: False if the matrix is kept in memory only.
         owner: Name of the tenant to whom it will belong.

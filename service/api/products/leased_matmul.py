@@ -13,7 +13,6 @@ from starlette.types import Receive, Scope, Send
 from wavetrim.scheduler.engine.messages import Operand, RunRequest
 from wavetrim.scheduler.engine.placing import check_place
 from wavetrim.scheduler.errors import FieldError
-from wavetrim.scheduler.options import NO_OPTIONS
 from wavetrim.scheduler.problem import ITEM_BYTES
 from wavetrim.service.api.admission.auth import find_tenant
 from wavetrim.service.api.admission.body_limit import receive_document
@@ -44,12 +43,12 @@ async def answer_leased(scope: Scope, receive: Receive, send: Send) -> None:
         for room in rooms:
             stack.callback(room.hold("request").release)
         check_options(state.engine, request)
-        event = await state.products.compute(request, rooms, Caller(receive).await_leaving)
-    content: bytes = to_json(_describe(event), inf_nan_mode="null")
+        message = await state.products.compute(request, rooms, Caller(receive).await_leaving)
+    content: bytes = to_json(_describe(message), inf_nan_mode="null")
     headers = [
         (b"content-type", b"application/json"),
         (b"content-length", b"%d" % len(content)),
-        *describe_product(event),
+        *describe_product(message),
     ]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": content})
@@ -103,11 +102,9 @@ def place_product(
     )
     if (out.rows, out.columns) != (problem.m, problem.n):
         raise ShapesDiffer("shape of out", product.out.shape, f"{(problem.m, problem.n)}")
-    options = product.options
     request = RunRequest(
         job="", a=a, b=b, c=c, out=out, alpha=product.alpha, beta=product.beta,
-        options=NO_OPTIONS if options == NO_OPTIONS else options, verify=product.verify,
-        reports=False,
+        options=product.options, verify=product.verify, reports=False,
     )  # fmt: skip
     return request, tuple(used.values())
 
@@ -147,14 +144,14 @@ def _show(matrix: LeasedMatrix) -> str:
     return f"{matrix.shape} at byte {matrix.offset_bytes}"
 
 
-def _describe(event: Mapping[str, Any]) -> dict[str, Any]:
-    plan, timings = event["plan"], dict(event["timings"])
+def _describe(message: Mapping[str, Any]) -> dict[str, Any]:
+    plan, timings = message["plan"], dict(message["timings"])
     f_actual = timings.pop("f_actual")
     return {
         "f": plan["f"],
         "f_actual": f_actual,
         "accuracy": plan["accuracy"],
         "kernel": plan["kernel"],
-        "timings": {**timings, "queue_seconds": event["queue_seconds"]},
-        "verification": event["verification"],
+        "timings": {**timings, "queue_seconds": message["queue_seconds"]},
+        "verification": message["verification"],
     }

@@ -13,6 +13,7 @@ from wavetrim.service.api.option_schemas import (
     KernelName,
     SmCount,
     TileName,
+    read_options,
 )
 from wavetrim.service.api.run_schemas import ProductTimings, VerificationView
 from wavetrim.service.api.schemas import DtypeName, Pair, describe_pair
@@ -94,10 +95,7 @@ class LeasedProduct(BaseModel):
     @property
     def options(self) -> PlanOptions:
         """The options for the planner."""
-        return PlanOptions(
-            kernel=self.kernel, tile=self.tile, f=self.f, accuracy=self.accuracy, sms=self.sms,
-            devices=self.devices,
-        )  # fmt: skip
+        return read_options(self)
 
 
 class LeasedAnswer(BaseModel):

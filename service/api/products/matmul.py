@@ -12,7 +12,7 @@ from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
 from wavetrim.scheduler.engine.messages import RunRequest
-from wavetrim.scheduler.options import NO_OPTIONS, PlanOptions
+from wavetrim.scheduler.options import PlanOptions
 from wavetrim.service.api.admission.auth import find_tenant
 from wavetrim.service.api.admission.body_route import DESCRIBES, BodyRoute, read_query
 from wavetrim.service.api.header_schemas import PRODUCT_HEADERS
@@ -88,12 +88,14 @@ async def answer(scope: Scope, receive: Receive, send: Send) -> None:
             metrics.received_bytes.inc(body.received_bytes)
         request = _make_request(received, query, options)
         check_options(state.engine, request)
-        event = await state.products.compute(request, received.rooms, Caller(receive).await_leaving)
+        message = await state.products.compute(
+            request, received.rooms, Caller(receive).await_leaving
+        )
         await send_views(
             scope,
             send,
             status=200,
-            headers=[(b"content-type", media_type.encode()), *describe_product(event)],
+            headers=[(b"content-type", media_type.encode()), *describe_product(message)],
             views=[received.answer],
             idle_seconds=settings.upload_idle_seconds,
         )
@@ -111,8 +113,7 @@ def read_plan_options(query_string: bytes) -> tuple[MatmulQuery, PlanOptions]:
         RequestValidationError: A field is not valid.
     """
     query = read_query(MatmulQuery, query_string)
-    options = query.options
-    return query, NO_OPTIONS if options == NO_OPTIONS else options
+    return query, query.options
 
 
 def _make_request(received: Received, query: MatmulQuery, options: PlanOptions) -> RunRequest:

@@ -22,8 +22,8 @@ from wavetrim.service.storage.memory.room import Room
 
 NAMES: Final = (
     "first matrix, A",
-    "second matrix, B, behind the first one in the same body",
-    "third matrix, C, behind the second one in the same body (beta is not 0)",
+    "second matrix, B, after the first one in the same body",
+    "third matrix, C, after the second one in the same body (beta is not 0)",
 )
 """Names of the matrices of a body in a refusal."""
 

@@ -37,10 +37,10 @@ def check_options(engine: Engine, request: RunRequest) -> None:
         choose_plan(problem, engine.profiles.find(), request.options)
 
 
-def describe_product(event: Mapping[str, Any]) -> list[tuple[bytes, bytes]]:
+def describe_product(message: Mapping[str, Any]) -> list[tuple[bytes, bytes]]:
     """The headers that say how the product was computed."""
-    timings, plan = event["timings"], event["plan"]
-    timings["queue_seconds"] = event["queue_seconds"]
+    timings, plan = message["timings"], message["plan"]
+    timings["queue_seconds"] = message["queue_seconds"]
     shown = [
         f"{part};dur={seconds * 1e3:.3f}"
         for part in (*PARTS, "queue")

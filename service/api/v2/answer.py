@@ -77,7 +77,7 @@ async def send_answer(
     idle_seconds: float,
 ) -> None:
     """Send an answer. However it ends, nobody reads the result's memory afterwards."""
-    headers: RawHeaders = describe_product(computed.event)
+    headers: RawHeaders = describe_product(computed.message)
     is_json = len(views) == 1
     headers.append(
         (b"content-type", b"application/json" if is_json else b"application/octet-stream")

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -15,6 +15,7 @@ from wavetrim.service.api.v2.placement import Placed, ReadInto, place_tensors
 from wavetrim.service.api.v2.request import InferRequest
 from wavetrim.service.api.v2.statistics import InferStatistics, Stopwatch
 from wavetrim.service.engine.engine import Engine
+from wavetrim.service.engine.process import Message
 from wavetrim.service.errors import ScopeMissing
 from wavetrim.service.jobs.lanes.load import AHEAD
 from wavetrim.service.jobs.products import Products
@@ -27,8 +28,6 @@ from wavetrim.service.threads import run_to_end
 AwaitLeaving = Callable[[], Awaitable[None]]
 """Returns when the caller has left."""
 
-Event = Mapping[str, Any]
-
 
 @dataclass(frozen=True, slots=True)
 class Computed:
@@ -36,16 +35,16 @@ class Computed:
 
     Attributes:
         placed: The request, and where its result lies.
-        event: The engine's message of success; for a stack, with sums over its products.
+        message: The engine's message of success; for a stack, with sums over its products.
     """
 
     placed: Placed
-    event: Event
+    message: Message
 
     @property
     def parameters(self) -> dict[str, Any]:
         """How they were computed, as parameters of the answer."""
-        plan, f_actual = self.event["plan"], self.event["timings"]["f_actual"]
+        plan, f_actual = self.message["plan"], self.message["timings"]["f_actual"]
         found = {"f": plan["f"], "f_actual": f_actual, "kernel": plan["kernel"]}
         return {name: value for name, value in found.items() if value is not None}
 
@@ -134,16 +133,16 @@ class Inference:
         runs, rooms = placed.list_runs(), placed.rooms
         first = next(runs)
         check_options(self._engine, first)
-        event: Event = await self._products.compute(first, rooms, await_leaving)
+        message: Message = await self._products.compute(first, rooms, await_leaving)
         if stack.products > 1:
             rest = await self._compute_rest(runs, rooms, await_leaving, stack.products)
-            event = _sum_events([event, *rest])
+            message = _sum_messages([message, *rest])
         stopwatch.products = stack.products
-        stopwatch.queue = event["queue_seconds"]
+        stopwatch.queue = message["queue_seconds"]
         stopwatch.compute_infer = max(0.0, time.perf_counter() - began - stopwatch.queue)
         if placed.request.part is not None:
             await run_to_end(self.regions.write_from, placed.request.part, placed.result)
-        return Computed(placed, event)
+        return Computed(placed, message)
 
     async def _compute_rest(
         self,
@@ -151,14 +150,14 @@ class Inference:
         rooms: Sequence[Room],
         await_leaving: AwaitLeaving,
         products: int,
-    ) -> list[Event]:
+    ) -> list[Message]:
         """Compute products, `AHEAD` at a time as the engine may have them; an error stops all."""
-        events: list[Event] = []
+        messages: list[Message] = []
 
         async def work() -> None:
             for run in runs:  # all tasks share this iterator
-                event = await self._products.compute(run, rooms, await_leaving)
-                events.append(event)
+                message = await self._products.compute(run, rooms, await_leaving)
+                messages.append(message)
                 await asyncio.sleep(0)  # inline products would not let the event loop run
 
         try:
@@ -167,7 +166,7 @@ class Inference:
                     group.create_task(work())
         except BaseExceptionGroup as errors:
             raise errors.exceptions[0] from None
-        return events
+        return messages
 
 
 def check_regions(tenant: Tenant) -> None:
@@ -181,13 +180,14 @@ def check_regions(tenant: Tenant) -> None:
         raise ScopeMissing("scope", ",".join(sorted(tenant.scopes)), needed)
 
 
-def _sum_events(events: Sequence[Event]) -> Event:
+def _sum_messages(messages: Sequence[Message]) -> Message:
     """One message for all products of a stack, with sums of seconds and rows."""
     timings: dict[str, Any] = {}
-    for event in events:
-        for name, value in event["timings"].items():
+    for message in messages:
+        for name, value in message["timings"].items():
             if isinstance(value, int | float):
                 timings[name] = timings.get(name, 0) + value
-    plan = {**events[0]["plan"], "f": sum(event["plan"]["f"] for event in events)}
-    queue_seconds = sum(event["queue_seconds"] for event in events) / min(AHEAD, len(events))
-    return {**events[0], "timings": timings, "plan": plan, "queue_seconds": queue_seconds}
+    plan = {**messages[0]["plan"], "f": sum(message["plan"]["f"] for message in messages)}
+    queued_seconds = sum(message["queue_seconds"] for message in messages)
+    queue_seconds = queued_seconds / min(AHEAD, len(messages))
+    return {**messages[0], "timings": timings, "plan": plan, "queue_seconds": queue_seconds}

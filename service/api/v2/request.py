@@ -9,7 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from wavetrim.scheduler.options import NO_OPTIONS, PlanOptions
+from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.problem import ITEM_BYTES
 from wavetrim.service.api.admission.body_route import refuse
 from wavetrim.service.api.v2.datatypes import (
@@ -149,7 +149,6 @@ def check_request(document: object) -> InferRequest:
     asked = head.parameters
     stack = fit_stack(inputs, alpha=asked.alpha, beta=asked.beta, f=asked.f)
     binary, part = _read_output(head, stack)
-    options = asked.options
     named = (*(tensor.part for tensor in inputs), part)
     return InferRequest(
         id=head.id,
@@ -159,7 +158,7 @@ def check_request(document: object) -> InferRequest:
         stack=stack,
         alpha=asked.alpha,
         beta=asked.beta,
-        options=NO_OPTIONS if options == NO_OPTIONS else options,
+        options=asked.options,
         verify=asked.verify,
         binary=binary,
         part=part,
