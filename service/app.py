@@ -151,7 +151,7 @@ def check_cluster(settings: Settings) -> None:
 
 
 def open_traces(settings: Settings) -> "Traces | None":
-    """The maker of spans; None where traces are off.
+    """The maker of spans; None if traces are off.
 
     Raises:
         SettingRefused: OpenTelemetry is not installed.

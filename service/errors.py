@@ -49,7 +49,7 @@ class BodyTooLarge(FieldProblem):
 
 
 class RequestMalformed(FieldProblem):
-    """What came over a connection is no request."""
+    """A connection received bytes that are not an HTTP request."""
 
 
 class HeadTooLarge(FieldProblem):

@@ -174,7 +174,7 @@ def _hand_out_leases(settings: Settings, leases: Leases) -> Iterator[None]:
 
 
 def _make_arena(settings: Settings) -> Arena | None:
-    """The arena, without a slab; None where it is switched off."""
+    """The arena, still without a slab; None if it is switched off."""
     limit_bytes = default_limit() if settings.arena_bytes is None else int(settings.arena_bytes)
     if limit_bytes == 0:
         return None

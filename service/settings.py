@@ -141,7 +141,7 @@ class Settings(BaseSettings):
         gt=0,
         multiple_of=SLAB_STEP_BYTES,
         description="By how much shared memory grows and shrinks, a multiple of 2 MiB; without it, "
-        "1 GiB, or 256 MiB where WAVETRIM_ARENA_BYTES is below 8 GiB.",
+        "1 GiB, or 256 MiB if WAVETRIM_ARENA_BYTES is below 8 GiB.",
     )
     arena_idle_seconds: float = Field(
         default=60.0, gt=0, description="How long unused shared memory is kept."
@@ -231,7 +231,7 @@ class Settings(BaseSettings):
         default=True,
         description=(
             "Whether 1 of 50 products may run on a kernel or device that none of its kind has "
-            "run on, where it is predicted to take at most 10% longer."
+            "run on, if it is predicted to take at most 10% longer there."
         ),
     )
     drain_seconds: float = Field(

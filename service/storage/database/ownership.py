@@ -14,7 +14,7 @@ def is_owned(table: Table, owner: str | None) -> ColumnElement[bool]:
 
 
 def read_owner(columns: dict[str, Any]) -> dict[str, Any]:
-    """A row's columns, with the owner's name where the one tenant has none."""
+    """A row's columns, with an empty name as the owner if it is NULL."""
     return columns | {"owner": columns["owner"] or ""}
 
 

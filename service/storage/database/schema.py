@@ -2,7 +2,7 @@
 
 `schema_version` says which revision a database has; `migrations/versions/` has a file for each step
 from one to the next. A new database is made at the newest revision. Alembic, which takes a quarter
-of a second to import, is used only where there is something to upgrade.
+of a second to import, is used only if there is something to upgrade.
 """
 
 import logging

@@ -24,7 +24,7 @@ class CommitGate:
             self._commits += 1
 
     def leave(self) -> None:
-        """It has ended."""
+        """A transaction has ended."""
         with self._free:
             self._commits -= 1
             if self._commits == 0:

@@ -159,7 +159,7 @@ class DiskRoom:
         return self._pending_bytes.pop(matrix_id, None) is not None
 
     def _require(self, size_bytes: int, end_bytes: int, *, has_bytes: int) -> None:
-        """Make sure that a matrix, of which `has_bytes` are counted, can have `end_bytes`."""
+        """Make sure that a matrix can have `end_bytes`; `has_bytes` of it are counted already."""
         free = self._max_storage_bytes - self._count() + has_bytes
         if end_bytes > free:
             limit = (

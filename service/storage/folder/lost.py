@@ -16,7 +16,7 @@ def set_aside(path: Path, lost_dir: Path) -> Path | None:
     To be called while no other process uses the folders.
 
     Returns:
-        Its new place; None when it has to stay where it is, which is logged.
+        Its new path; None if it could not be moved, which is logged.
     """
     lost_dir.mkdir(mode=0o700, exist_ok=True)
     place, number = lost_dir / path.name, 0

@@ -47,7 +47,7 @@ class RoomHold(Protocol):
 
     @property
     def extent(self) -> Room:
-        """What is held."""
+        """The memory that is held."""
 
     def release(self) -> None:
         """Let go; a second call does nothing."""
