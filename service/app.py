@@ -27,12 +27,8 @@ from wavetrim.service.api.openapi import (
     list_refusals,
     name_operation,
 )
-from wavetrim.service.api.problems import (
-    DATABASE_AWAY,
-    answer_error,
-    answer_http,
-    answer_validation,
-)
+from wavetrim.service.api.problem_kinds import DATABASE_AWAY
+from wavetrim.service.api.problems import answer_error, answer_http, answer_validation
 from wavetrim.service.api.products import leases, matmul, plan
 from wavetrim.service.api.products.leased_schemas import LeasedAnswer, LeasedProduct
 from wavetrim.service.api.v2 import infer, model, shared_memory
@@ -66,8 +62,8 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         settings: The settings; without them, the environment's.
 
     Raises:
-        SettingRefused: It would be reachable from other machines without an API key, or tokens
-            cannot be read as the settings say.
+        SettingRefused: The service would be reachable from other machines without an API key, or
+            something that the settings ask for is missing.
         pydantic.ValidationError: The environment holds a setting that cannot be taken.
     """
     settings = settings or Settings()
@@ -80,7 +76,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         description=_DESCRIPTION,
         lifespan=run_parts,
         openapi_url="/openapi.json" if settings.docs == "on" else None,
-        docs_url=None,  # the page of `site` has its files here
+        docs_url=None,  # `page/site` has a page of its own, with all its files
         redoc_url=None,
         # A redirect to the path without its slash would name the host that the request named.
         redirect_slashes=False,
@@ -91,7 +87,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.state.keys = KeyRing()
     app.state.tokens = make_tokens(settings)
     app.state.grpc_address = None
-    app.state.given_up = asyncio.Event()  # set when a start that waits is not to go on
+    app.state.given_up = asyncio.Event()  # set to end a start that waits for the database
     body_routes = (*matmul.routes, *infer.routes, *matrices.routes, *jobs.routes, *events.routes)
     app.add_middleware(BodyLimit)
     app.add_middleware(BodyRoutes, routes=body_routes)
@@ -129,7 +125,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
 
 
 def check_exposure(settings: Settings) -> None:
-    """Makes sure that nobody listens on a network without an API key or tokens.
+    """Makes sure that a service on a network asks for an API key or a token.
 
     Raises:
         SettingRefused: The host is not loopback, and there is neither.
@@ -140,7 +136,7 @@ def check_exposure(settings: Settings) -> None:
 
 
 def check_cluster(settings: Settings) -> None:
-    """Makes sure that a cluster can be spoken to where one is named.
+    """Makes sure that the cluster in the settings, if any, can be joined.
 
     Raises:
         SettingRefused: Ray is not installed.
@@ -155,7 +151,7 @@ def check_cluster(settings: Settings) -> None:
 
 
 def open_traces(settings: Settings) -> "Traces | None":
-    """What makes spans; None where nobody asks for them.
+    """The maker of spans; None if traces are off.
 
     Raises:
         SettingRefused: OpenTelemetry is not installed.
@@ -171,11 +167,11 @@ def open_traces(settings: Settings) -> "Traces | None":
 
 
 _NAMED: Final = (LeasedProduct, LeasedAnswer, InferHead, InferAnswer, RegionRequest)
-"""Models that the OpenAPI document has since operations refer to them."""
+"""Models that operations refer to by name: FastAPI does not see that they are used."""
 
 
 def _complete_document(app: FastAPI) -> None:
-    """Let the OpenAPI document say what FastAPI cannot see."""
+    """Add to the OpenAPI document what FastAPI cannot see."""
     make_document = app.openapi
 
     def openapi() -> dict[str, Any]:

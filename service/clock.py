@@ -1,20 +1,20 @@
 """The wall clock, and its steps.
 
-Times that are kept are the wall clock's, because people read them and they outlive the process. But
-it may step: set by hand, by NTP, by a virtual machine that wakes up. What is removed for its age
-must not go for that. So times are never taken earlier than the clock would say had it not stepped
-since the last look, and a step that is noticed lets all ages begin anew.
+Times that are stored are wall-clock times, because people read them and they outlive the process.
+But that clock may step: by hand, by NTP, when a virtual machine wakes up. A step must not make
+matrices or jobs look old enough to be removed. So a time is never earlier than without the steps
+since the last look, and once a step is noticed all ages begin anew.
 """
 
 import time
 from typing import Final
 
 STEP_SECONDS: Final = 5.0
-"""A clock that is corrected gradually moves less than this between two looks."""
+"""Least change between two looks that counts as a step; chosen, above all gradual corrections."""
 
 
 class WallClock:
-    """The time for what is kept. Thread-safe."""
+    """The clock of times that are stored. Thread-safe."""
 
     def __init__(self) -> None:
         self._ahead_seconds = _measure_ahead()
@@ -24,17 +24,17 @@ class WallClock:
         return max(time.time(), _read_steady() + self._ahead_seconds)
 
     def measure_step(self) -> float:
-        """By how many seconds the clock has stepped since `follow` was called; 0 for hardly any."""
+        """Seconds that the clock has stepped since `follow` was called; 0 below STEP_SECONDS."""
         step_seconds = _measure_ahead() - self._ahead_seconds
         return step_seconds if abs(step_seconds) > STEP_SECONDS else 0.0
 
     def follow(self) -> None:
-        """Take the clock as it is now for right."""
+        """Accept the clock as it is now."""
         self._ahead_seconds = _measure_ahead()
 
 
 def _read_steady() -> float:
-    """Seconds since the machine was started, those while it slept included."""
+    """Seconds since the machine was started, with those while it slept."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
@@ -43,4 +43,4 @@ def _measure_ahead() -> float:
 
 
 wall_clock: Final = WallClock()
-"""This process's."""
+"""The clock of this process."""

@@ -1,4 +1,4 @@
-"""The opaque mark of a place in a list: what a page ends with, and the next one begins behind."""
+"""Cursors: opaque text for the place in a list where a page ends and the next one begins."""
 
 import base64
 import binascii
@@ -8,7 +8,7 @@ from wavetrim.service.errors import CursorUnknown
 
 
 def encode_mark(mark: str) -> str:
-    """A cursor for a mark in ASCII."""
+    """The cursor of a mark, which is ASCII text."""
     return base64.urlsafe_b64encode(mark.encode()).decode().rstrip("=")
 
 

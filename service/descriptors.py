@@ -6,19 +6,18 @@ from typing import Final
 from wavetrim.service.errors import SettingRefused
 
 RESERVED: Final = 56
-"""What the service itself has open: the database's pool, the engine, listeners, the arena."""
+"""Descriptors of the service itself: the database's pool, the engine, listeners, the arena."""
 
 _LEAST_CONNECTIONS: Final = 4
 
 
 def limit_connections(wanted: int | None) -> int:
-    """The most connections that leave files, database and engine the descriptors that they need.
+    """The most connections for which the process has file descriptors.
 
-    A quarter of the process's descriptors stays free, and at least those that the service has open
-    when nobody calls.
+    A quarter of the descriptors, and at least RESERVED, are left to files, database and engine.
 
     Args:
-        wanted: What was asked for; None for as many as there are descriptors for.
+        wanted: What was asked for; None for as many as possible.
 
     Raises:
         SettingRefused: More were asked for than that.

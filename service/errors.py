@@ -1,6 +1,6 @@
-"""What the service refuses. `api.problems` says which HTTP status each has.
+"""Refusals of the service. `api.problem_kinds` says which HTTP status each has.
 
-What `storage/` and `jobs/` refuse, they have in `errors` of their own.
+Those of `storage/` and `jobs/` are in their own `errors`.
 """
 
 import math
@@ -49,11 +49,11 @@ class BodyTooLarge(FieldProblem):
 
 
 class RequestMalformed(FieldProblem):
-    """What came over a connection is no request."""
+    """A connection received bytes that are not an HTTP request."""
 
 
 class HeadTooLarge(FieldProblem):
-    """A request's line and headers are longer, or more, than the service takes."""
+    """A request's first line and headers are too long, or too many."""
 
 
 class ContentRefused(FieldProblem):
@@ -69,7 +69,7 @@ class DigestMismatch(FieldProblem):
 
 
 class RangeNotSatisfiable(FieldProblem):
-    """The Range header asks for bytes behind the end of the file.
+    """The Range header asks for bytes after the end of the file.
 
     Attributes:
         size_bytes: Length of the file.
@@ -81,7 +81,7 @@ class RangeNotSatisfiable(FieldProblem):
 
 
 class IdempotencyKeyRefused(FieldProblem):
-    """The Idempotency-Key header cannot be kept."""
+    """The Idempotency-Key header is too long or not plain text."""
 
 
 class UploadStalled(FieldProblem):
@@ -89,7 +89,7 @@ class UploadStalled(FieldProblem):
 
 
 class ModelNotFound(FieldProblem):
-    """The protocol's model is another one."""
+    """A call of the Open Inference Protocol names a model that is not there."""
 
 
 class LeaseRefused(FieldProblem):
@@ -113,14 +113,19 @@ class RetryLater(ServiceError):
 
 
 class Draining(RetryLater):
-    """The service is stopping and takes no new work."""
+    """The service is stopping and takes no new work.
 
-    def __init__(self, retry_after_seconds: int) -> None:
-        super().__init__("the service is stopping and takes no new work", retry_after_seconds)
+    Args:
+        drain_seconds: How long it may take to stop.
+    """
+
+    def __init__(self, drain_seconds: float) -> None:
+        message = "the service is stopping and takes no new work"
+        super().__init__(message, max(1, math.ceil(drain_seconds)))
 
 
 class Crowded(RetryLater):
-    """As many connections are open, or as many bodies come, as may at once.
+    """There are already as many connections, bodies or listeners as there may be at once.
 
     Attributes:
         field: What there are too many of.
@@ -136,7 +141,7 @@ class Crowded(RetryLater):
 
 
 class QuotaReached(Crowded):
-    """A tenant has as much under way as it may have."""
+    """A tenant has used up one of its quotas."""
 
 
 class IssuerAway(RetryLater):
@@ -152,12 +157,12 @@ class Unauthorized(ServiceError):
 
 
 class ScopeMissing(FieldProblem):
-    """The call's key is not for such calls."""
+    """The call's key lacks the scope that the call needs."""
 
 
 class HostAmbiguous(FieldProblem):
-    """A request with several Host headers, or without the one that it needs."""
+    """A request has several Host headers, or lacks the one that it needs."""
 
 
 class HostRefused(FieldProblem):
-    """A call under a foreign name, as a web page makes it by rebinding its own name to loopback."""
+    """The Host header is a foreign name: a web page may have rebound its own name to loopback."""

@@ -1,10 +1,11 @@
-"""What the service does on its own account: clears up, and looks whether writing works again."""
+"""Housekeeping: removes what is too old, and tries whether writing works again."""
 
 import asyncio
 import logging
 import os
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -23,18 +24,19 @@ logger = logging.getLogger(__name__)
 
 _PERIOD_SECONDS: Final = 5.0
 _LONGEST_SECONDS: Final = 60.0
-"""Between two looks for what is too old, at most."""
+"""The longest time between two searches for what is too old."""
 
 _TRIED_BYTES: Final = 4096
 
 
 class Housekeeping:
-    """A task beside the requests. To be used from one event loop.
+    """A background task of the service. To be used from one event loop.
 
     Args:
         database: The database.
-        matrices: Loses the matrices that nobody has used for `matrix_ttl_seconds`.
-        jobs: Loses the jobs that ended `job_ttl_seconds` ago, and those beyond `max_finished_jobs`.
+        matrices: Those that nobody has used for `matrix_ttl_seconds` are removed.
+        jobs: Those that ended `job_ttl_seconds` ago are removed, and those beyond
+            `max_finished_jobs`.
         writes: Says where the last write failed.
         settings: The limits.
     """
@@ -78,8 +80,7 @@ class Housekeeping:
                 await self._do(self.expire)
             await asyncio.sleep(period)
 
-    async def _do(self, work: object) -> None:
-        assert callable(work)
+    async def _do(self, work: Callable[[], object]) -> None:
         try:
             await run_to_end(work)
         except SQLAlchemyError as error:
@@ -105,7 +106,7 @@ class Housekeeping:
             logger.info("%d jobs that had ended are forgotten", ended)
 
     def _find_start(self) -> float:
-        """No age is counted from before this time."""
+        """The time before which no age is counted."""
         now, start = time.time(), read_start(self._database)
         step_seconds = wall_clock.measure_step()
         if step_seconds:

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Final
 
 LEAST_KEY_CHARACTERS: Final = 16
-"""So long must an API key be that nobody is to guess."""
+"""Shortest API key: a shorter one could be guessed."""
 
 
 def read_key_file(path: Path) -> str:

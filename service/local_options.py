@@ -1,4 +1,4 @@
-"""What products in the caller's own process may use: the same settings as the service's."""
+"""Options of products in the caller's own process: from the same settings as the service's."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a service is made of: started in order, and stopped in the reverse."""
+"""The parts of a service: started in order, stopped in reverse."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -63,7 +63,7 @@ async def run_parts(app: FastAPI) -> AsyncIterator[None]:
         await run_to_end(state.matrices.sweep)
         for process in state.fleet.processes:
             await process.start()
-        # The arena's first pages take a second; who asks for memory before waits for them.
+        # The arena's first pages take a second; requests that need memory earlier wait for them.
         making = asyncio.create_task(parts.start_arena(), name="arena-start")
         try:
             await state.dispatcher.start()
@@ -108,7 +108,7 @@ class _Parts:
 
 
 def _make_parts(app: FastAPI, database: Database) -> _Parts:
-    """Makes what a service is made of, and lets the routes find it."""
+    """Makes the parts; those that routes use are put into the application's state."""
     state, settings, counters = app.state, app.state.settings, app.state.metrics
     state.database, state.writes = database, WriteRecord()
     watch_writes(database, state.writes)
@@ -160,7 +160,7 @@ def _make_parts(app: FastAPI, database: Database) -> _Parts:
 
 @contextmanager
 def _hand_out_leases(settings: Settings, leases: Leases) -> Iterator[None]:
-    """Listens for callers who fetch their leases, where there is a Unix socket, until the end."""
+    """Where there is a Unix socket, hands their leases to callers until the block ends."""
     if settings.unix_socket is None:
         yield
         return
@@ -174,7 +174,7 @@ def _hand_out_leases(settings: Settings, leases: Leases) -> Iterator[None]:
 
 
 def _make_arena(settings: Settings) -> Arena | None:
-    """The arena, without a slab; None where it is switched off."""
+    """The arena, still without a slab; None if it is switched off."""
     limit_bytes = default_limit() if settings.arena_bytes is None else int(settings.arena_bytes)
     if limit_bytes == 0:
         return None
@@ -188,7 +188,7 @@ def _make_arena(settings: Settings) -> Arena | None:
 
 
 def _connect(process: Supervisor, slabs: SharedSlabs | None, lane: Lane) -> None:
-    """Give a process that has become ready its memory, and then work."""
+    """Have a process that becomes ready get its memory first, and then work."""
 
     def greet() -> None:
         if slabs is not None:

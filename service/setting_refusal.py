@@ -27,7 +27,7 @@ def tell_refused(error: ValidationError) -> Iterator[str]:
 
 
 def describe_limit(message: str) -> str:
-    """What a value must be, of pydantic's sentence."""
+    """What a value must be, taken from pydantic's message."""
     if message == "Extra inputs are not permitted":
         return "left out: there is no such field"
     told = message.removeprefix("Input should be ").removeprefix("Value error, ")
@@ -35,7 +35,7 @@ def describe_limit(message: str) -> str:
 
 
 def _list_details(error: ValidationError) -> list[Any]:
-    """What is wrong by itself, not for another's sake."""
+    """The faults, without defaults that could not be made because of them."""
     return [one for one in error.errors() if one["type"] != "default_factory_not_called"]
 
 

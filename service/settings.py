@@ -18,14 +18,11 @@ SLAB_STEP_BYTES: Final = 2 * 2**20
 """Slabs are made of whole huge pages."""
 
 
-def _place_in(folder: str) -> Any:
+def _place_in(folder: str, description: str) -> Any:
     return Field(
         default_factory=lambda data: Path(data["data_dir"]) / folder,
         json_schema_extra={"default": f"{{data_dir}}/{folder}"},
-        description={
-            "kernels": "Where compiled kernels are kept.",
-            "profiles": "Where `wavetrim calibrate` keeps what it measured.",
-        }[folder],
+        description=description,
     )
 
 
@@ -87,8 +84,8 @@ class Settings(BaseSettings):
     )
     metrics: Literal["open", "key", "off"] = Field(
         default="open",
-        description="Who may read /metrics: `open` anybody who reaches the service, `key` who has "
-        "the API key or a caller's with the scope admin, `off` nobody.",
+        description="Who may read /metrics: `open` anybody who reaches the service, `key` callers "
+        "with the API key or a key of the scope admin, `off` nobody.",
     )
     docs: Literal["on", "off"] = Field(
         default="on",
@@ -105,13 +102,13 @@ class Settings(BaseSettings):
         default=ByteSize(64 * 2**20),
         ge=2**20,
         lt=2**31,
-        description="The longest message of gRPC, which is held in memory whole; HTTP takes longer "
-        "bodies.",
+        description="The longest message over gRPC, which is held in memory as a whole; HTTP takes "
+        "longer bodies.",
     )
     v2_shared_memory: str | None = Field(
         default=None,
         pattern=r"^/?[A-Za-z0-9._-]{3,64}$",
-        description="What names of shared memory must begin with that callers register at "
+        description="Prefix of the names of shared memory that callers may register at "
         "/v2/systemsharedmemory; without it, none can be registered.",
     )
     database_url: str | None = Field(
@@ -144,10 +141,10 @@ class Settings(BaseSettings):
         gt=0,
         multiple_of=SLAB_STEP_BYTES,
         description="By how much shared memory grows and shrinks, a multiple of 2 MiB; without it, "
-        "1 GiB, or 256 MiB where WAVETRIM_ARENA_BYTES is below 8 GiB.",
+        "1 GiB, or 256 MiB if WAVETRIM_ARENA_BYTES is below 8 GiB.",
     )
     arena_idle_seconds: float = Field(
-        default=60.0, gt=0, description="How long shared memory is kept that nobody uses."
+        default=60.0, gt=0, description="How long unused shared memory is kept."
     )
     arena_poison: bool = Field(
         default=False, description="Whether freed memory of the arena is overwritten, for tests."
@@ -155,7 +152,7 @@ class Settings(BaseSettings):
     reserve_bytes: ByteSize = Field(
         default=ByteSize(64 * 2**20),
         ge=0,
-        description="What the file system of the matrices must have left beside them, in bytes.",
+        description="Space that must stay free on the file system of the matrices, in bytes.",
     )
     matrix_ttl_seconds: int = Field(
         default=30 * DAY_SECONDS,
@@ -188,8 +185,8 @@ class Settings(BaseSettings):
         description="How long the sender of a body may be silent or send less than 1 KiB a "
         "second, and the reader of a matrix take nothing.",
     )
-    kernel_cache_dir: Path = _place_in("kernels")
-    profile_dir: Path = _place_in("profiles")
+    kernel_cache_dir: Path = _place_in("kernels", "Where compiled kernels are kept.")
+    profile_dir: Path = _place_in("profiles", "Where `wavetrim calibrate` keeps what it measured.")
     gpu_memory_bytes: ByteSize | None = Field(
         default=None,
         gt=0,
@@ -199,8 +196,8 @@ class Settings(BaseSettings):
         default=RESIDENT_SHARE,
         ge=0,
         le=MOST_RESIDENT_SHARE,
-        description="The share of that memory, of each GPU, in which a stored matrix stays that is "
-        "B of many jobs; 0 to copy B in for each.",
+        description="Share of that memory, on each GPU, in which stored matrices stay that are B "
+        "of many jobs; 0 copies B in for each job.",
     )
     cpu_threads: int | None = Field(
         default=None, ge=1, description="Threads of the CPU part; without it, the usable cores."
@@ -234,7 +231,7 @@ class Settings(BaseSettings):
         default=True,
         description=(
             "Whether 1 of 50 products may run on a kernel or device that none of its kind has "
-            "run on, where it is predicted to take at most 10% longer."
+            "run on, if it is predicted to take at most 10% longer there."
         ),
     )
     drain_seconds: float = Field(
@@ -288,7 +285,7 @@ class Settings(BaseSettings):
 
     @property
     def names_callers(self) -> bool:
-        """Whether every call needs a key or a token, whatever keys were made."""
+        """Whether every call needs a key or a token, even if no caller's key was made."""
         return self.api_key is not None or self.jwt_issuer is not None
 
     @property

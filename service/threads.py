@@ -13,7 +13,7 @@ R = TypeVar("R")
 async def run_to_end(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """Runs a blocking function in a thread; a cancelled caller leaves only when it has ended.
 
-    So what the function uses (an open file, a folder) is still there while it runs.
+    So what the function uses, such as an open file, outlives it.
     """
     running = asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs))
     try:

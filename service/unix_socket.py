@@ -12,11 +12,11 @@ from typing import Final
 from wavetrim.service.errors import SettingRefused
 
 BACKLOG: Final = 2048
-"""How many connections may wait: a Unix socket refuses those behind them, others let them wait."""
+"""Connections that may wait to be accepted; a Unix socket refuses any more, unlike TCP."""
 
 _FIELD: Final = "unix_socket"
 _MAX_PATH_BYTES: Final = 107
-"""What the kernel's address has room for."""
+"""The longest path in the kernel's `sockaddr_un`."""
 
 
 @contextmanager

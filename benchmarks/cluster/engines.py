@@ -16,7 +16,8 @@ from wavetrim.scheduler.engine.messages import FINAL_TYPES, Operand, RunRequest
 from wavetrim.service.engine.cluster import Cluster
 from wavetrim.service.engine.engine import Engine
 from wavetrim.service.engine.fleet import AnyEngine
-from wavetrim.service.engine.supervisor import Event, Supervisor
+from wavetrim.service.engine.process import Message
+from wavetrim.service.engine.supervisor import Supervisor
 from wavetrim.service.settings import Settings
 
 _START_SECONDS: Final = 120
@@ -102,9 +103,9 @@ async def start_engines(
             await process.stop()
 
 
-async def compute(engine: AnyEngine, request: RunRequest, job: str, expected: float) -> Event:
+async def compute(engine: AnyEngine, request: RunRequest, job: str, expected: float) -> Message:
     """Have an engine compute a product; its final message."""
-    final: asyncio.Future[Event] = asyncio.get_running_loop().create_future()
+    final: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
 
     def take(event: Mapping[str, Any]) -> None:
         if event["type"] in FINAL_TYPES:

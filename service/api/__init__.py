@@ -1,15 +1,16 @@
-"""The HTTP API: a folder per resource.
+"""The HTTP API: a folder for each kind of resource.
 
 A request passes, in this order:
 
-- `wire/`: its bytes become a request within limits.
-- `admission/`: an id, its host, its route, its caller, before any byte of a body is taken.
-- `products/`, `matrices/`, `jobs/`, `machine/`: the resource answers, by schemas of its own and by
-  those that several use (`schemas`, `option_schemas`, `run_schemas`). `parts` finds what the
-  service is made of.
+- `wire/`: bytes become a request within limits.
+- `admission/`: its id, host, route and caller are checked, before any byte of a body is received.
+- `products/`, `matrices/`, `jobs/`, `machine/`: the resource answers, with its own schemas and
+  those that several share (`schemas`, `option_schemas`, `run_schemas`). `parts` finds the parts of
+  the service.
 - `v2/`: the Open Inference Protocol, whose products go the same way.
-- `problems`: the one table from errors to HTTP. Every refusal names field, value and limit.
+- `problems`: errors become answers, by the table in `problem_kinds`. Every refusal names field,
+  value and limit.
 
-`openapi` and `header_schemas` describe what FastAPI cannot see: public generators of clients read
-the document, so operations have names, and no schema is left open that could be typed.
+`openapi` and `header_schemas` describe what FastAPI cannot see. Generators of clients read the
+document, so operations have names, and every schema that can be typed is.
 """

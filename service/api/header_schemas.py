@@ -12,25 +12,25 @@ from pydantic.json_schema import SkipJsonSchema
 MEANINGS: Final = {
     "Accept-Ranges": "bytes: a single range can be asked for.",
     "Cache-Control": "private: only the caller itself may keep it.",
-    "Content-Digest": "SHA-256 of the file, where it is known (RFC 9530).",
-    "Content-Encoding": "gzip or deflate, where Accept-Encoding asks for it.",
+    "Content-Digest": "SHA-256 of the file, if it is known (RFC 9530).",
+    "Content-Encoding": "gzip or deflate, if Accept-Encoding asks for it.",
     "Content-Range": "Which range this is, or how long the whole is.",
     "ETag": "Strong: a matrix never changes.",
     "Inference-Header-Content-Length": "Bytes of the JSON head before binary data.",
     "Location": "Path of what was made.",
     "Retry-After": "Seconds after which another try is worthwhile.",
-    "Server-Timing": "kernel, transfer, gpu, cpu, total and queue, in milliseconds; of a stack, "
-    "sums.",
+    "Server-Timing": "kernel, transfer, gpu, cpu, total and queue, in milliseconds; for a stack, "
+    "their sums.",
     "WWW-Authenticate": "How to send the key or token.",
     "Wavetrim-Accuracy": "How exact the sums of the GPU's kernel are, if one has run.",
-    "Wavetrim-F": "Rows of C that the CPU was planned to compute; of a stack, the sum.",
-    "Wavetrim-F-Actual": "Rows of C that the CPU has computed; of a stack, the sum.",
+    "Wavetrim-F": "Rows of C that the CPU was planned to compute; for a stack, the sum.",
+    "Wavetrim-F-Actual": "Rows of C that the CPU has computed; for a stack, the sum.",
     "X-Request-Id": "The request's own X-Request-Id, or one that was made; the log has it, too.",
 }
 """Headers of answers."""
 
 PRODUCT_HEADERS: Final = ("Server-Timing", "Wavetrim-F", "Wavetrim-F-Actual", "Wavetrim-Accuracy")
-"""How a product was computed."""
+"""Headers that say how a product was computed."""
 
 REFUSAL_HEADERS: Final = {
     401: ("WWW-Authenticate",),
@@ -51,19 +51,19 @@ REQUEST_ID: Final[dict[str, Any]] = {
 
 IfNoneMatch = Annotated[
     str | SkipJsonSchema[None],
-    Header(alias="If-None-Match", description="An ETag; where it still holds, 304 is answered."),
+    Header(alias="If-None-Match", description="An ETag; while it holds, the answer is 304."),
 ]
 Range = Annotated[
     str | SkipJsonSchema[None],
     Header(
         alias="Range",
-        description="One range of bytes; of several, and of what is no range, the whole is sent.",
+        description="One range of bytes; for several, or none that is valid, the whole is sent.",
         examples=["bytes=0-1023"],
     ),
 ]
 IfRange = Annotated[
     str | SkipJsonSchema[None],
-    Header(alias="If-Range", description="The ETag with which Range is to be looked at."),
+    Header(alias="If-Range", description="Range counts only if this is the ETag."),
 ]
 
 

@@ -1,6 +1,6 @@
-"""What the API's description says of bodies, headers and refusals that FastAPI cannot see.
+"""Parts of the OpenAPI document that FastAPI cannot see: bodies, headers and refusals.
 
-Each operation's id is the name of its route's function: generated clients call it so.
+Each operation's id is the name of its route's function, which generated clients use.
 """
 
 from collections.abc import Iterable
@@ -17,23 +17,23 @@ from wavetrim.service.api.schemas import Problem
 _REFUSALS: Final = {
     400: "Malformed: a .npy header, a length, a digest, JSON or the Host header.",
     401: "The API key or token is missing or wrong.",
-    403: "Called under a foreign name, or with a key that is not for such calls.",
+    403: "Called under a foreign name, or with a key without the scope for this call.",
     404: "There is none with this id, or it is another caller's.",
     408: "The body stalled, or came too slowly.",
     409: "In use, finished or cancelled.",
     413: "Larger than the service takes.",
-    415: "Media type, encoding or element type not taken.",
-    416: "The range begins behind the end.",
-    422: "A field that is unknown or cannot be taken, or shapes that do not fit.",
+    415: "Media type, encoding or element type not supported.",
+    416: "The range begins after the end.",
+    422: "A field that is unknown or not valid, or shapes that do not fit.",
     429: "The queue is full, or the key's quota used up; see Retry-After.",
     500: "The computation failed.",
-    503: "Too much at once, the service is stopping, or what it needs is away; see Retry-After.",
+    503: "Too many at once, the service is stopping, or it lacks something; see Retry-After.",
     504: "The job ran out of time.",
     507: "There is no room for another matrix, or the key's quota has none.",
 }
 
 _EVERYWHERE: Final = (400, 401, 403, 422, 503)
-"""How any call of /v1 and /v2 may be refused."""
+"""Statuses with which every call of /v1 and /v2 may be refused."""
 
 _FASTAPIS_REFUSAL: Final = "HTTPValidationError"
 
@@ -57,10 +57,9 @@ def describe_refusal(status: int) -> dict[str, Any]:
 def describe_npy_body(description: str, document: type[BaseModel] | None = None) -> dict[str, Any]:
     """FastAPI's `openapi_extra` of an operation that takes .npy files, or a JSON document.
 
-    Only one of the media types that are taken is named: clients are generated for those that they
-    know.
+    Only one of the accepted media types is named: generators of clients know that one.
     """
-    description += " Elements of two raw bytes are bfloat16: so `numpy.save` writes them."
+    description += " Elements of two raw bytes are bfloat16, as `numpy.save` writes them."
     content: dict[str, Any] = {"application/octet-stream": BINARY}
     if document is not None:
         content["application/json"] = refer(document)
@@ -83,7 +82,7 @@ def describe_npy_answer(
 
 
 def describe_download() -> dict[int | str, dict[str, Any]]:
-    """FastAPI's `responses` of a .npy file that is kept: whole, a range, or known already."""
+    """FastAPI's `responses` of a stored .npy file: whole, a range, or known to the caller."""
     always = ("ETag", "Accept-Ranges", "Cache-Control")
     return {
         200: describe_npy_answer("The .npy file.", *always, "Content-Digest"),
@@ -98,17 +97,17 @@ def refer(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def name_operation(route: APIRoute) -> str:
-    """The id of an operation: the name of its function, told apart by the path's version."""
+    """The id of an operation: its function's name, with a suffix if the path has a version."""
     return f"{route.name}_of_version" if "{version}" in route.path else route.name
 
 
 def complete_document(
     document: dict[str, Any], models: Iterable[type[BaseModel]]
 ) -> dict[str, Any]:
-    """Add to an OpenAPI document what all operations share, and models that only `refer` names.
+    """Add to an OpenAPI document what all operations share, and the models that `refer` names.
 
     Every refusal gets the form and media type that it has on the wire. FastAPI's own form of a
-    refused field is left out: no answer has it.
+    refused field is removed, as no answer has it.
     """
     components = document["components"]
     _, named = models_json_schema(

@@ -1,13 +1,20 @@
-"""A plan's options on the wire: flat fields of jobs, and of the queries of plans and products.
+"""A plan's options on the wire: fields of jobs, and of the queries of plans and products.
 
-All may be left out. JSON says numbers as numbers; queries are text.
+All may be left out. In JSON numbers are numbers; in queries they are text.
 """
 
-from typing import Annotated, Literal
+from operator import attrgetter
+from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from wavetrim.scheduler.options import DEVICES_PATTERN, Accuracy, PlanOptions
+from wavetrim.scheduler.options import (
+    DEVICES_PATTERN,
+    NO_OPTIONS,
+    OPTION_NAMES,
+    Accuracy,
+    PlanOptions,
+)
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
 
@@ -24,7 +31,7 @@ AccuracyName = Annotated[
         description="How exact the GPU's sums are (the CPU's are NumPy's): strict (IEEE fused "
         "multiply-adds in the order of k), library (what NumPy and cuBLAS do as well), or float32 "
         "or float64, for products in that type (errors no larger than those of its sums; tensor "
-        "cores may compute them). Without it, library, or whatever the kernel has that is named.",
+        "cores may compute them). Without it, library, or that of the kernel that is named.",
         examples=["strict"],
     ),
 ]
@@ -42,7 +49,7 @@ DeviceNames = Annotated[
         pattern=f"^({DEVICES_PATTERN.pattern})$",
         max_length=100,
         description='GPUs that may be used: "none", or indices such as "0,1", of those that the '
-        "service uses; without it, all. As few of them compute the product as are fastest.",
+        "service uses; without it, all. The product runs on the fastest set of these.",
         examples=["0,1"],
     ),
 ]
@@ -58,7 +65,7 @@ def _check_f(value: object) -> object:
 
 
 def _read_f(value: object) -> object:
-    # What is neither is left for the schema to refuse.
+    # Other text is left for the schema to refuse.
     return int(value) if isinstance(value, str) and value.isdecimal() else value
 
 
@@ -68,8 +75,20 @@ QueryRows = Annotated[
 ]
 
 
+_get_options: Final = attrgetter(*OPTION_NAMES)
+
+
+def read_options(fields: BaseModel) -> PlanOptions:
+    """The options for the planner among a request's fields.
+
+    If all are left out, it is `NO_OPTIONS` itself: plans are found, and messages written, faster.
+    """
+    options = PlanOptions(*_get_options(fields))
+    return NO_OPTIONS if options == NO_OPTIONS else options
+
+
 class OptionQuery(BaseModel):
-    """How a product is to be computed, as a query asks for it."""
+    """Options of how a product is computed, as fields of a query."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -82,5 +101,5 @@ class OptionQuery(BaseModel):
 
     @property
     def options(self) -> PlanOptions:
-        """The options, as the planner takes them."""
-        return PlanOptions.read(dict(self))
+        """The options for the planner."""
+        return read_options(self)

@@ -1,4 +1,4 @@
-"""The parts of a running service, as the routes ask for them: `create_app` keeps them by name."""
+"""FastAPI dependencies that give a route the parts of the service, from the application's state."""
 
 from typing import Annotated, Any
 
@@ -23,7 +23,7 @@ from wavetrim.service.tenants.tenant import Tenant
 
 
 def _find_part(name: str) -> Any:
-    """FastAPI's dependency on a part; a coroutine, since other functions are called in a thread."""
+    """A dependency on a part; a coroutine, since FastAPI calls plain functions in a thread."""
 
     async def find(request: Request) -> Any:
         return getattr(request.app.state, name)
@@ -36,7 +36,7 @@ async def _find_tenant(request: Request) -> Tenant:
 
 
 TenantPart = Annotated[Tenant, Depends(_find_tenant)]
-"""Who calls."""
+"""The tenant that calls."""
 
 SettingsPart = Annotated[Settings, _find_part("settings")]
 DatabasePart = Annotated[sqlalchemy.Engine, _find_part("database")]

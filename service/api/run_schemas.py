@@ -1,4 +1,4 @@
-"""How a product was computed, on the wire: plan, timings and verification of jobs and products."""
+"""Schemas of how a product was computed: its plan, timings and verification."""
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -11,22 +11,22 @@ class PlanPart(BaseModel):
 
     engine: str = Field(description="The engine that was to compute them.")
     host: str | None = Field(description="Its host; null for the service's own.")
-    rows: Pair = Field(description="The first one, and the one behind the last.")
-    f: int | None = Field(description="Rows of these that its CPU computed; null if it was lost.")
-    rows_done: int = Field(description="Rows that came back.")
-    predicted_seconds: float = Field(description="What they should have taken.")
+    rows: Pair = Field(description="The first row, and the one after the last.")
+    f: int | None = Field(description="How many of them its CPU computed; null if it was lost.")
+    rows_done: int = Field(description="How many of them came back.")
+    predicted_seconds: float = Field(description="Seconds that they should have taken.")
 
 
 class RunPlan(PlanSummary):
-    """A job's plan. Those of older jobs say less."""
+    """A job's plan. Plans of older jobs may lack fields."""
 
     nodes: list[PlanPart] = Field(
-        default=[], description="Who computed which rows, where the product was spread."
+        default=[], description="Who computed which rows, if the product was spread."
     )
 
 
 class Timings(BaseModel):
-    """Measured seconds of a product. Those of older jobs may have others."""
+    """Measured seconds of a product. Older jobs may have other fields."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -46,8 +46,7 @@ class JobTimings(Timings):
 
     device_wait_seconds: float | None = Field(
         None,
-        description="Waiting until its devices were free together, after it was taken from the "
-        "queue.",
+        description="Waiting until all its devices were free, after it was taken from the queue.",
     )
     f_actual: int | None = Field(None, description="Rows of C that the CPU has computed.")
 
@@ -59,11 +58,11 @@ class ProductTimings(Timings):
 
 
 class VerificationView(BaseModel):
-    """Outcome of the check. Those of older jobs say less."""
+    """Outcome of the check. Older jobs may lack fields."""
 
     model_config = ConfigDict(extra="allow")
 
-    passed: bool = Field(description="True: what does not pass is no product.")
+    passed: bool = Field(description="Always true: a product that does not pass fails its job.")
     max_error: float = Field(
         description="The largest error of the elements that were computed again, in units of the "
         "tolerance."
@@ -78,12 +77,12 @@ class VerificationView(BaseModel):
     )
     caught_probability: float | None = Field(
         None,
-        description="With which two equal changes in a row are caught, if each is four times as "
-        "large.",
+        description="Probability that two equal changes in a row are caught, if each is four times "
+        "as large.",
     )
     wrong_rows: int | None = Field(
         None,
-        description="How many rows were wrong, and are right since they were computed again.",
+        description="How many rows were wrong, and were computed again.",
     )
     recomputed_on: str | None = Field(None, description="The devices that did so; null for none.")
-    seconds: float | None = Field(None, description="What the check took after the product.")
+    seconds: float | None = Field(None, description="Seconds of the check, after the product.")

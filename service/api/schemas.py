@@ -1,4 +1,4 @@
-"""What the service sends and takes, besides jobs and plans."""
+"""Schemas of matrices, products in one call, health and problems."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -46,8 +46,8 @@ ContentDigest = Annotated[
 Owner = Annotated[
     str,
     Field(
-        description="Name of the key whose it is; empty for the service's own key, and where none "
-        "is asked for."
+        description="Name of the key to which it belongs; empty for the service's own key, and if "
+        "the service asks for none."
     ),
 ]
 
@@ -80,10 +80,10 @@ class MatrixView(BaseModel):
     bytes: int = Field(description="Length of the .npy file.")
     created_at: datetime = Field(description="When it was stored.")
     where: Literal["disk", "memory"] = Field(
-        description="disk, or memory: then it is gone when the service ends."
+        description="disk, or memory, where it lasts until the service ends."
     )
     state: Literal["stored", "damaged"] = Field(
-        description="stored, or damaged: its file has changed and is not sent or computed with."
+        description="stored, or damaged: its file has changed, so it is neither sent nor used."
     )
     owner: Owner
 
@@ -109,7 +109,7 @@ class StoreQuery(BaseModel):
 
     storage: Literal["disk", "memory"] = Field(
         "disk",
-        description="memory: the matrix is gone with the service's end, or when it is deleted.",
+        description="disk, or memory, where it lasts until the service ends or it is deleted.",
     )
 
 
@@ -124,8 +124,8 @@ class MatmulQuery(OptionQuery):
     )
     dtype: DtypeName | None = Field(
         None,
-        description="Element type of the result; operands of another one are converted to it "
-        "first. Without it, that of the operands.",
+        description="Element type of the result, to which operands are converted first. Without "
+        "it, that of the operands.",
     )
     verify: bool = Field(False, description="Whether the product is checked before it is sent.")
 
@@ -142,7 +142,7 @@ class HealthView(BaseModel):
 
 
 class BrokenField(BaseModel):
-    """A field of a request that cannot be taken."""
+    """A field of a request that is not valid."""
 
     field: str = Field(description="Its name.")
     value: Any = Field(None, description="The value that was refused.")
@@ -177,14 +177,14 @@ class Problem(BaseModel):
     value: Any = Field(None, description="The value that was refused.")
     limit: str | None = Field(None, description="What would have been accepted.")
     errors: list[BrokenField] | None = Field(
-        None, description="The first ten fields of the request that cannot be taken."
+        None, description="The first ten fields of the request that are not valid."
     )
-    kind: str | None = Field(None, description="How the computation failed, as a job has it.")
+    kind: str | None = Field(None, description="What failed, as in the error of a job.")
     missing: dict[str, str] | None = Field(
         None, description="What a service that is not ready lacks, and why."
     )
     incident: str | None = Field(
-        None, description="Under which id the service's log has an unexpected error."
+        None, description="Id of an unexpected error in the service's log."
     )
     error: str | None = Field(
         None, description="The same as `detail`, for clients of the Open Inference Protocol."
@@ -197,7 +197,7 @@ def show_matrix(matrix: Matrix) -> MatrixView:
 
 
 def show_entry(matrix: Matrix, used_by: Sequence[str], now: float) -> MatrixEntry:
-    """The matrix as it is listed at a time, in UTC seconds since the epoch."""
+    """The matrix as an entry of a list; `now` is in UTC seconds since the epoch."""
     age_seconds = max(0.0, now - matrix.created_at)
     return MatrixEntry(**_show(matrix), age_seconds=age_seconds, used_by=list(used_by))
 

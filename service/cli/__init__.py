@@ -2,10 +2,10 @@
 
 `start` calls `main`, which finds the command, a file in `commands/`, and ends with its exit code
 (`exits`, `failures`, `interrupts`). Commands share `options`, `sizes`, `matrix_files` and
-`folders`; `machine` is this machine as they see it, `steadiness` and `other_load` whether it is at
-rest, `jobs` a service's jobs, `local_service` a service of a command's own, `local_cluster` nodes
-of its own. They speak to a service by `wavetrim-client` (clients/python). What is printed is made
-in `terminal/`.
+`folders`. `machine` has this machine's settings and devices, `steadiness` and `other_load` find
+whether it is at rest, `jobs` speaks to a service, through `wavetrim-client` (clients/python).
+`local_service` and `local_cluster` start a service and nodes for one command. `terminal/` makes
+what is printed.
 
 `server/` is the process that `wavetrim serve` becomes.
 """

@@ -16,7 +16,7 @@ class ExitCode(IntEnum):
 
     @property
     def meaning(self) -> str:
-        """What the code says, in words."""
+        """The meaning of the code, in words."""
         return _MEANINGS[self]
 
 

@@ -1,4 +1,4 @@
-"""Which failure ends a command with which exit code."""
+"""Which error ends a command with which message and exit code."""
 
 from functools import cache
 
@@ -6,7 +6,7 @@ from wavetrim.service.cli.exits import CommandFailed, ExitCode
 
 
 def explain_failure(error: Exception) -> CommandFailed | None:
-    """The message and the code that an error ends a command with; None for an unexpected one."""
+    """The message and exit code of an error; None for an unexpected error."""
     if isinstance(error, CommandFailed):
         return error
     code = next((code for kind, code in _list_codes() if isinstance(error, kind)), None)
@@ -22,7 +22,7 @@ def explain_failure(error: Exception) -> CommandFailed | None:
 
 @cache
 def _list_codes() -> tuple[tuple[type[Exception], ExitCode], ...]:
-    """Errors and their codes; the first that fits holds. Help is quicker without the imports."""
+    """Errors and their codes; the first that fits counts. Help is quicker without the imports."""
     from wavetrim import client
     from wavetrim.cpu.errors import CpuError
     from wavetrim.kernels.errors import KernelsError, UnknownKernel
@@ -48,7 +48,7 @@ def _list_codes() -> tuple[tuple[type[Exception], ExitCode], ...]:
 
 
 def _tell_way_out(error: Exception) -> str:
-    """What the caller of a command can do, where the service's words are for callers of its API."""
+    """Advice for users of a command, if the service's message is only for users of its API."""
     from wavetrim.client import Unauthorized
 
     if isinstance(error, Unauthorized) and error.status == 401:
@@ -57,7 +57,7 @@ def _tell_way_out(error: Exception) -> str:
 
 
 def _refine_code(error: Exception, code: ExitCode) -> ExitCode:
-    """The code where the kind of an error alone does not say it."""
+    """The code of errors for which their class alone does not decide it."""
     from wavetrim.client import JobUnsuccessful, ServiceRefused
 
     if isinstance(error, ServiceRefused) and code is ExitCode.FAILED and error.status < 500:

@@ -1,4 +1,4 @@
-"""Folders that a command writes into when it has measured: looked at before, not after."""
+"""Checks a folder before a command measures, and not when it writes the results."""
 
 import tempfile
 from pathlib import Path
@@ -7,7 +7,7 @@ from wavetrim.service.cli.exits import CommandFailed, ExitCode
 
 
 def check_folder(option: str, folder: Path) -> None:
-    """Make a folder, if it is not there, and see that files can be written into it.
+    """Make a folder, if it does not exist, and make sure that files can be written into it.
 
     Raises:
         CommandFailed: They cannot.

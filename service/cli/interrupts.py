@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: what they stop, and how gently."""
+"""How Ctrl-C and SIGTERM end a command."""
 
 import contextlib
 import signal
@@ -10,7 +10,7 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 def raise_on_termination() -> None:
-    """Let SIGTERM and a closed terminal end a command as Ctrl-C does: with its cleaning up."""
+    """Let SIGTERM and a closed terminal end a command as Ctrl-C does, with its clean-up."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.default_int_handler)
 
@@ -20,7 +20,7 @@ def note_interrupts() -> Iterator[Callable[[], bool]]:
     """Within the block the first Ctrl-C or SIGTERM is only noted, the second interrupts at once.
 
     Yields:
-        Tells whether there was one. When there was, the block's end raises KeyboardInterrupt.
+        A function that says whether there was one. If so, the block's end raises KeyboardInterrupt.
     """
     noted = False
 

@@ -1,5 +1,6 @@
-"""A service's jobs as a command sees them."""
+"""A service's jobs and matrices, as commands use them."""
 
+import contextlib
 from typing import TYPE_CHECKING
 
 from wavetrim.service.cli.terminal.display import (
@@ -12,7 +13,7 @@ from wavetrim.service.cli.terminal.display import (
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from wavetrim.client import Client, Job, JobStatus
+    from wavetrim.client import Client, Job, JobStatus, Matrix
 
 
 def open_client(url: str, api_key: str | None) -> "Client":
@@ -29,6 +30,14 @@ def open_client(url: str, api_key: str | None) -> "Client":
     except ValueError as error:
         limit = "an address such as http://127.0.0.1:8000, or the path of a Unix socket"
         raise FieldError("--url", url, limit) from error
+
+
+def remove_matrix(client: "Client", matrix: "Matrix | str") -> None:
+    """Remove a matrix that a command has stored; a service that refuses or is away is no error."""
+    from wavetrim.client import ClientError
+
+    with contextlib.suppress(ClientError):
+        client.delete(matrix)
 
 
 def wait_for_job(job: "Job", notes: "Console") -> "JobStatus":

@@ -1,4 +1,4 @@
-"""A cluster of a command's own: a head and nodes on this machine, ended with what they started."""
+"""A cluster for one command: a head and nodes on this machine, ended with all their processes."""
 
 import contextlib
 import os
@@ -23,13 +23,13 @@ _STORE_BYTES: Final = 192 * 2**20
 
 
 class LocalCluster:
-    """Nodes of one thread each.
+    """A head and nodes of one CPU thread each.
 
     Args:
-        folder: For their logs and Ray's files; its name is short, as it holds sockets.
+        folder: For their logs and Ray's files; its path must be short, as it holds sockets.
 
     Attributes:
-        address: Of the head.
+        address: Address of the head.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -41,15 +41,15 @@ class LocalCluster:
         self._start("--head", "--port", str(port), "--temp-dir", str(folder / "ray"))
 
     def add_node(self) -> None:
-        """A node joins."""
+        """Start a node that joins the cluster."""
         self._start("--address", self.address)
 
     def kill_node(self) -> None:
-        """End a node at once, with all that runs on it."""
+        """Kill the latest node, with all its processes."""
         _kill_tree(self._nodes.pop())
 
     def close(self) -> None:
-        """End all of it, the head last."""
+        """Kill all nodes, the head last."""
         while self._nodes:
             _kill_tree(self._nodes.pop())
 
@@ -71,7 +71,7 @@ class LocalCluster:
         self._wait_for_start(log)
 
     def _list_settings(self) -> dict[str, str]:
-        """A node's settings: it writes nothing beside its folder, but reads what is compiled."""
+        """A node's settings: it writes only into the folder, but reads compiled kernels."""
         compiled = load_settings().kernel_cache_dir
         kernels = compiled if compiled.is_dir() else self._folder / "kernels"
         return {
@@ -81,7 +81,7 @@ class LocalCluster:
         }
 
     def _wait_for_start(self, log: Path) -> None:
-        """Wait until Ray has started: two nodes that start at once on one machine may collide."""
+        """Wait until Ray has started: two nodes that start on one machine at once may collide."""
         deadline = time.monotonic() + _START_SECONDS
         while _STARTED not in (said := log.read_text(errors="replace")):
             if self._nodes[-1].poll() is not None or time.monotonic() > deadline:
@@ -124,7 +124,7 @@ def wait_for_nodes(client: Client, count: int) -> None:
 
 
 def _kill_tree(process: subprocess.Popen[bytes]) -> None:
-    """End a process and all that it has started, without a chance to object."""
+    """Kill a process and all processes that it has started."""
     tree = _list_tree(process.pid)
     for pid in tree:
         with contextlib.suppress(ProcessLookupError):

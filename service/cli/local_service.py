@@ -1,4 +1,4 @@
-"""A service of a command's own: started on a free port, stopped with all that it started."""
+"""A service for one command: started on a free port, stopped with all its processes."""
 
 import contextlib
 import os
@@ -16,7 +16,7 @@ from wavetrim.service.cli.exits import CommandFailed
 from wavetrim.service.settings import Settings
 
 START_SECONDS: Final = 90.0
-"""So long may a service take until it is ready; loading CUDA takes its time."""
+"""How long a service may take until it is ready, with loading CUDA; chosen."""
 
 _ANNOUNCEMENT: Final = re.compile(r"^wavetrim is serving on (http://\S+)$", re.MULTILINE)
 _STOP_SECONDS: Final = 10.0
@@ -28,18 +28,18 @@ _KEPT: Final = ("WAVETRIM_DEVICES", "WAVETRIM_CPU_THREADS", "WAVETRIM_GPU_MEMORY
 def run_service(
     folder: Path, settings: Settings, *, ray_address: str | None = None
 ) -> Iterator[Client]:
-    """Run a service over `folder`, which is empty, and stop it whatever happens.
+    """Run a service over an empty folder, and stop it whatever happens.
 
     Of the environment's settings only those of the machine count: its devices, threads,
     calibrations and compiled kernels.
 
     Args:
         folder: For data and log.
-        settings: The environment's.
-        ray_address: Of a cluster whose nodes compute, too.
+        settings: The environment's settings.
+        ray_address: Address of a cluster whose nodes compute, too.
 
     Yields:
-        A client of the service, which is ready.
+        A client of the service, once that is ready.
 
     Raises:
         CommandFailed: The service does not become ready; the message ends with its log.
@@ -65,7 +65,7 @@ def run_service(
 def _run_process(
     folder: Path, settings: Settings, ray_address: str | None, output: IO[bytes]
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """The service's process, in a process group of its own, which ends with the block."""
+    """The service's process, in a process group of its own that ends with the block."""
     command = [sys.executable, "-m", "wavetrim", "serve", "--port", "0", "--host", "127.0.0.1"]
     process = subprocess.Popen(  # noqa: S603
         [*command, "--data-dir", str(folder / "data")],
@@ -89,7 +89,7 @@ def _is_ready(client: Client) -> bool:
 
 
 def _stop_process(process: subprocess.Popen[bytes]) -> None:
-    """End the service in its own way, and what is left of its group by force."""
+    """Ask the service to end, and then kill what is left of its group."""
     process.terminate()
     try:
         process.wait(_STOP_SECONDS)

@@ -1,4 +1,4 @@
-"""This machine as a command sees it: its settings, its GPUs, its threads, a plan for it."""
+"""This machine for commands: its settings, GPUs and threads, and plans for it."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def load_settings(**options: Any) -> "Settings":
-    """The settings, with a command's options over the environment's; None leaves one alone.
+    """The environment's settings, overridden by a command's options that are not None.
 
     Raises:
         CommandFailed: A setting is out of its limits; the message names it and its limit.
@@ -32,7 +32,7 @@ def load_settings(**options: Any) -> "Settings":
 
 
 def find_devices(settings: "Settings") -> "tuple[DeviceInfo, ...]":
-    """The local GPUs that the settings leave to be used."""
+    """The local GPUs that the settings allow."""
     from wavetrim.kernels.device import select_devices
 
     return select_devices(settings.devices)
@@ -53,10 +53,10 @@ def plan_here(
     options: "PlanOptions",
     what_if: "WhatIf",
 ) -> "Plan":
-    """Plan a product for this machine, or for a device that is named.
+    """Plan a product for this machine, or for the device that is named.
 
     Raises:
-        FieldError: The plan cannot be made; names the field, its value and its limit.
+        FieldError: The plan cannot be made.
     """
     from wavetrim.scheduler.planning.choice import choose_plan
     from wavetrim.scheduler.profile.store import find_profile, is_elsewhere
@@ -83,10 +83,10 @@ def read_plan_options(
     sms: int | None,
     devices: str | None,
 ) -> "PlanOptions":
-    """The options of the plan, as it was typed.
+    """The plan's options from those of a command line.
 
     Raises:
-        PlanError: An option is none, whatever the product.
+        PlanError: An option is not valid for any product.
     """
     from wavetrim.scheduler.errors import PlanError
     from wavetrim.scheduler.options import PlanOptions, check_devices, find_accuracy

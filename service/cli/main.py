@@ -1,21 +1,7 @@
-"""The `wavetrim` command.
+"""The `wavetrim` command: finds the command that was named, and ends with its exit code (`exits`).
 
-Every command ends with one of these codes:
-
-====  ==========================================================================
-code  meaning
-====  ==========================================================================
-0     done
-1     failed: a file, a device or the machine
-2     refused: an option, a file or a request that cannot be met
-3     the product is wrong: verification failed
-4     the service does not answer, is full or is stopping: try again
-5     the job failed or was cancelled
-130   interrupted by Ctrl-C or SIGTERM; no partial output is left
-====  ==========================================================================
-
-What a command needs (NumPy, HTTP, the scheduler) is imported when it runs, so that help and plans
-come at once.
+Modules that a command needs (NumPy, HTTP, the scheduler) are imported when it runs, so that help
+comes at once.
 """
 
 import codecs
@@ -77,7 +63,7 @@ app = typer.Typer(
 
 
 def _name_value(error: Exception) -> None:
-    """Let the message on an option or argument name its value, which Typer's leaves out."""
+    """Have the message about an option or argument name its value, which Typer leaves out."""
     cause = error.__cause__
     if isinstance(error, typer.BadParameter) and cause is not None and hasattr(cause, "errors"):
         from wavetrim.service.setting_refusal import describe_limit
@@ -87,7 +73,7 @@ def _name_value(error: Exception) -> None:
 
 
 def _register(group: typer.Typer, name: str, command: Callable[..., None], examples: str) -> None:
-    # Typer keeps the line ends of a docstring, which belong to the source, not to the terminal.
+    # Typer would keep the line ends of a docstring, which fit the source and not the terminal.
     words = "\n\n".join(" ".join(part.split()) for part in (command.__doc__ or "").split("\n\n"))
     group.command(name, help=words, epilog=examples)(command)
 
@@ -122,7 +108,7 @@ app.add_typer(_keys, name="keys")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line; does not return but exits with one of the codes above."""
+    """Run the command line; does not return but exits with an `ExitCode`."""
     raise_on_termination()
     for stream in (sys.stdout, sys.stderr):
         _keep_printable(stream)
@@ -152,7 +138,7 @@ def _print_version() -> None:
 
 
 def _keep_printable(stream: TextIO) -> None:
-    """Write what the terminal's encoding lacks in its nearest ASCII instead of failing."""
+    """Write characters that the terminal's encoding lacks as similar ASCII, instead of failing."""
     codecs.register_error("nearest-ascii", _replace_nearest)
     reconfigure = getattr(stream, "reconfigure", None)
     if reconfigure is not None:
@@ -160,6 +146,6 @@ def _keep_printable(stream: TextIO) -> None:
 
 
 def _replace_nearest(error: UnicodeError) -> tuple[str, int]:
-    assert isinstance(error, UnicodeEncodeError), "only printing meets this"
+    assert isinstance(error, UnicodeEncodeError), "this is called only when printing"
     missing = error.object[error.start : error.end]
     return "".join(_ASCII.get(character, "?") for character in missing), error.end

@@ -20,10 +20,10 @@ from wavetrim.service.storage.matrices.npy import MAX_HEADER_BYTES, format_heade
 
 
 def open_matrix(path: Path) -> Matrix:
-    """What the header of a .npy file says, as strictly as the service reads it.
+    """The matrix of a .npy file, by its header, which is read as strictly as in the service.
 
     Raises:
-        FieldProblem: It is no .npy file of a matrix that can be multiplied.
+        FieldProblem: It is not a .npy file of a matrix that can be multiplied.
         OSError: It cannot be read.
     """
     with path.open("rb") as file:
@@ -53,7 +53,7 @@ def open_matrix(path: Path) -> Matrix:
 
 
 def check_factors(**factors: float) -> None:
-    """Refuse factors that are no numbers.
+    """Refuse factors that are not finite.
 
     Raises:
         FieldError: One is infinite or NaN.
@@ -64,10 +64,10 @@ def check_factors(**factors: float) -> None:
 
 
 def check_output(output: Path, operands: Mapping[str, Path]) -> None:
-    """Refuse a place where a product must not or cannot be written.
+    """Refuse an output file that must not or cannot be written.
 
     Raises:
-        FieldError: It is the file of an operand, or not the name of an ordinary file.
+        FieldError: It is the file of an operand, or not an ordinary file in an existing folder.
     """
     if not output.resolve().parent.is_dir():
         raise FieldError("--output", str(output), "in a folder that exists")
@@ -82,9 +82,9 @@ def check_output(output: Path, operands: Mapping[str, Path]) -> None:
 
 @contextlib.contextmanager
 def write_matrix(output: Path, problem: GemmProblem) -> Iterator[Operand]:
-    """A file for the product, whose elements are to be written by mapping it.
+    """A file into which the engine writes the product by mapping it.
 
-    It takes the name `output` when the block ends well; otherwise nothing is left.
+    It gets the name `output` when the block succeeds; otherwise nothing is left.
 
     Raises:
         CommandFailed: There is no room for it.
@@ -94,7 +94,7 @@ def write_matrix(output: Path, problem: GemmProblem) -> Iterator[Operand]:
     size_bytes = len(header) + count_data_bytes(problem.m, problem.n, problem.dtype)
     with write_partial(output) as file:
         try:
-            # Blocks are taken now: a full disk is met here, not in a mapped page.
+            # Blocks are taken now: a full disk fails here, and not in a mapped page.
             os.posix_fallocate(file.fileno(), 0, size_bytes)
         except OSError as error:
             room = f"no room for {format_bytes(size_bytes)}"

@@ -11,7 +11,7 @@ from wavetrim.service.key_file import read_key_file
 
 
 def name_file(metavar: str, words: str) -> Any:
-    """An argument that names a file which is there."""
+    """An argument that names an existing file."""
     return typer.Argument(metavar=metavar, help=words, exists=True, dir_okay=False, readable=True)
 
 
@@ -27,8 +27,8 @@ Memory = Annotated[
     str,
     typer.Option(
         metavar="KIND",
-        help="Host memory of the operands: pageable (as jobs have it), or pinned, which the GPU"
-        " reads and writes by itself.",
+        help="Host memory of the operands: pageable, or pinned (page-locked, such as the service's"
+        " own), which the GPU accesses directly.",
         rich_help_panel="Product",
     ),
 ]
@@ -110,7 +110,7 @@ Output = Annotated[
         "--output",
         "-o",
         metavar="C.npy",
-        help="File for the product; one that is there is replaced when the product is complete.",
+        help="File for the product; an existing one is replaced when the product is complete.",
     ),
 ]
 ProfileDir = Annotated[
@@ -147,7 +147,7 @@ ApiKey = Annotated[
     str | None,
     typer.Option(
         envvar="WAVETRIM_API_KEY",
-        help="Bearer token, where the service asks for one; WAVETRIM_API_KEY_FILE names its file.",
+        help="API key, if the service asks for one; or name its file in WAVETRIM_API_KEY_FILE.",
         show_default=False,
         callback=_find_key,
         rich_help_panel="Service",
@@ -155,4 +155,4 @@ ApiKey = Annotated[
 ]
 
 LOCAL_URL = "http://127.0.0.1:8000"
-"""Where `wavetrim serve` listens when nothing else is said."""
+"""Where `wavetrim serve` listens by default."""

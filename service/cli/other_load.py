@@ -1,8 +1,8 @@
-"""How much of the cores other programs take meanwhile, by what the system counts.
+"""How many cores other programs use during a measurement, by the system's counters.
 
-A load that stays the same slows all runs alike, so that they do not differ. The counters of each
-core tell: what the cores did, less what this process did. Time that a host takes from its guest
-counts as others'.
+A constant load slows all runs alike, so they do not differ and do not show it. It shows in the
+counters of the cores: what they did, less what this process did. Time that a host takes from its
+guest counts as that of others.
 """
 
 import os
@@ -15,7 +15,7 @@ from typing import Final
 from wavetrim.cpu.threads import usable_cores
 
 MOST_OTHERS: Final = 0.05
-"""Share of the cores that others may take before it is worth a word; chosen."""
+"""Share of the cores that others may use without a remark; chosen."""
 
 _IDLE_FIELDS: Final = (3, 4)
 _GUEST_FIELDS: Final = slice(8, None)  # counted as user time already
@@ -23,12 +23,12 @@ _GUEST_FIELDS: Final = slice(8, None)  # counted as user time already
 
 @dataclass(frozen=True, slots=True)
 class CoreTimes:
-    """What the cores that this process may use have done, up to a moment.
+    """Time that the cores of this process have worked, up to a moment.
 
     Attributes:
-        at_seconds: The moment, of a clock that only goes forward.
-        busy_seconds: What they worked for any process, all of them together.
-        own_seconds: What this process and its children that ended have used.
+        at_seconds: The moment, by the monotonic clock.
+        busy_seconds: Time that all cores together worked for any process.
+        own_seconds: Time that this process and its ended children have used.
         cores: How many cores there are.
     """
 
@@ -38,14 +38,14 @@ class CoreTimes:
     cores: int
 
     def count_others(self, before: "CoreTimes") -> float:
-        """Cores that others kept busy since then, on average."""
+        """Cores that others kept busy since `before`, on average."""
         busy = self.busy_seconds - before.busy_seconds
         own = self.own_seconds - before.own_seconds
         return max(0.0, busy - own) / max(self.at_seconds - before.at_seconds, 1e-9)
 
 
 def read_core_times(root: Path = Path("/")) -> CoreTimes | None:
-    """Read the counters; None where the system does not tell.
+    """Read the counters; None if the system does not tell.
 
     Args:
         root: Where proc/ is found.
@@ -68,9 +68,9 @@ def read_core_times(root: Path = Path("/")) -> CoreTimes | None:
 
 
 def describe_others(before: CoreTimes | None, after: CoreTimes | None) -> str | None:
-    """What to say of other programs between two moments; None if they left all that is needed.
+    """A remark on other programs between two moments; None if they left enough cores.
 
-    Where a quota leaves this process fewer cores than there are, others may have the rest.
+    If a quota gives this process fewer cores than there are, others may use the rest.
     """
     if before is None or after is None or not after.cores:
         return None

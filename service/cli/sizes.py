@@ -37,12 +37,12 @@ Sizes = Sequence[int | None]
 def choose_sizes(
     places: Sizes, named: Sizes, default: Sizes = (None, None, None)
 ) -> tuple[int, int, int]:
-    """M, N and K, as they were typed.
+    """M, N and K from a command line.
 
     Args:
-        places: The numbers in order; None for those that are not there.
+        places: The numbers in order; None for those that are missing.
         named: --m, --n and --k.
-        default: What they are else; None where they are needed.
+        default: Their defaults; None for sizes that must be given.
 
     Raises:
         CommandFailed: A size is missing, or was given twice.

@@ -1,4 +1,4 @@
-"""The `wavetrim` command's first lines: Ctrl-C ends it with one line from the very start."""
+"""The entry point of `wavetrim`: from the very start Ctrl-C ends it with one line."""
 
 import sys
 
@@ -9,8 +9,8 @@ INTERRUPTED = 130
 def main() -> None:
     """Run the command line; does not return.
 
-    Its commands say themselves that they were interrupted. This is for Ctrl-C while they are still
-    imported, or already over.
+    Commands report themselves that they were interrupted. This is for Ctrl-C before and after a
+    command runs.
     """
     try:
         from wavetrim.service.cli.main import main as run

@@ -1,4 +1,4 @@
-"""Whether a machine is at rest: the same work again and again, and by how much its times differ."""
+"""Whether a machine is at rest: repeats the same work, and finds by how much its times differ."""
 
 import statistics
 from collections.abc import Callable, Sequence
@@ -14,12 +14,12 @@ from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.machine import MachineProfile
 
 MOST_SPREAD: Final = 0.15
-"""Largest spread of the runs of a machine whose times can be relied on; chosen."""
+"""Largest spread of runs at which a machine's times are reliable; chosen."""
 
 _SIDE: Final = 1024
 _RUNS: Final = 3
 _PRODUCTS: Final = 7
-"""A run is the median of some products: one that the system interrupts does not count."""
+"""Products of a run, which is their median, so that an interrupted one does not count; chosen."""
 
 
 @dataclass(slots=True)
@@ -37,7 +37,7 @@ class Steadiness:
 
         Args:
             executor: Computes them.
-            profile: What plans are made from; only who computes is decided by it.
+            profile: What plans are made from; F is given, so it hardly matters.
         """
         problem = GemmProblem(_SIDE, _SIDE, _SIDE)
         a = np.ones((_SIDE, _SIDE), np.float32)
@@ -52,12 +52,12 @@ class Steadiness:
             self.runs.setdefault(name, []).extend(_repeat(multiply))
 
     def list_spreads(self) -> dict[str, float]:
-        """By how much the slowest run of each device was slower than its fastest one."""
+        """The spread of each device's runs."""
         return {name: find_spread(seconds) for name, seconds in self.runs.items()}
 
 
 def find_spread(seconds: Sequence[float]) -> float:
-    """The slowest over the fastest, less 1."""
+    """The slowest time over the fastest, less 1."""
     return max(seconds) / min(seconds) - 1
 
 

@@ -1,7 +1,7 @@
-"""The nodes of a cluster as the service sees them: engines like that of this machine.
+"""The nodes of a cluster as the service sees them: engines, like that of this machine.
 
-One process speaks with Ray for all of them (`wavetrim.scheduler.cluster`). It is watched and
-started again as the engine is; when it ends, all nodes are gone until it is back.
+One process speaks with Ray for all of them (`wavetrim.scheduler.cluster`). Like the engine it is
+watched and started again; while it is gone, so are all nodes.
 """
 
 import logging
@@ -14,13 +14,15 @@ from typing import Any, Final
 from wavetrim.scheduler.errors import ProfileError
 from wavetrim.scheduler.planning.placing import Network
 from wavetrim.scheduler.profile.machine import MachineProfile
-from wavetrim.service.engine.supervisor import Event, Supervisor, Watch
+from wavetrim.service.engine.process import Message
+from wavetrim.service.engine.supervisor import Supervisor, Watch
 from wavetrim.service.settings import Settings
 
 logger = logging.getLogger(__name__)
 
 _KEPT_RATIOS: Final = 15
 _LEAST_RATIOS: Final = 3
+"""Newest runs whose median is a node's `factor`: at most and at least; chosen, as runs vary."""
 
 
 @dataclass(slots=True)
@@ -60,11 +62,11 @@ class ClusterNode:
         return median(self._ratios) if len(self._ratios) >= _LEAST_RATIOS else 1.0
 
     def note_run(self, *, expected_seconds: float, measured_seconds: float) -> None:
-        """Learn from a run what the next ones take."""
+        """Learn from a run how long the next ones will take."""
         if expected_seconds > 0:
             self._ratios.append(self.factor * measured_seconds / expected_seconds)
 
-    def start_run(self, message: Event, take: Callable[[Event], None]) -> None:
+    def start_run(self, message: Message, take: Callable[[Message], None]) -> None:
         """As `Supervisor.start_run`; a node that is lost fails its run with kind "node"."""
         self._cluster.start_run({**message, "node": self.id}, take)
 
@@ -79,7 +81,7 @@ class ClusterNode:
 
 
 class Cluster(Supervisor):
-    """Knows the nodes of a cluster of Ray's.
+    """The nodes of a Ray cluster, and the process that speaks with them.
 
     Args:
         settings: Where the cluster is, and how long a block may take.
@@ -104,10 +106,10 @@ class Cluster(Supervisor):
     def list_arguments(self, _failed_starts: int, /) -> list[str]:
         """The process's command line."""
         address = self._settings.ray_address
-        assert address is not None, "there is a cluster where an address is set"
+        assert address is not None, "a cluster is made only where an address is set"
         return ["--address", address, "--stall-seconds", str(self._settings.stall_seconds)]
 
-    def learn(self, _hello: Event, /) -> None:
+    def learn(self, _hello: Message, /) -> None:
         """A new process knows of no nodes yet."""
         self.forget()
 
@@ -116,7 +118,7 @@ class Cluster(Supervisor):
         self.nodes.clear()
         self.on_change()
 
-    def take_other(self, message: Event) -> None:
+    def take_other(self, message: Message) -> None:
         """A node has come, or is gone."""
         if message["type"] == "node":
             try:
@@ -129,7 +131,7 @@ class Cluster(Supervisor):
             logger.warning("node %s is gone: %s", message["node"][:12], message["reason"])
         self.on_change()
 
-    def _add(self, message: Event) -> None:
+    def _add(self, message: Message) -> None:
         node = ClusterNode(
             id=message["node"],
             host=message["host"],

@@ -9,13 +9,14 @@ from wavetrim.cpu.threads import usable_cores
 from wavetrim.kernels.device import DeviceInfo
 from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.scheduler.profile.provider import ProfileProvider
-from wavetrim.service.engine.supervisor import Event, Supervisor, Watch
+from wavetrim.service.engine.process import Message
+from wavetrim.service.engine.supervisor import Supervisor, Watch
 from wavetrim.service.settings import Settings
 
 logger = logging.getLogger(__name__)
 
 _STARTS_WITH_DEVICES: Final = 3
-"""After so many failed starts in a row the engine is started without its GPUs."""
+"""Failed starts in a row after which the engine is started without its GPUs; chosen."""
 
 
 class Engine(Supervisor):
@@ -29,8 +30,8 @@ class Engine(Supervisor):
     Attributes:
         id: Its name among the engines.
         profiles: What products are planned with; before the first start, this machine's CPU.
-        readings: Memory, clocks, temperature and power of its GPUs, as it has told last.
-        residents: What stays on each GPU (`ResidentOperands.describe`), likewise.
+        readings: Memory, clocks, temperature and power of its GPUs, as last reported.
+        residents: What stays on each GPU (`ResidentOperands.describe`), as last reported.
     """
 
     def __init__(
@@ -51,17 +52,17 @@ class Engine(Supervisor):
             devices=(),
             cpu_threads=settings.cpu_threads or usable_cores(),
         )
-        self.readings: Sequence[Event] = ()
-        self.residents: Sequence[Event] = ()
+        self.readings: Sequence[Message] = ()
+        self.residents: Sequence[Message] = ()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._without_devices = False
-        # Those that were asked for by index; later the most that an engine has had.
+        # First the GPUs that the settings name by index, later the most that an engine has had.
         named = (settings.devices or "").split(",")
         self._most_devices = sum(index.isdigit() for index in named)
 
     @property
     def degraded(self) -> str | None:
-        """What the engine lacks while it goes on without it; None if nothing."""
+        """Which GPUs the engine goes on without, in words; None if it has all."""
         if self._without_devices and self._settings.devices != "none":
             failed = f"{_STARTS_WITH_DEVICES} starts with them have failed"
             return f"the engine runs without GPUs: {failed}"
@@ -71,7 +72,7 @@ class Engine(Supervisor):
 
     @property
     def devices(self) -> tuple[DeviceInfo, ...]:
-        """The GPUs that the engine said it uses, the last time it started."""
+        """The GPUs that the engine reported at its last start."""
         return self._devices
 
     @property
@@ -86,8 +87,8 @@ class Engine(Supervisor):
             logger.error("the engine does not start with its GPUs: it is started without them")
         return list_arguments(self._settings, use_devices=not self._without_devices)
 
-    def learn(self, hello: Event, /) -> None:
-        """Keep what the process says of the machine: plans are made for that from now on."""
+    def learn(self, hello: Message, /) -> None:
+        """Keep what the process says of the machine: from now on plans are made for it."""
         self._loop = asyncio.get_running_loop()
         profile = MachineProfile.from_dict(hello["profile"])
         self._devices = tuple(
@@ -103,17 +104,17 @@ class Engine(Supervisor):
         )
         logger.info("plans are made for %s", profile.device)
 
-    def take_other(self, message: Event) -> None:
+    def take_other(self, message: Message) -> None:
         """Keep what it tells of its GPUs."""
         self.readings = message.get("gpus", ())
         self.residents = message.get("residents", ())
 
     def forget(self) -> None:
-        """The process is gone: nobody reads the GPUs, and nothing stays there."""
+        """The process is gone, with its readings and what stayed on its GPUs."""
         self.readings = self.residents = ()
 
     def forget_matrix(self, matrix_id: str) -> None:
-        """A matrix was deleted: what stays of it on a GPU is given back. Safe from any thread."""
+        """A matrix was deleted: GPUs that keep it let go of it. Thread-safe."""
         if self.devices and self._loop is not None:
             message = {"type": "forget", "matrix": matrix_id}
             self._loop.call_soon_threadsafe(self.send, message)

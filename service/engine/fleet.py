@@ -5,7 +5,8 @@ from typing import Protocol
 
 from wavetrim.service.engine.cluster import Cluster, ClusterNode
 from wavetrim.service.engine.engine import Engine
-from wavetrim.service.engine.supervisor import Event, Supervisor
+from wavetrim.service.engine.process import Message
+from wavetrim.service.engine.supervisor import Supervisor
 
 
 class AnyEngine(Protocol):
@@ -19,7 +20,7 @@ class AnyEngine(Protocol):
     def ready(self) -> bool:
         """True while it takes runs."""
 
-    def start_run(self, message: Event, take: Callable[[Event], None]) -> None:
+    def start_run(self, message: Message, take: Callable[[Message], None]) -> None:
         """Have one product computed; `take` receives the messages about it."""
 
     def cancel(self, job_id: str) -> None:
@@ -30,11 +31,11 @@ class AnyEngine(Protocol):
 
 
 class Fleet:
-    """The engines.
+    """All engines.
 
     Args:
-        here: That of this machine.
-        cluster: Knows the nodes; None without a cluster.
+        here: The engine of this machine.
+        cluster: The nodes; None without a cluster.
     """
 
     def __init__(self, here: Engine, cluster: Cluster | None = None) -> None:
@@ -43,7 +44,7 @@ class Fleet:
 
     @property
     def processes(self) -> tuple[Supervisor, ...]:
-        """What is started and stopped with the service, this machine's engine first."""
+        """The processes that start and stop with the service, this machine's engine first."""
         return (self.here,) if self.cluster is None else (self.here, self.cluster)
 
     @property
@@ -56,7 +57,7 @@ class Fleet:
     @property
     def has_nodes(self) -> bool:
         """Whether products may be computed elsewhere."""
-        return self.cluster is not None and self.cluster.ready and bool(self.cluster.nodes)
+        return bool(self.nodes)
 
     def find(self, engine_id: str) -> AnyEngine | None:
         """An engine that takes runs."""

@@ -27,7 +27,7 @@ engine_log = logging.getLogger("wavetrim.service.engine.output")
 _ROOT: Final = Path(wavetrim.scheduler.engine.messages.__file__).parents[2]
 _LINE_BYTES: Final = 2**16
 _BUFFER_BYTES: Final = 2**22
-"""Asked of the sockets, so that a message rarely waits for the other side."""
+"""Send and receive buffers of the sockets: a message rarely waits for the other side."""
 
 Message = Mapping[str, Any]
 
@@ -35,7 +35,7 @@ Message = Mapping[str, Any]
 class PacketSocket:
     """Our end of a socket of packets, on the event loop.
 
-    A packet is written and read in the caller's own turn of the loop: nothing waits for a task.
+    Packets are written in `send` itself and read in the loop's callback: no task is woken.
 
     Args:
         connection: A connected socket that keeps packets apart.
@@ -85,7 +85,7 @@ class PacketSocket:
         except (BlockingIOError, InterruptedError):
             return False
         except OSError:
-            logger.debug("the engine has closed its socket")  # reading tells who waits
+            logger.debug("the engine has closed its socket")  # `_read` sees it, and calls `end`
         return True
 
     def _write(self) -> None:
@@ -183,7 +183,7 @@ class EngineProcess:
         self._work.send(message, files)
 
     def control(self, message: Message) -> None:
-        """Send what is heard while a product runs."""
+        """Send a message that the process handles even while a product runs."""
         self._control.send(message)
 
     def kill(self) -> None:
@@ -225,6 +225,6 @@ class EngineProcess:
 
 
 def _environment() -> dict[str, str]:
-    """The service's environment, with the folder that this very code was imported from."""
+    """The service's environment, where Python finds the package that this module is from."""
     paths = [str(_ROOT), os.environ.get("PYTHONPATH", "")]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in paths if path)}

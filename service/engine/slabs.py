@@ -1,4 +1,4 @@
-"""The arena's slabs and the processes that map them: who is told of which, what is page-locked."""
+"""The arena's slabs, and the processes that map them and page-lock them."""
 
 import asyncio
 from collections.abc import Sequence
@@ -9,14 +9,14 @@ from wavetrim.service.storage.arena.slab import Slab
 
 
 class SharedSlabs:
-    """Tells each process of the slabs that there are, and hears which are page-locked.
+    """Sends each process the arena's slabs, and notes which are page-locked.
 
-    A process maps a slab at once; the engine page-locks it in the background, and computes in it
-    before. A slab that leaves is given back when every process has let go of it, or is gone.
+    A process maps a slab at once; the engine page-locks it in the background, and already computes
+    in it. A slab that leaves is given back when every process has let go of it, or is gone.
 
     Args:
         arena: Has the slabs.
-        processes: Get their descriptors; the first one is the engine, which locks them.
+        processes: Get their descriptors; the first is the engine, which page-locks them.
     """
 
     def __init__(self, arena: Arena, processes: Sequence[Supervisor]) -> None:
@@ -28,7 +28,7 @@ class SharedSlabs:
         arena.on_slab_leaving = self._withdraw
 
     def share_all(self, process: Supervisor) -> None:
-        """Tell a process that has just become ready of all slabs."""
+        """Send all slabs to a process that has just become ready."""
         member = self._find(process)
         for slab in self._arena.shared_slabs:
             member.share(slab)
@@ -49,7 +49,7 @@ class SharedSlabs:
             member.share(slab)
 
     async def _withdraw(self, slab: Slab) -> None:
-        """Return when no process has the slab any more: it says so, or is gone."""
+        """Return when every process has said that it let go of the slab, or is gone."""
         for member in self._members:
             await member.withdraw(slab)
 
@@ -63,7 +63,7 @@ class SharedSlabs:
 
 
 class _Member:
-    """One process, and the slabs that it was told of."""
+    """One process, and the slabs that it was sent."""
 
     def __init__(self, arena: Arena, process: Supervisor) -> None:
         self._arena = arena

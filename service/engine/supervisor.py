@@ -6,31 +6,29 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from wavetrim.scheduler.engine.messages import FINAL_TYPES
 from wavetrim.scheduler.errors import ProfileError
-from wavetrim.service.engine.process import EngineProcess
+from wavetrim.service.engine.process import EngineProcess, Message
 
 logger = logging.getLogger(__name__)
 
 _FIRST_DELAY_SECONDS: Final = 0.1
 _MAX_DELAY_SECONDS: Final = 30.0
 _STEADY_SECONDS: Final = 60.0
-"""An engine that lived this long, or finished a product, starts the back-off anew."""
-
-Event = Mapping[str, Any]
+"""A process that lived this long, or finished a product, resets the back-off; chosen."""
 
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """How patiently the engine is watched, in seconds.
+    """How patiently a process is watched, in seconds.
 
     Attributes:
-        start_seconds: For the process to say that it is ready.
+        start_seconds: Until the process must say that it is ready.
         ping_seconds: Between two pings.
-        silence_seconds: Without any message before the process counts as hanging.
-        stop_seconds: For the process to end when it is told to.
+        silence_seconds: Without a message until the process counts as hanging.
+        stop_seconds: Until a process that was told to end is killed.
     """
 
     start_seconds: float = 120.0
@@ -53,7 +51,7 @@ class Supervisor(ABC):
 
     Attributes:
         on_ready: Called when a process takes runs.
-        on_gone: Called when a process is gone, after its runs were told.
+        on_gone: Called when a process is gone, after each of its runs has had its final message.
         on_slab: Called with "locked" or "dropped" and a slab's id when the process says so.
     """
 
@@ -80,20 +78,20 @@ class Supervisor(ABC):
         self._gone = asyncio.Event()
         self._gone.set()
         self._greeted = asyncio.Event()
-        self._runs: dict[str, Callable[[Event], None]] = {}
+        self._runs: dict[str, Callable[[Message], None]] = {}
         self._reason: str | None = None
         self._heard = 0.0
         self._proved = False
-        self._hello: Event = {}
+        self._hello: Message = {}
         self.state = "stopped"
         self.restarts = 0
 
     @abstractmethod
     def list_arguments(self, _failed_starts: int, /) -> list[str]:
-        """The process's command line, after so many starts in a row that have failed."""
+        """The process's command line, after so many failed starts in a row."""
 
     @abstractmethod
-    def learn(self, _hello: Event, /) -> None:
+    def learn(self, _hello: Message, /) -> None:
         """Keep what a process that is ready says of itself.
 
         Raises:
@@ -101,10 +99,10 @@ class Supervisor(ABC):
         """
 
     def forget(self) -> None:
-        """The process is gone: what it has said is not true any more."""
+        """The process is gone: what it said no longer holds."""
         logger.debug("%s is gone", self._name)
 
-    def take_other(self, message: Event) -> None:
+    def take_other(self, message: Message) -> None:
         """Handle a message that is about no run."""
         logger.debug("%s says %s", self._name, message["type"])
 
@@ -128,21 +126,21 @@ class Supervisor(ABC):
         """Wait until the engine takes runs."""
         await self._ready.wait()
 
-    def start_run(self, message: Event, take: Callable[[Event], None]) -> None:
-        """Have one product computed, behind those that were started before.
+    def start_run(self, message: Message, take: Callable[[Message], None]) -> None:
+        """Have one product computed, after those that were started before.
 
         Args:
             message: A run message (`RunRequest.as_message`).
-            take: Receives the messages about it, in order. The final one is a retryable failure
-                of kind "engine" when the process ends before it has answered; that is told once
-                the process is gone, since until then it may write to the product's memory.
+            take: Receives the messages about it, in order. When the process ends before it has
+                answered, the final one is a retryable failure of kind "engine". It comes once the
+                process is gone, since until then it may write to the product's memory.
         """
         assert self._process is not None, "runs are started while the engine is ready"
         self._runs[message["job"]] = take
         self._process.send(message)
 
-    def send(self, message: Event, files: Sequence[int] = ()) -> None:
-        """Send a message that is no run; it is handled behind the runs that were started."""
+    def send(self, message: Message, files: Sequence[int] = ()) -> None:
+        """Send a message that is no run; it is handled after the runs that were started."""
         if self._process is not None:
             self._process.send(message, files)
 
@@ -157,7 +155,7 @@ class Supervisor(ABC):
         await self._gone.wait()
 
     async def stop(self) -> None:
-        """End the process: in good order when it listens, otherwise by force."""
+        """End the process: by asking it, and by force if it does not listen."""
         if self._supervisor is None:
             return
         self.state = "stopping"
@@ -241,12 +239,12 @@ class Supervisor(ABC):
         self.on_ready()
         return True
 
-    def _take(self, message: Event) -> None:
+    def _take(self, message: Message) -> None:
         """Handle a message of the process, in the order in which they come."""
         self._heard = time.monotonic()
         kind = message["type"]
         if "job" in message:
-            self._take_event(message)
+            self._take_run_message(message)
         elif kind == "ready":
             self._hello = message
             self._greeted.set()
@@ -255,17 +253,17 @@ class Supervisor(ABC):
         else:
             self.take_other(message)
 
-    def _take_event(self, event: Event) -> None:
-        job_id = event["job"]
+    def _take_run_message(self, message: Message) -> None:
+        job_id = message["job"]
         take = self._runs.get(job_id)
         if take is None or self.state == "stopping":
-            return  # runs that the service's end stops are told when the process is gone
-        if event["type"] in FINAL_TYPES:
+            return  # when the service stops, runs end once the process is gone: see `_bury`
+        if message["type"] in FINAL_TYPES:
             del self._runs[job_id]
-            self._proved = self._proved or event["type"] == "succeeded"
-            if event.get("poisoned"):
+            self._proved = self._proved or message["type"] == "succeeded"
+            if message.get("poisoned"):
                 self._ready.clear()  # the process is about to end itself
-        take(event)
+        take(message)
 
     async def _converse(self, process: EngineProcess) -> None:
         """Wait until the process ends; end it when it falls silent."""
@@ -291,7 +289,7 @@ class Supervisor(ABC):
             self._process.kill()
 
     def _bury(self, reason: str) -> None:
-        """Tell those who wait that their process is gone; it holds no memory any more."""
+        """The process is gone and holds no memory: end its runs."""
         self._process = None
         self._ready.clear()
         self._gone.set()

@@ -31,10 +31,10 @@ Call = Callable[[Any, Tenant], Awaitable[Any]]
 """Answers a message of a caller."""
 
 MARGIN_BYTES: Final = 2**16
-"""What a message may have besides its tensors."""
+"""Bytes of a message besides its tensors, at most; chosen."""
 
 _THREAD_BYTES: Final = 2**20
-"""Longer messages are taken apart, and made, in a thread."""
+"""Longest message that is read or made without a thread; chosen."""
 
 
 class Calls:
@@ -56,7 +56,7 @@ class Calls:
         self._most_bytes = most_bytes
 
     async def model_ready(self, request: Any, _: Tenant) -> Any:
-        """Whether the model computes; one that there is not does not."""
+        """Whether a model computes; False for an unknown one."""
         there = (request.name, request.version or MODEL_VERSION) == (MODEL_NAME, MODEL_VERSION)
         return _make("ModelReadyResponse", ready=there and self._inference.ready)
 
@@ -83,7 +83,7 @@ class Calls:
         return _make("ModelStatisticsResponse", **describe_statistics(self._inference, tenant))
 
     async def repository_index(self, _: Any, __: Tenant) -> Any:
-        """The models: there is one."""
+        """The only model."""
         state = "READY" if self._inference.ready else "UNAVAILABLE"
         entry = {"name": MODEL_NAME, "version": MODEL_VERSION, "state": state}
         return _make("RepositoryIndexResponse", models=[entry])
@@ -97,7 +97,7 @@ class Calls:
         return _make("SystemSharedMemoryStatusResponse", regions=shown)
 
     async def shared_memory_register(self, request: Any, tenant: Tenant) -> Any:
-        """Register shared memory that is there."""
+        """Register existing shared memory."""
         check_regions(tenant)
         asked = {"key": request.key, "offset": request.offset, "byte_size": request.byte_size}
         region = check_region(asked)
@@ -131,10 +131,10 @@ class Calls:
             return response
 
     async def _read(self, content: bytes) -> tuple[Any, InferRequest]:
-        """The message of a request, and what it asks for.
+        """The message of a request, and the request.
 
         Raises:
-            FieldProblem: It is no such message, for another model, or its response is too long.
+            FieldProblem: It is no such message, is for another model, or its response is too long.
             RequestValidationError: It breaks the schema.
         """
         self._metrics.received_bytes.inc(len(content))
@@ -150,14 +150,14 @@ class Calls:
 
 
 async def _run(function: Callable[..., Any], *args: Any, size_bytes: int) -> Any:
-    """Call a function that copies some bytes: in a thread where they are many."""
+    """Call a function that copies bytes, in a thread if they are many."""
     if size_bytes > _THREAD_BYTES:
         return await run_to_end(function, *args)
     return function(*args)
 
 
 async def _wait_for_ever() -> None:
-    """A caller that leaves cancels its call."""
+    """Never returns: gRPC cancels the call of a caller that leaves."""
     await asyncio.get_running_loop().create_future()
 
 

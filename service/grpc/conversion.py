@@ -1,4 +1,4 @@
-"""Messages of products: what they ask for as the head of an HTTP request says it, and answers."""
+"""Converts messages of products: requests to the head of an HTTP request, answers to responses."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -11,7 +11,7 @@ from wavetrim.service.storage.memory.intake import copy_bytes
 from wavetrim.service.threads import run_to_end
 
 MOST_TYPED_ELEMENTS: Final = 2**18
-"""The most elements of an input that come one by one, not as raw bytes."""
+"""The most elements of an input that come one by one, not as raw bytes; chosen."""
 
 _CONTENTS: Final = {
     "FP32": "fp32_contents",
@@ -25,16 +25,16 @@ _CONTENTS: Final = {
     "UINT32": "uint_contents",
     "UINT64": "uint64_contents",
 }
-"""Where elements are that come one by one; FP16 and BF16 come as raw bytes only."""
+"""The field of elements that come one by one; FP16 and BF16 come only as raw bytes."""
 
 _THREAD_BYTES: Final = 2**20
 
 
 def make_document(request: Any) -> dict[str, Any]:
-    """The head of an HTTP request that asks for the same, with the result as binary data.
+    """The head of an HTTP request for the same products, with the result as binary data.
 
     Raises:
-        FieldProblem: The raw contents are not those of the inputs, or there are too many elements.
+        FieldProblem: The raw contents do not fit the inputs, or there are too many elements.
     """
     inputs = [_describe_input(one) for one in request.inputs]
     raw = request.raw_input_contents
@@ -59,7 +59,7 @@ class RawContents:
         self._contents = [memoryview(content) for content in contents]
 
     async def read_into(self, view: memoryview) -> None:
-        """Copy the next bytes; there are as many as the head has announced."""
+        """Copy the next bytes; there are as many as the request announced."""
         filled = 0
         while filled < len(view):
             piece = self._contents[0][: len(view) - filled]
@@ -75,7 +75,7 @@ class RawContents:
 
 
 def make_response(computed: Computed) -> Any:
-    """The message of products that were computed, with their bytes, unless a region has them."""
+    """The response to a request, with the result's bytes unless it is in a region."""
     answer = describe_answer(computed)
     (output,) = answer["outputs"]
     response = find_message("ModelInferResponse")(

@@ -1,4 +1,4 @@
-"""Takes calls: the key first, then admission, then the message; refusals become gRPC's statuses."""
+"""Handles calls: first the key, then admission, then the message; refusals become gRPC statuses."""
 
 import asyncio
 import json
@@ -14,7 +14,8 @@ import grpc
 from starlette.datastructures import Headers
 
 from wavetrim.service.api.admission.auth import authenticate
-from wavetrim.service.api.problems import REFUSALS, ProblemResponse, describe_refusal
+from wavetrim.service.api.problem_kinds import REFUSALS
+from wavetrim.service.api.problems import ProblemResponse, describe_refusal
 from wavetrim.service.api.wire.bodies import Bodies
 from wavetrim.service.errors import BodyLengthWrong, BodyTooLarge, UploadStalled
 from wavetrim.service.grpc.calls import Call, Calls
@@ -26,12 +27,12 @@ from wavetrim.service.tenants.tenant import Tenant
 logger = logging.getLogger(__name__)
 
 MOST_BYTES: Final = 2**16
-"""The longest message of a call that has no tensors."""
+"""The longest message of a call without tensors; chosen."""
 
 _OK: Final = 200
 _LEFT: Final = 499
 _INTERNAL: Final = 500
-"""How calls are counted: by the HTTP status that they would have."""
+"""Statuses in the metrics: those of the same calls over HTTP."""
 
 _CODES: Final = {
     400: grpc.StatusCode.INVALID_ARGUMENT,
@@ -47,7 +48,7 @@ _CODES: Final = {
     504: grpc.StatusCode.DEADLINE_EXCEEDED,
     507: grpc.StatusCode.RESOURCE_EXHAUSTED,
 }
-"""By the HTTP status that the same refusal has; all others are INTERNAL."""
+"""gRPC's status by that of HTTP; all others are INTERNAL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +56,9 @@ class _Method:
     """A call.
 
     Attributes:
-        request: Name of the message that it takes.
+        request: Name of its request message.
         call: Answers it.
-        scope: What its caller must be allowed.
+        scope: The scope that it needs.
     """
 
     request: str
@@ -68,12 +69,12 @@ class _Method:
 class Handler(grpc.GenericRpcHandler):  # type: ignore[misc]
     """Finds the handler of a call.
 
-    All calls are taken as streams of bytes: gRPC would receive the message of another one whole
-    before anybody looks at the caller's key.
+    All calls are handled as streams of bytes: otherwise gRPC would receive a whole message before
+    the caller's key is checked.
 
     Args:
         state: The parts of the service.
-        calls: Answers.
+        calls: Answers calls.
     """
 
     def __init__(self, state: Any, calls: Calls) -> None:
@@ -99,7 +100,7 @@ class Handler(grpc.GenericRpcHandler):  # type: ignore[misc]
         }
 
     def service(self, handler_call_details: Any) -> Any:
-        """The handler of a call; None where there is no such call."""
+        """The handler of a call; None if there is no such call."""
         service, _, name = handler_call_details.method.removeprefix("/").partition("/")
         if service != SERVICE:
             return None
@@ -117,7 +118,7 @@ class Handler(grpc.GenericRpcHandler):  # type: ignore[misc]
         return grpc.stream_unary_rpc_method_handler(self._answer(name, method, headers))
 
     def _tell_health(self, name: str) -> Any:
-        """The handler of a call that needs no key; its message is not looked at."""
+        """The handler of a call that needs no key; its message is not read."""
 
         async def tell(_: Any, __: Any) -> bytes:
             field = name.removeprefix("Server").lower()
@@ -160,7 +161,7 @@ class Handler(grpc.GenericRpcHandler):  # type: ignore[misc]
         return infer
 
     async def _compute_in_stream(self, content: bytes, tenant: Tenant) -> Any:
-        """The message of a stream that answers a request; a refusal does not end the stream."""
+        """The answer to a request in a stream; a refusal does not end the stream."""
         response = find_message("ModelStreamInferResponse")()
         try:
             self._state.inference.check_admission()
@@ -173,7 +174,7 @@ class Handler(grpc.GenericRpcHandler):  # type: ignore[misc]
         return response
 
     async def _compute(self, content: bytes, tenant: Tenant) -> Any:
-        """The response to a request, whose bytes count as its caller's until then."""
+        """The response to a request; until then its bytes count against the caller's quota."""
         give_back = self._state.in_flight.take(tenant, len(content))
         try:
             return await self._calls.infer(content, tenant)
@@ -181,10 +182,10 @@ class Handler(grpc.GenericRpcHandler):  # type: ignore[misc]
             give_back()
 
     async def _read_one(self, messages: AsyncIterator[bytes]) -> bytes:
-        """The message of a call that has one.
+        """The first message of a call.
 
         Raises:
-            UploadStalled: It does not come.
+            UploadStalled: It does not come in time.
             BodyLengthWrong: There is none.
         """
         seconds = self._state.settings.upload_idle_seconds
@@ -199,7 +200,7 @@ class Handler(grpc.GenericRpcHandler):  # type: ignore[misc]
 
     @asynccontextmanager
     async def _refusing(self, name: str, context: Any, headers: Headers) -> AsyncIterator[None]:
-        """Ends the call of a block that raises, and counts it."""
+        """Counts a call, and ends it with a status if the block raises."""
         token = request_id.set(take_request_id(headers.get("x-request-id")))
         trace_parent.set(read_trace_parent(headers.get("traceparent")))  # the call's own context
         began, status = time.perf_counter(), _LEFT
@@ -227,7 +228,7 @@ class Handler(grpc.GenericRpcHandler):  # type: ignore[misc]
             }  # fmt: skip
             words = "GRPC %s %d %.1f ms for %s"
             logger.info(words, name, status, seconds * 1e3, client, extra={FIELDS: fields})
-            with suppress(ValueError):  # a stream that is left ends in another context
+            with suppress(ValueError):  # a stream that is abandoned ends in another context
                 request_id.reset(token)
 
 

@@ -1,6 +1,7 @@
-"""The protocol's messages, made from `protocol.binpb`, which `make protocol` makes.
+"""Classes of the protocol's messages, from `protocol.binpb`, which `make protocol` makes.
 
-They have a pool of their own: the public client has messages of the same names in the default one.
+They are in a pool of their own, as the public client has messages of the same names in the default
+pool.
 """
 
 from functools import cache
@@ -28,7 +29,7 @@ def parse_message(name: str, content: bytes) -> Any:
     """A message of this name.
 
     Raises:
-        FieldProblem: The bytes are none.
+        FieldProblem: The bytes are not such a message.
     """
     try:
         return find_message(name).FromString(content)
@@ -38,7 +39,7 @@ def parse_message(name: str, content: bytes) -> Any:
 
 @cache
 def read_pool() -> descriptor_pool.DescriptorPool:
-    """All messages that the service speaks."""
+    """The pool of all messages in `protocol.proto`."""
     pool = descriptor_pool.DescriptorPool()
     for file in descriptor_pb2.FileDescriptorSet.FromString(_FILE.read_bytes()).file:
         pool.Add(file)

@@ -1,4 +1,4 @@
-"""The port that gRPC listens on: from the service's start to its end, with TLS as it has."""
+"""The gRPC server: it listens while the service runs, with the same TLS."""
 
 import logging
 from collections.abc import AsyncIterator
@@ -16,23 +16,23 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MOST_CALLS: Final = 512
-"""Calls at once; one more is refused (RESOURCE_EXHAUSTED)."""
+"""The most calls at once; further ones are refused (RESOURCE_EXHAUSTED). Chosen."""
 
 MOST_CONNECTIONS: Final = 256
-"""Connections at once; each has a descriptor."""
+"""The most connections at once; chosen, as each takes a descriptor."""
 
 _IDLE_MILLISECONDS: Final = 300_000
-"""A connection without calls is closed then."""
+"""How long a connection without calls stays open; chosen."""
 
 _STOP_SECONDS: Final = 10.0
-"""How long calls that are under way may go on at the end."""
+"""How long running calls may go on at the end; chosen."""
 
 _IDENTITY_ONLY: Final = 1
-"""gRPC inflates a message before anybody can say how far, so compressed ones are refused."""
+"""Accepts no compression, since gRPC would inflate a message without a limit."""
 
 
 def check_grpc(settings: Settings) -> None:
-    """Make sure that gRPC can be served where the settings ask for it.
+    """Make sure that gRPC can be served if the settings ask for it.
 
     Raises:
         SettingRefused: Its packages are not installed, or the service has no TCP.
@@ -49,13 +49,13 @@ def check_grpc(settings: Settings) -> None:
 
 @asynccontextmanager
 async def serve_grpc(state: Any) -> AsyncIterator[None]:
-    """Listens for calls where the settings ask for it, until the block ends.
+    """Serves calls until the block ends, if the settings ask for it.
 
     Args:
-        state: The parts of the service; `grpc_address` becomes where it listens.
+        state: The parts of the service; its `grpc_address` is set.
 
     Raises:
-        SettingRefused: The port cannot be listened on, or certificate and key cannot be used.
+        SettingRefused: The port, the certificate or the key cannot be used.
     """
     settings: Settings = state.settings
     if settings.grpc_port is None:
@@ -101,7 +101,7 @@ def _make_server(state: Any) -> "grpc.aio.Server":
 
 
 def _listen(server: "grpc.aio.Server", address: str, settings: Settings) -> int:
-    """Listen as the service does, with TLS or without; returns the port."""
+    """Listen with the service's TLS, or without; returns the port."""
     import grpc
 
     certificate, key = settings.tls_certificate, settings.tls_key

@@ -1,14 +1,12 @@
-"""The way from a posted job to the engines: in the order of the queue, as many as they can take.
+"""Dispatch: takes jobs in, and begins as many as the engines can take, in the order of the queue.
 
-A machine without a GPU takes one at a time; with GPUs as many as they may soon work at, each at
-another. A cluster's nodes take two each: the operands of one travel while the other is computed.
-Nothing is polled: whoever adds a job wakes the dispatcher, and whoever waits for a job is woken by
-its end.
+A machine without a GPU takes one at a time; one with GPUs takes two more for each GPU. A cluster's
+nodes take two each: the operands of one travel while the other is computed. Nothing is polled: a
+new job wakes the dispatcher, and its end wakes those who wait for it.
 """
 
 import asyncio
 import logging
-import math
 from typing import TYPE_CHECKING
 
 from sqlalchemy.exc import SQLAlchemyError
@@ -40,7 +38,7 @@ logger = logging.getLogger(__name__)
 
 
 class Dispatcher:
-    """Takes jobs in, runs them, and tells who waits when they end.
+    """Takes jobs in, runs them, and tells waiting callers when they end.
 
     To be used from one event loop.
     """
@@ -86,7 +84,7 @@ class Dispatcher:
         return self._draining
 
     async def start(self) -> None:
-        """Queue the jobs again that an earlier run of the service has left, and begin."""
+        """Put the jobs that an earlier service left unfinished back into the queue, and begin."""
         attempts = self._settings.job_attempts
         for job in await run_to_end(self._jobs.requeue_interrupted, attempts):
             logger.warning("job %s was interrupted; it is %s now", job.id, job.state)
@@ -94,7 +92,7 @@ class Dispatcher:
         self._task = asyncio.create_task(self._serve(), name="dispatcher")
 
     def look_again(self) -> None:
-        """An engine has come or gone: more or fewer jobs may be on their way."""
+        """An engine has come or gone, so more or fewer jobs may run."""
         self._wake.set()
         self._lane.advance()
 
@@ -118,8 +116,8 @@ class Dispatcher:
             Draining: The service is stopping.
             OperandNotFound: An operand does not exist.
             FieldProblem: The operands do not fit, or the key belongs to another request.
-            FieldError: An option that this product cannot have here.
-            QueueFull: Enough jobs wait.
+            FieldError: An option cannot be met for this product on this machine.
+            QueueFull: The queue is full.
         """
         if self._draining:
             raise self._refuse()
@@ -128,7 +126,7 @@ class Dispatcher:
                 self._posting.add, request, idempotency_key, tenant, self._last_job_seconds
             )
         except BaseException as error:
-            if not isinstance(error, ServiceError | FieldError):  # it may be there all the same
+            if not isinstance(error, ServiceError | FieldError):  # the row may have been added
                 self._queue.doubt()
                 self._wake.set()
             raise
@@ -241,7 +239,7 @@ class Dispatcher:
                 if waiting is None:
                     await self._wake.wait()
                 else:
-                    # It may be what has ended the service before.
+                    # A job from before this start may be what ended the service.
                     counted = waiting.job.sequence <= self._newest_before
                     self._runs.begin(waiting, counted=counted)
             except SQLAlchemyError:
@@ -250,7 +248,7 @@ class Dispatcher:
                 await asyncio.sleep(PAUSE_SECONDS)
 
     def _has_place(self) -> bool:
-        """Whether one more job may be on its way: an urgent one passes lesser ones in the lane."""
+        """Whether one more job may begin. One of higher priority may exceed the usual limit."""
         count, most = len(self._runs), self._lane.most_runs
         if count < most or most == 1:
             return count < most
@@ -258,7 +256,7 @@ class Dispatcher:
         return urgent is not None and urgent > self._runs.least_priority and count < 2 * most
 
     def _end(self, job_id: str, ended: Job | None) -> None:
-        """Tell of a run that has ended: with its job, or None if the job had ended before."""
+        """A run has ended: tell of its job, which is None if the job had ended before."""
         self._wake.set()
         if ended is not None:
             self._news.tell(ended)
@@ -267,9 +265,9 @@ class Dispatcher:
                 self._last_job_seconds = max(1.0, ended.finished_at - ended.started_at)
             self._waiters.tell(job_id, ended)
             return
-        self._queue.doubt()  # it may wait again
+        self._queue.doubt()  # the job may be queued again
         if ended is None:
-            self._waiters.tell(job_id, None)  # its row tells how
+            self._waiters.tell(job_id, None)  # they read its row
 
     def _refuse(self) -> Draining:
-        return Draining(max(1, math.ceil(self._settings.drain_seconds)))
+        return Draining(self._settings.drain_seconds)

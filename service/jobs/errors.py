@@ -1,4 +1,4 @@
-"""What the service refuses about jobs. `api.problems` says which HTTP status each has."""
+"""Refusals of jobs. `api.problem_kinds` says which HTTP status each has."""
 
 from wavetrim.service.errors import FieldProblem, RetryLater, ServiceError
 from wavetrim.service.storage.errors import MatrixNotFound
@@ -14,7 +14,7 @@ class JobNotFound(ServiceError):
 
 
 class JobFailed(ServiceError):
-    """The job behind a synchronous product did not succeed.
+    """A product in one call cannot be computed.
 
     Attributes:
         kind: What failed: "plan", "device", "memory", "verification", "internal" or "cancelled".
@@ -26,14 +26,14 @@ class JobFailed(ServiceError):
 
 
 class QueueFull(RetryLater):
-    """As many jobs wait as may wait."""
+    """The most jobs wait that may."""
 
     def __init__(self, retry_after_seconds: int) -> None:
         super().__init__("the queue of jobs is full", retry_after_seconds)
 
 
 class ShapesDiffer(FieldProblem):
-    """Two operands that cannot be multiplied."""
+    """The shapes of two operands do not fit."""
 
 
 class OperandNotFound(MatrixNotFound):
@@ -55,7 +55,7 @@ class OperandMissing(FieldProblem):
 
 
 class DtypesDiffer(FieldProblem):
-    """Two operands whose elements are of different types."""
+    """The element types of two operands differ, or one cannot be converted."""
 
 
 class FactorRefused(FieldProblem):

@@ -1,7 +1,7 @@
-"""Products so small that the way to the engine and back takes longer than to compute them.
+"""Products so small that the way to the engine and back takes longer than computing them.
 
-The service's own thread computes them inline, and does nothing else meanwhile. So it takes only
-what a plan gives to one thread of the CPU for less time than a request takes to be read.
+The event loop's thread computes them itself, and serves no other request meanwhile. So it takes
+only products that are planned on one CPU thread, for less time than it takes to read a request.
 """
 
 from collections.abc import Sequence
@@ -23,14 +23,14 @@ from wavetrim.service.engine.engine import Engine
 from wavetrim.service.storage.memory.room import Room
 
 INLINE_SECONDS: Final = 1e-4
-"""Longest product, as predicted, that is computed inline; chosen: other requests wait meanwhile."""
+"""Longest predicted time of an inline product; chosen, since other requests wait meanwhile."""
 
 
 class InlineProducts:
     """Computes the smallest products in the calling thread.
 
     Args:
-        engine: Plans are made for its machine; it computes all other products.
+        engine: Has the profile that plans are made from; computes all other products.
         cache_dir: Folder of compiled code.
     """
 
@@ -67,7 +67,7 @@ class InlineProducts:
         }
 
     def _find_plan(self, request: RunRequest) -> Plan | None:
-        """The plan of a product that is small enough, once the engine has told of its machine."""
+        """The plan of a small enough product; None for others, and before the engine runs."""
         if self._engine.cpu_threads is None or not request.is_small:
             return None
         out = request.out

@@ -1,10 +1,10 @@
 """A job and the states it goes through.
 
-A queued job is started, and a running one succeeds, fails or is cancelled; a queued one can be
-cancelled at once. A running job goes back to the queue when the service stops before it.
+A queued job runs, and then succeeds, fails or is cancelled; a queued one can be cancelled at once.
+A running job goes back to the queue when the service stops before it has ended.
 
-A job that is soon done has its row written twice: when it is accepted and when it has ended. That
-it runs is known in memory (`JobStore.running`), and written when it has run for a while.
+The row of a short job is written only when it is accepted and when it has ended. Meanwhile
+`JobStore.running` knows that it runs; the row says so once it has run for a while.
 """
 
 from dataclasses import dataclass, replace
@@ -43,7 +43,7 @@ class Job:
         result: Id of the product, once the job has succeeded.
         progress: Share of C's rows that is done, 0…1.
         attempts: Tries begun so far.
-        cancel_requested: True once a caller asked to stop the job.
+        cancel_requested: True once a caller has cancelled it.
         plan: What the scheduler chose for the latest try.
         timings: Measured seconds of the successful try.
         verification: Outcome of the check, if one was asked for.
@@ -52,7 +52,7 @@ class Job:
         created_at: UTC seconds since the epoch.
         started_at: Start of the first try, in the same unit.
         finished_at: End of the last try, in the same unit.
-        owner: Name of the tenant whose job it is, and its product.
+        owner: Name of the tenant to whom the job and its product belong.
         trace: The W3C `traceparent` of the request that asked for it.
         rows_done: Rows of C that each side has finished, while the job runs; only in memory.
     """
@@ -95,12 +95,12 @@ class Job:
         )
 
     def show_running(self, row: "Job") -> "Job":
-        """A job's row with what is known of the run, if it is this one and has not ended."""
+        """The job of a row; if it is this one and has not ended, as it is known here."""
         if row.id != self.id or row.state.finished:
             return row
         return replace(self, cancel_requested=row.cancel_requested)
 
 
 UNFINISHED: Final = (JobState.QUEUED, JobState.RUNNING)
-"""A row is in one of these states until its job has ended. Which one matters at a start only: the
-row of a job that has begun may still say that it is queued."""
+"""States of a row whose job has not ended. While the service runs, the row of a running job may
+still say that it is queued; only a start must tell them apart."""

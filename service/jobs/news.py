@@ -1,6 +1,6 @@
-"""News of jobs for who listens: each change as it happens, from memory, never from the database.
+"""News of jobs: listeners hear of each change as it happens, from memory.
 
-A slow listener gets each job as it is by then, not all that it was in between.
+A slow listener gets each changed job in its newest state, not all states in between.
 """
 
 import asyncio
@@ -12,18 +12,18 @@ from wavetrim.service.errors import Crowded
 from wavetrim.service.jobs.job import Job
 
 _MOST_UNREAD: Final = 500
-"""So many jobs are remembered for a listener that does not come to hear of them."""
+"""Changed jobs that are remembered for a listener that is slow; chosen."""
 
 
 class Listener:
-    """One who wants to hear of jobs. To be used from the event loop of its `JobNews`.
+    """Collects news of jobs for one reader. To be used from the event loop of its `JobNews`.
 
     Args:
-        job_id: The job that it wants to hear of; None for all.
+        job_id: The job to hear of; None for all.
         owner: Whose jobs; None for everybody's.
 
     Attributes:
-        missed: Whether there was more than could be remembered since `wait` was called last.
+        missed: Whether changes were dropped, as there were too many for `wait` to fetch.
         ended: Whether there will be no more news.
     """
 
@@ -50,7 +50,7 @@ class Listener:
         self._wake.set()
 
     async def wait(self, most_seconds: float) -> tuple[Job, ...]:
-        """Wait for news: the jobs that have changed; none when time is up or all has ended."""
+        """Wait for jobs that have changed; empty when the time is up or the news has ended."""
         with suppress(TimeoutError):
             async with asyncio.timeout(most_seconds):
                 await self._wake.wait()
@@ -86,7 +86,7 @@ class JobNews:
             owner: Whose jobs; None for everybody's.
 
         Raises:
-            Crowded: As many listen as may.
+            Crowded: There are as many listeners as there may be.
         """
         if len(self._listeners) >= self._most_listeners:
             limit = f"at most {self._most_listeners}, a quarter of the connections"

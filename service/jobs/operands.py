@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 
 Operands = tuple[Matrix, Matrix, Matrix | None]
-"""A, B and C of a product; no C where it has none."""
+"""A, B and C of a product; no C if it has none."""
 
 
 def find_operands(
     request: Mapping[str, Any], matrices: "MatrixStore", owner: str | None = None
 ) -> Operands:
-    """A, B and C of a request; no C where it names none.
+    """A, B and C of a request; no C if it names none.
 
     Args:
         request: The request; `a`, `b` and `c` are matrix ids.
@@ -55,7 +55,7 @@ def find_operands(
 
 
 def find_matrices(job: Job, matrices: "MatrixStore") -> Operands:
-    """A, B and C of a job; no C where it names none.
+    """A, B and C of a job; no C if it names none.
 
     Raises:
         MatrixNotFound: One of them is gone.
@@ -65,7 +65,7 @@ def find_matrices(job: Job, matrices: "MatrixStore") -> Operands:
 
 
 class Shaped(Protocol):
-    """What has the shape and the element type of a matrix."""
+    """Anything with a matrix's shape and element type."""
 
     @property
     def rows(self) -> int:
@@ -89,16 +89,16 @@ def check_operands(
     beta: float,
     dtype: str | None = None,
 ) -> GemmProblem:
-    """Check what a product needs of its operands; pure.
+    """Makes sure that operands and factors fit together.
 
     Args:
         a: Must be M x K.
         b: Must be K x N.
-        c: Must be M x N where it is given.
+        c: Must be M x N; None if there is none.
         alpha: Factor of the product.
         beta: Factor of C.
-        dtype: Element type of the result, to which operands are converted; without it that of
-            A, which B and C must have, too.
+        dtype: Element type of the result, to which operands are converted; None for A's, which B
+            and C must have, too.
 
     Returns:
         The product's sizes and element type.
@@ -135,7 +135,7 @@ def _check_dtype(field: str, found: str, first: str, wanted: str | None) -> None
 
 
 def _name_kind(dtype: str) -> str:
-    """A type that NumPy converts as it should this one: to NumPy bfloat16 is of no kind."""
+    """A type whose conversions NumPy knows; bfloat16, which it does not, counts as float16."""
     return "float16" if dtype == "bfloat16" else dtype
 
 

@@ -1,4 +1,4 @@
-"""What is looked at before a posted product becomes a job."""
+"""Posting: the checks of a request before it becomes a job."""
 
 import math
 
@@ -15,13 +15,13 @@ from wavetrim.service.tenants.tenant import Tenant
 
 
 class Posting:
-    """Makes jobs of requests that can be met. Thread-safe.
+    """Checks requests and makes them jobs. Thread-safe.
 
     Args:
-        jobs: Where they are kept.
-        matrices: Their operands.
-        engine: Computes them; its machine must be able to.
-        settings: How many may wait.
+        jobs: Keeps the jobs.
+        matrices: Has their operands.
+        engine: Has the profile with which a request's options are checked.
+        settings: How many jobs may wait.
     """
 
     def __init__(
@@ -39,13 +39,16 @@ class Posting:
         tenant: Tenant,
         last_job_seconds: float,
     ) -> tuple[Job, Operands | None]:
-        """A job and its matrices, or without them if it was there before, as `submit` has them.
+        """Adds a job; arguments and errors are those of `Dispatcher.submit`.
 
         Args:
             request: What is to be computed.
             idempotency_key: Makes a repeated call of the tenant's return the first job.
             tenant: Whose it is.
-            last_job_seconds: How long the last job took: when a full queue may have room again.
+            last_job_seconds: Time after which a full queue may have room again.
+
+        Returns:
+            The job and its operands; None in their place if an earlier call made the job.
         """
         asked = request.model_dump()
         # A repeated POST gets its job even when an operand is gone by now.

@@ -1,8 +1,7 @@
-"""Products in one call: computed while their callers wait, and kept by nobody."""
+"""Products in one call: computed while their callers wait, and not stored."""
 
 import asyncio
 import logging
-import math
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -28,8 +27,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _PATIENCE_SECONDS: Final = 0.05
-"""A caller of a quicker product is not watched: to begin takes longer than to compute. One timer
-looks at all products so often, since a timer for each would cost a small one 10 µs."""
+"""How long a product runs before it is watched: quick ones end sooner than a watch begins. One
+timer for all products looks this often, since a timer for each would cost a small one 10 µs."""
 
 
 class Products:
@@ -65,14 +64,14 @@ class Products:
         self._draining = False
 
     def check_admission(self) -> None:
-        """Make sure that one more product may come, before any of its bytes are taken.
+        """Make sure that one more product may come, before any of its bytes are received.
 
         Raises:
             Draining: The service is stopping.
-            QueueFull: Enough products wait.
+            QueueFull: As many products wait as may.
         """
         if self._draining:
-            raise self._refuse()
+            raise Draining(self._settings.drain_seconds)
         if self._lane.waiting >= self._settings.max_queued_jobs:
             raise QueueFull(1)
 
@@ -82,12 +81,12 @@ class Products:
         rooms: Sequence[Room],
         await_leaving: Callable[[], Awaitable[None]],
     ) -> Mapping[str, Any]:
-        """Compute a product; the engine is tried as often as it is for a job.
+        """Compute a product, with as many tries as a job has.
 
         Args:
             request: The product; its id is replaced.
             rooms: The memory that it lies in.
-            await_leaving: Returns when the caller has left. It is asked for a slow product only.
+            await_leaving: Returns when the caller has left; called only for a slow product.
 
         Returns:
             The engine's message of success, with `queue_seconds`: how long the product waited.
@@ -100,13 +99,13 @@ class Products:
         since = time.time()
         # Counted once the answer, which the caller waits for, is on its way.
         count_later = asyncio.get_running_loop().call_soon
-        event: Mapping[str, Any] | None = self._inline.compute(request, rooms)
-        if event is None:
-            event = await self._compute_by_engine(request, rooms, since, await_leaving)
+        message: Mapping[str, Any] | None = self._inline.compute(request, rooms)
+        if message is None:
+            message = await self._compute_by_engine(request, rooms, since, await_leaving)
         else:
             count_later(self._metrics.record_lane, 0.0, request.size)
-        count_later(self._record, event, time.time())
-        return event
+        count_later(self._record, message, time.time())
+        return message
 
     async def _compute_by_engine(
         self,
@@ -124,23 +123,24 @@ class Products:
                 cpu_only=cpu_only,
                 timed=self._traces is not None,
             )
-            event = await self._try(trial, rooms, since, await_leaving)
-            if event["type"] == "succeeded":
-                return event
-            if not event["retryable"]:
+            message = await self._try(trial, rooms, since, await_leaving)
+            if message["type"] == "succeeded":
+                return message
+            if not message["retryable"]:
                 break
-            logger.warning("a product, try %d: %s: %s", attempt, event["kind"], event["message"])
+            kind, reason = message["kind"], message["message"]
+            logger.warning("a product, try %d: %s: %s", attempt, kind, reason)
         self._metrics.record_end("failed")
-        raise JobFailed(event["kind"], event["message"])
+        raise JobFailed(message["kind"], message["message"])
 
-    def _record(self, event: Mapping[str, Any], ended_at: float) -> None:
-        predicted = event["plan"]["predicted"]["total_seconds"]
-        self._metrics.record_success(event["timings"], predicted)
+    def _record(self, message: Mapping[str, Any], ended_at: float) -> None:
+        predicted = message["plan"]["predicted"]["total_seconds"]
+        self._metrics.record_success(message["timings"], predicted)
         if self._traces is not None:
-            self._traces.show_product(event, ended_at)
+            self._traces.show_product(message, ended_at)
 
     def begin_drain(self) -> None:
-        """Take no new products; those that wait are given up, those with the engine go on."""
+        """Take no new products; waiting ones are given up, those that an engine has go on."""
         self._draining = True
         for watch in tuple(self._watches):
             self._lane.give_up(watch.turn)
@@ -157,22 +157,22 @@ class Products:
         self._watches.add(watch)
         self._look_later()
         try:
-            event = await turn.final
+            message = await turn.final
         except asyncio.CancelledError:
             self._lane.cancel(turn)
             raise
         finally:
             watch.end()
             self._watches.discard(watch)
-        if event["type"] != "cancelled":
-            return {**event, "queue_seconds": turn.waited_seconds}
+        if message["type"] != "cancelled":
+            return {**message, "queue_seconds": turn.waited_seconds}
         if watch.reason == "left":
             self._metrics.record_end("cancelled")
             raise ClientDisconnect
         if watch.reason == "timeout":
             limit = self._settings.job_timeout_seconds
             return describe_timeout(limit, has_gpu=bool(self._engine.devices), job=request.job)
-        raise self._refuse()
+        raise Draining(self._settings.drain_seconds)
 
     def _look_later(self) -> None:
         if self._timer is None:
@@ -180,19 +180,16 @@ class Products:
             self._timer = loop.call_later(_PATIENCE_SECONDS, self._look)
 
     def _look(self) -> None:
-        """Begin to watch the products that take long."""
+        """Begin to watch the products that have become slow."""
         self._timer = None
         for watch in self._watches:
             watch.begin_if_slow()
         if self._watches:
             self._look_later()
 
-    def _refuse(self) -> Draining:
-        return Draining(max(1, math.ceil(self._settings.drain_seconds)))
-
 
 class _Watch:
-    """Stops a product that takes long: when its caller leaves, or at its deadline.
+    """Stops a slow product when its caller leaves, or at its deadline.
 
     Attributes:
         turn: The product.

@@ -1,7 +1,7 @@
-"""The jobs that wait, as far as they are known in memory.
+"""The queued jobs that are known in memory.
 
-The queue is in the database. But who has seen it empty knows all of it from then on: what is added
-comes by here. So a job that is posted to an idle service is begun without another look.
+The queue is in the database. Once that was seen to be empty, memory has the whole queue, since all
+new jobs are added here, too. So a job that is posted to an idle service begins without a query.
 """
 
 import heapq
@@ -21,7 +21,7 @@ class Waiting:
 
     Attributes:
         job: The job.
-        operands: Its A, B and C; or why they cannot be had.
+        operands: Its A, B and C; or the error of finding them.
     """
 
     job: Job
@@ -34,10 +34,10 @@ class Waiting:
 
 @dataclass(slots=True)
 class KnownQueue:
-    """Jobs added since the database had none waiting. To be used from one event loop.
+    """Jobs added since the database was searched. To be used from one event loop.
 
     Attributes:
-        is_complete: Whether no others wait.
+        is_complete: Whether these are all jobs that wait.
     """
 
     is_complete: bool = False
@@ -45,17 +45,17 @@ class KnownQueue:
     _waiting: list[Waiting] = field(default_factory=list)
 
     def begin_look(self) -> None:
-        """The database is looked into: what is added from now on, it may have or not."""
+        """A search of the database begins: it may or may not see jobs added from now on."""
         self._waiting.clear()
         self.is_complete = self._in_doubt = False
 
     def doubt(self) -> None:
-        """A job may wait that did not come by here: the database is to be looked into."""
+        """A job may wait that is not known here: the database must be searched."""
         self._in_doubt = True
         self.is_complete = False
 
     def end_look(self, *, found: bool) -> None:
-        """It was looked into: if it had none, those that were added meanwhile are all."""
+        """The search has ended: if it found no job, those added meanwhile are all."""
         if found:
             self._waiting.clear()
         self.is_complete = not found and not self._in_doubt
@@ -70,9 +70,9 @@ class KnownQueue:
         heapq.heapify(self._waiting)
 
     async def find_next(self, jobs: JobStore, matrices: MatrixStore) -> Waiting | None:
-        """The job to run next: of those that are known, or of the database where it may have more.
+        """Take out the job to run next; the database is searched if it may have more jobs.
 
-        It does not wait there any more for those who ask later, but it does in the database.
+        The job's row is not changed.
         """
         if not self.is_complete:
             self.begin_look()
@@ -84,11 +84,11 @@ class KnownQueue:
 
     @property
     def highest_priority(self) -> int | None:
-        """The priority of the job to run next, of those that are known; None without any."""
+        """The highest priority among the known jobs; None without any."""
         return self._waiting[0].job.priority if self._waiting else None
 
     def pop(self) -> Waiting | None:
-        """The job to run next, of those that are known."""
+        """Take out the known job to run next; None without any."""
         return heapq.heappop(self._waiting) if self._waiting else None
 
 

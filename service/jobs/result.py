@@ -1,4 +1,4 @@
-"""A job's product while it is computed: in the arena, or in a mapped file where that is full."""
+"""A job's product while it is computed: in the arena, or in a mapped file if the arena is full."""
 
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
@@ -16,7 +16,7 @@ from wavetrim.service.threads import run_to_end
 Settle = Callable[[Connection], None]
 
 _STEP_BYTES: Final = 8 * 2**20
-"""Of a result that goes to disk, so much more that is final is worth a message of the engine."""
+"""Final bytes of a result on disk after which the engine sends a message about them."""
 
 
 class Result(Protocol):
@@ -25,8 +25,8 @@ class Result(Protocol):
     Attributes:
         id: Id of the matrix that it will be.
         operand: Where the engine writes it.
-        rooms: The memory that it lies in; none where that is a file.
-        row_step: After so many more rows the engine should tell which are final; 0 for never.
+        rooms: The memory that it lies in; none for a file.
+        row_step: Rows between two messages of the engine that tell which are final; 0 for none.
     """
 
     id: str
@@ -35,16 +35,16 @@ class Result(Protocol):
     row_step: int
 
     def begin_try(self) -> None:
-        """All rows will be computed, whatever was told of them before."""
+        """All rows will be computed, even those that an earlier try finished."""
 
     def take_final(self, rows: Sequence[range]) -> None:
-        """These rows, all that were told of in this try, will not change any more."""
+        """These are all rows of this try that will not change any more."""
 
     async def publish(self, settle: Settle) -> None:
         """Make it a matrix, in the transaction that `settle` completes."""
 
     async def end(self) -> None:
-        """Let go of it: without a trace, unless it was published."""
+        """Let go of it; unless it was published, nothing of it remains."""
 
 
 class ArenaResult:
@@ -62,7 +62,7 @@ class ArenaResult:
         self.row_step = 0 if draft.file is None else -(-_STEP_BYTES // row_bytes)
 
     def begin_try(self) -> None:
-        """What was written of an earlier try is given up."""
+        """Give up what was written of an earlier try."""
         self._draft.begin_anew()
 
     def take_final(self, rows: Sequence[range]) -> None:
@@ -70,7 +70,7 @@ class ArenaResult:
         self._draft.write_final(rows)
 
     async def publish(self, settle: Settle) -> None:
-        """Write the rest to disk, where that is wanted, and make it a matrix."""
+        """Write the rest to disk, if it is kept there, and make it a matrix."""
         self._ended = True
         await self._draft.write_rest()
         await self._kept.publish(self._draft, settle=settle)
@@ -94,10 +94,10 @@ class FileResult:
         self.row_step = 0
 
     def begin_try(self) -> None:
-        """Rows are written over where they lie."""
+        """Nothing to do: rows are overwritten in place."""
 
     def take_final(self, rows: Sequence[range]) -> None:
-        """Nothing is to be done: they lie in the file."""
+        """Nothing to do: they lie in the file."""
 
     async def publish(self, settle: Settle) -> None:
         """Make the file durable, and a matrix."""
@@ -126,8 +126,8 @@ async def begin_result(
         owner: Name of the tenant whose it will be.
 
     Raises:
-        StorageFull: There is none.
-        BodyTooLarge: It would be larger than one matrix may be.
+        StorageFull: There is no room.
+        BodyTooLarge: It would be larger than a matrix may be.
     """
     draft = await kept.begin(*shape, on_disk=storage == "disk", owner=owner)
     if draft is not None:

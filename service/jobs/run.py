@@ -1,7 +1,7 @@
-"""One job on its way through the engine: its tries, their deadline, its end.
+"""One job's run: its tries, their deadline, its end.
 
-That it runs is known in memory at once; its row says so when it has run for a while. So a job that
-is soon done is written when it is accepted and when it has ended, and not in between.
+Memory knows at once that a job runs; its row says so only when it has run for a while. So the row
+of a short job is written when it is accepted and when it has ended, and not in between.
 """
 
 import asyncio
@@ -24,6 +24,7 @@ from wavetrim.service.jobs.lanes.turn import describe_timeout
 from wavetrim.service.jobs.news import JobNews
 from wavetrim.service.jobs.operands import Operands
 from wavetrim.service.jobs.result import Result
+from wavetrim.service.jobs.table.rows import succeed_job
 from wavetrim.service.jobs.table.store import JobStore
 from wavetrim.service.jobs.work import Work, check_files, prepare
 from wavetrim.service.settings import Settings
@@ -36,7 +37,7 @@ from wavetrim.service.threads import run_to_end
 logger = logging.getLogger(__name__)
 
 _NEWS_SECONDS: Final = 0.2
-"""So often is written to the database that a job runs, its plan and its progress."""
+"""Time between two writes of a running job's state, plan and progress to the database; chosen."""
 
 
 class JobRun:
@@ -46,9 +47,9 @@ class JobRun:
 
     Args:
         job: The job, as it was read from the queue.
-        operands: Its matrices, or why there are none.
-        counted: Whether its tries must be counted whatever happens: each is written before it
-            begins. A job that ends the service at once would be tried for ever otherwise.
+        operands: Its matrices, or the error of finding them.
+        counted: Whether each try is written to the database before it begins. A job that ends the
+            service at once would otherwise be tried for ever.
         jobs: The jobs.
         matrices: The matrices.
         engine: Computes it.
@@ -87,7 +88,7 @@ class JobRun:
         self._settings = settings
         self._cancelled = asyncio.Event()
         self._written: Job | None = None
-        jobs.running[job.id] = job  # nobody takes it for one that waits
+        jobs.running[job.id] = job  # from now on it does not count as waiting
 
     def cancel(self) -> None:
         """Stop the job as soon as the engine lets go of it."""
@@ -98,7 +99,7 @@ class JobRun:
         """Run the job.
 
         Returns:
-            The finished job, or None when it had ended before: it was cancelled as it began.
+            The finished job; None when it was cancelled before it began.
 
         Raises:
             asyncio.CancelledError: The caller was cancelled; the job is in the queue again.
@@ -136,26 +137,26 @@ class JobRun:
 
     async def _try_until_settled(self, work: Work) -> Job | None:
         while True:
-            event = await self._try_once(work)
-            if event["type"] == "succeeded":
-                return await self._succeed(work.result, event)
-            if event["type"] == "cancelled" or self._cancelled.is_set():
+            message = await self._try_once(work)
+            if message["type"] == "succeeded":
+                return await self._succeed(work.result, message)
+            if message["type"] == "cancelled" or self._cancelled.is_set():
                 return await run_to_end(self._jobs.cancel, self.job)
-            kind, message = event["kind"], event["message"]
-            if not event["retryable"] or self.job.attempts >= self._settings.job_attempts:
-                return await self._fail(kind, message)
+            kind, reason = message["kind"], message["message"]
+            if not message["retryable"] or self.job.attempts >= self._settings.job_attempts:
+                return await self._fail(kind, reason)
             try:
                 # A file that was changed under the engine fails every other try, too.
                 await run_to_end(check_files, self.job, self._matrices, work.mapped)
             except ServiceError as error:
                 return await self._fail("storage", str(error))
-            logger.warning("job %s, try %d: %s: %s", self.job.id, self.job.attempts, kind, message)
+            logger.warning("job %s, try %d: %s: %s", self.job.id, self.job.attempts, kind, reason)
             self._update(self.job.begin_try(wall_clock.stamp()))
             if not await self._write():
                 return None
 
     async def _try_once(self, work: Work) -> Mapping[str, Any]:
-        """One try; whatever happens to it, it comes back with a final message."""
+        """One try; returns its final message, whatever happens."""
         if self._cancelled.is_set():
             return {"type": "cancelled"}
         last = self.job.attempts >= self._settings.job_attempts > 1
@@ -165,7 +166,7 @@ class JobRun:
             work.rooms,
             since=self.job.created_at,
             priority=self.job.priority,
-            on_event=lambda event: self._take_event(event, work.result),
+            on_message=lambda message: self._take_message(message, work.result),
         )
         cancelled = asyncio.create_task(self._cancelled.wait())
         news = asyncio.create_task(self._tell_news())
@@ -181,17 +182,17 @@ class JobRun:
             cancelled.cancel()
             news.cancel()
             await asyncio.wait({news})
-        event = turn.final.result()
-        if event["type"] == "succeeded":
+        message = turn.final.result()
+        if message["type"] == "succeeded":
             changed = await run_to_end(work.mapped.find_changed) if work.mapped else None
             if changed is not None:
                 return _describe_change(changed)
-            timings = {"device_wait_seconds": turn.waited_seconds, **event["timings"]}
-            return {**event, "timings": timings}
+            timings = {"device_wait_seconds": turn.waited_seconds, **message["timings"]}
+            return {**message, "timings": timings}
         if timed_out:
             limit = self._settings.job_timeout_seconds
             return describe_timeout(limit, has_gpu=bool(self._engine.devices), job=self.job.id)
-        return event
+        return message
 
     async def _wait(
         self,
@@ -203,16 +204,16 @@ class JobRun:
         first = asyncio.FIRST_COMPLETED
         await asyncio.wait({future, cancelled}, timeout=timeout_seconds, return_when=first)
 
-    def _take_event(self, event: Mapping[str, Any], result: Result) -> None:
-        """Remember the plan, and how far the product is; let rows that are final be written."""
-        match event["type"]:
+    def _take_message(self, message: Mapping[str, Any], result: Result) -> None:
+        """Remember plan and progress, and have final rows written."""
+        match message["type"]:
             case "planned":
-                self._update(replace(self.job, plan=event["plan"]))
+                self._update(replace(self.job, plan=message["plan"]))
             case "progress":
-                job = replace(self.job, progress=event["progress"], rows_done=event["rows"])
+                job = replace(self.job, progress=message["progress"], rows_done=message["rows"])
                 self._update(job)
             case "rows":
-                result.take_final([range(*rows) for rows in event["final"]])
+                result.take_final([range(*rows) for rows in message["final"]])
             case "again":
                 result.begin_try()
 
@@ -221,10 +222,10 @@ class JobRun:
         self._news.tell(job)
 
     async def _tell_news(self) -> None:
-        """Write how far the job has come every now and then, until cancelled.
+        """Write how far the job has come, again and again, until cancelled.
 
-        Not at once: each write takes a core, beside a product that may be done before it. Plan and
-        start of one that is done come with its success.
+        The first write comes late: it would take a core from a product that may end before it, and
+        success writes plan and start as well.
         """
         while True:
             await asyncio.sleep(_NEWS_SECONDS)
@@ -237,22 +238,22 @@ class JobRun:
                 logger.exception("job %s: a message could not be kept", self.job.id)
 
     async def _write(self) -> bool:
-        """Write how far the job has come; False where it has ended before it began."""
+        """Write how far the job has come; False if it was cancelled before it began."""
         self._written = self.job
         return await run_to_end(self._jobs.keep_run, self.job) is not None
 
-    async def _succeed(self, result: Result, event: Mapping[str, Any]) -> Job | None:
+    async def _succeed(self, result: Result, message: Mapping[str, Any]) -> Job | None:
         """Publish the product and end the job, both or neither."""
         ended: list[Job] = []
 
         def settle(connection: Connection) -> None:
-            job = self._jobs.succeed(
+            job = succeed_job(
                 connection,
                 self.job,
                 result=result.id,
-                plan=event["plan"],
-                timings=event["timings"],
-                verification=event["verification"],
+                plan=message["plan"],
+                timings=message["timings"],
+                verification=message["verification"],
             )
             ended.append(job)
 
@@ -268,6 +269,6 @@ class JobRun:
 
 
 def _describe_change(matrix: Matrix) -> Mapping[str, Any]:
-    """The failure of a product that may be that of other operands."""
+    """The failure of a product whose operand was changed under it."""
     message = f"the file of matrix {matrix.id} was changed while the product was computed"
     return {"type": "failed", "kind": "storage", "message": message, "retryable": True}

@@ -1,4 +1,4 @@
-"""The jobs that run: begun, cancelled, and ended whatever becomes of their runs."""
+"""The jobs that run: begun, cancelled, and ended even when a run breaks off."""
 
 import asyncio
 import logging
@@ -36,10 +36,10 @@ class JobRuns:
     Args:
         jobs: Keeps the jobs.
         matrices: Their operands and products.
-        engine: Computes them.
-        lane: Their way to the engine.
+        engine: Says whether there is a GPU.
+        lane: Their way to the engines.
         kept: Where matrices lie.
-        news: Hears how far they come.
+        news: Hears how far they have come.
         settings: How often and how long each is tried.
         metrics: Counts them.
         traces: Makes their spans; None without.
@@ -103,8 +103,7 @@ class JobRuns:
 
         Args:
             waiting: The job and its operands.
-            counted: Whether each try is written before it begins: the job may be what has ended
-                the service before.
+            counted: Whether each try is written before it begins, as `JobRun` says.
         """
         job = waiting.job
         run = JobRun(
@@ -123,7 +122,7 @@ class JobRuns:
         self._runs[job.id] = run, task
 
     async def _run(self, job: Job, run: JobRun) -> None:
-        trace_parent.set(job.trace)  # for this task, which is the job's alone
+        trace_parent.set(job.trace)  # of this task only
         ended: Job | None = None
         try:
             ended = await run.run()
@@ -137,9 +136,9 @@ class JobRuns:
         self._on_end(job.id, ended)
 
     async def _end_broken(self, job: Job, error: Exception) -> Job | None:
-        """End a job whose run broke off, as soon as the database lets us.
+        """End a job whose run broke off, as soon as the database answers.
 
-        A database that did not answer may do so next time; any other error is one of ours.
+        After a database error the job is tried again; any other error is a fault of the service.
         """
         while True:
             try:

@@ -1,4 +1,4 @@
-"""Who waits for jobs to end."""
+"""Callers that wait for jobs to end."""
 
 import asyncio
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ Ended = asyncio.Future[Job | None]
 
 
 class Waiters:
-    """Futures of those who wait, by the jobs' ids. To be used from one event loop."""
+    """Futures of the callers, by the jobs' ids. To be used from one event loop."""
 
     def __init__(self) -> None:
         self._futures: dict[str, set[Ended]] = {}
@@ -34,7 +34,7 @@ class Waiters:
                 self._futures.pop(job_id, None)
 
     def tell(self, job_id: str, ended: Job | Exception | None) -> None:
-        """Wake who waits for a job, with the job as it ended if that is known."""
+        """Wake all who wait for a job, with the job as it ended, an error, or None if unknown."""
         for future in self._futures.pop(job_id, ()):
             if future.done():
                 continue

@@ -1,8 +1,8 @@
-"""A job's operands and the room for its product, found before the engine begins.
+"""A job's operands and the memory of its product, made ready before the engine begins.
 
-What lies in the arena was checked on its way there, and nobody else can write to it. A file can be
-changed between its check and the last row of the product. So it is looked at again behind the
-product: every change leaves its time, so a file that looks as it did was the same all the while.
+Operands in the arena were checked on their way there, and nobody else can write to them. A file can
+be changed between its check and the last row of the product. So it is checked again after the
+product: every change alters a file's times, so one with the same signature has not changed.
 """
 
 from contextlib import AsyncExitStack
@@ -39,16 +39,16 @@ class MappedOperands:
         return bool(self._found)
 
     def add(self, matrix: Matrix) -> None:
-        """Check a file, from which the engine will read.
+        """Check a file from which the engine will read.
 
         Raises:
-            MatrixDamaged: It is not the one that was stored.
+            MatrixDamaged: It is not as it was stored.
             MatrixNotFound: The matrix was deleted meanwhile.
         """
         self._found[matrix] = self._checks.verify(matrix)
 
     def find_changed(self) -> Matrix | None:
-        """One whose file was changed since it was checked; None if there is none."""
+        """A matrix whose file was changed since it was checked; None if there is none."""
         for matrix, found in self._found.items():
             if self._checks.sign(matrix) != found:
                 return matrix
@@ -58,8 +58,8 @@ class MappedOperands:
         """Check all of them, before another try.
 
         Raises:
-            MatrixDamaged: One is not the one that was stored.
-            MatrixNotFound: It was deleted meanwhile.
+            MatrixDamaged: One is not as it was stored.
+            MatrixNotFound: One was deleted meanwhile.
         """
         for matrix in self._found:
             self.add(matrix)
@@ -67,12 +67,12 @@ class MappedOperands:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a job's tries have in common.
+    """What all tries of a job use.
 
     Attributes:
         request: The product.
         rooms: The memory that it lies in.
-        result: What becomes of it.
+        result: Where it is written.
         mapped: The operands that are read from their files.
     """
 
@@ -95,7 +95,7 @@ async def prepare(
     Args:
         job: The job.
         operands: Its matrices.
-        stack: Lets go of the operands, and of the room in the owner's quota.
+        stack: Lets go of the operands, and of the part of the owner's quota, when it is closed.
         matrices: Files and rows.
         kept: Where matrices lie.
 
@@ -136,7 +136,7 @@ async def prepare(
 
 
 async def _locate(matrix: Matrix, hold: Hold | None, mapped: MappedOperands) -> Operand:
-    """Where the engine finds a matrix: in the arena, or its file, which is checked."""
+    """Where the engine finds a matrix: in the arena, or in its file, which is checked."""
     if hold is not None:
         return locate(matrix, hold)
     await run_to_end(mapped.add, matrix)
@@ -144,7 +144,7 @@ async def _locate(matrix: Matrix, hold: Hold | None, mapped: MappedOperands) -> 
 
 
 def check_files(job: Job, matrices: MatrixStore, mapped: MappedOperands) -> None:
-    """Makes sure that the operands that are on disk are as they were stored.
+    """Makes sure that operands on disk are as they were stored.
 
     Raises:
         MatrixDamaged: One is not.

@@ -1,4 +1,4 @@
-"""What the service refuses about what it keeps. `api.problems` says which HTTP status each has."""
+"""Refusals of storage. `api.problem_kinds` says which HTTP status each has."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ class DatabaseRefused(ServiceError):
 
 
 class DatabaseAway(DatabaseRefused):
-    """The database's server cannot be reached; it may be later."""
+    """The database's server cannot be reached now, but may be later."""
 
 
 class DataMismatch(ServiceError):
@@ -49,11 +49,11 @@ class StorageFull(FieldProblem):
 
 
 class StoredQuotaReached(StorageFull):
-    """A tenant may not store as much.
+    """A tenant's quota of stored bytes is used up.
 
     Args:
-        total_bytes: How much it would be.
-        most_bytes: How much it may be.
+        total_bytes: What it would have stored.
+        most_bytes: Its quota.
     """
 
     def __init__(self, total_bytes: int, most_bytes: int) -> None:
@@ -71,7 +71,7 @@ class MatrixNotFound(ServiceError):
 
 
 class MatrixDamaged(ServiceError):
-    """The file of this matrix is not the one that was stored."""
+    """The file of this matrix is not as it was stored."""
 
     def __init__(self, matrix_id: str, reason: str) -> None:
         super().__init__(f"matrix {matrix_id} is damaged: {reason}; delete it and store it again")
@@ -109,7 +109,7 @@ class RegionNotFound(ServiceError):
 
 
 class KeyNameTaken(FieldProblem):
-    """A key of this name was made before."""
+    """The name has a key already, or had one."""
 
 
 class KeyNotFound(FieldProblem):

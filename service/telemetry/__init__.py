@@ -1,5 +1,5 @@
-"""What the service tells of its work: a log, metrics, traces.
+"""Telemetry: log, metrics and traces.
 
-`trace` is whose part a request is; `logs` writes it into every line, `traces` makes spans of it,
-where OpenTelemetry is installed. `metrics` counts what happens, `gauges` shows the moment.
+`trace` has the trace that a request belongs to; `logs` writes its id into every line, `traces`
+makes spans in it, with OpenTelemetry. `metrics` has counters, `gauges` values of the moment.
 """

@@ -1,4 +1,4 @@
-"""What the metrics show of this moment: set when they are read, from the parts themselves."""
+"""Gauges: metrics of the moment, set from the service's parts when they are read."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -19,7 +19,7 @@ _GPU_READINGS: Final = {
 
 
 _RESIDENTS: Final = ("limit_bytes", "size_bytes", "operands", "uses", "fetches", "evictions")
-"""What the engine tells of the matrices that stay on a GPU."""
+"""What the engine reports of the matrices that stay on a GPU."""
 
 
 class Gauges:
@@ -29,12 +29,12 @@ class Gauges:
         jobs_by_state: Jobs in the database by `state`.
         queue_depth: Jobs that wait.
         products: Products in the lane, `waiting` or `running`.
-        arena: Sizes and counts of the arena by `what`, leases among them.
+        arena: Sizes and counts of the arena and its leases, by `what`.
         stored_bytes: Bytes of all matrices.
         lost_files: Files that the database does not know.
-        free_bytes: What the matrices' file system has left beside the reserve.
-        bytes_in_flight: What requests hold in memory.
-        limits: What the settings allow, by `what`.
+        free_bytes: Bytes that the matrices' file system has free, without the reserve.
+        bytes_in_flight: Bytes that requests hold in memory.
+        limits: Limits in the settings, by `what`.
         nodes: Nodes of the cluster.
         database_up: 1 while the database answers.
         engine_ready: 1 while the engine takes products.
@@ -95,14 +95,14 @@ class Gauges:
         }
 
     def show_lanes(self, lanes: Iterable[LaneState], longest_wait_seconds: float) -> None:
-        """Sets what each device does, and how long who waits for several will wait."""
+        """Sets how long each device is busy, and the longest wait for several devices."""
         self._busy.clear()
         for one in lanes:
             self._busy.labels(one.device).set(one.busy_seconds)
         self._longest_wait.set(longest_wait_seconds)
 
     def show_corrections(self, corrections: Iterable[Correction]) -> None:
-        """Sets how far the model's predictions are off."""
+        """Sets the corrections of the model's predictions."""
         for correction in corrections:
             name = correction.run_class.device
             self._factor.labels(name).set(correction.factor)
@@ -111,7 +111,7 @@ class Gauges:
     def show_gpus(
         self, devices: Iterable[DeviceInfo], readings: Iterable[Mapping[str, Any]]
     ) -> None:
-        """Sets the GPUs' gauges; what is not known now has no value."""
+        """Sets the GPUs' gauges; unknown ones have no value."""
         for gauge in (self._gpu_memory, *self._gpu_readings.values()):
             gauge.clear()
         for info in devices:

@@ -1,7 +1,7 @@
-"""The service's log: one line an event, to standard error, with the request it belongs to.
+"""The service's log: one line for each event, to standard error, with the request it belongs to.
 
-A line is text or a JSON object. It names requests, traces, callers' addresses and paths, never what
-is in a body, a query or a key.
+A line is text or a JSON object. It may name requests, traces, callers' addresses and paths, but
+nothing from a body, a query or a key.
 """
 
 import json
@@ -24,16 +24,16 @@ LogFormat = Literal["text", "json"]
 """How a line is written."""
 
 FIELDS: Final = "fields"
-"""Attribute of a record whose parts, a mapping, are fields of its JSON object."""
+"""Attribute of a record: a mapping that is added to its JSON object."""
 
 
 def take_request_id(sent: str | None) -> str:
-    """The id that a caller has sent, if it is a plain one, else a new one."""
+    """The id that a caller has sent, if it is valid, else a new one."""
     return sent if sent and _REQUEST_ID.fullmatch(sent) else secrets.token_hex(16)
 
 
 class TextFormatter(logging.Formatter):
-    """Time with its zone, level, logger, ids of request and trace, message."""
+    """Formats a record as text: time with zone, level, logger, request, trace, message."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (logging's name)
         """The line, without a traceback."""
@@ -42,7 +42,7 @@ class TextFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """The same as a JSON object; a traceback is one of its fields."""
+    """Formats a record as a JSON object, with a traceback as a field."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The object, in one line."""
@@ -82,5 +82,5 @@ def configure_logging(level: str, log_format: LogFormat = "text") -> None:
 
 
 def _stamp(record: logging.LogRecord) -> str:
-    """When it happened, in this machine's time zone (TZ), which is part of it."""
+    """The record's time in this machine's time zone (TZ), with the zone."""
     return datetime.fromtimestamp(record.created).astimezone().isoformat(timespec="milliseconds")

@@ -1,4 +1,4 @@
-"""What the service counts, for Prometheus."""
+"""The service's counters, for Prometheus."""
 
 import platform
 from collections.abc import Callable, Mapping
@@ -25,14 +25,14 @@ _RATIO_BUCKETS: Final = (0.25, 0.5, 0.7, 0.8, 0.9, 0.95, 1, 1.05, 1.1, 1.25, 1.5
 _LATENCY_BUCKETS: Final = (0.0003, *_SECONDS_BUCKETS)
 _SIZE_BUCKETS: Final = tuple(2**power for power in range(5, 16))
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "GRPC"})
-"""Those that have a label of their own; a caller may make up others without end."""
+"""Methods with a label of their own; others are one label, as callers may invent any number."""
 
 
 class Metrics:
     """The counters of one service. They have a registry of their own, so services can coexist.
 
     Attributes:
-        gauges: What is set when the metrics are read.
+        gauges: Metrics that are set when they are read.
         engine_pid: Finds the engine's process id, None while there is none.
         jobs_finished: Jobs that this service has finished, by `state`.
         seconds_by_part: Measured seconds of succeeded jobs, by `part`.
@@ -44,8 +44,8 @@ class Metrics:
         predicted_over_measured: Predicted over measured total seconds of succeeded jobs.
         requests: HTTP requests, by `method`, `route` and `status`.
         latency: Seconds of HTTP requests, by `method` and `route`.
-        wire_refusals: What was refused before the application saw it, by `status`.
-        incidents: Errors that nobody expected.
+        wire_refusals: Refusals before the application, by `status`.
+        incidents: Unexpected errors.
     """
 
     def __init__(self) -> None:
@@ -113,17 +113,17 @@ class Metrics:
             "wavetrim_incidents", "Errors that nobody expected.", registry=registry
         )
         self._describe_processes()
-        # To find a label's counter takes longer than to count.
+        # Finding the counter of a label takes longer than counting.
         self._find_end = lru_cache(maxsize=8)(self.jobs_finished.labels)
         self._find_seconds = lru_cache(maxsize=8)(self.seconds_by_part.labels)
         self._find_wait = lru_cache(maxsize=4)(self.queue_seconds.labels)
         self._find_requests = lru_cache(maxsize=256)(self.requests.labels)
         self._find_latency = lru_cache(maxsize=256)(self.latency.labels)
         for state in ("succeeded", "failed", "cancelled"):
-            self._find_end(state)  # begins at 0, so that the first one is seen as an increase
+            self._find_end(state)  # starts at 0, so that the first count shows as an increase
 
     def _describe_processes(self) -> None:
-        """Which build this is, and what its processes take: read when the metrics are."""
+        """Adds the build's labels, and collectors of both processes."""
         build = Gauge(
             "wavetrim_build_info", "1; the labels tell.", ["version", "python"],
             registry=self.registry,
@@ -144,7 +144,7 @@ class Metrics:
         Args:
             timings: Measured seconds, under the keys `kernel_seconds` … `total_seconds`; None for
                 parts that did not run.
-            predicted_total_seconds: What its plan had said, where there was a plan.
+            predicted_total_seconds: The plan's total; None without a plan.
         """
         self._find_end("succeeded").inc()
         for part in PARTS:
@@ -156,10 +156,10 @@ class Metrics:
             self.predicted_over_measured.observe(predicted_total_seconds / total_seconds)
 
     def record_lane(self, wait_seconds: float, size: float) -> None:
-        """Counts a product, whoever asked for it, that an engine has answered or that is inline.
+        """Counts a product of a job or call that an engine has answered or that was inline.
 
         Args:
-            wait_seconds: How long it waited for the engine; 0 for one that is computed inline.
+            wait_seconds: How long it waited for the engine; 0 for an inline product.
             size: The cube root of M·N·K.
         """
         self._find_wait("lane").observe(wait_seconds)
@@ -174,9 +174,13 @@ class Metrics:
         self._find_end(state).inc()
 
     def record_request(self, method: str, route: str, status: int, seconds: float | None) -> None:
-        """Counts an answered HTTP request, and how long it took until its answer was sent.
+        """Counts an answered HTTP request.
 
-        None for an answer that lasts as long as its caller listens.
+        Args:
+            method: Its method.
+            route: Path of its route.
+            status: Status of the answer.
+            seconds: Time until the answer was sent; None for a stream.
         """
         known = method if method in _METHODS else "other"
         self._find_requests(known, route, str(status)).inc()
@@ -184,7 +188,7 @@ class Metrics:
             self._find_latency(known, route).observe(seconds)
 
     def record_wire_refusal(self, status: str) -> None:
-        """Counts what was refused before the application saw it."""
+        """Counts a refusal before the application."""
         self.wire_refusals.labels(status).inc()
 
     def render(self) -> bytes:

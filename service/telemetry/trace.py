@@ -1,4 +1,4 @@
-"""The trace that a request belongs to: a W3C Trace Context, taken over from who calls."""
+"""The trace that a request belongs to: the W3C Trace Context of its caller."""
 
 import re
 from contextvars import ContextVar
@@ -11,13 +11,13 @@ _TRACE_PARENT: Final = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{1
 
 
 def read_trace_parent(header: str | None) -> str | None:
-    """A `traceparent` header of version 00; None where there is none, or it breaks the grammar."""
+    """A `traceparent` header of version 00; None if there is none, or it breaks the grammar."""
     if header is None or not _TRACE_PARENT.fullmatch(header):
         return None
     return header
 
 
 def find_trace_id() -> str | None:
-    """The id of the trace that is under way; None where there is none."""
+    """The id of the current trace; None if there is none."""
     parent = trace_parent.get()
     return None if parent is None else parent[3:35]

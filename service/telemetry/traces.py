@@ -1,8 +1,8 @@
-"""Traces by OpenTelemetry: of each request, by FastAPI's own hooks, and of its product's phases.
+"""Traces with OpenTelemetry: a span for each request, from its FastAPI hooks, and for each phase.
 
-Needs `wavetrim[otel]`, and is imported only where `WAVETRIM_TRACES` is on. Where spans go, under
-which name and how many of them, OpenTelemetry's own variables say (OTEL_EXPORTER_OTLP_ENDPOINT,
-OTEL_SERVICE_NAME, OTEL_TRACES_SAMPLER).
+This needs `wavetrim[otel]`, and is imported only if `WAVETRIM_TRACES` is set. OpenTelemetry's own
+variables say where spans are sent, under which name and how many of them
+(OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_SERVICE_NAME, OTEL_TRACES_SAMPLER).
 """
 
 from collections.abc import Mapping
@@ -23,14 +23,14 @@ from wavetrim.service.telemetry.trace import read_trace_parent, trace_parent
 from wavetrim.service.version import find_version
 
 _PHASES: Final = {"copy": "transfer_seconds", "kernel": "kernel_seconds", "cpu": "cpu_seconds"}
-"""Spans of a product, and what of its timings they show."""
+"""Spans of a product, and the timings that they show."""
 
 _QUIET: Final = "/healthz/,/metrics$,/v2/health/"
 _NANOSECONDS: Final = 1e9
 
 
 class Traces:
-    """Makes the spans of one service and sends them, in a thread of the library's."""
+    """Makes the spans of one service; a thread of the library sends them."""
 
     def __init__(self) -> None:
         named = Resource({"service.name": "wavetrim", "service.version": find_version()})
@@ -40,7 +40,7 @@ class Traces:
         self._propagator = TraceContextTextMapPropagator()
 
     def watch_requests(self, app: FastAPI) -> None:
-        """Have each request of an application be a span, but for those that ask how it is."""
+        """Make a span for each request of an application, except for health and metrics."""
         FastAPIInstrumentor.instrument_app(
             app,
             tracer_provider=self._provider,
@@ -49,18 +49,18 @@ class Traces:
         )
 
     def find_parent(self, header: str | None) -> str | None:
-        """The `traceparent` of the request's span; where it has none, the one that it came with."""
+        """The `traceparent` of the request's span; if it has none, the request's own header."""
         carrier: dict[str, str] = {}
         self._propagator.inject(carrier)
         return carrier.get("traceparent") or read_trace_parent(header)
 
-    def show_product(self, event: Mapping[str, Any], ended_at: float) -> None:
-        """Makes the spans of a product in one call, as parts of the request that is answered.
+    def show_product(self, message: Mapping[str, Any], ended_at: float) -> None:
+        """Makes the spans of a product in one call, within the span of its request.
 
-        Over gRPC, whose calls are no spans here, they are parts of the caller's trace, if any.
+        gRPC calls have no spans here, so there they are in the caller's trace, if any.
 
         Args:
-            event: The engine's message of success, with `queue_seconds`.
+            message: The engine's message of success, with `queue_seconds`.
             ended_at: When it came, UTC seconds since the epoch.
         """
         within = None
@@ -68,13 +68,13 @@ class Traces:
             if trace_parent.get() is None:
                 return
             within = self._propagator.extract({"traceparent": trace_parent.get()}, Context())
-        timings = event["timings"]
+        timings = message["timings"]
         began_at = ended_at - (timings.get("total_seconds") or 0.0)
-        self._show("queue", began_at - event["queue_seconds"], began_at, within)
+        self._show("queue", began_at - message["queue_seconds"], began_at, within)
         self._show_phases(timings, began_at, within)
 
     def show_job(self, job: Job) -> None:
-        """Makes the spans of a job that has ended, as parts of the request that asked for it."""
+        """Makes the spans of a job that has ended, within the trace of its request."""
         if job.finished_at is None:
             return
         carrier = {} if job.trace is None else {"traceparent": job.trace}
@@ -93,16 +93,13 @@ class Traces:
         span.end(_count(job.finished_at))
 
     def close(self) -> None:
-        """Send what is left; may take as long as the exporter's time-out."""
+        """Send the remaining spans; may take as long as the exporter's time-out."""
         self._provider.shutdown()
 
     def _show_phases(
         self, timings: Mapping[str, float | None], began_at: float, within: Context | None = None
     ) -> None:
-        """Makes a span of each phase: as long as it took in all, from the product's begin on.
-
-        Phases overlap, so that they are not one behind the other.
-        """
+        """Makes a span for each phase: all begin with the product, as the phases overlap."""
         for name, part in _PHASES.items():
             seconds = timings.get(part)
             if seconds:

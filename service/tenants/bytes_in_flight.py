@@ -1,4 +1,4 @@
-"""What callers' requests hold in memory at this moment: operands, results, uploads and leases."""
+"""Bytes that callers' requests hold in memory now: operands, results, uploads and leases."""
 
 from collections.abc import Callable
 from typing import Final
@@ -23,10 +23,10 @@ class BytesInFlight:
         return sum(self._held.copy().values())
 
     def take(self, tenant: Tenant, size_bytes: int) -> Callable[[], None]:
-        """Count bytes that a request is about to take; returns what is to be called when it ends.
+        """Count bytes that a request is about to take; returns a function that ends that.
 
         Raises:
-            QuotaReached: The tenant's quota has not as many left.
+            QuotaReached: The tenant's quota has fewer left.
         """
         total = self._held.get(tenant.name, 0) + size_bytes
         most = tenant.quota.bytes_in_flight

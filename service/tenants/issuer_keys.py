@@ -1,8 +1,8 @@
 """The public keys of a token issuer: a JWKS (RFC 7517), read from its URL or from a file.
 
-It is read when the service starts, every five minutes, and when a token names a key that is not
-there: then at most once in ten seconds, since anybody can send such tokens. While it cannot be read
-the keys of before are good for an hour.
+It is read when the service starts, every five minutes, and when a token names an unknown key: then
+at most once in ten seconds, since anybody can send such tokens. While it cannot be read, the old
+keys are used for up to an hour.
 """
 
 import asyncio
@@ -18,21 +18,21 @@ from wavetrim.service.threads import run_to_end
 logger = logging.getLogger(__name__)
 
 PERIOD_SECONDS: Final = 300.0
-"""Between two looks: so long a key that the issuer has withdrawn may still be taken."""
+"""Time between two reads, and so the longest use of a key that the issuer has withdrawn; chosen."""
 
 PAUSE_SECONDS: Final = 10.0
-"""Between two looks for keys that are not there, or after one that failed."""
+"""Least time between two reads for unknown keys, or after a failed read; chosen."""
 
 KEPT_SECONDS: Final = 3600.0
-"""How long keys are good that cannot be read again."""
+"""How long keys are used that cannot be read again; chosen."""
 
 
 class IssuerKeys:
-    """The keys as they were read last. To be used from one event loop.
+    """The keys as they were last read. To be used from one event loop.
 
     Args:
         source: Where they are.
-        pause_seconds: Between two looks for keys that are not there.
+        pause_seconds: Least time between two reads for unknown keys.
     """
 
     def __init__(self, source: JwksSource, *, pause_seconds: float = PAUSE_SECONDS) -> None:
@@ -46,7 +46,7 @@ class IssuerKeys:
         self.on_change: Callable[[], None] = lambda: None
 
     async def start(self) -> None:
-        """Read the keys, and begin to do so again and again.
+        """Read the keys, and begin to read them regularly.
 
         Raises:
             SettingRefused: They are in a file that cannot be read.
@@ -57,7 +57,7 @@ class IssuerKeys:
         self._task = asyncio.create_task(self._watch(), name="issuer-keys")
 
     async def stop(self) -> None:
-        """End, when what is under way is done."""
+        """End, once a running read is done."""
         running = {task for task in (self._task, self._look) if task is not None}
         for task in running:
             task.cancel()
@@ -65,14 +65,14 @@ class IssuerKeys:
             await asyncio.wait(running)
 
     async def find(self, kid: str | None, algorithm: str) -> IssuerKey | None:
-        """The key that verifies a token; None where the issuer has none like it.
+        """The key that verifies a token; None if the issuer has no such key.
 
         Args:
-            kid: The key's id. Without it the issuer must have just one key for the algorithm.
-            algorithm: The token's.
+            kid: The key's id; without it the issuer must have exactly one key for the algorithm.
+            algorithm: The token's algorithm.
 
         Raises:
-            IssuerAway: The key is not there, and the issuer's keys cannot be read.
+            IssuerAway: The key is unknown, and the issuer's keys cannot be read.
         """
         key = self._pick(kid, algorithm)
         if key is not None:
@@ -96,7 +96,7 @@ class IssuerKeys:
         return self._looked_at is None or self._age(self._looked_at) >= self._pause_seconds
 
     async def _refresh(self) -> None:
-        """Look at the keys now, once for all who ask at the same time."""
+        """Read the keys now, once for all who ask at the same time."""
         if self._look is None:
             self._look = asyncio.create_task(self._read(), name="issuer-keys-look")
         await asyncio.shield(self._look)

@@ -1,4 +1,4 @@
-"""A JWKS (RFC 7517): where it is, and the keys in it that may verify tokens."""
+"""Reads a JWKS (RFC 7517), and the keys in it that may verify tokens."""
 
 import json
 import logging
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 _MAX_BYTES: Final = 2**20
 _READ_SECONDS: Final = 5.0
-"""How long a JWKS may take, and how long the issuer may be silent."""
+"""How long reading a JWKS may take, and how long the issuer may be silent; chosen."""
 
 _CHUNK_BYTES: Final = 2**16
 _LEAST_RSA_BITS: Final = 2048
@@ -42,14 +42,14 @@ _ALGORITHMS: Final[dict[tuple[str, str | None], frozenset[str]]] = {
     ("OKP", "Ed25519"): frozenset({"EdDSA"}),
     ("OKP", "Ed448"): frozenset({"EdDSA"}),
 }
-"""What keys of a type and a curve verify. No symmetric ones: whoever verifies could sign, too."""
+"""Algorithms of keys, by type and curve. No symmetric ones, whose verifier could sign, too."""
 
 ALGORITHMS: Final = frozenset().union(*_ALGORITHMS.values())
-"""Those that are taken at all."""
+"""All accepted algorithms."""
 
 
 class JwksRefused(Exception):
-    """What was read is no JWKS; the message says why."""
+    """The content is not a JWKS; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +58,9 @@ class IssuerKey:
 
     Attributes:
         kid: Its id, if it has one.
-        algorithms: What it verifies.
-        document: The key as the issuer tells it.
-        public: The key, as PyJWT takes it.
+        algorithms: Algorithms that it verifies.
+        document: The key's JSON document, as the issuer publishes it.
+        public: The key as an object for PyJWT.
     """
 
     kid: str | None
@@ -69,7 +69,7 @@ class IssuerKey:
     public: Any
 
     def __eq__(self, other: object) -> bool:
-        """Whether the issuer tells the same of both."""
+        """Whether both have the same document."""
         return isinstance(other, IssuerKey) and self.document == other.document
 
     def __hash__(self) -> int:
@@ -83,7 +83,7 @@ class JwksSource:
         place: A URL, or the path of a file.
 
     Raises:
-        SettingRefused: It is a URL over which anybody on the way could send other keys.
+        SettingRefused: It is a URL without TLS, over which others could send keys of theirs.
 
     Attributes:
         place: As given.
@@ -103,11 +103,11 @@ class JwksSource:
             )
 
     def read(self) -> tuple[IssuerKey, ...]:
-        """Read the keys; takes seconds at most.
+        """Read the keys; takes a few seconds at most.
 
         Raises:
             OSError: They cannot be reached, or do not come in time.
-            JwksRefused: What comes is no JWKS.
+            JwksRefused: The answer is not a JWKS.
         """
         if self.is_file:
             with Path(self.place).expanduser().open("rb") as file:
@@ -119,10 +119,10 @@ class JwksSource:
 
 
 def parse_jwks(content: bytes) -> tuple[IssuerKey, ...]:
-    """The keys of a JWKS that may verify tokens; others in it are passed over, as the RFC asks.
+    """The keys of a JWKS that may verify tokens; others are ignored, as the RFC demands.
 
     Raises:
-        JwksRefused: It is none, or has no such key.
+        JwksRefused: It is not a JWKS, or has no such key.
     """
     if len(content) > _MAX_BYTES:
         raise JwksRefused(f"it is longer than {_MAX_BYTES} bytes")
@@ -142,7 +142,7 @@ def parse_jwks(content: bytes) -> tuple[IssuerKey, ...]:
 
 
 def _read_key(document: Any) -> IssuerKey | None:
-    """A key; None where it is not for us."""
+    """A key; None if it cannot verify tokens."""
     algorithms = _find_algorithms(document) if _is_for_verifying(document) else frozenset()
     public = _load(document) if algorithms else None
     if public is None:
@@ -153,7 +153,7 @@ def _read_key(document: Any) -> IssuerKey | None:
 def _is_for_verifying(document: Any) -> bool:
     return (
         isinstance(document, dict)
-        and "d" not in document  # nobody but the issuer may have a private one
+        and "d" not in document  # a private key, which only the issuer may have
         and isinstance(document.get("kid", ""), str)
         and document.get("use", "sig") == "sig"
         and "verify" in document.get("key_ops", ["verify"])
@@ -161,7 +161,7 @@ def _is_for_verifying(document: Any) -> bool:
 
 
 def _find_algorithms(document: dict[str, Any]) -> frozenset[str]:
-    """What a key verifies: what its type and its curve do, and its `alg` says, if it has one."""
+    """The algorithms of a key, by its type and curve, and by its `alg`, if it has one."""
     kind = str(document.get("kty"))
     curve = None if kind == "RSA" else str(document.get("crv"))
     algorithms = _ALGORITHMS.get((kind, curve), frozenset())
@@ -169,7 +169,7 @@ def _find_algorithms(document: dict[str, Any]) -> frozenset[str]:
 
 
 def _load(document: dict[str, Any]) -> Any:
-    """The key as PyJWT takes it; None where it cannot be read, or is too short."""
+    """The key as an object for PyJWT; None if it cannot be read, or is too short."""
     from jwt import algorithms
     from jwt.exceptions import PyJWTError
 
@@ -192,10 +192,10 @@ def _load(document: dict[str, Any]) -> Any:
 
 
 def _fetch(url: str) -> bytes:
-    """The content of a URL, from where the setting says and nowhere else: no redirect is followed.
+    """The content of a URL; redirects are not followed, as the setting names the only source.
 
     Raises:
-        OSError: It cannot be reached, its answer is an error, or does not come in time.
+        OSError: It cannot be reached, or the answer is an error or does not come in time.
     """
     end = time.monotonic() + _READ_SECONDS
     opener = OpenerDirector()

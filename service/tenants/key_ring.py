@@ -1,4 +1,4 @@
-"""The callers' keys in memory: looked at for each call, read again once a second."""
+"""The callers' keys in memory, read again once a second."""
 
 import asyncio
 import logging
@@ -14,11 +14,11 @@ from wavetrim.service.threads import run_to_end
 logger = logging.getLogger(__name__)
 
 PERIOD_SECONDS: Final = 1.0
-"""How long a key that was made or revoked may go unnoticed, while the database answers."""
+"""How long a change of keys may go unnoticed while the database answers; chosen."""
 
 
 class KeyRing:
-    """The keys of the database as they were read last. To be used from one event loop."""
+    """The keys of the database as they were last read. To be used from one event loop."""
 
     def __init__(self) -> None:
         self._keys: Mapping[str, ApiKey] = {}
@@ -26,15 +26,15 @@ class KeyRing:
 
     @property
     def empty(self) -> bool:
-        """Whether no key was ever made: then none is asked for.
+        """Whether no key was ever made, so that none is needed.
 
-        A revoked one still counts: nothing opens by revoking.
+        Revoked keys count, too: revoking the last key must not open the service.
         """
         return not self._keys
 
     def find(self, secret: bytes) -> ApiKey | None:
-        """The key, revoked or not; None where there is none like it."""
-        # Found by its digest: how long that takes tells nothing of any key.
+        """The key, revoked or not; None if there is none."""
+        # It is found by its digest, so the time that it takes says nothing about any key.
         return self._keys.get(digest_key(secret))
 
     def read(self, database: Engine) -> None:
@@ -42,11 +42,11 @@ class KeyRing:
         self._keys = {key.digest_sha256: key for key in list_keys(database)}
 
     def start(self, database: Engine) -> None:
-        """Begin to read them again and again."""
+        """Begin to read the keys regularly."""
         self._task = asyncio.create_task(self._watch(database), name="key-ring")
 
     async def stop(self) -> None:
-        """End, when what is under way is done."""
+        """End, once a running read is done."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})

@@ -1,20 +1,20 @@
-"""Who calls: a tenant, to whom belongs what it makes.
+"""A tenant: a caller, which owns the matrices, jobs and leases that it makes.
 
-A tenant has the name of its key. The key of WAVETRIM_API_KEY, and callers of a service that asks
-for no key, are one tenant without a name.
+A tenant has the name of its key. Callers with the key of WAVETRIM_API_KEY, and callers of a service
+that asks for no key, are one tenant without a name.
 """
 
 from dataclasses import dataclass
 from typing import Final
 
 SCOPES: Final = ("read", "compute", "admin")
-"""read: whatever only looks. compute: whatever makes, computes or removes. admin: all of these,
-whoever's it is, and /metrics."""
+"""read: calls that change nothing. compute: calls that make, compute or remove. admin: both, on
+what belongs to any tenant, and /metrics."""
 
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """The most that a tenant may have at once; None where only the service's own limits hold.
+    """The most that a tenant may have at once; None if only the service's own limits hold.
 
     Attributes:
         stored_bytes: Bytes of its matrices, on disk and in memory.
@@ -33,11 +33,11 @@ NO_QUOTA: Final = Quota()
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """A caller, as its key or its token says.
+    """A caller, by its key or token.
 
     Attributes:
-        name: Who owns what it makes.
-        scopes: What it may do, of `SCOPES`.
+        name: Its name, as owner of what it makes.
+        scopes: What it may do, from `SCOPES`.
         quota: The most that it may have.
     """
 
@@ -46,14 +46,14 @@ class Tenant:
     quota: Quota = NO_QUOTA
 
     def allows(self, scope: str) -> bool:
-        """Whether it may do what needs a scope."""
+        """Whether it may make calls that need a scope."""
         return scope in self.scopes or "admin" in self.scopes
 
     @property
     def sees(self) -> str | None:
-        """The owner whose matrices, jobs and leases are there for it; None for everybody's."""
+        """The owner whose matrices, jobs and leases it may see; None for everybody's."""
         return None if "admin" in self.scopes else self.name
 
 
 ONE_TENANT: Final = Tenant("", frozenset(SCOPES))
-"""Whoever has the service's own key, or calls a service that asks for none."""
+"""The caller with the service's own key, or of a service that asks for none."""

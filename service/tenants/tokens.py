@@ -1,4 +1,4 @@
-"""Callers by tokens of an issuer: JWTs (RFC 7519, RFC 9068), signed by one of its keys."""
+"""Tokens of an issuer, which name a caller: JWTs (RFC 7519, RFC 9068) signed by one of its keys."""
 
 import hashlib
 import time
@@ -11,14 +11,14 @@ from wavetrim.service.tenants.jwks import ALGORITHMS, JwksSource
 from wavetrim.service.tenants.tenant import SCOPES, Tenant
 
 PREFIX: Final = "jwt:"
-"""Before a token's `sub` in its tenant's name; no name of a key has a colon."""
+"""Prefix of a token's `sub` in its tenant's name; no name of a key has a colon."""
 
 _LEEWAY_SECONDS: Final = 30
-"""How far the issuer's clock may be from this one."""
+"""Largest difference of the issuer's clock from this one; chosen."""
 
 _MOST_SUBJECT: Final = 255
 _MOST_KNOWN: Final = 1024
-"""Tokens that were verified are remembered, since a signature costs 0.1 ms."""
+"""The most verified tokens that are remembered, since a signature costs 0.1 ms; chosen."""
 
 
 class Tokens:
@@ -27,7 +27,7 @@ class Tokens:
     Args:
         issuer: The `iss` that they must have.
         audience: The `aud` that they must have.
-        keys: The issuer's.
+        keys: The issuer's keys.
     """
 
     def __init__(self, issuer: str, audience: str, keys: IssuerKeys) -> None:
@@ -38,11 +38,11 @@ class Tokens:
         keys.on_change = self._known.clear
 
     async def read(self, token: str) -> Tenant:
-        """Who sends a token.
+        """The caller that a token names.
 
         Raises:
-            Unauthorized: The token is not taken.
-            IssuerAway: The key that has signed it cannot be had now.
+            Unauthorized: The token is not valid.
+            IssuerAway: The key that has signed it cannot be read now.
         """
         digest = hashlib.sha256(token.encode()).digest()
         known = self._known.get(digest)
@@ -78,17 +78,17 @@ class Tokens:
                 leeway=_LEEWAY_SECONDS,
                 options={"require": ["exp", "iss", "aud", "sub"]},
             )
-        # PyJWT lets through what numbers without end and JSON without bottom raise.
+        # PyJWT does not catch what huge numbers and deeply nested JSON raise.
         except (jwt.PyJWTError, OverflowError, RecursionError, TypeError, ValueError) as error:
             raise Unauthorized(f"the token is not taken: {error}") from error
         return claims
 
 
 def _read_tenant(claims: dict[str, Any]) -> Tenant:
-    """Who a token's claims say its bearer is (pure).
+    """The caller that a token's claims name.
 
     Raises:
-        Unauthorized: They do not say it.
+        Unauthorized: A claim is not valid.
     """
     subject, scope = claims["sub"], claims.get("scope", "")
     if not (isinstance(subject, str) and subject.isascii() and subject.isprintable()):
@@ -101,10 +101,10 @@ def _read_tenant(claims: dict[str, Any]) -> Tenant:
 
 
 def make_tokens(settings: Settings) -> Tokens | None:
-    """What reads tokens, as the settings say; None where they name no issuer.
+    """The reader of tokens; None if the settings name no issuer.
 
     Raises:
-        SettingRefused: They name an issuer in part, PyJWT is not there, or the JWKS' place is none.
+        SettingRefused: A setting of the issuer is missing or not valid, or PyJWT is not installed.
     """
     wanted = {name: getattr(settings, name) for name in ("jwt_issuer", "jwt_audience", "jwt_jwks")}
     if not any(wanted.values()):

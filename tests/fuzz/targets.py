@@ -30,7 +30,8 @@ from wavetrim.service.api.admission.body_route import read_query
 from wavetrim.service.api.admission.host_check import check_hosts
 from wavetrim.service.api.admission.idempotency import check_key
 from wavetrim.service.api.matrices.ranges import parse_range
-from wavetrim.service.api.problems import REFUSALS, describe_refusal
+from wavetrim.service.api.problem_kinds import REFUSALS
+from wavetrim.service.api.problems import describe_refusal
 from wavetrim.service.api.products.leased_matmul import read_product
 from wavetrim.service.api.products.matmul_body import NAMES, read_headers
 from wavetrim.service.api.products.plan_schemas import PlanQuery

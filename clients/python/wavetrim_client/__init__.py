@@ -5,11 +5,13 @@
     with Client("http://127.0.0.1:8000") as client:
         c = client.matmul(a, b)
 
-In the order of the data's way: `client` and `async_client` are the two faces of one `session`
-(`opening`), whose calls are written once; `products` are those in one call, with `options`, in
-`leases/` where the service is on this host, `jobs` those for later. `matrices/` says what is sent
-and received, `wire/` how, and when again. `records`, `job` (with its bar of `progress`), `details`
-and `errors` are what comes back.
+In the order of the data's way:
+
+- `client` and `async_client` have the same calls. Both are made by `opening` and use one `session`.
+- `products` multiplies in one call, in shared memory (`leases/`) if the service is on this host;
+  `jobs` posts products for later. `options` says how a product is computed.
+- `matrices/` says what is sent and received, `wire/` how, and when a request is repeated.
+- `records`, `job` (with its `progress` bar), `details` and `errors` are what comes back.
 """
 
 from .async_client import AsyncClient

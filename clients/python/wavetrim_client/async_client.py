@@ -20,10 +20,10 @@ from .wire.request import Progress
 
 
 class AsyncClient(Opened):
-    """`Client`, awaited: for asyncio's event loop, or uvloop's. Safe for several tasks.
+    """`Client` for asyncio's event loop, or uvloop's. Safe for several tasks.
 
-    Arguments, results and errors are those of `Client`. Files are read and written in threads, a
-    MiB at a time; functions that are told of progress are called in the event loop.
+    Arguments, results and errors are those of `Client`. Threads read and write files, a MiB at a
+    time. Functions that receive the progress are called in the event loop.
     """
 
     _network = AsyncioNetwork
@@ -59,7 +59,7 @@ class AsyncClient(Opened):
         out: NDArray[Any] | None = None,
         **options: Unpack[ProductOptions],
     ) -> NDArray[Any]:
-        """alpha·A·B + beta·C in one call; see `Client.matmul`. Leaving it cancels the product."""
+        """alpha·A·B + beta·C in one call; see `Client.matmul`. Cancelling it stops the product."""
         product, _ = await self.matmul_with_details(a, b, c=c, dtype=dtype, out=out, **options)
         return product
 
@@ -101,11 +101,11 @@ class AsyncClient(Opened):
         return await self._session.matrices.download(matrix, Path(path), on_progress)
 
     async def matrix(self, matrix_id: str) -> Matrix:
-        """What the service says of a matrix."""
+        """Shape, element type and size of a matrix."""
         return await self._session.matrices.describe(matrix_id)
 
     def matrices(self) -> AsyncIterator[Matrix]:
-        """All matrices that the service keeps, newest first; asked for page by page."""
+        """All matrices that the service stores, newest first; asked for page by page."""
         return self._session.matrices.list()
 
     async def delete(self, matrix: MatrixName) -> None:
@@ -146,7 +146,7 @@ class AsyncClient(Opened):
         return self._session.jobs.list(state, page)
 
     async def cancel(self, job_id: str) -> JobStatus:
-        """Stop a job, a running one too; the job as it is now."""
+        """Stop a queued or running job; returns the job as it is now."""
         return await self._session.jobs.cancel(job_id)
 
     async def plan(
@@ -170,5 +170,5 @@ class AsyncClient(Opened):
         return await self._session.devices()
 
     async def health(self) -> Health:
-        """Whether the service takes work, and what it lacks if not; see `Client.health`."""
+        """Whether the service accepts work, and if not, why; see `Client.health`."""
         return await self._session.health()

@@ -20,24 +20,24 @@ from .wire.request import Progress
 
 
 class Client(Opened):
-    """Speaks to one service; a context manager, and safe for several threads.
+    """A client of one service: a context manager, and safe for several threads.
 
-    Every call raises `ServiceUnreachable` when there is no answer, `ServiceBusy` when the service
-    takes no work now, and `ServiceRefused` with the problem document for the rest. A call that
-    breaks is repeated, after short pauses, where that cannot do anything twice; a call that the
-    service puts off by a few seconds (503 with Retry-After) is repeated, too.
+    Every call raises `ServiceUnreachable` if there is no answer, `ServiceBusy` if the service
+    accepts no work now, and `ServiceRefused` with the problem document for any other refusal. A
+    call whose connection breaks is repeated after a short pause if that cannot do anything twice.
+    So is a call that the service puts off by a few seconds (503 with Retry-After).
 
     Args:
         url: "http://host:8000", "https://host", or a Unix socket: "/run/wavetrim.sock",
             "unix:/run/wavetrim.sock".
-        api_key: Bearer token, where the service asks for one.
-        timeout: Longest silence of the service within one call, in seconds; None for no limit. A
-            product is silent while it is computed.
+        api_key: Bearer token, if the service requires one.
+        timeout: Longest silence of the service within one call, in seconds; None for no limit.
+            The service is silent while it computes a product.
         retries: How often a call is repeated at most.
-        tls_context: How TLS is spoken; None for the system's certificates.
+        tls_context: TLS settings; None for the system's certificates.
 
     Raises:
-        ValueError: An argument cannot be meant.
+        ValueError: An argument is not valid.
     """
 
     _network = BlockingNetwork
@@ -60,10 +60,10 @@ class Client(Opened):
     def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike = "float32") -> NDArray[Any]:
         """A new array in memory that is shared with a service on the same host.
 
-        `matmul` then sends none of its bytes: products of such arrays, and into one (`out=`), are
-        computed where they lie. The memory is the service's until the array and all views of it
-        are gone; its elements are whatever was there. Over TCP, or where the service has no room,
-        it is an ordinary array.
+        `matmul` sends no bytes of such arrays: the service reads its operands and writes its
+        result (`out=`) where they lie. The elements are not initialized. The service takes the
+        memory back when the array and all views of it are gone. Over TCP, or if the service has no
+        room, the array is an ordinary one.
 
         Args:
             shape: Elements along each axis.
@@ -81,15 +81,15 @@ class Client(Opened):
         out: NDArray[Any] | None = None,
         **options: Unpack[ProductOptions],
     ) -> NDArray[Any]:
-        """alpha·A·B + beta·C in one call; nothing is kept by the service.
+        """alpha·A·B + beta·C in one call; the service stores nothing.
 
         Args:
-            a: M x K, or a vector of K; whatever NumPy takes, of any strides.
+            a: M x K, or a vector of K; anything that NumPy reads as an array, of any strides.
             b: K x N, or a vector of K. Element types are promoted by NumPy's rules.
-            c: Of the product's shape; needed when `beta` is not 0, and else not read.
+            c: An array of the product's shape; required if `beta` is not 0, else not read.
             dtype: Element type of the product; None for the operands'.
-            out: An array of the product's shape and element type to be filled and returned. One
-                that lies row after row is received into without a copy.
+            out: An array of the product's shape and element type, which is filled and returned.
+                If its elements are contiguous, the product is received into it without a copy.
             **options: See `ProductOptions`: alpha, beta, f, kernel, tile, accuracy, sms,
                 devices, verify.
 
@@ -122,11 +122,11 @@ class Client(Opened):
 
         Args:
             source: The matrix.
-            digest: Send a Content-Digest, for which the source is read once more beforehand.
-            on_progress: Receives bytes sent and bytes in all.
+            digest: Send a Content-Digest. The source is read once more for it, before it is sent.
+            on_progress: Receives the bytes sent and the bytes in all.
 
         Raises:
-            ValueError: The array has not two dimensions, or elements that are not multiplied.
+            ValueError: The array is not two-dimensional, or has an element type without products.
             OSError: The file cannot be read.
         """
         return run(self._session.matrices.put(source, digest=digest, on_progress=on_progress))
@@ -135,11 +135,11 @@ class Client(Opened):
         """A matrix of the service as an array.
 
         Args:
-            matrix: It, or its id.
-            out: An array of its shape and element type to be filled and returned.
+            matrix: The matrix or its id.
+            out: An array of its shape and element type, which is filled and returned.
 
         Raises:
-            NotFound: There is none of that id.
+            NotFound: The service has no such matrix.
         """
         return run(self._session.matrices.get(matrix, out))
 
@@ -152,10 +152,10 @@ class Client(Opened):
     ) -> int:
         """Write a matrix to a .npy file, which appears when it is complete and checked.
 
-        A connection that breaks is taken up again where it broke.
+        After a lost connection the download goes on from where it broke.
 
         Returns:
-            Bytes of the file.
+            Length of the file in bytes.
 
         Raises:
             DownloadCorrupted: The bytes are not those that the service announced.
@@ -164,11 +164,11 @@ class Client(Opened):
         return run(self._session.matrices.download(matrix, Path(path), on_progress))
 
     def matrix(self, matrix_id: str) -> Matrix:
-        """What the service says of a matrix."""
+        """Shape, element type and size of a matrix."""
         return run(self._session.matrices.describe(matrix_id))
 
     def matrices(self) -> Iterator[Matrix]:
-        """All matrices that the service keeps, newest first; asked for page by page."""
+        """All matrices that the service stores, newest first; asked for page by page."""
         return iterate(self._session.matrices.list())
 
     def delete(self, matrix: MatrixName) -> None:
@@ -188,22 +188,22 @@ class Client(Opened):
     ) -> Job:
         """Post alpha·A·B + beta·C as a job.
 
-        What is not in the service yet is uploaded. If the job is not accepted, or the call is
-        interrupted, the uploads are removed again.
+        Files and arrays are uploaded first. If the job is not accepted, or the call is
+        interrupted, these uploads are removed again.
 
         Args:
             a: M x K: a matrix of the service or its id, a .npy file (a Path), or an array.
             b: K x N, likewise.
-            c: M x N, likewise; needed when `beta` is not 0.
-            priority: A higher one runs first.
-            idempotency_key: The same key posts the same job only once; None makes a new one,
-                under which a call that breaks is repeated.
-            on_upload: Receives "a", "b" or "c", bytes sent, and bytes in all.
+            c: M x N, likewise; required if `beta` is not 0.
+            priority: Jobs of a higher priority run first.
+            idempotency_key: The same key posts the same job only once; None makes a new key, with
+                which the call is repeated if its connection breaks.
+            on_upload: Receives "a", "b" or "c", the bytes sent, and the bytes in all.
             **options: See `ProductOptions`: alpha, beta, f, kernel, tile, accuracy, sms,
                 devices, verify.
 
         Raises:
-            ValueError: An operand is none.
+            ValueError: An operand is not valid.
             OSError: A file cannot be read.
         """
         posted = self._session.jobs.submit(
@@ -225,13 +225,14 @@ class Client(Opened):
         """The jobs, newest first; asked for page by page.
 
         Args:
-            state: Only those that are "queued", "running", "succeeded", "failed", "cancelled".
-            page: Jobs that are asked for at a time; None leaves it to the service.
+            state: Only jobs in this state: "queued", "running", "succeeded", "failed" or
+                "cancelled"; None for all.
+            page: Jobs per request; None for the service's default.
         """
         return iterate(self._session.jobs.list(state, page))
 
     def cancel(self, job_id: str) -> JobStatus:
-        """Stop a job, a running one too; the job as it is now."""
+        """Stop a queued or running job; returns the job as it is now."""
         return run(self._session.jobs.cancel(job_id))
 
     def plan(
@@ -253,7 +254,7 @@ class Client(Opened):
             k: Columns of A, rows of B.
             dtype: Element type.
             memory: "pageable" or "pinned".
-            device: A GPU that need not be there ("H200"); None for the service's own.
+            device: Preset of a GPU, which need not be there ("H200"); None for the service's GPUs.
             **options: See `PlanOptions`: f, kernel, tile, accuracy, sms, devices.
         """
         return run(
@@ -265,7 +266,7 @@ class Client(Opened):
         return run(self._session.devices())
 
     def health(self) -> Health:
-        """Whether the service takes work, and what it lacks if not.
+        """Whether the service accepts work, and if not, why.
 
         Raises:
             ServiceUnreachable: It does not answer at all.

@@ -1,4 +1,4 @@
-"""How a product was computed, as the headers of its answer say."""
+"""How a product was computed, read from the headers of its answer."""
 
 import re
 from collections.abc import Mapping
@@ -13,9 +13,9 @@ class Details:
     """How a product was computed.
 
     Attributes:
-        f: Rows that the plan gave to the CPU; None where the service does not say.
-        f_actual: Rows that the CPU has computed in the end.
-        accuracy: How exact the sums of the GPU's kernel are; None if none has run.
+        f: Rows that the plan gave to the CPU; None if the service does not say.
+        f_actual: Rows that the CPU computed; None if the service does not say.
+        accuracy: How exact the sums of the GPU's kernel are; None if no kernel ran.
         seconds: Measured parts of the time: "queue", "kernel", "transfer", "gpu", "cpu", "total".
     """
 
@@ -26,7 +26,7 @@ class Details:
 
 
 def read_details(headers: Mapping[str, str]) -> Details:
-    """Read them from an answer's headers; those that are missing or not plain are None."""
+    """Read the details from an answer's headers; a missing or unreadable number is None."""
     return Details(
         f=_read_whole(headers.get("wavetrim-f")),
         f_actual=_read_whole(headers.get("wavetrim-f-actual")),

@@ -1,4 +1,4 @@
-"""What a caller may meet.
+"""The errors that calls raise.
 
 ::
 
@@ -6,14 +6,14 @@
     ├── ServiceUnreachable      no answer: nobody listens there, or the connection broke
     │   └── ServiceTimeout      the service was silent for too long
     ├── ServiceRefused          it answered with a problem document (RFC 9457)
-    │   ├── Unauthorized        401, 403: the API key, or the name it was called by
+    │   ├── Unauthorized        401, 403: the API key, or the service's name in the URL
     │   ├── NotFound            404: no such matrix or job
     │   └── ServiceBusy         429, 503: the same request may pass later
     ├── JobUnsuccessful         a job that was waited for failed or was cancelled
     ├── WaitTimeout             a job was not finished in time; it goes on
     └── DownloadCorrupted       other bytes arrived than the service announced
 
-Arguments that cannot be meant are `ValueError`, files that cannot be read or written `OSError`.
+Arguments that are not valid raise `ValueError`; files that cannot be read or written, `OSError`.
 """
 
 from collections.abc import Mapping
@@ -21,14 +21,14 @@ from typing import Any
 
 
 class ClientError(Exception):
-    """The root of every error that the client raises on purpose."""
+    """The base of all errors of the client."""
 
 
 class ServiceUnreachable(ClientError):
     """No answer: nobody listens there, or the connection broke.
 
     Attributes:
-        url: Where the service was looked for.
+        url: Address of the service.
     """
 
     def __init__(self, url: str, reason: object) -> None:
@@ -46,7 +46,7 @@ class ServiceRefused(ClientError):
     Attributes:
         status: HTTP status.
         problem: The problem document.
-        field: Name of what was refused, where there is one to name.
+        field: Name of the field that was refused; None if the problem names none.
         value: The value that was refused.
         limit: What would have been accepted, in words.
     """
@@ -63,7 +63,7 @@ class ServiceRefused(ClientError):
 
 
 class Unauthorized(ServiceRefused):
-    """The call lacks the service's API key, or named the service by a foreign name (401, 403)."""
+    """The API key is missing or wrong, or the service does not accept the name in its URL."""
 
 
 class NotFound(ServiceRefused):
@@ -74,7 +74,7 @@ class ServiceBusy(ServiceRefused):
     """The queue is full or the service is stopping (429, 503): the same request may pass later.
 
     Attributes:
-        retry_after_seconds: When the service asks to be tried again; None when it does not say.
+        retry_after_seconds: When to try again; None if the service does not say.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class JobUnsuccessful(ClientError):
     Attributes:
         job_id: Its id.
         state: "failed" or "cancelled".
-        error: What the service says of the failure; None for a cancelled job.
+        error: The service's report of the failure; None for a cancelled job.
     """
 
     def __init__(self, job_id: str, state: str, error: Mapping[str, Any] | None) -> None:
@@ -102,7 +102,7 @@ class JobUnsuccessful(ClientError):
 
 
 class WaitTimeout(ClientError):
-    """A job was not finished within the time that its caller would wait; it goes on."""
+    """A job did not finish within the caller's timeout; it goes on."""
 
 
 class DownloadCorrupted(ClientError):
@@ -117,7 +117,7 @@ def read_refusal(
     Args:
         status: HTTP status of the answer.
         problem: The document.
-        retry_after: The Retry-After field, where there is one.
+        retry_after: The Retry-After field, if there is one.
     """
     if status in (429, 503):
         seconds = float(retry_after) if retry_after and retry_after.isdecimal() else None

@@ -1,4 +1,4 @@
-"""A job of the service, for blocking callers and for asynchronous ones."""
+"""A job of the service, for blocking and for asynchronous callers."""
 
 import os
 from pathlib import Path
@@ -17,7 +17,7 @@ class Job:
     """A job of the service.
 
     Attributes:
-        id: Names it, for as long as the service keeps it.
+        id: Its id, valid for as long as the service keeps the job.
     """
 
     def __init__(self, jobs: Jobs, job_id: str) -> None:
@@ -31,19 +31,19 @@ class Job:
         """The job as it is now.
 
         Raises:
-            NotFound: The service does not know it (any more).
+            NotFound: The service has no such job, or no longer has it.
         """
         return run(self._jobs.look(self.id))
 
     def wait(
         self, *, progress: bool | Watcher = False, timeout_seconds: float | None = None
     ) -> JobStatus:
-        """Wait until the job has succeeded; a restart of the service is waited for, too.
+        """Wait until the job has succeeded, also over a restart of the service.
 
         Args:
-            progress: True shows a bar, where rich is installed; a function receives the job at
-                every look.
-            timeout_seconds: How long to wait; None for as long as it takes.
+            progress: True shows a bar if rich is installed; a function receives the job each time
+                the service is asked.
+            timeout_seconds: How long to wait; None for no limit.
 
         Raises:
             JobUnsuccessful: It failed or was cancelled.
@@ -57,11 +57,11 @@ class Job:
     def result(
         self, *, out: NDArray[Any] | None = None, timeout_seconds: float | None = None
     ) -> NDArray[Any]:
-        """The product, when the job has succeeded; errors as `wait` has them.
+        """Wait for the job and return its product; raises what `wait` raises.
 
         Args:
-            out: An array of the product's shape and element type to be filled and returned.
-            timeout_seconds: How long to wait for the job; None for as long as it takes.
+            out: An array of the product's shape and element type, which is filled and returned.
+            timeout_seconds: How long to wait for the job; None for no limit.
         """
         self.wait(timeout_seconds=timeout_seconds)
         return run(self._jobs.result(self.id, out))
@@ -71,15 +71,15 @@ class Job:
         return run(self._jobs.download_result(self.id, Path(path), on_progress))
 
     def cancel(self) -> JobStatus:
-        """Stop the job, a running one too; the job as it is now."""
+        """Stop the job, queued or running; returns the job as it is now."""
         return run(self._jobs.cancel(self.id))
 
 
 class AsyncJob:
-    """A job of the service; `Job`, awaited.
+    """`Job` for asynchronous callers.
 
     Attributes:
-        id: Names it, for as long as the service keeps it.
+        id: Its id, valid for as long as the service keeps the job.
     """
 
     def __init__(self, jobs: Jobs, job_id: str) -> None:
@@ -105,7 +105,7 @@ class AsyncJob:
     async def result(
         self, *, out: NDArray[Any] | None = None, timeout_seconds: float | None = None
     ) -> NDArray[Any]:
-        """The product, when the job has succeeded; see `Job.result`."""
+        """Wait for the job and return its product; see `Job.result`."""
         await self.wait(timeout_seconds=timeout_seconds)
         return await self._jobs.result(self.id, out)
 

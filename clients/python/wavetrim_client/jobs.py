@@ -1,4 +1,4 @@
-"""The jobs of a service: posted, watched, waited for, and their products received."""
+"""The jobs of a service: post them, wait for them, and receive their products."""
 
 import contextlib
 import json
@@ -26,28 +26,29 @@ from .matrices.sources import (
 from .matrices.stored import StoredMatrices
 from .options import ProductOptions, describe_options
 from .records import JobStatus, Matrix
+from .wire.answer import Answer
 from .wire.calls import Calls
-from .wire.request import Answer, Request
+from .wire.request import Request
 
 OUTAGE_SECONDS: Final = 30.0
-"""How long the service may be away while a job is waited for: jobs outlive its restart."""
+"""How long the service may be away while a job is waited for: jobs survive a restart. Chosen."""
 
 LOOK_SECONDS: Final = 1.0
-"""So long at most a look at a job waits for its end."""
+"""How long one request about a job waits for its end at most; chosen."""
 
 _WATCHED_LOOK_SECONDS: Final = 0.1
-"""So long where somebody wants to see its progress."""
+"""The same if the caller watches the progress; chosen."""
 
 _FIRST_POLL_SECONDS: Final = 0.005
-"""Between the first two looks at a job of a service that does not wait, as earlier ones do not."""
+"""The first pause between two requests if the service does not wait itself; chosen."""
 
 
 class Jobs:
     """The calls about one service's jobs.
 
     Args:
-        calls: The way to it.
-        matrices: Its matrices, for operands that are not there yet.
+        calls: The calls to the service.
+        matrices: Its matrices, where operands are uploaded.
         timeout_seconds: How long the service may be silent; None for no limit.
     """
 
@@ -70,7 +71,7 @@ class Jobs:
         on_upload: Uploaded | None,
         **options: Unpack[ProductOptions],
     ) -> JobStatus:
-        """Post a product as a job; what was uploaded for it is removed when it is not accepted."""
+        """Post a product as a job; its uploads are removed if the job is not accepted."""
         document = describe_options(**options) | ({"priority": priority} if priority else {})
         sources = {"a": a, "b": b}
         if c is not None:
@@ -94,19 +95,19 @@ class Jobs:
         return posted
 
     async def look(self, job_id: str, *, wait_seconds: float | None = None) -> JobStatus:
-        """A job as it is now, or when it has ended within some seconds."""
+        """A job as it is when it ends, or after `wait_seconds`; None for now."""
         return JobStatus.read(
             await self._calls.get(f"/v1/jobs/{job_id}", wait_seconds=wait_seconds)
         )
 
     async def list(self, state: str | None, page: int | None) -> AsyncIterator[JobStatus]:
-        """The jobs, newest first, `page` of them asked for at a time."""
+        """The jobs, newest first, asked for `page` at a time."""
         async for found in self._calls.list_pages("/v1/jobs", state=state, limit=page):
             for document in found["jobs"]:
                 yield JobStatus.read(document)
 
     async def cancel(self, job_id: str) -> JobStatus:
-        """Stop a job; the job as it is now."""
+        """Stop a job; returns the job as it is now."""
         request = Request("DELETE", f"/v1/jobs/{job_id}", repeatable=True)
         return JobStatus.read(await self._calls.ask(request))
 
@@ -117,9 +118,9 @@ class Jobs:
         timeout_seconds: float | None,
         on_progress: Callable[[JobStatus], None] | None,
     ) -> JobStatus:
-        """Wait until a job has succeeded: the service answers when it has ended.
+        """Wait until a job has succeeded: the service answers when the job has ended.
 
-        One that does not wait is asked quickly at first, then once a second.
+        A service that answers at once is asked often at first, then once a second.
         """
         pause = _FIRST_POLL_SECONDS
         begin = answered = time.monotonic()
@@ -147,7 +148,7 @@ class Jobs:
                 pause = min(LOOK_SECONDS, pause * 1.4)
 
     def _choose_look(self, left_seconds: float | None, *, watched: bool) -> float:
-        """How long the next look at a job may wait for its end."""
+        """How long the next request about a job may wait for its end."""
         look = min(self._look_seconds, _WATCHED_LOOK_SECONDS) if watched else self._look_seconds
         return look if left_seconds is None else max(0.0, min(look, left_seconds))
 
@@ -166,7 +167,7 @@ class Jobs:
         undo: contextlib.AsyncExitStack,
         on_upload: Uploaded | None,
     ) -> str:
-        """The id of an operand; it is uploaded, to be removed by `undo`, where it is no id yet."""
+        """The id of an operand. A file or an array is uploaded; `undo` removes it again."""
         if isinstance(source, Matrix | str):
             return name_matrix(source)
         move = None if on_upload is None else lambda *sent: on_upload(name, *sent)
@@ -175,6 +176,9 @@ class Jobs:
         return matrix.id
 
     async def _unpost(self, answer: Answer) -> None:
-        """Cancel a job whose posting was interrupted when it had arrived; not an earlier one."""
+        """Cancel the job of a post that was interrupted after it had arrived.
+
+        Status 202 says that the post made a new job; an earlier one of the same key goes on.
+        """
         if answer.status == 202:
             await self.cancel(str(json.loads(await answer.read())["id"]))

@@ -1,4 +1,4 @@
-"""What both clients are: a session with one service, made from what they are made with."""
+"""The base of both clients: it checks their arguments and opens a session with the service."""
 
 import os
 import ssl
@@ -9,20 +9,20 @@ from .version import __version__
 from .wire.address import parse_address
 from .wire.network import Network
 from .wire.retries import Retries
-from .wire.transport import HttpTransport
+from .wire.transport import Transport
 
 LOCAL_URL: Final = "http://127.0.0.1:8000"
-"""Where a service listens when nothing else is said."""
+"""Where `wavetrim serve` listens by default."""
 
 TIMEOUT_SECONDS: Final = 120.0
-"""The longest silence of a service within one call, when nothing else is said."""
+"""The default of the longest silence of a service within one call; chosen."""
 
 
 class Opened:
     """A client of one service; see `Client` for the arguments.
 
     Raises:
-        ValueError: An argument cannot be meant.
+        ValueError: An argument is not valid.
     """
 
     _network: ClassVar[type[Network]]
@@ -47,7 +47,7 @@ class Opened:
 
     @property
     def url(self) -> str:
-        """Where the service is."""
+        """Address of the service."""
         return self._session.transport.url
 
     def __repr__(self) -> str:
@@ -66,7 +66,7 @@ def open_session(
     """A session with the service at `url`; nothing is sent yet.
 
     Raises:
-        ValueError: An argument cannot be meant.
+        ValueError: An argument is not valid.
     """
     if timeout is not None and not timeout > 0:
         raise ValueError(f"timeout is {timeout}; it must be a positive number of seconds, or None")
@@ -77,7 +77,7 @@ def open_session(
         if not api_key or not api_key.isprintable():
             raise ValueError("api_key is empty or has characters that a header cannot have")
         headers["Authorization"] = f"Bearer {api_key}"
-    transport = HttpTransport(
+    transport = Transport(
         parse_address(url),
         network,
         headers=headers,

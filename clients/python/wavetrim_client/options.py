@@ -1,20 +1,20 @@
-"""How a product is to be computed; whatever is left out is left to the service."""
+"""How a product is to be computed; the service decides what is left out."""
 
 from typing import Any, Literal, TypedDict
 
 Accuracy = Literal["strict", "library", "float32", "float64"]
-"""How exact the GPU's sums are: strict (IEEE, in the order of k), library (as NumPy's), or with
-errors as of float32 or float64, where tensor cores may compute them."""
+"""How exact the GPU's sums are: strict (IEEE, in the order of k), library (as NumPy's), or with the
+errors of float32 or float64, for which tensor cores may be used."""
 
 
 class PlanOptions(TypedDict, total=False):
-    """What may be asked of a plan.
+    """The options of a plan.
 
     Attributes:
         f: Rows of C that the CPU computes, 0…M, or "auto" for the best.
         kernel: A kernel of the GPU part; None for the fastest.
         tile: A tile of that kernel, such as "64x128x16"; None for the fastest.
-        accuracy: How exact the sums are; None for "library", or what the named kernel has.
+        accuracy: How exact the sums are; None for "library", or for that of the named kernel.
         sms: Multiprocessors that the GPU part may use; None for all.
         devices: GPUs that may be used: "none", or indices such as "0,1"; None for all.
     """
@@ -28,12 +28,12 @@ class PlanOptions(TypedDict, total=False):
 
 
 class ProductOptions(PlanOptions, total=False):
-    """What may be asked of a product.
+    """The options of a product.
 
     Attributes:
-        alpha: Factor of A·B; 1.0 where it is left out. Whole for integer matrices.
-        beta: Factor of C; 0.0 where it is left out, and C is then not read.
-        verify: Have the product checked before it is handed out.
+        alpha: Factor of A·B, 1.0 by default; a whole number for integer matrices.
+        beta: Factor of C; 0.0 by default, and C is then not read.
+        verify: Whether the service checks the product before it sends it.
     """
 
     alpha: float
@@ -53,10 +53,10 @@ def describe_options(
     beta: float = 0.0,
     verify: bool = False,
 ) -> dict[str, Any]:
-    """What the service is told: all that is not as it would be anyway.
+    """The options that differ from their defaults, as the service takes them.
 
     Raises:
-        TypeError: An option is none.
+        TypeError: There is no such option.
     """
     asked = {
         "f": (f, "auto"),

@@ -1,4 +1,4 @@
-"""Products in one call: in leases where they can be, else sent and received."""
+"""Products in one call: in leases if possible, else with matrices that are sent and received."""
 
 from typing import Any, Unpack
 
@@ -14,15 +14,16 @@ from .matrices.element_types import check_dtype
 from .matrices.npy import MEDIA_TYPE
 from .matrices.operands import Operands, check_out, read_operands
 from .options import ProductOptions, describe_options
+from .wire.answer import Answer
 from .wire.calls import Calls
-from .wire.request import Answer, Request
+from .wire.request import Request
 
 
 class Products:
-    """Has one service compute products.
+    """The calls for one service's products.
 
     Args:
-        calls: The way to it.
+        calls: The calls to the service.
         memory: Its leases.
     """
 
@@ -40,7 +41,7 @@ class Products:
         out: NDArray[Any] | None,
         **options: Unpack[ProductOptions],
     ) -> tuple[NDArray[Any], Details]:
-        """alpha·A·B + beta·C, and how it was computed; arguments as `Client.matmul` has them."""
+        """alpha·A·B + beta·C, and how it was computed; arguments as of `Client.matmul`."""
         query = describe_options(**options)
         operands = read_operands(a, b, c, beta=query.get("beta", 0.0))
         if dtype is not None:
@@ -64,7 +65,7 @@ class Products:
     async def _send(
         self, operands: Operands, query: dict[str, Any], target: NDArray[Any] | None
     ) -> tuple[NDArray[Any], Details]:
-        """The product of operands that are sent, received into `target` where there is one."""
+        """The product of operands that are sent; received into `target` if that is given."""
         body = JoinedBody([ArrayBody(matrix) for matrix in operands.matrices])
         headers = {"Content-Type": MEDIA_TYPE, "Accept-Encoding": "identity"}
         request = Request("POST", "/v1/matmul", query, headers, body, repeatable=True)
@@ -81,16 +82,16 @@ class Products:
 
 
 def _view_matrix(operands: Operands, out: NDArray[Any]) -> NDArray[Any] | None:
-    """`out` as a matrix that is a view of it; None where that cannot be."""
+    """A view of `out` that is a matrix; None if `out` has no such view."""
     shape = (operands.matrices[0].shape[0], operands.matrices[1].shape[1])
     matrix = out.reshape(shape)
     return matrix if np.may_share_memory(matrix, out) else None
 
 
 def _find_target(operands: Operands, out: NDArray[Any] | None) -> NDArray[Any] | None:
-    """`out` as the matrix that is received into it; None where that would not do.
+    """`out` as a matrix if the product can be received into it, else None.
 
-    An operand may be sent again when a connection breaks, so it must not be written over before.
+    It must share no memory with an operand, which may be sent again after a lost connection.
     """
     if out is None or not (out.flags.c_contiguous or out.flags.f_contiguous):
         return None

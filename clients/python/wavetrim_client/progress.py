@@ -1,4 +1,4 @@
-"""A bar for a job that is waited for, where rich is installed."""
+"""A progress bar for a job that is waited for, if rich is installed."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -6,15 +6,16 @@ from collections.abc import Callable, Iterator
 from .records import JobStatus
 
 Watcher = Callable[[JobStatus], None]
-"""Receives a job at every look."""
+"""Receives the job each time the service is asked."""
 
 
 @contextlib.contextmanager
 def watch(progress: bool | Watcher) -> Iterator[Watcher | None]:
-    """What a wait tells of the job.
+    """The function that receives the job while it is waited for; None for none.
 
     Args:
-        progress: True for a bar on standard error, nothing without rich; or a function.
+        progress: True for a bar on standard error (without rich: none), False for none; or the
+            function.
     """
     if not isinstance(progress, bool):
         yield progress

@@ -7,14 +7,14 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """A matrix that the service keeps.
+    """A matrix that the service stores.
 
     Attributes:
-        id: Names it in jobs and downloads.
+        id: Its id, for jobs and downloads.
         shape: Rows and columns.
         dtype: NumPy's name of the element type.
         size_bytes: Length of the .npy file.
-        document: All that the service says of it.
+        document: The service's whole JSON document.
     """
 
     id: str
@@ -32,18 +32,18 @@ class Matrix:
 
 @dataclass(frozen=True, slots=True)
 class JobStatus:
-    """A job as it was when it was asked for.
+    """A job as it was when the service was asked.
 
     Attributes:
-        id: Names it.
+        id: Its id.
         state: "queued", "running", "succeeded", "failed" or "cancelled".
         progress: Share of the product that is done, 0…1.
-        plan: F, kernel, tile, accuracy, waves and predicted seconds, once they are decided.
+        plan: F, kernel, tile, accuracy, waves and predicted seconds, once it is planned.
         timings: Measured seconds, once it has succeeded.
-        verification: Outcome of the check, when one was asked for.
+        verification: Outcome of the check, if the job asked for one.
         result: Id of the product, once it has succeeded.
         error: Why it failed.
-        document: All that the service says of it.
+        document: The service's whole JSON document.
     """
 
     id: str
@@ -73,17 +73,17 @@ class JobStatus:
 
     @property
     def is_finished(self) -> bool:
-        """Whether it has reached a state that it never leaves."""
+        """Whether the job has ended."""
         return self.state in ("succeeded", "failed", "cancelled")
 
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """Whether the service takes work.
+    """Whether the service accepts work.
 
     Attributes:
         ready: Whether it does.
-        missing: What it lacks, by part, and why; empty when it is ready.
+        missing: The parts that are not ready, with the reason; empty if all are.
     """
 
     ready: bool

@@ -1,4 +1,4 @@
-"""All calls to a service, written once: `Client` runs them, `AsyncClient` awaits them."""
+"""All calls to a service, written once: `Client` runs the coroutines, `AsyncClient` awaits them."""
 
 from typing import Any, Unpack
 
@@ -22,15 +22,15 @@ class Session:
     """The calls to one service.
 
     Args:
-        transport: The way to it.
-        retries: What is sent again, and when.
+        transport: Sends its requests.
+        retries: Which requests are repeated, and when.
         timeout_seconds: How long the service may be silent; None for no limit.
 
     Attributes:
         transport: As given.
-        products: What it computes in one call.
-        matrices: What it keeps.
-        jobs: What it computes for later.
+        products: Products in one call.
+        matrices: Its stored matrices.
+        jobs: Its jobs.
     """
 
     def __init__(
@@ -45,12 +45,12 @@ class Session:
         self._health_calls = Calls(transport, Retries(tries=1))
 
     async def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
-        """A new array, in a lease where there can be one."""
+        """A new array, in a lease if possible."""
         array = await self._memory.obtain(shape, dtype)
         return np.empty(shape, dtype) if array is None else array
 
     def close(self) -> None:
-        """Close the connections, and give back the leases in which no array lies."""
+        """Close the connections, and give back the leases without arrays."""
         self._memory.close()
         self.transport.close()
 
@@ -78,7 +78,7 @@ class Session:
         return devices
 
     async def health(self) -> Health:
-        """Whether the service takes work."""
+        """Whether the service accepts work; asked once, without repetition."""
         try:
             await self._health_calls.ask(Request("GET", "/healthz/ready"))
         except ServiceBusy as busy:

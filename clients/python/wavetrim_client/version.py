@@ -1,4 +1,4 @@
-"""Which version of the client this is."""
+"""The client's version."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Who may call /v1 and /v2: whoever has the service's key, or a key or token with the scope for it.
+"""Access to /v1 and /v2: for the service's own key, and for keys and tokens with the scope.
 
 Without any key only this machine reaches the service, under loopback's names (`host_check.py`).
 """
@@ -14,33 +14,32 @@ from wavetrim.service.errors import ScopeMissing, Unauthorized
 from wavetrim.service.tenants.tenant import ONE_TENANT, Tenant
 
 bearer: Final = HTTPBearer(auto_error=False, description="An API key or a token.")
-"""FastAPI's dependency of every /v1 and /v2 call: it describes in the OpenAPI document what
-`check_access` has looked at, before any byte of a body was taken."""
-
+"""FastAPI's dependency of every /v1 and /v2 call. It only describes the key in the OpenAPI
+document: `check_access` has checked it before."""
 
 _TENANT: Final = "wavetrim.tenant"
-"""Where in a call's ASGI scope its tenant is."""
+"""Key of the tenant in a call's ASGI scope."""
 
 
 def find_scope(method: str, path: str) -> str:
-    """The scope that a call needs (pure); /metrics tells of all callers."""
-    if path == "/metrics":
+    """The scope that a call needs."""
+    if path == "/metrics":  # it tells of all callers
         return "admin"
     only_looks = method in ("GET", "HEAD") or path == "/v2/repository/index"
     return "read" if only_looks else "compute"
 
 
 async def check_access(scope: Scope, headers: Headers) -> None:
-    """Make sure that a call may be made; `find_tenant` knows from then on who calls.
+    """Make sure that a call may be made; from then on `find_tenant` knows who calls.
 
     Args:
         scope: The call.
         headers: Its headers.
 
     Raises:
-        Unauthorized: There are keys, and the call has none of them, and no token.
-        ScopeMissing: Its key or token is not for such calls.
-        IssuerAway: Its token cannot be looked at now.
+        Unauthorized: The service has keys, and the call has no valid key or token.
+        ScopeMissing: Its key or token lacks the scope.
+        IssuerAway: Its token cannot be checked now.
     """
     needed = find_scope(scope["method"], scope["path"])
     scope[_TENANT] = await authenticate(headers, scope["app"].state, needed)
@@ -55,9 +54,9 @@ async def authenticate(headers: Headers, state: Any, needed: str) -> Tenant:
         needed: The scope that the call needs.
 
     Raises:
-        Unauthorized: There are keys, and the call has none of them, and no token.
-        ScopeMissing: Its key or token is not for such calls.
-        IssuerAway: Its token cannot be looked at now.
+        Unauthorized: The service has keys, and the call has no valid key or token.
+        ScopeMissing: Its key or token lacks the scope.
+        IssuerAway: Its token cannot be checked now.
     """
     tenant = await _read_tenant(headers, state)
     if not tenant.allows(needed):
@@ -72,12 +71,7 @@ def find_tenant(scope: Scope) -> Tenant:
 
 
 async def _read_tenant(headers: Headers, state: Any) -> Tenant:
-    """Who calls, by the key or the token that is sent.
-
-    Raises:
-        Unauthorized: There are keys, and the call has none of them, and no token.
-        IssuerAway: Its token cannot be looked at now.
-    """
+    """Who calls, by the key or token that is sent; raises as `authenticate` does."""
     own = state.settings.api_key
     if not state.settings.names_callers and state.keys.empty:
         return ONE_TENANT

@@ -1,4 +1,4 @@
-"""Limits of the bodies that are read into memory before a route looks at them: JSON documents."""
+"""JSON bodies: received into memory, within limits, before their route is called."""
 
 import asyncio
 from typing import Final
@@ -14,17 +14,17 @@ from wavetrim.service.errors import BodyTooLarge, ServiceError, UploadStalled
 from wavetrim.service.settings import Settings
 
 MAX_BODY_BYTES: Final = 2**16
-"""The largest JSON body; a job has some hundred bytes."""
+"""The largest JSON body; chosen: a job has some hundred bytes."""
 
 BODY_SECONDS: Final = 10.0
-"""How long a JSON body may take, whatever of it comes in between."""
+"""How long a JSON body may take as a whole; chosen."""
 
 
 class BodyLimit:
-    """ASGI middleware that takes a JSON body whole before its route is asked.
+    """ASGI middleware that checks access, and then receives a whole JSON body for its route.
 
-    FastAPI would read it before it asks whether the caller may call at all, and would make "400" of
-    every error on the way. So access is checked here, before the first byte.
+    FastAPI would read the body before it checks access, and would answer every error of that with
+    400.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -39,7 +39,7 @@ class BodyLimit:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        # A method that no route has is refused as such, whatever comes with it.
+        # A method that no route has is refused by the application; its body is not read.
         has_document = scope["method"] in METHODS and _has_body(headers)
         try:
             await check_access(scope, headers)
@@ -62,7 +62,7 @@ async def receive_document(receive: Receive) -> bytes:
     Raises:
         BodyTooLarge: It is longer than `MAX_BODY_BYTES`.
         UploadStalled: It is not complete within `BODY_SECONDS`.
-        ClientDisconnect: The caller has left before its end.
+        ClientDisconnect: The caller has left before the end.
     """
     content = bytearray()
     try:
@@ -96,7 +96,7 @@ def _check_length(length_bytes: int) -> None:
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
-    """The channel of a request whose body has been received."""
+    """An ASGI channel that gives a body that was received, and then goes on."""
     replayed = False
 
     async def receive_again() -> Message:

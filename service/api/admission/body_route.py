@@ -1,8 +1,7 @@
-"""Routes that carry bodies: plain ASGI, since they take or send the bytes themselves.
+"""Routes that carry bodies: plain ASGI, since they receive or send the bytes themselves.
 
-`BodyRoutes` answers them before the application does, whose way to a route costs a small product
-30 µs. A FastAPI route of the same path is never called: it says in the OpenAPI document what a
-`BodyRoute` takes and answers.
+`BodyRoutes` answers them before FastAPI does, whose routing costs a small product 30 µs. A FastAPI
+route of the same path is never called: it describes the `BodyRoute` in the OpenAPI document.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -17,10 +16,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from wavetrim.service.api.admission.auth import check_access
 from wavetrim.service.api.admission.query_check import check_query, list_fields
-from wavetrim.service.api.problems import REFUSALS, describe_refusal
+from wavetrim.service.api.problem_kinds import REFUSALS
+from wavetrim.service.api.problems import describe_refusal
 
 Answer = Callable[[Scope, Receive, Send], Awaitable[None]]
-"""Answers a request whose caller may call."""
+"""Answers a request whose access was checked."""
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -28,13 +28,13 @@ DESCRIBES: Final = "this describes a route in the OpenAPI document; a BodyRoute 
 
 
 class BodyRoute(Route):
-    """A route whose caller's access and query fields are checked, and nothing else.
+    """A route that checks only access and query fields.
 
     Args:
         path: Path with its parameters in braces.
-        answer: Answers; the errors of `service.api.problems` may be raised until it has begun.
-        methods: HTTP methods; with GET, HEAD too.
-        query: What its query asks for; None where it has no fields.
+        answer: Answers; it may raise `REFUSALS` until the answer has begun.
+        methods: HTTP methods; GET includes HEAD.
+        query: Model of its query; None if it has no fields.
     """
 
     def __init__(
@@ -50,11 +50,11 @@ class BodyRoute(Route):
 
 
 class BodyRoutes:
-    """ASGI middleware that answers the routes that carry bodies, and their refusals.
+    """ASGI middleware that answers requests to body routes.
 
     Args:
         app: Answers all other requests.
-        routes: Those that carry bodies.
+        routes: The body routes.
     """
 
     def __init__(self, app: ASGIApp, routes: Sequence[BodyRoute]) -> None:
@@ -73,7 +73,7 @@ class BodyRoutes:
 
 
 async def _answer(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-    """Answers a request, or refuses it; an error behind the answer's begin breaks it off."""
+    """Answers a request, or refuses it; an error after the answer's begin breaks it off."""
     begun = False
 
     async def note_begin(message: Message) -> None:
@@ -90,7 +90,7 @@ async def _answer(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> N
 
 
 class _Endpoint:
-    """An object with this method is an ASGI application to Starlette, as a function is not."""
+    """A route's ASGI application; Starlette would not take a function for one."""
 
     def __init__(self, route: Route, answer: Answer, known: Sequence[str]) -> None:
         self._route = route
@@ -98,7 +98,7 @@ class _Endpoint:
         self._known = known
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        scope["route"] = self._route  # its path is counted; FastAPI's own routes do the same
+        scope["route"] = self._route  # for the request log, as FastAPI's own routes do
         await check_access(scope, Headers(scope=scope))
         if scope["query_string"]:
             check_query(scope["query_string"], self._known)
@@ -106,10 +106,10 @@ class _Endpoint:
 
 
 def read_query(model: type[Model], query_string: bytes) -> Model:
-    """What a query asks for.
+    """The fields of a query.
 
     Raises:
-        RequestValidationError: A field cannot be taken.
+        RequestValidationError: A field is not valid.
     """
     fields = dict(parse_qsl(query_string.decode("latin-1"), keep_blank_values=True))
     try:
@@ -122,7 +122,7 @@ def read_path(field_type: TypeAdapter[str], scope: Scope, name: str) -> str:
     """A parameter of the path.
 
     Raises:
-        RequestValidationError: It cannot be taken.
+        RequestValidationError: It is not valid.
     """
     try:
         return field_type.validate_python(scope["path_params"][name])
@@ -131,10 +131,10 @@ def read_path(field_type: TypeAdapter[str], scope: Scope, name: str) -> str:
 
 
 def refuse(error: ValidationError, *place: str) -> RequestValidationError:
-    """The refusal of what breaks a schema, as FastAPI's routes raise it.
+    """The error that FastAPI's routes raise for fields that break a schema.
 
     Args:
-        error: pydantic's.
+        error: The error from pydantic.
         place: Where in the request the fields are: "query", "path" or "body", and names below it.
     """
     broken: list[Mapping[str, Any]] = [

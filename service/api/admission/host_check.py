@@ -1,6 +1,6 @@
-"""Under which name the service may be called: one Host header, loopback's where there is no key.
+"""Host check: a request has one Host header, which must name loopback if the service has no key.
 
-Of a request whose target is a whole URL the wire has put the URL's host in the header's place.
+If a request's target is a whole URL, `wire/` has replaced the header by the URL's host.
 """
 
 import re
@@ -17,18 +17,18 @@ from wavetrim.service.settings import Settings
 _HOST: Final = re.compile(
     r"(?P<name>[a-z0-9.-]+|\[[0-9a-f:.]+\])(:[0-9]*)?", re.IGNORECASE | re.ASCII
 )
-"""A name or an address, and a port: a URL's parser would take users, paths and queries, too."""
+"""A name or an address, and a port; a URL parser would accept users, paths and queries, too."""
 
 
 class HostCheck:
-    """ASGI middleware that refuses requests under a foreign name, whatever they ask for.
+    """ASGI middleware that refuses requests under a foreign name, to any path.
 
-    Without an API key the service listens on loopback only, and each request must name it so: a
-    web page that rebinds its own host name to 127.0.0.1 is refused, health and metrics included.
+    Without an API key the service listens on loopback only, and each request must name loopback.
+    So a web page that rebinds its own host name to 127.0.0.1 is refused.
 
     Args:
         app: Answers all other requests.
-        settings: The key, and the name of the service's own.
+        settings: Say whether there is a key, and name the service's host.
     """
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
@@ -48,7 +48,7 @@ class HostCheck:
 
 
 def check_hosts(hosts: list[str], settings: Settings, *, is_needed: bool) -> None:
-    """Make sure that a request names one host, and that it may (pure).
+    """Make sure that a request names one host, and an allowed one.
 
     Args:
         hosts: The request's Host headers.
@@ -56,8 +56,8 @@ def check_hosts(hosts: list[str], settings: Settings, *, is_needed: bool) -> Non
         is_needed: Whether the request's version of HTTP asks for the header, as 1.1 does.
 
     Raises:
-        HostAmbiguous: There are several: proxies and caches would not agree on which one counts.
-            Or there is none that must be (RFC 9112, section 3.2).
+        HostAmbiguous: There are several, and proxies may pick another one than the service; or
+            there is none although it is needed (RFC 9112, section 3.2).
         HostRefused: The service has no API key, and the header does not name this machine.
     """
     if len(hosts) > 1 or (is_needed and not hosts):

@@ -1,4 +1,4 @@
-"""The Idempotency-Key header: a retried POST with the same key does nothing twice."""
+"""The Idempotency-Key header: a POST that is repeated with the same key does nothing twice."""
 
 import re
 from typing import Annotated, Final
@@ -16,7 +16,7 @@ IdempotencyKey = Annotated[
     str | SkipJsonSchema[None],
     Header(
         alias="idempotency-key",
-        description="A retried POST with the same key finds what the first one has made.",
+        description="A repeated POST with the same key finds what the first one has made.",
         json_schema_extra={"minLength": 1, "maxLength": MAX_KEY_CHARACTERS},
     ),
 ]
@@ -24,10 +24,10 @@ IdempotencyKey = Annotated[
 
 
 def check_key(key: str | None) -> str | None:
-    """The key, as it is; None where there is none.
+    """The key, unchanged; None if there is none.
 
     Raises:
-        IdempotencyKeyRefused: It cannot be kept.
+        IdempotencyKeyRefused: It is too long, or not printable ASCII.
     """
     if key is None or _KEY.fullmatch(key):
         return key

@@ -1,4 +1,4 @@
-"""Query fields that a call does not know are refused: a misspelt one would be passed over else."""
+"""Query check: unknown fields are refused, since a misspelt one would otherwise be ignored."""
 
 from collections.abc import Collection, Iterator
 from typing import Any
@@ -26,7 +26,7 @@ def check_query(query_string: bytes, known: Collection[str]) -> None:
     """Make sure that a call knows all fields of its query.
 
     Raises:
-        QueryFieldUnknown: It does not.
+        QueryFieldUnknown: One is unknown.
     """
     for name, value in parse_qsl(query_string.decode("latin-1"), keep_blank_values=True):
         if name not in known:
@@ -39,7 +39,7 @@ def list_fields(model: type[BaseModel]) -> tuple[str, ...]:
 
 
 def _find_known(dependant: Dependant) -> Iterator[str]:
-    """The query fields that a route or what it depends on asks for."""
+    """The query fields of a route and of its dependencies."""
     for field in dependant.query_params:
         kind: Any = field.field_info.annotation
         if isinstance(kind, type) and issubclass(kind, BaseModel):

@@ -1,4 +1,4 @@
-"""What surrounds every request: its ids, a line in the log, a count, the last word on errors."""
+"""The request log: ids, a line in the log and a count for every request, and unexpected errors."""
 
 import logging
 import time
@@ -25,15 +25,14 @@ _DISCONNECTED: Final = 499
 class RequestLog:
     """ASGI middleware around the whole application.
 
-    A request's X-Request-Id is kept when it is a plain one, and made otherwise; the answer has it
-    too. The trace of a `traceparent` is taken over. An error that nobody expected is logged under
-    an incident id, and the caller is told this id and nothing else. A client that leaves is none:
-    what is sent to it from then on is lost.
+    A valid X-Request-Id of a request is kept, otherwise one is made; the answer has it, too. A
+    `traceparent` continues its trace. An unexpected error is logged under an incident id, and the
+    caller learns only that id. A client that leaves is no error: what is sent to it is lost.
 
     Args:
         app: Answers.
         metrics: Counts requests.
-        find_parent: The `traceparent` of what is done for a request, by the header that it has.
+        find_parent: Makes the `traceparent` of a request's work from its header.
     """
 
     def __init__(
@@ -76,7 +75,7 @@ class RequestLog:
             logger.exception("incident %s", incident)
             self._metrics.incidents.inc()
             if status:
-                raise  # the answer has begun: the server breaks the connection off
+                raise  # the answer has begun, so the server breaks off the connection
             with suppress(ClientDisconnect):
                 await answer_incident(incident)(scope, receive, send_with_id)
         finally:
@@ -102,13 +101,13 @@ class RequestLog:
             "status": status,
             "seconds": round(seconds, 6),
         }
-        shown = ascii(client[0])[1:-1]  # a proxy's header may have named it
+        shown = ascii(client[0])[1:-1]  # it may come from a proxy's header
         words = "%s %r %d %.1f ms for %s"
         logger.log(level, words, method, path, status, seconds * 1e3, shown, extra={FIELDS: fields})
 
 
 def _find_ids(scope: Scope) -> tuple[str | None, str | None]:
-    """A request's X-Request-Id and traceparent, in one look at its headers."""
+    """A request's X-Request-Id and traceparent, in one pass over its headers."""
     found: dict[bytes, str] = {}
     for name, value in scope["headers"]:
         if name in (b"x-request-id", b"traceparent"):

@@ -1,8 +1,8 @@
-"""Jobs as they change, by server-sent events: one job's until it ends, or all of the caller's.
+"""Changes of jobs as server-sent events: of one job until it ends, or of all jobs of the caller.
 
-What is sent comes from memory (`jobs/news.py`): a stream holds no connection to the database and no
-thread. It ends with the job, when the service stops, or after some minutes, so that a key that was
-taken back is looked at again; a browser's EventSource then comes back by itself.
+Events come from memory (`jobs/news.py`): a stream holds no connection to the database and no
+thread. It ends with the job, when the service stops, or after some minutes, so that the caller's
+key is checked again; a browser's EventSource then reconnects by itself.
 """
 
 import asyncio
@@ -26,16 +26,16 @@ from wavetrim.service.threads import run_to_end
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
 
 STREAM_SECONDS: Final = 300.0
-"""A stream's length: so long is a caller heard whose key was taken back meanwhile."""
+"""Longest stream, and so the longest use of a key that was revoked meanwhile; chosen."""
 
 _BEAT_SECONDS: Final = 15.0
-"""After so long without news a comment is sent: proxies keep the connection, who left is seen."""
+"""Longest silence before a comment is sent; chosen, so that proxies keep the connection open."""
 
 _PAUSE_SECONDS: Final = 0.1
-"""Between two messages: a person sees no more."""
+"""Least time between two messages; chosen, as a person sees no more."""
 
 _IDLE_SECONDS: Final = 30.0
-"""A caller that takes nothing for so long is given up."""
+"""How long a caller may receive nothing before it is given up; chosen."""
 
 _LAST: Final = "end"
 """The id of a job's last event."""
@@ -72,7 +72,7 @@ _MISSED: Final = {
 
 
 def _describe(description: str, event: dict[str, Any]) -> dict[str, Any]:
-    """A stream, by the schema of each of its events, as OpenAPI 3.2 has it."""
+    """A stream in an OpenAPI 3.2 document, with the schema of its events."""
     return {"description": description, "content": {"text/event-stream": {"itemSchema": event}}}
 
 
@@ -134,7 +134,7 @@ async def _send(scope: Scope, receive: Receive, send: Send, events: AsyncGenerat
 
 
 async def _tell(listener: Listener, job: Job | None = None) -> AsyncGenerator[bytes]:
-    """The events of a job until it ends, or of all jobs; a comment every now and then."""
+    """The events of a job until it ends, or of all jobs, with comments in between."""
     clock = asyncio.get_running_loop().time
     until = clock() + STREAM_SECONDS
     yield b": news of jobs\n\n" if job is None else _write(job)

@@ -1,4 +1,4 @@
-"""Jobs on the wire."""
+"""Schemas of jobs."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -15,6 +15,7 @@ from wavetrim.service.api.option_schemas import (
     KernelName,
     SmCount,
     TileName,
+    read_options,
 )
 from wavetrim.service.api.run_schemas import JobTimings, RunPlan, VerificationView
 from wavetrim.service.api.schemas import Owner
@@ -108,8 +109,8 @@ class JobRequest(BaseModel):
 
     @property
     def options(self) -> PlanOptions:
-        """What the planner is to heed."""
-        return PlanOptions.read(dict(self))
+        """The options for the planner."""
+        return read_options(self)
 
 
 class JobError(BaseModel):
@@ -129,7 +130,7 @@ class RowsDoneView(BaseModel):
 
     gpu: float = Field(description="By the GPU.")
     cpu: float = Field(description="By the CPU.")
-    nodes: float = Field(description="By other hosts, as far as they have come back.")
+    nodes: float = Field(description="By other hosts; only rows that have come back.")
 
 
 class JobView(BaseModel):
@@ -168,7 +169,7 @@ class JobView(BaseModel):
     state: JobState = Field(description="Where the job stands.")
     progress: float = Field(ge=0, le=1, description="Finished share of C's rows.")
     rows_done: RowsDoneView | None = Field(
-        description="The same by who computed them, while the job runs."
+        description="Finished rows by device, while the job runs."
     )
     priority: int = Field(description="The higher one runs first.")
     request: JobRequest = Field(description="The request as it was accepted.")
@@ -177,12 +178,12 @@ class JobView(BaseModel):
     )
     timings: JobTimings | None = Field(description="Measured seconds of a succeeded job.")
     verification: VerificationView | None = Field(
-        description="Outcome of the check; null where none was asked for."
+        description="Outcome of the check; null if none was asked for."
     )
-    result: str | None = Field(description="Id of the product, a matrix as any other.")
+    result: str | None = Field(description="Id of the product, which is a stored matrix.")
     error: JobError | None = Field(description="Why the job failed.")
     attempts: int = Field(description="Tries begun so far.")
-    cancel_requested: bool = Field(description="True once the job was asked to stop.")
+    cancel_requested: bool = Field(description="True once a caller has cancelled the job.")
     created_at: datetime = Field(description="When the job was posted.")
     started_at: datetime | None = Field(description="When its first try began.")
     finished_at: datetime | None = Field(description="When it ended.")

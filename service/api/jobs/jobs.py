@@ -86,7 +86,7 @@ async def get_job(
 ) -> JobView:
     """Look at a job: its state, progress, plan, timings and result."""
     if wait_seconds:
-        with contextlib.suppress(Draining):  # the service ends; the job is where it is
+        with contextlib.suppress(Draining):  # the service stops: show the job as it is
             waited = dispatcher.wait(job_id, owner=tenant.sees, most_seconds=wait_seconds)
             return show_job(await waited)
     return show_job(await run_to_end(jobs.get, job_id, tenant.sees))

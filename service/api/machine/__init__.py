@@ -1,6 +1,7 @@
-"""What the service says of itself, and of who asks.
+"""What the service says of its machine, itself and the caller.
 
-- `devices` compute here, or can be planned for (`device_schemas`); `profile` has their numbers.
-- `health` is open, and `metrics` unless it is set otherwise.
+- `devices` lists what computes here or can be planned for (`device_schemas`); `profile` has the
+  numbers that plans are made from.
+- `health` is open to everybody, and `metrics` unless a setting forbids it.
 - `me` tells a caller its name, scopes and quotas.
 """

@@ -1,4 +1,4 @@
-"""Devices on the wire."""
+"""Schemas of devices."""
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -21,7 +21,7 @@ class DeviceView(BaseModel):
 
 
 class PresetView(BaseModel):
-    """A GPU that can be planned for without being here."""
+    """A GPU that plans can be made for although it is not here."""
 
     name: str = Field(description="What to name it in `device`.")
     sm_count: int = Field(description="Streaming multiprocessors.")
@@ -31,7 +31,7 @@ class PresetView(BaseModel):
 
 
 class ProfileView(BaseModel):
-    """What this machine's plans are decided from."""
+    """The profile that this machine's plans are made from."""
 
     device: str = Field(description='Name of the GPU, or "cpu".')
     source: str = Field(description="Measured here, a preset, or an estimate.")
@@ -41,25 +41,25 @@ class ProfileView(BaseModel):
 class ArenaView(BaseModel):
     """The shared memory in which matrices are received, computed and sent."""
 
-    limit_bytes: int = Field(description="The most that it may take.")
-    made_bytes: int = Field(description="What it takes now.")
-    used_bytes: int = Field(description="What matrices take of that.")
-    locked_bytes: int = Field(description="What is page-locked: GPUs read and write it alone.")
-    slabs: int = Field(description="The pieces that it is made of.")
-    extents: int = Field(description="How many places are taken.")
+    limit_bytes: int = Field(description="The most memory that it may take.")
+    made_bytes: int = Field(description="Memory that it takes now.")
+    used_bytes: int = Field(description="The part of that in which matrices are.")
+    locked_bytes: int = Field(description="The page-locked part, which GPUs access directly.")
+    slabs: int = Field(description="How many slabs it consists of.")
+    extents: int = Field(description="How many places in slabs are taken.")
     evictions: int = Field(description="How often a matrix that is on disk made room.")
     refusals: int = Field(description="How often there was no room.")
-    leases: int = Field(description="Pieces that callers on this host have for themselves.")
-    leased_bytes: int = Field(description="What these take of what is made.")
+    leases: int = Field(description="How many slabs are leased by callers on this host.")
+    leased_bytes: int = Field(description="Memory of these, a part of made_bytes.")
 
 
 class DiskView(BaseModel):
     """The file system of the stored matrices."""
 
-    size_bytes: int = Field(description="All of it.")
-    used_bytes: int = Field(description="What files take, whosoever's.")
+    size_bytes: int = Field(description="Its size.")
+    used_bytes: int = Field(description="Bytes of all files on it.")
     free_bytes: int = Field(
-        description="What matrices may still take of it, beside WAVETRIM_RESERVE_BYTES."
+        description="Bytes that matrices may still take, without WAVETRIM_RESERVE_BYTES."
     )
     limit_bytes: int = Field(
         description="The most that all matrices may take (WAVETRIM_MAX_STORAGE_BYTES)."
@@ -71,32 +71,32 @@ class LaneView(BaseModel):
 
     device: str = Field(description='"cuda:" and CUDA\'s number, or "cpu".')
     busy_seconds: float = Field(
-        description="For how long it should work at what it has; 0 if it has nothing."
+        description="Expected time until it has done its products; 0 if it has none."
     )
 
 
 class ResidentsView(BaseModel):
-    """The stored matrices that stay on a GPU of this machine, as B of jobs to come."""
+    """The stored matrices that stay on a GPU of this machine, as B of later jobs."""
 
     index: int = Field(description="CUDA's number of the GPU.")
     limit_bytes: int = Field(description="The most that they may take (WAVETRIM_RESIDENT_SHARE).")
-    size_bytes: int = Field(description="What they take now.")
+    size_bytes: int = Field(description="Memory that they take now.")
     operands: int = Field(description="How many there are.")
-    uses: int = Field(description="Products that found theirs since the engine has started.")
+    uses: int = Field(description="Products whose B was there, since the engine's start.")
     fetches: int = Field(description="How often one was copied in since then.")
-    evictions: int = Field(description="How often one made room since then.")
+    evictions: int = Field(description="How often one made room for another since then.")
 
 
 class NetworkView(BaseModel):
     """The way from this service to a node, measured when it joined."""
 
-    call_seconds: float = Field(description="What an empty call takes.")
+    call_seconds: float = Field(description="Seconds of an empty call.")
     in_bytes_per_second: float = Field(description="Rate to the node.")
     out_bytes_per_second: float = Field(description="Rate from the node.")
 
 
 class NodeView(BaseModel):
-    """A node of the cluster that computes, too."""
+    """A node of the cluster that computes products."""
 
     id: str = Field(description="Ray's id of the node.")
     host: str = Field(description="Its name.")
@@ -104,13 +104,12 @@ class NodeView(BaseModel):
     cpu_threads: int = Field(description="Threads of its CPU part.")
     memory_bytes: int = Field(description="Its memory.")
     profile: ProfileView = Field(description="Where its figures come from.")
-    network: NetworkView = Field(description="The way there.")
+    network: NetworkView = Field(description="The network to it.")
     resident: list[str] = Field(
         description="Stored matrices that it keeps, so that they are not sent again as B."
     )
     factor: float = Field(
-        description="Measured over expected seconds of its newest runs, by which later ones are "
-        "corrected."
+        description="Measured over expected seconds of its newest runs, which corrects later ones."
     )
 
 
@@ -193,19 +192,19 @@ class DevicesView(BaseModel):
     devices: list[DeviceView] = Field(description="The GPUs that the service uses.")
     cpu_threads: int | None = Field(description="Threads of the CPU part; null before it is known.")
     profile: ProfileView = Field(description="Where the figures of this machine come from.")
-    arena: ArenaView | None = Field(description="Shared memory; none where it is switched off.")
+    arena: ArenaView | None = Field(description="Shared memory; null if it is switched off.")
     disk: DiskView | None = Field(
-        description="The file system of the matrices; none where it does not answer."
+        description="The file system of the matrices; null if it does not answer."
     )
     lanes: list[LaneView] = Field(
-        description="What each device does: they work at different products while none needs all."
+        description="What each device does; devices may work at different products."
     )
     longest_wait_seconds: float = Field(
-        description="The longest time until the devices of a product that waits are free together, "
-        "as they are reserved for it: nothing that comes later delays it."
+        description="The longest expected time until all devices of a waiting product are free; "
+        "later products do not delay it."
     )
     residents: list[ResidentsView] = Field(
-        description="What stays on each GPU, as the engine has told last."
+        description="What stays on each GPU, as the engine last reported."
     )
     nodes: list[NodeView] = Field(description="The nodes of the cluster that take products.")
     presets: list[PresetView] = Field(description="GPUs that can be planned for.")

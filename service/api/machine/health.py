@@ -16,7 +16,8 @@ from wavetrim.service.api.parts import (
     SettingsPart,
     WritesPart,
 )
-from wavetrim.service.api.problems import ProblemKind, write_problem
+from wavetrim.service.api.problem_kinds import ProblemKind
+from wavetrim.service.api.problems import write_problem
 from wavetrim.service.api.schemas import HealthView
 from wavetrim.service.storage.database.database import reading
 from wavetrim.service.storage.database.tables import metadata
@@ -69,7 +70,7 @@ def get_ready(
 
 
 def _reach(database: sqlalchemy.Engine) -> str | None:
-    """Read a row of each table: what a statement without a table would not notice."""
+    """Read a row of each table, which notices more than a statement without a table."""
     try:
         with reading(database) as connection:
             for table in metadata.tables.values():

@@ -13,9 +13,9 @@ router = APIRouter(prefix="/v1/me", tags=["me"])
 class QuotaView(BaseModel):
     """One of the caller's quotas."""
 
-    used: int = Field(description="What the caller has now.")
+    used: int = Field(description="How much the caller uses now.")
     limit: int | None = Field(
-        description="The most that it may have; null where only the service's own limits hold."
+        description="The most that it may use; null if only the service's own limits hold."
     )
 
 

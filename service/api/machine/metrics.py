@@ -17,7 +17,7 @@ from wavetrim.service.api.parts import (
     MetricsPart,
     SettingsPart,
 )
-from wavetrim.service.api.problems import DATABASE_AWAY
+from wavetrim.service.api.problem_kinds import DATABASE_AWAY
 from wavetrim.service.jobs.job import JobState
 from wavetrim.service.jobs.table.store import JobStore
 from wavetrim.service.storage.disk.free_space import count_usable_bytes
@@ -69,7 +69,7 @@ def get_metrics(
 
 
 def _count_rows(gauges: Gauges, jobs: JobStore, matrices: MatrixStore) -> None:
-    """Set what only the database knows; without it, the numbers stay and it is told."""
+    """Set what only the database knows; if it is away, the old numbers stay."""
     try:
         counts = jobs.count_by_state()
         gauges.stored_bytes.set(matrices.count_stored_bytes())

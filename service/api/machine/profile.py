@@ -1,4 +1,4 @@
-"""Profiles: all numbers that a machine's plans are decided from, for who plans elsewhere."""
+"""Profiles: all numbers that a machine's plans are made from, for planning elsewhere."""
 
 from typing import Annotated
 
@@ -30,7 +30,7 @@ class ProfileQuery(BaseModel):
 
 
 class CorrectionView(BaseModel):
-    """What the runs of a product by one part of a plan say of predictions."""
+    """How the runs of a product, by one part of a plan, correct predictions."""
 
     model_config = ConfigDict(from_attributes=True)
 
@@ -68,14 +68,14 @@ class MachineView(GpuView):
     beside: list[GpuView] = Field(description="The machine's other GPUs, in CUDA's order.")
     cpu: CpuModel = Field(description="The CPU: rates by type, and how it is shared in a split.")
     corrections: list[CorrectionView] = Field(
-        description="What runs here say of predictions, for each product that ran; others learn "
-        "from those that take about as long on the same device."
+        description="How runs here correct predictions, for each product that ran; they also "
+        "correct products that take about as long on the same device."
     )
 
 
 @router.get("", responses=list_refusals())
 def get_profile(query: Annotated[ProfileQuery, Query()], engine: EnginePart) -> MachineView:
-    """Show all numbers that plans for a machine are decided from."""
+    """Show all numbers that plans for a machine are made from."""
     profile = engine.profiles.find(query.device)
     corrections = [CorrectionView.model_validate(one) for one in profile.corrections.list_all()]
     return MachineView(

@@ -1,4 +1,4 @@
-"""A body's elements, written into a file while they arrive."""
+"""Writes a body's elements into a file while they arrive."""
 
 import asyncio
 import mmap
@@ -14,7 +14,7 @@ from wavetrim.service.storage.matrices.matrix import PendingMatrix
 from wavetrim.service.threads import run_to_end
 
 BATCH_BYTES: Final = 4 * 2**20
-"""So much is collected before it is written: large enough that switching threads costs nothing."""
+"""Bytes that are collected before a write; chosen: large enough that changing threads is cheap."""
 
 
 @asynccontextmanager
@@ -25,7 +25,7 @@ async def receive_matrix(
     store: MatrixStore,
     start: memoryview,
 ) -> AsyncIterator[None]:
-    """Takes a matrix into a new file as it arrives; removes the file when the block fails.
+    """Receives a matrix into a new file; removes the file when the block fails.
 
     Args:
         body: The body.
@@ -36,7 +36,7 @@ async def receive_matrix(
 
     Raises:
         StorageFull: There is no room for it.
-        BodyLengthWrong: The body ends before.
+        BodyLengthWrong: The body ends too early.
         OSError: The file cannot be written.
     """
     try:
@@ -53,12 +53,12 @@ async def receive_matrix(
 async def _copy_to(
     body: BodyReader, pending: PendingMatrix, store: MatrixStore, offset: int
 ) -> None:
-    """Writes what is left of a matrix into its file, off the event loop, as it arrives."""
+    """Writes the rest of a matrix into its file as it arrives, off the event loop."""
     loop = asyncio.get_running_loop()
     writing = loop.create_future()
     writing.set_result(None)
     left = pending.size_bytes - offset
-    # One is written while the other is filled. Mapped, they take memory only for what has come.
+    # One is written while the other is filled. Mapped buffers take memory only once filled.
     buffers = [memoryview(mmap.mmap(-1, min(left, BATCH_BYTES))) for _ in range(2)] if left else []
     try:
         while left:
@@ -71,6 +71,6 @@ async def _copy_to(
             buffers.reverse()
         await writing
     finally:
-        # A cancelled call must not leave before its thread, which still writes.
+        # A cancelled call must wait for its thread, which still writes.
         with CancelScope(shield=True):
             await asyncio.wait({writing})

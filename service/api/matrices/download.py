@@ -1,4 +1,4 @@
-"""A stored matrix as an answer, whole or in part: sent from the arena, or from its file."""
+"""Sends a stored matrix, whole or in part, from the arena or from its file."""
 
 import os
 from collections.abc import AsyncGenerator, Callable
@@ -24,20 +24,20 @@ from wavetrim.service.telemetry.metrics import Metrics
 from wavetrim.service.threads import run_to_end
 
 CHUNK_BYTES: Final = 2 * 2**20
-"""So much is read at a time: large enough that switching threads costs nothing."""
+"""Bytes that are read at a time; chosen: large enough that changing threads is cheap."""
 
 CHECKED_BYTES: Final = 64 * 2**20
-"""A file of up to this length is checked before it is sent: its caller gets a proper refusal."""
+"""Longest file that is checked before it is sent, so that damage is a proper refusal; chosen."""
 
 
 @dataclass(frozen=True, slots=True)
 class Download:
-    """What a request for a matrix's .npy file is answered with (pure).
+    """The answer to a request for a matrix's .npy file.
 
     Attributes:
         status: HTTP status.
-        headers: All headers but Content-Length of an answer with a body.
-        part: First byte of the body and the one behind the last; None where there is no body.
+        headers: All headers, but of an answer with a body no Content-Length.
+        part: First byte of the body and the one after the last; None without a body.
         whole: Whether the body is the whole file.
     """
 
@@ -48,20 +48,20 @@ class Download:
 
     @property
     def raw_headers(self) -> RawHeaders:
-        """The headers as ASGI has them."""
+        """The headers in ASGI's form."""
         return [
             (name.lower().encode(), value.encode("latin-1")) for name, value in self.headers.items()
         ]
 
 
 def choose_download(method: str, asked: Headers, matrix: Matrix) -> Download:
-    """Decides what GET or HEAD of a matrix's file gets (RFC 9110, sections 13 and 14).
+    """Decides how to answer GET or HEAD of a matrix's file (RFC 9110, sections 13 and 14).
 
     One range is answered with 206; several ranges with the whole file, which the standard allows.
 
     Raises:
         MatrixDamaged: The file has changed since it was stored.
-        RangeNotSatisfiable: The range begins behind the end of the file.
+        RangeNotSatisfiable: The range begins after the end of the file.
     """
     if matrix.damaged_at is not None:
         raise MatrixDamaged(matrix.id, "its file has changed")
@@ -88,9 +88,9 @@ class Sending:
     """How matrices are sent.
 
     Attributes:
-        store: Knows whether a file is as it was stored.
+        store: Checks whether a file is as it was stored.
         metrics: Counts the bytes.
-        idle_seconds: How long a client may take nothing; then its connection is given up.
+        idle_seconds: How long a client may receive nothing before its connection is closed.
     """
 
     store: MatrixStore
@@ -109,22 +109,21 @@ async def send_matrix(
 ) -> None:
     """Answers GET and HEAD for a matrix's .npy file.
 
-    A file that is sent may be deleted meanwhile. Where its CRC-32 is another than it was when it
-    was stored, a large one is found out at its end: the connection is broken off then, so that what
-    was received is seen to be incomplete.
+    The file may be deleted while it is sent. Damage to a large file is noticed only at its end, by
+    its CRC-32: then the connection is broken off, so that the client sees an incomplete answer.
 
     Args:
         scope: The request's ASGI scope.
         receive: Its ASGI channel.
         send: Its ASGI channel; nothing has been sent.
         matrix: The matrix.
-        hold: The file in the arena, if it is there; released when it is not needed any more.
+        hold: The file in the arena, if it is there; released at the end.
         how: How it is sent.
 
     Raises:
         MatrixNotFound: The file was deleted meanwhile.
         MatrixDamaged: The file has changed since it was stored.
-        RangeNotSatisfiable: The range begins behind the end of the file.
+        RangeNotSatisfiable: The range begins after the end of the file.
     """
     with ExitStack() as stack:
         if hold is not None:
@@ -193,7 +192,7 @@ async def _send_file(
 async def _read(
     file: int, begin: int, end: int, judge: Callable[[int], None] | None, metrics: Metrics
 ) -> AsyncGenerator[bytes]:
-    """The bytes of an open file; `judge` gets the CRC-32 of all before the last are yielded."""
+    """The bytes of an open file; `judge` gets their CRC-32 before the last chunk is yielded."""
     crc32 = None if judge is None else 0
     while begin < end:
         count = min(CHUNK_BYTES, end - begin)
@@ -208,13 +207,13 @@ async def _read(
 
 
 def _read_chunk(file: int, begin: int, count: int, crc32: int | None) -> tuple[bytes, int | None]:
-    """Reads some bytes, and goes on with the CRC-32 of those before, where that is wanted."""
+    """Reads some bytes, and updates the CRC-32 with them unless that is None."""
     chunk = os.pread(file, count, begin)
     return chunk, None if crc32 is None else update_crc32(chunk, crc32)
 
 
 def _open_checked(matrix: Matrix, store: MatrixStore, *, whole: bool) -> int:
-    """Opens a file; its caller closes it. A part is sent only of a file that was checked."""
+    """Opens a file, which the caller closes. It is checked first if it is small or sent in part."""
     file = store.checks.open_file(matrix)
     try:
         if not whole or matrix.size_bytes <= CHECKED_BYTES:

@@ -57,7 +57,7 @@ _DATA: Final[dict[str, Any]] = {
     responses={
         200: {
             "model": MatrixView,
-            "description": "What an earlier POST with the same key has stored.",
+            "description": "An earlier POST with the same key has stored it.",
             **_LOCATION,
         },
         201: {"description": "It is stored.", **_LOCATION},
@@ -73,7 +73,7 @@ async def store_matrix(
     _content_digest: ContentDigest = None,
     _idempotency_key: IdempotencyKey = None,
 ) -> MatrixView:
-    """Store a matrix; when this is answered it outlives a power cut, unless it is for memory."""
+    """Store a matrix. Once this is answered it outlives a power cut, unless storage is memory."""
     raise AssertionError(DESCRIBES)
 
 

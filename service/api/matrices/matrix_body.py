@@ -1,4 +1,4 @@
-"""A kept matrix as a body: received into the arena or a file, and sent from there."""
+"""A stored matrix as a body: received into the arena or a file, and sent from there."""
 
 import asyncio
 import hashlib
@@ -34,26 +34,26 @@ async def receive_kept(
     in_flight: BytesInFlight,
     key: UploadKey | None = None,
 ) -> tuple[Matrix, bool]:
-    """Stores the body's only matrix, unless an earlier upload with the same key has done so.
+    """Stores the matrix of a body, unless an earlier upload with the same key has done so.
 
     Args:
         body: The body; nothing of it has been read.
         store: Files and rows.
         kept: Brings it into the arena.
-        on_disk: False if it is to be kept in memory only.
-        tenant: Whose it will be.
-        in_flight: What tenants' requests hold.
+        on_disk: False if it is kept in memory only.
+        tenant: Owner of the matrix.
+        in_flight: Counts the bytes of tenants' requests.
         key: The upload's Idempotency-Key.
 
     Returns:
         The matrix, and whether this call has stored it.
 
     Raises:
-        NpyError: It is not a .npy file that is taken.
+        NpyError: It is not a .npy file that the service accepts.
         BodyLengthWrong: It is shorter or longer than its header says.
-        DigestMismatch: Its SHA-256 is another than Content-Digest says.
+        DigestMismatch: Its SHA-256 differs from Content-Digest.
         StorageFull: There is no room for it, or the tenant's quota has none.
-        QuotaReached: The tenant has as many bytes under way as it may have.
+        QuotaReached: The tenant has as many bytes in flight as it may have.
         UploadKeyTaken: The key belongs to an upload of another matrix.
     """
     header, _ = await body.read_header()
@@ -76,7 +76,7 @@ async def receive_kept(
 
 
 async def _store(upload: Upload, store: MatrixStore, kept: KeptMatrices) -> Matrix:
-    """Receives a matrix into the arena, or into a file where that has no room."""
+    """Receives a matrix into the arena, or into a file if that has no room."""
     header = upload.header
     pending, head = await run_to_end(
         store.begin,
@@ -109,7 +109,7 @@ class _Arrival:
         upload: Its body.
         store: Files and rows.
         kept: The arena.
-        pending: What it will be.
+        pending: Its description.
         head: The first bytes of its file.
     """
 
@@ -120,12 +120,12 @@ class _Arrival:
     head: bytes
 
     async def read_into(self, view: memoryview, begin: int) -> None:
-        """Receives its elements from a place in its file on."""
+        """Receives the elements that begin at a place in its file."""
         behind_bytes = self.pending.size_bytes - begin - len(view)
         await self.upload.body.read_into(view, behind_bytes=behind_bytes)
 
     async def receive_in_file(self, intake: Intake) -> Matrix:
-        """Receives what is left of it into a file, behind what has come already."""
+        """Receives the rest into a file, after the bytes that have come already."""
         start = memoryview(b"")
         if intake.hold is not None:
             start = intake.hold.extent.view[len(self.head) : intake.filled_bytes]
@@ -136,7 +136,7 @@ class _Arrival:
             return await run_to_end(self.store.publish, pending, settle=settle)
 
     async def receive_in_memory(self, intake: Intake) -> Matrix:
-        """Receives what is left of it, and writes it to disk while it arrives."""
+        """Receives the rest into the arena, and writes it to disk meanwhile."""
         body, hold = self.upload.body, intake.give_hold()
         draft = self.kept.begin_received(self.pending, self.head, hold, on_disk=self.upload.on_disk)
         try:
@@ -147,7 +147,7 @@ class _Arrival:
                 digest = await run_to_end(_hash, draft.view)
             settle = self.upload.settle(draft.pending.id)
         except BaseException:
-            with CancelScope(shield=True):  # who is refused finds nothing left
+            with CancelScope(shield=True):  # nothing is left once the caller is refused
                 await asyncio.wait({asyncio.wrap_future(draft.discard())})
             self.store.release(draft.pending)
             raise
@@ -172,7 +172,7 @@ async def send_kept(scope: Scope, receive: Receive, send: Send, matrix_id: str) 
     Raises:
         MatrixNotFound: There is none with this id.
         MatrixDamaged: Its file has changed since it was stored.
-        RangeNotSatisfiable: The range begins behind the end of the file.
+        RangeNotSatisfiable: The range begins after the end of the file.
     """
     state = scope["app"].state
     matrix = await run_to_end(state.matrices.get, matrix_id, find_tenant(scope).sees)

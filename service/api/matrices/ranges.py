@@ -1,4 +1,4 @@
-"""Byte ranges of RFC 9110, section 14 (pure)."""
+"""Byte ranges of RFC 9110, section 14."""
 
 import re
 from typing import Final
@@ -16,11 +16,11 @@ def parse_range(text: str, size_bytes: int) -> tuple[int, int] | None:
         size_bytes: Length of the file, at least 1.
 
     Returns:
-        First byte and the one behind the last, or None when the whole file is to be sent: for
-        other units, several ranges and malformed fields, which a server may ignore.
+        First byte and the one after the last, or None to send the whole file: for other units,
+        several ranges and malformed fields, which a server may ignore.
 
     Raises:
-        RangeNotSatisfiable: The range begins behind the end of the file.
+        RangeNotSatisfiable: The range begins after the end of the file.
     """
     match = _SINGLE.fullmatch(text.strip())
     if match is None:

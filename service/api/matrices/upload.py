@@ -18,13 +18,13 @@ _READ_BYTES: Final = 4 * 2**20
 
 
 class Upload:
-    """One matrix on its way in.
+    """The upload of one matrix.
 
     Args:
-        body: Its body, whose header and nothing else has been read.
+        body: Its body; only the header has been read.
         header: The body's header.
-        on_disk: False if it is to be kept in memory only.
-        owner: Name of the tenant whose it will be.
+        on_disk: False if the matrix is kept in memory only.
+        owner: Name of the tenant to whom it will belong.
         key: Its Idempotency-Key, if it has one.
 
     Attributes:
@@ -48,18 +48,17 @@ class Upload:
         self.on_disk = on_disk
         self.owner = owner
         self._key = key
-        # All that the matrix is, however its header is written.
+        # The matrix's description, independent of how its header is written.
         about = (header.rows, header.columns, header.dtype, header.fortran_order, on_disk)
         self._digest = None if key is None else body.hash_rest(repr(about).encode())
 
     async def find_first(self) -> str | None:
-        """The id of the matrix that an earlier upload with the key has stored, None without one.
+        """The id of the matrix that an earlier upload with the key has stored; None without one.
 
-        It is compared with the body, which is read for it and not stored: a repeated upload needs
-        no room.
+        The body is then read and compared, but not stored, so a repeated upload needs no room.
 
         Raises:
-            UploadKeyTaken: The body is of another matrix.
+            UploadKeyTaken: The body has another matrix.
         """
         first = None if self._key is None else await run_to_end(self._key.find)
         if first is None:
@@ -76,13 +75,13 @@ class Upload:
         return first.matrix
 
     async def find_winner(self, lost: KeptUpload) -> str:
-        """The id of the matrix that was stored under the key while this one arrived.
+        """The id of the matrix that another upload stored under the key meanwhile.
 
         Raises:
             UploadKeyTaken: That is another matrix.
             RetryLater: It is deleted already.
         """
-        assert self._key is not None, "only keys are lost to another upload"
+        assert self._key is not None, "only an upload with a key can lose it to another"
         first = await run_to_end(self._key.find)
         if first is None:
             raise RetryLater("the matrix under this Idempotency-Key was just deleted", 1)
@@ -90,7 +89,7 @@ class Upload:
         return first.matrix
 
     def settle(self, matrix_id: str) -> Settle | None:
-        """What keeps the key when the matrix, whose elements have all been read, is published."""
+        """The change that adds the key when the matrix is published; all elements must be read."""
         if self._key is None or self._digest is None:
             return None
         return self._key.keep(matrix_id, self._digest.hexdigest()).add_row

@@ -1,8 +1,8 @@
 """The socket beside the service's Unix socket, on which leases are handed out.
 
 A caller connects, sends the secret of its lease as one packet, and gets one packet back: a JSON
-document, with the descriptor of the lease's memory. The connection is then the lease's life. The
-kernel closes it with its process, however that ends.
+document, with the descriptor of the lease's memory. The lease ends with the connection, which the
+kernel closes when the caller's process ends.
 """
 
 import asyncio
@@ -19,10 +19,10 @@ from wavetrim.service.storage.memory.leases import Lease, Leases
 logger = logging.getLogger(__name__)
 
 SECRET_BYTES: Final = 256
-"""More than a secret has."""
+"""Bytes that are read of a secret, more than it has."""
 
 _SECRET_SECONDS: Final = 10.0
-"""How long a caller may take to send its secret."""
+"""How long a caller may take to send its secret; chosen."""
 
 _CREDENTIALS: Final = struct.Struct("3i")  # process, user, group
 
@@ -49,10 +49,10 @@ class LeaseSocket:
         self._loop.add_reader(listener.fileno(), self._accept)
 
     def close(self) -> None:
-        """Take no more callers, and end all connections.
+        """Accept no more callers, and close all connections.
 
-        The leases are not ended, so that nobody gives their memory back to the system: who has
-        mapped one keeps its bytes when the service goes.
+        The leases are not ended, so that their memory is not given back: a caller that has mapped
+        one keeps its bytes when the service stops.
         """
         self._loop.remove_reader(self._listener.fileno())
         for caller in tuple(self._callers):
@@ -65,7 +65,7 @@ class LeaseSocket:
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError:
-                logger.exception("a caller cannot be let in")  # out of descriptors, maybe
+                logger.exception("a caller cannot be accepted")  # out of descriptors, maybe
                 return
             caller = _Caller(connection, self._leases, self._callers.discard)
             self._callers.add(caller)
@@ -85,7 +85,7 @@ class _Caller:
         self._timer = self._loop.call_later(_SECRET_SECONDS, self.close)
 
     def start(self) -> None:
-        """Wait for the secret, unless the caller is another user."""
+        """Wait for the secret; refuse a caller of another user."""
         self._connection.setblocking(False)
         packed = self._connection.getsockopt(
             socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size
@@ -109,7 +109,7 @@ class _Caller:
             self._leases.end(self._lease)
 
     def _read(self) -> None:
-        """The secret comes, or the end, or what nobody asked for, which is the end, too."""
+        """Take the secret. The end of the connection, or a second packet, closes it."""
         try:
             packet = self._connection.recv(SECRET_BYTES)
         except (BlockingIOError, InterruptedError):

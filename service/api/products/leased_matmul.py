@@ -13,7 +13,6 @@ from starlette.types import Receive, Scope, Send
 from wavetrim.scheduler.engine.layout import check_place
 from wavetrim.scheduler.engine.messages import Operand, RunRequest
 from wavetrim.scheduler.errors import FieldError
-from wavetrim.scheduler.options import NO_OPTIONS
 from wavetrim.scheduler.problem import ITEM_BYTES
 from wavetrim.service.api.admission.auth import find_tenant
 from wavetrim.service.api.admission.body_limit import receive_document
@@ -30,11 +29,11 @@ from wavetrim.service.storage.memory.leases import Lease, Leases
 MEDIA_TYPE: Final = "application/json"
 
 _OVERLAP_WORK: Final = 100_000
-"""How long two matrices are compared, in NumPy's steps; the rest count as overlapping."""
+"""NumPy's steps for comparing two matrices; chosen. Beyond these they count as overlapping."""
 
 
 async def answer_leased(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answers POST /v1/matmul with a JSON body, of a caller that may call."""
+    """Answers POST /v1/matmul with a JSON body."""
     check_unix(scope, otherwise=f"; other callers send .npy files as {MEDIA_TYPES[-1]}")
     state = scope["app"].state
     state.products.check_admission()
@@ -44,22 +43,22 @@ async def answer_leased(scope: Scope, receive: Receive, send: Send) -> None:
         for room in rooms:
             stack.callback(room.hold("request").release)
         check_options(state.engine, request)
-        event = await state.products.compute(request, rooms, Caller(receive).await_leaving)
-    content: bytes = to_json(_describe(event), inf_nan_mode="null")
+        message = await state.products.compute(request, rooms, Caller(receive).await_leaving)
+    content: bytes = to_json(_describe(message), inf_nan_mode="null")
     headers = [
         (b"content-type", b"application/json"),
         (b"content-length", b"%d" % len(content)),
-        *describe_product(event),
+        *describe_product(message),
     ]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": content})
 
 
 def read_product(content: bytes) -> LeasedProduct:
-    """What a body asks for.
+    """The product that a body asks for.
 
     Raises:
-        RequestValidationError: It is not JSON, or a field cannot be taken.
+        RequestValidationError: It is not JSON, or a field is not valid.
     """
     try:
         return LeasedProduct.model_validate_json(content)
@@ -70,10 +69,10 @@ def read_product(content: bytes) -> LeasedProduct:
 def place_product(
     product: LeasedProduct, leases: Leases, owner: str | None = None
 ) -> tuple[RunRequest, tuple[Lease, ...]]:
-    """Find a product's matrices in their leases, and check that they fit; nothing waits.
+    """Find a product's matrices in their leases, and check that they fit.
 
     Args:
-        product: What is asked for.
+        product: The product.
         leases: The leases.
         owner: Whose they must be; None for anybody's.
 
@@ -103,17 +102,15 @@ def place_product(
     )
     if (out.rows, out.columns) != (problem.m, problem.n):
         raise ShapesDiffer("shape of out", product.out.shape, f"{(problem.m, problem.n)}")
-    options = product.options
     request = RunRequest(
         job="", a=a, b=b, c=c, out=out, alpha=product.alpha, beta=product.beta,
-        options=NO_OPTIONS if options == NO_OPTIONS else options, verify=product.verify,
-        reports=False,
+        options=product.options, verify=product.verify, reports=False,
     )  # fmt: skip
     return request, tuple(used.values())
 
 
 def _place(name: str, matrix: LeasedMatrix, lease: Lease) -> tuple[Operand, NDArray[Any]]:
-    """A matrix as the engine finds it, and as this process would."""
+    """A matrix as the engine finds it, and as an array of this process."""
     rows, columns = matrix.shape
     try:
         strides = check_place(
@@ -136,7 +133,7 @@ def _place(name: str, matrix: LeasedMatrix, lease: Lease) -> tuple[Operand, NDAr
 
 
 def _overlap(one: NDArray[Any], other: NDArray[Any]) -> bool:
-    """Whether two matrices have a byte in common; also where that would take long to tell."""
+    """Whether two matrices have a byte in common, or may have and it would take long to tell."""
     try:
         return np.shares_memory(one, other, max_work=_OVERLAP_WORK)  # type: ignore[arg-type]
     except np.exceptions.TooHardError:
@@ -147,14 +144,14 @@ def _show(matrix: LeasedMatrix) -> str:
     return f"{matrix.shape} at byte {matrix.offset_bytes}"
 
 
-def _describe(event: Mapping[str, Any]) -> dict[str, Any]:
-    plan, timings = event["plan"], dict(event["timings"])
+def _describe(message: Mapping[str, Any]) -> dict[str, Any]:
+    plan, timings = message["plan"], dict(message["timings"])
     f_actual = timings.pop("f_actual")
     return {
         "f": plan["f"],
         "f_actual": f_actual,
         "accuracy": plan["accuracy"],
         "kernel": plan["kernel"],
-        "timings": {**timings, "queue_seconds": event["queue_seconds"]},
-        "verification": event["verification"],
+        "timings": {**timings, "queue_seconds": message["queue_seconds"]},
+        "verification": message["verification"],
     }

@@ -1,4 +1,4 @@
-"""A product in leases, on the wire."""
+"""Schemas of a product in leases."""
 
 from typing import Annotated
 
@@ -13,6 +13,7 @@ from wavetrim.service.api.option_schemas import (
     KernelName,
     SmCount,
     TileName,
+    read_options,
 )
 from wavetrim.service.api.run_schemas import ProductTimings, VerificationView
 from wavetrim.service.api.schemas import DtypeName, Pair, describe_pair
@@ -51,7 +52,7 @@ class LeasedMatrix(BaseModel):
         None,
         strict=False,
         description="From one row, and from one column, to the next: positive multiples of an "
-        "element's size, so that no element covers another. Without it the rows lie one behind "
+        "element's size, so that no element covers another. Without it the rows lie one after "
         "the other, without gaps.",
     )
 
@@ -78,8 +79,8 @@ class LeasedProduct(BaseModel):
     b: LeasedMatrix = Field(description="K x N.")
     c: LeasedMatrix | None = Field(None, description="M x N; needed when beta is not 0.")
     out: LeasedMatrix = Field(
-        description="M x N: where the result is written, no element of which is one of an "
-        "operand. Operands of another element type are converted to its first."
+        description="M x N: where the result is written; it must not overlap an operand. Operands "
+        "of another element type are first converted to its type."
     )
     alpha: Factor = Field(1.0, description="Factor of the product; whole for integer matrices.")
     beta: Factor = Field(0.0, description="Factor of C; at 0 C is not read.")
@@ -93,21 +94,18 @@ class LeasedProduct(BaseModel):
 
     @property
     def options(self) -> PlanOptions:
-        """What the planner is to heed."""
-        return PlanOptions(
-            kernel=self.kernel, tile=self.tile, f=self.f, accuracy=self.accuracy, sms=self.sms,
-            devices=self.devices,
-        )  # fmt: skip
+        """The options for the planner."""
+        return read_options(self)
 
 
 class LeasedAnswer(BaseModel):
-    """How a product was computed whose result lies in its lease."""
+    """How a product was computed; the result lies in its lease."""
 
     f: int = Field(description="Rows of C that the CPU was planned to compute.")
     f_actual: int = Field(description="Rows of C that the CPU has computed.")
     accuracy: str | None = Field(description="How exact the sums of the GPU's kernel are.")
-    kernel: str | None = Field(description="That kernel; null where none has run.")
+    kernel: str | None = Field(description="That kernel; null if none has run.")
     timings: ProductTimings = Field(description="Measured seconds.")
     verification: VerificationView | None = Field(
-        description="Outcome of the check, as a job has it; null where none was asked for."
+        description="Outcome of the check, as for a job; null if none was asked for."
     )

@@ -20,7 +20,7 @@ _EXAMPLE_ID: Final = "4b1f0c6a5d2e4f1d9a7b6c5d4e3f2a1b"
 
 
 async def require_unix(request: Request) -> None:
-    """FastAPI's dependency of every call that is for callers on this host."""
+    """FastAPI's dependency of calls that only callers on this host may make."""
     check_unix(request.scope)
 
 
@@ -29,7 +29,7 @@ def check_unix(scope: Scope, *, otherwise: str = "") -> None:
 
     Args:
         scope: The call's.
-        otherwise: What may come over another connection.
+        otherwise: What other callers can do instead, added to the refusal.
 
     Raises:
         LeaseRefused: It has not.
@@ -53,11 +53,11 @@ class LeaseRequest(BaseModel):
         extra="forbid", strict=True, json_schema_extra={"examples": [{"bytes": 268435456}]}
     )
 
-    bytes: int = Field(ge=1, description="How much; it is rounded up to a multiple of 2 MiB.")
+    bytes: int = Field(ge=1, description="How much, rounded up to a multiple of 2 MiB.")
 
 
 class LeaseGrant(BaseModel):
-    """A lease that was made, and where its descriptor is."""
+    """A new lease, and where to fetch its descriptor."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -102,8 +102,8 @@ class LeaseView(BaseModel):
     bytes: int = Field(description="Its length.")
     age_seconds: float = Field(description="How long ago it was made.")
     locked: bool = Field(
-        description="Whether all of it is page-locked. Until then, a second or so for each GiB, a "
-        "GPU's part of its products is staged; where there is no GPU nothing is ever locked."
+        description="Whether all of it is page-locked, which takes about a second for each GiB. "
+        "Until then its copies to a GPU are staged. Without a GPU nothing is locked."
     )
     owner: Owner
 
@@ -118,7 +118,7 @@ class LeaseList(BaseModel):
 async def create_lease(
     request: LeaseRequest, leases: LeasesPart, settings: SettingsPart, tenant: TenantPart
 ) -> LeaseGrant:
-    """Make memory for a caller, which counts against the arena's."""
+    """Lease memory, which counts against the arena's."""
     assert settings.unix_socket is not None, "the call has come over it"
     lease, token = await leases.make(request.bytes, tenant)
     socket = str(find_lease_socket(settings.unix_socket))

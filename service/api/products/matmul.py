@@ -1,6 +1,6 @@
-"""A product in one call: .npy files in, one out, and nothing is kept: no file and no row.
+"""A product in one call: .npy files in, one out, and nothing is stored.
 
-`answer` takes the body's bytes itself; `matmul` describes it in the OpenAPI document.
+`answer` receives the body itself; `matmul` describes it in the OpenAPI document.
 """
 
 from contextlib import AsyncExitStack
@@ -12,7 +12,7 @@ from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
 from wavetrim.scheduler.engine.messages import RunRequest
-from wavetrim.scheduler.options import NO_OPTIONS, PlanOptions
+from wavetrim.scheduler.options import PlanOptions
 from wavetrim.service.api.admission.auth import find_tenant
 from wavetrim.service.api.admission.body_route import DESCRIBES, BodyRoute, read_query
 from wavetrim.service.api.header_schemas import PRODUCT_HEADERS
@@ -36,18 +36,18 @@ router = APIRouter(prefix="/v1/matmul", tags=["matmul"])
     response_class=Response,
     responses={
         200: describe_npy_answer(
-            "The product; where it was written into its lease, how it was computed.",
+            "The product; or, if it was written into a lease, how it was computed.",
             *PRODUCT_HEADERS,
             document=LeasedAnswer,
         ),
         **list_refusals(404, 408, 409, 413, 415, 422, 429, 500, 504, 507),
     },
     openapi_extra=describe_npy_body(
-        "Two .npy files, A and then B, one directly behind the other: "
-        "`cat A.npy B.npy | curl --data-binary @- -H 'Content-Type: application/x-npy'`. Where "
+        "Two .npy files, A and then B, without anything in between: "
+        "`cat A.npy B.npy | curl --data-binary @- -H 'Content-Type: application/x-npy'`. If "
         "beta is not 0, a third one, C. Or, over the Unix socket, a JSON document that names "
-        "matrices in leases; the query is not looked at then, the result is written into its "
-        "lease, and the answer is a JSON document with F, seconds and the verification.",
+        "matrices in leases. Then the query is ignored, the result is written into its lease, and "
+        "the answer is a JSON document with F, seconds and the verification.",
         LeasedProduct,
     ),
 )
@@ -88,12 +88,14 @@ async def answer(scope: Scope, receive: Receive, send: Send) -> None:
             metrics.received_bytes.inc(body.received_bytes)
         request = _make_request(received, query, options)
         check_options(state.engine, request)
-        event = await state.products.compute(request, received.rooms, Caller(receive).await_leaving)
+        message = await state.products.compute(
+            request, received.rooms, Caller(receive).await_leaving
+        )
         await send_views(
             scope,
             send,
             status=200,
-            headers=[(b"content-type", media_type.encode()), *describe_product(event)],
+            headers=[(b"content-type", media_type.encode()), *describe_product(message)],
             views=[received.answer],
             idle_seconds=settings.upload_idle_seconds,
         )
@@ -105,14 +107,13 @@ routes: Final = (BodyRoute("/v1/matmul", answer, methods=["POST"], query=MatmulQ
 
 @lru_cache(maxsize=256)
 def read_plan_options(query_string: bytes) -> tuple[MatmulQuery, PlanOptions]:
-    """What a query asks for, and what of it concerns the plan.
+    """The fields of a query, and its options for the planner.
 
     Raises:
-        RequestValidationError: A field cannot be taken.
+        RequestValidationError: A field is not valid.
     """
     query = read_query(MatmulQuery, query_string)
-    options = query.options
-    return query, NO_OPTIONS if options == NO_OPTIONS else options
+    return query, query.options
 
 
 def _make_request(received: Received, query: MatmulQuery, options: PlanOptions) -> RunRequest:

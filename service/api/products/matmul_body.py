@@ -1,7 +1,7 @@
-"""The body of a product in one call: .npy files one behind the other, received where they are used.
+"""The body of a product in one call: .npy files one after the other, received where they are used.
 
-A short body is there at once: all its matrices and the result share one piece of memory. Of a
-longer one each matrix has memory of its own, into which its elements are received.
+All matrices of a short body and the result share one piece of memory. In a longer body each matrix
+is received into memory of its own.
 """
 
 from collections.abc import Sequence
@@ -22,13 +22,13 @@ from wavetrim.service.storage.memory.room import Room
 
 NAMES: Final = (
     "first matrix, A",
-    "second matrix, B, behind the first one in the same body",
-    "third matrix, C, behind the second one in the same body (beta is not 0)",
+    "second matrix, B, after the first one in the same body",
+    "third matrix, C, after the second one in the same body (beta is not 0)",
 )
-"""What the matrices of a body are called in a refusal."""
+"""Names of the matrices of a body in a refusal."""
 
 _HEADER_BYTES: Final = 128
-"""The length of NumPy's headers of matrices."""
+"""The usual length of headers that NumPy writes for matrices."""
 
 _PAGE_BYTES: Final = 4096
 
@@ -38,7 +38,7 @@ class Received:
     """The operands of a product, and memory for its result.
 
     Attributes:
-        operands: A, B and, where beta is not 0, C.
+        operands: A, B and, if beta is not 0, C.
         out: The result.
         answer: The result's bytes as a .npy file.
         rooms: The memory of all of them.
@@ -55,9 +55,9 @@ class ProductReceiver:
 
     Args:
         body: The body; nothing of it has been read.
-        query: What is asked for.
+        query: The request's query.
         memory: The request's memory.
-        limit_bytes: The largest .npy file that is taken, and made.
+        limit_bytes: The largest .npy file that is received or sent.
     """
 
     def __init__(
@@ -78,11 +78,11 @@ class ProductReceiver:
         """Receive the whole body.
 
         Raises:
-            NpyError: A matrix is not a .npy file that is taken.
+            NpyError: A matrix is not a .npy file that the service accepts.
             BodyLengthWrong: The body is shorter or longer than its headers say.
             FieldProblem: The matrices do not fit together, or one is too large.
             StorageFull: There is no memory for them.
-            QuotaReached: The caller may not have so much at once.
+            QuotaReached: The caller may not have as much at once.
         """
         length = self._body.length_bytes
         if length is None or length > SMALL_BODY_BYTES:
@@ -133,7 +133,7 @@ class ProductReceiver:
         return result.gather(operands, (*used, room))
 
     def _check(self, headers: Sequence[NpyHeader]) -> GemmProblem:
-        """Check that the matrices that are known fit together."""
+        """Check that the matrices so far fit together."""
         a, b, *rest = headers
         for header in headers:
             self._check_size("matrix size", header.file_bytes)
@@ -176,7 +176,7 @@ class _Result:
 
 
 def read_headers(content: bytes, names: Sequence[str]) -> tuple[list[NpyHeader], list[int]]:
-    """The headers of .npy files that lie behind each other, and where their elements begin."""
+    """The headers of .npy files, one after the other, and where their elements begin."""
     headers, begins, begin = [], [], 0
     for name in names:
         header = _parse(content[begin : begin + _HEADER_BYTES]) or parse_header(content[begin:])
@@ -208,4 +208,4 @@ def make_result_header(rows: int, columns: int, dtype: str) -> bytes:
 
 
 _parse = lru_cache(maxsize=1024)(parse_header)
-"""Headers of one shape are the same bytes: most requests have one that was read before."""
+"""`parse_header` with a cache: headers of one shape are the same bytes, and shapes come again."""

@@ -1,4 +1,4 @@
-"""Plans and devices on the wire."""
+"""Schemas of plans."""
 
 from typing import Annotated, Final
 
@@ -16,13 +16,13 @@ from wavetrim.service.api.option_schemas import OptionQuery
 from wavetrim.service.api.schemas import DtypeName
 
 MAX_SIZE: Final = 10_000_000
-"""The largest M, N or K that a plan is made for."""
+"""The largest M, N or K of a plan; chosen."""
 
 Size = Annotated[int, Field(ge=1, le=MAX_SIZE)]
 
 
 class PlanQuery(OptionQuery):
-    """What a plan is asked for: C[M,N] = A[M,K]·B[K,N]."""
+    """The product that a plan is made for: C[M,N] = A[M,K]·B[K,N]."""
 
     m: Size = Field(description="Rows of A and C.", examples=[8192])
     n: Size = Field(description="Columns of B and C.", examples=[8192])
@@ -30,8 +30,8 @@ class PlanQuery(OptionQuery):
     dtype: DtypeName = Field("float32", description="Element type.")
     memory: Memory = Field(
         "pageable",
-        description="The host memory that the operands lie in: pageable (any array, a mapped file; "
-        "what jobs have) or pinned (page-locked, which the GPU reads and writes by itself).",
+        description="The host memory that the operands lie in: pageable (any array, a mapped file) "
+        "or pinned (page-locked, such as the service's own, which the GPU accesses directly).",
     )
     device: str | None = Field(
         None,
@@ -42,14 +42,14 @@ class PlanQuery(OptionQuery):
     )
     resident: bool = Field(
         False,
-        description="What if B were on the GPUs already, as a stored matrix is that many jobs have "
-        "had as B.",
+        description="What if B were on the GPUs already, as a stored matrix is that was B of many "
+        "jobs.",
     )
     cpu_threads: int | None = Field(
         None,
         ge=1,
         le=MOST_THREADS,
-        description="What if the CPU had so many threads: its rates grow with them.",
+        description="What if the CPU had this many threads: its rates grow with them.",
         examples=[64],
     )
     cpu_gflops: float | None = Field(
@@ -69,7 +69,7 @@ class PlanQuery(OptionQuery):
 
     @property
     def what_if(self) -> WhatIf:
-        """The numbers that take the place of the machine's own."""
+        """Numbers that replace the machine's own."""
         return WhatIf(self.cpu_threads, self.cpu_gflops, self.link_gbytes_per_second)
 
 
@@ -88,7 +88,7 @@ class CurvePoint(Predicted):
 
 
 class RunCorrection(BaseModel):
-    """What earlier runs say of a part's prediction."""
+    """How earlier runs correct a part's prediction."""
 
     runs_like: str = Field(description="The class of the runs, from wide to narrow.")
     runs: int = Field(description="How many there were.")
@@ -140,7 +140,7 @@ class PlanProfile(BaseModel):
     measured_at: str | None = Field(None, description="When it was measured; null for a preset.")
     sm_count: int | None = Field(None, description="Multiprocessors of the GPU.")
     corrections: list[RunCorrection] = Field(
-        default=[], description="What earlier runs say of the parts' predictions."
+        default=[], description="How earlier runs correct the parts' predictions."
     )
     kernel: KernelFigures | None = Field(None, description="The kernel; null when f is M.")
     link: LinkFigures | None = Field(None, description="The link; null without a GPU.")
@@ -176,7 +176,7 @@ class PlanSummary(BaseModel):
     tail_utilization: float = Field(description="Filled share of the last wave.")
     tail_split: bool = Field(
         False,
-        description="Whether that wave is split along K, and so costs about its filled share.",
+        description="Whether the last wave is split along K, and so costs about its filled share.",
     )
     devices: list[DevicePart] = Field(
         default=[], description="The devices that have rows, in the order of the rows."
@@ -193,10 +193,10 @@ class PlanSummary(BaseModel):
     speedup_over_gpu: float | None = Field(description="Over the GPU alone; null without one.")
     speedup_over_cpu: float = Field(description="Over the CPU alone.")
     no_gpu_reason: str | None = Field(
-        None, description="Why no kernel of a GPU may compute this product; null where one may."
+        None, description="Why no kernel of a GPU may compute this product; null if one may."
     )
     profile: PlanProfile | None = Field(
-        None, description="What this was decided from, with its sources."
+        None, description="The figures that this was decided from, with their sources."
     )
 
 
@@ -266,6 +266,8 @@ class PlanView(PlanSummary):
         }
     )
 
-    memory: Memory = Field(description="The host memory that the operands are to lie in.")
-    profile: PlanProfile = Field(description="What this was decided from, with its sources.")
+    memory: Memory = Field(description="The host memory that the operands lie in.")
+    profile: PlanProfile = Field(
+        description="The figures that this was decided from, with their sources."
+    )
     curve: list[CurvePoint] = Field(description="At most 512 points: seconds over F.")

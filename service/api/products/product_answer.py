@@ -1,4 +1,4 @@
-"""What both forms of POST /v1/matmul share: who waits, what is refused, and how it was computed."""
+"""What both forms of POST /v1/matmul share: the caller, its options, and the answer's headers."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -26,10 +26,10 @@ class Caller:
 
 
 def check_options(engine: Engine, request: RunRequest) -> None:
-    """Refuse options that this machine cannot fulfil, with the field that asks for it.
+    """Refuse options that cannot be met for a product on this machine.
 
     Raises:
-        FieldError: An option that this product cannot have here.
+        FieldError: An option cannot be met.
     """
     if request.options is not NO_OPTIONS and engine.cpu_threads is not None:
         out = request.out
@@ -37,10 +37,10 @@ def check_options(engine: Engine, request: RunRequest) -> None:
         choose_plan(problem, engine.profiles.find(), request.options)
 
 
-def describe_product(event: Mapping[str, Any]) -> list[tuple[bytes, bytes]]:
+def describe_product(message: Mapping[str, Any]) -> list[tuple[bytes, bytes]]:
     """The headers that say how the product was computed."""
-    timings, plan = event["timings"], event["plan"]
-    timings["queue_seconds"] = event["queue_seconds"]
+    timings, plan = message["timings"], message["plan"]
+    timings["queue_seconds"] = message["queue_seconds"]
     shown = [
         f"{part};dur={seconds * 1e3:.3f}"
         for part in (*PARTS, "queue")

@@ -1,4 +1,4 @@
-"""Memory of one request: for what its body brings, and for its result; it goes with its end."""
+"""Memory of one request, for its body and its result, until it has its answer."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
@@ -13,12 +13,12 @@ _ALIGNMENT_BYTES: Final = 64
 
 
 class RequestMemory:
-    """Takes memory for a request and counts it as its caller's.
+    """Takes memory for a request, and counts it against the caller's quota.
 
     Args:
         rooms: Where memory comes from.
-        stack: Gets the memory's release.
-        take: Counts bytes of the caller's, and returns what ends that.
+        stack: Releases the memory when it is closed.
+        take: Counts bytes against the quota; returns a function that ends that.
     """
 
     def __init__(
@@ -36,8 +36,8 @@ class RequestMemory:
             fill: Receives the next bytes of the body into a view.
 
         Raises:
-            QuotaReached: The caller may not have so much at once.
-            StorageFull: There is none.
+            QuotaReached: The caller may not have as much at once.
+            StorageFull: There is no memory.
         """
         self._stack.callback(self._take(size_bytes))
         with self._rooms.open_intake(size_bytes, "request") as intake:
@@ -54,8 +54,8 @@ class RequestMemory:
         """Memory until the request has its answer.
 
         Raises:
-            QuotaReached: The caller may not have so much at once.
-            StorageFull: There is none.
+            QuotaReached: The caller may not have as much at once.
+            StorageFull: There is no memory.
         """
         self._stack.callback(self._take(size_bytes))
         hold: RoomHold | None = self._rooms.try_obtain(size_bytes, "request")
@@ -65,7 +65,7 @@ class RequestMemory:
         return hold.extent
 
     async def _receive_in_file(self, size_bytes: int, intake: Intake, fill: Fill) -> Room:
-        """Receive what is left into a mapped file, behind what has come already."""
+        """Receive the rest into a mapped file, after the bytes that have come already."""
         hold = await self._rooms.make_growing(size_bytes, "request")
         self._stack.callback(hold.release)
         file, filled = hold.extent, intake.filled_bytes
@@ -82,7 +82,7 @@ class RequestMemory:
 
 
 def lay_out(sizes_bytes: Sequence[int]) -> tuple[list[int], int]:
-    """Where matrices of these sizes begin, one behind the other, and where they end."""
+    """Where matrices of these sizes begin, one after the other, and where the last one ends."""
     places, end = [], 0
     for size_bytes in sizes_bytes:
         places.append(end)

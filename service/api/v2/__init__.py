@@ -2,16 +2,16 @@
 
 A request passes, in this order:
 
-- `infer` answers it; it has been admitted before any byte of its body is taken.
+- `infer` answers it, once it is admitted.
 - `body` reads the JSON head and then the tensors' binary data; `compression` inflates both.
 - `request` checks the head, by `schemas`; `datatypes` has the element types, and numbers in JSON.
-  `stack` says which products it asks for.
+  `stack` finds which products are asked for.
 - `placement` brings the tensors into memory: from the body straight into the arena, from the head,
   or from a region of shared memory.
-- `inference` has the products computed, as `POST /v1/matmul` does; `statistics` counts them. gRPC
+- `inference` has the products computed, as for `POST /v1/matmul`; `statistics` counts them. gRPC
   calls (`service/grpc/`) join here.
 - `answer` sends the result from where it lies.
 
-`model` tells of server and model, by `model_schemas`. `shared_memory` registers regions, off by
-default. `errors` adds the protocol's `error` to problem documents.
+`model` describes server and model, by `model_schemas`. `shared_memory` registers regions, which is
+off by default. `errors` adds the protocol's `error` to problem documents.
 """

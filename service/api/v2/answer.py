@@ -1,4 +1,4 @@
-"""Answers of a request for products over HTTP: a JSON head, and the result's bytes after it."""
+"""The answer to a request for products over HTTP: a JSON head, and the result's bytes after it."""
 
 from typing import Any, Final
 
@@ -18,14 +18,14 @@ from wavetrim.service.api.wire.sender import RawHeaders, send_chunks, send_views
 from wavetrim.service.threads import run_to_end
 
 _THREAD_ELEMENTS: Final = 2**12
-"""The JSON of more elements is written in a thread."""
+"""Most elements whose JSON is not worth a thread; chosen."""
 
 
 async def make_views(computed: Computed) -> list[memoryview]:
-    """The answer's bytes: the head, and the result where it is sent as binary data.
+    """The answer's bytes: the head, and the result if it is sent as binary data.
 
     Raises:
-        FieldProblem: A result with numbers that JSON has no word for was asked for as JSON.
+        FieldProblem: The result was asked for as JSON, which has no word for one of its numbers.
     """
     request = computed.placed.request
     head = describe_answer(computed)
@@ -47,7 +47,7 @@ async def make_views(computed: Computed) -> list[memoryview]:
 
 
 def describe_answer(computed: Computed) -> dict[str, Any]:
-    """The answer without the elements: model, id, how it was computed, and the output."""
+    """The answer without elements: model, id, how it was computed, and the output."""
     request = computed.placed.request
     output: dict[str, Any] = {
         "name": "C",
@@ -76,8 +76,8 @@ async def send_answer(
     coding: str | None,
     idle_seconds: float,
 ) -> None:
-    """Send an answer. When it returns, however it does, nobody reads the result's memory."""
-    headers: RawHeaders = describe_product(computed.event)
+    """Send an answer. However it ends, nobody reads the result's memory afterwards."""
+    headers: RawHeaders = describe_product(computed.message)
     is_json = len(views) == 1
     headers.append(
         (b"content-type", b"application/json" if is_json else b"application/octet-stream")

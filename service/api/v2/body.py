@@ -14,46 +14,46 @@ from wavetrim.service.errors import BodyLengthWrong, BodyTooLarge, ContentRefuse
 from wavetrim.service.threads import run_to_end
 
 HEAD_LENGTH: Final = "Inference-Header-Content-Length"
-"""The header that says how long the JSON head is; without it, all of the body is JSON."""
+"""The header with the length of the JSON head; without it, all of the body is JSON."""
 
 _HEAD_LENGTH: Final = HEAD_LENGTH.lower().encode()
 
 MOST_HEAD_BYTES: Final = 8 * 2**20
-"""The longest JSON head: two matrices of 400 rows and columns. Its values take up to 25 times as
-much for a moment, so one is read at a time."""
+"""The longest JSON head, enough for two matrices of 400 rows and columns; chosen. Parsing takes up
+to 25 times as much memory, so one is read at a time."""
 
 _MEDIA_TYPES: Final = ("application/json", "application/octet-stream", "")
-"""The public clients say nothing, too."""
+"""Accepted media types; the public clients send none at all."""
 
 
 class Bytes(Protocol):
-    """Where a body's bytes come from, in order."""
+    """The bytes of a body, in order."""
 
     async def read_into(self, view: memoryview) -> None:
-        """Read the next bytes into memory of the caller's, until it is full."""
+        """Read the next bytes into the caller's memory, until it is full."""
 
     async def read_rest(self, most: int) -> bytes:
-        """Read all that is left, but at most `most` bytes."""
+        """Read the rest, but at most `most` bytes."""
 
     async def finish(self, expected_bytes: int) -> None:
         """Make sure that the body ends here."""
 
 
 class InferBody:
-    """Reads a body from its front.
+    """Reads a body from its beginning.
 
     Args:
         scope: The request's ASGI scope.
         receive: Its ASGI channel; nothing of the body has been received.
-        limit_bytes: The longest body that is taken.
+        limit_bytes: The longest body.
         idle_seconds: How long the sender may be silent.
 
     Attributes:
         reader: The body as it is sent.
 
     Raises:
-        BodyTooLarge: The body's length, or its head's, is known and too large.
-        ContentRefused: The body's media type or coding is not taken.
+        BodyTooLarge: The length of the body or of its head is known and too large.
+        ContentRefused: The body's media type or coding is not accepted.
         FieldProblem: The head's length is no number.
     """
 
@@ -78,8 +78,7 @@ class InferBody:
 
         Raises:
             RequestValidationError: It is not JSON, or breaks the schema.
-            FieldProblem: A tensor is not of the size that is announced, or they do not fit
-                together.
+            FieldProblem: A tensor does not have the announced size, or tensors do not fit together.
             BodyLengthWrong: The body is not as long as the head says.
             BodyTooLarge: The head is too long.
         """
@@ -102,7 +101,7 @@ class InferBody:
         return request
 
     async def read_into(self, view: memoryview) -> None:
-        """Read the next tensor's elements into memory of the caller's, until it is full."""
+        """Read the next tensor's elements into the caller's memory, until it is full."""
         await self._bytes.read_into(view)
 
     async def finish(self) -> None:
@@ -122,20 +121,20 @@ class InferBody:
 
 
 def check_page(fields: Collection[bytes]) -> None:
-    """Refuse what any web page can make a browser send: a body of no type, to another origin.
+    """Refuse calls that any web page can have a browser send: to another origin, without a type.
 
     Args:
         fields: Names of the request's headers, in lower case.
 
     Raises:
-        ContentRefused: The call is such a one.
+        ContentRefused: The call may come from any web page.
     """
     if b"origin" in fields and b"content-type" not in fields:
         raise ContentRefused("Content-Type", None, "named where a web page calls")
 
 
 class _SmallBody:
-    """A body that has come whole."""
+    """A body that was received as a whole."""
 
     def __init__(self, content: bytes) -> None:
         self._content = memoryview(content)
@@ -150,7 +149,7 @@ class _SmallBody:
         self._place = end
 
     async def read_rest(self, most: int) -> bytes:
-        del most  # it is longer than any small body
+        del most  # no small body is as long
         rest, self._place = bytes(self._content[self._place :]), len(self._content)
         return rest
 
@@ -161,7 +160,7 @@ class _SmallBody:
 
 
 class _StreamedBody:
-    """A body whose bytes are received where they belong."""
+    """A body whose bytes are received into the caller's memory."""
 
     def __init__(self, reader: BodyReader) -> None:
         self._reader = reader

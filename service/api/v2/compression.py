@@ -1,6 +1,6 @@
 """Bodies in gzip or deflate: inflated no further than their head announces, compressed in pieces.
 
-`deflate` is zlib's format, as RFC 9110 has it.
+`deflate` means zlib's format, as in RFC 9110.
 """
 
 import zlib
@@ -16,23 +16,23 @@ CODINGS: Final = ("identity", "gzip", "deflate")
 """Content codings of requests."""
 
 _WINDOWS: Final = {"gzip": 31, "deflate": 15}
-"""zlib's `wbits` of each coding of an answer."""
+"""zlib's `wbits` for each coding of an answer."""
 
 _ANY_WINDOW: Final = 47
-"""zlib tells gzip and its own format apart."""
+"""The `wbits` with which zlib detects gzip or its own format."""
 
 _LEVEL: Final = 1
-"""Matrices compress little at any level; this one takes the least time."""
+"""Compression level; chosen: matrices compress little at any level, and this is the fastest."""
 
 _PIECE_BYTES: Final = 2**20
-"""The most that is compressed or inflated at once: in 5 to 30 ms, in a thread."""
+"""The most that is compressed or inflated at once, in a thread; chosen: it takes 5 to 30 ms."""
 
 _THREAD_BYTES: Final = 2**16
-"""Less than this is not worth a thread."""
+"""Longest piece that is not worth a thread; chosen."""
 
 
 class InflatedBody:
-    """A compressed body, as the bytes that it stands for.
+    """A compressed body, read as the bytes before compression.
 
     Args:
         reader: The body as it is sent.
@@ -45,10 +45,10 @@ class InflatedBody:
         self._filled_bytes = 0
 
     async def read_into(self, view: memoryview) -> None:
-        """Inflate the next bytes into memory of the caller's, until it is full.
+        """Inflate the next bytes into the caller's memory, until it is full.
 
         Raises:
-            BodyLengthWrong: The body ends before.
+            BodyLengthWrong: The body ends too early.
             ContentRefused: It is not in one of the codings.
             UploadStalled: The sender fell silent.
             ClientDisconnect: The sender left.
@@ -64,7 +64,7 @@ class InflatedBody:
             filled += len(chunk)
 
     async def read_rest(self, most: int) -> bytes:
-        """Inflate all that is left, but at most `most` bytes.
+        """Inflate the rest, but at most `most` bytes.
 
         Raises:
             As read_into.
@@ -85,7 +85,7 @@ class InflatedBody:
             raise BodyLengthWrong("body", f"more than {expected_bytes} bytes", limit)
 
     async def _inflate(self, most: int) -> bytes:
-        """The next bytes, at least one and at most `most`; none at the end.
+        """The next bytes, at least one and at most `most`; empty at the end.
 
         Raises:
             BodyLengthWrong: The body is cut off.
@@ -115,8 +115,8 @@ class InflatedBody:
 def choose_coding(accepted: str) -> str | None:
     """The coding of an answer, by the request's Accept-Encoding; None for none.
 
-    A caller that names one coding asks for it. Libraries name all codings that they know, without
-    being asked, and to compress a matrix takes longer than to send it.
+    Only a caller that names exactly one coding gets it. Libraries name all codings that they know
+    by default, and compressing a matrix takes longer than sending it.
     """
     name = accepted.partition(";")[0].strip().lower()
     return name if name in _WINDOWS and "," not in accepted else None

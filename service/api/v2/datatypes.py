@@ -1,4 +1,4 @@
-"""Element types as the protocol names them, and elements as JSON has them."""
+"""The protocol's names of element types, and elements in JSON."""
 
 from math import prod
 from typing import Any, Final
@@ -26,22 +26,22 @@ DATATYPES: Final[dict[str, str]] = {
     "UINT32": "uint32",
     "UINT64": "uint64",
 }
-"""NumPy's names, by the protocol's; every element type but the complex ones, which it lacks."""
+"""NumPy's names, by the protocol's: all element types except complex ones, which it lacks."""
 
 NAMES: Final[dict[str, str]] = {dtype: name for name, dtype in DATATYPES.items()}
 """The protocol's names, by NumPy's."""
 
 MOST_JSON_ELEMENTS: Final = 2**18
-"""The most elements of a result that is written as JSON. Writing them takes 60 ms (AMD EPYC)."""
+"""The most elements of a result that is written as JSON; chosen: that takes 60 ms (AMD EPYC)."""
 
 assert set(NAMES) == {name for name in ITEM_BYTES if not name.startswith("complex")}
 
 
 def read_elements(field: str, data: object, shape: tuple[int, ...], dtype: str) -> Array:
-    """Elements of a tensor from JSON numbers, nested as its shape is or flat in row-major order.
+    """Elements of a tensor from JSON numbers, nested like its shape or flat in row-major order.
 
     Raises:
-        FieldProblem: They are not as many, not numbers, or not within the element type.
+        FieldProblem: Their number is wrong, or one is no number or not within the element type.
     """
     try:
         found = np.array(data) if isinstance(data, list) else np.array(None)
@@ -73,7 +73,7 @@ def read_elements(field: str, data: object, shape: tuple[int, ...], dtype: str) 
 
 
 def list_elements(elements: Array) -> list[float]:
-    """Elements of a result as JSON has them: flat, in row-major order.
+    """Elements of a result for JSON: flat, in row-major order.
 
     Raises:
         FieldProblem: One of them is not finite, for which JSON has no word.
@@ -89,7 +89,7 @@ def list_elements(elements: Array) -> list[float]:
 
 
 def _find_odd(data: object) -> object:
-    """The first leaf of nested lists that is no JSON number of use, or the first of all."""
+    """The first leaf of nested lists that is no number, or else the first of all."""
     while isinstance(data, list) and data:
         data = next((one for one in data if not isinstance(one, int | float)), data[0])
     return data

@@ -1,4 +1,4 @@
-"""The protocol's `error`: refusals of /v2 say in it what their problem documents' `detail` says."""
+"""The protocol's `error` member, which repeats the `detail` of problem documents of /v2."""
 
 import json
 from typing import Final
@@ -16,7 +16,7 @@ _PROBLEM: Final = (b"content-type", MEDIA_TYPE.encode())
 class ErrorMember:
     """ASGI middleware that adds `error` to the problem documents of the protocol's paths.
 
-    Clients of the protocol read it, and nothing else of a refusal.
+    Clients of the protocol read only this of a refusal.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -53,13 +53,13 @@ def is_protocols(path: str) -> bool:
 
 
 def add_error(content: bytes) -> bytes:
-    """A problem document with the protocol's member."""
+    """A problem document with `error` added."""
     document = json.loads(content)
     return json.dumps({**document, "error": document["detail"]}, allow_nan=False).encode()
 
 
 async def _send_begin(send: Send, begin: Message, content: bytes) -> Message:
-    """Send an answer's begin with the length that its body has now; returns the body."""
+    """Send an answer's begin with the length of its changed body; returns the body."""
     changed = add_error(content)
     kept = [field for field in begin["headers"] if field[0] != b"content-length"]
     length = (b"content-length", b"%d" % len(changed))

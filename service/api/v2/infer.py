@@ -1,6 +1,6 @@
 """POST /v2/models/matmul/infer: products by the Open Inference Protocol.
 
-`answer` takes the body's bytes itself; `infer` describes it in the OpenAPI document.
+`answer` receives the body itself; `infer` describes it in the OpenAPI document.
 """
 
 import time
@@ -44,7 +44,7 @@ _HEADERS: Final = [
 
 
 def _describe() -> dict[str, Any]:
-    """What the OpenAPI document says of a route for products."""
+    """The OpenAPI description of a route for products."""
     answer = {
         "description": "The product: JSON, or a JSON head with binary data after it.",
         "content": {
@@ -56,8 +56,8 @@ def _describe() -> dict[str, Any]:
     body = {
         "required": True,
         "description": "A JSON head, and after it the binary data of the inputs that announce it "
-        f"(`binary_data_size`), in their order; {HEAD_LENGTH} is the head's length then. In gzip "
-        "or deflate, too.",
+        f"(`binary_data_size`), in their order; then {HEAD_LENGTH} is the head's length. It may be "
+        "compressed with gzip or deflate.",
         "content": {
             "application/json": refer(InferHead),
             "application/octet-stream": BINARY,

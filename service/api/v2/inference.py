@@ -1,8 +1,8 @@
-"""Computes requests for products, however they have come, over HTTP or gRPC."""
+"""Computes requests for products that have come over HTTP or gRPC."""
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -15,6 +15,7 @@ from wavetrim.service.api.v2.placement import Placed, ReadInto, place_tensors
 from wavetrim.service.api.v2.request import InferRequest
 from wavetrim.service.api.v2.statistics import InferStatistics, Stopwatch
 from wavetrim.service.engine.engine import Engine
+from wavetrim.service.engine.process import Message
 from wavetrim.service.errors import ScopeMissing
 from wavetrim.service.jobs.lanes.load import AHEAD
 from wavetrim.service.jobs.products import Products
@@ -27,8 +28,6 @@ from wavetrim.service.threads import run_to_end
 AwaitLeaving = Callable[[], Awaitable[None]]
 """Returns when the caller has left."""
 
-Event = Mapping[str, Any]
-
 
 @dataclass(frozen=True, slots=True)
 class Computed:
@@ -36,16 +35,16 @@ class Computed:
 
     Attributes:
         placed: The request, and where its result lies.
-        event: The engine's message of success; of a stack, sums over its products.
+        message: The engine's message of success; for a stack, with sums over its products.
     """
 
     placed: Placed
-    event: Event
+    message: Message
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """How they were computed, as the answer's parameters tell it."""
-        plan, f_actual = self.event["plan"], self.event["timings"]["f_actual"]
+        """How they were computed, as parameters of the answer."""
+        plan, f_actual = self.message["plan"], self.message["timings"]["f_actual"]
         found = {"f": plan["f"], "f_actual": f_actual, "kernel": plan["kernel"]}
         return {name: value for name, value in found.items() if value is not None}
 
@@ -54,16 +53,16 @@ class Inference:
     """Brings tensors into memory, has their products computed and counts them.
 
     Args:
-        products: Computes.
-        engine: The machine's profile is its.
+        products: Computes them.
+        engine: Has the machine's profile.
         rooms: Where memory comes from.
-        in_flight: Counts it by tenants.
-        regions: Those that callers have registered.
-        limit_bytes: The largest tensor that is taken, and made.
+        in_flight: Counts memory by tenant.
+        regions: The regions that callers have registered.
+        limit_bytes: The largest tensor that is received or sent.
 
     Attributes:
-        regions: Those that callers have registered.
-        statistics: What was computed for whom.
+        regions: As given.
+        statistics: Counts requests by caller.
         long_heads: Held while a long JSON head is read.
     """
 
@@ -88,15 +87,15 @@ class Inference:
 
     @property
     def ready(self) -> bool:
-        """Whether a product would be computed at once."""
+        """Whether the engine takes products."""
         return self._engine.ready
 
     def check_admission(self) -> None:
-        """Make sure that one more request may come, before any of its bytes are taken.
+        """Make sure that one more request may come, before any of its bytes are received.
 
         Raises:
             Draining: The service is stopping.
-            QueueFull: Enough products wait.
+            QueueFull: As many products wait as may.
         """
         self._products.check_admission()
 
@@ -106,7 +105,7 @@ class Inference:
         """Bring a request's tensors into memory, which the stack releases.
 
         Raises:
-            ScopeMissing: It names regions, and is not of a caller that may.
+            ScopeMissing: It names regions, which its caller may not use.
             FieldProblem: A tensor is too large, or not in its region.
             QuotaReached: The caller may not have as much at once.
             StorageFull: There is no memory for them.
@@ -121,29 +120,29 @@ class Inference:
     async def compute(
         self, placed: Placed, await_leaving: AwaitLeaving, stopwatch: Stopwatch
     ) -> Computed:
-        """Compute a request's products, and write the result into its region where it names one.
+        """Compute a request's products, and write the result into its region, if it names one.
 
         Raises:
-            FieldError: An option that this product cannot have here.
+            FieldError: An option cannot be met for this product on this machine.
             ClientDisconnect: The caller has left; the products were stopped.
             Draining: The service stops before a product has begun.
             JobFailed: A product cannot be computed.
-            FieldProblem: The region of the result was cut off.
+            FieldProblem: The region of the result was shortened.
         """
         stack, began = placed.request.stack, time.perf_counter()
         runs, rooms = placed.list_runs(), placed.rooms
         first = next(runs)
         check_options(self._engine, first)
-        event: Event = await self._products.compute(first, rooms, await_leaving)
+        message: Message = await self._products.compute(first, rooms, await_leaving)
         if stack.products > 1:
             rest = await self._compute_rest(runs, rooms, await_leaving, stack.products)
-            event = _sum_events([event, *rest])
+            message = _sum_messages([message, *rest])
         stopwatch.products = stack.products
-        stopwatch.queue = event["queue_seconds"]
+        stopwatch.queue = message["queue_seconds"]
         stopwatch.compute_infer = max(0.0, time.perf_counter() - began - stopwatch.queue)
         if placed.request.part is not None:
             await run_to_end(self.regions.write_from, placed.request.part, placed.result)
-        return Computed(placed, event)
+        return Computed(placed, message)
 
     async def _compute_rest(
         self,
@@ -151,15 +150,15 @@ class Inference:
         rooms: Sequence[Room],
         await_leaving: AwaitLeaving,
         products: int,
-    ) -> list[Event]:
-        """Compute products, as many at once as the engine is sent ahead; an error stops all."""
-        events: list[Event] = []
+    ) -> list[Message]:
+        """Compute products, `AHEAD` at a time as the engine may have them; an error stops all."""
+        messages: list[Message] = []
 
         async def work() -> None:
-            for run in runs:  # which all tasks take from
-                event = await self._products.compute(run, rooms, await_leaving)
-                events.append(event)
-                await asyncio.sleep(0)  # products that are computed inline wait for nothing
+            for run in runs:  # all tasks share this iterator
+                message = await self._products.compute(run, rooms, await_leaving)
+                messages.append(message)
+                await asyncio.sleep(0)  # inline products would not let the event loop run
 
         try:
             async with asyncio.TaskGroup() as group:
@@ -167,27 +166,28 @@ class Inference:
                     group.create_task(work())
         except BaseExceptionGroup as errors:
             raise errors.exceptions[0] from None
-        return events
+        return messages
 
 
 def check_regions(tenant: Tenant) -> None:
-    """Make sure that a caller may name regions: shared memory has no owner that we know.
+    """Make sure that a caller may name regions; their owners are not known to the service.
 
     Raises:
-        ScopeMissing: Others' matrices are not for it.
+        ScopeMissing: It may not see the matrices of others.
     """
     if tenant.sees is not None:
         needed = "admin: shared memory of this host may be any caller's"
         raise ScopeMissing("scope", ",".join(sorted(tenant.scopes)), needed)
 
 
-def _sum_events(events: Sequence[Event]) -> Event:
-    """One message for the products of a stack: seconds and rows are sums."""
+def _sum_messages(messages: Sequence[Message]) -> Message:
+    """One message for all products of a stack, with sums of seconds and rows."""
     timings: dict[str, Any] = {}
-    for event in events:
-        for name, value in event["timings"].items():
+    for message in messages:
+        for name, value in message["timings"].items():
             if isinstance(value, int | float):
                 timings[name] = timings.get(name, 0) + value
-    plan = {**events[0]["plan"], "f": sum(event["plan"]["f"] for event in events)}
-    queue_seconds = sum(event["queue_seconds"] for event in events) / min(AHEAD, len(events))
-    return {**events[0], "timings": timings, "plan": plan, "queue_seconds": queue_seconds}
+    plan = {**messages[0]["plan"], "f": sum(message["plan"]["f"] for message in messages)}
+    queued_seconds = sum(message["queue_seconds"] for message in messages)
+    queue_seconds = queued_seconds / min(AHEAD, len(messages))
+    return {**messages[0], "timings": timings, "plan": plan, "queue_seconds": queue_seconds}

@@ -6,7 +6,8 @@ from fastapi import APIRouter, Depends, Path, Response
 
 from wavetrim.service.api.openapi import list_refusals
 from wavetrim.service.api.parts import InferencePart, SettingsPart, TenantPart
-from wavetrim.service.api.problems import ProblemKind, write_problem
+from wavetrim.service.api.problem_kinds import ProblemKind
+from wavetrim.service.api.problems import write_problem
 from wavetrim.service.api.v2.datatypes import DATATYPES
 from wavetrim.service.api.v2.inference import Inference
 from wavetrim.service.api.v2.model_schemas import (
@@ -44,10 +45,10 @@ router = APIRouter(prefix="/v2", tags=["Open Inference Protocol"])
 
 
 def check_model(model_name: str, version: str = "") -> None:
-    """Make sure that a request is for the model that there is; without a version for its only one.
+    """Make sure that a request names the only model, and its only version or none.
 
     Raises:
-        ModelNotFound: It is not.
+        ModelNotFound: It does not.
     """
     if model_name == MODEL_NAME and version in ("", MODEL_VERSION):
         return
@@ -58,7 +59,7 @@ def check_model(model_name: str, version: str = "") -> None:
 
 
 def list_extensions(*, shared_memory: bool) -> list[str]:
-    """The protocol's extensions that are there."""
+    """The protocol's extensions that the service has."""
     return [*EXTENSIONS, *(["system_shared_memory"] if shared_memory else [])]
 
 
@@ -113,7 +114,7 @@ async def get_server(settings: SettingsPart) -> ServerMetadata:
 
 @router.post("/repository/index", responses=list_refusals())
 async def list_models(inference: InferencePart) -> list[RepositoryEntry]:
-    """List the models: there is one."""
+    """List the only model."""
     state: Any = "READY" if inference.ready else "UNAVAILABLE"
     return [RepositoryEntry(name=MODEL_NAME, version=MODEL_VERSION, state=state, reason="")]
 
@@ -130,12 +131,12 @@ def describe_statistics(inference: Inference, tenant: Tenant) -> dict[str, Any]:
 
 
 async def require_model(model_name: ModelName) -> None:
-    """FastAPI's dependency of calls of a model."""
+    """FastAPI's dependency of calls that name a model."""
     check_model(model_name)
 
 
 async def require_version(model_name: ModelName, version: Version) -> None:
-    """FastAPI's dependency of calls of a model's version."""
+    """FastAPI's dependency of calls that name a model's version."""
     check_model(model_name, version)
 
 
@@ -150,7 +151,7 @@ async def get_model() -> ModelMetadata:
 
 @_model.get("/ready", responses=list_refusals(404), response_model=ModelReadiness)
 async def get_model_ready(inference: InferencePart) -> ModelReadiness | Response:
-    """Tell that the model computes."""
+    """Tell whether the model computes."""
     if inference.ready:
         return ModelReadiness(name=MODEL_NAME, ready=True)
     return write_problem(_NOT_READY, "the engine is starting", headers={"Retry-After": "1"})

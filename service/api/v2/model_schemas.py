@@ -1,4 +1,4 @@
-"""What is told of the server and its model, in the protocol's words."""
+"""Schemas that describe the server and its model, in the protocol's words."""
 
 from typing import Any, Literal
 
@@ -18,7 +18,7 @@ class TensorMetadata(BaseModel):
 
     name: str = Field(description="A, B or C.")
     datatype: str = Field(description="The declared element type; a request's may be another.")
-    shape: list[int] = Field(description="-1 for any size; a stack has one more, before them.")
+    shape: list[int] = Field(description="-1 for any size; a stack has one more size, in front.")
 
 
 class ModelMetadata(BaseModel):
@@ -35,11 +35,11 @@ class ModelReadiness(BaseModel):
     """A model that computes."""
 
     name: str = Field(description="matmul.")
-    ready: Literal[True] = Field(description="True; one that is not ready is refused.")
+    ready: Literal[True] = Field(description="True; if it is not ready, the call is refused.")
 
 
 class TensorConfig(BaseModel):
-    """An input or output, as the configuration has it."""
+    """An input or output in the configuration."""
 
     name: str = Field(description="A, B or C.")
     data_type: str = Field(description="The declared element type.")
@@ -58,7 +58,7 @@ class ModelConfig(BaseModel):
     input: list[TensorConfig] = Field(description="A, B and the optional C.")
     output: list[TensorConfig] = Field(description="C.")
     parameters: dict[str, dict[str, str]] = Field(
-        description="Element types, and what a request's parameters are when it has none."
+        description="Element types, and the defaults of a request's parameters."
     )
 
 
@@ -73,7 +73,7 @@ class RequestFigures(BaseModel):
     """Where the time of requests went."""
 
     success: DurationFigures = Field(description="Requests that were answered.")
-    fail: DurationFigures = Field(description="Requests that were not.")
+    fail: DurationFigures = Field(description="Requests that failed.")
     queue: DurationFigures = Field(description="Waiting for the engine.")
     compute_input: DurationFigures = Field(description="Receiving the inputs.")
     compute_infer: DurationFigures = Field(description="Computing.")
@@ -99,7 +99,7 @@ class ModelStatistics(BaseModel):
 
 
 class RepositoryEntry(BaseModel):
-    """A model that is there."""
+    """A model of the service."""
 
     name: str = Field(description="matmul.")
     version: str = Field(description="1.")
@@ -110,7 +110,7 @@ class RepositoryEntry(BaseModel):
 class RegionRequest(BaseModel):
     """Shared memory that is registered as a region."""
 
-    key: str = Field(description="Its name, as shm_open has it.", min_length=1, max_length=255)
+    key: str = Field(description="Its name, as for shm_open.", min_length=1, max_length=255)
     offset: int = Field(0, ge=0, lt=2**62, description="Where the region begins there.")
     byte_size: int = Field(ge=1, lt=2**62, description="Bytes of the region.")
 

@@ -1,7 +1,7 @@
 """Where the tensors of a request lie while its products are computed.
 
-Small tensors and their result share one piece of memory. Of larger ones each has memory of its own,
-into which its bytes are received.
+Small tensors and their result share one piece of memory. Larger ones are each received into memory
+of their own.
 """
 
 from collections.abc import Awaitable, Callable, Iterator
@@ -35,7 +35,7 @@ class Place:
     begin: int
 
     def find(self, matrix: Matrix, product: int) -> Operand:
-        """The matrix that one product has of it."""
+        """The matrix of one product in this tensor."""
         offset_bytes = self.room.offset_bytes + self.begin + product * matrix.step_bytes
         return Operand(self.room.place, offset_bytes, matrix.rows, matrix.columns, matrix.dtype)
 
@@ -104,12 +104,12 @@ async def place_tensors(
         request: The request.
         memory: Its memory.
         read_into: Reads the binary data.
-        regions: Those that callers have registered.
-        limit_bytes: The largest tensor that is taken, and made.
+        regions: The regions that callers have registered.
+        limit_bytes: The largest tensor that is received or sent.
 
     Raises:
         BodyTooLarge: A tensor or the result is too large.
-        FieldProblem: A region is not there, or not as large.
+        FieldProblem: A region is missing or too small.
         QuotaReached: The caller may not have as much at once.
         StorageFull: There is no memory for them.
     """
@@ -130,7 +130,7 @@ async def place_tensors(
 async def _place_together(
     request: InferRequest, memory: RequestMemory, filler: "_Filler"
 ) -> list[Place]:
-    """One piece of memory for the inputs and, at its end, the result."""
+    """Bring all inputs into one piece of memory, with the result at its end."""
     begins, total_bytes = lay_out([*request.sizes_bytes, request.stack.result_bytes])
     room = await memory.obtain(total_bytes)
     for tensor, begin, size_bytes in zip(request.inputs, begins, request.sizes_bytes, strict=False):
@@ -141,7 +141,7 @@ async def _place_together(
 async def _place_apart(
     request: InferRequest, memory: RequestMemory, filler: "_Filler"
 ) -> list[Place]:
-    """Memory of its own for each input and, last, the result."""
+    """Bring each input into memory of its own; the result's comes last."""
     places = []
     for tensor, size_bytes in zip(request.inputs, request.sizes_bytes, strict=True):
         if tensor.follows:
@@ -164,7 +164,7 @@ def _describe_largest(request: InferRequest, limit_bytes: int) -> BodyTooLarge:
 
 
 class _Filler:
-    """Brings a tensor's elements into memory, from wherever they are."""
+    """Brings a tensor's elements into memory: from the head, a region, or the binary data."""
 
     def __init__(self, read_into: ReadInto, regions: NamedRegions) -> None:
         self.read_into = read_into

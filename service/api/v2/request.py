@@ -1,4 +1,4 @@
-"""A request for products, read from its head and checked: what is multiplied, and where it lies."""
+"""A request for products, read from its head and checked: the tensors, and where they lie."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -9,7 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from wavetrim.scheduler.options import NO_OPTIONS, PlanOptions
+from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.problem import ITEM_BYTES
 from wavetrim.service.api.admission.body_route import refuse
 from wavetrim.service.api.v2.datatypes import (
@@ -25,10 +25,10 @@ from wavetrim.service.api.v2.stack import Stack, fit_stack
 from wavetrim.service.errors import FieldProblem
 
 _KEPT_BYTES: Final = 2**12
-"""Heads up to this length are read once: most requests have one that has come before."""
+"""Longest head whose request is cached, as most requests repeat an earlier head; chosen."""
 
 _SHOWN_BYTES: Final = 40
-"""As much of what is no JSON is shown in its refusal."""
+"""Bytes that a refusal shows of a body that is no JSON; chosen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +36,9 @@ class RegionPart:
     """Bytes of a registered region.
 
     Attributes:
-        region: Its name.
-        offset_bytes: Where they begin there.
-        size_bytes: How many.
+        region: Name of the region.
+        offset_bytes: Where the bytes begin in it.
+        size_bytes: How many there are.
     """
 
     region: str
@@ -53,8 +53,8 @@ class InputTensor:
     Attributes:
         name: A, B or C.
         dtype: NumPy's name of the element type.
-        shape: Rows and columns, before them the number of matrices of a stack.
-        values: Its elements, where the head has them.
+        shape: Rows and columns; in front of them the number of matrices of a stack.
+        values: Its elements, if the head has them.
         part: Where they lie in a region. With neither, they come after the head.
     """
 
@@ -83,14 +83,14 @@ class InferRequest:
         id: The caller's name for it; empty for none.
         inputs: In the order of the head, which is that of the binary data.
         sizes_bytes: Bytes of each input.
-        parts: Bytes of regions that inputs lie in, or the result is written to.
+        parts: Bytes of regions that inputs lie in, or that the result is written to.
         stack: The products.
         alpha: Factor of the products.
         beta: Factor of C.
-        options: What the planner is to heed.
+        options: The options for the planner.
         verify: Whether each product is checked.
         binary: Whether the result is sent as binary data, and not as JSON.
-        part: Where the result is written instead; None where it is sent.
+        part: The region that the result is written to; None if it is sent.
     """
 
     id: str
@@ -116,7 +116,7 @@ def read_request(content: bytes) -> InferRequest:
 
     Raises:
         RequestValidationError: It is not JSON, or breaks the schema.
-        FieldProblem: A tensor is not of the size that is announced, or they do not fit together.
+        FieldProblem: A tensor does not have the announced size, or tensors do not fit together.
     """
     return _read_kept(content) if len(content) <= _KEPT_BYTES else _read(content)
 
@@ -135,11 +135,11 @@ _read_kept = lru_cache(maxsize=256)(_read)
 
 
 def check_request(document: object) -> InferRequest:
-    """The request of a head that has been taken apart.
+    """The request of a head that has been parsed.
 
     Raises:
         RequestValidationError: It breaks the schema.
-        FieldProblem: A tensor is not of the size that is announced, or they do not fit together.
+        FieldProblem: A tensor does not have the announced size, or tensors do not fit together.
     """
     try:
         head = InferHead.model_validate(document)
@@ -149,7 +149,6 @@ def check_request(document: object) -> InferRequest:
     asked = head.parameters
     stack = fit_stack(inputs, alpha=asked.alpha, beta=asked.beta, f=asked.f)
     binary, part = _read_output(head, stack)
-    options = asked.options
     named = (*(tensor.part for tensor in inputs), part)
     return InferRequest(
         id=head.id,
@@ -159,7 +158,7 @@ def check_request(document: object) -> InferRequest:
         stack=stack,
         alpha=asked.alpha,
         beta=asked.beta,
-        options=NO_OPTIONS if options == NO_OPTIONS else options,
+        options=asked.options,
         verify=asked.verify,
         binary=binary,
         part=part,
@@ -189,7 +188,7 @@ def _read_input(field: str, head: InputHead) -> InputTensor:
 
 
 def _read_output(head: InferHead, stack: Stack) -> tuple[bool, RegionPart | None]:
-    """Whether the result is sent as binary data, and where it is written instead."""
+    """Whether the result is sent as binary data, or else the region that it is written to."""
     if not head.outputs:
         binary, part = head.parameters.binary_data_output, None
     else:

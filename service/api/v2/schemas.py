@@ -1,4 +1,4 @@
-"""What a request for a product may say, in the protocol's words: the JSON head of an infer body."""
+"""Schemas of a request for products and its answer, in the protocol's words."""
 
 from typing import Annotated, Any, Literal
 
@@ -46,12 +46,12 @@ class InputParameters(RegionPlace):
 
 
 class OutputParameters(RegionPlace):
-    """How the output is wanted."""
+    """How the output is sent."""
 
     binary_data: bool = Field(
         default=False,
-        description="Whether it comes as binary data after the head, and not as JSON; left "
-        "out, as `binary_data_output` says.",
+        description="Whether it comes as binary data after the head, and not as JSON. Without "
+        "it, `binary_data_output` decides.",
     )
 
 
@@ -63,17 +63,17 @@ class InputTensor(BaseModel):
     name: Literal["A", "B", "C"]
     datatype: Datatype = Field(description="The same for all inputs, and the output's, too.")
     shape: Annotated[list[Size], Field(min_length=2, max_length=_MOST_DIMENSIONS)] = Field(
-        description="Rows and columns; before them the number of matrices of a stack."
+        description="Rows and columns; in front of them the number of matrices of a stack."
     )
     parameters: InputParameters = InputParameters()
     data: Any = Field(
         default=None,
-        description="The elements as numbers, nested as the shape is or flat, row by row.",
+        description="The elements as numbers, nested like the shape or flat, row by row.",
     )
 
 
 class OutputTensor(BaseModel):
-    """The output that is wanted."""
+    """The output, and how it is sent."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -92,16 +92,16 @@ class InferParameters(OptionQuery):
         default=False, description="Whether the product is checked before it is sent."
     )
     binary_data_output: bool = Field(
-        default=False, description="`binary_data` of an output that does not say it."
+        default=False, description="`binary_data` of an output that does not have it."
     )
-    priority: int = Field(default=0, description="Taken, and not looked at.")
-    timeout: int = Field(default=0, description="Taken, and not looked at.")
-    sequence_id: int | str = Field(default=0, description="Taken, and not looked at.")
-    sequence_start: bool = Field(default=False, description="Taken, and not looked at.")
-    sequence_end: bool = Field(default=False, description="Taken, and not looked at.")
+    priority: int = Field(default=0, description="Accepted and ignored.")
+    timeout: int = Field(default=0, description="Accepted and ignored.")
+    sequence_id: int | str = Field(default=0, description="Accepted and ignored.")
+    sequence_start: bool = Field(default=False, description="Accepted and ignored.")
+    sequence_end: bool = Field(default=False, description="Accepted and ignored.")
     triton_enable_empty_final_response: bool = Field(
         default=False,
-        description="Taken, and not looked at: each request of a stream has one response.",
+        description="Accepted and ignored: each request of a stream has one response.",
     )
 
 
@@ -124,10 +124,10 @@ class InferHead(BaseModel):
 
     id: str = Field(default="", max_length=256, description="Comes back in the answer.")
     inputs: Annotated[list[InputTensor], Field(min_length=2, max_length=3)] = Field(
-        description="A and B, and C where beta is not 0."
+        description="A and B, and C if beta is not 0."
     )
     outputs: Annotated[list[OutputTensor], Field(max_length=1)] = Field(
-        default=[], description="C, the only output, and how it is wanted."
+        default=[], description="C, the only output, and how it is sent."
     )
     parameters: InferParameters = InferParameters()
 
@@ -137,12 +137,14 @@ class OutputAnswer(BaseModel):
 
     name: Literal["C"]
     datatype: Datatype
-    shape: list[int] = Field(description="Rows and columns; of a stack its number before them.")
+    shape: list[int] = Field(
+        description="Rows and columns; in front of them the number of matrices of a stack."
+    )
     parameters: dict[str, Any] = Field(
         default={}, description="Bytes after the head, or the place in a region."
     )
     data: list[float] | None = Field(
-        default=None, description="The elements, row by row, where they were asked for as JSON."
+        default=None, description="The elements, row by row, if they were asked for as JSON."
     )
 
 
@@ -153,6 +155,6 @@ class InferAnswer(BaseModel):
     model_name: str = Field(description="matmul.")
     model_version: str = Field(description="1.")
     parameters: dict[str, int | str] = Field(
-        description="f and f_actual, rows that the CPU was planned to compute and has; kernel."
+        description="f and f_actual, the CPU's rows as planned and as computed; kernel."
     )
     outputs: list[OutputAnswer] = Field(description="C, the only output.")

@@ -1,4 +1,4 @@
-"""Regions of shared memory, by the protocol: registered once, then named in requests."""
+"""The protocol's regions of shared memory: registered once, then named in requests."""
 
 from typing import Annotated, Any, Final
 
@@ -58,7 +58,7 @@ async def get_region(region_name: RegionName, inference: InferencePart) -> list[
 async def register_region(
     region_name: RegionName, request: Request, inference: InferencePart
 ) -> dict[str, str]:
-    """Register shared memory that is there; the public clients send no Content-Type."""
+    """Register existing shared memory; the public clients send no Content-Type."""
     region = check_region(await request.body())
     inference.regions.register(
         region_name, region.key, offset_bytes=region.offset, size_bytes=region.byte_size
@@ -68,7 +68,7 @@ async def register_region(
 
 @router.post("/region/{region_name}/unregister", responses=list_refusals(408, 413, 415))
 async def unregister_region(region_name: RegionName, inference: InferencePart) -> dict[str, str]:
-    """Forget a region; one that is not there is forgotten already."""
+    """Forget a region; a name that is not registered is no error."""
     inference.regions.unregister(region_name)
     return {}
 
@@ -81,10 +81,10 @@ async def unregister_all_regions(inference: InferencePart) -> dict[str, str]:
 
 
 def check_region(asked: bytes | dict[str, Any]) -> RegionRequest:
-    """What is to be registered, of a JSON document or its members.
+    """The region to register, from a JSON document or its members.
 
     Raises:
-        RequestValidationError: It is not JSON, or a field cannot be taken.
+        RequestValidationError: It is not JSON, or a field is not valid.
     """
     try:
         if isinstance(asked, bytes):

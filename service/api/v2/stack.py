@@ -1,4 +1,4 @@
-"""Stacks of matrices: which products a request asks for, and whether its tensors fit together."""
+"""Stacks of matrices: which products a request asks for, and a check that its tensors fit."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,11 +11,11 @@ from wavetrim.service.jobs.errors import ShapesDiffer
 from wavetrim.service.jobs.operands import check_operands
 
 MOST_PRODUCTS: Final = 2**14
-"""The most products of one request: small ones take some seconds then."""
+"""The most products of one request; chosen: this many small ones take some seconds."""
 
 
 class Tensor(Protocol):
-    """What has a tensor's name, element type and shape."""
+    """Anything with a tensor's name, element type and shape."""
 
     @property
     def name(self) -> str:
@@ -27,7 +27,7 @@ class Tensor(Protocol):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Rows and columns, before them the number of matrices of a stack."""
+        """Rows and columns; in front of them the number of matrices of a stack."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Matrix:
         rows: First size.
         columns: Second size.
         dtype: NumPy's name of the element type.
-        step_bytes: From one product's to the next one's; 0 where all products have the same.
+        step_bytes: Distance to the next product's matrix; 0 if all products share this one.
     """
 
     rows: int
@@ -57,7 +57,7 @@ class Stack:
         shape: The result's shape.
         a: M x K.
         b: K x N.
-        c: M x N; None where beta is 0.
+        c: M x N; None if beta is 0.
     """
 
     products: int
@@ -79,13 +79,13 @@ class Stack:
 
 
 def fit_stack(tensors: Sequence[Tensor], *, alpha: float, beta: float, f: RowsOrAuto) -> Stack:
-    """Check that tensors fit together, and say what their products are; pure.
+    """Check that tensors fit together, and find their products.
 
-    A tensor without a first size of its own is the same for all products. A stack whose B is the
-    same is one product of a taller A, unless rows of a product are named.
+    All products share a tensor that is not stacked. A stack with a shared B becomes one product
+    of a taller A, unless F is set.
 
     Raises:
-        FieldProblem: An input is missing or there twice, or there are too many products.
+        FieldProblem: An input is missing or given twice, or there are too many products.
         ShapesDiffer: Sizes do not fit.
         DtypesDiffer: The element types are not the same.
         FactorRefused: Alpha or beta is not whole for integers, or infinite in the element type.

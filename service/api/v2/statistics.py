@@ -1,4 +1,4 @@
-"""What the protocol's statistics tell: counts and durations of requests for products, by caller."""
+"""The protocol's statistics: counts and durations of requests for products, by caller."""
 
 import time
 from collections import OrderedDict
@@ -13,7 +13,7 @@ from wavetrim.service.api.v2.schemas import MODEL_NAME, MODEL_VERSION
 from wavetrim.service.tenants.tenant import Tenant
 
 MOST_CALLERS: Final = 1000
-"""The callers whose figures are kept: those that have called last. Tokens bring any number."""
+"""The most callers whose figures are kept, the latest ones; chosen: tokens may name any number."""
 
 DURATIONS: Final = ("success", "fail", "queue", "compute_input", "compute_infer", "compute_output")
 
@@ -31,7 +31,7 @@ class Duration:
     nanoseconds: int = 0
 
     def add(self, seconds: float) -> None:
-        """It has happened once more."""
+        """Count it once more."""
         self.count += 1
         self.nanoseconds += round(seconds * 1e9)
 
@@ -43,7 +43,7 @@ class Figures:
     Attributes:
         last_inference: When the last one came, milliseconds since the epoch; 0 for never.
         products: Products that were computed.
-        durations: By the names of `DURATIONS`.
+        durations: Durations, by the names in `DURATIONS`.
     """
 
     last_inference: int = 0
@@ -58,11 +58,11 @@ class Stopwatch:
     """The seconds of one request.
 
     Attributes:
-        products: How many it asks for.
+        products: How many products it asks for.
         queue: How long they waited.
-        compute_input: Until the tensors were in memory.
-        compute_infer: From there until the result was, without `queue`.
-        compute_output: Until it was ready to be sent.
+        compute_input: Time until the tensors were in memory.
+        compute_infer: Time from there to the result, without `queue`.
+        compute_output: Time from there until the answer could be sent.
     """
 
     products: int = 1
@@ -80,7 +80,7 @@ class InferStatistics:
 
     @contextmanager
     def count(self, tenant: Tenant) -> Iterator[Stopwatch]:
-        """Count the request that a block answers; a caller that leaves is no failure."""
+        """Count the request that the block answers; a caller that leaves is no failure."""
         figures = self._find(tenant.name)
         figures.last_inference = time.time_ns() // 10**6
         stopwatch, began = Stopwatch(), time.perf_counter()
@@ -97,7 +97,7 @@ class InferStatistics:
             figures.durations[name].add(getattr(stopwatch, name))
 
     def describe(self, tenant: Tenant) -> dict[str, Any]:
-        """A caller's figures as the protocol has them; for a caller that sees all, all."""
+        """The figures of a caller in the protocol's form; of all callers if it may see all."""
         seen = list(self._callers.values())
         if tenant.sees is not None:
             seen = [one for name, one in self._callers.items() if name == tenant.sees]

@@ -1,21 +1,19 @@
-"""The bytes of requests and answers: uvicorn's HTTP protocol, with limits, and bodies uncopied.
+"""The bytes of requests and answers: uvicorn's HTTP protocol with limits, and uncopied bodies.
 
 In the order of a request:
 
-- `protocol` chooses the class: ours where uvicorn's has the shape that it knows, else uvicorn's.
-- `guard` limits what a connection may ask for before the application sees it (`head`). It is
-  HTTP/1.0 and 1.1 only, and `chunked` is the only transfer coding. A malformed request is refused
-  in its turn, after the answers to those before it (`refusal`, `lingering`, `lost_transport`).
+- `protocol` chooses the protocol class: ours if uvicorn's has the expected shape, else uvicorn's.
+- `guard` limits what a connection may send before the application sees it (`head`). Only HTTP/1.0
+  and 1.1 are spoken, and `chunked` is the only transfer coding. A malformed request is refused in
+  its turn, after the answers to earlier ones (`refusal`, `lingering`, `lost_transport`).
 - `connection` and `exchange` give the application two ASGI extensions: to receive a body into its
   own memory, and to wait until an answer has left.
-- `bodies` gives places to long bodies in order, `body_source` yields a body's bytes. A body is
-  received here: `body_pull` lends the transport to a protocol whose buffer is the route's memory,
-  until the body's last byte. `reader` reads .npy files on that way (`media_types`), `digests`
-  checks them.
-- `sender` answers in pieces of 1 MiB, each after the write buffer is empty, so memory is used again
-  only on proof.
+- `bodies` limits how many long bodies are received at once, `body_source` yields a body's bytes.
+  For that `body_pull` takes the transport until the body's last byte, with the route's memory as
+  its buffer. `reader` reads .npy files from a body (`media_types`), `digests` checks them.
+- `sender` answers in pieces of 1 MiB, each after the write buffer is empty, so that memory is
+  reused only when nobody reads it.
 
-Chunked bodies, and other servers, take ASGI's ordinary way. TLS is accepted by
-`cli/server/tls_server.py`, which counts connections before they are encrypted. `tests/fuzz/` tries
-to break all of this.
+Chunked bodies, and other servers, use plain ASGI. TLS is accepted by `cli/server/tls_server.py`,
+which counts connections before they are encrypted. `tests/fuzz/` tries to break all of this.
 """

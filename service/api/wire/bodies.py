@@ -1,4 +1,4 @@
-"""How many long bodies are received at once: each holds memory, and perhaps disk, until its end."""
+"""Limits how many long bodies are received at once, as each holds memory and perhaps disk."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -9,13 +9,13 @@ from wavetrim.service.api.wire.body_source import SMALL_BODY_BYTES
 from wavetrim.service.errors import Crowded
 
 PLACE_SECONDS: Final = 10.0
-"""How long a body waits for its place; nothing of it is received until it has one."""
+"""How long a body waits for a place; chosen. Nothing of it is received before."""
 
 _FREE: Final = nullcontext()
 
 
 class Bodies:
-    """Places for bodies, given in the order in which they are asked for.
+    """Places for bodies, first come, first served.
 
     Args:
         most: How many there are.
@@ -27,10 +27,10 @@ class Bodies:
         self._places = asyncio.Semaphore(most)
 
     def place_for(self, length_bytes: int | None) -> AbstractAsyncContextManager[None]:
-        """A place for one body, for a block; a short body needs none.
+        """A place for one body during the block; a short body needs none.
 
         Args:
-            length_bytes: The body's length; None where it is not known.
+            length_bytes: The body's length; None if it is not known.
 
         Raises:
             Crowded: All were taken for too long.

@@ -1,4 +1,4 @@
-"""A body's bytes, received from the socket into the memory that their route names."""
+"""Receives a body's bytes from the socket into memory of the route."""
 
 import asyncio
 import socket
@@ -8,13 +8,13 @@ from typing import Any, Final
 from wavetrim.service.api.wire.lost_transport import LOST
 
 PIECE_BYTES: Final = 2**20
-"""The most that one read takes, so that other connections have their turn."""
+"""The most bytes of one read; chosen, so that other connections have their turn."""
 
 PACKET_BYTES: Final = 2**16
-"""More than a packet holds, also on the loopback device."""
+"""More than a packet holds, even on the loopback device."""
 
 LEAST_BYTES_PER_SECOND: Final = 2**10
-"""A body that comes slower is not waited for."""
+"""Least rate at which a body must come; chosen."""
 
 _NO_VIEW: Final = memoryview(b"")
 
@@ -23,7 +23,7 @@ class BodyCutOff(ConnectionResetError):
     """The connection was lost before the body's end.
 
     Attributes:
-        received_bytes: What the call that failed had received.
+        received_bytes: Bytes that the failed call had received.
     """
 
     def __init__(self, received_bytes: int) -> None:
@@ -35,8 +35,8 @@ class BodySilent(TimeoutError):
     """The sender of a body was silent for too long, or too slow.
 
     Attributes:
-        received_bytes: What the call that failed had received.
-        slow: Whether something has come, but too little.
+        received_bytes: Bytes that the failed call had received.
+        slow: Whether bytes have come, but too few.
     """
 
     def __init__(self, received_bytes: int, *, slow: bool) -> None:
@@ -47,19 +47,19 @@ class BodySilent(TimeoutError):
 
 
 class BodyPull(asyncio.BufferedProtocol):
-    """Has the transport from the first pull until the body's last byte.
+    """The transport's protocol from the first pull until the body's last byte.
 
-    The transport reads only while `fill` runs: outside of it no byte is taken from the socket, and
-    nothing is written into a view.
+    The transport reads only while `fill` runs: otherwise no byte is taken from the socket or
+    written into a view.
 
     Args:
-        http: The connection's protocol, which hears of everything but bytes.
-        transport: The connection's transport; it is paused.
-        left_bytes: How much of the body is still to come, at least 1.
-        on_end: Called behind the body's last byte; takes the transport back.
+        http: The connection's protocol, which is told of everything but bytes.
+        transport: The connection's transport, paused.
+        left_bytes: Bytes of the body that are still to come, at least 1.
+        on_end: Called after the body's last byte; takes the transport back.
 
     Attributes:
-        left_bytes: How much of the body is still to come.
+        left_bytes: Bytes of the body that are still to come.
     """
 
     def __init__(
@@ -90,14 +90,14 @@ class BodyPull(asyncio.BufferedProtocol):
 
         Args:
             view: Where the bytes go: one dimension of bytes, at least 1.
-            idle_seconds: How long the sender may be silent, and over what time it must send
-                `LEAST_BYTES_PER_SECOND`; without it, it may be as slow as it likes.
+            idle_seconds: How long the sender may be silent, and the time over which it must keep
+                `LEAST_BYTES_PER_SECOND`; None for no limit.
 
         Returns:
             How many bytes have arrived.
 
         Raises:
-            BodyCutOff: The connection was lost before.
+            BodyCutOff: The connection was lost.
             BodySilent: The sender was silent for too long, or too slow.
         """
         assert self._done is None, "one call at a time"
@@ -123,7 +123,7 @@ class BodyPull(asyncio.BufferedProtocol):
                 self._transport.pause_reading()
 
     def give_up(self) -> None:
-        """Ends a call of `fill` that may be under way: the transport goes to somebody else."""
+        """Ends a running `fill`, as another protocol takes the transport."""
         self._reading = False
         self._finish(BodyCutOff(self._filled))
 
@@ -150,7 +150,7 @@ class BodyPull(asyncio.BufferedProtocol):
         self._finish(None)
 
     def eof_received(self) -> None:
-        """Lets the transport close: a body that ends early is worth nothing."""
+        """Lets the transport close: a body that ends early is useless."""
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tells the connection's protocol, and the call that waits for bytes."""
@@ -167,10 +167,10 @@ class BodyPull(asyncio.BufferedProtocol):
         self._http.resume_writing()
 
     def _acknowledge(self) -> None:
-        """Have what has come acknowledged at once, where only the last packet is missing.
+        """Have received bytes acknowledged at once when only the last packet is missing.
 
-        A client without TCP_NODELAY keeps that one back, as it is short, until all before it are
-        acknowledged. The system delays this by 40 ms, as it hopes for an answer to send it with.
+        A client without TCP_NODELAY holds back that packet, as it is short, until all earlier ones
+        are acknowledged. The system would delay the acknowledgement by 40 ms, to send it with data.
         """
         if self._socket is not None and self.left_bytes < PACKET_BYTES:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
@@ -200,7 +200,7 @@ class BodyPull(asyncio.BufferedProtocol):
 
 
 def _find_tcp(transport: asyncio.BaseTransport) -> Any:
-    """The transport's TCP socket; None for others, and where the system has no such option."""
+    """The transport's TCP socket; None for other sockets, and on systems without TCP_QUICKACK."""
     found = transport.get_extra_info("socket")
     has_option = hasattr(socket, "TCP_QUICKACK")
     return found if has_option and found and found.family != socket.AF_UNIX else None

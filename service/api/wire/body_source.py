@@ -15,27 +15,28 @@ from wavetrim.service.api.wire.body_pull import (
 from wavetrim.service.errors import UploadStalled
 
 SMALL_BODY_BYTES: Final = 2**16
-"""Bodies up to this length are taken in one piece; longer ones can be pulled into a view."""
+"""Bodies up to this length are received in one piece; longer ones can be pulled into a view.
+Chosen."""
 
 RECEIVE_INTO: Final = "wavetrim.receive_into"
-"""The ASGI extension that pulls: `Exchange.receive_into`."""
+"""Name of the ASGI extension `Exchange.receive_into`."""
 
 
 class BodySource:
-    """Receives a body from its front to its end.
+    """Receives a body from its beginning to its end.
 
-    The bytes go straight from the socket into the caller's memory where the server offers it and
-    the body is long enough to gain by it; else they are copied there as ASGI delivers them.
+    If the server offers it and the body is long, the bytes go straight from the socket into the
+    caller's memory; else they are copied there as ASGI delivers them.
 
     Args:
         scope: The request's ASGI scope.
         receive: Its ASGI channel; nothing of the body has been received.
-        length_bytes: The body's length; None where it is not known.
-        idle_seconds: How long the sender may be silent, and over what time it must send
+        length_bytes: The body's length; None if it is not known.
+        idle_seconds: How long the sender may be silent, and the time over which it must keep
             `LEAST_BYTES_PER_SECOND`.
 
     Attributes:
-        received_bytes: How much has come.
+        received_bytes: How many bytes have come.
     """
 
     def __init__(
@@ -54,7 +55,7 @@ class BodySource:
         self._ended = False
 
     async def receive_some(self, most: int) -> bytes:
-        """The next bytes, at most so many where they are pulled; none at the end.
+        """The next bytes, at most `most` if they are pulled; empty at the end.
 
         Raises:
             UploadStalled: The sender fell silent, or is too slow.
@@ -69,11 +70,11 @@ class BodySource:
         return bytes(buffer[: await self._pull(memoryview(buffer))])
 
     def put_back(self, chunk: bytes) -> None:
-        """Gives back the end of what was received last; it comes first again."""
+        """Gives back the end of the bytes that were received last; they come again first."""
         self._rest = chunk
 
     async def fill(self, view: memoryview) -> int:
-        """Receives into a view; returns less than its length at the body's end only.
+        """Receives into a view; returns less than its length only at the body's end.
 
         However the call ends, nothing is written into the view afterwards.
 
@@ -95,14 +96,14 @@ class BodySource:
         return filled
 
     def _place(self, chunk: bytes, view: memoryview) -> int:
-        """Copies what fits into the view, and keeps the rest for the next one."""
+        """Copies the bytes that fit into the view, and keeps the rest for the next one."""
         count = min(len(chunk), len(view))
         view[:count] = chunk[:count]
         self._rest = chunk[count:]
         return count
 
     async def _pull(self, view: memoryview) -> int:
-        """Has the server fill a view; returns less than its length at the body's end only."""
+        """Has the server fill a view; returns less than its length only at the body's end."""
         assert self._receive_into is not None
         try:
             count = await self._receive_into(view, idle_seconds=self._idle_seconds)
@@ -116,7 +117,7 @@ class BodySource:
         return count
 
     async def _receive(self) -> bytes:
-        """The next bytes as ASGI delivers them; none at the end."""
+        """The next bytes as ASGI delivers them; empty at the end."""
         clock = asyncio.get_running_loop().time
         while not self._ended:
             asked_at = clock()
@@ -136,7 +137,7 @@ class BodySource:
         return b""
 
     def _check_pace(self, seconds: float, count: int) -> None:
-        """Counts the time that was waited and what has come in it."""
+        """Counts the time that was waited, and the bytes that came in it."""
         self._window_seconds += seconds
         self._window_bytes += count
         if self._window_seconds < self._idle_seconds:

@@ -1,8 +1,8 @@
-"""uvicorn's HTTP protocol, with bodies that are received where their route wants them.
+"""uvicorn's HTTP protocol, with bodies that are received into memory of their route.
 
-The application asks for a body's bytes when it has looked at the request. Only then the transport
-is lent to a `BodyPull`, and it comes back behind the body's last byte: whatever the application
-does not pull goes uvicorn's ordinary way.
+The application asks for a body's bytes once it has checked the request. Only then is the transport
+lent to a `BodyPull`, until the body's last byte. Bodies that the application does not pull are
+received by uvicorn.
 """
 
 import asyncio
@@ -21,11 +21,11 @@ from wavetrim.service.api.wire.sender import DRAINED
 from wavetrim.service.errors import ContentRefused, RequestMalformed
 
 _PROBE_SECONDS: Final = 1.0
-"""How often it is tried whether a client that has said all is still there."""
+"""How often to test whether a client that has closed its sending side is still there; chosen."""
 
 
 class WireProtocol(GuardedProtocol):
-    """A connection. uvicorn makes it, and calls it as its own protocol."""
+    """A connection, made and called by uvicorn as its own protocol."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -42,10 +42,10 @@ class WireProtocol(GuardedProtocol):
             self._probe_timer.cancel()  # it, too, would keep the connection
 
     def eof_received(self) -> bool:  # type: ignore[override]
-        """Keeps a connection whose client has said all and waits for its answer.
+        """Keeps a connection whose client has closed its sending side and waits for an answer.
 
-        A client that has left says the same. So the answer's own way is tried now and then: who is
-        gone resets the connection. Under TLS no connection is kept.
+        A client that has left looks the same at first. So interim answers are sent now and then: a
+        client that is gone resets the connection. Under TLS no connection is kept.
         """
         waits = self.cycle is not None and not self.cycle.response_complete
         self._half_closed = waits and not self.cycle.more_body and self.scheme == "http"
@@ -56,7 +56,7 @@ class WireProtocol(GuardedProtocol):
     # What the server calls.
 
     def shutdown(self) -> None:
-        """Lets the connection end: now, or with the answer that is under way."""
+        """Ends the connection, now or after the answer that is being sent."""
         if self._lingering:
             return
         if self._exchange is not None:
@@ -90,13 +90,13 @@ class WireProtocol(GuardedProtocol):
         cast("dict[str, Any]", self.scope)["extensions"] = extensions
 
     def on_body(self, body: bytes) -> None:
-        """Takes a part of a body in uvicorn's way."""
+        """Takes a part of a body that was not pulled."""
         if self._exchange is not None:
             self._exchange.count_body(len(body))
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """Ends a request, unless its body was never looked at."""
+        """Ends a request, unless it is being refused."""
         if self._refusing:
             return
         super().on_message_complete()
@@ -106,43 +106,43 @@ class WireProtocol(GuardedProtocol):
     # What the cycle and the exchange call.
 
     def on_response_complete(self) -> None:
-        """Ends an answer: the next request, or waiting for one, or the end."""
+        """Ends an answer: the next request follows, or a wait for one, or the end."""
         if self._lingering:
             self.server_state.total_requests += 1
             return
         super().on_response_complete()
-        if self._half_closed and self.cycle.response_complete:  # that of the last request
+        if self._half_closed and self.cycle.response_complete:  # it was the last request
             self.transport.close()
 
     def lend(self, left_bytes: int, on_end: Callable[[], None]) -> BodyPull:
-        """Gives the transport away until the body's last byte.
+        """Lends the transport to a `BodyPull` until the body's last byte.
 
         Args:
-            left_bytes: How much of the body is still to come.
-            on_end: Called behind the last byte.
+            left_bytes: Bytes of the body that are still to come.
+            on_end: Called after the last byte.
         """
         pull = BodyPull(self, self.transport, left_bytes, on_end)
         self.transport.pause_reading()
         self.transport.set_protocol(pull)
-        # Who asks uvicorn to go on reading must not move a transport that is not its own.
+        # Otherwise uvicorn could resume a transport that is lent.
         self.flow.read_paused = False
         return pull
 
     def take_back(self) -> None:
-        """Goes on behind a pulled body, of which the parser has not seen the end."""
+        """Goes on after a pulled body, whose end the parser has not seen."""
         self.parser = httptools.HttpRequestParser(self)
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
         self.transport.pause_reading()
         self.transport.set_protocol(self)
         self.transport.resume_reading()
 
-    # A client that has said all.
+    # A client that has closed its sending side.
 
     def _probe(self) -> None:
-        """Sends what every client skips before its answer; who has left does not take it."""
+        """Sends an interim answer, which clients skip; a client that has left resets."""
         cycle = self.cycle
         if cycle.response_started or cycle.scope["http_version"] != "1.1":
-            return  # the answer itself shows it; HTTP/1.0 has no interim answers
+            return  # the answer itself is a test; HTTP/1.0 has no interim answers
         if self.transport.is_closing():
             return
         if not self.pipeline:  # else the answer of an earlier request may be under way
@@ -151,10 +151,10 @@ class WireProtocol(GuardedProtocol):
 
 
 def _find_body(headers: list[tuple[bytes, bytes]]) -> tuple[int | None, bool]:
-    """A body's length, where it is known, and whether there is a body.
+    """A body's length, None if it is not known; and whether there is a body.
 
     Raises:
-        RequestMalformed: It comes in a form that is not taken.
+        RequestMalformed: Its transfer coding is not supported.
     """
     length: int | None = None
     codings: list[bytes] = []
@@ -170,7 +170,7 @@ def _find_body(headers: list[tuple[bytes, bytes]]) -> tuple[int | None, bool]:
 
 
 async def _refuse_upgrade(scope: Any, receive: Any, send: Any) -> None:
-    """Refuses a body behind a head that asks for another protocol: the parser stops before it."""
+    """Refuses a body whose head asks for another protocol: the parser stops before the body."""
     value = dict(scope["headers"]).get(b"upgrade", b"").decode("latin-1")
     error = ContentRefused("Upgrade", value, "left out of a request with a body (HTTP/1.1 only)")
     await describe_error(error)(scope, receive, send)

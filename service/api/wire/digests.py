@@ -1,4 +1,4 @@
-"""Digest fields of RFC 9530, for the one algorithm that is used here: sha-256 (pure)."""
+"""Digest fields of RFC 9530, for the one algorithm that is used here, sha-256."""
 
 import base64
 import binascii
@@ -17,7 +17,7 @@ def parse_digest(text: str) -> bytes | None:
     """Reads a Content-Digest field: a dictionary (RFC 9651) of byte sequences.
 
     Args:
-        text: The field; several of them are joined with commas.
+        text: The field; several fields are joined with commas.
 
     Returns:
         The SHA-256, or None when the field has only other algorithms: these are ignored.

@@ -12,24 +12,24 @@ if TYPE_CHECKING:
     from wavetrim.service.api.wire.connection import WireProtocol
 
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
-"""The interim answer: a client goes on, and waits for the one behind it."""
+"""The interim answer, after which a client goes on and waits for the final one."""
 
 _JOINED_BYTES: Final = 2**16
-"""Up to this length the answer's head and the first part of its body are one write."""
+"""Longest first part of a body that is sent in one write with the answer's head; chosen."""
 
 _PAUSE_SECONDS: Final = 0.001
 
 
 class Exchange(asyncio.Transport):
-    """Stands where uvicorn's cycle has its transport, and offers what ASGI has not.
+    """The transport of uvicorn's cycle for one request, with two ASGI extensions.
 
-    It keeps the answer's head back until the first part of the body comes, as ASGI wants it: both
-    are one write. And it closes a connection in such a way that the client sees its answer.
+    It holds back the answer's head until the first part of the body comes, so that both are one
+    write. And it closes a connection so that the client sees its answer.
 
     Args:
         connection: The connection.
-        cycle: uvicorn's side of the request.
-        left_bytes: The body's length; None where it is not known before its end.
+        cycle: uvicorn's object for the request.
+        left_bytes: The body's length; None if it is not known before its end.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Exchange(asyncio.Transport):
         self._left_bytes = left_bytes
         self._pull: BodyPull | None = None
         self._head: bytes | None = None
-        # Until the body has ended, an answer ends the connection: the rest of it may never come.
+        # An answer before the body's end closes the connection, as the rest may never come.
         self._keep_alive = cycle.keep_alive
         cycle.keep_alive = False
         self._on_response = cycle.on_response
@@ -50,7 +50,7 @@ class Exchange(asyncio.Transport):
     # What uvicorn's cycle calls.
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Writes, but for the answer's head: it goes with what is written next."""
+        """Writes, but holds back the answer's head until the next write."""
         if self._head is None and self._cycle.response_started:
             self._head = bytes(data)
         elif self._head and len(data) <= _JOINED_BYTES:
@@ -61,7 +61,7 @@ class Exchange(asyncio.Transport):
             self._connection.transport.write(data)
 
     def is_closing(self) -> bool:
-        """True when the connection is being closed, or is."""
+        """True when the connection is closing or closed."""
         return self._connection.transport.is_closing()
 
     def close(self) -> None:
@@ -80,37 +80,37 @@ class Exchange(asyncio.Transport):
     # What the connection calls.
 
     def count_body(self, count: int) -> None:
-        """Counts bytes of the body that came through the parser."""
+        """Counts bytes of the body that uvicorn has received."""
         if self._left_bytes is not None:
             self._left_bytes -= count
 
     def end_body(self) -> None:
-        """The body's last byte has come: the connection can have another request."""
+        """The body's last byte has come, so another request may follow."""
         if not self._cycle.response_started:
             self._cycle.keep_alive = self._keep_alive
 
     def forbid_keep_alive(self) -> None:
-        """Lets the connection end with this answer."""
+        """Have the connection end with this answer."""
         self._keep_alive = self._cycle.keep_alive = False
 
     # What the application calls.
 
     async def receive_into(self, view: memoryview, *, idle_seconds: float | None = None) -> int:
-        """Receives the body's next bytes into memory of the caller's.
+        """Receives the body's next bytes into the caller's memory.
 
-        It may be called again for the bytes behind. `receive` says nothing of bytes that were
-        taken like this; behind the body's end it can wait for the client's leaving. However the
-        call ends, nothing is written into the view afterwards.
+        It may be called again for the next bytes. ASGI's `receive` does not deliver these bytes
+        again; after the body's end it waits for the client to leave. However this call ends,
+        nothing is written into the view afterwards.
 
         Args:
             view: Where the bytes go: one dimension of bytes.
-            idle_seconds: How long the client may be silent; without it, as long as it likes.
+            idle_seconds: How long the client may be silent; None for no limit.
 
         Returns:
-            How many bytes were received: all that the view takes, or less at the body's end.
+            How many bytes were received: the view's length, or less at the body's end.
 
         Raises:
-            BodyCutOff: The connection was lost before; a ConnectionResetError.
+            BodyCutOff: The connection was lost; a ConnectionResetError.
             BodySilent: The client was silent for too long; a TimeoutError.
         """
         cycle = self._cycle
@@ -134,15 +134,15 @@ class Exchange(asyncio.Transport):
     async def drained(self, *, idle_seconds: float | None = None) -> bool:
         """Waits until everything that was sent has left this process.
 
-        From then on nobody reads the memory that was sent from.
+        After that nobody reads the memory that it was sent from.
 
         Args:
-            idle_seconds: How long the client may take nothing; the connection is given up then.
+            idle_seconds: How long the client may receive nothing before the connection is aborted.
 
         Returns:
-            True when it has; False when the connection was lost before.
+            True when it has left; False when the connection was lost.
         """
-        # Under TLS uvloop drops what is written to a lost connection, and only later says so.
+        # Under TLS uvloop drops bytes for a lost connection, and only later reports the loss.
         await asyncio.sleep(0)
         transport, flow = self._connection.transport, self._connection.flow
         clock = asyncio.get_running_loop().time
@@ -161,16 +161,16 @@ class Exchange(asyncio.Transport):
                     async with asyncio.timeout(idle_seconds):
                         await flow.drain()
             else:
-                # A last byte, which does not count as backpressure, or the news of the end.
+                # Wait for a last byte, which causes no backpressure, or for the end's report.
                 await asyncio.sleep(_PAUSE_SECONDS)
         return False
 
     def _complete(self) -> None:
-        self._flush()  # the answer to HEAD has nothing behind its head
+        self._flush()  # an answer to HEAD has nothing after its head
         self._on_response()
 
     def _flush(self) -> None:
-        """Writes the answer's head if it still waits."""
+        """Writes the answer's head if it is held back."""
         if self._head:
             head, self._head = self._head, b""
             if not self.is_closing():
@@ -187,7 +187,7 @@ class Exchange(asyncio.Transport):
         return count
 
     def _lend(self) -> BodyPull:
-        assert self._left_bytes is not None, "offered only where the length is known"
+        assert self._left_bytes is not None, "offered only if the length is known"
         return self._connection.lend(self._left_bytes, self._end_pull)
 
     def _end_pull(self) -> None:

@@ -1,8 +1,8 @@
-"""uvicorn's HTTP protocol, with limits of what a connection may ask for.
+"""uvicorn's HTTP protocol, with limits on what a connection may send.
 
-A head is limited in length, fields and time. Bytes that have ended neither a head nor a part of a
-body are counted by the read, before and behind the parser: no field costs anything by itself. And
-one timer a connection looks now and then whether a head is late; no request has one of its own.
+A head is limited in length, fields and time. Bytes that complete neither a head nor a part of a
+body are counted once for each read, so that fields cost nothing extra. One timer for each
+connection checks whether a head is late, so that requests need none.
 """
 
 import asyncio
@@ -32,10 +32,10 @@ from wavetrim.service.errors import FieldProblem, HeadTooLarge
 
 
 class GuardedProtocol(HttpToolsProtocol):
-    """A connection that is refused, and closed, when it goes beyond its limits.
+    """A connection that is refused and closed when it exceeds its limits.
 
     Attributes:
-        limits: What one server takes from its connections.
+        limits: The limits of the server's connections.
         lost: True when the connection is gone.
     """
 
@@ -57,9 +57,9 @@ class GuardedProtocol(HttpToolsProtocol):
     # What the transport calls.
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Starts; from now on a send waits until the one before it has left the process."""
+        """Starts; each send then waits until the one before it has left the process."""
         super().connection_made(transport)
-        # Zero as the upper limit would never be met under TLS.
+        # An upper limit of 0 would never be met under TLS.
         transport.set_write_buffer_limits(high=1, low=0)
         self._await_head()
         self._head_timer = self.loop.call_later(self.limits.head_seconds, self._check_late)
@@ -68,16 +68,16 @@ class GuardedProtocol(HttpToolsProtocol):
             self._refuse(describe_crowd(count, most), waits=count <= most + LINGERING_CONNECTIONS)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Ends, and lets go of the transport, which whoever knows this connection would keep."""
+        """Ends, and lets go of the transport; see `lost_transport`."""
         self.lost = True
         super().connection_lost(exc)
-        self._unset_keepalive_if_required()  # its timers, too, would keep the connection
+        self._unset_keepalive_if_required()  # the timer would keep this object alive
         if self._head_timer is not None:
             self._head_timer.cancel()
         self.transport = self.flow._transport = LOST
 
     def data_received(self, data: bytes) -> None:
-        """Takes bytes, but not behind a head that is refused."""
+        """Takes bytes, unless a head was refused."""
         if self._refusing:
             return
         if self.timeout_keep_alive_task is not None:
@@ -88,7 +88,7 @@ class GuardedProtocol(HttpToolsProtocol):
         if self._uncounted_bytes and not self._refusing:
             self._check_unfinished()
 
-    # What the parser calls; what is raised here ends in `send_400_response`.
+    # What the parser calls; errors raised here lead to `send_400_response`.
 
     def on_message_begin(self) -> None:
         """Begins a head."""
@@ -96,7 +96,7 @@ class GuardedProtocol(HttpToolsProtocol):
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Takes a field, without the white space behind its value: the parser leaves it there."""
+        """Takes a field, without white space after its value, which the parser leaves."""
         super().on_header(name, value.rstrip(b" \t"))
 
     def on_headers_complete(self) -> None:
@@ -116,18 +116,18 @@ class GuardedProtocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         """Ends a request."""
         self._uncounted_bytes = 0
-        del self.headers[self._field_count :]  # the fields behind a chunked body are no headers
+        del self.headers[self._field_count :]  # fields after a chunked body are no headers
         super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuses what cannot be read, or is too large."""
-        del msg  # the same for all
+        """Refuses a request that cannot be parsed or is too large."""
+        del msg  # uvicorn's is the same for all
         self._refuse(self._refusal or describe_malformed())
 
     def _unsupported_upgrade_warning(self) -> None:
-        """Ignores an upgrade, and ends the connection where more has come in the same read.
+        """Ignores an upgrade, but ends the connection if the same read had more bytes.
 
-        The parser has lost that, and with it the borders of the requests in it.
+        The parser has dropped those, and with them the borders of requests.
         """
         super()._unsupported_upgrade_warning()
         upgrade = sys.exception()
@@ -138,14 +138,14 @@ class GuardedProtocol(HttpToolsProtocol):
 
     @property
     def refusing(self) -> bool:
-        """Whether what still comes is thrown away."""
+        """Whether further bytes are thrown away."""
         return self._refusing
 
     def linger(self, left_bytes: int | None) -> None:
-        """Closes the connection as soon as the client can be expected to have seen the answer.
+        """Closes the connection once the client should have seen the answer.
 
         Args:
-            left_bytes: How much of the request's body is still to come, where it is known.
+            left_bytes: Bytes of the request's body that are still to come; None if not known.
         """
         self._lingering = True
         self._unset_keepalive_if_required()
@@ -162,14 +162,14 @@ class GuardedProtocol(HttpToolsProtocol):
         try:
             check_version(self.parser.get_http_version())
             check_fields(len(self.headers))
-            if self._uncounted_bytes > MAX_HEAD_BYTES:  # it, or what came with it
+            if self._uncounted_bytes > MAX_HEAD_BYTES:  # the head, or bytes read with it
                 check_length(measure_head(self.url, self.headers))
         except FieldProblem as error:
             self._refusal = error
             raise
 
     def _check_unfinished(self) -> None:
-        """Refuses a head, or the fields behind a chunked body, before more of them is kept."""
+        """Refuses an unfinished head, or fields after a chunked body, once they are too large."""
         try:
             if self._in_head and self.headers is not None:
                 check_fields(len(self.headers))
@@ -178,7 +178,7 @@ class GuardedProtocol(HttpToolsProtocol):
             self._refuse(error)
 
     def _check_late(self) -> None:
-        """Refuses a head that takes too long; closes a connection that has said nothing."""
+        """Refuses a head that takes too long; closes a connection that has sent nothing."""
         now = self.loop.time()
         due = self._head_due
         if due is None or due > now:
@@ -187,17 +187,17 @@ class GuardedProtocol(HttpToolsProtocol):
         elif self._uncounted_bytes:
             self._refuse(describe_late(self._uncounted_bytes, self.limits))
         else:
-            self.transport.abort()  # under TLS, close() would wait for the client's farewell
+            self.transport.abort()  # under TLS, close() would wait for the client to close, too
 
     def _refuse(self, error: Exception, *, waits: bool = True) -> None:
-        """Answers in the application's place, and ends the connection.
+        """Answers in place of the application, and ends the connection.
 
-        Requests that came before are answered first: a refusal must not pass for the answer to one
-        of them, or for a part of it.
+        Earlier requests are answered first: a client must not mistake the refusal for the answer
+        to one of them.
 
         Args:
-            error: Says what is refused.
-            waits: Whether the client has time to see the answer though it still sends.
+            error: The refusal.
+            waits: Whether a client that still sends has time to see the answer.
         """
         self._refusing, self._head_due = True, None
         if self.headers is not None and self._in_head:
@@ -216,18 +216,18 @@ class GuardedProtocol(HttpToolsProtocol):
             self.transport.close()
 
     def _end_request(self, error: Exception) -> bool:
-        """Lets the connection end with the last request; returns whether to refuse it at once."""
+        """Has the connection end with the last request; returns whether to refuse that at once."""
         cycle, status = self.cycle, CLOSED
         if not cycle.more_body:
             cycle.keep_alive = False
-        elif self.pipeline:  # it waits for those before it
+        elif self.pipeline:  # it waits for earlier requests
             refusal = describe_error(error)
             status, cycle.waiting_for_100_continue = str(refusal.status_code), False
             self.pipeline[0] = (cycle, cast("Any", refusal))
         elif cycle.response_started:
             self.transport.abort()
         else:
-            # Whoever reads the body hears that it ends, and asks for no more of it.
+            # The reader of the body is told that the client has left, and asks for no more.
             cycle.disconnected, cycle.waiting_for_100_continue = True, False
             cycle.message_event.set()
             return True

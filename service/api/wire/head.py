@@ -8,29 +8,29 @@ from typing import Final
 from wavetrim.service.errors import Crowded, HeadTooLarge, RequestMalformed, UploadStalled
 
 MAX_HEAD_BYTES: Final = 2**16
-"""The longest head, and the most of a chunked body that is no part of its content at a time."""
+"""The longest head, and the most bytes of framing in a chunked body at a time; chosen."""
 
 MAX_FIELDS: Final = 100
-"""The most header fields."""
+"""The most header fields; chosen."""
 
 VERSIONS: Final = ("1.0", "1.1")
-"""Versions of HTTP that are spoken."""
+"""Supported versions of HTTP."""
 
 HEAD_SECONDS: Final = 10.0
-"""How long a head may take, from its first byte or, on a new connection, from the start."""
+"""How long a head may take, from its first byte or, on a new connection, from the start; chosen."""
 
 _AUTHORITY_END: Final = re.compile(rb"[/?#]")
 
 LINGERING_CONNECTIONS: Final = 4
-"""So many connections over the limit are given time to see that they are refused."""
+"""Connections over the limit that are given time to see their refusal; chosen."""
 
 
 @dataclass(frozen=True, slots=True)
 class WireLimits:
-    """What one server takes from its connections.
+    """Limits of a server's connections.
 
     Attributes:
-        connections: The most that are open at once; None for as many as come.
+        connections: The most that are open at once; None for no limit.
         head_seconds: How long a head may take.
         note_refusal: Called with the status of each refusal, and its reason.
     """
@@ -41,7 +41,7 @@ class WireLimits:
 
 
 def check_fields(count: int) -> None:
-    """Make sure that a head has not too many fields.
+    """Make sure that a head does not have too many fields.
 
     Raises:
         HeadTooLarge: It has.
@@ -62,14 +62,14 @@ def check_length(length_bytes: int) -> None:
 
 
 def measure_head(url: bytes, headers: list[tuple[bytes, bytes]]) -> int:
-    """The length of a head's parts and what stands between them, to within some bytes."""
+    """The length of a head, to within some bytes."""
     return len(url) + sum(len(name) + len(value) + 4 for name, value in headers)
 
 
 def take_authority(url: bytes, headers: list[tuple[bytes, bytes]]) -> None:
-    """Put the host of a target that is a whole URL in the Host header's place.
+    """If the target is a whole URL, replace the Host header by the URL's host.
 
-    The URL's host is the one that counts (RFC 9112, section 3.2.2), so it is the one to be checked.
+    The URL's host is the one that counts (RFC 9112, section 3.2.2), so it must be checked.
 
     Args:
         url: The request's target.
@@ -83,19 +83,19 @@ def take_authority(url: bytes, headers: list[tuple[bytes, bytes]]) -> None:
 
 
 def check_version(version: str) -> None:
-    """Make sure that a head has a version of HTTP that is spoken: the parser lets more pass.
+    """Make sure that a head has a supported version of HTTP; the parser accepts more.
 
     Raises:
-        RequestMalformed: It has not.
+        RequestMalformed: It does not.
     """
     if version not in VERSIONS:
         raise RequestMalformed("HTTP version", version, " or ".join(VERSIONS))
 
 
 def check_codings(codings: list[bytes]) -> None:
-    """Make sure that a body comes in chunks and in no other form, however often that is said.
+    """Make sure that chunked is a body's only transfer coding.
 
-    The parser takes every list that ends with chunked, and so would leave a body compressed.
+    The parser accepts every list that ends with chunked, and would leave a body compressed.
 
     Raises:
         RequestMalformed: There is another transfer coding.
@@ -106,7 +106,7 @@ def check_codings(codings: list[bytes]) -> None:
 
 
 def describe_malformed() -> RequestMalformed:
-    """The refusal of bytes that the parser does not take for a request."""
+    """The refusal of bytes that the parser cannot read as a request."""
     return RequestMalformed("request", "malformed", "a request by RFC 9112 (HTTP/1.1)")
 
 

@@ -1,7 +1,7 @@
 """The end of a connection whose request was answered before its body had ended.
 
-A socket that is closed while bytes wait in it resets the connection, and the reset can overtake the
-answer (RFC 9112, section 9.6). So what still comes is thrown away for a while.
+A socket that is closed with unread bytes resets the connection, and the reset can overtake the
+answer (RFC 9112, section 9.6). So further bytes are read and thrown away for a while.
 """
 
 import asyncio
@@ -11,23 +11,24 @@ from typing import Final
 from wavetrim.service.api.wire.lost_transport import LOST
 
 LINGER_BYTES: Final = 64 * 2**20
-"""The most that is thrown away."""
+"""The most bytes that are thrown away; chosen."""
 
 LINGER_SECONDS: Final = 5.0
-"""How long it is, after the answer's last byte; also how long nothing of the answer may leave."""
+"""How long this goes on after the answer's last byte, and how long a client may read nothing of the
+answer; chosen."""
 
 _SCRATCH: Final = bytearray(2**16)
-"""Where bytes are forgotten, those of all connections."""
+"""Where all connections read bytes that are thrown away."""
 
 
 class Lingering(asyncio.BufferedProtocol):
-    """Has the transport from the answer's end until the connection's.
+    """The transport's protocol from the answer's end until the connection's.
 
     Args:
         http: The connection's protocol.
-        transport: The connection's transport; it is paused.
-        left_bytes: How much of the body is still to come, where it is known: nothing is waited for
-            behind it.
+        transport: The connection's transport, paused.
+        left_bytes: Bytes of the body that are still to come, after which it need not wait; None if
+            not known.
     """
 
     def __init__(
@@ -41,7 +42,7 @@ class Lingering(asyncio.BufferedProtocol):
         self._timer = self._loop.call_later(LINGER_SECONDS, self._end)
 
     def start(self) -> None:
-        """Takes the transport; where it can, tells the client that nothing follows the answer."""
+        """Takes the transport; if possible, tells the client that nothing follows the answer."""
         self._transport.set_protocol(self)
         if self._transport.can_write_eof():
             with suppress(OSError):  # the client is gone already
@@ -49,12 +50,12 @@ class Lingering(asyncio.BufferedProtocol):
         self._transport.resume_reading()
 
     def get_buffer(self, sizehint: int) -> bytearray:
-        """Where bytes are forgotten."""
+        """Where the next bytes are thrown away."""
         del sizehint
         return _SCRATCH
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Counts what was thrown away."""
+        """Counts bytes that were thrown away."""
         self._left_bytes -= nbytes
         if self._left_bytes <= 0:
             self._transport.pause_reading()
@@ -81,9 +82,9 @@ class Lingering(asyncio.BufferedProtocol):
         self._timer.cancel()
         waiting_bytes = self._transport.get_write_buffer_size()
         if 0 < waiting_bytes < self._waiting_bytes:
-            # A long answer to a slow reader goes on as long as it is read.
+            # A long answer goes on while a slow client reads it.
             self._waiting_bytes = waiting_bytes
             self._timer = self._loop.call_later(LINGER_SECONDS, self._end)
         else:
-            # Under TLS, close() would wait for the client's own farewell.
+            # Under TLS, close() would wait for the client to close, too.
             self._transport.abort()

@@ -1,14 +1,14 @@
-"""What stands in a transport's place once its connection is lost."""
+"""The stand-in for a transport whose connection is lost."""
 
 import asyncio
 from typing import Any
 
 
 class LostTransport(asyncio.Transport):
-    """Takes every call and does nothing.
+    """Accepts every call and does nothing.
 
-    A request and its connection know each other, so the garbage collector finds them, and late.
-    Under TLS each transport has some 300 KiB of buffers, which must not wait for that.
+    A request and its connection refer to each other, so only the garbage collector frees them, and
+    late. Under TLS each transport has some 300 KiB of buffers, which must not wait for that.
     """
 
     def is_closing(self) -> bool:
@@ -20,12 +20,12 @@ class LostTransport(asyncio.Transport):
         return 0
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """What is known of the connection: nothing any more."""
+        """The default: nothing is known of the connection."""
         del name
         return default
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Forgets the bytes."""
+        """Drops the bytes."""
 
     def close(self) -> None:
         """Does nothing."""

@@ -1,6 +1,6 @@
-"""Which HTTP protocol the server speaks with: ours, where uvicorn's has the shape that it knows.
+"""Chooses the HTTP protocol class: ours if uvicorn's has the shape that it builds on.
 
-uvicorn's protocol is no public interface. So its shape is looked at before it is built upon.
+uvicorn's protocol is no public interface, so its shape is checked first.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ _STATE: Final = {
     },
     "FlowControl": {"read_paused", "write_paused"},
 }  # fmt: skip
-"""Attributes that `__init__` sets and that are used here."""
+"""Attributes that `__init__` sets and that `wire/` uses."""
 
 _METHODS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "HttpToolsProtocol": {
@@ -47,20 +47,20 @@ _METHODS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "RequestResponseCycle": {"receive": (), "send": ("message",), "run_asgi": ("app",)},
     "FlowControl": {"drain": (), "resume_reading": (), "pause_reading": ()},
 }
-"""Methods that are called or overridden here, with their arguments."""
+"""Methods that `wire/` calls or overrides, with their arguments."""
 
 _CYCLE_USES: Final = {"write", "close", "is_closing"}
-"""What a cycle does with its transport; an exchange can do no more."""
+"""Methods of its transport that a cycle calls; an `Exchange` has no others."""
 
 
 def choose_protocol(limits: WireLimits | None = None) -> type[asyncio.Protocol] | None:
-    """The class for uvicorn's `http=`; None where uvicorn is not as we know it.
+    """The class for uvicorn's `http=`; None if uvicorn does not have the expected shape.
 
-    The service works without it, too: bodies are copied once more on their way, and heads have
-    only the parser's own limits.
+    The service works without it, too: then bodies are copied once more, and heads have only the
+    parser's own limits.
 
     Args:
-        limits: What is taken from each connection; without it, what every server takes.
+        limits: Limits of the server's connections; None for the defaults.
     """
     reason = _find_difference()
     if reason is not None:
@@ -80,7 +80,7 @@ def choose_protocol(limits: WireLimits | None = None) -> type[asyncio.Protocol] 
 
 
 def _find_difference() -> str | None:
-    """What of uvicorn is not as it is expected; None when all is."""
+    """What of uvicorn is not as expected, in words; None if all is."""
     try:
         from uvicorn.protocols.http import flow_control, httptools_impl
 

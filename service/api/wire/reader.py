@@ -1,4 +1,4 @@
-"""A request's body of matrices, read once from its front, straight to where its bytes belong."""
+"""Reads a request's body of matrices once, from its beginning, into memory of the caller."""
 
 import asyncio
 import hashlib
@@ -16,32 +16,32 @@ from wavetrim.service.errors import BodyLengthWrong, BodyTooLarge, ContentRefuse
 from wavetrim.service.storage.matrices.npy import NpyHeader, parse_header
 
 _HASH_BYTES: Final = 8 * 2**20
-"""So much is hashed at a time, in a thread, while the next bytes arrive."""
+"""Bytes that are hashed at a time, in a thread, while the next bytes arrive; chosen."""
 
 _HEADER_BYTES: Final = (128, 4096)
-"""So much is asked for to find a header: NumPy's have 128 bytes or, seldom, more."""
+"""Bytes that are read to find a header, first and then: NumPy's have 128 or, seldom, more."""
 
 
 class BodyReader:
-    """Reads a body of matrices, and hashes it where a digest was sent.
+    """Reads a body of matrices, and hashes it if a digest was sent.
 
     Args:
         scope: The request's ASGI scope.
         receive: Its ASGI channel; nothing of the body has been received.
-        limit_bytes: The longest body that is taken.
+        limit_bytes: The longest body.
         digests: The request's Content-Digest fields.
         idle_seconds: How long the sender may be silent.
-        media_types: Those that are taken.
-        codings: Content codings that are taken; the bytes are read as they are sent.
-        head: What in the body says how long it is, for refusals.
+        media_types: Accepted media types.
+        codings: Accepted content codings; the bytes are not decoded here.
+        head: The part of the body that says how long it is, for refusals.
 
     Attributes:
-        length_bytes: The body's length by its Content-Length; None where the sender does not say.
+        length_bytes: The body's Content-Length; None without that header.
         coding: The body's content coding.
 
     Raises:
         BodyTooLarge: The body's length is known and too large.
-        ContentRefused: The body's media type or encoding is not taken.
+        ContentRefused: The body's media type or encoding is not accepted.
         DigestMalformed: The Content-Digest field cannot be read.
     """
 
@@ -70,16 +70,16 @@ class BodyReader:
 
     @property
     def received_bytes(self) -> int:
-        """How much of the body has come."""
+        """Bytes of the body that have come."""
         return self._source.received_bytes
 
     @property
     def digest(self) -> bytes | None:
-        """SHA-256 of all that was read so far, where a Content-Digest field was sent."""
+        """SHA-256 of all bytes that were read; None if no Content-Digest field was sent."""
         return self._hash.digest() if self._hash is not None else None
 
     def hash_rest(self, begin: bytes) -> "hashlib._Hash":
-        """SHA-256 of some bytes and of all that is read from now on."""
+        """A SHA-256 of `begin` and of all bytes that are read from now on."""
         self._hashes.append(hashlib.sha256(begin))
         return self._hashes[-1]
 
@@ -87,13 +87,13 @@ class BodyReader:
         """Reads the header of the next .npy file.
 
         Args:
-            name: What the caller calls this matrix, for the refusal where there is none.
+            name: Name of this matrix, for the refusal if it is missing.
 
         Returns:
             What the header says, and its bytes.
 
         Raises:
-            NpyError: It is not the header of a .npy file that is taken.
+            NpyError: It is not the header of a .npy file that the service accepts.
             BodyLengthWrong: The body ends before the header does.
             UploadStalled: The sender fell silent.
             ClientDisconnect: The sender left.
@@ -113,16 +113,16 @@ class BodyReader:
         return header, raw
 
     async def read_into(self, view: memoryview, *, behind_bytes: int = 0) -> None:
-        """Reads the next bytes into memory of the caller's, until it is full.
+        """Reads the next bytes into the caller's memory, until it is full.
 
-        However the call ends, nothing is written into the view afterwards, or read from it.
+        However the call ends, the view is neither written nor read afterwards.
 
         Args:
             view: Where the bytes go: one dimension of bytes.
-            behind_bytes: How many the body must have behind them, for the refusal of a short one.
+            behind_bytes: How many bytes the body must have after these, for refusals.
 
         Raises:
-            BodyLengthWrong: The body ends before.
+            BodyLengthWrong: The body ends too early.
             UploadStalled: The sender fell silent.
             ClientDisconnect: The sender left.
         """
@@ -143,7 +143,7 @@ class BodyReader:
                     await asyncio.wait({asyncio.ensure_future(hashing)})
 
     async def read_some(self, most: int) -> bytes:
-        """Reads the next bytes, whatever has come of them; none at the body's end.
+        """Reads some of the next bytes; empty at the body's end.
 
         Raises:
             UploadStalled: The sender fell silent.
@@ -157,7 +157,7 @@ class BodyReader:
         return chunk
 
     async def read_all_small(self) -> bytes:
-        """Reads what is left of a short body, all at once.
+        """Reads the rest of a short body.
 
         Raises:
             BodyTooLarge: It is longer than `SMALL_BODY_BYTES`.
@@ -173,7 +173,7 @@ class BodyReader:
         return content
 
     def expect_length(self, expected_bytes: int, reason: str) -> None:
-        """Compares the body's length, where it is known, with what the headers say.
+        """Compares the body's length, if it is known, with what the headers say.
 
         Raises:
             BodyLengthWrong: They differ.
@@ -183,11 +183,11 @@ class BodyReader:
             raise BodyLengthWrong("body", f"{self.length_bytes} bytes", limit)
 
     async def finish(self, expected_bytes: int) -> None:
-        """Makes sure that the body ends here and is the one that was announced.
+        """Makes sure that the body ends here, and that its digest is right.
 
         Raises:
             BodyLengthWrong: There is more.
-            DigestMismatch: Its SHA-256 is another than Content-Digest says.
+            DigestMismatch: Its SHA-256 differs from Content-Digest.
             UploadStalled: The sender fell silent.
             ClientDisconnect: The sender left.
         """
@@ -219,7 +219,7 @@ class BodyReader:
 
 
 def _check_content(headers: Headers, media_types: Collection[str], codings: Collection[str]) -> str:
-    """Refuse what is not taken; returns the content coding."""
+    """Check media type and content coding; returns the latter."""
     media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type not in media_types:
         raise ContentRefused("Content-Type", media_type, " or ".join(filter(None, media_types)))
@@ -233,7 +233,7 @@ def _read_length(headers: Headers, limit_bytes: int, head: str) -> int | None:
     text = headers.get("content-length")
     if text is None:
         return None
-    # The server has refused what is not a number.
+    # The server has refused anything that is not a number.
     length = int(text)
     if length > limit_bytes:
         limit = f"at most {limit_bytes} bytes (max_matrix_bytes each, with a {head})"

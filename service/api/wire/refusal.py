@@ -1,4 +1,4 @@
-"""Refusals that no application sends: of a head that is not taken, or of a connection."""
+"""Refusals of a head or a connection, before the application sees them."""
 
 import logging
 import time
@@ -13,14 +13,14 @@ from wavetrim.service.api.v2.errors import add_error
 logger = logging.getLogger(__name__)
 
 CLOSED: Final = "closed"
-"""Stands for the status where no answer could be given."""
+"""In place of a status if no answer could be given."""
 
 LINE_SECONDS: Final = 10.0
-"""Between two lines in the log, at least: who is refused may come again at once."""
+"""Least time between two lines in the log, as a refused client may come again at once; chosen."""
 
 
 class Refusals:
-    """Counts what was refused, and tells of it in the log now and then.
+    """Counts refusals, and logs some of them.
 
     Args:
         count: Called with the status of each refusal, or `CLOSED`.
@@ -36,7 +36,7 @@ class Refusals:
 
         Args:
             status: The answer's status, or `CLOSED`.
-            reason: What was refused, for the log.
+            reason: The reason, for the log.
         """
         self._count(status)
         now = time.monotonic()
@@ -49,13 +49,13 @@ class Refusals:
 
 
 def format_refusal(error: Exception) -> tuple[int, bytes]:
-    """A whole answer: the problem document of an error, and the news that the connection ends.
+    """A whole answer: the problem document of an error, and the header that ends the connection.
 
     Returns:
         The answer's status and its bytes.
     """
     answer = describe_error(error)
-    content = add_error(bytes(answer.body))  # which path was meant is not known
+    content = add_error(bytes(answer.body))  # the path, perhaps of /v2, is not known
     kept = [field for field in answer.raw_headers if field[0] != b"content-length"]
     headers = [*kept, (b"content-length", b"%d" % len(content)), (b"connection", b"close")]
     fields = b"".join(b"%b: %b\r\n" % field for field in headers)

@@ -1,8 +1,8 @@
-"""Answers from memory that is used again: when it is free is known, not guessed.
+"""Answers from memory that is reused, without a copy.
 
-ASGI's `send` returns before the bytes have left, and the server may keep a reference instead of a
-copy: memory that is used again right behind `send` would show the next owner's bytes to a slow
-reader. So the memory is sent in pieces, each after the one before has left the process.
+ASGI's `send` returns before the bytes have left, and the server may keep a reference in place of a
+copy. Memory that is reused right after `send` would show the next owner's bytes to a slow client.
+So it is sent in pieces, each after the one before has left the process.
 """
 
 import asyncio
@@ -15,19 +15,19 @@ from starlette.responses import StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
 RawHeaders = list[tuple[bytes, bytes]]
-"""Headers as ASGI has them, in lower case."""
+"""Headers in ASGI's form, in lower case."""
 
 Drained = Callable[..., Awaitable[bool]]
 """`Exchange.drained`."""
 
 PIECE_BYTES: Final = 2**20
-"""One write: under TLS a longer one stops the event loop for as long as it is encrypted."""
+"""Bytes of one write; chosen: under TLS a write stops the event loop while it is encrypted."""
 
 SMALL_ANSWER_BYTES: Final = 2**16
-"""Answers up to this length are copied and leave in one write, with their head."""
+"""Longest answer that is copied and sent in one write with its head; chosen."""
 
 DRAINED: Final = "wavetrim.drained"
-"""The ASGI extension that waits until all has left: `Exchange.drained`."""
+"""Name of the ASGI extension `Exchange.drained`, which waits until all has left."""
 
 
 async def send_views(
@@ -40,10 +40,9 @@ async def send_views(
     piece_bytes: int = PIECE_BYTES,
     idle_seconds: float | None = None,
 ) -> bool:
-    """Answers with the bytes of some views, one behind the other.
+    """Answers with the bytes of some views, one after the other.
 
-    When it returns, however it does, the server does not read the views any more, and they may be
-    used again.
+    However it ends, the server does not read the views afterwards, so they may be reused.
 
     Args:
         scope: The request's ASGI scope.
@@ -52,10 +51,10 @@ async def send_views(
         headers: Headers in lower case, without Content-Length.
         views: What is sent: one dimension of bytes each.
         piece_bytes: The length of one write.
-        idle_seconds: How long the client may take nothing; the connection is given up then.
+        idle_seconds: How long the client may receive nothing before the connection is aborted.
 
     Returns:
-        True when everything has left; False when the connection was lost before.
+        True when everything has left; False when the connection was lost.
     """
     total_bytes = sum(len(view) for view in views)
     length = (b"content-length", str(total_bytes).encode())
@@ -88,10 +87,10 @@ async def send_chunks(
     total_bytes: int | None,
     idle_seconds: float,
 ) -> None:
-    """Answers with bytes that are made while it is sent: each chunk while the one before leaves.
+    """Answers with chunks, each of which is made while the one before it leaves.
 
     It ends early when the connection is lost. If making a chunk fails, the connection is broken
-    off, so the client sees that there was to be more.
+    off, so that the client sees an incomplete answer.
 
     Args:
         scope: The request's ASGI scope.
@@ -100,8 +99,8 @@ async def send_chunks(
         status: HTTP status.
         headers: Headers in lower case, without Content-Length.
         chunks: What is sent.
-        total_bytes: The length of all chunks; None where it is not known before their end.
-        idle_seconds: How long the client may take nothing; the connection is given up then.
+        total_bytes: The length of all chunks; None if it is not known before their end.
+        idle_seconds: How long the client may receive nothing before the connection is aborted.
     """
     if total_bytes is not None:
         headers = [*headers, (b"content-length", str(total_bytes).encode())]
@@ -126,7 +125,7 @@ async def send_chunks(
 
 @asynccontextmanager
 async def _breaking_off(drained: Drained | None) -> AsyncIterator[None]:
-    """Ends the connection when the block fails: nobody reads what was sent from then on."""
+    """Aborts the connection when the block fails, so that nobody reads the memory afterwards."""
     try:
         yield
     except BaseException:
@@ -137,11 +136,7 @@ async def _breaking_off(drained: Drained | None) -> AsyncIterator[None]:
 
 
 def _limit(send: Send, idle_seconds: float) -> Send:
-    """Lets no send take longer than `idle_seconds`: the client takes nothing then.
-
-    Raises:
-        TimeoutError: It took longer.
-    """
+    """A `send` that raises TimeoutError after `idle_seconds`: the client receives nothing."""
 
     async def send_in_time(message: Message) -> None:
         async with asyncio.timeout(idle_seconds):

@@ -11,12 +11,12 @@ _LARGE_BYTES: Final = 8 * 2**20
 
 
 def keep_freed_memory() -> None:
-    """Lets freed memory wait for the next request instead of going back to the system.
+    """Keeps freed memory for the next request instead of giving it back to the system.
 
-    The first bytes of each body come in a buffer of 256 KB. glibc gives its pages back each time
-    and takes new ones for the next, whose first touch costs more than to copy the bytes: a request
-    of 512 KiB took 0.5 ms, and 0.2 without that (2 cores). Up to 32 MiB are kept; what is larger
-    than 8 MiB always goes back. Where the C library is another one, nothing happens.
+    The first bytes of each body come in a buffer of 256 KB. By default glibc gives its pages back
+    each time, and touching new ones costs more than copying the bytes: a request of 512 KiB took
+    0.5 ms, and takes 0.2 with this (2 cores). Up to 32 MiB are kept; blocks above 8 MiB always go
+    back. With another C library nothing happens.
     """
     with contextlib.suppress(AttributeError, OSError):
         library = ctypes.CDLL(None)

@@ -26,16 +26,16 @@ logger = logging.getLogger(__name__)
 
 
 class ForegroundServer(uvicorn.Server):
-    """Answers until a signal comes, and from there until the running job has ended.
+    """Serves until a signal comes, and then until the running jobs have ended.
 
-    A second signal does not wait for the job, which the next start runs again; a third one does
+    A second signal does not wait for the jobs, which the next start runs again; a third one does
     not wait for open connections either.
 
     Args:
-        app: The service's application. Its lifespan is run here, not by uvicorn, so that an error
-            while it starts is the caller's to report.
+        app: The service's application. Its lifespan is run here, not by uvicorn, so that the
+            caller gets an error of its start.
         listeners: Where it listens.
-        timeout_graceful_shutdown: After the last job, open connections have so many seconds to end.
+        timeout_graceful_shutdown: Seconds that open connections have after the last job.
 
     Raises:
         SettingRefused: More connections are asked for than the process has descriptors for.
@@ -87,7 +87,7 @@ class ForegroundServer(uvicorn.Server):
             self._announce(f"wavetrim is serving gRPC on {self._app.state.grpc_address}")
 
     def _announce(self, words: str) -> None:
-        """Print a line on standard output; where the log is JSON, it is one of its lines."""
+        """Print a line on standard output; if the log is JSON, log it instead."""
         if self._app.state.settings.log_format == "json":
             logger.info(words)
         else:
@@ -99,7 +99,7 @@ class ForegroundServer(uvicorn.Server):
         await self._parts.aclose()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Take a signal. uvicorn would raise it again at its end; here it has been obeyed then."""
+        """Handle a signal. uvicorn would raise it again at its end, which is not needed here."""
         del sig, frame
         self._signals += 1
         if self._signals == 1 and self.started and self._loop is not None:
@@ -111,7 +111,7 @@ class ForegroundServer(uvicorn.Server):
             self.force_exit = self._signals > 2
 
     async def _accept(self) -> None:
-        """Let connections come: uvicorn counts none before they are encrypted."""
+        """Begin to accept connections; uvicorn would not count those in a TLS handshake."""
         loop = asyncio.get_running_loop()
 
         def make_protocol() -> asyncio.Protocol:
@@ -120,7 +120,7 @@ class ForegroundServer(uvicorn.Server):
                 config=self.config, server_state=self.server_state, app_state={}, _loop=loop
             )
 
-        # Without its backlog asyncio would listen anew, with one of 100.
+        # Without the backlog asyncio would listen again, with a backlog of 100.
         tcp, tls, unix = self._listeners.tcp, self._listeners.tls, self._listeners.unix
         if tcp is not None and tls is not None:
             server = TlsServer(
@@ -141,7 +141,7 @@ class ForegroundServer(uvicorn.Server):
             )
 
     def _has_place(self, shaking: int) -> bool:
-        """Whether one more connection may shake hands: a few more than are served, to be told."""
+        """Whether one more connection may shake hands: a few too many, to send them a refusal."""
         open_connections = len(self.server_state.connections) + shaking
         return open_connections < self._most_connections + LINGERING_CONNECTIONS
 
@@ -156,7 +156,7 @@ class ForegroundServer(uvicorn.Server):
 
 
 def _list_addresses(listeners: Listeners) -> Iterator[str]:
-    """Where callers reach the service, as they name it."""
+    """The addresses of the service, as callers write them."""
     if listeners.tcp is not None:
         host, port = listeners.tcp.getsockname()[:2]
         name = f"[{host}]" if ":" in host else host

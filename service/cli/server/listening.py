@@ -16,12 +16,12 @@ from wavetrim.service.unix_socket import BACKLOG, claim_socket
 
 @dataclass(frozen=True, slots=True)
 class Listeners:
-    """What a service listens on: at least one of both.
+    """The sockets of a service, at least one of the two.
 
     Attributes:
         tcp: The socket of host and port.
-        tls: How connections to it are encrypted; None where they are not.
-        unix: The Unix socket, which is never encrypted: it does not leave the machine.
+        tls: How its connections are encrypted; None if they are not.
+        unix: The Unix socket, which is not encrypted, as it does not leave the machine.
     """
 
     tcp: socket.socket | None
@@ -55,7 +55,7 @@ def _listen_tcp(settings: Settings) -> socket.socket:
     try:
         return socket.create_server(address, family=family, backlog=BACKLOG)
     except OSError as error:
-        # asyncio's and the socket module's own words repeat the address.
+        # The messages of asyncio and of the socket module repeat the address.
         reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error
         message = f"cannot listen on {settings.host} port {settings.port}: {reason}"
         if error.errno == errno.EADDRINUSE:
@@ -72,7 +72,7 @@ def _load_certificate(settings: Settings) -> ssl.SSLContext | None:
         raise SettingRefused(name, None, "given where its counterpart is")
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     try:
-        # Without the password OpenSSL would ask for that of an encrypted key on the terminal.
+        # Without a password OpenSSL would ask on the terminal for that of an encrypted key.
         context.load_cert_chain(certificate, key, password="")
     except OSError as error:
         limit = f"a PEM certificate that its unencrypted tls_key belongs to ({error})"

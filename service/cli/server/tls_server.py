@@ -1,8 +1,8 @@
-"""Listens for connections that are encrypted, and counts them before they are.
+"""Accepts TLS connections, and counts them before their handshake.
 
-asyncio's own server lets every connection shake hands before any protocol hears of it: who connects
-and says nothing holds a descriptor that nobody counts. So connections are accepted here, one by
-one, and those that have no place are closed at once: before the handshake nothing can be said.
+asyncio's own server has every connection shake hands before a protocol knows of it, so a silent
+client would hold a descriptor that is not counted. So connections are accepted here, one by one.
+Those without a place are closed at once, as no answer can be sent before the handshake.
 """
 
 import asyncio
@@ -16,21 +16,21 @@ from typing import Final
 logger = logging.getLogger(__name__)
 
 _PAUSE_SECONDS: Final = 0.1
-"""Between two tries to accept, where the process has no descriptor left."""
+"""Time between two tries to accept when the process has no descriptor left; chosen."""
 
 
 class TlsServer:
-    """A listener whose connections become those of an HTTP protocol when they are encrypted.
+    """A listener that gives its connections an HTTP protocol after their TLS handshake.
 
-    It is closed as asyncio's servers are. To be used from one event loop.
+    It is closed like asyncio's servers. To be used from one event loop.
 
     Args:
-        listener: Listens already.
+        listener: A listening socket.
         tls: How connections are encrypted.
         make_protocol: Makes a connection's protocol.
-        has_place: Whether one more connection may be taken, beside so many that shake hands.
-        on_refused: Called for each one that was not.
-        seconds: How long a handshake, and a farewell, may take.
+        has_place: Whether one more connection may be accepted, given how many shake hands.
+        on_refused: Called for each connection without a place.
+        seconds: How long a handshake, and the end of TLS, may take.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class TlsServer:
                 task.cancel()
 
     async def wait_closed(self) -> None:
-        """Wait until nothing is accepted any more, and close the listener."""
+        """Wait until accepting has stopped, and close the listener."""
         tasks = [task for task in (self._accepting, *self._shaking) if task is not None]
         await asyncio.gather(*tasks, return_exceptions=True)
         self._listener.close()
@@ -98,6 +98,6 @@ class TlsServer:
                 ssl_shutdown_timeout=self._seconds,
             )
         except (OSError, asyncio.CancelledError):
-            # It has left, is too slow, or speaks no TLS that we know: nobody's fault of ours.
+            # The client has left, is too slow, or speaks no TLS that we know.
             with contextlib.suppress(OSError):
                 connection.close()

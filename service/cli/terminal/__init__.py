@@ -1,5 +1,5 @@
 """What commands print.
 
-`display` has tables, JSON and bars of progress; `units` writes numbers as people read them; `plot`
-draws a plan's curves, `timeline` its steps, `comparison` a product beside NumPy's.
+`display` has tables and progress bars; `units` formats numbers; `plot` draws a plan's curves,
+`timeline` its steps; `comparison` compares a product with NumPy's.
 """

@@ -1,4 +1,4 @@
-"""A product beside NumPy's, element by element."""
+"""Compares a product with NumPy's, element by element."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -11,14 +11,14 @@ from wavetrim.native.element_types import find_accumulator, find_limits, is_inte
 Array = NDArray[Any]
 
 LISTED: Final = 10
-"""So many differing elements are listed."""
+"""The most differing elements that are listed; chosen."""
 
 _BLOCK_ROWS: Final = 512
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One element that is not what it should be."""
+    """One element that differs."""
 
     row: int
     column: int
@@ -49,7 +49,7 @@ class Comparison:
 
 
 def compare_product(found: Array, a: Array, b: Array) -> Comparison:
-    """Compare a product with NumPy's in float64 or complex128; of integers, with the exact one.
+    """Compare a product with NumPy's in float64 or complex128; integers, with the exact one.
 
     An element may be off by the rounding of its sum. The K additions err to either side, so
     their errors grow as the square root of K (Higham and Mary, A new approach to probabilistic

@@ -1,4 +1,4 @@
-"""What the commands show: tables of plans and timings, and progress bars."""
+"""Tables of plans and timings, and progress bars."""
 
 import contextlib
 import logging
@@ -25,24 +25,24 @@ from wavetrim.service.cli.terminal.units import format_gflops, format_seconds
 
 
 def open_output() -> Console:
-    """Standard output: what was asked for."""
+    """Standard output, for results."""
     return Console(highlight=False)
 
 
 def open_notes() -> Console:
-    """Standard error: progress and remarks, which do not disturb a pipe."""
+    """Standard error, for progress and remarks, which must not get into a pipe."""
     return Console(stderr=True, highlight=False)
 
 
 def make_plan_table(plan: Mapping[str, Any], m: int) -> Table:
-    """A plan as `wavetrim.scheduler.planning.description` describes it, m being the rows of C."""
+    """A table of a plan, as `scheduler.planning.description` describes it; m is the rows of C."""
     table = Table(show_header=False, title_justify="left")
     table.add_column(style="bold", no_wrap=True)
     table.add_column()
     table.add_row("F, rows on the CPU", f"[bold magenta]{plan['f']}[/] of {m}")
     table.add_row("rows on the GPU", str(plan["gpu_rows"]))
     if plan["kernel"] is not None:
-        # The plans of older jobs say nothing of the memory, the accuracy and the multiprocessors.
+        # Plans of older jobs lack memory, accuracy and multiprocessors.
         if (memory := plan.get("memory")) is not None:
             there = ", B on the GPU already" if plan.get("resident") else ""
             table.add_row("operands in", f"{memory} memory{there}")
@@ -84,7 +84,7 @@ def make_plan_table(plan: Mapping[str, Any], m: int) -> Table:
 
 
 def make_source_table(plan: Mapping[str, Any]) -> Table:
-    """The figures that decided a plan, each with where it comes from."""
+    """A table of the figures that decided a plan, each with its source."""
     table = Table("what", "figures", "source")
     profile = plan["profile"]
     if (count := profile["sm_count"]) is not None:
@@ -106,7 +106,7 @@ def make_source_table(plan: Mapping[str, Any]) -> Table:
 
 
 def make_timings_table(timings: Mapping[str, float | None], plan: Mapping[str, Any]) -> Table:
-    """Measured seconds beside the plan's predicted ones, and their ratio."""
+    """A table of the predicted and measured seconds of a plan, and their ratio."""
     gpu_parts = ("kernel", "transfer", "gpu") if plan["gpu_rows"] else ()
     table = Table()
     table.add_column("part", style="bold")
@@ -133,7 +133,7 @@ def make_timings_table(timings: Mapping[str, float | None], plan: Mapping[str, A
 
 @contextlib.contextmanager
 def announce_compiling(console: Console) -> Iterator[None]:
-    """Say when something is compiled, which a first run has to do, and why it takes so long."""
+    """Within the block, say when something is compiled, since a first run takes longer for it."""
     handler = _Announcement(console)
     loggers = [logging.getLogger(name) for name in _COMPILERS]
     levels = [logger.level for logger in loggers]
@@ -149,7 +149,7 @@ def announce_compiling(console: Console) -> Iterator[None]:
 
 
 class _Announcement(logging.Handler):
-    """Shows the first record of each logger, and that there are others: kernels are many."""
+    """Shows the first record of each logger, and only that there are more."""
 
     def __init__(self, console: Console) -> None:
         super().__init__()
@@ -165,11 +165,11 @@ class _Announcement(logging.Handler):
 
 
 _COMPILERS: Final = ("wavetrim.native.library", "wavetrim.kernels.compile")
-"""The loggers of what compiles."""
+"""The loggers of modules that compile."""
 
 
 class _TimedProgress(Progress):
-    """A bar that also moves with time, up to nine tenths, where it is known what there is to do."""
+    """A bar that also moves with time, up to nine tenths, if the duration is known."""
 
     def __init__(self, *columns: ProgressColumn, console: Console, seconds: float | None) -> None:
         self._seconds = seconds  # read by the first rendering, which __init__ does
@@ -187,15 +187,15 @@ class _TimedProgress(Progress):
 def show_share(
     console: Console, words: str, *, seconds: float | None = None
 ) -> Iterator[Callable[..., None]]:
-    """A progress bar of a share 0…1, which ends at 1 when the block ends well.
+    """A progress bar of a share 0…1, which ends at 1 when the block succeeds.
 
     Args:
         console: Where it is shown.
         words: What is being done.
-        seconds: What it takes, about, where the shares that are told are few.
+        seconds: How long it takes, about, so that the bar also moves between shares.
 
     Yields:
-        What moves it: the share, and what is being done.
+        A function that moves it: by the share, and words on what is being done.
     """
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
     bar = _TimedProgress(*columns, TimeElapsedColumn(), console=console, seconds=seconds)
@@ -211,9 +211,10 @@ def show_share(
 
 @contextlib.contextmanager
 def show_bytes(console: Console) -> Iterator[Callable[[str, int, int | None], None]]:
-    """Progress bars of bytes; yields what moves one: its words, bytes done, bytes in all.
+    """Progress bars of bytes, which appear with their first bytes.
 
-    A bar appears with its first bytes.
+    Yields:
+        A function that moves one: by its words, bytes done, and bytes in all.
     """
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(binary_units=True))
     progress = Progress(*columns, TransferSpeedColumn(), console=console)
@@ -240,7 +241,7 @@ def _describe_speedup(plan: Mapping[str, Any]) -> str:
 
 
 def describe_check(verification: Mapping[str, Any]) -> str:
-    """How far off a product was, and which rows had to be computed again."""
+    """The error of a checked product, and how many rows were computed again, in words."""
     error, allowed = verification["max_error"], verification["tolerance"]
     text = f"error {error:.3g} of {allowed:.3g} allowed"
     if (device := verification.get("recomputed_on")) is None:

@@ -1,8 +1,8 @@
-"""Seconds over F as a plot of characters: why a plan's F is where it is.
+"""A plot in characters of seconds over F, which shows why a plan's F was chosen.
 
 The GPU part falls in steps, a wave at a time, the CPU part rises; the total is the longer of the
-two. The three differ in their characters, not only in colour, so the plot reads in a pipe too. The
-axis of seconds need not begin at 0: it is chosen so that a wave is a line at least.
+two. The three have different characters, so the plot needs no colours. The axis of seconds need
+not begin at 0: it is chosen so that a wave is at least a line.
 """
 
 from collections.abc import Callable
@@ -15,16 +15,16 @@ from wavetrim.scheduler.planning.plan import Prediction
 from wavetrim.service.cli.terminal.units import format_seconds
 
 SHORTEST_WIDTH: Final = 24
-"""Fewer characters a line than this are not enough for axes and labels."""
+"""Fewest characters of a line, for axes and labels."""
 
 _HEIGHT: Final = 16
 _LABEL: Final = 10
 _LABELLED: Final = 3
 _ZOOM: Final = 2.0
-"""The plot shows at most the F whose total is this many times the chosen one."""
+"""The largest total that is shown, over that of the chosen F; chosen."""
 
 _BELOW: Final = 0.25
-"""Share of the axis that lies below the chosen total, where it does not begin at 0."""
+"""Share of the axis below the chosen total, if the axis does not begin at 0; chosen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,20 +50,20 @@ _STYLES: Final = {"total": "bold", "gpu": "green", "cpu": "cyan", "chosen": "bol
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """The seconds that are drawn, from the lowest line to the highest."""
+    """The range of seconds that is drawn, from the lowest line to the highest."""
 
     low: float
     high: float
     height: int
 
     def find_line(self, seconds: float) -> int | None:
-        """The line of a time, from the top, which holds what is longer; None below the lowest."""
+        """The line of a time, counted from the top, which has all longer times; None if below."""
         share = (seconds - self.low) / (self.high - self.low) if self.high > self.low else 0.0
         line = self.height - 1 - round(share * (self.height - 1))
         return max(0, line) if line < self.height else None
 
     def label(self, line: int) -> str:
-        """The seconds of every third line, with as many digits as tell these apart."""
+        """The label of every third line, with enough digits to tell the labels apart."""
         above = self.height - 1 - line
         if above % _LABELLED:
             return ""
@@ -101,19 +101,19 @@ def draw_curve(
     height: int = _HEIGHT,
     ascii_only: bool = False,
 ) -> Text:
-    """Plot the seconds of both parts and of the whole over F, with the chosen F marked.
+    """Plot the seconds of both parts and of the total over F, with the chosen F marked.
 
     Args:
         predict: F → predicted seconds; the GPU's never rise with F, the CPU's never fall below M.
         f: The chosen F.
         m: Rows of C, the largest F.
-        step_seconds: What a wave takes, about; 0 where there are none.
+        step_seconds: About the seconds of a wave; 0 without waves.
         width: Characters a line may have; at least `SHORTEST_WIDTH`.
         height: Lines between the axes.
         ascii_only: Use no character outside ASCII.
 
     Returns:
-        Lines of at most `width` characters, coloured where the terminal can.
+        Lines of at most `width` characters, with colours.
     """
     marks = ASCII if ascii_only else UNICODE
     columns = max(width, SHORTEST_WIDTH) - _LABEL - 2
@@ -141,9 +141,9 @@ def draw_curve(
 def _choose_axis(
     predict: Callable[[int], Prediction], f: int, m: int, step_seconds: float, height: int
 ) -> _Axis:
-    """Seconds from 0 to twice the chosen total; where a wave were less than a line, fewer."""
+    """Seconds from 0 to twice the chosen total; a smaller range if a wave were below a line."""
     total = predict(f).total_seconds
-    # Beside a CPU part, however small, the GPU's takes longer.
+    # With any CPU part at the same time, the GPU's takes longer.
     begin = max(total, predict(f + 1).gpu_seconds) if f < m else total
     axis = _Axis(0.0, _ZOOM * begin, height)
     shown = (height - 1) * step_seconds
@@ -156,14 +156,14 @@ def _choose_axis(
 def _choose_window(
     predict: Callable[[int], Prediction], f: int, m: int, columns: int, limit: float
 ) -> _Window:
-    """The F around the chosen one where neither part takes much longer than is drawn."""
+    """The F around the chosen one at which neither part takes much longer than is drawn."""
     first = _bisect(-1, f, lambda value: predict(value).gpu_seconds <= limit)
     last = _bisect(f, m, lambda value: predict(value).cpu_seconds > limit) if f < m else m
     return _Window(max(0, first - 1) if first == f else first, last, columns)
 
 
 def _bisect(low: int, high: int, holds: Callable[[int], bool]) -> int:
-    """The least value above `low` that holds, or `high`; once it holds it keeps on."""
+    """The least value above `low` that holds, else `high`; all values above it hold, too."""
     while high - low > 1:
         middle = (low + high) // 2
         if holds(middle):
@@ -174,7 +174,7 @@ def _bisect(low: int, high: int, holds: Callable[[int], bool]) -> int:
 
 
 def _fill_cells(drawn: list[Prediction], at_f: int, axis: _Axis, marks: Marks) -> list[Text]:
-    """The area between the axes, a line of text for each of its rows."""
+    """The lines of text between the axes."""
     cells = [[(" ", "")] * len(drawn) for _ in range(axis.height)]
     for row in cells:
         row[at_f] = (marks.guide, _STYLES["chosen"])
@@ -193,7 +193,7 @@ def _fill_cells(drawn: list[Prediction], at_f: int, axis: _Axis, marks: Marks) -
 
 
 def _label_columns(window: _Window, f: int, at_f: int) -> str:
-    """The F at both ends, and the chosen one below its column."""
+    """The labels of the F axis: both ends, and the chosen F below its column."""
     chosen = f"F = {f}"
     start = min(max(0, at_f - len(chosen) // 2), max(0, window.columns - len(chosen)))
     line = [" "] * window.columns
@@ -207,7 +207,7 @@ def _label_columns(window: _Window, f: int, at_f: int) -> str:
 
 
 def _write_legend(marks: Marks, columns: int) -> list[Text]:
-    """What each character stands for, in as few lines as fit."""
+    """The meaning of each character, in as few lines as possible."""
     entries = (
         f"{marks.total} total",
         f"{marks.gpu} GPU part",

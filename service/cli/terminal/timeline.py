@@ -1,6 +1,6 @@
-"""A product's timeline as characters: when copies, kernels and the CPU are at work.
+"""A product's timeline in characters: when copies, kernels and the CPU are at work.
 
-One line a queue. A character stands for a stretch of time, and its height for how much of it the
+Each queue has a line. A character is an interval of time, and its height shows how much of it the
 queue is busy, so a gap shows where one queue waits for another.
 """
 
@@ -23,12 +23,12 @@ def draw_timeline(
     """Draw each queue's busy times.
 
     Args:
-        queues: Begin and end of all that each queue does, in seconds from the call.
+        queues: Begin and end of all work of each queue, in seconds from the call.
         width: Characters a line may have.
         ascii_only: Use no character outside ASCII.
 
     Returns:
-        A line a queue, and one of seconds.
+        A line for each queue, and one of seconds.
     """
     columns = max(8, width - _LABEL)
     end = max(span.end for spans in queues.values() for span in spans)
@@ -44,7 +44,7 @@ def draw_timeline(
 
 
 def share_columns(spans: tuple[Span, ...], column_seconds: float, columns: int) -> list[float]:
-    """How much of each column's time is within one of the spans, 0…1."""
+    """The share of each column's time that is within a span, 0…1."""
     shares = [0.0] * columns
     for span in spans:
         first, last = int(span.begin / column_seconds), int(span.end / column_seconds)
@@ -56,6 +56,6 @@ def share_columns(spans: tuple[Span, ...], column_seconds: float, columns: int) 
 
 
 def _choose_height(share: float) -> int:
-    """0 for nothing at all, so that a short copy is seen."""
+    """The height of a share: 0 only for no work at all, so that a short copy is seen."""
     most = len(_HEIGHTS) - 1
     return 0 if share <= 0 else max(1, round(share * most))

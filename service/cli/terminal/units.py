@@ -1,4 +1,4 @@
-"""Seconds, bytes and rates as a reader wants them: three digits and a unit."""
+"""Formats seconds, bytes and rates: three digits and a unit."""
 
 import math
 
@@ -8,7 +8,7 @@ _SECONDS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
 
 
 def format_seconds(seconds: float, *, apart_seconds: float = 0.0) -> str:
-    """Three significant digits: "12.3 ms"; more where that tells times so far apart from others."""
+    """Three significant digits, "12.3 ms"; more if times `apart_seconds` apart need them."""
     if seconds == 0:
         return "0 s"
     fits = ((size, unit) for size, unit in _SECONDS if seconds >= size * 0.9995)

@@ -1,7 +1,7 @@
 """The way of products to the engines, for jobs and for products in one call.
 
 `lane` is that way: each product has a `turn`, and is `waiting` until it is sent. What an engine has
-to do is its `load`. `host_lanes` places products on the devices of this machine, by `choices` that
-are found once a shape. With a cluster, `cluster_lanes` asks `estimates` where a product ends first;
-`spread` computes one by parts elsewhere.
+to do is its `load`. `host_lanes` places products on the devices of this machine; `choices` finds
+the possible places, once for each shape. With a cluster, `cluster_lanes` asks `estimates` where a
+product ends first; `spread` computes a product in parts, on several engines.
 """

@@ -1,4 +1,4 @@
-"""The lanes that a product may take on this machine: found once a shape, in a thread."""
+"""The lanes that a product may take on this machine: found once for each shape, in a thread."""
 
 import time
 from collections import OrderedDict
@@ -19,13 +19,13 @@ from wavetrim.service.engine.engine import Engine
 from wavetrim.service.jobs.lanes.turn import Turn
 
 _CAPACITY: Final = 1024
-"""Shapes that are kept, and operands of which is known on which GPUs they are."""
+"""Shapes whose choices are kept, and matrices B whose GPUs are."""
 
 _KEPT_SECONDS: Final = 10.0
-"""So long choices are used again: plans change as runs correct them."""
+"""How long choices are fresh; chosen: plans change as runs correct them."""
 
 _ANYWHERE: Final = (Choice(frozenset(), 0.0),)
-"""A product that needs no device for itself: the engine's main thread computes it."""
+"""The choice of a product that needs no device: the engine's main thread computes it."""
 
 _Shape = tuple[int, int, int, str, Memory, PlanOptions, bool, Lane]
 
@@ -60,11 +60,11 @@ class Choices:
         return (*range(len(self._engine.devices)), CPU)
 
     def is_fresh(self, turn: Turn) -> bool:
-        """Whether `find` has looked for a product's choices not long ago, and nothing changed."""
+        """Whether a product's choices were found not long ago, for the present profile."""
         return turn.needs_no_device or self._find_fresh(turn.request) is not None
 
     def find_kept(self, turn: Turn) -> tuple[Choice, ...] | None:
-        """The choices of a product as last found, so that nobody waits for newer ones; or None."""
+        """The choices of a product as last found, even if not fresh; None if there are none."""
         if turn.needs_no_device:
             return _ANYWHERE
         shape = self._find_shape(turn.request)
@@ -74,7 +74,7 @@ class Choices:
         return kept.choices
 
     def find(self, request: RunRequest) -> tuple[Choice, ...]:
-        """The choices of a product; all devices for one whose options nothing here meets."""
+        """The choices of a product; all devices if none here can meet its options."""
         if (fresh := self._find_fresh(request)) is not None:
             return fresh.choices  # found for another product of the shape
         shape = m, n, k, dtype, memory, options, _, resident = self._find_shape(request)
@@ -97,11 +97,11 @@ class Choices:
         return choices
 
     def find_residents(self, request: RunRequest) -> Lane:
-        """The GPUs on which a product's B was, as last heard: it may have left meanwhile."""
+        """The GPUs on which a product's B was last seen; it may have left meanwhile."""
         return self._residents.get(request.b_key, _NOWHERE) if request.b_key else _NOWHERE
 
     def note_residents(self, b_key: str, gpus: Iterable[int]) -> None:
-        """The engine says on which GPUs a B is, after a product of it."""
+        """The engine says, after a product, on which GPUs its B is."""
         self._residents.pop(b_key, None)
         if lane := frozenset(gpus):
             self._residents[b_key] = lane

@@ -1,4 +1,4 @@
-"""Where products are computed in a cluster: on the engine that ends them first, or on several."""
+"""Which engines of a cluster compute a product: the one that ends it first, or several."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -7,7 +7,7 @@ from typing import Final
 from wavetrim.scheduler.engine.messages import RunRequest
 from wavetrim.scheduler.planning.placing import Share, choose_shares
 from wavetrim.service.engine.fleet import Fleet
-from wavetrim.service.engine.supervisor import Event
+from wavetrim.service.engine.process import Message
 from wavetrim.service.jobs.lanes.estimates import Estimates
 from wavetrim.service.jobs.lanes.load import Loads
 from wavetrim.service.jobs.lanes.spread import Spread
@@ -36,23 +36,23 @@ class ClusterLanes:
         return NODE_RUNS * len(self._fleet.nodes)
 
     def find(self, request: RunRequest) -> object:
-        """Find out what each engine would take; in a thread, as it may take some time."""
+        """Find how long each engine would take; to be called in a thread, as it may be slow."""
         return self._estimates.find(request)
 
     def is_known(self, turn: Turn) -> bool:
-        """Whether `choose` needs no `find` before."""
+        """Whether `choose` can be called without `find`."""
         return self._estimates.has_all(turn.request)
 
     def choose(
         self, turn: Turn, rows: range, reserved: Mapping[str, float], *, may_spread: bool
     ) -> Sequence[Share]:
-        """Who should compute some rows of a product, by what each engine has to do before.
+        """Choose who computes some rows of a product, given what each engine has to do before.
 
         Args:
             turn: The product.
             rows: The rows.
-            reserved: Seconds of each engine for products that go first.
-            may_spread: Whether it may be several engines.
+            reserved: Seconds of each engine that are reserved for products that go first.
+            may_spread: Whether several engines may share the rows.
         """
         offers = []
         for offer in self._estimates.find(turn.request):
@@ -71,8 +71,8 @@ class ClusterLanes:
             return load.has_room(turn)
         return len(load.runs) < NODE_RUNS
 
-    def start(self, turn: Turn, shares: Sequence[Share], take: Callable[[Event], None]) -> None:
-        """Have a product computed by several engines, or elsewhere than here.
+    def start(self, turn: Turn, shares: Sequence[Share], take: Callable[[Message], None]) -> None:
+        """Have a product computed by several engines, or by a node.
 
         Args:
             turn: The product.

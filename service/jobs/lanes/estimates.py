@@ -1,6 +1,6 @@
-"""What each engine would take for a product: asked for once a shape, in a thread.
+"""How long each engine would take for a product: found once for each shape, in a thread.
 
-A plan for a shape that was not seen before takes milliseconds, and each node has its own profile.
+A plan for a new shape takes milliseconds, and each node has its own profile.
 """
 
 import time
@@ -21,10 +21,10 @@ _CAPACITY: Final = 1024
 """Curves that are kept."""
 
 _KEPT_SECONDS: Final = 10.0
-"""So long a curve is used again: plans change as runs correct them."""
+"""How long a curve is used again; chosen: plans change as runs correct them."""
 
 _MEMORY_SHARE: Final = 0.5
-"""Of a node's memory that B and two blocks may take; chosen."""
+"""Largest share of a node's memory for B; chosen, so that two blocks fit, too."""
 
 _UNKNOWN: Final = SampledCurve(((1, 0.0),))
 
@@ -51,7 +51,7 @@ class Estimates:
         return all(self._find_kept(profile, shape) is not None for profile in profiles)
 
     def find(self, request: RunRequest) -> tuple[Offer, ...]:
-        """What each engine that may compute a product would take, this machine's first."""
+        """The offer of each engine that may compute a product, this machine's first."""
         here = self._fleet.here
         profile = here.profiles.find("cpu" if request.cpu_only else None)
         try:
@@ -68,7 +68,7 @@ class Estimates:
         return tuple(offers)
 
     def _list_able(self, request: RunRequest) -> list[ClusterNode]:
-        """The nodes that may compute a product; one that names kernel or F stays here."""
+        """The nodes that may compute a product; none if its options name kernel or F."""
         named = request.options not in (NO_OPTIONS, PlanOptions(accuracy=request.options.accuracy))
         if named or request.cpu_only or not request.can_be_cut:
             return []
@@ -98,7 +98,7 @@ class Estimates:
         return made.curve
 
     def _find_kept(self, profile: MachineProfile, shape: _Shape) -> "_Kept | None":
-        # What is kept holds its profile, so no other one has its id.
+        # The kept curve holds its profile, so no other profile can have the same id.
         kept = self._kept.get((id(profile), shape))
         if kept is None or time.monotonic() - kept.made_at > _KEPT_SECONDS:
             return None
@@ -120,7 +120,7 @@ def _find_shape(request: RunRequest) -> _Shape:
 
 
 def _find_traffic(request: RunRequest) -> Traffic:
-    """What a product sends to a node and back."""
+    """The bytes that a product sends to a node and back."""
     item_bytes = GemmProblem(1, 1, 1, request.out.dtype).item_bytes
     n, k = request.out.columns, request.a.columns
     in_columns = k + (0 if request.c is None else n)

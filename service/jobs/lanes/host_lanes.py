@@ -1,4 +1,4 @@
-"""The lanes of this machine: which of its devices compute which waiting product, and when."""
+"""The lanes of this machine: which devices compute which waiting product, and when."""
 
 import time
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from wavetrim.scheduler.engine.messages import RunRequest
 from wavetrim.scheduler.planning.lanes import CPU, Choice, Place, place_products
 from wavetrim.service.engine.engine import Engine
-from wavetrim.service.engine.supervisor import Event
+from wavetrim.service.engine.process import Message
 from wavetrim.service.jobs.lanes.choices import Choices
 from wavetrim.service.jobs.lanes.load import Load
 from wavetrim.service.jobs.lanes.turn import Turn
@@ -19,7 +19,7 @@ class LaneState:
 
     Attributes:
         device: Its name, as in plans.
-        busy_seconds: For how long it should work at what it has; 0 if it has nothing.
+        busy_seconds: Expected time until it has done its products; 0 if it has none.
     """
 
     device: str
@@ -40,30 +40,30 @@ class HostLanes:
         self._choices = Choices(engine)
 
     def find(self, request: RunRequest) -> tuple[Choice, ...]:
-        """Find out where a product may be computed; in a thread, as it may take some time."""
+        """Find where a product may be computed; to be called in a thread, as it may be slow."""
         return self._choices.find(request)
 
     def is_fresh(self, turn: Turn) -> bool:
-        """Whether `find` would say the same again."""
+        """Whether `find` need not be called again yet."""
         return self._choices.is_fresh(turn)
 
     def is_known(self, turn: Turn) -> bool:
-        """Whether `place` needs no `find` before."""
+        """Whether `place` can be called without `find`."""
         return self._choices.find_kept(turn) is not None
 
     def prefers_gpu(self, turn: Turn) -> bool:
-        """Whether its B is on some of the GPUs only."""
+        """Whether a product's B is on some of the GPUs, but not on all."""
         return 0 < len(self._choices.find_residents(turn.request)) < len(self._engine.devices)
 
-    def learn(self, turn: Turn, event: Event) -> None:
-        """What a product's success tells of later ones: on which GPUs its B is now."""
-        if turn.request.b_key is not None and "b_on" in event:
-            self._choices.note_residents(turn.request.b_key, event["b_on"])
+    def learn(self, turn: Turn, message: Message) -> None:
+        """Learn from a product's success on which GPUs its B is now."""
+        if turn.request.b_key is not None and "b_on" in message:
+            self._choices.note_residents(turn.request.b_key, message["b_on"])
 
     def place(self, turns: Sequence[Turn]) -> dict[Turn, Place]:
-        """Choose where products are computed, in their order; all of them are known.
+        """Choose where products that `is_known` are computed, in their order.
 
-        Those that wait for devices have these reserved (`Turn.begins_at`).
+        One that must wait for its devices has them reserved (`Turn.begins_at`).
         """
         known = [(turn, self._choices.find_kept(turn)) for turn in turns]
         devices = self._choices.devices

@@ -1,15 +1,14 @@
 """The order in which products reach the engines: by priority, then by age.
 
-Jobs and products in one call wait in the lane alike. On a machine without a GPU one product runs at
-a time. With GPUs, one that is alone may have all devices; while several wait, each takes those on
-which it ends first, and others run at the same time (`scheduler/planning/lanes.py`). A few small
-products are sent ahead, so that the engine has the next one when it is done with one, without a
-message in between.
+Jobs and products in one call wait in the same lane. On a machine without a GPU one product runs at
+a time. With GPUs, a single product may have all devices; while several wait, each takes the devices
+on which it ends first, and others run at the same time (`scheduler/planning/lanes.py`). A few small
+products are sent ahead, so that the engine can begin the next one without waiting for a message.
 
-With a cluster, a product goes where it should end first, counting what is there before it; the GPUs
-of this machine have lanes as without. One that waits for an engine keeps its place there: products
-behind it may go to other engines, never before it to that one. A product is spread over the engines
-that are idle, if nothing else waits or it has priority, and that saves enough.
+With a cluster, a product goes to the engine where it should end first, including what is queued
+there; the GPUs of this machine have lanes as before. A product that waits for an engine keeps its
+place there: later ones may go to other engines, but not overtake it at that one. A product is
+spread over idle engines if that saves enough, and if nothing else waits or it has priority.
 """
 
 import asyncio
@@ -24,27 +23,27 @@ from wavetrim.scheduler.engine.messages import FINAL_TYPES, RunRequest
 from wavetrim.scheduler.planning.lanes import CPU
 from wavetrim.scheduler.planning.lanes import Lane as Devices
 from wavetrim.service.engine.fleet import Fleet
-from wavetrim.service.engine.supervisor import Event
+from wavetrim.service.engine.process import Message
 from wavetrim.service.jobs.lanes.cluster_lanes import ClusterLanes
 from wavetrim.service.jobs.lanes.host_lanes import HostLanes, LaneState
 from wavetrim.service.jobs.lanes.load import Loads
 from wavetrim.service.jobs.lanes.turn import Turn, settle
-from wavetrim.service.jobs.lanes.waiting import Entry, WaitingTurns
+from wavetrim.service.jobs.lanes.waiting import WaitingTurns
 from wavetrim.service.storage.memory.room import Room
 from wavetrim.service.threads import run_to_end
 
 LANE_RUNS: Final = 2
-"""Jobs that each GPU may have on their way: one that is computed, and one that it takes next, since
-only of jobs that wait here is known what they leave to others."""
+"""Jobs in the lane for each GPU: one that is computed, and the next one, since devices are only
+divided among products that wait here."""
 
 LOOK_AHEAD: Final = 32
-"""Products that are looked at each time: those behind wait for the next look."""
+"""Waiting products that are considered at a time; chosen, to bound the time that it takes."""
 
 LOOK_SECONDS: Final = 5e-3
-"""Least time until those that wait are looked at again although nothing has ended; chosen."""
+"""Least time until waiting products are considered again although nothing has ended; chosen."""
 
 STOP_GRACE_SECONDS: Final = 5.0
-"""How long the engine may take to stop a product before it is killed."""
+"""How long an engine may take to stop a product before it is killed; chosen."""
 
 
 class Lane:
@@ -57,7 +56,7 @@ class Lane:
 
     Attributes:
         waiting: How many products wait.
-        on_answer: Called with a product that an engine has answered, once who waits was told.
+        on_answer: Called with a product and its final message, after those who wait for it.
     """
 
     def __init__(self, fleet: Fleet) -> None:
@@ -72,7 +71,7 @@ class Lane:
         self._estimating: set[asyncio.Task[None]] = set()
         self._look: asyncio.TimerHandle | None = None
         self.waiting = 0
-        self.on_answer: Callable[[Turn, Event], None] | None = None
+        self.on_answer: Callable[[Turn, Message], None] | None = None
 
     @property
     def running(self) -> int:
@@ -81,12 +80,12 @@ class Lane:
 
     @property
     def most_runs(self) -> int:
-        """How many jobs may be on their way at a time."""
+        """How many jobs may run or wait in the lane at a time."""
         return 1 + LANE_RUNS * len(self._here.devices) + self._cluster.most_runs
 
     @property
     def longest_wait_seconds(self) -> float:
-        """The longest time until the devices of one that waits are free together, as promised."""
+        """The longest expected time until all devices of a waiting product are free."""
         now = time.monotonic()
         promised = [turn.begins_at - now for turn in self._turns if turn.begins_at is not None]
         return max([0.0, *promised])
@@ -102,26 +101,26 @@ class Lane:
         *,
         since: float,
         priority: int = 0,
-        on_event: Callable[[Event], None] | None = None,
+        on_message: Callable[[Message], None] | None = None,
     ) -> Turn:
         """Let a product wait for its turn; it may begin at once.
 
         Args:
             request: The product; its id is not in the lane yet.
-            rooms: The memory that it lies in: the engine holds it until it has answered or is
-                gone, whoever still waits for the product.
-            since: When its caller began to wait, UTC seconds: the older one goes first.
+            rooms: The memory that it lies in. It is held for the engine until that has answered or
+                is gone, even if nobody waits for the product any more.
+            since: When its caller began to wait, UTC seconds; the earlier one goes first.
             priority: The higher one goes first.
-            on_event: Receives the engine's messages before the final one.
+            on_message: Receives the engine's messages before the final one.
         """
-        turn = Turn(request, rooms, on_event, is_urgent=priority > 0)
+        turn = Turn(request, rooms, on_message, is_urgent=priority > 0)
         self.waiting += 1
         self._turns.add(turn, priority=priority, since=since)
         self.advance()
         return turn
 
     def advance(self) -> None:
-        """Send what may be sent: called whenever an engine or a product's turn has changed."""
+        """Send the products that may begin; called whenever an engine or a turn has changed."""
         if self._fleet.has_nodes:
             self._advance_everywhere()
             return
@@ -130,7 +129,7 @@ class Lane:
             self._advance_lanes()
 
     async def stop(self, turn: Turn) -> None:
-        """Stop a product: by not sending it, by asking its engine, at last by ending that.
+        """Stop a product: do not send it, else ask its engine, and at last end that engine.
 
         When this returns, the product has its final message.
         """
@@ -150,7 +149,7 @@ class Lane:
         turn.cancel()
 
     def give_up(self, turn: Turn) -> None:
-        """Leave a product out that waits; one that was sent to an engine goes on."""
+        """Give up a product if it still waits; one that was sent to an engine goes on."""
         if not turn.begun.done():
             self._give_up(turn)
 
@@ -160,14 +159,14 @@ class Lane:
             await asyncio.wait({turn.final for turn in self._running.values()})
 
     def _advance_here(self) -> None:
-        """Send what may have all devices: the only one, and small ones ahead."""
+        """Send products that may have all devices: a single one, and small ones ahead."""
         while self._here.ready and (turn := self._turns.find_first()) is not None:
             if not self._load.has_room(turn) or self._has_lanes(turn):
                 return
             self._start_here(turn)
 
     def _has_lanes(self, turn: Turn) -> bool:
-        """Whether a product's devices are chosen here: others wait for some, or B is on some."""
+        """Whether a product gets only some devices: others wait, or B is on some of the GPUs."""
         if turn.is_small or not self._here.devices:
             return False
         if self._turns.has_several and self._host.is_known(turn):
@@ -175,18 +174,18 @@ class Lane:
         return self._host.prefers_gpu(turn)
 
     def _advance_lanes(self) -> None:
-        """Send those that wait to devices that are free, in order; none is delayed by a later one.
+        """Send waiting products to free devices, in order; a later one never delays an earlier one.
 
-        What is not known yet is found out, and has its place then; what is old is found out anew.
+        Choices that are missing or old are found anew; a product without any is passed over.
         """
-        entries: list[Entry] = []
-        while len(entries) < LOOK_AHEAD and (entry := self._turns.take()) is not None:
-            entries.append(entry)
-        self._place_here([entry[3] for entry in entries])
-        self._turns.put_back(entries)
+        turns: list[Turn] = []
+        while len(turns) < LOOK_AHEAD and (turn := self._turns.take()) is not None:
+            turns.append(turn)
+        self._place_here(turns)
+        self._turns.put_back(turns)
 
     def _place_here(self, turns: Sequence[Turn]) -> None:
-        """Send those of some products whose devices are free; look again when others will be."""
+        """Send those products whose devices are free; look again when others should be."""
         known: list[Turn] = []
         next_look = math.inf
         for turn in turns:
@@ -202,7 +201,7 @@ class Lane:
         self._look_again(next_look)
 
     def _look_again(self, seconds: float) -> None:
-        """Look after some time: what should have ended then may take longer, and others be free."""
+        """Advance after some time even if nothing ends: devices of others may be free by then."""
         if self._look is not None:
             self._look.cancel()
             self._look = None
@@ -211,20 +210,19 @@ class Lane:
             self._look = loop.call_later(max(LOOK_SECONDS, seconds), self.advance)
 
     def _advance_everywhere(self) -> None:
-        """Look through those that wait, in order; each keeps its place at its engine.
+        """Send waiting products to the engines of the cluster; each keeps its place at its engine.
 
-        The GPUs here work at different ones of those that should be computed here.
+        Those that should be computed here are divided among the GPUs of this machine.
         """
-        entries: list[Entry] = []
+        waiting: list[Turn] = []
         here: list[Turn] = []
         reserved: dict[str, float] = {}
-        while len(entries) < LOOK_AHEAD and (entry := self._turns.take()) is not None:
-            turn = entry[3]
+        while len(waiting) < LOOK_AHEAD and (turn := self._turns.take()) is not None:
             if not self._cluster.is_known(turn):
                 self._estimate(turn, self._cluster.find)
-                entries.append(entry)
+                waiting.append(turn)
                 continue
-            may_spread = turn.is_urgent or not (entries or self._turns)
+            may_spread = turn.is_urgent or not (waiting or self._turns)
             shares = self._cluster.choose(turn, turn.rows, reserved, may_spread=may_spread)
             stays = [share.engine for share in shares] == [self._here.id]
             if stays and self._here.devices:
@@ -238,12 +236,12 @@ class Lane:
                 continue
             for share in shares:
                 reserved[share.engine] = reserved.get(share.engine, 0.0) + share.seconds
-            entries.append(entry)
+            waiting.append(turn)
         self._place_here(here)
-        self._turns.put_back(entries)
+        self._turns.put_back(waiting)
 
     def _estimate(self, turn: Turn, find: Callable[[RunRequest], object]) -> None:
-        """Find out, in a thread, what a product would take where; then look again."""
+        """Find, in a thread, how long a product would take where; then advance."""
 
         async def estimate() -> None:
             try:
@@ -265,7 +263,7 @@ class Lane:
         turn.cancel, turn.restart_engines = lambda: here.cancel(job), here.restart
         if lane is not None:
             request = replace(request, lane=lane or frozenset({CPU}))
-        here.start_run(request.as_message(), lambda event: self._take_here(turn, event))
+        here.start_run(request.as_message(), lambda message: self._take_here(turn, message))
 
     def _begin(self, turn: Turn) -> None:
         self._running[turn.request.job] = turn
@@ -273,29 +271,29 @@ class Lane:
         turn.holds = [room.hold("engine") for room in turn.rooms]
         turn.begin()
 
-    def _take_here(self, turn: Turn, event: Event) -> None:
-        if event["type"] == "begun":
-            lane, seconds = frozenset(event["lane"]), event["seconds"]
+    def _take_here(self, turn: Turn, message: Message) -> None:
+        if message["type"] == "begun":
+            lane, seconds = frozenset(message["lane"]), message["seconds"]
             self._load.begin(turn.request.job, lane, seconds)
             self.advance()
             return
-        if event["type"] in FINAL_TYPES:
+        if message["type"] in FINAL_TYPES:
             self._load.remove(turn.request.job)
-            self._host.learn(turn, event)
-        self._take(turn, event)
+            self._host.learn(turn, message)
+        self._take(turn, message)
 
-    def _take(self, turn: Turn, event: Event) -> None:
-        if event["type"] not in FINAL_TYPES:
-            if turn.on_event is not None:
-                turn.on_event(event)
+    def _take(self, turn: Turn, message: Message) -> None:
+        if message["type"] not in FINAL_TYPES:
+            if turn.on_message is not None:
+                turn.on_message(message)
             return
         for hold in turn.holds:
             hold.release()
         del self._running[turn.request.job]
-        settle(turn.final, event)
+        settle(turn.final, message)
         self.advance()
         if self.on_answer is not None:
-            asyncio.get_running_loop().call_soon(self.on_answer, turn, event)
+            asyncio.get_running_loop().call_soon(self.on_answer, turn, message)
 
     def _give_up(self, turn: Turn) -> None:
         self.waiting -= 1

@@ -9,10 +9,10 @@ from wavetrim.scheduler.planning.lanes import Lane
 from wavetrim.service.jobs.lanes.turn import Turn
 
 AHEAD: Final = 8
-"""So many small products may be with the engine at once."""
+"""Small products that the engine may have at once; chosen."""
 
 _LEAST_SECONDS: Final = 1e-3
-"""So long a product that has not ended is expected to last, at least."""
+"""Least time that a product is expected to go on until it has ended; chosen."""
 
 
 @dataclass(slots=True)
@@ -36,13 +36,13 @@ class Load:
         self._large = 0
 
     def add(self, job: str, turn: Turn, seconds: float, lane: Lane | None = None) -> bool:
-        """A product was sent to it; tells whether it had nothing else to do.
+        """A product was sent to the engine; returns whether it had nothing else to do.
 
         Args:
-            job: The product.
+            job: Id of the product.
             turn: Its turn.
-            seconds: What it should take.
-            lane: The devices that work at it; None for all, after what the engine has already.
+            seconds: How long it should take.
+            lane: The devices that work at it; None for all, after the engine's other products.
         """
         was_idle = not self.runs
         begins_in = self.find_busy() if lane is None else 0.0
@@ -61,28 +61,28 @@ class Load:
         self._large -= not run.turn.is_small
 
     def has_room(self, turn: Turn) -> bool:
-        """Whether this machine's engine may have one more: a few small ones, or a single one."""
+        """Whether one more product may be sent: a few small ones, or a single other one."""
         if not self.runs:
             return True
         return turn.is_small and self._large == 0 and len(self.runs) < AHEAD
 
     @property
     def has_many_small(self) -> bool:
-        """Whether no more small products are sent ahead."""
+        """Whether the engine has as many small products as it may."""
         return len(self.runs) - self._large >= AHEAD
 
     def find_busy(self) -> float:
-        """For how many seconds it should be busy: at least a little while it has something."""
+        """Seconds that the engine should be busy; more than 0 while it has a product."""
         if not self.runs:
             return 0.0
         last = max(run.ends_at for run in self.runs.values())
         return max(_LEAST_SECONDS, last - time.monotonic())
 
     def list_busy(self, devices: Iterable[int]) -> dict[int, float]:
-        """For how many seconds each device should be busy; those that are free are left out.
+        """Seconds that each device should be busy; free devices are left out.
 
-        A product that is late is expected to last as long again as it is late: nobody waits for
-        ever for what should end in a moment.
+        A late product is expected to go on for as long as it is late. So the longer it hangs, the
+        sooner others choose another device.
 
         Args:
             devices: All devices of the engine.

@@ -1,8 +1,7 @@
-"""A product on its way through other engines than this machine's, or through several at once.
+"""A product that is computed by a node, or by several engines at once.
 
-Each engine has some rows, as a product of its own. What a lost node has not done, others compute:
-the rows that have come back are the record of what is done. Any other failure ends the product, as
-it ends one that this machine computes alone.
+Each engine gets some rows, as a product of its own. When a node is lost, other engines compute the
+rows that have not come back from it. Any other failure ends the product, as it does on one machine.
 """
 
 import logging
@@ -16,15 +15,15 @@ from wavetrim.scheduler.engine.parts import merge_events
 from wavetrim.scheduler.planning.placing import Share
 from wavetrim.service.engine.cluster import ClusterNode
 from wavetrim.service.engine.fleet import AnyEngine, Fleet
-from wavetrim.service.engine.supervisor import Event
+from wavetrim.service.engine.process import Message
 
 logger = logging.getLogger(__name__)
 
 _MOST_LOSSES: Final = 32
-"""Nodes that a product may lose before it fails."""
+"""Nodes that a product may lose before it fails; chosen."""
 
 _NODE_FAILURES: Final = frozenset({"node", "engine", "gone", "memory", "device", "internal"})
-"""Kinds of failure of a node that another engine may not have."""
+"""Kinds of failure that are a node's own: another engine may succeed."""
 
 
 @dataclass(slots=True)
@@ -34,12 +33,14 @@ class _Part:
     Attributes:
         job: Id of the part.
         engine: Where it is computed.
-        share: Which rows, and what they should take.
-        done: How many of its first rows have come back.
+        share: Which rows, and how long they should take.
         began: When it was sent, by the monotonic clock.
         was_idle: Whether the engine had nothing else to do then.
-        rows: What each side has finished of it.
-        event: The message of its end.
+        done: How many of its first rows have come back.
+        progress: Share of its rows that is done, 0…1.
+        rows: Rows that each side has finished.
+        message: The final message.
+        final: Rows of the product that will not change any more.
     """
 
     job: str
@@ -50,19 +51,25 @@ class _Part:
     done: int = 0
     progress: float = 0.0
     rows: Mapping[str, float] = field(default_factory=dict)
-    event: Event | None = None
+    message: Message | None = None
     final: list[range] = field(default_factory=list)
+
+    @property
+    def success(self) -> Message | None:
+        """The final message if the part succeeded."""
+        message = self.message
+        return message if message is not None and message["type"] == "succeeded" else None
 
 
 class Spread:
-    """Computes one product by parts.
+    """Computes one product in parts.
 
     Args:
         request: The product.
         fleet: The engines.
-        choose: Says who computes rows that a lost node has left; nobody where no engine is ready.
-        begun: Called with engine, id and expected seconds of each part that is sent; tells whether
-            the engine had nothing else to do.
+        choose: Says who computes rows that a lost node has left; empty if no engine is ready.
+        begun: Called with engine, id and expected seconds of each part that is sent; returns
+            whether the engine had nothing else to do.
         ended: Called with engine and id of each part that has ended.
         take: Receives the messages of the product, as those of a single engine.
     """
@@ -75,7 +82,7 @@ class Spread:
         choose: Callable[[range], Sequence[Share]],
         begun: Callable[[str, str, float], bool],
         ended: Callable[[str, str], None],
-        take: Callable[[Event], None],
+        take: Callable[[Message], None],
     ) -> None:
         self._request = request
         self._fleet = fleet
@@ -85,7 +92,7 @@ class Spread:
         self._take = take
         self._parts: list[_Part] = []
         self._losses = 0
-        self._failure: Event | None = None
+        self._failure: Message | None = None
         self._start = time.perf_counter()
 
     def start(self, shares: Sequence[Share]) -> None:
@@ -105,7 +112,7 @@ class Spread:
             await part.engine.restart(reason)
 
     def _list_running(self) -> list[_Part]:
-        return [part for part in self._parts if part.event is None]
+        return [part for part in self._parts if part.message is None]
 
     def _send(self, share: Share) -> None:
         if self._failure is not None:
@@ -121,15 +128,15 @@ class Spread:
         part.was_idle = self._begun(share.engine, job, share.seconds)
         engine.start_run(
             {**message, "expected_seconds": share.seconds},
-            lambda event: self._take_part(part, event),
+            lambda message: self._take_part(part, message),
         )
 
-    def _take_part(self, part: _Part, event: Event) -> None:
+    def _take_part(self, part: _Part, message: Message) -> None:
         start = part.share.rows.start
-        match event["type"]:
+        match message["type"]:
             case "rows":
-                part.final = [range(start + first, start + end) for first, end in event["final"]]
-                part.done = max((end for first, end in event["final"] if first == 0), default=0)
+                part.final = [range(start + first, start + end) for first, end in message["final"]]
+                part.done = max((end for first, end in message["final"] if first == 0), default=0)
                 self._tell_rows()
             case "again":
                 part.final = []
@@ -137,61 +144,61 @@ class Spread:
                 self._tell({"type": "again"})
                 self._tell_rows()
             case "progress":
-                part.progress, part.rows = event["progress"], event["rows"]
+                part.progress, part.rows = message["progress"], message["rows"]
                 self._tell_progress()
             case kind if kind in FINAL_TYPES:
-                self._end_part(part, event)
+                self._end_part(part, message)
 
-    def _end_part(self, part: _Part, event: Event) -> None:
-        part.event = event
+    def _end_part(self, part: _Part, message: Message) -> None:
+        part.message = message
         self._ended(part.share.engine, part.job)
         rows = part.share.rows
-        if event["type"] == "succeeded":
+        if message["type"] == "succeeded":
             if isinstance(part.engine, ClusterNode):
-                self._learn(part, part.engine, event)
+                self._learn(part, part.engine, message)
             part.final, part.progress = [rows], 1.0
-        elif event["type"] == "failed" and self._can_move(part, event):
-            self._move_rest(part, event)
+        elif message["type"] == "failed" and self._can_move(part, message):
+            self._move_rest(part, message)
         else:
-            self._fail(event)
+            self._fail(message)
         self._end_if_done()
 
-    def _learn(self, part: _Part, node: ClusterNode, event: Event) -> None:
-        """What a node's success tells of later ones."""
-        node.resident = frozenset(event.get("resident", ()))
+    def _learn(self, part: _Part, node: ClusterNode, message: Message) -> None:
+        """Learn from a node's success for later products."""
+        node.resident = frozenset(message.get("resident", ()))
         if part.was_idle:
             measured = time.monotonic() - part.began
             node.note_run(expected_seconds=part.share.seconds, measured_seconds=measured)
 
-    def _can_move(self, part: _Part, event: Event) -> bool:
-        """Whether other engines may compute what this one has not."""
+    def _can_move(self, part: _Part, message: Message) -> bool:
+        """Whether other engines may compute the rows that are missing."""
         is_node = isinstance(part.engine, ClusterNode)
-        return is_node and self._failure is None and event["kind"] in _NODE_FAILURES
+        return is_node and self._failure is None and message["kind"] in _NODE_FAILURES
 
-    def _move_rest(self, part: _Part, event: Event) -> None:
+    def _move_rest(self, part: _Part, message: Message) -> None:
         """Have others compute the rows that have not come back."""
         self._losses += 1
         rows = part.share.rows
-        # One row at least, so that there is an answer.
+        # At least one row is left, so that another engine answers.
         part.done = min(part.done, len(rows) - 1)
         rest = range(rows.start + part.done, rows.stop)
         logger.warning(
             "product %s: rows %d to %d go elsewhere: %s",
-            self._request.job, rest.start, rest.stop, event["message"],
+            self._request.job, rest.start, rest.stop, message["message"],
         )  # fmt: skip
         if self._losses > _MOST_LOSSES:
-            self._fail(event)
+            self._fail(message)
             return
         shares = self._choose(rest)
         if not shares:
-            self._fail(event)
+            self._fail(message)
         for share in shares:
             self._send(share)
 
-    def _fail(self, event: Event) -> None:
+    def _fail(self, message: Message) -> None:
         """The product cannot be completed: stop the rest of it."""
         if self._failure is None:
-            self._failure = {"type": "failed", "poisoned": False, **event}
+            self._failure = {"type": "failed", "poisoned": False, **message}
             self.cancel()
 
     def _end_if_done(self) -> None:
@@ -201,14 +208,13 @@ class Spread:
             self._tell(self._failure)
             return
         seconds = time.perf_counter() - self._start
-        ended = [part for part in self._parts if part.event and part.event["type"] == "succeeded"]
-        ended.sort(key=lambda part: part.share.rows.start)
-        merged = merge_events([part.event for part in ended if part.event], seconds=seconds)
+        parts = sorted(self._parts, key=lambda part: part.share.rows.start)
+        merged = merge_events([part.success for part in parts if part.success], seconds=seconds)
         expected = max(part.share.seconds for part in self._parts)
         merged["plan"]["predicted"]["total_seconds"] = expected
         merged["plan"]["nodes"] = [_describe(part) for part in self._parts]
         for part in self._parts:
-            if part.event and part.event["type"] != "succeeded":
+            if part.message and not part.success:
                 _count_lost(part, merged)
         self._tell(merged)
 
@@ -227,12 +233,12 @@ class Spread:
             }
             self._tell({"type": "progress", "progress": min(1.0, done / rows), "rows": sides})
 
-    def _tell(self, event: Event) -> None:
-        self._take({**event, "job": self._request.job})
+    def _tell(self, message: Message) -> None:
+        self._take({**message, "job": self._request.job})
 
 
 def _count_lost(part: _Part, merged: dict[str, Any]) -> None:
-    """Count what a lost node has done: its GPUs' rows if it has any, as it said no more."""
+    """Count the rows that a lost node has done: as its GPUs' if it has any, since it cannot say."""
     plan, timings = merged["plan"], merged["timings"]
     if isinstance(part.engine, ClusterNode) and part.engine.devices:
         plan["gpu_rows"] += part.done
@@ -244,7 +250,7 @@ def _count_lost(part: _Part, merged: dict[str, Any]) -> None:
 def _describe(part: _Part) -> dict[str, Any]:
     """What a plan shows of a part."""
     node = part.engine
-    plan = part.event["plan"] if part.event and part.event["type"] == "succeeded" else {}
+    plan = part.success["plan"] if part.success else {}
     return {
         "engine": part.share.engine,
         "host": node.host if isinstance(node, ClusterNode) else None,

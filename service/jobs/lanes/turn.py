@@ -8,7 +8,7 @@ from typing import Any
 from wavetrim.cpu.blocks import is_small
 from wavetrim.scheduler.engine.messages import RunRequest
 from wavetrim.scheduler.options import NO_OPTIONS
-from wavetrim.service.engine.supervisor import Event
+from wavetrim.service.engine.process import Message
 from wavetrim.service.storage.memory.room import Room, RoomHold
 
 
@@ -18,27 +18,29 @@ class Turn:
     Attributes:
         request: The product.
         rooms: The memory that it lies in.
+        order: Minus its priority, since when its caller waits, and a running number.
         final: Becomes the engine's final message; "cancelled" if it was given up before its turn.
         begun: Becomes done when the product is sent to the engine, or given up.
         waited_seconds: How long it has waited for that.
-        is_urgent: Whether it may keep several engines from products that wait.
-        is_estimated: Whether a thread finds out what the engines would take.
-        begins_at: When its devices should be free together, by the monotonic clock, if it waits
-            for them; nothing that comes later delays it. None before that is known.
+        is_urgent: Whether it may take several engines although other products wait.
+        is_estimated: Whether a thread is finding how long the engines would take.
+        begins_at: When all its devices should be free, by the monotonic clock; later products do
+            not delay it. None before that is known.
         cancel: Asks the engines that have it to stop.
         restart_engines: Ends them by force.
     """
 
     __slots__ = (
         "_entered", "begins_at", "begun", "cancel", "final", "holds", "is_estimated", "is_small",
-        "is_urgent", "on_event", "request", "restart_engines", "rooms", "waited_seconds",
+        "is_urgent", "on_message", "order", "request", "restart_engines", "rooms",
+        "waited_seconds",
     )  # fmt: skip
 
     def __init__(
         self,
         request: RunRequest,
         rooms: Sequence[Room],
-        on_event: Callable[[Event], None] | None,
+        on_message: Callable[[Message], None] | None,
         *,
         is_urgent: bool = False,
     ) -> None:
@@ -48,8 +50,9 @@ class Turn:
         self.holds: list[RoomHold] = []
         self._entered = time.perf_counter()
         self.waited_seconds = 0.0
-        self.on_event = on_event
-        self.final: asyncio.Future[Event] = loop.create_future()
+        self.on_message = on_message
+        self.order: tuple[int, float, int] = (0, 0.0, 0)
+        self.final: asyncio.Future[Message] = loop.create_future()
         self.begun: asyncio.Future[None] = loop.create_future()
         self.is_small = request.is_small
         self.is_urgent = is_urgent
@@ -60,7 +63,7 @@ class Turn:
 
     @property
     def needs_no_device(self) -> bool:
-        """Whether the engine's main thread computes it, whatever its devices work at."""
+        """Whether the engine's main thread computes it, even while its devices are busy."""
         out, options = self.request.out, self.request.options
         if options != NO_OPTIONS or not self.is_small:
             return False
@@ -86,12 +89,12 @@ async def _end_nothing(_reason: str) -> None:
 
 
 def settle(future: asyncio.Future[Any], result: Any) -> None:
-    """Give a future its result, unless who waited for it was cancelled."""
+    """Give a future its result, unless it is done: whoever waited may have been cancelled."""
     if not future.done():
         future.set_result(result)
 
 
-def describe_timeout(limit_seconds: float, *, has_gpu: bool, job: str) -> Event:
+def describe_timeout(limit_seconds: float, *, has_gpu: bool, job: str) -> Message:
     """The final message of a product that was stopped at its deadline."""
     return {
         "type": "failed",

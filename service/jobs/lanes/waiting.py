@@ -6,45 +6,43 @@ from collections.abc import Iterable, Iterator
 
 from wavetrim.service.jobs.lanes.turn import Turn
 
-Entry = tuple[int, float, int, Turn]
-"""A turn, behind what orders it."""
-
 
 class WaitingTurns:
     """A queue of turns; one that was given up is left out. To be used from one event loop."""
 
     def __init__(self) -> None:
-        self._entries: list[Entry] = []
+        self._heap: list[tuple[tuple[int, float, int], Turn]] = []
         self._numbers = itertools.count()
 
     def __iter__(self) -> Iterator[Turn]:
         """Those that wait, in no order."""
-        return (entry[3] for entry in self._entries if not entry[3].begun.done())
+        return (turn for _, turn in self._heap if not turn.begun.done())
 
     def __bool__(self) -> bool:
         return self.find_first() is not None
 
     @property
     def has_several(self) -> bool:
-        """Whether more than one may wait."""
-        return len(self._entries) > 1
+        """Whether more than one waits, those included that were given up unnoticed."""
+        return len(self._heap) > 1
 
     def add(self, turn: Turn, *, priority: int, since: float) -> None:
         """Let a turn wait."""
-        heapq.heappush(self._entries, (-priority, since, next(self._numbers), turn))
+        turn.order = (-priority, since, next(self._numbers))
+        heapq.heappush(self._heap, (turn.order, turn))
 
     def find_first(self) -> Turn | None:
         """The next turn; None if nobody waits."""
-        while self._entries and self._entries[0][3].begun.done():
-            heapq.heappop(self._entries)
-        return self._entries[0][3] if self._entries else None
+        while self._heap and self._heap[0][1].begun.done():
+            heapq.heappop(self._heap)
+        return self._heap[0][1] if self._heap else None
 
-    def take(self) -> Entry | None:
-        """Take the next turn out; `put_back` puts it where it was."""
-        return heapq.heappop(self._entries) if self.find_first() is not None else None
+    def take(self) -> Turn | None:
+        """Take out the next turn; `put_back` puts it back where it was."""
+        return heapq.heappop(self._heap)[1] if self.find_first() is not None else None
 
-    def put_back(self, entries: Iterable[Entry]) -> None:
-        """Let those wait again that have not begun."""
-        for entry in entries:
-            if not entry[3].begun.done():
-                heapq.heappush(self._entries, entry)
+    def put_back(self, turns: Iterable[Turn]) -> None:
+        """Put back the turns that have not begun meanwhile."""
+        for turn in turns:
+            if not turn.begun.done():
+                heapq.heappush(self._heap, (turn.order, turn))

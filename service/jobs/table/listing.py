@@ -17,7 +17,7 @@ from wavetrim.service.storage.database.ownership import is_owned
 from wavetrim.service.storage.database.tables import jobs
 
 _EXPIRED_BATCH: Final = 500
-"""So many jobs are forgotten in one transaction."""
+"""Jobs that are removed in one transaction; chosen, so that other writers need not wait long."""
 
 _FINISHED: Final = jobs.c.state.in_([state for state in JobState if state.finished])
 
@@ -43,7 +43,7 @@ def read_page(
 
     Returns:
         The jobs, and the cursor of the next page (None after the last one). Jobs added between two
-        calls never shift a page.
+        calls do not shift a page.
 
     Raises:
         CursorUnknown: The cursor was not made by this function.
@@ -61,7 +61,7 @@ def read_page(
 
 
 def count_by_state(database: Engine, running: Collection[str]) -> dict[JobState, int]:
-    """How many jobs there are in each state; those that run may have rows that say otherwise."""
+    """How many jobs there are in each state; running ones count so, whatever their rows say."""
     counted = select(jobs.c.state, func.count()).group_by(jobs.c.state)
     behind = select(func.count()).where(
         jobs.c.id.in_(tuple(running)), jobs.c.state == JobState.QUEUED
@@ -80,9 +80,9 @@ def forget_finished(database: Engine, ttl_seconds: float, *, start: float, most:
 
     Args:
         database: The database.
-        ttl_seconds: Those that ended so long ago; 0 for none.
-        start: No age is counted from before this time.
-        most: Those beyond so many, the oldest first.
+        ttl_seconds: Jobs that ended this long ago are forgotten; 0 for none.
+        start: The time before which no age is counted.
+        most: Jobs beyond this number are forgotten, the oldest first.
 
     Returns:
         How many were forgotten.
@@ -98,7 +98,7 @@ def forget_finished(database: Engine, ttl_seconds: float, *, start: float, most:
 
 
 def _find_last_beyond(database: Engine, most: int) -> int:
-    """The newest finished job beyond so many; 0 if there is none."""
+    """The sequence number of the newest finished job beyond `most`; 0 if there is none."""
     newest = select(jobs.c.sequence).where(_FINISHED).order_by(jobs.c.sequence.desc())
     with reading(database) as connection:
         return connection.scalar(newest.offset(most).limit(1)) or 0
@@ -106,7 +106,7 @@ def _find_last_beyond(database: Engine, most: int) -> int:
 
 def _forget_batch(database: Engine, before: float, last_sequence: int) -> int:
     wanted = select(jobs.c.sequence).limit(_EXPIRED_BATCH)
-    # Two questions, each answered from an index; only what is finished has an end.
+    # Two queries, each answered by an index. Only a finished job has a `finished_at`.
     old = wanted.where(jobs.c.finished_at < before).order_by(jobs.c.finished_at)
     many = wanted.where(jobs.c.sequence <= last_sequence, _FINISHED).order_by(jobs.c.sequence)
     with reading(database) as connection:

@@ -1,6 +1,6 @@
-"""The statements behind JobStore: each runs inside a transaction of its caller.
+"""The SQL statements of jobs: each runs inside a transaction of its caller.
 
-Those of every job are built once: to build one takes as long as to run it.
+Statements that every job needs are built once, as building one takes as long as running it.
 """
 
 from collections.abc import Collection, Mapping
@@ -28,7 +28,12 @@ from sqlalchemy import (
 from wavetrim.scheduler.options import NO_OPTIONS
 from wavetrim.service.clock import wall_clock
 from wavetrim.service.errors import QuotaReached
-from wavetrim.service.jobs.errors import IdempotencyConflict, OperandNotFound, QueueFull
+from wavetrim.service.jobs.errors import (
+    IdempotencyConflict,
+    JobStateConflict,
+    OperandNotFound,
+    QueueFull,
+)
 from wavetrim.service.jobs.job import UNFINISHED, Job, JobState
 from wavetrim.service.storage.database.ownership import is_owned, read_owner, scope_key
 from wavetrim.service.storage.database.tables import api_keys, jobs, matrices
@@ -36,10 +41,8 @@ from wavetrim.service.storage.database.tables import api_keys, jobs, matrices
 _ADD_LOCK: Final = 0x7761_7666
 """Key of the PostgreSQL advisory lock under which jobs are added, one at a time."""
 
-
 _OPTIONAL: Final[dict[str, Any]] = {"storage": "disk"}
-"""What requests of earlier versions do not say."""
-
+"""Defaults of fields that stored requests of earlier versions lack."""
 
 _ADDED: Final = insert(jobs).returning(jobs)
 _NAMED: Final = ("a", "b", "c")
@@ -61,8 +64,8 @@ def add_job(connection: Connection, row: Mapping[str, Any]) -> Job:
 def read_job(row: Row[Any]) -> Job:
     """The job of a row of the jobs table.
 
-    A request that was stored before it could have all of today's options has the others left open,
-    as if it were posted now.
+    Options that a stored request lacks, because an earlier version did not have them, are left
+    open, as if it were posted now.
     """
     columns = read_owner(dict(row._mapping))
     columns["state"] = JobState(columns["state"])
@@ -73,7 +76,7 @@ def read_job(row: Row[Any]) -> Job:
 def update_job(
     connection: Connection, job_id: str, states: tuple[JobState, ...], changes: Mapping[str, Any]
 ) -> Job | None:
-    """Change a job that is in one of the states; None when it is in none of them."""
+    """Change a job if it is in one of the states; None if not."""
     nulls = tuple(name for name, value in changes.items() if isinstance(value, Null))
     plain = {name: value for name, value in changes.items() if name not in nulls}
     if any(isinstance(value, ClauseElement) for value in plain.values()):
@@ -89,7 +92,7 @@ def update_job(
 def _build_update(
     states: tuple[JobState, ...], nulls: tuple[str, ...], names: tuple[str, ...]
 ) -> Update:
-    """The change of a job that is in one of some states, with a parameter for each name."""
+    """The statement that changes a job in one of some states, with a parameter for each name."""
     given = {name: bindparam(f"new_{name}", type_=jobs.c[name].type) for name in names}
     in_state = or_(*(jobs.c.state == state for state in states))
     change = update(jobs).where(jobs.c.id == bindparam("job"), in_state)
@@ -137,7 +140,7 @@ def hold_operands(connection: Connection, request: Mapping[str, Any]) -> None:
 
 
 def describe_run(job: Job) -> dict[str, Any]:
-    """The columns that tell how far a run has come."""
+    """The columns that say how far a run has come."""
     return {
         "state": JobState.RUNNING,
         "attempts": job.attempts,
@@ -150,12 +153,12 @@ def describe_run(job: Job) -> dict[str, Any]:
 def check_room(
     connection: Connection, max_queued: int, retry_after_seconds: int, running: Collection[str]
 ) -> None:
-    """Refuse one more job when enough of them wait, without those that run.
+    """Refuse one more job when `max_queued` wait, not counting those that run.
 
     Raises:
         QueueFull: `max_queued` jobs wait already.
     """
-    # First all rows that say so, among which are some that run.
+    # The quick count comes first; it includes running jobs whose rows still say queued.
     if connection.execute(_ALL_QUEUED).scalar_one() < max_queued:
         return
     if count_queued(connection, None, running) >= max_queued:
@@ -163,10 +166,10 @@ def check_room(
 
 
 def check_quota(connection: Connection, owner: str, running: Collection[str]) -> None:
-    """Refuse one more job when enough of an owner's wait.
+    """Refuse one more job of an owner when its key's quota is used up.
 
     Raises:
-        QuotaReached: As many wait as its key's quota lets it have.
+        QuotaReached: As many jobs wait as the quota allows.
     """
     most = connection.scalar(_QUOTA, {"owner": owner})
     if most is None:
@@ -178,13 +181,13 @@ def check_quota(connection: Connection, owner: str, running: Collection[str]) ->
 
 
 def count_queued(connection: Connection, owner: str | None, running: Collection[str]) -> int:
-    """How many jobs of an owner wait, without those that run; None for everybody's."""
+    """How many jobs of an owner wait, not counting those that run; None for everybody's."""
     waiting = is_in_state(JobState.QUEUED, running), is_owned(jobs, owner)
     return connection.execute(select(func.count()).where(*waiting)).scalar_one()
 
 
 def is_in_state(state: JobState, running: Collection[str]) -> ColumnElement[bool]:
-    """The rows of jobs in a state; those of jobs that run may still say that they are queued."""
+    """Selects the rows of jobs in a state, although those of running jobs may still say queued."""
     said = jobs.c.state == state
     if not running or state not in UNFINISHED:
         return said
@@ -192,6 +195,43 @@ def is_in_state(state: JobState, running: Collection[str]) -> ColumnElement[bool
     if state is JobState.QUEUED:
         return and_(said, not_(begun))
     return or_(said, and_(begun, jobs.c.state == JobState.QUEUED))
+
+
+def succeed_job(
+    connection: Connection,
+    job: Job,
+    *,
+    result: str,
+    plan: Mapping[str, Any],
+    timings: Mapping[str, float | None],
+    verification: Mapping[str, Any] | None,
+) -> Job:
+    """Unfinished → succeeded, in the transaction that publishes the product: both or neither.
+
+    Args:
+        connection: The transaction.
+        job: The job, as its run knows it.
+        result: Id of the product.
+        plan: What was run.
+        timings: Measured seconds.
+        verification: Outcome of the check, if one was asked for.
+
+    Raises:
+        JobStateConflict: The job has ended before.
+    """
+    changes = describe_run(job) | {
+        "state": JobState.SUCCEEDED,
+        "progress": 1.0,
+        "result": result,
+        "plan": dict(plan),
+        "timings": dict(timings),
+        "verification": null() if verification is None else dict(verification),
+        "finished_at": wall_clock.stamp(),
+    }
+    ended = update_job(connection, job.id, UNFINISHED, changes)
+    if ended is None:
+        raise JobStateConflict(job.id, "finished", "queued or running to succeed")
+    return ended
 
 
 def fail_job(connection: Connection, job: Job, kind: str, message: str) -> Job | None:

@@ -1,17 +1,17 @@
 """The jobs, kept in the database.
 
-Every change names the states it may start from in the UPDATE's WHERE, so two writers cannot both
-win: the one who comes second changes nothing and is told so.
+Every UPDATE names in its WHERE the states it may start from, so two writers cannot both win: the
+second one changes nothing and is told so.
 """
 
 import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import Connection, Engine, case, func, null, select
+from sqlalchemy import Engine, case, func, null, select
 
 from wavetrim.service.clock import wall_clock
-from wavetrim.service.jobs.errors import JobFinished, JobNotFound, JobStateConflict
+from wavetrim.service.jobs.errors import JobFinished, JobNotFound
 from wavetrim.service.jobs.job import UNFINISHED, Job, JobState
 from wavetrim.service.jobs.table.listing import count_by_state, forget_finished, read_page
 from wavetrim.service.jobs.table.rows import (
@@ -33,15 +33,13 @@ from wavetrim.service.storage.database.database import reading, unsynced
 from wavetrim.service.storage.database.ownership import is_owned, scope_key
 from wavetrim.service.storage.database.tables import jobs
 
-__all__ = ["Job", "JobState", "JobStore"]
-
 
 class JobStore:
     """Adds, reads and changes jobs. Thread-safe: each call is one transaction.
 
     Attributes:
-        running: The jobs that run, by their ids, as their runs know them. Jobs are read and counted
-            with them, whatever their rows say.
+        running: The jobs that run, by their ids, as their runs know them. They go before what
+            their rows say.
     """
 
     def __init__(self, database: Engine) -> None:
@@ -65,10 +63,10 @@ class JobStore:
             request: The request, ready for JSON; `a`, `b` and `c` are matrix ids.
             priority: The higher one runs first.
             idempotency_key: Makes a repeated call of the owner's return the first job.
-            owner: Name of the tenant whose it is.
+            owner: Name of the tenant to whom it belongs.
             trace: The `traceparent` of the request.
             max_queued: The most jobs that may wait.
-            retry_after_seconds: What to tell a caller who finds the queue full.
+            retry_after_seconds: When to ask again if the queue is full.
 
         Returns:
             The job, and whether this call made it.
@@ -77,7 +75,7 @@ class JobStore:
             IdempotencyConflict: The key belongs to a job with another request.
             OperandNotFound: An operand does not exist (any more).
             QueueFull: `max_queued` jobs wait already.
-            QuotaReached: As many of the owner's wait as its key's quota lets it have.
+            QuotaReached: As many of the owner's jobs wait as its key's quota allows.
         """
         row = {
             "id": uuid.uuid4().hex,
@@ -105,7 +103,7 @@ class JobStore:
     def find_repeated(
         self, request: Mapping[str, Any], idempotency_key: str | None, owner: str = ""
     ) -> Job | None:
-        """The job that an earlier POST of the owner's with the same key made, or None.
+        """The job that the owner's earlier POST with the same key made, or None.
 
         Raises:
             IdempotencyConflict: That job has another request.
@@ -180,45 +178,6 @@ class JobStore:
         with unsynced(self._database) as connection:
             return update_job(connection, job.id, UNFINISHED, describe_run(job))
 
-    def succeed(
-        self,
-        connection: Connection,
-        job: Job,
-        *,
-        result: str,
-        plan: Mapping[str, Any],
-        timings: Mapping[str, float | None],
-        verification: Mapping[str, Any] | None,
-    ) -> Job:
-        """Unfinished → succeeded, in the transaction that publishes the product.
-
-        So a job has succeeded if and only if its product is there.
-
-        Args:
-            connection: The transaction.
-            job: The job, as its run knows it.
-            result: Id of the product.
-            plan: What was run.
-            timings: Measured seconds.
-            verification: Outcome of the check, if one was asked for.
-
-        Raises:
-            JobStateConflict: The job has ended before.
-        """
-        changes = describe_run(job) | {
-            "state": JobState.SUCCEEDED,
-            "progress": 1.0,
-            "result": result,
-            "plan": dict(plan),
-            "timings": dict(timings),
-            "verification": null() if verification is None else dict(verification),
-            "finished_at": wall_clock.stamp(),
-        }
-        ended = update_job(connection, job.id, UNFINISHED, changes)
-        if ended is None:
-            raise JobStateConflict(job.id, "finished", "queued or running to succeed")
-        return ended
-
     def fail(self, job: Job, kind: str, message: str) -> Job | None:
         """Unfinished → failed. None when the job has ended before."""
         with self._database.begin() as connection:
@@ -263,10 +222,10 @@ class JobStore:
         return job
 
     def requeue_interrupted(self, max_attempts: int) -> tuple[Job, ...]:
-        """Settle the jobs that ran when the service ended: called once, before any job starts.
+        """Settle the jobs that ran when the service ended; called once, before any job starts.
 
-        A job goes back to the queue; one whose tries are used up fails, and one that was being
-        cancelled is cancelled.
+        A job goes back to the queue; if its tries are used up it fails, and if its cancellation
+        was requested it is cancelled.
 
         Returns:
             The jobs as they are now.

@@ -24,16 +24,16 @@ class ArenaState:
     """The arena at one moment.
 
     Attributes:
-        limit_bytes: What it may grow to.
-        made_bytes: What its slabs take, those that are leaving among them.
-        used_bytes: What extents take.
-        locked_bytes: What the engine has page-locked.
-        slabs: Its slabs, those that are leaving among them, and those that are leased.
-        extents: Extents that are held.
+        limit_bytes: The most that it may take.
+        made_bytes: Bytes of its slabs, including those that are leaving.
+        used_bytes: Bytes of its extents.
+        locked_bytes: Bytes that the engine has page-locked.
+        slabs: Number of its slabs, including those that are leaving or leased.
+        extents: Number of extents that are held.
         evictions: How often something was evicted to make a place.
         refusals: How often there was no place for an extent, or no memory for a lease.
-        leases: Slabs that callers have for themselves.
-        leased_bytes: What these take; a part of what is made.
+        leases: Number of slabs that are leased.
+        leased_bytes: Bytes of these, a part of `made_bytes`.
     """
 
     limit_bytes: int
@@ -52,21 +52,21 @@ class Arena:
     """Shared memory in slabs, from which extents are taken.
 
     It begins with one slab, makes the next one when less than half a slab is free, and gives back
-    what was unused for a while and is more than one slab ahead. All calls are made on the thread of
-    the event loop, but for those of holds and extents.
+    slabs that were unused for a while, except one that is ahead of use. Only methods of holds and
+    extents may be called outside the event loop's thread.
 
     Args:
         limit_bytes: The most memory to take; 0 for no arena.
         slab_bytes: Size of a usual slab, a multiple of 2 MiB; None for one that suits the limit.
-        poison: Whether freed bytes are overwritten, which tests want.
+        poison: Whether freed bytes are overwritten, for tests.
         threads: How many make pages; None for the usable cores, at most 8.
         read_room: Memory that may still be taken, in bytes. Called in threads.
-        idle_seconds: How long a slab is kept that nobody uses.
+        idle_seconds: How long an unused slab is kept.
         patience_seconds: How long one `obtain` may take.
 
     Attributes:
         limit_bytes: As given.
-        credit: What may be taken for bytes that have not come yet: as much as a usual slab has.
+        credit: Memory for bytes that have not come yet: as much as a usual slab.
     """
 
     def __init__(
@@ -101,28 +101,28 @@ class Arena:
     async def start(self) -> None:
         """Make the first slab: a usual one, or as much as the limit and the memory allow.
 
-        Where there is no memory for any, the arena is empty and tries again when it is asked.
+        Without memory for any, the arena is empty and tries again at the next request.
         """
         await self._supply.start()
 
     async def close(self) -> None:
-        """Let go of all memory, when the engine is gone. What is still held stays readable."""
+        """Let go of all memory; the engine must be gone. Extents that are held stay readable."""
         await self._supply.close()
         self._table = ExtentTable(poison=False)  # an empty one: nothing is handed out any more
 
     @property
     def slabs(self) -> tuple[Slab, ...]:
-        """The slabs in which extents may lie, the oldest first; not those that are leaving."""
+        """The slabs in which extents may lie, the oldest first, without those that are leaving."""
         return self._supply.slabs
 
     @property
     def shared_slabs(self) -> tuple[Slab, ...]:
-        """All slabs that the engine should have: those of extents, and those that are leased."""
+        """All slabs that the engine should have: those of extents and leased ones."""
         return (*self._supply.slabs, *self._supply.leased)
 
     @property
     def on_slab_made(self) -> Callable[[Slab], None] | None:
-        """Called with each slab whose pages are made; when it is set, with those that are there."""
+        """Called with each new slab; when it is set, with all that exist."""
         return self._supply.on_made
 
     @on_slab_made.setter
@@ -134,10 +134,10 @@ class Arena:
 
     @property
     def on_slab_leaving(self) -> Callable[[Slab], Awaitable[None]] | None:
-        """Called with a slab that is to be given back, in which nothing lies; awaited before it is.
+        """Called with an empty slab, and awaited before that is given back.
 
-        Its answer must come when nobody but this process maps the slab or has it page-locked: the
-        engine has acknowledged that, or was reaped. After an error it is called again.
+        It must return only when no other process maps the slab or has it page-locked: the engine
+        has acknowledged that, or was reaped. After an error it is called again.
         """
         return self._supply.on_leaving
 
@@ -146,16 +146,16 @@ class Arena:
         self._supply.on_leaving = tell
 
     def add_evictor(self, evict: Callable[[int], int]) -> None:
-        """Register one who can free extents.
+        """Register a function that can free extents.
 
         Args:
-            evict: Called with the bytes that are missing; releases holds of what can be had again
-                from elsewhere, and returns the bytes of these extents, 0 when there are none.
+            evict: Called with the number of missing bytes. Releases holds of extents whose content
+                exists elsewhere, and returns their bytes; 0 if there are none.
         """
         self._evictors.append(evict)
 
     def try_obtain(self, size_bytes: int, holder: str) -> Hold | None:
-        """An extent at once, in pages that are made, or None; takes a few microseconds.
+        """An extent in pages that are already made, or None; takes a few microseconds.
 
         Raises:
             ValueError: The size is below 1.
@@ -168,14 +168,14 @@ class Arena:
         return hold
 
     async def obtain(self, size_bytes: int, holder: str) -> Hold:
-        """An extent, for which the arena grows, gives unused slabs back, and evicts.
+        """An extent; for it the arena grows, gives back unused slabs, and evicts.
 
         Raises:
-            ArenaFull: There is no place. Nothing is waited for that others hold.
+            ArenaFull: There is no place. This does not wait for others to release theirs.
             ValueError: The size is below 1.
         """
         deadline = time.monotonic() + self._patience_seconds
-        self._waiting += 1  # a slab that were made ahead now would take the room of the one needed
+        self._waiting += 1  # a slab made ahead now could take the room of the one that is needed
         try:
             while (hold := self.try_obtain(size_bytes, holder)) is None:
                 if not await self._make_place(find_needed_bytes(size_bytes), deadline):
@@ -187,13 +187,13 @@ class Arena:
         return hold
 
     async def lease(self, size_bytes: int) -> Slab:
-        """A new slab for one caller alone, in which no extent is ever placed.
+        """A new slab for one caller alone, without extents.
 
-        Its memory is new, since memory that was used shows what was in it. It counts against the
-        arena's limit until `give_leased_back` has had the engine let go of it.
+        Its memory is new, since used memory would show what was in it. It counts against the
+        arena's limit until the engine has let go of it after `give_leased_back`.
 
         Args:
-            size_bytes: What it must hold at least.
+            size_bytes: Its least size.
 
         Raises:
             ArenaFull: There is no room, and none can be made.
@@ -216,11 +216,11 @@ class Arena:
         raise ArenaFull("bytes", size_bytes, self._describe_lease_room())
 
     def give_leased_back(self, slab: Slab) -> None:
-        """Give a leased slab back as soon as the engine has let go of it; nobody else uses it."""
+        """Give a leased slab back as soon as the engine has let go of it."""
         self._supply.give_leased_back(slab)
 
     def describe(self) -> ArenaState:
-        """Sizes and counts of this moment."""
+        """The arena's sizes and counts now."""
         leased = self._supply.leased
         slabs = (*self._supply.slabs, *leased, *self._supply.leaving)
         return ArenaState(
@@ -259,14 +259,14 @@ class Arena:
         return needed_bytes > min(self.limit_bytes, LARGEST_BYTES) or time.monotonic() > deadline
 
     async def _make_place(self, needed_bytes: int, deadline: float) -> bool:
-        """Do one thing that may give an extent its place; False when there is nothing left."""
+        """Do one thing that may make a place for an extent; False if nothing is left to do."""
         if self._is_refusable(needed_bytes, deadline):
             return False
         grown = await self._supply.grow(needed_bytes, deadline)
         return grown or await self._give_back(needed_bytes, deadline)
 
     async def _give_back(self, needed_bytes: int, deadline: float) -> bool:
-        """Give back what is unused, or can be had again; False when there is nothing."""
+        """Give back unused slabs, or else evict; False if there is nothing to free."""
         given = await self._supply.give_unused_back(needed_bytes, deadline)
         return given or self._evict(needed_bytes)
 

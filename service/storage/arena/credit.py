@@ -1,14 +1,14 @@
-"""How much memory may be taken for bytes that were announced and have not come yet."""
+"""Credit: how much memory may be taken for bytes that were announced and have not come yet."""
 
 
 class Credit:
-    """What all bodies together may have so. To be used from one event loop.
+    """The credit of all bodies together. To be used from one event loop.
 
     Args:
-        most_bytes: The most that is given.
+        most_bytes: The most that may be taken.
 
     Attributes:
-        taken_bytes: What is given now.
+        taken_bytes: What is taken now.
     """
 
     def __init__(self, most_bytes: int) -> None:
@@ -16,7 +16,7 @@ class Credit:
         self.taken_bytes = 0
 
     def take(self, size_bytes: int) -> bool:
-        """Take some if so much is left; returns whether it was."""
+        """Take some if enough is left; returns whether it was."""
         fits = self.taken_bytes + size_bytes <= self._most_bytes
         if fits:
             self.taken_bytes += size_bytes

@@ -1,7 +1,8 @@
-"""What the arena refuses.
+"""Errors of the arena.
 
-StorageFull                     (service.errors)
+StorageFull                     (storage.errors)
 └── ArenaFull                   no place for a matrix, and none can be made
+    └── ArenaOff                the arena is switched off
 ArenaError
 ├── NoRoom                      a slab would take more memory than may be taken
 └── ExtentFreed                 a hold was asked of an extent that nobody held any more
@@ -15,26 +16,27 @@ class ArenaFull(StorageFull):
     """There is no place in the arena, nothing can be evicted, and the arena cannot grow."""
 
 
+class ArenaOff(ArenaFull):
+    """The service has no arena, and the memory cannot be elsewhere."""
+
+    def __init__(self, size_bytes: int) -> None:
+        limit = "0 bytes, since there is no memory for matrices (WAVETRIM_ARENA_BYTES)"
+        super().__init__("size in bytes", size_bytes, limit)
+
+
 class ArenaError(ServiceError):
-    """The root of what the arena's own parts tell each other."""
+    """The root of errors between the arena's own parts."""
 
 
 class NoRoom(ArenaError):
-    """A slab would take more memory than may be taken.
-
-    Attributes:
-        wanted_bytes: Memory that was still to be made.
-        room_bytes: Memory that could be taken.
-    """
+    """A slab would take more memory than may be taken."""
 
     def __init__(self, wanted_bytes: int, room_bytes: int) -> None:
         super().__init__(
             f"slab is {wanted_bytes} bytes; it must be at most {room_bytes}, the memory that may "
             "still be taken"
         )
-        self.wanted_bytes = wanted_bytes
-        self.room_bytes = room_bytes
 
 
 class ExtentFreed(ArenaError):
-    """A hold was asked of an extent that was freed already: its memory may be another's."""
+    """A hold was asked of an extent that is freed: its memory may be in use by another."""

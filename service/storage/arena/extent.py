@@ -1,8 +1,8 @@
 """Extents of the arena, and who holds them.
 
-An extent's memory is used by several at once: the socket that it is received from, the engine, the
-socket that it is sent to, the disk. Each has a hold of its own, and lets go only when it has proof
-that it touches the memory no more. The last one to let go frees the extent.
+Several users share an extent's memory: the socket that it is received from, the engine, the socket
+that it is sent to, the disk. Each has a hold of its own, and releases it only when it certainly no
+longer touches the memory. The last release frees the extent.
 """
 
 import ctypes
@@ -21,7 +21,7 @@ from wavetrim.service.storage.arena.placement import (
 from wavetrim.service.storage.arena.slab import Slab
 
 POISON: Final = 0xA5
-"""What freed bytes become, where that is asked for: a forgotten holder shows as wrong bytes."""
+"""Freed bytes are set to this in tests: a missing hold shows as wrong bytes."""
 
 
 class Extent:
@@ -31,7 +31,7 @@ class Extent:
         slab: Where it lies.
         offset_bytes: Where it begins in the slab: a multiple of 4096 from 64 KiB on, of 256 below.
         size_bytes: Its length, as it was asked for.
-        reserved_bytes: Its length with what is left free behind it.
+        reserved_bytes: Its length, rounded up.
         view: Its bytes, writable.
     """
 
@@ -64,13 +64,13 @@ class Extent:
         return tuple(hold.holder for hold in self._holds)
 
     def hold(self, holder: str) -> "Hold":
-        """Keep the extent until this hold is released, too. Thread-safe.
+        """Keep the extent until this hold, too, is released. Thread-safe.
 
         Args:
-            holder: What needs it, for people who look for a leak: "engine", "socket out"…
+            holder: What needs it, such as "engine" or "socket out"; helps to find a leak.
 
         Raises:
-            ExtentFreed: Nobody held it any more.
+            ExtentFreed: Nobody holds it any more.
         """
         return self._table.hold(self, holder)
 
@@ -80,7 +80,7 @@ class Hold:
 
     Attributes:
         extent: What is held.
-        holder: By what.
+        holder: What holds it.
     """
 
     __slots__ = ("extent", "holder")
@@ -106,17 +106,17 @@ class Hold:
 
 
 class ExtentTable:
-    """All extents of some slabs. Thread-safe; every call takes some microseconds.
+    """All extents of an arena. Thread-safe; every call takes some microseconds.
 
-    A release never waits: it is noted, and whoever has the lock then, or gets it, carries it out.
-    So it may come from any thread, and from a finalizer that interrupts this very code.
+    A release never waits: it is noted, and carried out by the thread that has or gets the lock. So
+    it may come from any thread, and from a finalizer that interrupts this very code.
 
     Args:
         poison: Whether freed bytes are overwritten.
 
     Attributes:
         count: Extents that are held.
-        used_bytes: What they take.
+        used_bytes: Memory that they take.
     """
 
     def __init__(self, *, poison: bool) -> None:
@@ -130,7 +130,7 @@ class ExtentTable:
 
     @property
     def free_bytes(self) -> int:
-        """What extents may still take, in one piece or several."""
+        """Free memory, in one piece or several."""
         return self._placement.free_bytes
 
     def add(self, slab: Slab) -> None:
@@ -141,7 +141,7 @@ class ExtentTable:
         self._settle()
 
     def withdraw(self, slab: Slab) -> bool:
-        """Place nothing in a slab any more; False where an extent lies in it."""
+        """Stop placing extents in a slab; False if one lies in it."""
         with self._lock:
             self._carry_out_releases()
             withdrawn = self._placement.remove_slab(slab.id)
@@ -162,7 +162,7 @@ class ExtentTable:
         return sorted(unused, key=lambda slab: -slab.id)
 
     def take(self, size_bytes: int, holder: str) -> Hold | None:
-        """A new extent, held once, or None where there is no place."""
+        """A hold of a new extent, or None if there is no place."""
         reserved_bytes = find_reserved_bytes(size_bytes)
         with self._lock:
             address = self._placement.take(reserved_bytes)
@@ -199,7 +199,7 @@ class ExtentTable:
         self._settle()
 
     def _settle(self) -> None:
-        """Carry out what was released, unless another thread is about to."""
+        """Carry out noted releases, unless another thread will."""
         while self._released and self._lock.acquire(blocking=False):
             try:
                 self._carry_out_releases()
@@ -207,7 +207,7 @@ class ExtentTable:
                 self._lock.release()
 
     def _carry_out_releases(self) -> None:
-        """Under the lock. A hold that was released before is no longer in its extent's list."""
+        """Carry out noted releases, under the lock. A hold may be released twice."""
         while self._released:
             hold = self._released.popleft()
             holds = hold.extent._holds

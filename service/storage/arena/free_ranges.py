@@ -1,4 +1,4 @@
-"""Free ranges of addresses, of which the best fitting one is taken. Numbers only, no memory."""
+"""Free ranges of addresses, taken by best fit. Numbers only, no memory."""
 
 from bisect import bisect_left, insort
 
@@ -7,8 +7,8 @@ class FreeRanges:
     """The free parts of some regions, by size and by place.
 
     A range is taken from the smallest free one that is large enough, the lowest of equals. A range
-    that is given back is joined with free neighbours, never across the border of two regions. Each
-    call searches sorted lists by halves, so that thousands of free ranges cost no more than ten.
+    that is given back is joined with free neighbours, but not across the border of two regions.
+    Calls search sorted lists by bisection, so thousands of free ranges cost little more than ten.
 
     Attributes:
         free_bytes: Sum of all free ranges.
@@ -28,7 +28,7 @@ class FreeRanges:
         self.free_bytes += size
 
     def remove_region(self, begin: int) -> bool:
-        """Hand out nothing of a region any more; False where a part of it is taken."""
+        """Stop handing out a region; False if a part of it is taken."""
         if not self.is_region_free(begin):
             return False
         size = self._regions.pop(begin)
@@ -37,12 +37,12 @@ class FreeRanges:
         return True
 
     def is_region_free(self, begin: int) -> bool:
-        """Whether all of the region that begins here is free; False where none begins."""
+        """Whether a region begins here and all of it is free."""
         size = self._regions.get(begin)
         return size is not None and self._size_at.get(begin) == size
 
     def take(self, size: int) -> int | None:
-        """Take a range of this size; returns where it begins, or None where none is that large."""
+        """Take a range of this size; returns where it begins, or None if none is large enough."""
         place = bisect_left(self._by_size, (size, 0))
         if place == len(self._by_size):
             return None
@@ -54,7 +54,7 @@ class FreeRanges:
         return begin
 
     def give(self, begin: int, size: int) -> int:
-        """Give a range back; returns where the free range begins that it is part of now."""
+        """Give a range back; returns the begin of the free range that it is now part of."""
         self.free_bytes += size
         end = begin + size
         after = self._size_at.get(end)

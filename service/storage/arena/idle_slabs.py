@@ -1,4 +1,4 @@
-"""Which slabs were unused for long enough to be given back (pure)."""
+"""Idle slabs: those that were unused for long enough to be given back."""
 
 from collections.abc import Iterable, Sequence
 
@@ -9,7 +9,7 @@ class IdleSlabs:
     """Remembers since when slabs are unused.
 
     Args:
-        idle_seconds: How long a slab is kept that nobody uses.
+        idle_seconds: How long an unused slab is kept.
         usual_bytes: Size of a slab that is not made for one large extent.
     """
 
@@ -19,9 +19,9 @@ class IdleSlabs:
         self._seen: dict[int, tuple[int, float]] = {}
 
     def find_idle(self, unused: Sequence[Slab], now: float) -> list[Slab]:
-        """Those that nobody has used for so long, of those that are unused now.
+        """Which of the slabs that are unused now have been so for `idle_seconds`.
 
-        To be called every now and then: one that was used between two calls begins anew.
+        To be called regularly. The time of a slab that was used between two calls begins anew.
         """
         before, self._seen = self._seen, {}
         for slab in unused:
@@ -30,12 +30,12 @@ class IdleSlabs:
         return [slab for slab in unused if now - self._seen[slab.id][1] >= self._idle_seconds]
 
     def is_dispensable(self, slab: Slab, unused: Iterable[Slab], free_bytes: int) -> bool:
-        """Whether a slab is more than one ahead of use; one for a single extent always is.
+        """Whether a usual slab stays free without this one; one for a large extent is never kept.
 
         Args:
-            slab: One that is unused.
-            unused: All those, without any that is leaving.
-            free_bytes: What is free in all slabs.
+            slab: An unused slab.
+            unused: All unused slabs, without those that are leaving.
+            free_bytes: Free bytes of all slabs.
         """
         if slab.size_bytes > self._usual_bytes:
             return True

@@ -1,9 +1,9 @@
 """How much memory this process may take: what the machine has, and what control groups allow.
 
-To touch a page past a control group's limit is to be killed, whatever the machine has left. A limit
-holds for a group and all groups in it, so each group above this process counts. What a group uses
-includes the cache of files, of which the kernel takes back what is clean and was not read lately;
-that does not count as used.
+A process that touches a page past a control group's limit is killed, even if the machine has memory
+left. A limit holds for a group and all groups in it, so each group above this process counts. The
+use of a group includes cached files; clean ones that were not read lately do not count here, since
+the kernel takes them back at once.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ _V1_MOUNT: Final = "sys/fs/cgroup/memory"
 _V2_MOUNTS: Final = ("sys/fs/cgroup", "sys/fs/cgroup/unified")
 
 _SHARE: Final = 4
-"""The arena takes a quarter of the memory by default: others need some, too."""
+"""By default the arena may take this part of the memory, a quarter; chosen."""
 
 _MOST_BYTES: Final = 16 * 2**30
 _LEAST_RESERVE_BYTES: Final = 64 * 2**20
@@ -30,8 +30,8 @@ class MemoryLevel:
 
     Attributes:
         name: Its folder, or "machine".
-        limit_bytes: The most that it may use.
-        left_bytes: What it may still take.
+        limit_bytes: The most memory that it may use.
+        left_bytes: Memory that it may still take.
     """
 
     name: str
@@ -40,12 +40,12 @@ class MemoryLevel:
 
 
 def count_memory(root: Path = Path("/")) -> int | None:
-    """Memory that the machine has and control groups allow; None where the system does not tell."""
+    """Memory that the machine has and control groups allow; None if the system does not tell."""
     return min((level.limit_bytes for level in read_levels(root)), default=None)
 
 
 def default_limit(root: Path = Path("/")) -> int:
-    """The size of an arena where none is set: a quarter of the memory, at most 16 GiB.
+    """The default size of an arena: a quarter of the memory, at most 16 GiB.
 
     Args:
         root: Where proc/ and sys/ are found.
@@ -54,10 +54,10 @@ def default_limit(root: Path = Path("/")) -> int:
 
 
 def read_room(root: Path = Path("/")) -> int:
-    """Memory that may still be taken, in bytes; 0 where the system does not tell.
+    """Memory that may still be taken, in bytes; 0 if the system does not tell.
 
-    At each level an eighth of its limit, from 64 MiB to 1 GiB, is left to others: to the engine,
-    to the buffers of connections, to what other processes take meanwhile.
+    At each level an eighth of its limit, from 64 MiB to 1 GiB, is reserved: for the engine, buffers
+    of connections, and other processes.
     """
     levels = read_levels(root)
     return max(0, min((level.left_bytes - _find_reserve(level) for level in levels), default=0))
@@ -95,7 +95,7 @@ def _read_machine(meminfo: Path) -> Iterator[MemoryLevel]:
 
 
 def _read_v2_group(folder: Path) -> Iterator[MemoryLevel]:
-    """A group may be stopped (memory.max), or slowed down to a crawl (memory.high)."""
+    """A group's lower limit: at memory.max it is killed, at memory.high slowed to a crawl."""
     limits = [
         int(text)
         for name in ("memory.max", "memory.high")
@@ -107,7 +107,7 @@ def _read_v2_group(folder: Path) -> Iterator[MemoryLevel]:
 
 
 def _read_v1_group(folder: Path) -> Iterator[MemoryLevel]:
-    """In a container only the group itself may be seen: its statistics name the limit above it."""
+    """A group's limit; its statistics name limits above it, which a container may not see."""
     text, used = _read(folder / "memory.limit_in_bytes"), _read(folder / "memory.usage_in_bytes")
     if text and used:
         stat = _read(folder / "memory.stat")

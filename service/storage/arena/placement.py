@@ -1,13 +1,12 @@
 """Where extents lie: large ones in slabs, small ones in chunks that lie in slabs.
 
-Extents of 64 KiB and more begin at multiples of 4096 bytes, because O_DIRECT wants memory that is
-aligned like that, and page-locked copies of whole pages are the fastest. A smaller one would waste
-most of such a page, so it begins at a multiple of 256, which suits every element type, the cache's
-lines and what GPUs load at once. Small ones share chunks of 1 MiB: thousands of them come and go
-without cutting the space of the large ones to pieces.
+Extents of 64 KiB and more begin at multiples of 4096 bytes, because O_DIRECT needs that alignment,
+and page-locked copies of whole pages are the fastest. A smaller one would waste most of a page, so
+it begins at a multiple of 256, which suits every element type, cache lines and loads of GPUs. Small
+extents share chunks of 1 MiB: thousands of them come and go without fragmenting the space of the
+large ones.
 
-Numbers only. An address here is `slab number << 40 | offset`: no slab is as large as that, so no
-two slabs touch.
+Numbers only. An address here is `slab number << 40 | offset`: slabs are smaller, so no two touch.
 """
 
 from typing import Final
@@ -15,10 +14,10 @@ from typing import Final
 from wavetrim.service.storage.arena.free_ranges import FreeRanges
 
 SMALL_BYTES: Final = 64 * 2**10
-"""Extents that take less are small."""
+"""Extents that take less are small; chosen."""
 
 CHUNK_BYTES: Final = 2**20
-"""What small extents share: 16 of the largest of them."""
+"""Size of a chunk for small extents: room for 16 of the largest; chosen."""
 
 PAGE_BYTES: Final = 4096
 """Alignment of large extents: O_DIRECT's, on every file system."""
@@ -30,12 +29,12 @@ _OFFSET_MASK: Final = (1 << _SLAB_SHIFT) - 1
 
 
 def round_up(size_bytes: int, multiple: int) -> int:
-    """The least multiple that is not less."""
+    """The least multiple that is at least `size_bytes`."""
     return -(-size_bytes // multiple) * multiple
 
 
 def find_reserved_bytes(size_bytes: int) -> int:
-    """What an extent of this size takes: less than 64 KiB for small ones."""
+    """The bytes that an extent of this size takes; below 64 KiB it is a small one."""
     reserved = round_up(size_bytes, SMALL_ALIGNMENT_BYTES)
     return reserved if reserved < SMALL_BYTES else round_up(reserved, PAGE_BYTES)
 
@@ -57,11 +56,11 @@ class Placement:
         self._large = FreeRanges()
         self._small = FreeRanges()
         self._chunks: set[int] = set()
-        self._empty_chunk: int | None = None  # one is kept: the next small extent needs it
+        self._empty_chunk: int | None = None  # one is kept for the next small extent
 
     @property
     def free_bytes(self) -> int:
-        """What is free, in chunks as well."""
+        """Free bytes, including those in chunks."""
         return self._large.free_bytes + self._small.free_bytes
 
     def add_slab(self, number: int, size_bytes: int) -> None:
@@ -69,7 +68,7 @@ class Placement:
         self._large.add_region(number << _SLAB_SHIFT, size_bytes)
 
     def remove_slab(self, number: int) -> bool:
-        """Place nothing in a slab any more; False where an extent lies in it."""
+        """Stop placing extents in a slab; False if one lies in it."""
         self.drop_empty_chunk(number)
         return self._large.remove_region(number << _SLAB_SHIFT)
 
@@ -78,7 +77,7 @@ class Placement:
         return self._large.is_region_free(number << _SLAB_SHIFT)
 
     def take(self, reserved_bytes: int) -> int | None:
-        """The address of a new extent, or None where there is no place.
+        """The address of a new extent, or None if there is no place.
 
         Args:
             reserved_bytes: From `find_reserved_bytes`.
@@ -108,10 +107,10 @@ class Placement:
             self._empty_chunk = begin
 
     def drop_empty_chunk(self, number: int | None = None) -> None:
-        """Let the chunk that is kept for the next small extent be used for large ones.
+        """Give up the chunk that is kept for the next small extent.
 
         Args:
-            number: Only if it lies in this slab.
+            number: Only if it lies in this slab; None for any slab.
         """
         chunk = self._empty_chunk
         if chunk is not None and number in {None, chunk >> _SLAB_SHIFT}:

@@ -24,7 +24,7 @@ from wavetrim.service.storage.arena.errors import NoRoom
 logger = logging.getLogger(__name__)
 
 _STEP_BYTES: Final = 128 * 2**20
-"""So much is made before the room is looked at again: about 0.1 s of one thread's work."""
+"""Bytes that are made before the room is read again: about 0.1 s of one thread's work."""
 
 _SEALS: Final = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 _MFD_NOEXEC_SEAL: Final = 8  # Linux 6.3: never executable
@@ -32,18 +32,18 @@ _PUNCH_HOLE: Final = 0x02 | 0x01  # FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE
 
 
 class Slab:
-    """Shared memory of a fixed size, whose pages are all there: `make_slab` makes it.
+    """Shared memory of a fixed size, with all its pages: `make_slab` makes it.
 
-    Its address is a multiple of 2 MiB. Sealed, it can neither shrink under those who map it nor
-    grow. The mapping goes with its last view, so that a forgotten view is never a crash.
+    Its address is a multiple of 2 MiB. It is sealed: it can neither shrink nor grow while others
+    map it. The mapping ends with its last view, so that a forgotten view never crashes.
 
     Attributes:
         id: Its number, never used again.
-        fd: Descriptor of the memfd, to be passed to the engine.
+        fd: Descriptor of the memfd, which is passed to the engine.
         size_bytes: Its length.
         address: Where it is mapped in this process.
         view: All of its bytes.
-        locked: Whether the engine has page-locked all of it. Set by those who talk to the engine.
+        locked: Whether the engine has page-locked all of it. Set by `engine.slabs`.
         uses: How many extents were placed in it so far.
     """
 
@@ -59,10 +59,10 @@ class Slab:
         self.uses = 0
 
     def punch(self) -> None:
-        """Give the memory back to the system at once, whatever views there are: they read zeros.
+        """Give the memory back to the system at once; views that are left read zeros.
 
-        Only when nobody else maps it or has it page-locked: transfers would go to pages that are
-        no part of it any more, without an error. Blocks: about 0.2 s a GiB.
+        To be called only when no other process maps it or has it page-locked: otherwise transfers
+        would go to pages that no longer belong to it, without an error. Blocks: about 0.2 s a GiB.
         """
         libc = ctypes.CDLL(None, use_errno=True)
         offset, length = ctypes.c_long(0), ctypes.c_long(self.size_bytes)
@@ -70,7 +70,7 @@ class Slab:
             logger.warning("slab %d: %s", self.id, os.strerror(ctypes.get_errno()))
 
     def close(self) -> None:
-        """Let go of descriptor and mapping; the memory goes with the last that has either."""
+        """Let go of descriptor and mapping; the memory is freed once nobody has either."""
         os.close(self.fd)
         self.fd = -1
         self.view = memoryview(b"")
@@ -79,8 +79,8 @@ class Slab:
 def make_slab(number: int, size_bytes: int, *, threads: int, read_room: Callable[[], int]) -> Slab:
     """Make a slab and all of its pages. Blocks: about half a second a GiB.
 
-    To make pages past a control group's limit is to be killed. So the room is read before each
-    step, and must hold what is still to be made.
+    A process that makes pages past a control group's limit is killed. So the room is read before
+    each step, and must suffice for all that is left.
 
     Args:
         number: Its id.
@@ -89,7 +89,7 @@ def make_slab(number: int, size_bytes: int, *, threads: int, read_room: Callable
         read_room: Memory that may still be taken, in bytes.
 
     Raises:
-        NoRoom: It would take more than may be taken; what was made is given back.
+        NoRoom: It would take more memory than it may; what was made is given back.
         OSError: The system refuses it.
     """
     _require_room(read_room(), size_bytes)

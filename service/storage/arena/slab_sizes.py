@@ -1,4 +1,4 @@
-"""How large slabs are. A slab is one registration of CUDA's, so a matrix lies in one of them."""
+"""How large slabs are. A slab is one registration with CUDA, so a matrix lies within one."""
 
 from typing import Final
 
@@ -11,14 +11,14 @@ from wavetrim.service.storage.arena.placement import (
 )
 
 USUAL_BYTES: Final = 2**30
-"""A slab of a large arena: with smaller ones many a large matrix finds no place beside others."""
+"""A slab of a large arena: in smaller ones large matrices often find no place; chosen."""
 
 SMALL_USUAL_BYTES: Final = 256 * 2**20
-"""A slab of a small arena, which is that of a small machine: its first slab is there within a
-moment, and one that is made ahead takes little of what others may want."""
+"""A slab of a small arena; chosen: on a small machine the first one must be made quickly, and one
+that is made ahead must leave memory to others."""
 
 SMALL_ARENA_BYTES: Final = 8 * USUAL_BYTES
-"""Below this an arena is small: by default that of a machine with less than 32 GiB."""
+"""An arena below this is small, by default on machines with less than 32 GiB; chosen."""
 
 LARGEST_BYTES: Final = 512 * 2**30 - HUGE_PAGE_BYTES
 """CUDA registers less than 512 GiB at once."""
@@ -38,13 +38,13 @@ def find_needed_bytes(size_bytes: int) -> int:
 def choose_slab_bytes(
     needed_bytes: int, *, usual_bytes: int, left_bytes: int, room_bytes: int
 ) -> int:
-    """The size of the next slab, or 0 where none may be made.
+    """The size of the next slab, or 0 if none may be made.
 
     Args:
-        needed_bytes: What it must hold, a multiple of 2 MiB; 0 for a slab that is made ahead of
-            use, which is a usual one or none.
+        needed_bytes: Its least size, a multiple of 2 MiB; 0 for a slab that is made ahead of use,
+            which is a usual one or none.
         usual_bytes: The size of a usual slab.
-        left_bytes: What the arena's limit leaves.
+        left_bytes: Bytes up to the arena's limit.
         room_bytes: Memory that may still be taken.
     """
     usual = _round_down(min(usual_bytes, left_bytes))

@@ -1,4 +1,4 @@
-"""Slabs come and go: made when they are needed or soon will be, given back when they are not."""
+"""The supply of slabs: made when they are needed or soon will be, given back when idle."""
 
 import asyncio
 import logging
@@ -21,21 +21,21 @@ _MOST_THREADS: Final = 8
 
 
 class SlabSupply:
-    """The slabs of an arena. One is made at a time, so that what it may take is known.
+    """The slabs of an arena. One is made at a time, so that the memory left for it is known.
 
     Args:
-        table: Where slabs are used.
+        table: Places extents in the slabs.
         limit_bytes: The most that all slabs may take.
         usual_bytes: Size of a slab that is not made for one large extent.
         threads: How many make pages; None for the usable cores, at most 8.
         read_room: Memory that may still be taken, in bytes. Called in threads.
-        idle_seconds: How long a slab is kept that nobody uses.
+        idle_seconds: How long an unused slab is kept.
 
     Attributes:
-        made_bytes: What all slabs take.
+        made_bytes: Bytes of all slabs.
         may_grow_ahead: Whether a slab may be made before one is needed.
-        on_made: Called with each slab whose pages are made.
-        on_leaving: Called with a slab that is to be given back; awaited before it is.
+        on_made: Called with each new slab.
+        on_leaving: Called with a slab, and awaited before that is given back.
     """
 
     def __init__(
@@ -69,17 +69,17 @@ class SlabSupply:
 
     @property
     def slabs(self) -> tuple[Slab, ...]:
-        """Those that extents are placed in, the oldest first."""
+        """The slabs for extents, the oldest first."""
         return tuple(self._slabs.values())
 
     @property
     def leased(self) -> tuple[Slab, ...]:
-        """Those that a caller has for itself; no extent is placed in them."""
+        """The slabs that are leased, which have no extents."""
         return tuple(self._leased.values())
 
     @property
     def leaving(self) -> tuple[Slab, ...]:
-        """Those that are to be given back, and are not used any more."""
+        """The slabs that are about to be given back, and are no longer used."""
         return tuple(self._leaving)
 
     async def start(self) -> None:
@@ -90,7 +90,7 @@ class SlabSupply:
             await asyncio.shield(self._growth or self._begin_growth(least_bytes))
 
     async def close(self) -> None:
-        """Stop whatever is under way, and let go of all slabs."""
+        """Stop all tasks, and let go of all slabs."""
         self._closed, self.may_grow_ahead = True, False
         ending = [task for task in (self._watch, *self._leaving.values()) if task is not None]
         for task in ending:
@@ -127,11 +127,11 @@ class SlabSupply:
         return await _wait([growth], deadline) and growth.result()
 
     async def lease(self, size_bytes: int, deadline: float) -> Slab | None:
-        """Make a slab of this very size for a caller alone; None where there is no room for it.
+        """Make a slab of exactly this size for one caller; None if there is no room for it.
 
         Args:
             size_bytes: A multiple of 2 MiB.
-            deadline: By the monotonic clock; for what is being made before.
+            deadline: How long to wait for a slab that is being made, by the monotonic clock.
         """
         while (growth := self._growth) is not None:
             if not await _wait([growth], deadline):
@@ -142,7 +142,7 @@ class SlabSupply:
         making = self._growth = asyncio.create_task(self._make_leased(size_bytes))
         try:
             return await asyncio.shield(making)
-        except asyncio.CancelledError:  # its caller has left before it was there
+        except asyncio.CancelledError:  # the caller has left before it was made
             making.add_done_callback(self._give_orphan_back)
             raise
 
@@ -152,7 +152,7 @@ class SlabSupply:
             self._leaving[slab] = asyncio.create_task(self._leave(slab))
 
     async def give_unused_back(self, needed_bytes: int, deadline: float) -> bool:
-        """Give back slabs that are unused, if one of this size could be made instead.
+        """Give back unused slabs, if a slab of this size could then be made.
 
         Returns:
             Whether anything was given back.
@@ -201,11 +201,11 @@ class SlabSupply:
             self.give_leased_back(slab)
 
     async def _make(self, make: Callable[[], Slab]) -> Slab | None:
-        """Make a slab in a thread, and count it; None where that cannot be."""
+        """Make a slab in a thread, and count it; None if that fails."""
         try:
             slab = await run_to_end(make)
         except (NoRoom, OSError) as error:
-            if not self._refused:  # once, not with each request
+            if not self._refused:  # log it once, not at each request
                 logger.warning("the arena does not grow: %s", error)
             self._refused = True
             asyncio.get_running_loop().call_later(_RETRY_SECONDS, self._allow_growth_ahead)
@@ -225,7 +225,7 @@ class SlabSupply:
             self.on_made(slab)
 
     def _make_usual(self, needed_bytes: int, left_bytes: int) -> Slab:
-        """In a thread."""
+        """Make a slab for extents; called in a thread."""
         room_bytes = self._read_room()
         size_bytes = choose_slab_bytes(
             needed_bytes,
@@ -238,7 +238,7 @@ class SlabSupply:
         return self._make_slab(size_bytes)
 
     def _make_slab(self, size_bytes: int) -> Slab:
-        """In a thread."""
+        """Make a slab of this size; called in a thread."""
         self._numbers += 1
         return make_slab(
             self._numbers,
@@ -273,7 +273,7 @@ class SlabSupply:
         self._allow_growth_ahead()
 
     async def _watch_use(self) -> None:
-        """Give back what was unused for a while: a small machine's memory is its owner's."""
+        """Give back slabs that were unused for a while: other processes may need the memory."""
         idle = IdleSlabs(self._idle_seconds, usual_bytes=self._usual_bytes)
         while True:
             await asyncio.sleep(self._idle_seconds / 4)
@@ -287,6 +287,6 @@ class SlabSupply:
 
 
 async def _wait(tasks: Iterable[asyncio.Task[Any]], deadline: float) -> bool:
-    """Wait until tasks are done; False where the deadline comes first, which they outlive."""
+    """Wait until tasks are done; False if the deadline comes first. The tasks go on then."""
     _, pending = await asyncio.wait(tasks, timeout=max(0.0, deadline - time.monotonic()))
     return not pending

@@ -1,7 +1,7 @@
-"""Keys of several callers: named, hashed at rest, revoked by name.
+"""API keys of several callers: named, stored as a hash, revoked by name.
 
-A key is 256 random bits, shown once when it is made. So its plain SHA-256 is kept: there is no
-guessing what a slow hash would slow down.
+A key is 256 random bits, shown once when it is made. Nobody can guess that many, so its plain
+SHA-256 is stored: a slow hash would add nothing.
 """
 
 import hashlib
@@ -28,13 +28,13 @@ _QUOTAS: Final = {field.name: f"max_{field.name}" for field in fields(Quota)}
 
 @dataclass(frozen=True, slots=True)
 class ApiKey:
-    """A key, as far as it is known after it was made.
+    """A key, without the secret itself.
 
     Attributes:
-        tenant: Whoever calls with it; the key has its name.
+        tenant: The caller, which has the key's name.
         digest_sha256: SHA-256 of the key, in hexadecimal.
         created_at: UTC seconds since the epoch.
-        revoked_at: The same, once it is not taken any more.
+        revoked_at: When it was revoked, in the same unit.
     """
 
     tenant: Tenant
@@ -44,12 +44,12 @@ class ApiKey:
 
 
 def digest_key(secret: bytes) -> str:
-    """What is kept of a key."""
+    """The digest that is stored in place of a key."""
     return hashlib.sha256(secret).hexdigest()
 
 
 def add_key(database: Engine, name: str, scopes: Collection[str], quota: Quota = NO_QUOTA) -> str:
-    """Makes a key and returns it: nobody can read it later.
+    """Makes a key and returns it; it cannot be read later.
 
     Args:
         database: The service's database.
@@ -79,7 +79,7 @@ def add_key(database: Engine, name: str, scopes: Collection[str], quota: Quota =
 def renew_key(database: Engine, name: str) -> str:
     """Makes another key for a name that has one, revoked or not, and returns it.
 
-    The one before is not taken any more; what belongs to the name still does.
+    The old key is refused from now on; what belongs to the name still does.
 
     Raises:
         KeyNotFound: The name has no key.
@@ -106,7 +106,7 @@ def list_keys(database: Engine) -> list[ApiKey]:
 
 
 def revoke_key(database: Engine, name: str) -> None:
-    """Has a key not be taken any more; a second call changes nothing.
+    """Has a key refused from now on; a second call changes nothing.
 
     Raises:
         KeyNotFound: The name has no key.

@@ -8,7 +8,7 @@ Two kinds of transaction, so that "look, then write" never loses an update:
 - `reading(database)` only reads, and waits for nobody.
 
 `unsynced(database)` writes, too, but its commit does not wait for the disk: a power cut may undo
-it, and with it nothing that was committed before. The end of the process does not.
+it, though not what was committed before. The end of the process does not undo it.
 """
 
 import logging
@@ -104,7 +104,7 @@ def read_url(url: str) -> URL:
 
 
 def _keep_copy(file: SqliteFile | None) -> None:
-    """Copy SQLite's file as it is before an upgrade; a server's databases are its operator's."""
+    """Copy SQLite's file before an upgrade; a server's databases are copied by its operator."""
     if file is not None:
         day = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
         name = f"{file.path.stem}-before-{REVISIONS[-1]}-{day}{file.path.suffix}"
@@ -113,7 +113,7 @@ def _keep_copy(file: SqliteFile | None) -> None:
 
 
 def _is_away(error: Exception) -> bool:
-    """Whether PostgreSQL's server did not answer: it may soon. A refusal would stay one."""
+    """Whether PostgreSQL's server is away, and may answer later; False if it refuses for good."""
     if not isinstance(error, DBAPIError) or not type(error.orig).__module__.startswith("psycopg"):
         return False
     text = str(error.orig)
@@ -150,9 +150,9 @@ def unsynced(database: Engine) -> Iterator[Connection]:
 
 
 def hurry_commit(connection: Connection) -> None:
-    """Have the commit of a transaction begun with the option `unsynced` not wait for the disk.
+    """Let the commit of a transaction with the option `unsynced` not wait for the disk.
 
-    On SQLite the option has done so when the transaction began.
+    SQLite needs no more than the option, see `begin` below.
     """
     if connection.dialect.name == "postgresql":
         connection.exec_driver_sql("SET LOCAL synchronous_commit = off")
@@ -202,7 +202,7 @@ def _open_sqlite(url: URL) -> tuple[Engine, SqliteFile]:
 
 
 def _enter_wal_mode(connection: SqliteConnection) -> None:
-    """Switch to WAL; waits for other connections, for which SQLite's own timeout does not care."""
+    """Switch to WAL; waits for other connections, as SQLite's own timeout does not apply here."""
     deadline = time.monotonic() + BUSY_TIMEOUT_SECONDS
     while True:
         try:
@@ -218,8 +218,8 @@ def _enter_wal_mode(connection: SqliteConnection) -> None:
 def _check_pages(database: Engine) -> None:
     """Read the file once: a damaged one is refused before anything is built on it.
 
-    Jobs that have ended may fill gigabytes. Those of a large database are left out: a start must
-    not wait for them, and what of them is damaged is met by who reads it.
+    Ended jobs may fill gigabytes, so the jobs of a large database are left out: a start must not
+    wait for them. Damage among them is noticed when they are read.
     """
     with reading(database) as connection:
         pages = int(connection.exec_driver_sql("PRAGMA page_count").scalar() or 0)
@@ -251,7 +251,7 @@ def open_postgres(url: URL) -> Engine:
         pool_timeout=BUSY_TIMEOUT_SECONDS,
         connect_args={
             "connect_timeout": _CONNECT_SECONDS,
-            # A server that is gone without a word is noticed as soon as one that is locked.
+            # A server that vanishes is noticed as soon as one that is locked.
             "tcp_user_timeout": 1000 * BUSY_TIMEOUT_SECONDS,
             "keepalives_idle": BUSY_TIMEOUT_SECONDS,
         },

@@ -1,7 +1,7 @@
 """Whether the tables of a database are those of this version: columns, keys and indexes.
 
-Alembic's comparison says the same, and is used in tests; to import it takes longer than all else
-here. What someone has added is let be, unless it forbids what this version writes.
+Alembic can compare them, too, and does in tests; but importing it takes longer than all of this.
+Additions by others are accepted, unless they forbid what this version writes.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ from wavetrim.service.storage.database.tables import metadata
 
 
 def find_difference(connection: Connection) -> str | None:
-    """What a database lacks of this version's tables, the first of it; None if nothing."""
+    """The first difference of a database's tables from this version's; None without any."""
     found = MetaData()
     found.reflect(connection, only=lambda name, _: name in metadata.tables)
     for wanted in metadata.sorted_tables:
@@ -70,7 +70,7 @@ def _holds(found: TypeEngine[Any], wanted: TypeEngine[Any]) -> bool:
 
 
 def _describe_constraint(constraint: Constraint) -> str:
-    """What it demands, in words; its name does not matter."""
+    """A constraint in words, without its name."""
     if not isinstance(constraint, ColumnCollectionConstraint):
         return "check"
     columns = ", ".join(column.name for column in constraint.columns)
@@ -82,6 +82,6 @@ def _describe_constraint(constraint: Constraint) -> str:
 
 
 def _describe_index(index: Index) -> tuple[str | None, tuple[str, ...], bool]:
-    """Its name, its columns, and whether only some rows are in it."""
+    """An index: its name, its columns, and whether it is partial."""
     is_partial = any(str(name).endswith("_where") for name in index.dialect_kwargs)
     return index.name, tuple(index.columns.keys()), is_partial

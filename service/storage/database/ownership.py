@@ -1,4 +1,4 @@
-"""To whom rows belong. The one tenant's have no name in them, as those of earlier versions."""
+"""Owners of rows. Rows of the one tenant have NULL as owner, as in earlier versions."""
 
 import hashlib
 from typing import Any
@@ -14,14 +14,14 @@ def is_owned(table: Table, owner: str | None) -> ColumnElement[bool]:
 
 
 def read_owner(columns: dict[str, Any]) -> dict[str, Any]:
-    """A row's columns, with the owner's name where the one tenant has none."""
+    """A row's columns, with an empty name as the owner if it is NULL."""
     return columns | {"owner": columns["owner"] or ""}
 
 
 def scope_key(owner: str, key: str) -> str:
-    """An Idempotency-Key as it is kept: two owners' are never the same one (pure).
+    """An Idempotency-Key as it is stored, different for each owner.
 
-    The one tenant's is kept as it is; others begin with a character that no key may have.
+    The one tenant's is stored as it is; others begin with a character that no key may have.
     """
     if not owner:
         return key

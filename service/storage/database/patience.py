@@ -1,4 +1,4 @@
-"""A database whose server starts later than the service: waited for, but not for ever."""
+"""Waits for a database whose server starts later than the service, for a limited time."""
 
 import asyncio
 import contextlib
@@ -18,17 +18,17 @@ _PAUSE_SECONDS: Final = 0.5
 
 
 async def open_patiently(url: str, wait_seconds: float, given_up: asyncio.Event) -> Engine:
-    """Opens a database (`open_database`); one whose server is away is asked again and again.
+    """Opens a database (`open_database`), again and again while its server is away.
 
     Args:
         url: The database.
-        wait_seconds: For how long.
-        given_up: Set when nobody waits any more.
+        wait_seconds: How long to try.
+        given_up: Set to stop trying.
 
     Raises:
         DatabaseAway: Its server is still away.
         DatabaseRefused: It cannot be used.
-        SettingRefused: The URL is none.
+        SettingRefused: It is no URL of a database.
     """
     until = time.monotonic() + wait_seconds
     told = False

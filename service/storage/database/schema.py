@@ -1,8 +1,8 @@
-"""The tables as this version needs them: made, or brought up to date by migrations.
+"""The tables as this version needs them: made, or upgraded by migrations.
 
-`schema_version` says at which revision a database is; `migrations/versions/` has a file for each
-step from one to the next. A new database is made whole, at the newest. Alembic, which takes a
-quarter of a second to import, is asked only where there is something to change.
+`schema_version` says which revision a database has; `migrations/versions/` has a file for each step
+from one to the next. A new database is made at the newest revision. Alembic, which takes a quarter
+of a second to import, is used only if there is something to upgrade.
 """
 
 import logging
@@ -18,7 +18,7 @@ from wavetrim.service.storage.database.tables import VERSION_TABLE, metadata, sc
 logger = logging.getLogger(__name__)
 
 REVISIONS: Final = ("0001", "0002")
-"""What a database may be at, oldest first; the last one is this version's."""
+"""Revisions that a database may have, oldest first; the last one is this version's."""
 
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
 """Alembic's folder."""
@@ -28,7 +28,7 @@ _SCHEMA_LOCK: Final = 0x7761_7665
 
 
 class SchemaRefused(Exception):
-    """The tables are not such as this version can use; the message says why."""
+    """This version cannot use the tables; the message says why."""
 
 
 def prepare_tables(database: Engine, keep_copy: Callable[[], None]) -> None:
@@ -36,7 +36,7 @@ def prepare_tables(database: Engine, keep_copy: Callable[[], None]) -> None:
 
     Args:
         database: The database.
-        keep_copy: Copies the database as it was before the upgrade, which is about to be committed.
+        keep_copy: Copies the database as it was; called just before an upgrade is committed.
 
     Raises:
         SchemaRefused: A newer version has made the tables, or they are not wavetrim's.
@@ -64,7 +64,7 @@ def _list_known(connection: Connection) -> set[str]:
 
 
 def _find_revision(connection: Connection) -> str | None:
-    """At which revision the tables are; None if they are none, or older than all revisions."""
+    """The revision of the tables; None if there are none, or they are older than all revisions."""
     if not inspect(connection).has_table(VERSION_TABLE):
         return None
     found = list(connection.scalars(select(schema_version.c.version_num)))

@@ -8,7 +8,7 @@ from wavetrim.service.storage.disk.new_file import flush, make_empty
 
 
 def copy_sqlite(source: Path, target: Path) -> None:
-    """Copies what is committed, write-ahead log included, to a file that is whole or not there.
+    """Copies what is committed, write-ahead log included; the copy is whole or not there.
 
     Args:
         source: The database's own file.
@@ -19,14 +19,14 @@ def copy_sqlite(source: Path, target: Path) -> None:
     """
     new = target.with_name(f"{target.name}.part")
     new.unlink(missing_ok=True)
-    make_empty(new)  # for its user alone, whatever the umask
+    make_empty(new)  # readable by its user alone, whatever the umask
     only_read = f"{source.absolute().as_uri()}?mode=ro"
     with (
         closing(sqlite3.connect(only_read, uri=True)) as original,
         closing(sqlite3.connect(new)) as copy,
     ):
         original.backup(copy)
-        # One file: a copy has no log beside it that could be lost.
+        # A single file: a log beside it could be lost.
         copy.execute("PRAGMA journal_mode = DELETE")
     flush(new)
     new.replace(target)

@@ -1,9 +1,8 @@
-"""SQLite's files, which must be the same ones for as long as they are open.
+"""SQLite's files, which must stay where they are while they are open.
 
-SQLite goes on writing to a file that was moved away, opens whatever has taken its place for the
-next connection, and makes one where there is none: then some calls see one database and some
-another. So before each transaction it is made sure that the names still lead to the files that are
-open.
+When a file was moved away, SQLite goes on writing to it, but opens or makes another one in its
+place for the next connection: then some calls see one database and some another. So each
+transaction first makes sure that the names still lead to the open files.
 """
 
 import logging
@@ -17,7 +16,7 @@ from sqlalchemy.exc import OperationalError as DatabaseAway
 logger = logging.getLogger(__name__)
 
 _SUFFIXES: Final = ("", "-wal")
-"""Of the database and its write-ahead log, in which the latest commits are."""
+"""Suffixes of the database's own file and of its write-ahead log, which has the latest commits."""
 
 Identity = tuple[int, int]
 
@@ -29,7 +28,7 @@ class SqliteFile:
         path: The database's own file.
 
     Attributes:
-        path: The same.
+        path: As given.
     """
 
     def __init__(self, path: Path) -> None:
@@ -40,8 +39,8 @@ class SqliteFile:
         self._lock = threading.Lock()
 
     def keep(self) -> None:
-        """Keep the files open from now on, as a whole: SQLite's last connection removes the log."""
-        # It is used by whichever thread finds a change first, under the lock.
+        """Keep the files open from now on; otherwise SQLite's last connection removes the log."""
+        # The first thread that finds a change uses this connection, under the lock.
         self._keeper = sqlite3.connect(self.path, check_same_thread=False)
         self._keeper.execute("SELECT name FROM sqlite_master").fetchall()
         paths = (Path(f"{self.path}{suffix}") for suffix in _SUFFIXES)
@@ -56,7 +55,7 @@ class SqliteFile:
             self._keeper = None
 
     def find_change(self) -> str | None:
-        """What has become of the files, in words; None while they are the ones that are open."""
+        """What has happened to the files, in words; None while they are the open ones."""
         for path, known in self._known.items():
             found = _identify(path)
             if found != known:
@@ -68,10 +67,10 @@ class SqliteFile:
         return None
 
     def expect_same(self) -> None:
-        """Make sure that the files are those that are open.
+        """Make sure that the files are the open ones.
 
-        If they are not, what only the write-ahead log has is written to the database's own file,
-        wherever that is now: a log whose name is lost goes with the last connection.
+        If they are not, the write-ahead log is written into the open database file, wherever that
+        is now: a log without a name ends with the last connection.
 
         Raises:
             sqlalchemy.exc.OperationalError: They are not.

@@ -1,8 +1,8 @@
 """The database's tables. Times are UTC seconds since the epoch; ids are opaque strings.
 
-Who changes them adds a file to `migrations/versions/` that does the same to a database that is
-there, and its number to `schema.REVISIONS`. Columns that came later are nullable: NULL means what
-the version before did.
+To change them, also add a file to `migrations/versions/` that changes an existing database, and its
+number to `schema.REVISIONS`. Columns that were added later are nullable: NULL means what earlier
+versions did.
 """
 
 from typing import Final
@@ -30,7 +30,7 @@ VERSION_TABLE: Final = "schema_version"
 
 
 def _index_owned(name: str, *columns: str) -> Index:
-    """An index of what tenants with names own: a service with one tenant pays nothing for it."""
+    """An index of rows with an owner; it costs a service with one tenant nothing."""
     named = text("owner IS NOT NULL")
     return Index(name, "owner", *columns, sqlite_where=named, postgresql_where=named)
 

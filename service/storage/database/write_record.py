@@ -35,11 +35,11 @@ class WriteRecord:
 
 
 def watch_writes(database: Engine, record: WriteRecord) -> None:
-    """Notes how every transaction that writes ends."""
+    """Notes of every writing transaction whether it succeeds."""
 
     @event.listens_for(database, "commit")
     def note_commit(connection: Connection) -> None:
-        # Told before the commit; if that fails, the failure is told next.
+        # This comes before the commit; a failure of it is noted afterwards.
         if not connection.get_execution_options().get("only_reads", False):
             record.note_success("database")
 

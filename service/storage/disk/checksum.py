@@ -1,7 +1,7 @@
-"""CRC-32 of files: what tells a stored matrix from one that was changed behind the service's back.
+"""CRC-32 of files, to notice when a stored matrix was changed.
 
-It is the CRC-32 of zlib, gzip and PNG. `combine` puts the checksums of pieces together, in whatever
-order the pieces were written.
+It is the CRC-32 of zlib, gzip and PNG. `combine` joins the checksums of pieces, which may have been
+written in any order.
 """
 
 import errno
@@ -13,18 +13,18 @@ from pathlib import Path
 from typing import Final
 
 PIECE_BYTES: Final = 2 * 2**20
-"""So much of a file is read at a time."""
+"""Bytes of a file that are read at a time; chosen."""
 
 _POLYNOMIAL: Final = 0xEDB8_8320
 """The generator, its lowest power in the highest bit."""
 
 
 class NotRegular(OSError):
-    """A path that must name a regular file leads elsewhere: over a link, into a folder."""
+    """A path is not that of a regular file, but of a link, a folder or a device."""
 
 
 def update_crc32(data: bytes | bytearray | memoryview, crc32: int = 0) -> int:
-    """The checksum of what has come so far and `data` behind it."""
+    """The checksum of bytes with `data` after them, from the checksum of those bytes."""
     return zlib.crc32(data, crc32)
 
 
@@ -39,7 +39,7 @@ def open_regular(path: Path) -> int:
         NotRegular: It is a link, a folder or a device.
     """
     try:
-        # Not blocking: to open a pipe would wait for who writes to it.
+        # Not blocking: opening a pipe would wait for its writer.
         file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         raise
@@ -54,7 +54,7 @@ def open_regular(path: Path) -> int:
 
 
 def compute_crc32(file: int, size_bytes: int) -> int | None:
-    """The checksum of an open file; None if it is not of this length."""
+    """The checksum of an open file; None if it has another length."""
     if os.fstat(file).st_size != size_bytes:
         return None
     crc32 = offset = 0
@@ -73,7 +73,7 @@ def read_crc32(path: Path, size_bytes: int) -> int:
     """The checksum of a file that has just been written.
 
     Raises:
-        OSError: It cannot be read, or is not of this length.
+        OSError: It cannot be read, or has another length.
     """
     file = open_regular(path)
     try:
@@ -86,13 +86,13 @@ def read_crc32(path: Path, size_bytes: int) -> int:
 
 
 def combine(first: int, second: int, second_bytes: int) -> int:
-    """The checksum of two pieces behind each other, from those of each."""
+    """The checksum of two pieces, one after the other, from the checksum of each."""
     return _multiply(_shift(second_bytes), first) ^ second
 
 
 @lru_cache(256)
 def _shift(count_bytes: int) -> int:
-    """The polynomial x to the power of the bits in so many bytes, modulo the generator."""
+    """The polynomial x to the power of `8 * count_bytes`, modulo the generator."""
     product, square = 1 << 31, 1 << 23  # x^0, and x^8: one byte
     while count_bytes:
         if count_bytes & 1:
@@ -103,7 +103,7 @@ def _shift(count_bytes: int) -> int:
 
 
 def _multiply(a: int, b: int) -> int:
-    """The product of two polynomials over GF(2), modulo the polynomial."""
+    """The product of two polynomials over GF(2), modulo the generator."""
     product = 0
     for bit in range(31, -1, -1):
         if a >> bit & 1:

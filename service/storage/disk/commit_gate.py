@@ -1,7 +1,7 @@
-"""Lets large writes step aside while the database writes.
+"""Lets large writes wait while the database commits.
 
-A commit is a few kilobytes and its caller waits for it; a matrix is gigabytes, and the disk serves
-both in turn.
+A commit is a few kilobytes and its caller waits for it; a matrix is gigabytes, and both share the
+disk.
 """
 
 import threading
@@ -12,7 +12,7 @@ _MARK = "commit_gate"
 
 
 class CommitGate:
-    """Counts the transactions under way that write. Thread-safe."""
+    """Counts the writing transactions that are open. Thread-safe."""
 
     def __init__(self) -> None:
         self._free = threading.Condition()
@@ -24,20 +24,20 @@ class CommitGate:
             self._commits += 1
 
     def leave(self) -> None:
-        """It has ended."""
+        """A transaction has ended."""
         with self._free:
             self._commits -= 1
             if self._commits == 0:
                 self._free.notify_all()
 
     def wait(self, most_seconds: float) -> bool:
-        """Waits until none is under way, but no longer than this; returns whether there is none."""
+        """Waits until none is open, but no longer than this; returns whether none is."""
         with self._free:
             return self._free.wait_for(lambda: self._commits == 0, most_seconds)
 
 
 def watch_commits(database: Engine, gate: CommitGate) -> None:
-    """Has every transaction that writes to a database pass through a gate."""
+    """Has a gate count the writing transactions of a database."""
 
     @event.listens_for(database, "begin")
     def enter(connection: Connection) -> None:
@@ -45,7 +45,7 @@ def watch_commits(database: Engine, gate: CommitGate) -> None:
             connection.info[_MARK] = True
             gate.enter()
 
-    # There is no event behind a commit; the connection goes back to the pool right after it.
+    # There is no event after a commit, but the connection goes back to the pool right then.
     @event.listens_for(database, "checkin")
     def leave(_connection: object, record: object) -> None:
         if record.info.pop(_MARK, False):  # type: ignore[attr-defined]

@@ -1,9 +1,8 @@
 """A new file that is written past the page cache, in pieces that come in any order.
 
-With O_DIRECT the disk reads the caller's memory itself: file offset, address and length must then
-be multiples of 4096. What lies between two such blocks is collected until its block is whole; the
-last block, which rarely is, goes the ordinary way. Where the file system does not take O_DIRECT,
-everything does.
+With O_DIRECT the disk reads the caller's memory itself. File offset, address and length must then
+be multiples of 4096. Parts of blocks are collected until the block is whole; the last block, which
+rarely is, is written without O_DIRECT. So is everything if the file system does not support it.
 """
 
 import errno
@@ -21,26 +20,26 @@ from wavetrim.service.storage.disk.growth import find_next_length
 from wavetrim.service.storage.disk.new_file import write_whole
 
 Extending = Callable[[int], AbstractContextManager[None]]
-"""Takes room for a file of a length, for a block that makes it as long."""
+"""Takes room for a file of this length; the file is made as long within the block."""
 
 BLOCK_BYTES: Final = 4096
 CHUNK_BYTES: Final = 4 * 2**20
-"""So much is written at a time."""
+"""Bytes that are written at a time; chosen."""
 
 
 class DirectFile:
-    """One file, whose blocks are taken before they are written; to be used by one thread.
+    """One file, whose disk blocks are taken before they are written. To be used by one thread.
 
     Args:
-        path: The file; must not be there.
+        path: The file; must not exist.
         size_bytes: Its length.
-        bounce: Memory of `CHUNK_BYTES` at a multiple of 4096, for what does not lie at one.
+        bounce: Memory of `CHUNK_BYTES` at a multiple of 4096, through which unaligned bytes go.
         step_aside: Called before each chunk.
-        extending: Its blocks are taken as it is written, each time for a block of this with the
-            length up to which they are; without it, all of them at once.
+        extending: Takes room for a new length each time that the file grows; None to take all disk
+            blocks at once.
 
     Raises:
-        OSError: It is there already, or there is no room; then no file is left.
+        OSError: It exists already, or there is no room; then no file is left.
     """
 
     def __init__(
@@ -68,7 +67,7 @@ class DirectFile:
                 raise
 
     def write(self, offset: int, view: memoryview) -> None:
-        """Writes bytes at an offset; when it returns, the memory is not needed any more.
+        """Writes bytes at an offset; the memory is no longer needed when it returns.
 
         No byte of the file may be written twice.
 
@@ -91,10 +90,10 @@ class DirectFile:
             self._add_edge(last, view[last - offset :])
 
     def sync(self) -> None:
-        """Writes the last block and has the file outlive a power cut.
+        """Writes the last block and makes the file durable.
 
         Raises:
-            OSError: It cannot be written, or its name leads to another file by now.
+            OSError: It cannot be written, or another file has taken its name.
         """
         self._stop_direct()
         for block, (content, filled) in self._edges.items():
@@ -132,7 +131,7 @@ class DirectFile:
         except OSError as error:
             if error.errno != errno.EINVAL or not self.direct:
                 raise
-            self._stop_direct()  # this disk wants larger blocks
+            self._stop_direct()  # this disk needs larger blocks
             write_whole(self._file, view, offset)
 
     def _add_edge(self, offset: int, view: memoryview) -> None:
@@ -154,14 +153,14 @@ class DirectFile:
 
 
 def _create(path: Path) -> tuple[int, bool]:
-    """Make a file; returns it, and whether it takes O_DIRECT."""
+    """Make a file; returns it, and whether it supports O_DIRECT."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         return os.open(path, flags | os.O_DIRECT, 0o600), True
     except OSError as error:
         if error.errno != errno.EINVAL:
             raise
-    path.unlink(missing_ok=True)  # it was made before it was refused
+    path.unlink(missing_ok=True)  # the system makes the file before it refuses the flag
     return os.open(path, flags, 0o600), False
 
 

@@ -1,4 +1,4 @@
-"""What matrices may take of the disk: by the setting, and beside the file system's reserve."""
+"""How much of the disk matrices may take: up to a setting, and to the file system's reserve."""
 
 import errno
 import threading
@@ -21,25 +21,24 @@ class Removal:
     """Rows of matrices that are being removed.
 
     Attributes:
-        sizes_bytes: What their files take on the disk, by their ids; to be set before the removal
-            ends.
+        sizes_bytes: Bytes of their files on disk, by their ids; to be set before the block ends.
     """
 
     sizes_bytes: dict[str, int] = field(default_factory=dict)
 
 
 class DiskRoom:
-    """Counts the bytes of matrices, those on their way included. Thread-safe.
+    """Counts the bytes of matrices, including those that are not published yet. Thread-safe.
 
-    The rows are summed once; from then on the sum follows what is published and removed. Where it
-    might not, as after a removal that the database did not answer, the rows are summed again when
-    the sum is asked for next. Nobody else changes the rows while a service has the data folder.
+    The rows are summed once; then the sum follows what is published and removed. When it may be
+    wrong, as after a removal that the database did not answer, the rows are summed again at the
+    next use. No one else changes the rows while a service has the data folder.
 
     Args:
         database: Has the sizes of stored matrices.
         folder: Where their files are.
         max_storage_bytes: The most that all files may take together.
-        reserve_bytes: What the file system must have left beside them.
+        reserve_bytes: Bytes that must stay free on the file system.
     """
 
     def __init__(
@@ -55,7 +54,7 @@ class DiskRoom:
         self._unmade_bytes: dict[str, int] = {}
         self._lock = threading.Lock()
 
-    # Matrices on their way.
+    # Matrices that are not published yet.
 
     def take(self, matrix_id: str, size_bytes: int) -> None:
         """Count a matrix that is about to be written, and its file that is about to be made.
@@ -68,7 +67,7 @@ class DiskRoom:
             self._pending_bytes[matrix_id] = self._unmade_bytes[matrix_id] = size_bytes
 
     def begin(self, matrix_id: str, size_bytes: int) -> None:
-        """Count a matrix that comes bit by bit: nothing yet. `extending` takes room for it.
+        """Begin to count a matrix that is received bit by bit, with 0 bytes; see `extending`.
 
         Raises:
             StorageFull: There is no room for the whole of it now.
@@ -79,12 +78,12 @@ class DiskRoom:
 
     @contextmanager
     def extending(self, matrix_id: str, size_bytes: int, end_bytes: int) -> Iterator[None]:
-        """Count more of a matrix that comes bit by bit, for a block that makes its file longer.
+        """Count more of a matrix that is received bit by bit; its file grows within the block.
 
         Args:
             matrix_id: The matrix; `begin` was called for it.
             size_bytes: Its whole size, for the refusal.
-            end_bytes: The length of its file behind the block.
+            end_bytes: The length of its file after the block.
 
         Raises:
             StorageFull: There is no room: by the setting, or on the disk.
@@ -119,9 +118,9 @@ class DiskRoom:
             self._forget(matrix_id)
 
     def keep(self, matrix_id: str, size_bytes: int) -> None:
-        """The matrix is stored: its row is there, and has been counted as on its way so far."""
+        """The matrix is published: its row exists, and its bytes now count as stored."""
         with self._lock:
-            # One that was removed before we came here is not counted any more.
+            # It may have been removed already; then it does not count.
             if self._forget(matrix_id) and self._stored_bytes is not None:
                 self._stored_bytes += size_bytes
 
@@ -129,38 +128,38 @@ class DiskRoom:
 
     @contextmanager
     def removing(self) -> Iterator[Removal]:
-        """Follow the removal of rows: the block's transaction ends in the block."""
+        """Follow the removal of rows, whose transaction must begin and end within the block."""
         removal, sums = Removal(), self._sums
         try:
             yield removal
         except SQLAlchemyError:
-            self.doubt()  # the rows may be gone all the same
+            self.doubt()  # the rows may have been removed nevertheless
             raise
         with self._lock:
             kept = [size for name, size in removal.sizes_bytes.items() if not self._forget(name)]
             if self._sums != sums:
-                self._stored_bytes = None  # summed meanwhile: with these rows, or without them
+                self._stored_bytes = None  # summed meanwhile, with or without these rows
             elif self._stored_bytes is not None:
                 self._stored_bytes -= sum(kept)
 
     def doubt(self) -> None:
-        """Rows may have changed without notice: sum them when the sum is asked for next."""
+        """The sum may be wrong: sum the rows at its next use."""
         with self._lock:
             self._stored_bytes = None
             self._sums += 1
 
     def count(self) -> int:
-        """Bytes of all matrices on disk, those still being written included."""
+        """Bytes of all matrices on disk, including those that are being written."""
         with self._lock:
             return self._count()
 
     def _forget(self, matrix_id: str) -> bool:
-        """A matrix is not on its way any more; returns whether it was."""
+        """Stop counting a matrix as unpublished; returns whether it was."""
         self._unmade_bytes.pop(matrix_id, None)
         return self._pending_bytes.pop(matrix_id, None) is not None
 
     def _require(self, size_bytes: int, end_bytes: int, *, has_bytes: int) -> None:
-        """Make sure that a matrix of this size, of which some is counted, can have so much."""
+        """Make sure that a matrix can have `end_bytes`; `has_bytes` of it are counted already."""
         free = self._max_storage_bytes - self._count() + has_bytes
         if end_bytes > free:
             limit = (
@@ -184,7 +183,7 @@ class DiskRoom:
         return self._stored_bytes + sum(self._pending_bytes.values())
 
     def _sum_rows(self) -> int:
-        """The rows of matrices that are not on their way: those are counted already."""
+        """Sum the rows, except matrices that still count as unpublished."""
         size = func.coalesce(func.sum(matrices.c.size_bytes), 0)
         on_disk = matrices.c.place.is_distinct_from("memory")
         others = matrices.c.id.not_in(list(self._pending_bytes))

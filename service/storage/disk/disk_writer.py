@@ -1,11 +1,10 @@
-"""Writes matrices from memory to disk, behind whoever receives or computes them.
+"""Writes matrices from memory to disk while they are received or computed.
 
-    file = writer.begin(pending.path, header, pending.size_bytes)
-    file.write(len(header), piece)          # as they arrive, in any order
+    file = writer.begin(pending.path, pending.size_bytes)
+    file.write(offset, piece)               # as they arrive, in any order
     crc32 = await asyncio.wrap_future(file.finish(name))
 
-One thread writes, one piece after the other, and others compute the checksum of the same piece
-meanwhile. All have let go of a piece's memory when its future is done.
+One thread writes one piece after the other, while others compute that piece's checksum.
 """
 
 import mmap
@@ -23,24 +22,24 @@ from wavetrim.service.storage.disk.direct_file import CHUNK_BYTES, DirectFile, E
 from wavetrim.service.storage.disk.file_write import FileWrite
 
 MOST_WAITING_BYTES: Final = 256 * 2**20
-"""So much may wait for the thread before `write` does, too."""
+"""Bytes that may wait for the thread; `write` blocks when there are more. Chosen."""
 
 CHECKSUM_THREADS: Final = 4
-"""So many share in the checksum of a piece: one alone is slower than many disks."""
+"""Threads that share the checksum of a piece; chosen: one alone is slower than many disks."""
 
 _PART_BYTES: Final = 2**20
-"""Of a piece that is shared, each has at least so much."""
+"""Bytes of a piece for each checksum task; chosen."""
 
 _YIELD_SECONDS: Final = 0.05
-"""So long at most a chunk waits for the database."""
+"""Longest time that a chunk waits for the database; chosen."""
 
 
 class DiskWriter:
     """The thread that writes. Thread-safe.
 
     Args:
-        gate: Tells of the database's commits, to which it yields.
-        most_waiting_bytes: So much may wait to be written.
+        gate: Knows of the database's commits, to which the thread yields.
+        most_waiting_bytes: Bytes that may wait to be written.
     """
 
     def __init__(
@@ -58,29 +57,17 @@ class DiskWriter:
         self._thread.start()
 
     def begin(
-        self,
-        path: Path,
-        header: bytes,
-        size_bytes: int,
-        *,
-        keeps_memory: bool = True,
-        extending: Extending | None = None,
+        self, path: Path, size_bytes: int, *, extending: Extending | None = None
     ) -> FileWrite:
         """Begins a file.
 
         Args:
-            path: The unfinished file; must not be there.
-            header: Its first bytes; none where they are written as the others are. If they are a
-                multiple of 4096, elements in memory that begins at one go to the disk without a
-                copy.
+            path: The unfinished file; must not exist.
             size_bytes: Length of the whole file.
-            keeps_memory: True if the caller leaves all pieces as they are until `finish` is done.
-            extending: Takes room for it as it is written, best from its front to its end; without
-                it, it has all its blocks at once.
+            extending: Takes room for the file as it is written, best from its beginning to its end;
+                None to take all disk blocks at once.
         """
-        return FileWrite(
-            self, path, header, size_bytes, keeps_memory=keeps_memory, extending=extending
-        )
+        return FileWrite(self, path, size_bytes, extending=extending)
 
     def close(self) -> None:
         """Writes what waits, then ends all threads."""
@@ -90,11 +77,11 @@ class DiskWriter:
 
     @property
     def has_room(self) -> bool:
-        """Whether `write` would return at once. A coroutine looks here before it calls it."""
+        """Whether `write` would return at once; coroutines check it before they call that."""
         return self._waiting_bytes < self._most_waiting_bytes
 
     def add(self, task: Callable[[], None], size_bytes: int = 0) -> None:
-        """Has the thread do a task; waits while too many bytes wait already."""
+        """Has the thread do a task; blocks while too many bytes wait."""
         with self._room:
             self._room.wait_for(lambda: self.has_room or size_bytes == 0)
             self._waiting_bytes += size_bytes
@@ -110,7 +97,7 @@ class DiskWriter:
         self._tasks.put(run)
 
     def make_file(self, path: Path, size_bytes: int, extending: Extending | None) -> DirectFile:
-        """A new file; to be called by the thread only."""
+        """A new file; to be called only in the thread."""
 
         def step_aside() -> None:
             self._gate.wait(_YIELD_SECONDS)
@@ -118,7 +105,7 @@ class DiskWriter:
         return DirectFile(path, size_bytes, self._bounce, step_aside, extending=extending)
 
     def begin_checksum(self, view: memoryview) -> Callable[[], int]:
-        """Computes a checksum in the other threads; returns what waits for it."""
+        """Begins a checksum in the other threads; returns a function that waits for it."""
         parts = [view[first : first + _PART_BYTES] for first in range(0, len(view), _PART_BYTES)]
         begun = [(self._checksums.submit(update_crc32, part), len(part)) for part in parts]
 

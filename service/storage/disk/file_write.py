@@ -1,8 +1,7 @@
-"""One file on its way to the disk: in pieces, in any order, durable when it is finished.
+"""A file that is written in pieces, in any order, and durable when it is finished.
 
-With `keeps_memory` the caller keeps all pieces until `finish` is done: after a failed sync nobody
-knows what the disk holds, so the whole file is written anew from memory, once, before the error is
-told.
+The caller keeps the memory of all pieces until `finish` is done: after a failed sync it is not
+known what the disk holds, so the whole file is written once more before the error is reported.
 """
 
 import logging
@@ -27,27 +26,24 @@ class WriteAborted(Exception):
 
 
 class FileWrite:
-    """One file on its way to the disk. Its methods may be called from every thread.
+    """One file that is being written. Thread-safe.
 
     Attributes:
-        made: Done when the file is there, with all its blocks unless it takes them as it is
-            written, or could not be made.
+        made: Done when the file is made, with its blocks unless it takes them as it is written, or
+            when that has failed.
     """
 
     def __init__(
         self,
         writer: "DiskWriter",
         path: Path,
-        header: bytes,
         size_bytes: int,
         *,
-        keeps_memory: bool,
         extending: Extending | None,
     ) -> None:
         self._writer = writer
         self._path = path
         self._size_bytes = size_bytes
-        self._keeps_memory = keeps_memory
         self._extending = extending
         self._file: DirectFile | None = None
         self._error: BaseException | None = None
@@ -56,8 +52,6 @@ class FileWrite:
         self._aborted = False
         self.made: Future[None] = Future()
         self._do(self.made, self._make)
-        if header:
-            self.write(0, memoryview(header))
 
     @property
     def has_room(self) -> bool:
@@ -66,27 +60,21 @@ class FileWrite:
 
     @property
     def error(self) -> BaseException | None:
-        """Why the file was given up; None as long as it was not. `finish` raises it."""
+        """Why the file was given up; None if it was not. `finish` raises it."""
         return self._error
 
-    def write(
-        self, offset: int, view: memoryview, on_disk: Callable[[], None] | None = None
-    ) -> Future[None]:
-        """Has a piece written; waits while the writer has no room.
+    def write(self, offset: int, view: memoryview) -> Future[None]:
+        """Has a piece written; blocks while the writer has no room.
 
         Args:
             offset: Where it begins in the file.
-            view: The bytes. They must stay as they are until the future is done, or until `finish`
-                is if the file was begun with `keeps_memory`.
-            on_disk: Called, by the writer's thread, when the future is done, however it ends.
+            view: The bytes; they must stay as they are until `finish` or `abort` is done.
 
         Returns:
             Done when the file has the bytes; raises OSError if it does not, WriteAborted if it was
             given up. The bytes are durable only when `finish` is done.
         """
         done: Future[None] = Future()
-        if on_disk is not None:
-            done.add_done_callback(lambda _: on_disk())
         flat = view.cast("B") if view.format != "B" or view.ndim != 1 else view
         self._do(done, lambda: self._write(offset, flat), len(flat))
         return done
@@ -103,7 +91,7 @@ class FileWrite:
         return done
 
     def abort(self) -> Future[None]:
-        """Gives the file up and removes it; when the future is done, no memory is used any more."""
+        """Gives the file up and removes it; once the future is done, its memory is not used."""
         self._aborted = True
         done: Future[None] = Future()
         self._writer.add(lambda: _fulfil(done, self._remove))
@@ -136,8 +124,7 @@ class FileWrite:
             self._file.write(offset, view)
         finally:
             self._checksums[offset] = len(view), await_checksum()
-        if self._keeps_memory:
-            self._pieces.append((offset, view))
+        self._pieces.append((offset, view))
 
     def _finish(self, name: Path | None) -> int:
         crc32 = self._join_checksums()
@@ -145,8 +132,6 @@ class FileWrite:
         try:
             self._file.sync()
         except OSError as error:
-            if not self._keeps_memory:
-                raise
             logger.warning("%s was not synced (%s): it is written anew", self._path, error.strerror)
             self._write_anew()
         self._file.close()

@@ -1,7 +1,7 @@
 """What a file system has left for matrices: its free space less a reserve.
 
-The reserve belongs to the database, its log and whatever else must go on when the disk is full: a
-matrix can be deleted and a job cancelled only while the database can be written to.
+The reserve is for the database and its log. On a full disk they must go on: matrices can be deleted
+and jobs cancelled only while the database can be written to.
 """
 
 import os
@@ -14,9 +14,9 @@ class DiskState:
     """How full the file system of the matrices is.
 
     Attributes:
-        size_bytes: All of it.
-        used_bytes: What files take, whosoever's.
-        free_bytes: What matrices may still take, beside the reserve.
+        size_bytes: Its size.
+        used_bytes: Bytes of all files.
+        free_bytes: Bytes that matrices may still take, without the reserve.
     """
 
     size_bytes: int

@@ -1,23 +1,24 @@
-"""How long a file is made ahead of the bytes that are written into it.
+"""How far a file's disk blocks are taken ahead of the bytes that are written into it.
 
-Blocks that are taken in long steps lie together and cost little; but who takes them for bytes that
-never come keeps them from others.
+Blocks that are taken in long steps lie together and cost little, but blocks for bytes that never
+come are lost to others.
 """
 
 from typing import Final
 
 FIRST_STEP_BYTES: Final = 4 * 2**20
-"""The first step, and so all that a file has before bytes have come for it."""
+"""The first step, which a file has before any bytes have come; chosen."""
 
 MOST_STEP_BYTES: Final = 256 * 2**20
+"""The longest step; chosen."""
 
 
 def find_next_length(made_bytes: int, end_bytes: int, size_bytes: int) -> int:
-    """The length to which a file is made next: steps double, up to a limit. Pure.
+    """The next length of a file: steps double, up to a limit.
 
     Args:
         made_bytes: Its length so far.
-        end_bytes: Where the bytes end that are to be written now.
+        end_bytes: End of the bytes that are to be written now.
         size_bytes: Its final length.
     """
     step_bytes = min(max(made_bytes, FIRST_STEP_BYTES), MOST_STEP_BYTES)

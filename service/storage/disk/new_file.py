@@ -8,22 +8,22 @@ from pathlib import Path
 from typing import Final
 
 NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""What a system says that has no place for a file."""
+"""Error numbers of a system that has no room for a file."""
 
 _THIS_FILE: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-"""No other one over a link; and no waiting for the other end of a pipe."""
+"""Flags that refuse a link, and do not wait for the other end of a pipe."""
 
 
 def make_file(path: Path, size_bytes: int) -> None:
-    """Make a file of zeros whose blocks on the disk are taken; nobody else may read it.
+    """Make a file of zeros whose disk blocks are taken; only its user may read it.
 
     Raises:
-        OSError: It is there already, or there is no room; then there is no file.
+        OSError: It exists already, or there is no room; then no file is left.
     """
     make_empty(path)
     try:
         with open_for_writing(path) as file:
-            # Blocks are taken now: a full disk is met here, not by the engine in a mapped page.
+            # Blocks are taken now: a full disk fails here, and not when the engine touches a page.
             os.posix_fallocate(file, 0, size_bytes)
     except BaseException:
         path.unlink()
@@ -31,10 +31,10 @@ def make_file(path: Path, size_bytes: int) -> None:
 
 
 def make_empty(path: Path, length_bytes: int = 0) -> None:
-    """Make a file without blocks on the disk; nobody else may read it.
+    """Make a file without disk blocks; only its user may read it.
 
     Raises:
-        OSError: It is there already.
+        OSError: It exists already.
     """
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
@@ -45,7 +45,7 @@ def make_empty(path: Path, length_bytes: int = 0) -> None:
 
 @contextmanager
 def open_for_writing(path: Path) -> Iterator[int]:
-    """The descriptor of a file that is there, for a block.
+    """The descriptor of an existing file, closed at the end.
 
     Raises:
         OSError: It cannot be written, or is a link or a pipe.
@@ -58,14 +58,14 @@ def open_for_writing(path: Path) -> Iterator[int]:
 
 
 def write_whole(file: int, view: memoryview, offset: int) -> None:
-    """Write all bytes at an offset: the kernel takes less only at its own limits."""
+    """Write all bytes at an offset, even if the kernel takes fewer at a time."""
     while view:
         count = os.pwrite(file, view, offset)
         view, offset = view[count:], offset + count
 
 
 def flush(path: Path) -> None:
-    """Have a file, or the names in a folder, outlive a power cut.
+    """Make a file, or the names in a folder, safe against a power cut.
 
     Raises:
         OSError: It cannot be synced, or is a link or a pipe.

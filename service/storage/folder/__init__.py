@@ -1,7 +1,7 @@
-"""The data folder: one service's, and its user's alone (umask 077).
+"""The data folder: it belongs to one service, and to its user alone (umask 077).
 
-- `data_folder` claims it. It shares an id with its database (`identity`).
-- `sweep` removes at a start only what is proved to be unfinished. A whole file that the database
-  does not know goes to lost/ (`lost`), and `adoption` takes it in again.
-- `backup` copies all of it, while the service runs.
+- `data_folder` claims it. It has the same id as its database (`identity`).
+- At a start `sweep` removes only what is certainly unfinished. Complete files that the database
+  does not know go to lost/ (`lost`), from where `adoption` takes them in again.
+- `backup` copies all of it while the service runs.
 """

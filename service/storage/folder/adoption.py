@@ -1,4 +1,4 @@
-"""Takes the matrices of a data folder into a database that does not know them."""
+"""Adoption: takes the matrices of a data folder into a database that does not know them."""
 
 import os
 import re
@@ -27,9 +27,9 @@ class Adoption:
 
     Attributes:
         identity: The id that database and folder have now.
-        adopted: Files that the database did not know, and now does.
-        restored: Files that it knew, and that had been lost.
-        refused: Files that stay as they are, with the reason.
+        adopted: Files that were new to the database.
+        restored: Lost files that the database knew.
+        refused: Files that stay as they are, each with the reason.
         missing: Ids that the database knows and that have no file.
     """
 
@@ -45,11 +45,11 @@ class _Refused(Exception):
 
 
 def adopt(database: Engine, data_dir: Path, matrix_dir: Path) -> Adoption:
-    """Registers the .npy files of a data folder, and those in its folder of lost ones.
+    """Registers the .npy files of a data folder, and those in its folder of lost files.
 
     A file is taken in if its name is an id and its header and length are right; one that the
-    database knows must have the CRC-32 that was kept of it, too. Nothing is removed or overwritten.
-    The time of adoption counts as that of storing, so that no file is too old at once.
+    database knows must also have the stored CRC-32. Nothing is removed or overwritten. A file's age
+    counts from its adoption, so that none is too old at once.
 
     Args:
         database: The database in use.
@@ -86,7 +86,7 @@ def _list_files(folder: Path) -> list[Path]:
 
 
 def _take_in(database: Engine, path: Path, place: Path) -> bool:
-    """Take one file in; returns whether the database did not know it."""
+    """Take one file in; returns whether it was new to the database."""
     if not _MATRIX_ID.fullmatch(place.stem) or place.stem.startswith(TEMPORARY_PREFIX):
         raise _Refused("its name is no id of a matrix")
     if path != place and (place.exists() or place.is_symlink()):
@@ -114,7 +114,7 @@ def _take_in(database: Engine, path: Path, place: Path) -> bool:
         "crc32": crc32,
         "place": "disk",
     }
-    # The file first: a row always has one.
+    # First the file, as a row must always have one.
     path.rename(place)
     with database.begin() as connection:
         connection.execute(insert(matrices).values(described))

@@ -1,8 +1,8 @@
-"""A copy of all that is stored, made while the service runs.
+"""Backup: copies all that is stored while the service runs.
 
-First the database, then the matrices that this copy knows: they never change, so those that an
-earlier backup has are kept. What was deleted meanwhile is deleted from the copy, too. Until its
-database is replaced, the folder is the earlier backup, whole.
+First the database is copied, then the matrices in that copy. Matrices never change, so those of an
+earlier backup are kept. Matrices that were deleted meanwhile are deleted from the copy, too. Until
+its database is replaced, the folder is still the whole earlier backup.
 """
 
 import os
@@ -34,7 +34,7 @@ from wavetrim.service.storage.errors import DatabaseRefused, DataMismatch
 from wavetrim.service.storage.folder.identity import FILE_NAME, read_folder_id
 
 DATABASE_NAME: Final = "wavetrim.db"
-"""The database's copy, as a data folder calls it."""
+"""Name of the database's copy, the same as in a data folder."""
 
 _NEW_NAME: Final = "wavetrim.db.new"
 _FILE: Final = re.compile(r"[A-Za-z0-9_-]{1,40}\.npy(\.part)?")
@@ -47,9 +47,9 @@ class Backup:
     Attributes:
         copied: Matrices that were copied.
         kept: Matrices that an earlier backup had.
-        removed: Files of the earlier backup that nobody knows any more.
-        damaged: Ids of matrices that cannot be copied, with the reason.
-        has_database: Whether the database is in the folder: SQLite's is.
+        removed: Files of an earlier backup whose matrices are gone.
+        damaged: Ids of matrices that cannot be copied, each with the reason.
+        has_database: Whether the database is in the folder; only SQLite's is.
     """
 
     copied: int
@@ -60,7 +60,7 @@ class Backup:
 
 
 def back_up(database_url: str, data_dir: Path, matrix_dir: Path, folder: Path) -> Backup:
-    """Makes a folder a copy of a data folder and its database.
+    """Copies a data folder and its database into a folder.
 
     Args:
         database_url: The database in use.
@@ -69,7 +69,7 @@ def back_up(database_url: str, data_dir: Path, matrix_dir: Path, folder: Path) -
         folder: The backup: new, empty, or an earlier one of the same service.
 
     Raises:
-        SettingRefused: The folder is none for a backup of this service.
+        SettingRefused: The folder cannot be a backup of this service.
         DatabaseRefused: The database cannot be read.
         OSError: A file cannot be copied.
     """
@@ -104,7 +104,7 @@ def _back_up(url: URL, data_dir: Path, matrix_dir: Path, folder: Path) -> Backup
 
 
 def _prepare(folder: Path, data_dir: Path) -> None:
-    """Make the folder, and make sure that it is no other service's."""
+    """Make the folder, and make sure that it is not another service's."""
     identity = read_folder_id(data_dir)
     if identity is None:
         raise SettingRefused("data_dir", str(data_dir), "the folder of a service that has run")
@@ -128,7 +128,7 @@ def _prepare(folder: Path, data_dir: Path) -> None:
 def _copy_matrices(
     copy: Engine, live: Engine, matrix_dir: Path, folder: Path
 ) -> tuple[int, int, tuple[tuple[str, str], ...], set[str]]:
-    """Copy the files of all rows; returns how many are new and old, the damaged, and all ids."""
+    """Copy the files of all rows; returns the counts of new and old ones, the damaged, all ids."""
     copied = kept = 0
     damaged: list[tuple[str, str]] = []
     known: set[str] = set()
@@ -151,7 +151,7 @@ def _copy_matrices(
 
 
 def _list_rows(database: Engine) -> list[Row[tuple[str, int]]]:
-    """Matrices with files, as far as tables of this version or of an earlier one tell."""
+    """Rows of matrices on disk; the tables may be of this version or an earlier one."""
     with database.connect() as connection:
         there = {column["name"] for column in inspect(connection).get_columns(matrices.name)}
         wanted = [matrices.c[name] for name in ("id", "size_bytes", "crc32") if name in there]
@@ -168,7 +168,7 @@ def _is_known(database: Engine, matrix_id: str) -> bool:
 
 
 def _copy_matrix(source: Path, target: Path, row: Row[tuple[str, int]]) -> str | None:
-    """Copy a matrix's file; returns why it cannot be, with nothing left of it."""
+    """Copy a matrix's file; returns why that failed, without leaving anything behind."""
     try:
         file = open_regular(source)
     except FileNotFoundError:
@@ -191,7 +191,7 @@ def _copy_matrix(source: Path, target: Path, row: Row[tuple[str, int]]) -> str |
 
 
 def _remove_unknown(folder: Path, known: set[str]) -> int:
-    """Remove what earlier backups have left that is no matrix any more."""
+    """Remove files of earlier backups whose matrices are gone."""
     unknown = [
         path
         for path in folder.iterdir()
@@ -203,7 +203,7 @@ def _remove_unknown(folder: Path, known: set[str]) -> int:
 
 
 def _open_copy(path: Path) -> Engine:
-    """A SQLite file as it is, for its reader: neither its tables nor its log are changed."""
+    """Opens a SQLite file without changing its tables or its log."""
     database = create_engine(f"sqlite+pysqlite:///{path}")
 
     @event.listens_for(database, "connect")
@@ -215,7 +215,7 @@ def _open_copy(path: Path) -> Engine:
 
 @contextmanager
 def _disposed(database: Engine) -> Iterator[Engine]:
-    """A database whose connections are closed at the end."""
+    """Closes the connections of a database at the end."""
     try:
         yield database
     finally:

@@ -14,7 +14,7 @@ from wavetrim.service.errors import SettingRefused
 logger = logging.getLogger(__name__)
 
 _OTHERS: Final = 0o077
-"""What group and others may do."""
+"""Permission bits of group and others."""
 
 _FILES: Final = ("service.lock", "identity", "wavetrim.db", "wavetrim.db-wal", "wavetrim.db-shm")
 _FOLDERS: Final = ("matrices", "lost", "kernels", "profiles")
@@ -24,9 +24,9 @@ _FOLDERS: Final = ("matrices", "lost", "kernels", "profiles")
 def claim_folder(folder: Path) -> Iterator[None]:
     """Makes the folder if it is missing and keeps other services and other users out of it.
 
-    Until the claim ends, all that this process and its children make is for its user alone (its
-    umask is 077), whoever makes it: SQLite, compilers, the engine. The claim ends with the process,
-    however it ends.
+    Until the claim ends, the umask of this process and its children is 077: files of SQLite,
+    compilers and the engine are for this user alone. The claim ends with the process, however that
+    ends.
 
     Raises:
         SettingRefused: Another service has the folder, or it cannot be written to.
@@ -38,7 +38,7 @@ def claim_folder(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def keep_private() -> Iterator[None]:
-    """All files that this process makes meanwhile are for its user alone."""
+    """Within the block, files that this process makes are for its user alone."""
     umask = os.umask(_OTHERS)
     try:
         yield
@@ -47,11 +47,10 @@ def keep_private() -> Iterator[None]:
 
 
 def close_to_others(folder: Path) -> None:
-    """Takes from group and others what earlier versions and other tools have let them do.
+    """Takes away permissions that earlier versions or other tools gave to group and others.
 
-    Only the folder and what the service keeps in it is touched. What belongs to another user stays
-    as it is, as does a folder that is everybody's on purpose (sticky, such as /tmp): both are
-    logged.
+    Only the folder and the service's own files in it are changed. Files of another user and a
+    folder that all users share (sticky, such as /tmp) stay as they are; both are logged.
     """
     if folder.stat().st_mode & stat.S_ISVTX:
         logger.warning("%s is open to all users; give the service a folder of its own", folder)

@@ -1,7 +1,7 @@
-"""Which database and which data folder belong together: both carry the same id.
+"""Identity: a database and a data folder that belong together have the same id.
 
-A database that does not know a folder's matrices looks like an empty one. So each has an id, made
-once, and the service does not start where they differ: neither can be mistaken for the other's.
+With the wrong database all matrices of a folder would seem to be unknown. So both have an id, made
+once, and the service does not start when the two differ.
 """
 
 import re
@@ -33,7 +33,7 @@ def pair(database: Engine, data_dir: Path, matrix_dir: Path) -> None:
         matrix_dir: The folder of the matrices.
 
     Raises:
-        DataMismatch: They do not belong together, as far as can be seen.
+        DataMismatch: They do not belong together.
     """
     of_database, of_folder = read_database_id(database), read_folder_id(data_dir)
     if of_database is not None and of_database == of_folder:
@@ -51,7 +51,7 @@ def pair(database: Engine, data_dir: Path, matrix_dir: Path) -> None:
 def join(database: Engine, data_dir: Path) -> str:
     """Gives the data folder the database's id, and a database without one a new one.
 
-    Never the folder's: that is the id of another database, which would then fit, too.
+    A database never gets the folder's id, which is another database's: both would then fit.
 
     Returns:
         The id that both have now.
@@ -61,20 +61,20 @@ def join(database: Engine, data_dir: Path) -> str:
         known = uuid.uuid4().hex
         with database.begin() as connection:
             connection.execute(insert(identity).values(id=known, created_at=time.time()))
-        # In the database's own file, the id outlives a lost write-ahead log.
+        # In the database's own file the id outlives the loss of the write-ahead log.
         write_back(database)
     _write_folder_id(data_dir, known)
     return known
 
 
 def read_database_id(database: Engine) -> str | None:
-    """The id of a database; None where it has none yet."""
+    """The id of a database; None if it has none yet."""
     with reading(database) as connection:
         return connection.scalar(select(identity.c.id))
 
 
 def read_folder_id(data_dir: Path) -> str | None:
-    """The id of a data folder; None where it has none yet.
+    """The id of a data folder; None if it has none yet.
 
     Raises:
         DataMismatch: Its file holds something else.
@@ -89,19 +89,19 @@ def read_folder_id(data_dir: Path) -> str | None:
 
 
 def read_start(database: Engine) -> float:
-    """No age is counted from before this time: the first use, or the clock's last step."""
+    """The time before which no age is counted: the first use, or the clock's last step."""
     with reading(database) as connection:
         return connection.scalar(select(identity.c.created_at)) or 0.0
 
 
 def begin_ages(database: Engine, now: float) -> None:
-    """Counts no age from before this time any more: the clock has stepped."""
+    """Counts no age from before `now`: the clock has stepped."""
     with database.begin() as connection:
         connection.execute(update(identity).values(created_at=now))
 
 
 def try_write(database: Engine) -> None:
-    """Writes to the database, so that it is known whether it can be written to."""
+    """Makes a small write, to find whether the database can be written to."""
     with database.begin() as connection:
         connection.execute(update(identity).values(written_at=time.time()))
 
@@ -109,8 +109,8 @@ def try_write(database: Engine) -> None:
 def _fit(database: Engine, matrix_dir: Path, *, has_id: bool) -> bool:
     """Whether a folder without an id may be the database's.
 
-    It is when they have a matrix in common, or when there is none to be lost: none in the database
-    (which has an id) or none in the folder (if neither has one).
+    It may if they have a matrix in common, or if no matrix can be lost: a database with an id has
+    none, or neither has an id and the folder has none.
     """
     files = {path.stem for path in matrix_dir.glob("*.npy")} if matrix_dir.is_dir() else set()
     with reading(database) as connection:

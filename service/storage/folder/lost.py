@@ -1,4 +1,4 @@
-"""Files that the database does not know: moved aside, never removed and never overwritten."""
+"""Lost files: those that the database does not know are moved aside, never removed."""
 
 import logging
 from pathlib import Path
@@ -11,12 +11,12 @@ logger = logging.getLogger(__name__)
 
 
 def set_aside(path: Path, lost_dir: Path) -> Path | None:
-    """Moves a file into the folder of lost ones, under a free name.
+    """Moves a file into the folder of lost files, under a free name.
 
     To be called while no other process uses the folders.
 
     Returns:
-        Its new place; None when it has to stay where it is, which is logged.
+        Its new path; None if it could not be moved, which is logged.
     """
     lost_dir.mkdir(mode=0o700, exist_ok=True)
     place, number = lost_dir / path.name, 0
@@ -32,5 +32,5 @@ def set_aside(path: Path, lost_dir: Path) -> Path | None:
 
 
 def count_lost_files(lost_dir: Path) -> int:
-    """How many files wait in the folder of lost ones."""
+    """How many files are in the folder of lost files."""
     return sum(1 for _ in lost_dir.glob("*.npy")) if lost_dir.is_dir() else 0

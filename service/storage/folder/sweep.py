@@ -1,4 +1,4 @@
-"""What an earlier run has left in the folder of the matrices."""
+"""The sweep at a start: removes what an earlier run has left in the folder of the matrices."""
 
 import logging
 import time
@@ -13,13 +13,13 @@ from wavetrim.service.storage.folder.lost import set_aside
 logger = logging.getLogger(__name__)
 
 TEMPORARY_PREFIX: Final = "temporary-"
-"""How the ids of temporary matrices begin: those of calls that waited, in an earlier version."""
+"""Begin of ids of temporary matrices, which an earlier version made for products in one call."""
 
 _UNFINISHED: Final = ("queued", "running")
 
 
 def sweep_folder(database: Engine, folder: Path, lost_dir: Path) -> None:
-    """Removes what is proved to be unfinished: partial and temporary files, and their rows.
+    """Removes what is certainly unfinished: partial and temporary files, and their rows.
 
     A matrix that the database does not know goes to `lost_dir`.
     """
@@ -46,7 +46,7 @@ def sweep_folder(database: Engine, folder: Path, lost_dir: Path) -> None:
 def _forget_temporary(connection: Connection) -> set[str]:
     """Cancels the jobs of temporary matrices, and removes these matrices' rows.
 
-    All jobs are looked through for them, so only where there are such matrices.
+    This reads all jobs, so it is done only if there are such matrices.
 
     Returns:
         The ids that were removed.

@@ -1,4 +1,4 @@
-"""A matrix that is not published yet: it comes to be in the arena, and goes to disk meanwhile."""
+"""A matrix that is not published yet: it is made in the arena and written to disk meanwhile."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -11,26 +11,26 @@ from wavetrim.service.storage.matrices.matrix import Matrix, PendingMatrix
 from wavetrim.service.threads import run_to_end
 
 WRITE_BYTES: Final = 4 * 2**20
-"""So much is handed to the disk's writer at a time."""
+"""Bytes that are handed to the disk's writer at a time; chosen."""
 
 
 class Draft:
     """A matrix in the arena that is not published yet.
 
-    What is received is written from its beginning to its end (`write`); what is computed, piece by
-    piece as its rows become final (`write_final`), and then what is left (`write_rest`).
+    A received matrix is written from its beginning to its end (`write`). A computed one is written
+    in pieces as its rows become final (`write_final`), and then the rest (`write_rest`).
 
     Args:
-        pending: What it is, and the id that it will have.
+        pending: Its description, with its id.
         header: The first bytes of its file.
-        hold: Its memory, which is the draft's from now on.
-        begin_file: Begins its file on the disk; None where it stays in memory.
+        hold: Its memory, which belongs to the draft from now on.
+        begin_file: Begins its file on disk; None if it stays in memory.
 
     Attributes:
         pending: As given.
         hold: As given.
-        view: Its whole .npy file; the header is there.
-        file: Its file on its way to the disk, if it is to have one.
+        view: Memory of its whole .npy file, with the header filled in.
+        file: Its file that is being written, if it has one.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Draft:
         return locate(self.pending, self.hold)
 
     async def write(self, begin: int, end: int) -> None:
-        """Have some bytes of the view written to disk, which must not change any more."""
+        """Have bytes of the view written to disk; they must not change any more."""
         if self.file is None:
             return
         for first in range(begin, end, WRITE_BYTES):
@@ -64,12 +64,12 @@ class Draft:
                 await run_to_end(self.file.write, first, piece)
 
     def write_final(self, final: Sequence[range]) -> None:
-        """Have the pieces written that lie in rows which will not change any more.
+        """Have pieces written whose rows are final.
 
-        Nothing waits: what the writer has no room for is left to a later call.
+        This never waits: pieces for which the writer has no room are left to a later call.
 
         Args:
-            final: The rows.
+            final: All final rows.
         """
         for rows in final:
             for piece in find_pieces(self.pending, rows):
@@ -81,16 +81,16 @@ class Draft:
                     self.file.write(begin, self.view[begin : begin + WRITE_BYTES])
 
     async def write_rest(self) -> None:
-        """Have all other pieces written: the whole matrix is there."""
+        """Have all other pieces written, when the whole matrix is final."""
         for piece in range(-(-len(self.view) // WRITE_BYTES)):
             if piece not in self._written:
                 begin = piece * WRITE_BYTES
                 await self.write(begin, min(begin + WRITE_BYTES, len(self.view)))
 
     def begin_anew(self) -> None:
-        """What was final will change after all: the file is given up, if it has some, for another.
+        """All rows will be computed again: a file that has some of them is replaced by a new one.
 
-        The writer does one thing after the other, so the old file is gone when the new one is made.
+        The writer does its tasks in order, so the old file is gone when the new one is made.
         """
         if self.file is not None and self._begin_file is not None and self._written:
             self.file.abort()
@@ -98,7 +98,7 @@ class Draft:
             self.file = self._begin_file(self.pending)
 
     def discard(self) -> Future[None]:
-        """Give the matrix up; returns what is done when its memory and its file are gone."""
+        """Give the matrix up; the future is done when its memory and its file are gone."""
         gone: Future[None] = Future()
 
         def release(removed: Future[None] | None) -> None:
@@ -117,9 +117,9 @@ class Draft:
 
 
 def find_pieces(pending: PendingMatrix, rows: range) -> range:
-    """The pieces of a file, `WRITE_BYTES` each, that hold bytes of some rows and no others.
+    """The pieces of a file, `WRITE_BYTES` each, that hold bytes of these rows and no others.
 
-    The header counts as the first row's, the end of the file as the last one's. Pure.
+    The header counts to the first row, the end of the file to the last one.
 
     Args:
         pending: A matrix whose rows are contiguous.

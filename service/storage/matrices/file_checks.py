@@ -1,7 +1,7 @@
 """Whether the files of stored matrices are as they were stored.
 
-To check a file it must be read whole. A matrix that many jobs use is read once: as long as its
-inode, length and times stay the same, it is what it was.
+To check a file all of it must be read. A matrix that many jobs use is read once: while inode,
+length and times of its file stay the same, it has not changed.
 """
 
 import logging
@@ -22,16 +22,16 @@ from wavetrim.service.storage.matrices.matrix import Matrix
 logger = logging.getLogger(__name__)
 
 _MOST_FILES: Final = 4096
-"""So many files that were right are remembered."""
+"""Intact files that are remembered; chosen."""
 
 Signature = tuple[int, int, int, int, int]
 
 
 class FileChecks:
-    """Opens and checks files, and remembers the latest that were right. Thread-safe.
+    """Opens and checks files, and remembers the latest that were intact. Thread-safe.
 
     Args:
-        database: Matrices are marked there when they are damaged.
+        database: Where damaged matrices are marked.
     """
 
     def __init__(self, database: Engine) -> None:
@@ -40,7 +40,10 @@ class FileChecks:
         self._lock = threading.Lock()
 
     def note_intact(self, matrix_id: str, found: os.stat_result) -> None:
-        """A matrix's file, looked at before it was read or when it had been written, is right."""
+        """A matrix's file is intact. `found` is from before it was read, or after it was written.
+
+        So a change meanwhile is noticed.
+        """
         with self._lock:
             self._intact.pop(matrix_id, None)
             self._intact[matrix_id] = _sign(found)
@@ -53,7 +56,7 @@ class FileChecks:
             self._intact.pop(matrix_id, None)
 
     def open_file(self, matrix: Matrix) -> int:
-        """Opens a matrix's file for reading; it may be removed from then on.
+        """Opens a matrix's file for reading, which then goes on even if the matrix is removed.
 
         Returns:
             Its descriptor. Its contents are not checked: see `verify`.
@@ -78,24 +81,24 @@ class FileChecks:
         return file
 
     def sign(self, matrix: Matrix) -> Signature | None:
-        """What tells a matrix's file from every other and from every change; None without one."""
+        """The signature of a matrix's file, which changes with the file; None without a file."""
         try:
             return _sign(matrix.path.lstat())
         except OSError:
             return None
 
     def verify(self, matrix: Matrix, file: int | None = None) -> Signature:
-        """Reads a matrix's file whole and compares its CRC-32, unless it is known to be right.
+        """Reads all of a matrix's file and compares its CRC-32, unless it is known to be intact.
 
         Args:
             matrix: The matrix.
-            file: Its open file; opened and closed here without it.
+            file: Its open file; None to open and close it here.
 
         Returns:
-            What tells this file from every other and from every change.
+            The signature of the file, as `sign` returns it.
 
         Raises:
-            MatrixDamaged: The file is not the one that was stored; the matrix is marked.
+            MatrixDamaged: The file is not as it was stored; the matrix is marked.
             MatrixNotFound: The matrix was deleted meanwhile.
         """
         opened = self.open_file(matrix) if file is None else file
@@ -112,7 +115,7 @@ class FileChecks:
                 os.close(opened)
 
     def judge(self, matrix: Matrix, crc32: int | None) -> None:
-        """Compares the CRC-32 of what was read, all of the file, with the one that was kept.
+        """Compares the CRC-32 of a whole file, as it was read, with the stored one.
 
         Raises:
             MatrixDamaged: They differ; the matrix is marked.
@@ -123,7 +126,7 @@ class FileChecks:
             raise self.mark_damaged(matrix, reason)
 
     def mark_damaged(self, matrix: Matrix, reason: str) -> MatrixDamaged:
-        """Marks a matrix as damaged, for good; returns the error that tells it."""
+        """Marks a matrix as damaged, for good; returns the error to raise."""
         logger.error("matrix %s is damaged: %s", matrix.id, reason)
         self.forget(matrix.id)
         change = update(matrices).where(matrices.c.id == matrix.id)
@@ -135,7 +138,7 @@ class FileChecks:
         return MatrixDamaged(matrix.id, reason)
 
     def _expect_row(self, matrix_id: str) -> None:
-        """Tell a matrix that was deleted from one whose file is missing."""
+        """Make sure that a matrix was not deleted: then its file may be missing."""
         with reading(self._database) as connection:
             found = select(matrices.c.id).where(matrices.c.id == matrix_id)
             if connection.execute(found).first() is None:

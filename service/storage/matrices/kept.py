@@ -2,7 +2,7 @@
 
 A matrix's whole .npy file lies in one extent, its header padded so that the elements begin at a
 multiple of 4096 there and on disk. It stays in the arena when it is published, as its own cache.
-Where the arena has no room, a matrix goes the way of mapped files.
+If the arena has no room, mapped files are used instead.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from functools import partial
 from sqlalchemy import Connection
 
 from wavetrim.service.storage.arena.arena import Arena
-from wavetrim.service.storage.arena.errors import ArenaFull
+from wavetrim.service.storage.arena.errors import ArenaFull, ArenaOff
 from wavetrim.service.storage.arena.extent import Hold
 from wavetrim.service.storage.disk.checksum import PIECE_BYTES, update_crc32
 from wavetrim.service.storage.disk.disk_writer import DiskWriter
@@ -33,8 +33,8 @@ class KeptMatrices:
 
     Args:
         store: Files and rows.
-        arena: Where matrices lie; None where it is switched off.
-        residents: Those that are there.
+        arena: Where matrices lie; None if it is switched off.
+        residents: The stored matrices that lie there.
         writer: Writes them.
     """
 
@@ -59,16 +59,16 @@ class KeptMatrices:
         on_disk: bool = True,
         owner: str = "",
     ) -> Draft | None:
-        """Begin a matrix that is computed in the arena, and will be its owner's.
+        """Begin a matrix that is computed in the arena.
 
         Returns:
-            The draft, to be ended by `publish` or by its `discard`. None where the arena has no
-            room, and a file will do.
+            The draft, which `publish` or its `discard` ends. None if the arena has no room and the
+            matrix may be a mapped file instead.
 
         Raises:
-            BodyTooLarge: It would be larger than one matrix may be.
-            StorageFull: There is no room on the disk; or none in memory, for one that is to be
-                kept there only.
+            BodyTooLarge: It would be larger than a matrix may be.
+            StorageFull: There is no room on disk; or none in memory, for a matrix that is kept
+                only there.
         """
         if on_disk:
             pending, header = await run_to_end(
@@ -94,24 +94,24 @@ class KeptMatrices:
         return Draft(pending, header, hold, self._begin_file if on_disk else None)
 
     def open_intake(self, pending: PendingMatrix) -> Intake:
-        """Memory of the arena for a matrix that is received, which `begin_received` then takes."""
+        """Memory of the arena for a matrix that is received; for `begin_received`."""
         return Intake(self._arena, pending.size_bytes, "storage", begin_bytes=pending.offset_bytes)
 
     def begin_received(
         self, pending: PendingMatrix, header: bytes, hold: Hold, *, on_disk: bool
     ) -> Draft:
-        """Begin a matrix whose elements come bit by bit, as its file takes room on the disk.
+        """Begin a matrix that is received bit by bit; its file grows with it.
 
         Args:
             pending: From the store's `begin`.
             header: The first bytes of its file.
-            hold: Its memory, which is the draft's from now on.
+            hold: Its memory, which belongs to the draft from now on.
             on_disk: False if it stays in memory.
         """
         return Draft(pending, header, hold, self._begin_growing_file if on_disk else None)
 
     def expect_written(self, draft: Draft) -> None:
-        """Make sure that nothing keeps a draft from being written so far.
+        """Make sure that no write of a draft has failed so far.
 
         Raises:
             StorageFull: The disk has no room.
@@ -130,12 +130,12 @@ class KeptMatrices:
         *,
         settle: Callable[[Connection], None] | None = None,
     ) -> Matrix:
-        """Publish a draft whose bytes are all written; it is durable then, if it is for the disk.
+        """Publish a draft whose bytes are all written; if it is kept on disk, it is then durable.
 
         Args:
             draft: The matrix. It is discarded when this fails.
-            digest_sha256: SHA-256 of its .npy file, in hexadecimal, where it is known.
-            settle: Changes more rows in the transaction that adds the matrix's.
+            digest_sha256: SHA-256 of its .npy file, in hexadecimal, if it is known.
+            settle: Changes more rows in the transaction that adds the matrix's row.
 
         Raises:
             StorageFull: The disk has no room after all.
@@ -152,21 +152,21 @@ class KeptMatrices:
         try:
             matrix = await run_to_end(publish, pending, digest_sha256, settle=settle, **known)
         except BaseException:
-            draft.hold.release()  # the store has seen to the file
+            draft.hold.release()  # the store takes care of the file
             raise
         self._residents.add(matrix.id, draft.hold, on_disk=file is not None)
         draft.hold.release()
         return matrix
 
     def take(self, matrix: Matrix, holder: str) -> Hold | None:
-        """A hold of a matrix that is in the arena, else None."""
+        """A hold of a matrix if it is in the arena, else None."""
         return self._residents.take(matrix.id, holder)
 
     async def load(self, matrix: Matrix, holder: str) -> Hold | None:
-        """A hold of a matrix in the arena, into which it is read if it is not there.
+        """A hold of a matrix in the arena, into which it is read if necessary.
 
         Returns:
-            None where the arena has no room for it.
+            None if the arena has no room for it.
 
         Raises:
             MatrixDamaged: Its file has changed since it was stored.
@@ -193,22 +193,21 @@ class KeptMatrices:
                 if not on_disk:
                     raise
         elif not on_disk:
-            limit = "0 bytes, since there is no memory for matrices (WAVETRIM_ARENA_BYTES)"
-            raise ArenaFull("size in bytes", size_bytes, limit)
+            raise ArenaOff(size_bytes)
         return None
 
     def _begin_file(self, pending: PendingMatrix) -> FileWrite:
-        file = self._writer.begin(pending.path, b"", pending.size_bytes)
+        file = self._writer.begin(pending.path, pending.size_bytes)
         file.made.add_done_callback(lambda _: self._store.note_made(pending))
         return file
 
     def _begin_growing_file(self, pending: PendingMatrix) -> FileWrite:
         extending = partial(self._store.extending, pending)
-        return self._writer.begin(pending.path, b"", pending.size_bytes, extending=extending)
+        return self._writer.begin(pending.path, pending.size_bytes, extending=extending)
 
     async def _finish(self, draft: Draft) -> int:
         """Make a draft's file durable under its name; returns its CRC-32."""
-        assert draft.file is not None, "only what is written is finished"
+        assert draft.file is not None, "only a draft with a file is finished"
         name = draft.pending.path.with_suffix(".npy")
         try:
             return await asyncio.shield(asyncio.wrap_future(draft.file.finish(name)))
@@ -220,7 +219,7 @@ class KeptMatrices:
             raise
 
     def _read(self, matrix: Matrix, view: memoryview) -> None:
-        """Read a matrix's file and check it on the way."""
+        """Read a matrix's file, and check its CRC-32 meanwhile."""
         file = self._store.checks.open_file(matrix)
         with os.fdopen(file, "rb", buffering=0) as opened:
             crc32 = 0

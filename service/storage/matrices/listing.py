@@ -1,4 +1,4 @@
-"""Many matrices at once: a page of them, who uses them, and which of them are too old."""
+"""Many matrices at once: a page of them, which jobs use them, and which are too old."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator
@@ -25,7 +25,7 @@ from wavetrim.service.storage.database.tables import jobs, matrices
 
 _UNFINISHED: Final = ("queued", "running")
 _BATCH: Final = 200
-"""So many rows are looked at in one transaction: the database is free in between."""
+"""Rows that are handled in one transaction; chosen, so that others can write in between."""
 
 
 def read_page(
@@ -41,7 +41,7 @@ def read_page(
 
     Returns:
         The rows, the unfinished jobs that use them, by id, and the cursor of the next page.
-        Matrices stored between two calls never shift a page.
+        Matrices stored between two calls do not shift a page.
 
     Raises:
         CursorUnknown: The cursor was not made by this function.
@@ -60,7 +60,7 @@ def read_page(
 
 
 def find_users(connection: Connection, ids: Collection[str]) -> dict[str, list[str]]:
-    """The unfinished jobs that name matrices as operands, by the matrices' ids, oldest first."""
+    """The unfinished jobs that name matrices as operands: by the matrices' ids, oldest first."""
     users: dict[str, list[str]] = defaultdict(list)
     named = select(jobs.c.id, jobs.c.a, jobs.c.b, jobs.c.c).where(
         jobs.c.state.in_(_UNFINISHED), _names(ids)
@@ -74,14 +74,14 @@ def find_users(connection: Connection, ids: Collection[str]) -> dict[str, list[s
 def remove_unused(database: Engine, before: float) -> Iterator[dict[str, int]]:
     """Removes the rows of matrices that nobody has used since a time, in batches.
 
-    A matrix was used when it was stored, and by every job that named it or has made it.
+    A matrix is used when it is stored, and by every job that names it or has made it.
 
     Args:
         database: The database.
         before: UTC seconds since the epoch.
 
     Yields:
-        What a batch that was removed took on the disk, by the ids.
+        Of each batch that was removed, the bytes on disk by matrix id.
     """
     newest_first = matrices.c.created_at.desc(), matrices.c.id.desc()
     place = (before, "")
@@ -102,8 +102,8 @@ class _Use:
     """The matrices that recent jobs name or have made.
 
     Attributes:
-        names: Their ids, among them others.
-        last_sequence: The newest job that was looked at.
+        names: Their ids, and perhaps None.
+        last_sequence: The newest job that was read.
     """
 
     names: frozenset[str]
@@ -111,18 +111,18 @@ class _Use:
 
 
 def _read_use(database: Engine, since: float) -> _Use:
-    """Look through the jobs, once for all batches."""
+    """Read the recent jobs, once for all batches."""
     recent = or_(jobs.c.state.in_(_UNFINISHED), jobs.c.created_at >= since)
     columns = (jobs.c.a, jobs.c.b, jobs.c.c, jobs.c.result)
     named = union(*(select(column).where(recent) for column in columns))
     with reading(database) as connection:
-        # First: a job that is added meanwhile is looked at by each batch.
+        # This comes first: each batch reads the jobs that were added after it.
         last = connection.scalar(select(func.max(jobs.c.sequence))) or 0
         return _Use(frozenset(connection.scalars(named)), last)
 
 
 def remove_row(connection: Connection, matrix_id: str) -> int:
-    """Removes a matrix's row; returns what its file takes on the disk."""
+    """Removes a matrix's row; returns the bytes of its file on disk."""
     return _remove_rows(connection, [matrix_id]).get(matrix_id, 0)
 
 
@@ -136,7 +136,7 @@ def _remove_rows(connection: Connection, ids: Collection[str]) -> dict[str, int]
 
 def _remove_batch(database: Engine, ids: set[str], known: _Use) -> dict[str, int]:
     with database.begin() as connection:
-        # The lock first: a job that is being added has its row when we have the lock.
+        # The lock comes first: a job that is being added has its row once we have the lock.
         found = select(matrices.c.id).where(matrices.c.id.in_(ids)).with_for_update()
         there = set(connection.scalars(found))
         later = or_(jobs.c.state.in_(_UNFINISHED), jobs.c.sequence > known.last_sequence)
@@ -151,7 +151,7 @@ def _names(ids: Collection[str]) -> ColumnElement[bool]:
 
 
 def _is_older(created_at: float, matrix_id: str) -> ColumnElement[bool]:
-    """Whether a row comes behind another one, newest first."""
+    """Whether a row comes after another one in a list with the newest first."""
     same_time = and_(matrices.c.created_at == created_at, matrices.c.id < matrix_id)
     return or_(matrices.c.created_at < created_at, same_time)
 

@@ -1,10 +1,9 @@
-"""The matrices: rows in the database, .npy files in a folder, mapped by the engine.
+"""The store of matrices: rows in the database, .npy files in a folder.
 
-The row comes last. So a row always has a whole file, and a file without a row is what a crash has
-left, or a sign of a lost database.
+The row is added last. So a row always has a whole file, and a file without a row was left by a
+crash, or its database was lost.
 """
 
-import logging
 import time
 from collections.abc import Callable, Collection
 from dataclasses import asdict
@@ -31,32 +30,30 @@ from wavetrim.service.storage.matrices.listing import (
 )
 from wavetrim.service.storage.matrices.matrix import Matrix, PendingMatrix
 from wavetrim.service.storage.matrices.matrix_files import MatrixFiles
-from wavetrim.service.storage.matrices.publication import CommitUnclear, add_row, has_row
+from wavetrim.service.storage.matrices.publication import Publication, add_row, describe_row
 from wavetrim.service.storage.matrices.stored_bytes import StoredBytes
-
-logger = logging.getLogger(__name__)
 
 _NAMED: Final = ("first", "second", "third")
 _THREE: Final = select(matrices).where(or_(*(matrices.c.id == bindparam(one) for one in _NAMED)))
-"""Built once: for each job anew that would take as long as to run it."""
+"""The statement of `find`, built once: building it takes as long as running it."""
 
 
 class MatrixStore(MatrixFiles):
-    """Stores, finds and removes matrices: files, with the rows that make them known. Thread-safe.
+    """Stores, finds and removes matrices: their files and their rows. Thread-safe.
 
     Args:
-        database: Holds the rows.
-        folder: Holds the files; made when it is missing. Beside it, `lost` holds those that no row
-            names.
+        database: Has the rows.
+        folder: Has the files; made if it is missing. The folder `lost` beside it has files without
+            rows.
         max_matrix_bytes: The largest .npy file that is stored.
         max_storage_bytes: The most that all files may take together.
-        reserve_bytes: What the file system must have left beside them.
-        writes: Is told how writing went.
+        reserve_bytes: Bytes that must stay free on the file system.
+        writes: Notes whether writing works.
 
     Attributes:
-        checks: Whether the files are as they were stored.
+        checks: Checks whether files are as they were stored.
         stored: How many bytes each owner has.
-        on_removed: Each is called with the id of a matrix that is removed, from any thread.
+        on_removed: Each is called with the id of a removed matrix, from any thread.
     """
 
     def __init__(
@@ -77,7 +74,7 @@ class MatrixStore(MatrixFiles):
         )
         self._database = database
         self._lost_dir = folder.parent / LOST_FOLDER
-        self._unclear: dict[str, Matrix] = {}
+        self._publication = Publication(database, room)
         self.checks = FileChecks(database)
         self.stored = StoredBytes(database)
         self.on_removed: list[Callable[[str], None]] = []
@@ -100,7 +97,7 @@ class MatrixStore(MatrixFiles):
         return self._read_row(row)
 
     def find(self, ids: Collection[str], owner: str | None = None) -> dict[str, Matrix]:
-        """Those matrices, at most three, that are there and an owner's, by their ids.
+        """Those of at most three matrices that exist and belong to an owner, by their ids.
 
         Args:
             ids: Their ids.
@@ -145,34 +142,24 @@ class MatrixStore(MatrixFiles):
         durable: bool = False,
         settle: Callable[[Connection], None] | None = None,
     ) -> Matrix:
-        """Makes a written matrix findable under its id.
+        """Adds the row of a written matrix, which is then found under its id.
 
         Args:
             pending: The matrix; its elements are written and its file is closed.
-            digest_sha256: SHA-256 of the whole file in hexadecimal, where it is known.
-            crc32: CRC-32 of the whole file, where it is known; otherwise the file is read for it.
+            digest_sha256: SHA-256 of the whole file in hexadecimal, if it is known.
+            crc32: CRC-32 of the whole file; None to read the file for it.
             durable: True if the file has its final name and is synced (`FileWrite.finish`).
-            settle: Changes more rows in the transaction that adds the matrix's; what it raises
-                undoes the publication.
+            settle: Changes more rows in the same transaction; if it raises, the matrix is not
+                published.
 
         Raises:
             StorageFull: The disk has no room after all.
-            sqlalchemy.exc.SQLAlchemyError: The row could not be added. The file is gone, unless the
-                answer to the commit was lost: then `settle_unclear` decides.
+            sqlalchemy.exc.SQLAlchemyError: The row could not be added. The file is removed, unless
+                the answer to the commit was lost: then `settle_unclear` decides.
         """
         written, crc32 = self._name_file(pending, crc32, durable=durable)
         matrix = self._describe_published(pending, digest_sha256, crc32=crc32, place="disk")
-        try:
-            add_row(self._database, _describe_row(matrix), settle)
-        except CommitUnclear:
-            # Its bytes stay counted until the row has decided.
-            self._unclear[matrix.id] = matrix
-            raise
-        except BaseException:
-            matrix.path.unlink(missing_ok=True)
-            self._room.give(pending.id)
-            raise
-        self._room.keep(pending.id, pending.size_bytes)
+        self._publication.add(matrix, settle)
         self.checks.note_intact(matrix.id, written)
         return matrix
 
@@ -183,34 +170,23 @@ class MatrixStore(MatrixFiles):
         *,
         settle: Callable[[Connection], None] | None = None,
     ) -> Matrix:
-        """Makes a matrix findable that lies in memory only, until the service ends.
+        """Adds the row of a matrix that is kept in memory only, until the service ends.
 
-        A power cut ends it as well, so the commit does not wait for the disk.
+        A power cut ends it, too, so the commit does not wait for the disk.
 
         Raises:
             sqlalchemy.exc.SQLAlchemyError: The row could not be added.
         """
         matrix = self._describe_published(pending, digest_sha256, crc32=None, place="memory")
-        add_row(self._database, _describe_row(matrix), settle, durable=False)
+        add_row(self._database, describe_row(matrix), settle, durable=False)
         return matrix
 
     def settle_unclear(self) -> None:
-        """Ends the publications whose commit was not answered: the row decides.
-
-        Raises:
-            sqlalchemy.exc.SQLAlchemyError: The database does not answer; they stay unclear.
-        """
-        for matrix in list(self._unclear.values()):
-            if has_row(self._database, _describe_row(matrix)):
-                self._room.keep(matrix.id, matrix.size_bytes)
-            else:
-                logger.warning("matrix %s was not committed: its file is removed", matrix.id)
-                matrix.path.unlink(missing_ok=True)
-                self._room.give(matrix.id)
-            del self._unclear[matrix.id]
+        """Ends the publications whose commit was not answered (`Publication.settle_unclear`)."""
+        self._publication.settle_unclear()
 
     def delete(self, matrix_id: str, owner: str | None = None) -> None:
-        """Removes a matrix. Whoever reads its file at this moment reads on undisturbed.
+        """Removes a matrix. Whoever is reading its file can go on.
 
         Args:
             matrix_id: The matrix.
@@ -235,15 +211,15 @@ class MatrixStore(MatrixFiles):
     def expire(self, ttl_seconds: float, *, start: float) -> list[str]:
         """Removes the matrices that nobody has used for a time.
 
-        A matrix is used when it is stored and by each job that names it or makes it; what an
-        unfinished job names stays.
+        A matrix is used when it is stored, and by each job that names or makes it. Operands of an
+        unfinished job are never removed.
 
         Args:
             ttl_seconds: How long; 0 keeps all.
-            start: No age is counted from before this time (UTC seconds since the epoch).
+            start: The time before which no age is counted (UTC seconds since the epoch).
 
         Returns:
-            The ids of those that were removed.
+            The ids of the removed matrices.
         """
         before = time.time() - ttl_seconds
         if ttl_seconds == 0 or start >= before:
@@ -261,10 +237,7 @@ class MatrixStore(MatrixFiles):
             removed += batch
 
     def sweep(self) -> None:
-        """Clears up after an earlier run.
-
-        Only what is proved to be unfinished is removed: partial and temporary files. A matrix that
-        the database does not know goes to `lost_dir`.
+        """Clears up after an earlier run, as `sweep_folder` does.
 
         To be called once, before anything is allocated and before any job runs again.
         """
@@ -272,7 +245,7 @@ class MatrixStore(MatrixFiles):
         self._room.doubt()
 
     def count_lost_files(self) -> int:
-        """How many files wait in `lost_dir`."""
+        """How many files are in the folder of lost files."""
         return count_lost_files(self._lost_dir)
 
     def _describe_published(
@@ -289,7 +262,7 @@ class MatrixStore(MatrixFiles):
         return Matrix(**described)
 
     def _forget(self, matrix_id: str) -> None:
-        """The row is gone: nothing else of the matrix stays."""
+        """The row is gone: remove everything else of the matrix."""
         for tell in self.on_removed:
             tell(matrix_id)
         self.checks.forget(matrix_id)
@@ -299,9 +272,3 @@ class MatrixStore(MatrixFiles):
         described = read_owner(dict(row._mapping))
         described["place"] = described["place"] or "disk"
         return Matrix(**described, path=self._locate(row.id))
-
-
-def _describe_row(matrix: Matrix) -> dict[str, Any]:
-    row = asdict(matrix) | {"owner": matrix.owner or None}
-    del row["path"]
-    return row

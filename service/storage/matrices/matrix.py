@@ -1,4 +1,4 @@
-"""A matrix in the data folder: what is known of it, before and after its elements are there."""
+"""The description of a matrix, before and after it is stored."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,10 +9,10 @@ from wavetrim.scheduler.problem import ITEM_BYTES
 
 @dataclass(frozen=True, slots=True)
 class PendingMatrix:
-    """A file that has its final length and header, and whose elements are still to be written.
+    """A matrix that is not published yet.
 
     Attributes:
-        id: Opaque id, the final one.
+        id: Opaque id, which it keeps.
         rows: First size.
         columns: Second size.
         dtype: NumPy's name of the element type.
@@ -20,7 +20,7 @@ class PendingMatrix:
         offset_bytes: Where the elements begin in the file.
         size_bytes: Length of the whole file.
         path: The unfinished file.
-        owner: Name of the tenant whose it will be.
+        owner: Name of the tenant to whom it will belong.
     """
 
     id: str
@@ -50,14 +50,13 @@ class Matrix:
         fortran_order: True when the elements lie column after column.
         offset_bytes: Where the elements begin in the file.
         size_bytes: Length of the whole .npy file.
-        digest_sha256: SHA-256 of the whole file in hexadecimal, where it is known.
+        digest_sha256: SHA-256 of the whole file in hexadecimal, if it is known.
         created_at: UTC seconds since the epoch.
         path: The .npy file.
-        crc32: CRC-32 of the whole file; None where an earlier version has stored it.
+        crc32: CRC-32 of the whole file; None if an earlier version stored it.
         place: Where it is: "disk" or "memory".
-        damaged_at: When the file was found to have changed, in UTC seconds; None as long as it has
-            not.
-        owner: Name of the tenant whose it is.
+        damaged_at: When the file was found to have changed, in UTC seconds; None if it was not.
+        owner: Name of the tenant to whom it belongs.
     """
 
     id: str

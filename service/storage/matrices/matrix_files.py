@@ -1,4 +1,4 @@
-"""The files of matrices: planned, made at their final length, named when they are whole.
+"""The files of matrices: planned, made, and named when they are whole.
 
 A file is written as `<id>.part` and becomes `<id>.npy` when it is complete.
 """
@@ -16,6 +16,7 @@ from wavetrim.service.storage.disk.checksum import read_crc32
 from wavetrim.service.storage.disk.disk_room import DiskRoom
 from wavetrim.service.storage.disk.growth import find_next_length
 from wavetrim.service.storage.disk.new_file import (
+    NO_ROOM,
     flush,
     make_empty,
     make_file,
@@ -31,19 +32,17 @@ from wavetrim.service.storage.matrices.npy import (
 )
 
 LARGE_BYTES: Final = 2**20
-"""Smaller matrices are stored byte for byte as NumPy saves them."""
-
-_NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Smaller matrices are stored byte for byte as NumPy saves them; chosen."""
 
 
 class MatrixFiles:
     """Makes and removes the files of matrices that are not published. Thread-safe.
 
     Args:
-        folder: Holds the files; made when it is missing.
-        room: What the files may take.
+        folder: Has the files; made if it is missing.
+        room: Counts what the files take of the disk.
         max_matrix_bytes: The largest .npy file that is stored.
-        writes: Is told how writing went.
+        writes: Notes whether writing works.
     """
 
     def __init__(
@@ -63,12 +62,12 @@ class MatrixFiles:
     def describe(
         self, rows: int, columns: int, dtype: str, *, fortran_order: bool = False, owner: str = ""
     ) -> tuple[PendingMatrix, bytes]:
-        """A matrix that takes no room on the disk, and its header.
+        """A matrix that takes no room on disk yet, and its header.
 
         The header of a large one is padded, so that its elements go to the disk without a copy.
 
         Raises:
-            BodyTooLarge: It would be larger than one matrix may be.
+            BodyTooLarge: It would be larger than a matrix may be.
         """
         is_large = count_data_bytes(rows, columns, dtype) >= LARGE_BYTES
         header = format_header(
@@ -90,14 +89,14 @@ class MatrixFiles:
         fortran_order: bool = False,
         owner: str = "",
     ) -> PendingMatrix:
-        """Makes a file of the final length, with its header, for the elements to be written to.
+        """Makes a file of the final length, with its header, for the engine to write into.
 
         Args:
             rows: First size, at least 1.
             columns: Second size, at least 1.
             dtype: NumPy's name of the element type.
             fortran_order: True when the elements will lie column after column.
-            owner: Name of the tenant whose it will be.
+            owner: Name of the tenant to whom it will belong.
 
         Raises:
             BodyTooLarge: The file would be larger than one matrix may be.
@@ -132,17 +131,17 @@ class MatrixFiles:
         on_disk: bool = True,
         owner: str = "",
     ) -> tuple[PendingMatrix, bytes]:
-        """Begins a matrix that comes bit by bit: room is taken as its file becomes longer.
+        """Begins a matrix that is received bit by bit: room is taken as its file grows.
 
         `publish` or `release` ends it. Its file is made by `begin_file`, or by a `DiskWriter` that
-        makes it longer in blocks of `extending`.
+        takes room with `extending`.
 
         Returns:
             The matrix, and its header.
 
         Raises:
-            BodyTooLarge: The file would be larger than one matrix may be.
-            StorageFull: The whole of it has no room on the disk.
+            BodyTooLarge: The file would be larger than a matrix may be.
+            StorageFull: The disk has no room for all of it.
         """
         pending, header = self.describe(
             rows, columns, dtype, fortran_order=fortran_order, owner=owner
@@ -152,20 +151,20 @@ class MatrixFiles:
         return pending, header
 
     def extending(self, pending: PendingMatrix, length_bytes: int) -> AbstractContextManager[None]:
-        """Takes room for more of a file, for a block that makes it so long.
+        """Takes room for a file up to a length, to which it grows within the block.
 
         Raises:
-            StorageFull: There is none.
+            StorageFull: There is no room.
         """
         return self._room.extending(pending.id, pending.size_bytes, length_bytes)
 
     def begin_file(self, pending: PendingMatrix, header: bytes) -> None:
-        """Makes the file of a matrix that comes bit by bit, for `write_part`."""
+        """Makes the file of a matrix that is received bit by bit, for `write_part`."""
         make_empty(pending.path)
         self.write_part(pending, 0, memoryview(header))
 
     def write_part(self, pending: PendingMatrix, offset: int, content: memoryview) -> None:
-        """Writes the next part of a matrix that comes bit by bit.
+        """Writes the next part of a matrix that is received bit by bit.
 
         Raises:
             StorageFull: There is no room for it.
@@ -187,7 +186,7 @@ class MatrixFiles:
     ) -> tuple[PendingMatrix, bytes]:
         """Takes room for a matrix whose file a `DiskWriter` makes and writes.
 
-        As soon as the file is made, `note_made` must be told; then `publish` with `durable`, or
+        `note_made` must be called as soon as the file is made; `publish` with `durable`, or
         `discard`, ends it.
 
         Returns:
@@ -217,17 +216,17 @@ class MatrixFiles:
         self._room.give(pending.id)
 
     def explain(self, error: OSError, size_bytes: int) -> Exception:
-        """The error of a failed write, as the caller is told; readiness is told, too."""
+        """The error for the caller of a failed write; the failure is noted for readiness, too."""
         if error.errno != errno.EFBIG:
             reason = error.strerror or str(error)
             self._writes.note_failure("data_dir", f"the last write failed ({reason})")
-        if error.errno not in _NO_ROOM:
+        if error.errno not in NO_ROOM:
             return error
         limit = f"within what {self._folder} has room for ({error.strerror})"
         return StorageFull("matrix size", size_bytes, limit)
 
     def count_stored_bytes(self) -> int:
-        """Bytes of all matrices, those still being written included."""
+        """Bytes of all matrices on disk, including those that are being written."""
         return self._room.count()
 
     def _plan(
@@ -240,7 +239,7 @@ class MatrixFiles:
         fortran_order: bool,
         owner: str,
     ) -> PendingMatrix:
-        """A new matrix, of which there is nothing yet."""
+        """A new matrix, without memory or file."""
         size_bytes = len(header) + count_data_bytes(rows, columns, dtype)
         if size_bytes > self._max_matrix_bytes:
             limit = f"at most {self._max_matrix_bytes} bytes (max_matrix_bytes)"
@@ -265,8 +264,8 @@ class MatrixFiles:
 
         Args:
             pending: The matrix. It is discarded when this fails.
-            crc32: CRC-32 of the whole file, where it is known; otherwise the file is read for it.
-            durable: True if all that was done before.
+            crc32: CRC-32 of the whole file; None to read the file for it.
+            durable: True if it has its name and is synced already.
 
         Returns:
             What the file system says of the file, and its CRC-32.

@@ -4,8 +4,8 @@ The format is that of NEP 1 (versions 1.0, 2.0 and 3.0): a magic string, two ver
 header's length (2 or 4 bytes, little-endian), the header, and the elements. The header is a Python
 dictionary with the keys descr, fortran_order and shape, read here with a small grammar.
 
-The format has no word for bfloat16. `numpy.save` writes such a matrix as elements of two raw bytes,
-`<V2`, and so it is stored, sent and taken: raw bytes are no numbers of any other type.
+The format has no name for bfloat16. `numpy.save` writes such a matrix as elements of two raw bytes,
+`<V2`. So it is stored, sent and received like that: no other type uses raw bytes.
 """
 
 import io
@@ -23,10 +23,10 @@ MAX_HEADER_BYTES: Final = 10_000
 """The longest header that is read."""
 
 HEADER_ALIGNMENT_BYTES: Final = 64
-"""As NumPy pads the headers that it writes."""
+"""NumPy pads the headers that it writes to multiples of this."""
 
 DISK_ALIGNMENT_BYTES: Final = 4096
-"""Elements that begin at a multiple of it in the file can go to the disk without a copy."""
+"""Elements that begin at a multiple of this in the file go to the disk without a copy."""
 
 DTYPES: Final[dict[str, str]] = {
     "<f2": "float16",
@@ -45,18 +45,18 @@ DTYPES: Final[dict[str, str]] = {
     "<u4": "uint32",
     "<u8": "uint64",
 }
-"""The element types that are taken: `descr` in a .npy header, and NumPy's name."""
+"""The element types that are accepted: `descr` in a .npy header, and NumPy's name."""
 
 _MAGIC: Final = b"\x93NUMPY"
 _LENGTH_BYTES: Final = {(1, 0): 2, (2, 0): 4, (3, 0): 4}
 _KEYS: Final = ("descr", "fortran_order", "shape")
 _MAX_SIZE_DIGITS: Final = 18
 
-# White space and numbers are those of Python's literals: what is taken here NumPy takes, too.
+# White space and numbers as in Python's literals: NumPy reads all that is accepted here, too.
 _SPACE: Final = r"[ \t\n]*"
 _SIZE: Final = r"-?(?:0|[1-9][0-9]*)"
 
-# A value that begins with "[" is the descr of structured elements; it is never looked into.
+# A value that begins with "[" is the descr of structured elements, which is not parsed.
 _STRING: Final = r"""(?:'[^'\\]*'|"[^"\\]*")"""
 _ENTRY: Final = re.compile(
     rf"{_SPACE}(?P<key>{_STRING}){_SPACE}:{_SPACE}"
@@ -105,7 +105,7 @@ def parse_header(prefix: bytes) -> NpyHeader | None:
         prefix: As much of the file as has arrived, from its first byte.
 
     Returns:
-        The header, or None when more bytes are needed: never after 12 + `MAX_HEADER_BYTES` bytes.
+        The header, or None if more bytes are needed; 12 + `MAX_HEADER_BYTES` are always enough.
 
     Raises:
         DtypeRefused: The elements are not of one of `DTYPES`.
@@ -147,7 +147,7 @@ def format_header(
         columns: Second size.
         dtype: NumPy's name of the element type.
         fortran_order: True when the elements lie column after column.
-        alignment_bytes: The header is padded with spaces to a multiple of it: 64 as NumPy does it,
+        alignment_bytes: The header is padded with spaces to a multiple of this: 64 as NumPy does,
             or `DISK_ALIGNMENT_BYTES`.
     """
     buffer = io.BytesIO()

@@ -1,7 +1,7 @@
-"""The matrices that lie in the arena, whole .npy files as they are on disk: header and elements.
+"""The stored matrices that lie in the arena, as whole .npy files: header and elements.
 
-For those on disk the arena is a cache: the least recently used ones leave when room is wanted, but
-for those that somebody holds. A matrix that was stored in memory only stays until it is deleted.
+For matrices on disk the arena is a cache: when room is needed, the least recently used leave,
+except those that are in use. A matrix that is kept in memory only stays until it is deleted.
 """
 
 import threading
@@ -20,7 +20,7 @@ class Resident:
 
     Attributes:
         hold: Keeps its memory.
-        on_disk: Whether it can be had again from there.
+        on_disk: Whether it is on disk, too.
     """
 
     hold: Hold
@@ -39,9 +39,9 @@ class Residents:
 
         Args:
             matrix_id: The matrix.
-            hold: Of an extent that has its .npy file, and nothing else. It is the caller's: the
-                extent is held once more.
-            on_disk: Whether the matrix can be had again from there.
+            hold: A hold of an extent with its .npy file. It stays the caller's: the extent is held
+                once more.
+            on_disk: Whether the matrix is on disk, too.
         """
         kept = Resident(hold.extent.hold(_HOLDER), on_disk)
         with self._lock:
@@ -51,7 +51,7 @@ class Residents:
             before.hold.release()
 
     def take(self, matrix_id: str, holder: str) -> Hold | None:
-        """A hold of the matrix's extent, which was used now; None where it is not here."""
+        """A hold of a matrix's extent, which counts as used now; None if it is not here."""
         with self._lock:
             resident = self._residents.get(matrix_id)
             if resident is None:
@@ -60,7 +60,7 @@ class Residents:
             return resident.hold.extent.hold(holder)
 
     def drop(self, matrix_id: str) -> None:
-        """Let go of a matrix that was deleted; who holds it still has it."""
+        """Let go of a matrix that was deleted; other holds of it stay."""
         with self._lock:
             resident = self._residents.pop(matrix_id, None)
         if resident is not None:
@@ -70,7 +70,7 @@ class Residents:
         """Let go of matrices that are on disk and that nobody else holds, the oldest first.
 
         Returns:
-            The bytes of their extents; less than wanted when there are no others.
+            The bytes of their extents; less than wanted if there are not enough.
         """
         freed_bytes = 0
         with self._lock:

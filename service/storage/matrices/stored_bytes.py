@@ -14,7 +14,7 @@ from wavetrim.service.threads import run_to_end
 
 
 class StoredBytes:
-    """Counts the bytes of owners' matrices, those on their way included. Thread-safe.
+    """Counts the bytes of owners' matrices, including those that are being stored. Thread-safe.
 
     Args:
         database: Has the matrices, and the quotas of keys.
@@ -27,10 +27,10 @@ class StoredBytes:
 
     @asynccontextmanager
     async def reserve(self, owner: str, size_bytes: int) -> AsyncIterator[None]:
-        """Room for a matrix in its owner's quota, for a block that stores it.
+        """Takes room for a matrix in its owner's quota while the block stores it.
 
         Raises:
-            StoredQuotaReached: The key's quota has not as much left.
+            StoredQuotaReached: The key's quota has less left.
         """
         coming = object()
         try:
@@ -42,7 +42,7 @@ class StoredBytes:
 
     def count(self, owner: str) -> int:
         """Bytes of an owner's matrices, on disk and in memory."""
-        # Those that come are looked at first: one that is stored meanwhile counts twice, not never.
+        # Those being stored come first: a matrix that is stored meanwhile counts twice, not never.
         coming = sum(size for name, size in list(self._coming.values()) if name == owner)
         size = func.coalesce(func.sum(matrices.c.size_bytes), 0)
         with reading(self._database) as connection:

@@ -1,6 +1,6 @@
 """Which matrix an upload has stored under its Idempotency-Key.
 
-The key is kept in the transaction that publishes the matrix, and is gone with the matrix. So a
+The key is added in the transaction that publishes the matrix, and removed with the matrix. So a
 caller who got no answer uploads again, and either finds the first matrix or stores it.
 """
 
@@ -19,7 +19,7 @@ class AlreadyUploaded(Exception):
     """Another upload with the key was published first.
 
     Attributes:
-        upload: The one that was not.
+        upload: The upload that was not published.
     """
 
     def __init__(self, upload: "KeptUpload") -> None:
@@ -34,8 +34,7 @@ class KeptUpload:
     Attributes:
         key: The upload's Idempotency-Key.
         matrix: Id of the matrix.
-        digest_sha256: SHA-256 in hexadecimal of all that the matrix is: shape, type, order, place
-            and elements.
+        digest_sha256: SHA-256 in hexadecimal of shape, type, order, place and elements.
     """
 
     key: "UploadKey"
@@ -43,10 +42,10 @@ class KeptUpload:
     digest_sha256: str
 
     def add_row(self, connection: Connection) -> None:
-        """Keeps the key, in the transaction that publishes the matrix.
+        """Adds the key, in the transaction that publishes the matrix.
 
         Raises:
-            AlreadyUploaded: It is kept of another matrix.
+            AlreadyUploaded: It belongs to another matrix.
         """
         row = {"key": self.key.kept, "matrix": self.matrix, "digest_sha256": self.digest_sha256}
         try:
@@ -55,10 +54,10 @@ class KeptUpload:
             raise AlreadyUploaded(self) from error
 
     def expect_same(self, digest_sha256: str) -> None:
-        """Makes sure that another upload with the key is of the same matrix.
+        """Makes sure that another upload with the key has the same matrix.
 
         Raises:
-            UploadKeyTaken: It is not.
+            UploadKeyTaken: It has another one.
         """
         if digest_sha256 != self.digest_sha256:
             raise UploadKeyTaken(self.key.text, self.matrix)
@@ -70,8 +69,8 @@ class UploadKey:
 
     Attributes:
         text: The key.
-        owner: Name of the tenant who has sent it: two tenants' are never the same one.
-        database: Where keys are kept.
+        owner: Name of the tenant who has sent it; keys of two tenants never meet.
+        database: Where keys are stored.
     """
 
     text: str
@@ -80,15 +79,15 @@ class UploadKey:
 
     @property
     def kept(self) -> str:
-        """The key as its row has it."""
+        """The key as it is in its row."""
         return scope_key(self.owner, self.text)
 
     def keep(self, matrix_id: str, digest_sha256: str) -> KeptUpload:
-        """What is to be kept of an upload with the key."""
+        """The record of an upload with the key."""
         return KeptUpload(self, matrix_id, digest_sha256)
 
     def find(self) -> KeptUpload | None:
-        """What was stored under the key and is still there."""
+        """What is stored under the key, if anything."""
         wanted = select(upload_keys.c.matrix, upload_keys.c.digest_sha256)
         with reading(self.database) as connection:
             row = connection.execute(wanted.where(upload_keys.c.key == self.kept)).one_or_none()

@@ -1,7 +1,7 @@
-"""Memory for what comes, before anybody knows whether it will be kept.
+"""Memory for bodies and products, stored or not.
 
-- `room` gives a place in the arena, or a mapped file where that is full.
-- `intake` lets it grow with the bytes that have come, not with those that were announced.
+- `room` gives a place in the arena, or a mapped file if that is full.
+- `intake` lets memory grow with the bytes that have come, not with those that were announced.
 - `leases` are memory that callers on this host map themselves.
-- `named_regions` are theirs that they name: the shared memory of the Open Inference Protocol.
+- `named_regions` are shared memory that callers make and name, as in the Open Inference Protocol.
 """

@@ -1,9 +1,9 @@
-"""Memory for a body that is still to come: it grows with what has come of it.
+"""Intake: memory for a body that grows with the bytes that have come.
 
-A header of some bytes may announce gigabytes. Memory for them is taken at once only as long as all
-that is announced and has not come stays within a credit. Beyond it a body first has a little
-memory, and more when that is full: at most `FACTOR` times what has come, and `FIRST_BYTES`. What
-has come is copied then, about a `FACTOR`th of the whole.
+A header of some bytes may announce gigabytes. Memory for all of them is taken at once only while
+all bytes that are announced and have not come stay within a credit. Otherwise a body begins with
+`FIRST_BYTES`, and gets more when that is full: at most `FACTOR` times what has come. The bytes so
+far, about a `FACTOR`th of the whole, are then copied into the larger memory.
 """
 
 from collections.abc import Awaitable, Callable
@@ -11,21 +11,21 @@ from types import TracebackType
 from typing import Final, Self
 
 from wavetrim.service.storage.arena.arena import Arena
-from wavetrim.service.storage.arena.errors import ArenaFull
+from wavetrim.service.storage.arena.errors import ArenaOff
 from wavetrim.service.storage.arena.extent import Hold
 from wavetrim.service.threads import run_to_end
 
 FIRST_BYTES: Final = 4 * 2**20
-"""So much every body has, before anything of it has come."""
+"""Memory of a body before any of its bytes have come; chosen."""
 
 FACTOR: Final = 64
-"""A body is trusted with so many times what has come: 16 MiB of 1 GiB come before the rest."""
+"""Memory per byte that has come: of 1 GiB, 16 MiB come before the rest has memory; chosen."""
 
 _STEP_BYTES: Final = 2**16
-"""Steps are multiples of it: what comes behind them goes to the disk in whole blocks."""
+"""Steps are multiples of it, so that bytes after a step go to the disk in whole blocks."""
 
 _COPIED_AT_ONCE: Final = 2**18
-"""Up to this length a copy is not worth a thread: 0.05 ms."""
+"""Longest copy that is not worth a thread: it takes about 0.05 ms."""
 
 Fill = Callable[[memoryview], Awaitable[None]]
 """Receives the body's next bytes, as many as the view takes."""
@@ -35,14 +35,14 @@ class Intake:
     """Memory of the arena for one body. As a context manager it lets go at the end.
 
     Args:
-        arena: Where it lies; None where it is switched off.
-        size_bytes: What all of it takes.
-        holder: By what it is held.
-        begin_bytes: What stands before the body's bytes in its memory, and does not come with them.
+        arena: Where the memory lies; None if it is switched off.
+        size_bytes: Size of the whole memory.
+        holder: What holds it.
+        begin_bytes: Bytes at the beginning of the memory that are not the body's.
 
     Attributes:
         hold: The memory so far; None before there is any.
-        filled_bytes: Up to where it is filled.
+        filled_bytes: End of the bytes that are filled.
     """
 
     def __init__(
@@ -57,13 +57,13 @@ class Intake:
         self.filled_bytes = begin_bytes
 
     async def open(self, fill: Fill) -> None:
-        """Receive until there is memory for all of the body, most often nothing at all.
+        """Get memory for all of the body; receives a part of it before, if that is necessary.
 
         Args:
-            fill: Is called with what is to be filled before.
+            fill: Called with memory to be filled.
 
         Raises:
-            ArenaFull: There is none. What has come so far is in `hold`.
+            ArenaFull: There is no memory. What has come so far is in `hold`.
         """
         while self.hold is None or len(self.hold.extent.view) < self._size_bytes:
             length = self._choose_length()
@@ -78,8 +78,8 @@ class Intake:
                 self.filled_bytes = length
 
     async def fill_rest(self, fill: Fill) -> None:
-        """Receive all that is left, into the memory that `open` has found."""
-        assert self.hold is not None, "there is memory for all of the body"
+        """Receive the rest, into the memory that `open` has found."""
+        assert self.hold is not None, "`open` has found memory for all of the body"
         view = self.hold.extent.view
         if self._credited:
             trusted = self._begin_bytes + _find_trusted_bytes(self._size_bytes)
@@ -89,14 +89,14 @@ class Intake:
             await fill(view[self.filled_bytes :])
 
     def note_filled(self, filled_bytes: int) -> None:
-        """More has come: when it is enough, others may have the credit."""
+        """More has come: once it is enough, the credit is given back."""
         self.filled_bytes = filled_bytes
         if self._credited and self._is_trusted():
             self._end_credit()
 
     def give_hold(self) -> Hold:
         """The memory, which is the caller's from now on."""
-        assert self.hold is not None, "there is memory for all of the body"
+        assert self.hold is not None, "`open` has found memory for all of the body"
         hold, self.hold = self.hold, None
         return hold
 
@@ -115,10 +115,10 @@ class Intake:
             self.hold = None
 
     def _choose_length(self) -> int:
-        """What to ask for next: all of it, or what has been earned."""
+        """The next size of the memory: all, or as much as the bytes so far allow."""
         assert self._arena is not None or self.hold is None
         if self._arena is None or self._size_bytes > self._arena.limit_bytes:
-            return self._size_bytes  # which is refused
+            return self._size_bytes  # it will be refused
         if self._is_trusted():
             return self._size_bytes
         self._credited = self._arena.credit.take(self._size_bytes)
@@ -133,13 +133,12 @@ class Intake:
 
     async def _obtain(self, size_bytes: int) -> Hold:
         if self._arena is None:
-            limit = "0 bytes, since there is no memory for matrices (WAVETRIM_ARENA_BYTES)"
-            raise ArenaFull("size in bytes", size_bytes, limit)
+            raise ArenaOff(size_bytes)
         hold = self._arena.try_obtain(size_bytes, self._holder)
         return hold or await self._arena.obtain(size_bytes, self._holder)
 
     async def _move(self, hold: Hold) -> None:
-        """Go on in larger memory."""
+        """Copy the bytes so far into larger memory."""
         before, self.hold = self.hold, hold
         if before is None:
             return
@@ -160,7 +159,7 @@ class Intake:
 
 
 def _find_trusted_bytes(size_bytes: int) -> int:
-    """What must have come of a body before it has memory for all of it without credit."""
+    """Bytes of a body that must have come before it has memory for all without a credit."""
     return max(0, -(-(size_bytes - FIRST_BYTES) // (FACTOR * _STEP_BYTES)) * _STEP_BYTES)
 
 

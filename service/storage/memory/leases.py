@@ -1,8 +1,8 @@
 """Leases: memory that a caller on this host maps itself, so that none of its bytes are sent.
 
-Each lease is a slab of its own in new memory, never a part of what others have used: who has its
-descriptor has it for good. Nothing of the service's lies in it, and whatever its owner does to the
-bytes changes the owner's products only.
+Each lease is a slab of its own in new memory, never memory that others have used: a caller who has
+the descriptor keeps access for good. The service keeps nothing of its own in it, so an owner who
+changes the bytes changes only the owner's products.
 """
 
 import asyncio
@@ -22,15 +22,15 @@ from wavetrim.service.tenants.bytes_in_flight import BytesInFlight
 from wavetrim.service.tenants.tenant import ONE_TENANT, Tenant
 
 FETCH_SECONDS: Final = 10.0
-"""A lease whose descriptor nobody has fetched by then ends."""
+"""A lease ends if its descriptor is not fetched by then; chosen."""
 
 
 class Lease:
-    """A caller's memory; as a `Room` it is what products are computed in.
+    """A caller's memory. It is a `Room`, in which products are computed.
 
     Attributes:
         id: How requests name it.
-        owner: Name of the tenant whose it is.
+        owner: Name of the tenant to whom it belongs.
         slab: The memory.
         offset_bytes: Where it begins in the slab.
         view: All of its bytes.
@@ -123,30 +123,22 @@ class Leases:
     """All leases of a service. To be used from one event loop.
 
     Args:
-        arena: Makes their memory, and counts it; None where it is switched off.
-        in_flight: Counts it by tenants.
-        fetch_seconds: How long a descriptor waits to be fetched.
+        arena: Makes and counts their memory; None if it is switched off.
+        in_flight: Counts it for each tenant.
     """
 
-    def __init__(
-        self,
-        arena: Arena | None,
-        in_flight: BytesInFlight,
-        *,
-        fetch_seconds: float = FETCH_SECONDS,
-    ) -> None:
+    def __init__(self, arena: Arena | None, in_flight: BytesInFlight) -> None:
         self._arena = arena
         self._in_flight = in_flight
-        self._fetch_seconds = fetch_seconds
         self._leases: dict[str, Lease] = {}
         self._waiting: dict[str, tuple[Lease, asyncio.TimerHandle]] = {}
 
     async def make(self, size_bytes: int, tenant: Tenant = ONE_TENANT) -> tuple[Lease, str]:
-        """A new lease of a tenant's, and the secret by which its descriptor is fetched, once.
+        """A new lease, and the secret with which its descriptor is fetched once.
 
         Raises:
-            QuotaReached: The tenant may not have so much at once.
-            StorageFull: The arena may not take so much more.
+            QuotaReached: The tenant may not have as much at once.
+            StorageFull: The arena may not take as much.
         """
         if self._arena is None:
             raise StorageFull("bytes", size_bytes, "0: there is no arena (WAVETRIM_ARENA_BYTES)")
@@ -158,13 +150,13 @@ class Leases:
             raise
         lease = Lease(slab, partial(self._let_go, self._arena, give_back), tenant.name)
         token = secrets.token_urlsafe(32)
-        timer = asyncio.get_running_loop().call_later(self._fetch_seconds, self._expire, token)
+        timer = asyncio.get_running_loop().call_later(FETCH_SECONDS, self._expire, token)
         self._leases[lease.id] = lease
         self._waiting[token] = (lease, timer)
         return lease, token
 
     def claim(self, token: str) -> Lease | None:
-        """The lease of a secret, which is worth nothing from then on; None where there is none."""
+        """The lease of a secret, which cannot be used again; None if there is none."""
         lease, timer = self._waiting.pop(token, (None, None))
         if timer is not None:
             timer.cancel()
@@ -186,12 +178,12 @@ class Leases:
         return lease
 
     def end(self, lease: Lease) -> None:
-        """End a lease: it cannot be named any more, and its memory goes when nobody holds it."""
+        """End a lease: it cannot be named, and its memory is given back once nobody holds it."""
         self._leases.pop(lease.id, None)
         lease.end()
 
     def list(self, owner: str | None = None) -> tuple[Lease, ...]:
-        """Those of an owner, or of everybody, the oldest first."""
+        """The leases of an owner, or of everybody, the oldest first."""
         return tuple(lease for lease in self._leases.values() if owner in (None, lease.owner))
 
     @staticmethod

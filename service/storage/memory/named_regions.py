@@ -1,7 +1,7 @@
-"""Regions of POSIX shared memory that callers name: their files are read and written, not mapped.
+"""Regions of POSIX shared memory that callers name: read and written as files, not mapped.
 
-The owner of a region can cut it off at any time. A process that touches mapped memory past the new
-end is killed (SIGBUS); one that reads or writes the file there is told. The price is one copy.
+The owner of a region can shorten it at any time. A process that touches mapped memory past the new
+end is killed (SIGBUS); one that reads or writes the file gets an error. The price is one copy.
 """
 
 import os
@@ -17,27 +17,27 @@ from wavetrim.service.errors import FieldProblem
 from wavetrim.service.storage.errors import RegionNotFound
 
 MOST_REGIONS: Final = 64
-"""Each has a descriptor."""
+"""The most regions at once; chosen, as each takes a descriptor."""
 
 _FOLDER: Final = Path("/dev/shm")  # noqa: S108 - where the C library keeps shared memory
 _PIECE_BYTES: Final = 2**30
-"""The most that one call of the system moves."""
+"""The most that one system call copies, below Linux's limit of 2 GiB."""
 
 
 class Part(Protocol):
-    """Bytes of a region."""
+    """Some bytes of a region."""
 
     @property
     def region(self) -> str:
-        """Its name."""
+        """Name of the region."""
 
     @property
     def offset_bytes(self) -> int:
-        """Where they begin there."""
+        """Where the bytes begin in the region."""
 
     @property
     def size_bytes(self) -> int:
-        """How many."""
+        """How many there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +46,8 @@ class NamedRegion:
 
     Attributes:
         name: How requests name it.
-        key: Name of the shared memory, as shm_open has it.
-        offset_bytes: Where the region begins there.
+        key: Name of the shared memory, as for shm_open.
+        offset_bytes: Where the region begins in the shared memory.
         size_bytes: Its length, as it was registered.
         file: Descriptor of the shared memory.
     """
@@ -60,10 +60,10 @@ class NamedRegion:
 
 
 class NamedRegions:
-    """All regions that are registered. `read_into` and `write_from` may be called by any thread.
+    """All registered regions. Thread-safe.
 
     Args:
-        prefix: What names of shared memory must begin with; None where nothing can be registered.
+        prefix: Prefix of the names of shared memory; None if none may be registered.
         folder: Where the system keeps shared memory.
     """
 
@@ -74,11 +74,11 @@ class NamedRegions:
         self._lock = threading.Lock()
 
     def register(self, name: str, key: str, *, offset_bytes: int, size_bytes: int) -> None:
-        """Register a region of shared memory that is there.
+        """Register a region of existing shared memory.
 
         Raises:
-            FieldProblem: The name is taken, the key is not of the prefix, or the shared memory is
-                not there, no plain file, or too short.
+            FieldProblem: The name is taken, the key lacks the prefix, or the shared memory does not
+                exist, is no plain file, or is too short.
         """
         if self._prefix is None:
             limit = "left out: the service takes none (WAVETRIM_V2_SHARED_MEMORY)"
@@ -105,7 +105,7 @@ class NamedRegions:
             self._regions[name] = region
 
     def unregister(self, name: str | None = None) -> None:
-        """Forget a region, or all of them; one that is not there is forgotten already."""
+        """Forget a region, or all of them; a name that is not registered is no error."""
         with self._lock:
             names = [name] if name is not None else list(self._regions)
             for one in names:
@@ -129,11 +129,11 @@ class NamedRegions:
         return tuple(self._regions.values())
 
     def check(self, part: Part) -> None:
-        """Make sure that some bytes are within a region and within its shared memory.
+        """Make sure that bytes are within a region and its shared memory.
 
         Raises:
             RegionNotFound: There is no such region.
-            FieldProblem: They are not, or the memory was cut off.
+            FieldProblem: They are not, or the memory was shortened.
         """
         with self._use(part):
             pass
@@ -143,7 +143,7 @@ class NamedRegions:
 
         Raises:
             RegionNotFound: There is no such region.
-            FieldProblem: They are not within it, or the memory was cut off.
+            FieldProblem: They are not within it, or the memory was shortened.
         """
         with self._use(part) as (file, begin):
             done = 0
@@ -158,7 +158,7 @@ class NamedRegions:
 
         Raises:
             RegionNotFound: There is no such region.
-            FieldProblem: It has no room for it, or the memory was cut off.
+            FieldProblem: It is too small, or the memory was shortened.
         """
         with self._use(part) as (file, begin):
             done = 0
@@ -192,7 +192,7 @@ class NamedRegions:
                 raise FieldProblem("shared_memory_byte_size", end, limit)
             begin = region.offset_bytes + part.offset_bytes
             _check_end(region, begin + part.size_bytes, "shared_memory_byte_size", part.size_bytes)
-            file = os.dup(region.file)  # to unregister the region closes its own
+            file = os.dup(region.file)  # `unregister` may close the region's own
         try:
             yield file, begin
         finally:

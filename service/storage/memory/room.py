@@ -1,7 +1,7 @@
-"""Memory for matrices of one request: extents of the arena, or mapped files where that is full.
+"""Rooms: memory for matrices, in extents of the arena, or in mapped files if that is full.
 
-Both look alike to those who fill them, compute in them and send them: bytes in a view, a place that
-the engine finds, and holders, the last of whom frees them.
+All code that fills it, computes in it or sends it uses both alike: a view of the bytes, a place
+that the engine finds, and holders, of whom the last frees it.
 """
 
 import mmap
@@ -23,7 +23,7 @@ from wavetrim.service.threads import run_to_end
 
 
 class Room(Protocol):
-    """Memory that service and engine share; `Extent` is one, `MappedFile` the other.
+    """Memory that service and engine share: an `Extent`, a `MappedFile` or a `Lease`.
 
     Attributes:
         place: Id of the arena's slab, or the path of the file.
@@ -39,7 +39,7 @@ class Room(Protocol):
         """Id of the arena's slab, or the path of the file."""
 
     def hold(self, holder: str) -> "RoomHold":
-        """Keep it until this hold is released, too."""
+        """Keep the memory until this hold, too, is released."""
 
 
 class RoomHold(Protocol):
@@ -47,24 +47,24 @@ class RoomHold(Protocol):
 
     @property
     def extent(self) -> Room:
-        """What is held."""
+        """The memory that is held."""
 
     def release(self) -> None:
         """Let go; a second call does nothing."""
 
 
 class MappedFile:
-    """A file that is there while somebody holds it. A start of the service removes what is left.
+    """A mapped file that is removed when nobody holds it, or at the service's next start.
 
     Args:
         path: A file that does not exist yet.
         size_bytes: Its length.
-        reserve_bytes: What the file system must have left beside it.
-        growing: Whether its blocks on the disk are taken by `make_more`, and not at once.
+        reserve_bytes: Bytes that must stay free on the file system.
+        growing: Whether `make_more` takes its blocks on the disk, instead of all at once.
 
     Attributes:
-        made_bytes: Up to where it has its blocks. To touch what lies behind is to be killed where
-            the disk is full.
+        made_bytes: End of the blocks that are taken. On a full disk, touching memory after it kills
+            the process.
 
     Raises:
         StorageFull: There is no room for it.
@@ -101,7 +101,7 @@ class MappedFile:
         return str(self._path)
 
     def make_more(self, end_bytes: int) -> None:
-        """Take blocks up to a place, and some ahead of it. Blocks.
+        """Take disk blocks up to `end_bytes`, and some more. Blocks the thread.
 
         Raises:
             StorageFull: The disk has no room for them.
@@ -117,13 +117,13 @@ class MappedFile:
         self.made_bytes = length
 
     def hold(self, holder: str) -> "FileHold":
-        """Keep it until this hold is released, too."""
+        """Keep the file until this hold, too, is released."""
         with self._lock:
             self._holders += 1
         return FileHold(self, holder)
 
     def let_go(self) -> None:
-        """End a hold; the last one removes the file. Views that are left keep its bytes."""
+        """End a hold; the last one removes the file. Remaining views keep its bytes."""
         with self._lock:
             self._holders -= 1
             if self._holders:
@@ -147,12 +147,12 @@ class FileHold:
 
 
 class Rooms:
-    """Finds memory for matrices that nobody keeps.
+    """Finds memory for matrices that are not stored.
 
     Args:
-        arena: Where they lie; None where it is switched off.
+        arena: Where they lie; None if it is switched off.
         folder: Where files are made when the arena is full.
-        reserve_bytes: What the file system must have left beside them.
+        reserve_bytes: Bytes that must stay free on the file system.
     """
 
     def __init__(self, arena: Arena | None, folder: Path, *, reserve_bytes: int = 0) -> None:
@@ -161,11 +161,11 @@ class Rooms:
         self._reserve_bytes = reserve_bytes
 
     def try_obtain(self, size_bytes: int, holder: str) -> RoomHold | None:
-        """Memory of the arena, at once, or None."""
+        """Memory of the arena if it has some now, else None."""
         return None if self._arena is None else self._arena.try_obtain(size_bytes, holder)
 
     async def obtain(self, size_bytes: int, holder: str) -> RoomHold:
-        """Memory of the arena, which may have to grow; else a mapped file.
+        """Memory of the arena, which may grow for it; if that is full, a mapped file.
 
         Raises:
             StorageFull: The disk has no room either.
@@ -200,7 +200,7 @@ class Rooms:
 
 
 def _require_room(path: Path, size_bytes: int, more_bytes: int, reserve_bytes: int) -> None:
-    """Make sure that a file of this size can have so much more."""
+    """Make sure that a file of `size_bytes` can take `more_bytes` of the disk."""
     usable = count_usable_bytes(path.parent, reserve_bytes)
     if more_bytes > usable:
         limit = (
@@ -211,7 +211,7 @@ def _require_room(path: Path, size_bytes: int, more_bytes: int, reserve_bytes: i
 
 
 def _explain(error: OSError, path: Path, size_bytes: int) -> Exception:
-    """The error of a file that cannot be made, as the caller is told."""
+    """The error for the caller when a file cannot be made."""
     if error.errno not in NO_ROOM:
         return error
     limit = f"within what {path.parent} has room for ({error.strerror})"

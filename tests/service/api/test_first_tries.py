@@ -38,7 +38,7 @@ def test_two_files_where_one_is_expected(shared_server: RunningServer) -> None:
 def test_one_file_where_two_are_expected(shared_server: RunningServer) -> None:
     problem = refuse(post(shared_server, "/v1/matmul", FILE, NPY), 400)
     assert problem["detail"] == (
-        "body is '256 bytes'; it must be longer: no second matrix, B, behind the first one in "
+        "body is '256 bytes'; it must be longer: no second matrix, B, after the first one in "
         "the same body"
     )
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-import wavetrim.service.cli.main
 from tests.command import invoke_command, make_environment, run_command
 from tests.environment import ROOT
 from wavetrim.scheduler.calibration.calibrate import calibrate
@@ -70,12 +69,6 @@ def test_every_command_has_examples(command: str, tmp_path: Path) -> None:
     assert helped.exit_code == 0
     examples = helped.stdout.partition("Examples")[2]
     assert f"wavetrim {command}" in examples
-
-
-def test_the_table_of_exit_codes_is_the_one_in_use() -> None:
-    assert wavetrim.service.cli.main.__doc__ is not None
-    for code in ExitCode:
-        assert f"{code.value:<5} {code.meaning}\n" in wavetrim.service.cli.main.__doc__
 
 
 def test_the_version_is_printed(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Memory that a caller shares with a service on the same host: no matrix is sent.
+"""Memory that a caller shares with a service on the same host, so that no matrix is sent.
 
-`lease` is such memory, `leased_memory` finds arrays in it, `leased_products` multiplies there.
+`lease` gets such memory, `leased_memory` places arrays in it, `leased_products` multiplies there.
 """

@@ -24,13 +24,13 @@ _SEALS: Final = ("F_SEAL_SHRINK", "F_SEAL_GROW")
 
 
 class Lease:
-    """Memory of the service's; it is given back when the connection is closed.
+    """Shared memory that belongs to the service until the connection is closed.
 
     Attributes:
-        id: How products name it.
+        id: Its id, which products name.
         size_bytes: Its length.
-        memory: Its bytes; the mapping goes with the last array in it.
-        address: Where it begins in this process.
+        memory: The mapping, which ends with the last array in it.
+        address: Address of its first byte in this process.
     """
 
     def __init__(self, lease_id: str, connection: socket.socket, memory: mmap.mmap) -> None:
@@ -50,7 +50,7 @@ async def open_lease(calls: Calls, network: Network, size_bytes: int) -> Lease:
 
     Raises:
         ServiceRefused: It has no leases, or no room for this one.
-        ServiceUnreachable: What hands it out does not answer as it should.
+        ServiceUnreachable: The service's socket for leases does not answer as it should.
     """
     headers = {"Content-Type": "application/json"}
     body = JsonBody.write({"bytes": size_bytes})
@@ -101,10 +101,12 @@ def _receive(connection: socket.socket, grant: dict[str, Any]) -> Lease:
 
 
 def _check_memory(file: int, size_bytes: int) -> None:
-    """Make sure that the memory is there, and cannot go: to touch what is gone is a crash.
+    """Make sure that the memory is as long as it should be and sealed: nobody can shorten it.
+
+    Reading memory that was cut off would crash this process.
 
     Raises:
-        ValueError: It is not so.
+        ValueError: It is not.
     """
     seals = fcntl.fcntl(file, fcntl.F_GET_SEALS)
     missing = [name for name in _SEALS if not seals & getattr(fcntl, name)]

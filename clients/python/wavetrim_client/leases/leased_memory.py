@@ -1,4 +1,4 @@
-"""Arrays in leases: where there is room for one, and which matrix of a lease an array is."""
+"""Arrays in leases: where there is room for a new one, and how a product names one."""
 
 import ctypes
 import math
@@ -20,15 +20,16 @@ from .lease import Lease, open_lease
 
 LEAST_LEASE_BYTES: Final = 16 * 2**20
 MOST_AHEAD_BYTES: Final = 2**30
-"""A new lease is as large as all others, within these bounds: there are few, and few idle bytes."""
+"""A new lease is as large as all others together, within these bounds (chosen), so that leases are
+few and few of their bytes are idle."""
 
 _ALIGNMENT_BYTES: Final = 4096
 _RETRY_SECONDS: Final = 5.0
-"""After a refusal no further lease is asked for as long."""
+"""How long no lease is asked for after a refusal; chosen."""
 
 
 class _Space:
-    """A lease and what is free in it: (offset, bytes), in order, none beside another."""
+    """A lease and its free ranges: (offset, bytes), in order; neighbours are joined."""
 
     def __init__(self, lease: Lease) -> None:
         self.lease = lease
@@ -58,12 +59,12 @@ class _Space:
 class LeasedMemory:
     """The leases of one client. Safe for several threads and tasks.
 
-    An array keeps its place until it, and all views of it, are gone; its lease lives as long, even
-    when the client is closed. A forked process begins with none.
+    An array keeps its place until it and all views of it are gone. Its lease lives as long, even
+    when the client is closed. A forked process begins without leases.
 
     Args:
-        calls: The way to the service.
-        network: What is waited by.
+        calls: The calls to the service.
+        network: How to wait.
     """
 
     def __init__(self, calls: Calls, network: Network) -> None:
@@ -81,11 +82,11 @@ class LeasedMemory:
 
     @property
     def offered(self) -> bool:
-        """Whether arrays may lie in leases at all."""
+        """Whether the service may have leases: it is on this host, and has not said no."""
         return self._is_local
 
     async def obtain(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray[Any] | None:
-        """A new array in a lease, or None where there is no room."""
+        """A new array in a lease, or None if there is no room."""
         elements = np.dtype(dtype)
         lengths = (shape,) if isinstance(shape, int) else tuple(shape)
         size_bytes = math.prod(lengths) * elements.itemsize
@@ -98,7 +99,7 @@ class LeasedMemory:
         return array
 
     def find(self, matrix: NDArray[Any]) -> dict[str, Any] | None:
-        """How a product names a matrix; None where it cannot, as it lies elsewhere or twice."""
+        """How a product names a matrix; None if it lies elsewhere, or its elements overlap."""
         if not self._spaces or not matrix.dtype.isnative or 0 in matrix.shape:
             return None
         address = matrix.__array_interface__["data"][0]
@@ -119,9 +120,9 @@ class LeasedMemory:
         }
 
     def leave(self) -> None:
-        """Place no more arrays in the leases that there are: it is not known who writes there.
+        """Place no more arrays in the present leases, as the service may still write there.
 
-        Each is given back when the last array in it is gone.
+        Each lease is given back when the last array in it is gone.
         """
         with self._lock:
             self._left += self._spaces
@@ -172,12 +173,12 @@ class LeasedMemory:
         return array
 
     def _release(self, *place: Any) -> None:
-        """In a finalizer, which may interrupt whoever has the lock."""
+        """Free a place. Called in a finalizer, which may interrupt the thread that has the lock."""
         self._released.append(place)
         self._settle()
 
     def _settle(self) -> None:
-        """Free the places of arrays that are gone, unless another thread is about to."""
+        """Free the places of arrays that are gone, unless another thread does so already."""
         while self._lock.acquire(blocking=False):
             try:
                 while self._released:
@@ -191,7 +192,7 @@ class LeasedMemory:
                 return
 
     def _close_unused(self) -> None:
-        """Give leases back that are left, and idle ones but for the largest."""
+        """Give back the unused leases that were left, and the other unused ones but the largest."""
         idle = sorted(
             (space for space in self._spaces if not space.used),
             key=lambda space: space.lease.size_bytes,
@@ -204,7 +205,7 @@ class LeasedMemory:
 
 
 def _has_own_places(matrix: NDArray[Any]) -> bool:
-    """Whether strides are positive and no element covers another, as the service wants it."""
+    """Whether strides are positive and no elements overlap, as the service requires it."""
     (rows, columns), (down, across), item = matrix.shape, matrix.strides, matrix.itemsize
     if any(
         count > 1 and (stride < item or stride % item)

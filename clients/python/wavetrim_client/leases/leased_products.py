@@ -1,4 +1,4 @@
-"""Products whose matrices lie in leases, or are copied there: none of their bytes are sent."""
+"""Products whose matrices lie in leases or are copied there, so that no matrix is sent."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -9,16 +9,17 @@ from numpy.typing import NDArray
 from ..details import Details, read_details
 from ..errors import NotFound, ServiceRefused
 from ..matrices.bodies import JsonBody
+from ..wire.answer import Answer
 from ..wire.calls import Calls
 from ..wire.network import Network
-from ..wire.request import Answer, Request
+from ..wire.request import Request
 from .leased_memory import LeasedMemory
 
 COPIED_BYTES: Final = 2**20
-"""From so many bytes on matrices are copied into a lease rather than sent, when none is there."""
+"""Operands of at least this size are copied into a lease; smaller ones are sent. Chosen."""
 
 _QUICK_BYTES: Final = 2**20
-"""A copy of up to so many bytes is not worth a thread."""
+"""A copy of at most this size is made without a thread; chosen."""
 
 Matrix = NDArray[Any]
 
@@ -27,8 +28,8 @@ class LeasedProducts:
     """Computes products in leases.
 
     Args:
-        calls: The way to the service.
-        network: What is waited by.
+        calls: The calls to the service.
+        network: How to wait.
         memory: The leases.
     """
 
@@ -44,17 +45,17 @@ class LeasedProducts:
         out: Matrix | None,
         query: Mapping[str, Any],
     ) -> tuple[Matrix, Details] | None:
-        """A product in leases; None where its matrices are better sent, or no lease can be had.
+        """A product in leases; None if its matrices are better sent, or there is no lease.
 
         Args:
-            matrices: A, B and, where beta is not 0, C.
+            matrices: A, B and, if beta is not 0, C.
             dtype: Element type of the result.
-            out: M x N, where the result may go if it lies in a lease apart from the operands.
-            query: What is asked for besides.
+            out: M x N, for the result; computed in place if it is in a lease, apart from operands.
+            query: The options of the product.
 
         Returns:
-            The result, which is `out`, or lies in a lease if an operand does, or is an ordinary
-            array.
+            The result. It is `out` if that is given; else a new array, which lies in a lease if an
+            operand does.
         """
         memory = self._memory
         in_lease = [memory.find(matrix) is not None for matrix in matrices]
@@ -78,7 +79,7 @@ class LeasedProducts:
         return out, details
 
     def _is_worth_it(self, matrices: Sequence[Matrix], some_are_there: bool) -> bool:
-        """Whether to name the matrices rather than to send them."""
+        """Whether to name the matrices instead of sending them."""
         if not self._memory.offered or any(0 in matrix.shape for matrix in matrices):
             return False
         return some_are_there or sum(matrix.nbytes for matrix in matrices) >= COPIED_BYTES
@@ -93,7 +94,7 @@ class LeasedProducts:
         try:
             return await self._calls.receive(request, _read)
         except NotFound:
-            self._memory.leave()  # another service answers there by now
+            self._memory.leave()  # the service was restarted, and its leases are gone
             return None
         except ServiceRefused:
             raise

@@ -1,8 +1,7 @@
-"""Matrices as callers have them, and as they are sent and received.
+"""Matrices: what a caller may give, and how they are sent and received.
 
-- Out: `operands` finds element types (`element_types`) and shapes, `sources` what a caller may name
-  as a matrix; `bodies` sends it, as the .npy file that it would be (`npy`).
-- In: `downloads` receives a .npy file, into an array or into a `partial_file`.
-
-`stored` are the calls about those that the service keeps.
+- Sending: `operands` finds element type (`element_types`) and shapes, `sources` reads what a caller
+  gives as a matrix, `bodies` sends it as a .npy file (`npy`).
+- Receiving: `downloads` receives a .npy file into an array or a `partial_file`.
+- `stored` has the calls about matrices that the service stores.
 """

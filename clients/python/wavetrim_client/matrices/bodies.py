@@ -1,4 +1,4 @@
-"""Bodies of requests: arrays as the .npy files that they would be, files, JSON."""
+"""Bodies of requests: arrays as .npy files, files, JSON."""
 
 import hashlib
 import json
@@ -15,15 +15,15 @@ from ..wire.request import Body
 from .npy import format_head, view_bytes
 
 PIECE_BYTES: Final = 2**20
-"""Bodies are read in pieces of about this size, so that progress is seen."""
+"""Bodies are read in pieces of about this size, so that a caller sees progress; chosen."""
 
 
 @dataclass(frozen=True, slots=True)
 class JsonBody:
-    """A document.
+    """A JSON document.
 
     Attributes:
-        content: It, in UTF-8.
+        content: The document in UTF-8.
     """
 
     waits: ClassVar[bool] = False
@@ -48,11 +48,11 @@ class JsonBody:
 class ArrayBody:
     """A matrix as a .npy file.
 
-    One that lies row after row or column after column is sent from where it lies. Any other is
-    copied, a piece at a time.
+    A contiguous matrix is sent from where it lies, by rows or by columns. Any other is copied, a
+    piece at a time.
 
     Attributes:
-        array: Two-dimensional, of the machine's byte order or not.
+        array: Two-dimensional, of either byte order.
     """
 
     waits: ClassVar[bool] = False
@@ -94,7 +94,7 @@ class ArrayBody:
 
 @dataclass(frozen=True, slots=True)
 class FileBody:
-    """A file as it is.
+    """A file, sent as it is.
 
     Attributes:
         path: The file.
@@ -110,12 +110,12 @@ class FileBody:
         """The body of a file.
 
         Raises:
-            OSError: It is not there.
+            OSError: There is no such file.
         """
         return cls(path, path.stat().st_size)
 
     def read_pieces(self) -> Iterator[bytes]:
-        """The file's bytes; as many as it had when it was found.
+        """The file's bytes, as many as it had when the body was made.
 
         Raises:
             OSError: It cannot be read, or is shorter than it was.
@@ -132,10 +132,10 @@ class FileBody:
 
 @dataclass(frozen=True, slots=True)
 class JoinedBody:
-    """Bodies, one directly behind the other.
+    """Several bodies, one directly after the other.
 
     Attributes:
-        parts: They.
+        parts: The bodies.
     """
 
     parts: Sequence[Body]
@@ -165,5 +165,5 @@ def digest_body(body: Body) -> str:
 
 
 def format_digest(digest: bytes) -> str:
-    """A digest field of a SHA-256."""
+    """A SHA-256, formatted for a digest field."""
     return f"sha-256=:{b64encode(digest).decode()}:"

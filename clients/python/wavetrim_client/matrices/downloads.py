@@ -1,4 +1,4 @@
-"""A .npy file on its way here, into an array or a file; taken up again where a connection broke."""
+"""Downloads of .npy files into an array or a file; each goes on after a lost connection."""
 
 import contextlib
 import hashlib
@@ -12,38 +12,39 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import DownloadCorrupted, ServiceUnreachable
+from ..wire.answer import Answer
 from ..wire.calls import Calls
 from ..wire.network import Network
-from ..wire.request import Answer, Request
+from ..wire.request import Request
 from .bodies import format_digest
 from .npy import MEDIA_TYPE, receive_head, view_bytes
 from .partial_file import write_partial
 
 FRUITLESS_TRIES: Final = 3
-"""How many connections in a row may break without a byte before a download is given up."""
+"""After how many lost connections in a row without a byte a download fails; chosen."""
 
 _PAUSE_SECONDS: Final = 0.1
 _BUFFER_BYTES: Final = 2**20
 _DIGEST: Final = re.compile(r"(?:^|,)\s*sha-256=:([A-Za-z0-9+/=]*):")
 
 Arrival = Callable[[int, int | None], None]
-"""Receives the bytes that have arrived, and of how many (None where the service does not say)."""
+"""Receives the bytes that have arrived and the bytes in all (None if the service does not say)."""
 
 
 class Place(Protocol):
     """Where the bytes of a download go."""
 
     def begin(self, answer: Answer) -> None:
-        """Forget what has arrived: `answer` has the file from its first byte."""
+        """Start anew: `answer` has the file from its first byte."""
 
     async def receive(self, answer: Answer) -> int:
         """Receive some bytes; returns how many, 0 at their end."""
 
     def finish(self) -> None:
-        """Make sure that what has arrived is what was announced.
+        """Make sure that the bytes are those that the service announced.
 
         Raises:
-            DownloadCorrupted: It is not.
+            DownloadCorrupted: They are not.
         """
 
 
@@ -51,8 +52,8 @@ class FilePlace:
     """A file, checked by the digest that the service announces.
 
     Args:
-        file: Empty, open for writing.
-        network: By which it is written.
+        file: An empty file, open for writing.
+        network: Runs the writing, in a thread if it has an event loop.
     """
 
     def __init__(self, file: BinaryIO, network: Network) -> None:
@@ -73,7 +74,7 @@ class FilePlace:
         """Receive some bytes and write them.
 
         Raises:
-            OSError: The file does not take them.
+            OSError: The file cannot be written.
         """
         count = await answer.receive_into(self._buffer)
         await self._network.compute(lambda: self._write(self._buffer[:count]))
@@ -93,10 +94,10 @@ class FilePlace:
 
 
 class ArrayPlace:
-    """An array of the file's shape and element type, into which its elements are received.
+    """An array of the file's shape and element type, which receives its elements.
 
     Args:
-        out: Taken where the file's elements can be received right into it; None for a new one.
+        out: The array to use if it can hold the elements as they are sent; None for a new one.
 
     Attributes:
         array: The array, once the head has arrived.
@@ -108,7 +109,7 @@ class ArrayPlace:
         self._rest: memoryview | None = None
 
     def begin(self, answer: Answer) -> None:
-        """Wait for a head."""
+        """Expect a head again."""
         del answer
         self._rest = None
 
@@ -134,11 +135,11 @@ class ArrayPlace:
 
 
 class Download:
-    """The state of one download between its connections.
+    """One download, which may take several connections.
 
     Args:
         place: Where the bytes go.
-        on_progress: Told of what has arrived.
+        on_progress: Receives the progress.
     """
 
     def __init__(self, place: Place, on_progress: Arrival | None) -> None:
@@ -149,14 +150,14 @@ class Download:
         self._etag: str | None = None
 
     def headers(self) -> dict[str, str]:
-        """Headers that ask for what is still missing, of the same content only."""
+        """Headers that ask for the missing bytes, if the content has not changed since."""
         plain = {"Accept": MEDIA_TYPE, "Accept-Encoding": "identity"}
         if self.received_bytes == 0 or self._etag is None:
             return plain
         return {**plain, "Range": f"bytes={self.received_bytes}-", "If-Range": self._etag}
 
     async def receive(self, answer: Answer) -> None:
-        """Receive one answer's bytes behind those that are there, or anew if it begins anew."""
+        """Receive an answer: the bytes that follow (206), or the file from its start."""
         if answer.status != 206:
             self.received_bytes = 0
             self._total_bytes = answer.length
@@ -168,10 +169,10 @@ class Download:
                 self._on_progress(self.received_bytes, self._total_bytes)
 
     def finish(self) -> None:
-        """Compare what has arrived with what the service said of it.
+        """Make sure that length and content are those that the service announced.
 
         Raises:
-            DownloadCorrupted: They differ.
+            DownloadCorrupted: They are not.
         """
         if self._total_bytes not in (None, self.received_bytes):
             raise DownloadCorrupted(
@@ -186,17 +187,17 @@ async def receive_file(
     """Fetch a .npy file.
 
     Args:
-        calls: To the service.
+        calls: The calls to the service.
         path: The route that sends it.
         place: Where its bytes go.
-        on_progress: Told of what has arrived.
+        on_progress: Receives the progress.
 
     Returns:
-        Bytes of the file.
+        Length of the file in bytes.
 
     Raises:
         DownloadCorrupted: The bytes are not those that were announced.
-        ServiceUnreachable: The connection broke again and again.
+        ServiceUnreachable: `FRUITLESS_TRIES` connections in a row broke without a byte.
     """
     download = Download(place, on_progress)
     fruitless = 0
@@ -216,7 +217,7 @@ async def receive_file(
 
 
 def _find_digest(answer: Answer) -> bytes | None:
-    """The SHA-256 of the whole file, where the answer announces it (RFC 9530).
+    """The SHA-256 of the whole file, if the answer announces it (RFC 9530).
 
     Raises:
         DownloadCorrupted: It cannot be read.
@@ -232,7 +233,7 @@ def _find_digest(answer: Answer) -> bytes | None:
 
 
 async def receive_array(calls: Calls, path: str, out: NDArray[Any] | None) -> NDArray[Any]:
-    """A .npy file of the service as an array: `out`, where it is given.
+    """A .npy file of the service as an array: `out` if that is given.
 
     Raises:
         ValueError: `out` has another shape.
@@ -252,7 +253,11 @@ async def receive_array(calls: Calls, path: str, out: NDArray[Any] | None) -> ND
 async def download_file(
     calls: Calls, path: str, target: Path, on_progress: Arrival | None = None
 ) -> int:
-    """A .npy file of the service as a file, which appears when it is whole; returns its bytes."""
+    """Write a .npy file of the service to `target`, which appears once complete.
+
+    Returns:
+        Length of the file in bytes.
+    """
     network = calls.transport.network
     stack = contextlib.ExitStack()
     file = await network.compute(lambda: stack.enter_context(write_partial(target)))

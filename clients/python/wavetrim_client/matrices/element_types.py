@@ -1,4 +1,4 @@
-"""The element types that the service multiplies, as NumPy has them."""
+"""The element types that the service multiplies, as NumPy types."""
 
 from typing import Any, Final
 
@@ -21,10 +21,10 @@ _RAW: Final = np.dtype("V2")
 
 
 def read_dtype(descr: np.dtype[Any]) -> np.dtype[Any]:
-    """The element type that a .npy file means.
+    """The element type of a .npy file whose head says `descr`.
 
-    The format has no word for bfloat16: `numpy.save` writes two raw bytes, and so does the service.
-    Without ml_dtypes they stay raw bytes, as they do for `numpy.load`.
+    The format has no name for bfloat16: `numpy.save` and the service write it as two raw bytes.
+    Without ml_dtypes they stay raw bytes, as with `numpy.load`.
     """
     return BFLOAT16 if descr == _RAW and BFLOAT16 is not None else descr
 
@@ -33,7 +33,7 @@ def check_dtype(dtype: np.dtype[Any]) -> None:
     """Refuse an element type that the service does not multiply.
 
     Raises:
-        ValueError: It does not.
+        ValueError: The service does not multiply it.
     """
     if dtype.name not in DTYPES:
         raise ValueError(f"dtype is {dtype.name}; it must be one of {', '.join(DTYPES)}")

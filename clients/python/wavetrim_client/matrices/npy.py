@@ -1,4 +1,4 @@
-"""The head of a .npy file: what stands before the elements."""
+"""The head of a .npy file, which is everything before the elements."""
 
 import io
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class Source(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class NpyHead:
-    """What the head of a .npy file says.
+    """The contents of a head.
 
     Attributes:
         shape: Rows and columns.
@@ -44,7 +44,7 @@ class NpyHead:
         return np.empty(self.shape, self.dtype, order="F" if self.fortran_order else "C")
 
     def fits(self, array: NDArray[Any]) -> bool:
-        """Whether the elements can be received right into an array."""
+        """Whether an array can hold the elements as they are sent."""
         order = array.flags.f_contiguous if self.fortran_order else array.flags.c_contiguous
         return bool(order) and array.shape == self.shape and array.dtype == self.dtype
 
@@ -67,7 +67,7 @@ def parse_head(head: bytes) -> NpyHead:
     """Read a whole head.
 
     Raises:
-        ValueError: It is not that of a .npy file.
+        ValueError: It is not the head of a .npy file.
     """
     buffer = io.BytesIO(head)
     read = {
@@ -83,10 +83,10 @@ def parse_head(head: bytes) -> NpyHead:
 
 
 async def receive_head(source: Source) -> NpyHead:
-    """Receive a head, and nothing of what follows it.
+    """Receive a head, and none of the elements after it.
 
     Raises:
-        ValueError: What arrives is no .npy file.
+        ValueError: The bytes are not a .npy file.
     """
     head = await _receive_exactly(source, _MAGIC_BYTES)
     length_bytes = 2 if head[6:7] == b"\1" else 4
@@ -98,10 +98,10 @@ async def receive_head(source: Source) -> NpyHead:
 
 
 async def receive_all(source: Source, view: memoryview) -> None:
-    """Fill memory with what arrives.
+    """Fill memory with the bytes that arrive.
 
     Raises:
-        ValueError: It ends before.
+        ValueError: They end before it is full.
     """
     done = 0
     while done < len(view):

@@ -1,4 +1,4 @@
-"""Arrays as operands of a product: their element type, their shapes, and the product's (pure)."""
+"""Arrays as operands of a product: their element type, their shapes, and the product's shape."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,8 +15,8 @@ class Operands:
     """The operands of αA·B + βC as matrices of one element type.
 
     Attributes:
-        matrices: A and B, and C where it is read.
-        shape: Shape of the product, as `numpy.matmul` has it: a vector's dimension is dropped.
+        matrices: A and B, and C if it is read.
+        shape: Shape of the product, as of `numpy.matmul`: a vector's dimension is dropped.
         dtype: The operands' common element type.
     """
 
@@ -26,10 +26,10 @@ class Operands:
 
 
 def read_operands(a: ArrayLike, b: ArrayLike, c: ArrayLike | None, *, beta: float) -> Operands:
-    """Read operands by NumPy's rules: vectors are a row and a column, types are promoted.
+    """Read operands by NumPy's rules: vectors become a row or a column, types are promoted.
 
     Raises:
-        ValueError: They cannot be multiplied; names the operand, what it is and what it must be.
+        ValueError: They cannot be multiplied.
     """
     left, right = np.asarray(a), np.asarray(b)
     for name, array in (("a", left), ("b", right)):
@@ -54,10 +54,10 @@ def read_operands(a: ArrayLike, b: ArrayLike, c: ArrayLike | None, *, beta: floa
 
 
 def promote(arrays: Sequence[NDArray[Any]]) -> tuple[NDArray[Any], ...]:
-    """Arrays in their common element type, which NumPy decides.
+    """Arrays in their common element type, by NumPy's rules.
 
     Raises:
-        ValueError: The service does not multiply that type, or there is none.
+        ValueError: They have no common type, or the service does not multiply it.
     """
     try:
         dtype = np.result_type(*arrays).newbyteorder("=")
@@ -76,7 +76,7 @@ def check_out(out: NDArray[Any], operands: Operands, dtype: DTypeLike | None) ->
     """Refuse an array that cannot take the product as it is.
 
     Raises:
-        ValueError: Its shape or element type is another, or it cannot be written to.
+        ValueError: Its shape or element type differs, or it cannot be written to.
     """
     wanted = operands.dtype if dtype is None else np.dtype(dtype)
     if out.shape != operands.shape:

@@ -1,4 +1,4 @@
-"""A file that appears under its name only when it is complete."""
+"""Files that appear under their name only when they are complete."""
 
 import contextlib
 import os
@@ -10,17 +10,17 @@ from typing import BinaryIO
 
 @contextlib.contextmanager
 def write_partial(target: Path) -> Iterator[BinaryIO]:
-    """Open a new file beside `target` that takes its name, at once, when the block ends well.
+    """Open a new file beside `target`, and rename it to `target` at the end of the block.
 
-    A file of that name is replaced as a whole; whoever has it open or mapped keeps the old one.
-    When the block ends with an exception (Ctrl-C included) the new file is removed and `target`
-    is left as it was.
+    A file of that name is replaced at once; whoever has it open or mapped keeps the old one. If
+    the block ends with an exception (Ctrl-C included), the new file is removed and `target` stays
+    as it was.
 
     Args:
-        target: The file to be written; through a symbolic link, the file that it points to.
+        target: The file to be written; for a symbolic link, the file that it points to.
 
     Raises:
-        OSError: The folder does not take files, or `target` is not an ordinary file.
+        OSError: The folder is not writable, or `target` is not an ordinary file.
     """
     target = target.resolve()
     if target.exists() and not target.is_file():

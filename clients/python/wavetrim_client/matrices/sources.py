@@ -1,4 +1,4 @@
-"""What a caller may name as a matrix: one of the service, a file, an array."""
+"""What a caller may give as a matrix: a matrix of the service, a file, an array."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -16,12 +16,11 @@ MatrixName = Matrix | str
 """A matrix of the service, or its id."""
 
 Source = MatrixName | Path | ArrayLike
-"""An operand of a job: a matrix of the service or its id (a str), a .npy file (a Path), or
-whatever NumPy takes as an array."""
+"""An operand of a job: a matrix of the service or its id (a str), a .npy file (a Path), or anything
+that NumPy reads as an array."""
 
 Uploaded = Callable[[str, int, int], None]
-"""Receives the name of an operand ("a", "b", "c"), the bytes that were sent, and how many there
-are."""
+"""Receives the name of an operand ("a", "b", "c"), the bytes sent, and the bytes in all."""
 
 
 def name_matrix(matrix: MatrixName) -> str:
@@ -30,10 +29,10 @@ def name_matrix(matrix: MatrixName) -> str:
 
 
 def describe_source(source: Path | ArrayLike) -> Body:
-    """The body that stores a matrix.
+    """The body of the request that stores a matrix.
 
     Raises:
-        ValueError: It has not two dimensions, or elements that the service does not multiply.
+        ValueError: It is not two-dimensional, or the service does not multiply its element type.
         OSError: The file cannot be read.
     """
     if isinstance(source, Path):
@@ -46,7 +45,7 @@ def describe_source(source: Path | ArrayLike) -> Body:
 
 
 def promote_arrays(sources: dict[str, Source]) -> dict[str, Source]:
-    """The operands, those that are arrays in their common element type."""
+    """The operands, with all arrays among them in their common element type."""
     arrays = {
         name: np.asarray(source)
         for name, source in sources.items()

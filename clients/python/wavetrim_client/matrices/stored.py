@@ -1,4 +1,4 @@
-"""The matrices that a service keeps: sent, described, received, removed."""
+"""The matrices that a service stores: send, describe, receive and remove them."""
 
 import contextlib
 import json
@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..errors import ClientError
 from ..records import Matrix
+from ..wire.answer import Answer
 from ..wire.calls import Calls
-from ..wire.request import Answer, Progress, Request
+from ..wire.request import Progress, Request
 from .bodies import digest_body
 from .downloads import Arrival, download_file, receive_array
 from .npy import MEDIA_TYPE
@@ -27,7 +28,7 @@ class StoredMatrices:
     """The calls about one service's matrices.
 
     Args:
-        calls: The way to it.
+        calls: The calls to the service.
     """
 
     def __init__(self, calls: Calls) -> None:
@@ -37,7 +38,7 @@ class StoredMatrices:
     async def put(
         self, source: Path | ArrayLike, *, digest: bool, on_progress: Progress | None
     ) -> Matrix:
-        """Store a matrix: one, however often it is sent."""
+        """Store a matrix; only one is stored even if the request is repeated."""
         body = await self._network.compute(lambda: describe_source(source))
         headers = {"Content-Type": MEDIA_TYPE, "Idempotency-Key": str(uuid.uuid4())}
         if digest:
@@ -54,7 +55,7 @@ class StoredMatrices:
         return Matrix.read(await self._calls.ask(request))
 
     async def describe(self, matrix_id: str) -> Matrix:
-        """What the service says of a matrix."""
+        """Shape, element type and size of a matrix."""
         return Matrix.read(await self._calls.get(f"/v1/matrices/{matrix_id}"))
 
     async def list(self) -> AsyncIterator[Matrix]:
@@ -78,14 +79,14 @@ class StoredMatrices:
         await self._calls.remove(f"/v1/matrices/{name_matrix(matrix)}")
 
     async def discard(self, matrix: Matrix) -> None:
-        """Remove a matrix that nobody came to need."""
+        """Remove a matrix that is not needed after all; a failure is ignored."""
         with contextlib.suppress(ClientError):
             await self.delete(matrix)
 
     async def _unstore(self, answer: Answer) -> None:
-        """Remove a matrix whose upload was interrupted when all of it had arrived.
+        """Remove the matrix of an upload that was interrupted after all of it had arrived.
 
-        The key is new for each, so a matrix that an earlier try has stored is it, too.
+        Each upload has its own key, so status 200 (stored by an earlier try) means the same matrix.
         """
         if answer.status in (200, 201):
             await self.delete(str(json.loads(await answer.read())["id"]))

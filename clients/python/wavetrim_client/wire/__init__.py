@@ -1,7 +1,7 @@
-"""How a request reaches the service, and its answer comes back.
+"""How a request reaches the service, and how its answer comes back.
 
-- `request` is a call and its answer; `calls` sends it with its repetitions, as `retries` decides,
-  and says what the answer means.
-- `transport` speaks HTTP/1.1 to an `address`, over a `stream` of bytes; `answer` receives.
-- `network` waits, in a thread or in an event loop: all that differs between the two clients.
+- `request` is what is sent, `answer` what is received. `calls` repeats a request if `retries` says
+  so, and turns a problem into an error.
+- `transport` speaks HTTP/1.1 to an `address`, over a `stream` of bytes.
+- `network` waits, in a thread or in an event loop. Only this differs between the two clients.
 """

@@ -15,13 +15,13 @@ class Address:
     """Where a service is.
 
     Attributes:
-        url: As a reader wants it.
-        host: Name or number of the machine; empty for a Unix socket.
+        url: The address for messages.
+        host: Name or IP address of the machine; empty for a Unix socket.
         port: TCP port; 0 for a Unix socket.
         socket_path: Path of the Unix socket; empty for TCP.
         tls: Whether the connection is encrypted.
-        prefix: Path that stands before every route, without a slash at its end.
-        authority: What the Host header says.
+        prefix: Path before every route, without a slash at its end.
+        authority: Value of the Host header.
     """
 
     url: str

@@ -1,4 +1,4 @@
-"""The answer to a request: its head by h11, its body straight into the caller's memory."""
+"""The answer to a request: h11 reads its head; its body goes directly into the caller's memory."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -8,16 +8,17 @@ import h11
 from .stream import Stream, StreamBroken
 
 HEAD_BYTES: Final = 2**16
-"""A head is read with up to this much of what follows it; small bodies are sent with their head."""
+"""Size of the buffer for a head, which receives the start of the body, too. Small bodies are sent
+together with their head, up to this size. Chosen."""
 
 
-class HttpAnswer:
+class Answer:
     """The answer to a request, whose body is still to be received.
 
     Attributes:
         status: HTTP status.
         headers: By their names in lower case.
-        length: Bytes of the body; None where the service does not say.
+        length: Bytes of the body; None if the service does not say.
     """
 
     def __init__(
@@ -36,10 +37,8 @@ class HttpAnswer:
         self._reusable = reusable and persistent and head.http_version == b"1.1"
 
     @classmethod
-    async def receive(
-        cls, stream: Stream, protocol: h11.Connection, *, reusable: bool
-    ) -> "HttpAnswer":
-        """Receive the head of an answer; the connection may be `reusable` after its body."""
+    async def receive(cls, stream: Stream, protocol: h11.Connection, *, reusable: bool) -> "Answer":
+        """Receive the head of an answer; `reusable`: whether the request was sent completely."""
         while True:
             event = protocol.next_event()
             if isinstance(event, h11.Response):
@@ -49,7 +48,7 @@ class HttpAnswer:
 
     @property
     def is_reusable(self) -> bool:
-        """Whether the connection may carry another request: the body was received to its end."""
+        """Whether the connection can carry another request; only after the body's end."""
         return self._reusable and self._left == 0
 
     async def receive_into(self, view: memoryview) -> int:
@@ -91,7 +90,7 @@ class HttpAnswer:
             pieces.append(bytes(piece[:count]))
 
     def _find_length(self) -> int | None:
-        """The body's length; None for one in chunks, or that ends with the connection."""
+        """The body's length; None if it is chunked, or ends with the connection."""
         if self.status in (204, 304):
             return 0
         if "transfer-encoding" in self.headers or "content-length" not in self.headers:
@@ -99,7 +98,7 @@ class HttpAnswer:
         return int(self.headers["content-length"])
 
     async def _receive_chunk(self) -> None:
-        """Receive some of a body whose length is not known; its end sets `_left`."""
+        """Receive some of a body of unknown length; its end sets `_left` to 0."""
         while True:
             event = self._protocol.next_event()
             if isinstance(event, h11.Data):

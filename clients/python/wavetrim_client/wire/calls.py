@@ -1,4 +1,4 @@
-"""Calls: a request with its repetitions, and what its answer means."""
+"""Calls: requests that are repeated if necessary, and whose problems become errors."""
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -12,7 +12,8 @@ from ..errors import (
     ServiceUnreachable,
     read_refusal,
 )
-from .request import Answer, Request
+from .answer import Answer
+from .request import Request
 from .retries import Retries
 from .transport import Transport
 
@@ -20,11 +21,11 @@ T = TypeVar("T")
 
 
 class Calls:
-    """Calls one service, and turns its problems into errors.
+    """The calls to one service.
 
     Args:
-        transport: The way to it.
-        retries: What is sent again, and when.
+        transport: Sends its requests.
+        retries: Which requests are repeated, and when.
     """
 
     def __init__(self, transport: Transport, retries: Retries) -> None:
@@ -32,11 +33,11 @@ class Calls:
         self._retries = retries
 
     async def receive(self, request: Request, read: Callable[[Answer], Awaitable[T]]) -> T:
-        """Send a request and have its answer read; both again, where that is of use.
+        """Send a request and read its answer; both are repeated as `retries` decides.
 
         Raises:
             ServiceUnreachable: There was no answer.
-            ServiceRefused: It answered with a problem.
+            ServiceRefused: The answer is a problem.
         """
         made = 0
         while True:
@@ -53,7 +54,7 @@ class Calls:
             await self.transport.network.sleep(pause)
 
     async def ask(self, request: Request) -> Any:
-        """The JSON that a request is answered with; errors as `receive` has them."""
+        """The JSON of the answer to a request; raises what `receive` raises."""
 
         async def read(answer: Answer) -> Any:
             content = await answer.read()
@@ -67,7 +68,7 @@ class Calls:
         return await self.receive(request, read)
 
     async def get(self, path: str, **query: Any) -> Any:
-        """The JSON that lies under a path."""
+        """The JSON under a path."""
         return await self.ask(Request("GET", path, query, repeatable=True))
 
     async def list_pages(self, path: str, **query: Any) -> AsyncIterator[dict[str, Any]]:
@@ -81,10 +82,12 @@ class Calls:
                 return
 
     async def remove(self, path: str) -> None:
-        """Delete what is there; it is gone, too, when a try whose answer was lost has done it.
+        """Delete what is under a path.
+
+        After a lost answer the request is repeated; if nothing is there then, the lost one did it.
 
         Raises:
-            NotFound: It was not there.
+            NotFound: There was nothing.
         """
         request = Request("DELETE", path)
         try:
@@ -104,7 +107,7 @@ async def _read_nothing(answer: Answer) -> None:
 
 
 async def _judge(answer: Answer) -> ServiceRefused:
-    """The error that an answer stands for."""
+    """The error for an answer that reports a problem."""
     content = await answer.read()
     try:
         problem = json.loads(content)

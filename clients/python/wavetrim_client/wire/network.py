@@ -1,7 +1,7 @@
-"""Waiting, in a thread or in an event loop: all that differs between the two clients.
+"""Waiting, in a thread or in an event loop: the only difference between the two clients.
 
-Everything else is written once, as coroutines over non-blocking sockets. Over `AsyncioNetwork` they
-are awaited. Over `BlockingNetwork` nothing ever suspends them, so `run` gets through with one step.
+Everything else is written once, as coroutines over non-blocking sockets. With `AsyncioNetwork` they
+are awaited. With `BlockingNetwork` they never suspend, so `run` completes them in one step.
 """
 
 import asyncio
@@ -17,25 +17,25 @@ _READABLE = select.POLLIN | select.POLLHUP | select.POLLERR
 
 
 class Network(Protocol):
-    """What a client waits by."""
+    """How a client waits."""
 
     async def wait(
         self, sock: socket.socket, *, read: bool, write: bool, timeout_seconds: float | None
     ) -> None:
-        """Wait until a socket can be read from, or written to, where either was asked for.
+        """Wait until a socket can be read (if `read`) or written (if `write`).
 
         Raises:
-            TimeoutError: Neither within `timeout_seconds`; None waits as long as it takes.
+            TimeoutError: Neither within `timeout_seconds`; None waits without limit.
         """
 
     async def resolve(self, host: str, port: int) -> list[Any]:
-        """The addresses of a host, as `socket.getaddrinfo` has them."""
+        """The addresses of a host, as `socket.getaddrinfo` returns them."""
 
     async def sleep(self, seconds: float) -> None:
-        """Let time pass."""
+        """Sleep."""
 
     async def compute(self, function: Callable[[], T]) -> T:
-        """Call what takes its time without waiting for anybody."""
+        """Call a function that takes long: disk access, or a large copy."""
 
 
 class BlockingNetwork:
@@ -44,7 +44,7 @@ class BlockingNetwork:
     async def wait(
         self, sock: socket.socket, *, read: bool, write: bool, timeout_seconds: float | None
     ) -> None:
-        """Wait by poll(2)."""
+        """Wait with poll(2)."""
         poll = select.poll()
         poll.register(sock, (select.POLLIN if read else 0) | (select.POLLOUT if write else 0))
         if not poll.poll(None if timeout_seconds is None else timeout_seconds * 1e3):
@@ -64,12 +64,12 @@ class BlockingNetwork:
 
 
 class AsyncioNetwork:
-    """Waits in asyncio's event loop, or uvloop's; in whichever runs at the time."""
+    """Waits in the running event loop, asyncio's or uvloop's."""
 
     async def wait(
         self, sock: socket.socket, *, read: bool, write: bool, timeout_seconds: float | None
     ) -> None:
-        """Wait by the loop's readers and writers."""
+        """Wait with the loop's readers and writers."""
         loop = asyncio.get_running_loop()
         ready = loop.create_future()
         file = sock.fileno()
@@ -101,7 +101,7 @@ class AsyncioNetwork:
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
-    """The result of a coroutine that runs over `BlockingNetwork`."""
+    """The result of a coroutine that uses `BlockingNetwork`."""
     try:
         coroutine.send(None)
     except StopIteration as stop:
@@ -112,7 +112,7 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 def iterate(items: AsyncIterator[T]) -> Iterator[T]:
-    """The items of an iterator that runs over `BlockingNetwork`."""
+    """The items of an iterator that uses `BlockingNetwork`."""
 
     async def take() -> T:
         return await anext(items)
@@ -126,7 +126,7 @@ def iterate(items: AsyncIterator[T]) -> Iterator[T]:
 
 
 def is_readable(sock: socket.socket) -> bool:
-    """Whether bytes, or the end of the stream, wait in a socket now."""
+    """Whether a socket has bytes, or the end of the stream, to be read now."""
     poll = select.poll()
     poll.register(sock, select.POLLIN)
     return any(event & _READABLE for _, event in poll.poll(0))

@@ -1,4 +1,4 @@
-"""Which request is sent again after which failure, and when (pure)."""
+"""Which requests are repeated after which failure, and when."""
 
 import random
 from collections.abc import Callable
@@ -8,16 +8,16 @@ from typing import Final
 from ..errors import ClientError, ServiceBusy, ServiceTimeout, ServiceUnreachable
 
 LONGEST_PAUSE_SECONDS: Final = 5.0
-"""A service that asks for a longer pause is not asked again: its caller should know."""
+"""If the service asks for a longer pause, the request is not repeated: the caller should know."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """How often, and after which pauses, a request is sent again.
+    """How often, and after which pauses, a request is repeated.
 
     Attributes:
         tries: How often a request is sent at most, the first time included.
-        first_pause_seconds: The longest pause before the second try; each next is twice as long.
+        first_pause_seconds: Longest pause before the second try; it doubles with every try.
     """
 
     tries: int = 4
@@ -31,17 +31,17 @@ class Retries:
         repeatable: bool,
         draw: Callable[[], float] = random.random,
     ) -> float | None:
-        """Seconds until the next try; None when there is none.
+        """Seconds until the next try; None if there is none.
 
-        A request whose connection broke is sent again only where that cannot do anything twice. A
-        refusal with 503 and Retry-After has done nothing, so every request is. What the service
-        was silent about for the whole timeout has been waited for long enough.
+        After a lost connection only a repeatable request is repeated. After 503 with Retry-After
+        every request is, as the service has done nothing. After a timeout none is: it has waited
+        long enough.
 
         Args:
-            error: What the last try met.
+            error: The error of the last try.
             made: Tries that were made.
             repeatable: Whether the request may arrive twice.
-            draw: A random number from 0 to 1: many callers should not come back at once.
+            draw: Draws a number from 0 to 1, so that many callers do not come back at once.
         """
         if made >= self.tries:
             return None

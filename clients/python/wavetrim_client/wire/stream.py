@@ -1,4 +1,4 @@
-"""A connected socket, plain or with TLS: bytes leave from and arrive in the caller's memory."""
+"""A connected socket, plain or with TLS, that sends from and receives into the caller's memory."""
 
 import errno
 import os
@@ -12,25 +12,25 @@ from .address import Address
 from .network import Network, is_readable
 
 CONNECT_SECONDS: Final = 10.0
-"""How long a host may take to accept a connection."""
+"""How long a host may take to accept a connection; chosen."""
 
 _PAUSE_SECONDS: Final = 0.02
 
 
 class StreamBroken(Exception):
-    """Nobody answers, or the connection broke; the message says how."""
+    """There is no connection, or it broke; the message says why."""
 
 
 class StreamSilent(StreamBroken):
-    """Nothing came, or nothing was taken, for as long as may be."""
+    """The service neither sent nor took a byte within the timeout."""
 
 
 class Stream:
-    """Bytes to and from a service.
+    """A connection to a service.
 
     Args:
-        sock: Connected and non-blocking.
-        network: What is waited by.
+        sock: A connected, non-blocking socket.
+        network: How to wait.
         timeout_seconds: The longest silence; None for no limit.
     """
 
@@ -40,14 +40,14 @@ class Stream:
         self._sock = sock
         self._network = network
         self._timeout_seconds = timeout_seconds
-        # Records of TLS may carry no data, so that a readable socket means nothing.
+        # A record of TLS may carry no data, so a readable socket need not have an answer.
         self._shows_answers = not isinstance(sock, ssl.SSLSocket)
 
     async def send(self, data: bytes | memoryview) -> bool:
-        """Send bytes; False when the service answers before it has taken them all.
+        """Send bytes; False if the service answers before it has taken them all.
 
         Raises:
-            StreamSilent: The service takes nothing.
+            StreamSilent: The service takes no bytes.
         """
         view = memoryview(data)
         while view:
@@ -60,7 +60,7 @@ class Stream:
             except ssl.SSLWantReadError:
                 await self._wait(read=True)
             except OSError:
-                return False  # why it has closed, the service may have said before
+                return False  # closed; the service may have sent an answer before
         return True
 
     async def receive_into(self, view: memoryview) -> int:
@@ -80,7 +80,7 @@ class Stream:
                 raise StreamBroken(error.strerror or str(error)) from error
 
     def is_stale(self) -> bool:
-        """Whether an idle connection is of no use any more: the service has closed it."""
+        """Whether the service has closed an idle connection, or sent bytes without a request."""
         if not is_readable(self._sock):
             return False
         try:
@@ -114,12 +114,12 @@ async def open_stream(
 
     Args:
         address: Where it is.
-        network: What is waited by.
-        timeout_seconds: The longest silence afterwards.
-        tls_context: How TLS is spoken, where it is.
+        network: How to wait.
+        timeout_seconds: The longest silence once connected.
+        tls_context: TLS settings; required for an https address.
 
     Raises:
-        StreamBroken: Nobody answers there, or nobody who is to be trusted.
+        StreamBroken: No server answers there, or its certificate is not trusted.
     """
     try:
         sock = await _connect(address, network)
@@ -134,7 +134,7 @@ async def open_stream(
 
 
 async def _connect(address: Address, network: Network) -> socket.socket:
-    """A connected socket: the first of the host's addresses that answers."""
+    """A socket that is connected to the first of the host's addresses that answers."""
     if address.socket_path:
         return await connect_unix(address.socket_path, network)
     failure: OSError | None = None
@@ -153,10 +153,10 @@ async def _connect(address: Address, network: Network) -> socket.socket:
 async def connect_unix(
     path: str, network: Network, *, kind: int = socket.SOCK_STREAM
 ) -> socket.socket:
-    """A socket that is connected to a Unix socket, where there may be a queue.
+    """Connect to a Unix socket; waits while its queue is full.
 
     Raises:
-        OSError: Nobody listens there, or its queue is full for too long.
+        OSError: No server listens there, or its queue is full for too long.
     """
     sock = socket.socket(socket.AF_UNIX, kind)
     await _connect_one(sock, path, network)
@@ -164,11 +164,11 @@ async def connect_unix(
 
 
 async def _connect_one(sock: socket.socket, place: str | tuple[str, int], network: Network) -> None:
-    """Connect a socket, or close it."""
+    """Connect a socket; close it if that fails."""
     try:
         sock.setblocking(False)
         end = time.monotonic() + CONNECT_SECONDS
-        # A Unix socket whose queue is full says EAGAIN, and cannot be waited for.
+        # A Unix socket whose queue is full returns EAGAIN; poll(2) cannot wait for it.
         while (code := sock.connect_ex(place)) == errno.EAGAIN and time.monotonic() < end:
             await network.sleep(_PAUSE_SECONDS)
         if code == errno.EINPROGRESS:
@@ -207,7 +207,7 @@ async def _begin_tls(
 def join_small(
     pieces: Iterable[bytes | memoryview], size_bytes: int
 ) -> Iterator[bytes | memoryview]:
-    """Pieces of which small ones that follow each other have become one, of up to `size_bytes`."""
+    """The pieces, with consecutive small ones joined to at most `size_bytes`."""
     small: list[bytes | memoryview] = []
     small_bytes = 0
     for piece in pieces:

@@ -1,7 +1,7 @@
-"""How requests reach a service and answers come back: HTTP/1.1 over sockets of our own.
+"""HTTP/1.1 over sockets of our own.
 
 h11 writes and reads the heads. Bodies do not pass through it: they are sent from, and received
-into, the caller's memory. Only an answer in chunks, as proxies may send it, is taken apart by h11.
+into, the caller's memory. Only chunked answers, which proxies may send, are parsed by h11.
 """
 
 import contextlib
@@ -10,50 +10,27 @@ import ssl
 from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from itertools import chain
-from typing import Protocol
 from urllib.parse import quote, urlencode
 
 import h11
 
 from ..errors import ServiceTimeout, ServiceUnreachable
 from .address import Address
-from .answer import HEAD_BYTES, HttpAnswer
+from .answer import HEAD_BYTES, Answer
 from .network import Network
-from .request import Answer, Request
+from .request import Request
 from .stream import Stream, StreamBroken, StreamSilent, join_small, open_stream
 
 
-class Transport(Protocol):
-    """A way to a service; everything above it is the same for any."""
-
-    @property
-    def url(self) -> str:
-        """Where the service is."""
-
-    @property
-    def network(self) -> Network:
-        """What is waited by."""
-
-    def exchange(self, request: Request) -> contextlib.AbstractAsyncContextManager[Answer]:
-        """Send a request; the answer's body is received within the block.
-
-        Raises:
-            ServiceUnreachable: There is no answer, or it breaks off within the block.
-        """
-
-    def close(self) -> None:
-        """Close what is open."""
-
-
-class HttpTransport:
+class Transport:
     """HTTP/1.1 over TCP, TLS or a Unix socket; may be used by several threads or tasks.
 
     Args:
         address: Where the service is.
-        network: What is waited by.
+        network: How to wait.
         headers: Sent with every request.
         timeout_seconds: The longest silence of the service; None for no limit.
-        tls_context: How TLS is spoken; None for the system's certificates.
+        tls_context: TLS settings; None for the system's certificates.
     """
 
     def __init__(
@@ -77,17 +54,17 @@ class HttpTransport:
 
     @property
     def url(self) -> str:
-        """Where the service is."""
+        """Address of the service."""
         return self._address.url
 
     @contextlib.asynccontextmanager
-    async def exchange(self, request: Request) -> AsyncIterator[HttpAnswer]:
+    async def exchange(self, request: Request) -> AsyncIterator[Answer]:
         """Send a request; the answer's body is received within the block.
 
         Raises:
             ServiceUnreachable: There is no answer, or it breaks off within the block.
         """
-        answer: HttpAnswer | None = None
+        answer: Answer | None = None
         stream: Stream | None = None
         try:
             stream = self._take_idle() or await open_stream(
@@ -115,7 +92,7 @@ class HttpTransport:
             self._idle.pop().close()
 
     def _take_idle(self) -> Stream | None:
-        """A connection that an earlier request has left; never one of a parent process."""
+        """An idle connection of an earlier request; never one of a parent process."""
         if self._process != os.getpid():
             self._process = os.getpid()
             self.close()
@@ -127,7 +104,7 @@ class HttpTransport:
                 stream.close()
         return None
 
-    async def _ask(self, stream: Stream, request: Request) -> HttpAnswer:
+    async def _ask(self, stream: Stream, request: Request) -> Answer:
         """Send a request and receive the head of its answer."""
         protocol = h11.Connection(h11.CLIENT)
         head = protocol.send(
@@ -139,17 +116,17 @@ class HttpTransport:
         sending = _Sending(head, request)
         try:
             taken = await self._send(stream, sending)
-            return await HttpAnswer.receive(stream, protocol, reusable=taken)
+            return await Answer.receive(stream, protocol, reusable=taken)
         except (StreamBroken, h11.RemoteProtocolError):
             raise
         except BaseException:  # Ctrl-C, or a task that is cancelled
             if request.undo is not None and not sending.left_bytes:
                 with contextlib.suppress(Exception):
-                    await request.undo(await HttpAnswer.receive(stream, protocol, reusable=False))
+                    await request.undo(await Answer.receive(stream, protocol, reusable=False))
             raise
 
     async def _send(self, stream: Stream, sending: "_Sending") -> bool:
-        """Send a request; False when the service answers before it has taken all of it."""
+        """Send a request; False if the service answers before it has taken all of it."""
         while sending.left_bytes:
             piece = await self.network.compute(sending.read) if sending.waits else sending.read()
             if not await stream.send(piece):
@@ -170,11 +147,11 @@ class HttpTransport:
 
 
 class _Sending:
-    """A request on its way.
+    """A request that is being sent.
 
     Attributes:
-        waits: Whether to read a piece is to wait for a disk.
-        left_bytes: What is still to be sent; at 0 the service may act.
+        waits: Whether reading a piece may wait for a disk.
+        left_bytes: Bytes that are still to be sent; at 0 the service may act.
     """
 
     def __init__(self, head: bytes, request: Request) -> None:
@@ -190,7 +167,7 @@ class _Sending:
         return next(self._pieces)
 
     def note(self, count: int) -> None:
-        """So many bytes more were sent."""
+        """Count bytes that were sent, and report the progress."""
         self.left_bytes -= count
         if self._on_progress is not None and self.left_bytes < self._size_bytes:
             self._on_progress(self._size_bytes - self.left_bytes, self._size_bytes)

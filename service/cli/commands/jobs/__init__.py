@@ -1,1 +1,1 @@
-"""Commands of a job's way: `submit`, `status`, `fetch` and `cancel`."""
+"""Commands for jobs: `submit`, `status`, `fetch` and `cancel`."""

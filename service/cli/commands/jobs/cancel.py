@@ -20,7 +20,7 @@ def cancel(
     url: options.Url = options.LOCAL_URL,
     api_key: options.ApiKey = None,
 ) -> None:
-    """Cancel a job: one that waits at once, one that runs as soon as the engine lets it go."""
+    """Cancel a job: a queued one at once, a running one as soon as the engine lets it go."""
     from wavetrim.service.cli.jobs import open_client
     from wavetrim.service.cli.terminal.display import open_output
 

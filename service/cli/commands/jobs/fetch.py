@@ -26,8 +26,8 @@ def fetch(
 ) -> None:
     """Download the product of a job that has succeeded.
 
-    A connection that breaks is taken up again where it broke; the file appears when it is complete
-    and its length and digest are right.
+    After a lost connection the download goes on where it broke. The file appears once it is
+    complete and its length and digest are right.
     """
     from wavetrim.service.cli.jobs import open_client, wait_for_job
     from wavetrim.service.cli.matrix_files import check_output

@@ -33,7 +33,7 @@ def status(
             show_default="all",
         ),
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=100, help="List at most so many jobs.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, max=100, help="The most jobs to list.")] = 20,
     as_json: options.Json = False,
     url: options.Url = options.LOCAL_URL,
     api_key: options.ApiKey = None,
@@ -79,5 +79,5 @@ def _print_jobs(jobs: "list[JobStatus]") -> None:
 
 
 def _read_time(text: str) -> datetime:
-    """A time of the service, in this machine's zone."""
+    """A time that the service has sent, in this machine's time zone."""
     return datetime.fromisoformat(text).astimezone()

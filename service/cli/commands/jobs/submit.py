@@ -1,4 +1,4 @@
-"""`wavetrim submit`: hand a product to a service."""
+"""`wavetrim submit`: post a product to a service as a job."""
 
 import json
 import re
@@ -53,7 +53,7 @@ def submit(
 
     The result of an earlier job can be an operand: give its matrix id, which `wavetrim status JOB`
     shows, in place of a file. If the job is refused, or the command is interrupted before it is
-    posted, what was uploaded is removed again.
+    posted, the uploaded matrices are removed again.
     """
     from wavetrim.service.cli.jobs import open_client, wait_for_job
     from wavetrim.service.cli.machine import read_plan_options
@@ -96,13 +96,13 @@ def _read_source(name: str, text: str) -> Path | str:
 
     Raises:
         FieldError: It is neither.
-        FieldProblem: It is a file, but none of a matrix.
+        FieldProblem: It is a file, but not of a matrix.
     """
     from wavetrim.scheduler.errors import FieldError
     from wavetrim.service.cli.matrix_files import open_matrix
 
     if Path(text).is_file():
-        open_matrix(Path(text))  # what is wrong is told with its name, before anything is sent
+        open_matrix(Path(text))  # to refuse it by its name, before anything is sent
         return Path(text)
     if _MATRIX_ID.fullmatch(text):
         return text

@@ -27,15 +27,15 @@ def calibrate(
     *,
     profile_dir: options.ProfileDir = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Store it even if the machine was busy meanwhile.")
+        bool, typer.Option("--force", help="Store the profile even if the machine was busy.")
     ] = False,
 ) -> None:
     """Measure this machine's CPU, link and kernels in about 20 s a GPU, and store the profile.
 
-    Plans made from then on use it: those of the service from the next job on. The profile holds
-    for this GPU, driver, libraries and number of threads. The same product is timed before and
-    after: where its runs differ by more than 15%, other programs were at work, and a profile that
-    is there already is kept. A load that stays the same is told in one line.
+    Later plans use it: those of the service from the next job on. The profile holds for this GPU,
+    driver, libraries and number of threads. The same product is timed before and after: if its
+    runs differ by more than 15%, other programs were at work, and an existing profile is kept. A
+    constant load is reported in one line.
     """
     from wavetrim.scheduler.calibration.calibrate import CALIBRATION_SECONDS
     from wavetrim.scheduler.calibration.gpus import calibrate_gpus
@@ -107,7 +107,7 @@ def calibrate(
 def check_steadiness(
     steadiness: "Steadiness", notes: "Console", *, had_profile: bool, force: bool
 ) -> None:
-    """Say by how much runs of the same product differed, and refuse what cannot be relied on.
+    """Print by how much runs of the same product differed, and refuse unreliable ones.
 
     Raises:
         CommandFailed: They differ too much, and there is an earlier profile.

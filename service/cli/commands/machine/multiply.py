@@ -40,9 +40,9 @@ def multiply(
 ) -> None:
     """Multiply two .npy files in this process: C = alpha A·B + beta C0.
 
-    The files are mapped, not read, so they may be larger than memory. The product is written
-    beside its place and takes it when it is complete (and, with --verify, found right): a file of
-    that name is replaced then. It may be C0's own file, but neither A's nor B's.
+    The files are mapped, not read, so they may be larger than memory. The product's file gets its
+    name, and replaces an existing one, only when it is complete (and, with --verify, found right).
+    That may be C0's file, but neither A's nor B's.
     """
     from wavetrim.scheduler.engine.messages import Operand, RunRequest
     from wavetrim.scheduler.errors import VerificationFailed
@@ -86,7 +86,7 @@ def multiply(
 
 
 class _Screen:
-    """Shows a run: its plan when it is made, then a bar."""
+    """Shows a run: first its plan, then a progress bar."""
 
     def __init__(self, rows: int, bars: contextlib.ExitStack) -> None:
         from wavetrim.service.cli.terminal.display import open_notes, open_output
@@ -110,7 +110,7 @@ class _Screen:
 def _run_request(
     request: "RunRequest", settings: "Settings", interrupted: Callable[[], bool]
 ) -> None:
-    """Run the product on this machine and show its plan, its progress and its timings."""
+    """Run the product on this machine, and show its plan, progress and timings."""
     from wavetrim.scheduler.engine.run import run_request
     from wavetrim.scheduler.execution.executor import Executor
     from wavetrim.scheduler.planning.cache import PlanCache

@@ -53,7 +53,7 @@ def plan(
         bool,
         typer.Option(
             "--resident",
-            help="What if B were on the GPUs already, as one of many jobs.",
+            help="What if B were on the GPUs already, as after many jobs with it.",
             rich_help_panel="What if",
         ),
     ] = False,
@@ -61,7 +61,7 @@ def plan(
         int | None,
         typer.Option(
             metavar="COUNT",
-            help="What if the CPU had so many threads: its rates grow with them.",
+            help="What if the CPU had this many threads: its rates grow with them.",
             show_default="this machine's",
             rich_help_panel="What if",
         ),
@@ -94,8 +94,8 @@ def plan(
 ) -> None:
     """Show how C = A·B would be split, and why: F, waves, predicted seconds.
 
-    Nothing is computed, and the GPU need not be there: `wavetrim devices` lists the presets. Beside
-    a preset the CPU is this machine's, by its calibration if there is one.
+    Nothing is computed, and the GPU need not be here: `wavetrim devices` lists the presets. With a
+    preset the CPU is this machine's, by its calibration if there is one.
     """
     from wavetrim.scheduler.problem import GemmProblem, find_memory
     from wavetrim.scheduler.profile.what_if import WhatIf

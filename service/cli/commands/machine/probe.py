@@ -39,8 +39,8 @@ def probe(
 ) -> None:
     """Measure one part of this machine: its memory hierarchy, links, kernels or CPU.
 
-    Prints tables and writes them as Markdown, CSV and PNG, beside the reference's figures where
-    there are some. Without NAME it lists what can be measured.
+    Prints tables and writes them as Markdown, CSV and PNG, with the reference's figures if there
+    are any. Without NAME it lists what can be measured.
     """
     from wavetrim.lab.probes.catalog import find_probe
     from wavetrim.service.cli.commands.machine.reports import run_report
@@ -57,7 +57,7 @@ def probe(
 
 
 def _run_without_gpu(name: str, out: Path, measure: "Callable[[CpuBench], Report]") -> None:
-    """Run a probe that needs no GPU behind a progress bar."""
+    """Run a probe that needs no GPU, with a progress bar."""
     from wavetrim.lab.reports.bench import CpuBench
     from wavetrim.lab.reports.plot import require_drawing
     from wavetrim.service.cli.commands.machine.reports import finish_report

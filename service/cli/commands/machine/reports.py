@@ -1,4 +1,4 @@
-"""What experiments and probes share: a machine with a GPU, and reports written and printed."""
+"""For experiments and probes: opens a machine with a GPU, and writes and prints reports."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def read_numbers(option: str, text: str, *, least: int = 1) -> tuple[int, ...]:
-    """Whole numbers, as they were typed between commas; each is kept once.
+    """Whole numbers from a list with commas, each once.
 
     Raises:
         FieldError: One is no whole number, or is too small.
@@ -62,10 +62,10 @@ def run_report(
     measure: "Callable[[Bench], Report]",
     wrong: str = "the product is wrong",
 ) -> None:
-    """Run an experiment behind a progress bar, once all that it needs is there.
+    """Run an experiment with a progress bar, after checking that it has all that it needs.
 
     Args:
-        name: What the progress bar says.
+        name: Text of the progress bar.
         out: Folder of the report's files.
         measure: The experiment.
         wrong: What to say if the report did not pass.

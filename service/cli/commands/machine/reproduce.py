@@ -17,8 +17,8 @@ wavetrim reproduce hybrid-f --f 0,4,8,16,24,32 --out figures
 """
 
 HELP: Final = (
-    "Run an experiment of the reference programs on this machine's GPU, and write what it found"
-    " as Markdown, CSV and PNG, beside the reference's own figures."
+    "Run an experiment of the reference programs on this machine's GPU, and write its results as"
+    " Markdown, CSV and PNG, with the reference's own figures."
 )
 
 _Out = Annotated[
@@ -76,7 +76,7 @@ def mulmat(
 ) -> None:
     """Multiply rectangular matrices, and show the grid: S x T blocks that take R steps each.
 
-    M, N and K are 224, 256 and 192 where they are not given.
+    M, N and K are 224, 256 and 192 if they are not given.
     """
     from wavetrim.lab.experiments.mulmat import NAME, run_experiment
     from wavetrim.scheduler.problem import GemmProblem
@@ -104,7 +104,7 @@ def hybrid_f(
 ) -> None:
     """Give the last F rows to the CPU: seconds of kernel, transfer, GPU and CPU: Table 17.
 
-    M, N and K are 2048 where they are not given.
+    M, N and K are 2048 if they are not given.
     """
     from wavetrim.lab.experiments.hybrid_f import NAME, run_experiment
     from wavetrim.scheduler.problem import GemmProblem
@@ -130,7 +130,7 @@ def matmatgpu(
 ) -> None:
     """Add A·B to C in float64 with leading dimensions, by both kernels; padding stays untouched.
 
-    M, N and K are 2000, 2100 and 1900 where they are not given.
+    M, N and K are 2000, 2100 and 1900 if they are not given.
     """
     from wavetrim.lab.experiments.matmatgpu import NAME, LeadingDimensions, run_experiment
     from wavetrim.scheduler.problem import GemmProblem
@@ -155,7 +155,7 @@ def sdk_multiply(
 ) -> None:
     """Multiply random matrices and compare with the CPU's product: PASSED, or what differs.
 
-    M, N and K are 160, 256 and 96 where they are not given.
+    M, N and K are 160, 256 and 96 if they are not given.
     """
     from wavetrim.lab.experiments.sdk_multiply import NAME, run_experiment
     from wavetrim.scheduler.problem import GemmProblem
@@ -174,4 +174,4 @@ EXPERIMENTS: Final[dict[str, Callable[..., None]]] = {
     "matmatgpu": matmatgpu,
     "sdk-multiply": sdk_multiply,
 }
-"""What can be reproduced, by name."""
+"""The experiments, by name."""

@@ -25,7 +25,7 @@ def download(
             "--output",
             "-o",
             metavar="A.npy",
-            help="File for the matrix; one that is there is replaced when it is complete.",
+            help="File for the matrix; an existing one is replaced when the download is complete.",
             show_default="ID.npy",
         ),
     ] = None,
@@ -35,8 +35,8 @@ def download(
 ) -> None:
     """Download a matrix of the service: one that was uploaded, or the result of a job.
 
-    A connection that breaks is taken up again where it broke; the file appears when it is complete
-    and its length and digest are right.
+    After a lost connection the download goes on where it broke. The file appears once it is
+    complete and its length and digest are right.
     """
     from wavetrim.service.cli.jobs import open_client
     from wavetrim.service.cli.matrix_files import check_output

@@ -1,4 +1,4 @@
-"""`wavetrim matrices`: what the service keeps."""
+"""`wavetrim matrices`: list the service's matrices."""
 
 import json
 from datetime import datetime
@@ -24,7 +24,7 @@ def matrices(
     url: options.Url = options.LOCAL_URL,
     api_key: options.ApiKey = None,
 ) -> None:
-    """List the matrices that the service keeps, newest first.
+    """List the matrices that the service stores, newest first.
 
     The last column counts the queued and running jobs that need a matrix.
     """

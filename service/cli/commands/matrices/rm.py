@@ -1,4 +1,4 @@
-"""`wavetrim rm`: matrices that are not needed any more."""
+"""`wavetrim rm`: remove matrices from the service."""
 
 import json
 from typing import Annotated, Final
@@ -23,8 +23,8 @@ def rm(
 ) -> None:
     """Remove matrices from the service.
 
-    They go in this order. The first that cannot be removed, because it is not there or a job needs
-    it, ends the command; those before it are gone.
+    They are removed in this order. The command ends at the first that does not exist or that a job
+    needs; those before it are removed.
     """
     from wavetrim.service.cli.jobs import open_client
 

@@ -1,4 +1,4 @@
-"""`wavetrim upload`: files as matrices of the service."""
+"""`wavetrim upload`: store files as matrices of the service."""
 
 import contextlib
 import json
@@ -11,7 +11,7 @@ import typer
 from wavetrim.service.cli import options
 
 if TYPE_CHECKING:
-    from wavetrim.client import Client, Matrix
+    from wavetrim.client import Matrix
 
 EXAMPLES: Final = """[bold]Examples[/]
 
@@ -29,31 +29,24 @@ def upload(
 ) -> None:
     """Store .npy files as matrices of the service, and print their ids, in this order.
 
-    All are stored, or none: if one is refused, or the command is interrupted, the service keeps
-    nothing of this call.
+    All are stored, or none: if one is refused, or the command is interrupted, the others are
+    removed again.
     """
-    from wavetrim.service.cli.jobs import open_client
+    from wavetrim.service.cli.jobs import open_client, remove_matrix
     from wavetrim.service.cli.matrix_files import open_matrix
     from wavetrim.service.cli.terminal.display import open_notes, show_bytes
 
     for file in files:
-        open_matrix(file)  # what is wrong with one is told with its name, before any is sent
+        open_matrix(file)  # to refuse it by its name, before anything is sent
     with open_client(url, api_key) as client, contextlib.ExitStack() as undo:
         stored: list[Matrix] = []
         with show_bytes(open_notes()) as move:
             for number, file in enumerate(files, start=1):
                 words = f"upload {file.name}" + (f" ({number})" if len(files) > 1 else "")
                 stored.append(client.put(file, digest=True, on_progress=partial(move, words)))
-                undo.callback(_remove, client, stored[-1])
+                undo.callback(remove_matrix, client, stored[-1])
         undo.pop_all()
     if as_json:
         typer.echo(json.dumps([matrix.document for matrix in stored], indent=2))
     else:
         typer.echo("\n".join(matrix.id for matrix in stored))
-
-
-def _remove(client: "Client", matrix: "Matrix") -> None:
-    from wavetrim.client import ClientError
-
-    with contextlib.suppress(ClientError):
-        client.delete(matrix)

@@ -1,1 +1,1 @@
-"""Commands of who runs a service: `demo`, `serve`, `keys`, `node`, `backup` and `adopt`."""
+"""Commands to run a service: `demo`, `serve`, `keys`, `node`, `backup` and `adopt`."""

@@ -1,4 +1,4 @@
-"""`wavetrim adopt`: the matrices of a data folder, for a database that does not know them."""
+"""`wavetrim adopt`: take the matrices of a data folder into a database that does not know them."""
 
 from pathlib import Path
 from typing import Annotated, Final
@@ -26,8 +26,8 @@ def adopt(
 ) -> None:
     """Register the matrices of a data folder in the database in use, and give both the same id.
 
-    For a data folder whose database was lost or is another one, and for the files that a start has
-    moved to `lost`. Files that are no whole .npy files stay as they are. The service must not run.
+    For a data folder whose database was lost or replaced, and for files that a start has moved to
+    `lost`. Files that are not whole .npy files stay as they are. The service must not run.
     """
     from wavetrim.service.cli.machine import load_settings
     from wavetrim.service.storage.database.database import open_database

@@ -1,4 +1,4 @@
-"""`wavetrim backup`: a copy of all that is stored, made while the service runs."""
+"""`wavetrim backup`: copy all that is stored while the service runs."""
 
 from pathlib import Path
 from typing import Annotated, Final
@@ -25,10 +25,10 @@ def backup(
         typer.Option(metavar="DIR", help="The data folder.", show_default="wavetrim-data"),
     ] = None,
 ) -> None:
-    """Make a folder a copy of the data folder, on this machine, with the database of this moment.
+    """Copy the data folder and its database to another folder of this machine.
 
     The service may run. Matrices that an earlier backup has are not copied again, and those that
-    were deleted since are removed from it. A PostgreSQL database is not in the copy: dump it
+    were deleted since then are removed from it. A PostgreSQL database is not in the copy: dump it
     first. Exits with 1 if a matrix's file is damaged; all others are copied.
     """
     from wavetrim.service.cli.exits import CommandFailed

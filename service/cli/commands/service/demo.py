@@ -1,4 +1,4 @@
-"""`wavetrim demo`: the main job from end to end, checked."""
+"""`wavetrim demo`: a product from upload to download, checked."""
 
 import contextlib
 import tempfile
@@ -46,7 +46,7 @@ def demo(
     named_k: sizes.NamedK = None,
     dtype: options.Dtype = "float32",
     runs: Annotated[
-        int, typer.Option(min=1, help="Post the job so often; the first run pays for start-up.")
+        int, typer.Option(min=1, help="How often to post the job; the first pays for start-up.")
     ] = 2,
     url: Annotated[
         str | None,
@@ -60,7 +60,7 @@ def demo(
         int,
         typer.Option(
             min=0,
-            help="Start a cluster of so many nodes on this machine, and kill one on the way.",
+            help="Start a cluster of this many nodes on this machine, and kill one meanwhile.",
             rich_help_panel="Service",
         ),
     ] = 0,
@@ -68,8 +68,8 @@ def demo(
 ) -> None:
     """Start a service, multiply two matrices with it over HTTP, and check the product with NumPy.
 
-    It prints the plan (F, tile, waves), predicted beside measured seconds, and PASSED or FAILED.
-    No process and no file is left behind, also after Ctrl-C; a service at --url keeps nothing.
+    It prints the plan (F, tile, waves), predicted and measured seconds, and PASSED or FAILED. No
+    process and no file is left behind, even after Ctrl-C; a service at --url keeps nothing.
     """
     from wavetrim.scheduler.problem import GemmProblem
     from wavetrim.service.cli.exits import CommandFailed, ExitCode
@@ -128,10 +128,11 @@ def _multiply(
     *,
     cluster: "LocalCluster | None" = None,
 ) -> "Comparison":
-    """The main job: upload, post, wait, fetch, compare. What was stored is removed again."""
+    """Upload, post, wait, fetch and compare. Stored matrices are removed again."""
     import numpy as np
 
     from wavetrim.native.element_types import find_dtype
+    from wavetrim.service.cli.jobs import remove_matrix
     from wavetrim.service.cli.terminal.comparison import compare_product
     from wavetrim.service.cli.terminal.display import (
         make_plan_table,
@@ -148,7 +149,7 @@ def _multiply(
             with show_bytes(output) as move:
                 watch = partial(move, f"upload {path.name}")
                 stored.append(client.put(path, digest=True, on_progress=watch).id)
-            undo.callback(_remove, client, stored[-1])
+            undo.callback(remove_matrix, client, stored[-1])
         for run in range(1, runs + 1):
             job = client.submit(*stored)
             undo.callback(_abandon, client, job)
@@ -173,9 +174,9 @@ def _watch(
 
     Args:
         job: The job.
-        words: What the bar says.
+        words: Text of the bar.
         output: Where it is shown.
-        on_progress: Called once, when the product is under way.
+        on_progress: Called once, when some of the product is done.
     """
     from wavetrim.service.cli.terminal.display import show_share
 
@@ -194,7 +195,7 @@ def _watch(
 
 
 def _make_matrix(shape: tuple[int, int], dtype: str, seed: int) -> "NDArray[Any]":
-    """Random elements: floats (both parts of complex ones) from -1 to 1, integers of one digit."""
+    """A random matrix: floats (and parts of complex numbers) from -1 to 1, one-digit integers."""
     import numpy as np
 
     from wavetrim.native.element_types import find_dtype, is_integer
@@ -207,13 +208,6 @@ def _make_matrix(shape: tuple[int, int], dtype: str, seed: int) -> "NDArray[Any]
     if kind.kind == "c":
         matrix.imag = rng.random(shape, np.float32) * 2 - 1
     return matrix
-
-
-def _remove(client: "Client", matrix_id: str) -> None:
-    from wavetrim.client import ClientError
-
-    with contextlib.suppress(ClientError):
-        client.delete(matrix_id)
 
 
 def _abandon(client: "Client", job: "Job") -> None:
@@ -229,7 +223,7 @@ def _abandon(client: "Client", job: "Job") -> None:
 
 
 def _print_comparison(comparison: "Comparison", problem: "GemmProblem", output: "Console") -> None:
-    """PASSED or FAILED, and the first elements that differ."""
+    """Print PASSED or FAILED, and the first elements that differ."""
     elements = problem.m * problem.n
     output.print(
         f"compared with NumPy: {elements} elements, largest error {comparison.max_error:.3g}, "

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 HELP: Final = """Keys of several callers, each with a name, scopes and quotas.
 
-A running service takes or refuses them within a second or two. They lie hashed in the database."""
+A running service notices changes within a second or two. The database stores only their hashes."""
 
 EXAMPLES: Final = """[bold]Examples[/]
 
@@ -52,7 +52,7 @@ MaxBytesInFlight = Annotated[
 
 
 def add(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Who is to call with it.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the caller.")],
     *,
     scope: Annotated[
         list[str],
@@ -82,14 +82,14 @@ def add(
 
 
 def limit(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Whose quotas they are.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the key.")],
     *,
     max_stored_bytes: MaxStoredBytes = None,
     max_queued_jobs: MaxQueuedJobs = None,
     max_bytes_in_flight: MaxBytesInFlight = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Change quotas of a key; those that are not named stay, "none" takes one away."""
+    """Change quotas of a key; those that are not named stay, "none" removes one."""
     from wavetrim.service.errors import FieldProblem
     from wavetrim.service.storage.database.api_keys import limit_key
 
@@ -101,7 +101,7 @@ def limit(
 
 
 def list_(*, data_dir: DataDir = None) -> None:
-    """List the keys' names, scopes, times and quotas; the keys themselves nobody knows."""
+    """List the keys' names, scopes, times and quotas; the keys themselves are not stored."""
     from wavetrim.service.storage.database.api_keys import list_keys
 
     with _open(data_dir) as database:
@@ -113,11 +113,11 @@ def list_(*, data_dir: DataDir = None) -> None:
 
 
 def renew(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Whose key it is.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the key.")],
     *,
     data_dir: DataDir = None,
 ) -> None:
-    """Make another key for a name and print it, once. The one before is not taken any more."""
+    """Make another key for a name and print it, once. The old one is refused from then on."""
     from wavetrim.service.storage.database.api_keys import renew_key
 
     with _open(data_dir) as database:
@@ -125,11 +125,11 @@ def renew(
 
 
 def revoke(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Whose key it is.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the key.")],
     *,
     data_dir: DataDir = None,
 ) -> None:
-    """Have a key not be taken any more. Its name stays taken, and what belongs to it."""
+    """Refuse a key from now on. Its name cannot be used again, and what belongs to it stays."""
     from wavetrim.service.storage.database.api_keys import revoke_key
 
     with _open(data_dir) as database:
@@ -144,7 +144,7 @@ COMMANDS: Final[dict[str, Callable[..., None]]] = {
 
 @contextlib.contextmanager
 def _open(data_dir: Path | None) -> "Iterator[Engine]":
-    """The database that the service uses, too."""
+    """The service's database."""
     from wavetrim.service.cli.machine import load_settings
     from wavetrim.service.storage.database.database import open_database
     from wavetrim.service.storage.folder.data_folder import keep_private
@@ -160,7 +160,7 @@ def _open(data_dir: Path | None) -> "Iterator[Engine]":
 def _read_quotas(
     stored_bytes: str | None, queued_jobs: str | None, bytes_in_flight: str | None
 ) -> dict[str, int | None]:
-    """The quotas that are named; None is what is taken away."""
+    """The quotas that are named; None removes one."""
     named = {
         "stored_bytes": stored_bytes,
         "queued_jobs": queued_jobs,

@@ -1,4 +1,4 @@
-"""`wavetrim node`: this machine computes for a service elsewhere, by Ray."""
+"""`wavetrim node`: join this machine to a Ray cluster, to compute for a service elsewhere."""
 
 import os
 from importlib.util import find_spec
@@ -36,17 +36,17 @@ def node(
         typer.Option(
             min=1,
             metavar="BYTES",
-            help="Shared memory for matrices on their way.",
+            help="Ray's shared memory, for matrices that are sent.",
             show_default="30% of the memory",
         ),
     ] = None,
     temp_dir: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Folder of Ray's logs and sockets; the head's is all's."),
+        typer.Option(metavar="DIR", help="Folder of Ray's logs and sockets, set by the head."),
     ] = None,
     calibrate: Annotated[
         bool,
-        typer.Option("--calibrate", help="Measure this machine before it joins, if it never was."),
+        typer.Option("--calibrate", help="First measure this machine, if that was never done."),
     ] = False,
 ) -> None:
     """Join this machine to a cluster, and compute until Ctrl-C or SIGTERM.
@@ -89,7 +89,7 @@ def node(
 
 
 def _measure_if_new(settings: "Settings") -> None:
-    """Calibrate, as the command of that name does, where no profile of this machine is stored."""
+    """Calibrate, as that command does, unless a profile of this machine is stored."""
     from wavetrim.scheduler.profile.store import find_profile
     from wavetrim.service.cli.commands.machine.calibrate import calibrate
     from wavetrim.service.cli.machine import count_threads, find_devices

@@ -1,4 +1,4 @@
-"""`wavetrim serve`: the service, in the foreground."""
+"""`wavetrim serve`: run the service in the foreground."""
 
 import logging
 from pathlib import Path
@@ -15,7 +15,7 @@ WAVETRIM_TCP=off WAVETRIM_UNIX_SOCKET=/run/wavetrim/socket wavetrim serve
 """
 
 _LAST_ANSWERS_SECONDS: Final = 10
-"""After the last job, open connections have so long to end."""
+"""How long open connections may go on after the last job; chosen."""
 
 
 def serve(
@@ -48,7 +48,7 @@ def serve(
 ) -> None:
     """Run the service until Ctrl-C or SIGTERM, which lets running jobs finish.
 
-    Options go before the environment's settings (WAVETRIM_..., listed in the README). When it
+    Options override the environment's settings (WAVETRIM_..., listed in docs/settings.md). Once it
     answers, its address is printed on standard output; the log goes to standard error.
     """
     from wavetrim.service.app import create_app

@@ -22,8 +22,10 @@ from wavetrim.service.jobs.errors import (
     OperandNotFound,
     QueueFull,
 )
+from wavetrim.service.jobs.job import Job, JobState
 from wavetrim.service.jobs.table.listing import decode_cursor, encode_cursor
-from wavetrim.service.jobs.table.store import Job, JobState, JobStore
+from wavetrim.service.jobs.table.rows import succeed_job
+from wavetrim.service.jobs.table.store import JobStore
 from wavetrim.service.storage.errors import MatrixInUse, MatrixNotFound
 from wavetrim.service.storage.matrices.matrices import MatrixStore
 
@@ -68,9 +70,9 @@ def add(jobs: JobStore, request_of: Callable[..., dict[str, Any]]) -> Callable[.
     return add_job
 
 
-def succeed(database: Engine, jobs: JobStore, job: Job, result: str = "r") -> None:
+def succeed(database: Engine, job: Job, result: str = "r") -> None:
     with database.begin() as connection:
-        jobs.succeed(connection, job, result=result, plan=PLAN, timings=TIMINGS, verification=None)
+        succeed_job(connection, job, result=result, plan=PLAN, timings=TIMINGS, verification=None)
 
 
 def begin(jobs: JobStore, job_id: str) -> Job | None:
@@ -159,7 +161,7 @@ def test_a_job_that_has_begun_is_read_as_running_before_its_row_says_so(jobs, ad
 def test_the_row_of_a_job_that_has_ended_outranks_its_run(database, jobs, add) -> None:
     job = add().begin_try(time.time())
     jobs.running[job.id] = job
-    succeed(database, jobs, job)
+    succeed(database, job)
     done = jobs.get(job.id)
     assert (done.state, done.attempts, done.started_at) == (JobState.SUCCEEDED, 1, job.started_at)
     assert jobs.page(state=JobState.RUNNING)[0] == ()
@@ -183,7 +185,7 @@ def test_a_job_that_was_cancelled_as_it_began_does_not_go_on(database, jobs, add
     assert jobs.keep_run(job) is None
     assert jobs.settle(job, 3) is None
     with pytest.raises(JobStateConflict):
-        succeed(database, jobs, job)
+        succeed(database, job)
     assert jobs.get(job.id).state is JobState.CANCELLED
 
 
@@ -191,7 +193,7 @@ def test_a_success_keeps_plan_timings_and_result(database, jobs, add) -> None:
     job = replace(begin(jobs, add().id), plan={"f": 1}, progress=0.25)
     jobs.keep_run(job)
     assert (jobs.get(job.id).plan, jobs.get(job.id).progress) == ({"f": 1}, 0.25)
-    succeed(database, jobs, job)
+    succeed(database, job)
     done = jobs.get(job.id)
     assert (done.state, done.progress, done.result) == (JobState.SUCCEEDED, 1.0, "r")
     assert (done.plan, done.timings, done.verification) == (PLAN, TIMINGS, None)
@@ -200,7 +202,7 @@ def test_a_success_keeps_plan_timings_and_result(database, jobs, add) -> None:
 
 def test_nothing_changes_a_finished_job(database, jobs, add) -> None:
     job = begin(jobs, add().id)
-    succeed(database, jobs, job)
+    succeed(database, job)
     done = jobs.get(job.id)
     assert jobs.keep_run(job.begin_try(0.0)) is None
     assert jobs.fail(job, "device", "late") is None
@@ -208,7 +210,7 @@ def test_nothing_changes_a_finished_job(database, jobs, add) -> None:
     assert jobs.release(job) is None
     assert jobs.settle(job, 3) is None
     with pytest.raises(JobStateConflict):
-        succeed(database, jobs, job, "other")
+        succeed(database, job, "other")
     with pytest.raises(JobFinished, match="is succeeded; it must be queued or running"):
         jobs.request_cancel(job.id)
     assert jobs.get(job.id) == done
@@ -223,7 +225,7 @@ def test_a_product_is_published_with_its_job_or_not_at_all(database, jobs, matri
         products.append(pending)
 
         def settle(connection, job=job, pending=pending):
-            jobs.succeed(connection, job, result=pending.id, plan={}, timings={}, verification=None)
+            succeed_job(connection, job, result=pending.id, plan={}, timings={}, verification=None)
 
         if job is first:
             matrices.publish(pending, settle=settle)

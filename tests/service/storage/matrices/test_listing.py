@@ -12,7 +12,8 @@ from sqlalchemy import Engine, func, insert, select, update
 from tests.matrices import make_matrix
 from tests.processes import wait_until
 from tests.server import RunningServer, Start
-from wavetrim.service.jobs.table.store import JobState, JobStore
+from wavetrim.service.jobs.job import JobState
+from wavetrim.service.jobs.table.store import JobStore
 from wavetrim.service.storage.database.database import open_database, reading
 from wavetrim.service.storage.database.tables import jobs, matrices
 from wavetrim.service.storage.matrices.matrices import MatrixStore
