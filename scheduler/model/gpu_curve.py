@@ -73,7 +73,7 @@ class GpuCurve:
         timeline = self.find_timeline(self.problem.m)
         return min(1.0, timeline.copying_seconds / timeline.seconds)
 
-    def disturb(
+    def slow_by_cpu_part(
         self, copy_stretch: float, start_seconds: float, correction: Correction = UNCORRECTED
     ) -> "GpuCurve":
         """The curve while the CPU part computes other rows.

@@ -1,17 +1,16 @@
-"""The kernels that may compute a product, by its options and the machine, ranked by time.
+"""The kernels that may compute a product, by its options and the machine.
 
 Pure: reads the catalog and a profile. Refusals name field, value and limit.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from wavetrim.kernels.catalog import find_kernel, list_kernels
 from wavetrim.kernels.errors import UnknownKernel
 from wavetrim.kernels.spec import KernelSpec
 from wavetrim.scheduler.errors import PlanError
-from wavetrim.scheduler.model.curves import build_gpu_curve
 from wavetrim.scheduler.options import (
     ACCURACIES,
     DEFAULT_ACCURACY,
@@ -19,8 +18,6 @@ from wavetrim.scheduler.options import (
     check_devices,
     find_accuracy,
 )
-from wavetrim.scheduler.planning.team import GpuSide, TeamCurve, list_members
-from wavetrim.scheduler.planning.team_curves import build_team_curve, choose_way
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.machine import KernelModel, MachineProfile
 
@@ -33,10 +30,6 @@ _LOOSER: Final[dict[str, tuple[str, ...]]] = {
 """Accuracies of the catalog that meet a requested accuracy. "library" allows tensor cores in
 float64, as libraries use them: they multiply and add in the element type."""
 
-CONSIDERED: Final = 2
-"""Kernels whose schedules are compared; chosen. Each takes the planner some milliseconds, and a
-kernel that is slower by itself than two others seldom has the faster schedule."""
-
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
@@ -44,41 +37,6 @@ class Candidate:
 
     spec: KernelSpec
     model: KernelModel
-
-
-@dataclass(frozen=True, slots=True)
-class RankedKernel:
-    """A candidate with its curve for one product.
-
-    Attributes:
-        spec: The kernel.
-        curve: Rows → seconds without a CPU part, on one GPU or on several at once.
-        gpus: The profile of each GPU.
-    """
-
-    spec: KernelSpec
-    curve: GpuSide
-    gpus: tuple[MachineProfile, ...]
-
-    @property
-    def alone_seconds(self) -> float:
-        """Seconds for all of the product's rows."""
-        return self.curve.seconds(self.curve.m)
-
-    @property
-    def kernel_seconds(self) -> float:
-        """Seconds for all rows without copies, corrected."""
-        return self._factor * self.curve.kernel_seconds(self.curve.m)
-
-    @property
-    def uncorrected_seconds(self) -> float:
-        """The same without what earlier runs say, in nine digits: rounding decides nothing."""
-        return float(f"{self.alone_seconds / self._factor:.9g}")
-
-    @property
-    def _factor(self) -> float:
-        """The factor from earlier runs; of several GPUs the largest."""
-        return max(member.correction.factor for member in list_members(self.curve))
 
 
 def find_candidates(
@@ -151,51 +109,8 @@ def find_common(
 
 
 def _rate_gpu(profile: MachineProfile) -> float:
-    """What orders GPUs that differ: the data sheet's peak."""
+    """The figure by which GPUs that differ are ordered: the data sheet's peak."""
     return profile.gpu.float32_gflops if profile.gpu is not None else 0.0
-
-
-def rank_kernels(
-    problem: GemmProblem,
-    profile: MachineProfile,
-    candidates: Sequence[Candidate],
-    sms: int | None,
-    *,
-    beside: Sequence[MachineProfile] = (),
-) -> list[RankedKernel]:
-    """The fastest kernels by their own time for all rows, without copies.
-
-    With copies, all kernels take the same time on a slow link. Of equally fast kernels the
-    library's comes first: ours must be faster to be preferred.
-
-    Args:
-        problem: The product.
-        profile: The machine's first GPU.
-        candidates: The kernels to rank.
-        sms: Limit of multiprocessors; None for all.
-        beside: Other GPUs that share the rows, on which all candidates run.
-    """
-    gpus = (profile, *beside)
-    kernels = []
-    for one in candidates:
-        curve: GpuSide
-        if beside:
-            curve = build_team_curve(problem, gpus, one.spec, sms)
-        else:
-            curve = build_gpu_curve(problem, profile, one.spec, one.model, sms=sms)
-        kernels.append(RankedKernel(one.spec, curve, gpus))
-
-    def rank(kernel: RankedKernel) -> tuple[float, bool]:
-        # Nine digits: times that differ by rounding are equal.
-        return float(f"{kernel.kernel_seconds:.9g}"), kernel.spec.source is not None
-
-    fastest = sorted(kernels, key=rank)[:CONSIDERED]
-    return [
-        replace(one, curve=choose_way(one.curve, problem, gpus, one.spec, sms))
-        if isinstance(one.curve, TeamCurve)
-        else one
-        for one in fastest
-    ]
 
 
 def explain_no_kernel(problem: GemmProblem, profile: MachineProfile, options: PlanOptions) -> str:

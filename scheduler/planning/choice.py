@@ -16,15 +16,14 @@ from wavetrim.scheduler.model.cost import rows_within
 from wavetrim.scheduler.model.curves import build_cpu_curve
 from wavetrim.scheduler.options import NO_OPTIONS, PlanOptions
 from wavetrim.scheduler.planning.candidates import (
-    RankedKernel,
     explain_no_kernel,
     find_candidates,
     find_common,
     find_positions,
-    rank_kernels,
 )
 from wavetrim.scheduler.planning.lanes import CPU, Lane
 from wavetrim.scheduler.planning.plan import Plan, Prediction
+from wavetrim.scheduler.planning.ranking import RankedKernel, rank_kernels
 from wavetrim.scheduler.planning.split import split_rows
 from wavetrim.scheduler.planning.team import GpuSide
 from wavetrim.scheduler.planning.team_curves import share_with_cpu
@@ -105,7 +104,7 @@ def choose_plan_on(
     """
     m, f = problem.m, options.f
     gpus = [machine.gpus[position] for position in positions]
-    # Where no GPU may be used, the machine is its CPU.
+    # Without a GPU, candidates are those of a machine that has only its CPU: none.
     profile = gpus[0] if gpus else replace(machine, gpu=None, links=(), kernels=(), beside=())
     candidates = find_common(find_candidates(problem, profile, options), gpus[1:])
     candidates = tuple(one for one in candidates if one.spec is spec) or candidates

@@ -45,9 +45,7 @@ class TeamCurve:
             return (rows,) * len(self.members)
         if not self.even:
             return split_rows(rows, self.members)
-        # Whole tiles: rows up to the end of a tile take no more time.
-        tile = self.members[0].problem.tile_m
-        part = divide_up(divide_up(rows, len(self.members)), tile) * tile
+        part = find_even_part(rows, len(self.members), self.members[0].problem.tile_m)
         before = (number * part for number in range(len(self.members)))
         return tuple(max(0, min(part, rows - taken)) for taken in before)
 
@@ -76,6 +74,11 @@ class TeamCurve:
         least = [member.find_least_seconds(share) for member, share in shares]
         # Members that differ may have other rows in the best schedules.
         return max(least) if self.even else min(least)
+
+
+def find_even_part(size: int, count: int, tile: int) -> int:
+    """Rows or columns of the first of `count` equal parts: whole tiles, which take no more time."""
+    return min(size, divide_up(divide_up(size, count), tile) * tile)
 
 
 GpuSide: TypeAlias = GpuCurve | TeamCurve

@@ -14,8 +14,7 @@ from wavetrim.scheduler.model.corrections import RunClass, classify_gpu_run
 from wavetrim.scheduler.model.cpu import CpuShare
 from wavetrim.scheduler.model.curves import build_gpu_curve
 from wavetrim.scheduler.model.gpu_curve import GpuCurve
-from wavetrim.scheduler.model.waves import divide_up
-from wavetrim.scheduler.planning.team import GpuSide, TeamCurve, list_members
+from wavetrim.scheduler.planning.team import GpuSide, TeamCurve, find_even_part, list_members
 from wavetrim.scheduler.problem import GemmProblem, Memory
 from wavetrim.scheduler.profile.joint import LinkRates, estimate_joint_links, share_links
 from wavetrim.scheduler.profile.machine import MachineProfile
@@ -51,12 +50,12 @@ def build_team_curve(
         sms: Limit of multiprocessors on each; None for all.
     """
     even = all(_is_like(gpus[0], other, problem.memory) for other in gpus[1:])
-    rows = _find_most(problem.m, len(gpus), spec.tile.m) if even else problem.m
+    rows = find_even_part(problem.m, len(gpus), spec.tile.m) if even else problem.m
     members = _build_members(problem, replace(problem, m=rows), gpus, spec, sms)
     return TeamCurve(members, problem.m, even)
 
 
-def choose_way(
+def choose_division(
     team: TeamCurve,
     problem: GemmProblem,
     gpus: Sequence[MachineProfile],
@@ -72,26 +71,21 @@ def choose_way(
     count = len(gpus)
     b_share = _find_b_share(problem, gpus, team.members[0].rates)
     if b_share < 1.0:
-        exchanging = _exchange(team, b_share)
+        exchanging = _exchange_b(team, b_share)
         team = min(team, exchanging, key=lambda one: one.seconds(problem.m))
-    columns = _find_most(problem.n, count, spec.tile.n)
+    columns = find_even_part(problem.n, count, spec.tile.n)
     # Where A is as large as B, dividing columns copies no less; and a resident B is whole.
     is_wide = problem.m < problem.n and not problem.b_resident
     if is_wide and columns * (count - 1) < problem.n:
         members = _build_members(problem, replace(problem, n=columns), gpus, spec, sms)
         starts = range(0, problem.n, columns)
         ranges = tuple(range(start, min(start + columns, problem.n)) for start in starts)
-        beside = TeamCurve(members, problem.m, team.even, columns=ranges)
+        by_columns = TeamCurve(members, problem.m, team.even, columns=ranges)
         limit = (1 - COLUMNS_LEAD) * team.seconds(problem.m)
         # The lower bound first: it needs no search for a schedule.
-        if beside.find_least_seconds(problem.m) < limit and beside.seconds(problem.m) < limit:
-            return beside
+        if by_columns.find_least_seconds(problem.m) < limit > by_columns.seconds(problem.m):
+            return by_columns
     return team
-
-
-def _find_most(size: int, count: int, tile: int) -> int:
-    """Rows or columns of the largest of `count` equal parts, in whole tiles."""
-    return min(size, divide_up(divide_up(size, count), tile) * tile)
 
 
 def _build_members(
@@ -104,12 +98,14 @@ def _build_members(
     """The curve of each GPU for its part, at the rates that it has beside the others."""
     curves = [_build_member(part, gpu, spec, sms) for gpu in gpus]
     members = []
-    for gpu, curve, rates in zip(gpus, curves, _share_rates(problem, gpus, curves), strict=True):
+    for gpu, curve, rates in zip(
+        gpus, curves, _find_joint_rates(problem, gpus, curves), strict=True
+    ):
         run_class = classify_gpu_run(problem, curve.problem, curve.rates, spec, shared=False)
         run_class = _name_team(run_class, gpus, gpu)
         correction = gpus[0].corrections.find(run_class)
         members.append(replace(curve, rates=rates, correction=correction))
-    return _share_equal(members)
+    return _merge_equal(members)
 
 
 def share_with_cpu(
@@ -134,14 +130,14 @@ def share_with_cpu(
         if len(gpus) > 1:
             run_class = _name_team(run_class, gpus, gpu)
         members.append(
-            curve.disturb(
+            curve.slow_by_cpu_part(
                 copy_stretch=share.link_stretch,
                 start_seconds=share.start_seconds,
                 correction=gpus[0].corrections.find(run_class),
             )
         )
     return (
-        replace(side, members=_share_equal(members)) if isinstance(side, TeamCurve) else members[0]
+        replace(side, members=_merge_equal(members)) if isinstance(side, TeamCurve) else members[0]
     )
 
 
@@ -165,7 +161,7 @@ def _is_like(gpu: MachineProfile, other: MachineProfile, memory: Memory) -> bool
     return gpu.gpu == other.gpu and all(abs(b - a) <= ALIKE * a for a, b in rates)
 
 
-def _share_equal(members: Sequence[GpuCurve]) -> tuple[GpuCurve, ...]:
+def _merge_equal(members: Sequence[GpuCurve]) -> tuple[GpuCurve, ...]:
     """The same curves; those that are equal are one object, so that each is asked only once."""
     found: dict[GpuCurve, GpuCurve] = {}
     return tuple(found.setdefault(member, member) for member in members)
@@ -179,7 +175,7 @@ def _name_team(
     return replace(run_class, device=f"{name} of {len(gpus)} gpus, {run_class.device}")
 
 
-def _exchange(team: TeamCurve, b_share: float) -> TeamCurve:
+def _exchange_b(team: TeamCurve, b_share: float) -> TeamCurve:
     """The same GPUs while they exchange parts of B, for which Python enqueues all steps."""
     enqueue_seconds = len(team.members) * EXCHANGE_STEP_SECONDS
     members = [
@@ -194,7 +190,7 @@ def _exchange(team: TeamCurve, b_share: float) -> TeamCurve:
         )
         for one in team.members
     ]
-    return replace(team, members=_share_equal(members), exchanges=True)
+    return replace(team, members=_merge_equal(members), exchanges=True)
 
 
 def _find_b_share(problem: GemmProblem, gpus: Sequence[MachineProfile], rates: Rates) -> float:
@@ -211,7 +207,7 @@ def _find_b_share(problem: GemmProblem, gpus: Sequence[MachineProfile], rates: R
     return min(1.0, max(1 / count, (count - 1) / count * link_rate / peer_rate))
 
 
-def _share_rates(
+def _find_joint_rates(
     problem: GemmProblem, gpus: Sequence[MachineProfile], curves: Sequence[GpuCurve]
 ) -> list[Rates]:
     """The rates of each GPU while all of them copy, and take turns at the interpreter's lock."""

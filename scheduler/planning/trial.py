@@ -8,9 +8,10 @@ from dataclasses import replace
 from typing import Final
 
 from wavetrim.scheduler.options import PlanOptions
-from wavetrim.scheduler.planning.candidates import find_candidates, rank_kernels
+from wavetrim.scheduler.planning.candidates import find_candidates
 from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.planning.plan import Plan
+from wavetrim.scheduler.planning.ranking import rank_kernels
 from wavetrim.scheduler.planning.team import list_members
 
 TRIAL_EXCESS: Final = 0.1

@@ -145,7 +145,7 @@ def test_device_curves_never_decrease(curve, rows):
 @settings(max_examples=40)
 @given(GPU_CURVES, st.floats(1, 8), st.floats(0, 1e-3))
 def test_beside_the_cpu_the_same_schedule_takes_no_less(curve, stretch, start_seconds):
-    beside = curve.disturb(stretch, start_seconds)
+    beside = curve.slow_by_cpu_part(stretch, start_seconds)
     m = curve.problem.m
     assert beside.find_least_seconds(m) <= beside.seconds(m) * (1 + 1e-9)
     assert curve.find_least_seconds(m) <= beside.find_least_seconds(m)

@@ -1,13 +1,10 @@
-/** The kernels that may compute a product, ranked (scheduler/planning/candidates.py). */
+/** The kernels that may compute a product (scheduler/planning/candidates.py). */
 
 import { countHeldSms, findKernel, listKernels } from "../kernels/catalog.js";
 import { Refusal } from "../refusal.js";
 import { TABLES } from "../tables.js";
-import { buildGpuCurve } from "./curves.js";
-import { listMembers } from "./team.js";
-import { buildTeamCurve, chooseWay } from "./team_curves.js";
 
-const { LOOSER, CONSIDERED, DEFAULT_ACCURACY, ACCURACIES } = TABLES.constants;
+const { LOOSER, DEFAULT_ACCURACY, ACCURACIES } = TABLES.constants;
 
 /** The kernels that may compute a product; none where the CPU must. */
 export function findCandidates(problem, profile, options) {
@@ -34,35 +31,6 @@ export function findPositions({ gpus }) {
 /** The candidates that other GPUs run, too. */
 export function findCommon(candidates, others) {
   return candidates.filter(({ spec }) => others.every((other) => other.findKernelModel(spec)));
-}
-
-/** The kernels by the seconds they take for all rows, the fastest first.
- *
- * `beside`: other GPUs that share the rows, on which all candidates run.
- */
-export function rankKernels(problem, profile, candidates, sms, beside) {
-  const gpus = [profile, ...beside];
-  const ranked = candidates.map(({ spec, model }) => {
-    const curve =
-      beside.length > 0
-        ? buildTeamCurve(problem, gpus, spec, sms)
-        : buildGpuCurve(problem, profile, spec, model, sms);
-    const seconds = findFactor(curve) * curve.kernelSeconds(problem.m);
-    const own = spec.name === "cublas" ? 0 : 1;
-    return { spec, curve, seconds: Number(seconds.toPrecision(9)), own };
-  });
-  ranked.sort((one, other) => one.seconds - other.seconds || one.own - other.own);
-  return ranked.slice(0, CONSIDERED).map(({ spec, curve: first }) => {
-    const curve = beside.length > 0 ? chooseWay(first, problem, gpus, spec, sms) : first;
-    const aloneSeconds = curve.seconds(curve.m);
-    const uncorrectedSeconds = Number((aloneSeconds / findFactor(curve)).toPrecision(9));
-    return { spec, curve, gpus, aloneSeconds, uncorrectedSeconds };
-  });
-}
-
-/** The factor from earlier runs; of several GPUs the largest. */
-function findFactor(curve) {
-  return Math.max(...listMembers(curve).map((member) => member.correction.factor));
 }
 
 /** Why there is no candidate, and what follows. */

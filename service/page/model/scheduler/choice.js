@@ -7,11 +7,11 @@ import {
   findCandidates,
   findCommon,
   findPositions,
-  rankKernels,
 } from "./candidates.js";
 import { findRowsWithin } from "./cost.js";
 import { buildCpuCurve } from "./curves.js";
 import { Plan } from "./plan.js";
+import { rankKernels } from "./ranking.js";
 import { splitRows } from "./split.js";
 import { shareWithCpu as shareSide } from "./team_curves.js";
 

@@ -44,7 +44,7 @@ export class GpuCurve {
   }
 
   /** The curve while the CPU part computes other rows. */
-  disturb({ copyStretch, startSeconds, correction }) {
+  slowByCpuPart({ copyStretch, startSeconds, correction }) {
     return new GpuCurve({
       ...this,
       rates: this.rates.slowCopies(copyStretch),

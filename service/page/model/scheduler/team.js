@@ -32,8 +32,7 @@ export class TeamCurve {
     const { members } = this;
     if (this.columns.length > 0) return members.map(() => rows);
     if (!this.even) return splitRows(rows, members);
-    const tile = members[0].problem.tileM;
-    const part = divideUp(divideUp(rows, members.length), tile) * tile;
+    const part = findEvenPart(rows, members.length, members[0].problem.tileM);
     return members.map((_, number) => Math.max(0, Math.min(part, rows - number * part)));
   }
 
@@ -121,4 +120,9 @@ export function listParts(side, positions, shares) {
       ? [new GpuPart(positions[index], rows, [0, curve.problem.n], curve)]
       : [];
   });
+}
+
+/** Rows or columns of the first of `count` equal parts: whole tiles, which take no more time. */
+export function findEvenPart(size, count, tile) {
+  return Math.min(size, divideUp(divideUp(size, count), tile) * tile);
 }

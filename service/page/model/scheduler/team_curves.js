@@ -4,12 +4,11 @@
  * parts of B; and columns, of which each GPU fetches all of A.
  */
 
-import { divideUp } from "../arithmetic.js";
 import { TABLES } from "../tables.js";
 import { classifyGpuRun } from "./corrections.js";
 import { buildGpuCurve } from "./curves.js";
 import { estimateJointLinks, LinkRates, shareLinks } from "./joint.js";
-import { listMembers, TeamCurve } from "./team.js";
+import { findEvenPart, listMembers, TeamCurve } from "./team.js";
 
 const {
   ALIKE,
@@ -22,22 +21,22 @@ const {
 /** The curve of several GPUs that divide rows and fetch all of B each, without a CPU part. */
 export function buildTeamCurve(problem, gpus, spec, sms) {
   const even = gpus.slice(1).every((other) => isLike(gpus[0], other, problem.memory));
-  const rows = even ? findMost(problem.m, gpus.length, spec.tile_m) : problem.m;
+  const rows = even ? findEvenPart(problem.m, gpus.length, spec.tile_m) : problem.m;
   const members = buildMembers(problem, problem.vary({ m: rows }), gpus, spec, sms);
   return new TeamCurve({ members, m: problem.m, even });
 }
 
 /** The fastest way for such a team: as it is, exchanging B, or dividing columns. */
-export function chooseWay(team, problem, gpus, spec, sms) {
+export function chooseDivision(team, problem, gpus, spec, sms) {
   if (!team.even) return team;
   const { m, n } = problem;
   const bShare = findBShare(problem, gpus, team.members[0].rates);
   let best = team;
   if (bShare < 1) {
-    const exchanging = exchange(team, bShare);
+    const exchanging = exchangeB(team, bShare);
     if (exchanging.seconds(m) < team.seconds(m)) best = exchanging;
   }
-  const columns = findMost(n, gpus.length, spec.tile_n);
+  const columns = findEvenPart(n, gpus.length, spec.tile_n);
   if (m < n && columns * (gpus.length - 1) < n) {
     const members = buildMembers(problem, problem.vary({ n: columns }), gpus, spec, sms);
     const ranges = [];
@@ -55,18 +54,13 @@ export function shareWithCpu(side, problem, gpus, spec, share) {
   const members = listMembers(side).map((curve, index) => {
     let runClass = classifyGpuRun(problem, curve.problem, curve.rates, spec, true);
     if (gpus.length > 1) runClass = nameTeam(runClass, gpus, gpus[index]);
-    return curve.disturb({
+    return curve.slowByCpuPart({
       copyStretch: share.link_stretch,
       startSeconds: share.start_seconds,
       correction: gpus[0].corrections.find(runClass),
     });
   });
-  return side instanceof TeamCurve ? side.vary({ members: shareEqual(members) }) : members[0];
-}
-
-/** Rows or columns of the largest of `count` equal parts, in whole tiles. */
-function findMost(size, count, tile) {
-  return Math.min(size, divideUp(divideUp(size, count), tile) * tile);
+  return side instanceof TeamCurve ? side.vary({ members: mergeEqual(members) }) : members[0];
 }
 
 /** The curve of each GPU for its part, at the rates that it has beside the others. */
@@ -74,13 +68,13 @@ function buildMembers(problem, part, gpus, spec, sms) {
   const curves = gpus.map((gpu) =>
     buildGpuCurve(part, gpu, spec, gpu.findKernelModel(spec), sms),
   );
-  const shared = shareRates(problem, gpus, curves);
+  const shared = findJointRates(problem, gpus, curves);
   const members = curves.map((curve, index) => {
     const runClass = classifyGpuRun(problem, curve.problem, curve.rates, spec, false);
     const correction = gpus[0].corrections.find(nameTeam(runClass, gpus, gpus[index]));
     return curve.vary({ rates: shared[index], correction });
   });
-  return shareEqual(members);
+  return mergeEqual(members);
 }
 
 /** Whether two GPUs are of one model, with links about as fast. */
@@ -94,7 +88,7 @@ function isLike(gpu, other, memory) {
 }
 
 /** The same curves; those that are equal are one object, so that each is asked only once. */
-function shareEqual(members) {
+function mergeEqual(members) {
   const found = new Map();
   return members.map((member) => {
     const { startSeconds, correction } = member;
@@ -111,7 +105,7 @@ function nameTeam(runClass, gpus, gpu) {
 }
 
 /** The same GPUs while they exchange parts of B. */
-function exchange(team, bShare) {
+function exchangeB(team, bShare) {
   const enqueueSeconds = team.members.length * EXCHANGE_STEP_SECONDS;
   const members = team.members.map((one) =>
     one.vary({
@@ -122,7 +116,7 @@ function exchange(team, bShare) {
       }),
     }),
   );
-  return team.vary({ members: shareEqual(members), exchanges: true });
+  return team.vary({ members: mergeEqual(members), exchanges: true });
 }
 
 /** Time to copy in B if the GPUs exchange parts of it, over that of copying all of it; or 1. */
@@ -135,7 +129,7 @@ function findBShare(problem, gpus, rates) {
 }
 
 /** The rates of each GPU while all of them copy, and take turns at the interpreter's lock. */
-function shareRates(problem, gpus, curves) {
+function findJointRates(problem, gpus, curves) {
   const rates = curves.map((curve) => curve.rates);
   const links = rates.map(
     (one) => new LinkRates(one.inBytesPerSecond, one.outBytesPerSecond, one.duplex),
