@@ -43,6 +43,7 @@ _CONSTANTS: Final = {
     "scheduler.model.curves": ("MEMORY_SHARE", "LATE_SECONDS", "SMALL_PRODUCT_BYTES"),
     "scheduler.model.gpu_curve": ("_KNOTS", "_PARTS"),
     "scheduler.planning.candidates": ("_LOOSER",),
+    "scheduler.planning.split": ("INTERVAL_SHARE",),
     "scheduler.planning.ranking": ("CONSIDERED",),
     "scheduler.model.corrections": ("LEAST_SECONDS",),
     "scheduler.model.device_runs": ("REACH", "UNLIKE", "WEIGHED_RUNS"),

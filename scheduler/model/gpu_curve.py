@@ -6,7 +6,7 @@ waves.
 """
 
 from bisect import bisect_left
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Final
 
@@ -44,6 +44,11 @@ class GpuCurve:
     alone_rates: Rates | None = None
     start_seconds: float = 0.0
     correction: Correction = UNCORRECTED
+    # Searches ask for the same rows again and again.
+    _known: dict[int, float] = field(default_factory=dict, init=False, compare=False, repr=False)
+    _knots: list[tuple[int, float]] = field(
+        default_factory=list, init=False, compare=False, repr=False
+    )
 
     @property
     def m(self) -> int:
@@ -137,26 +142,27 @@ class GpuCurve:
         """Seconds for `rows` rows: 0 without rows, and never less for more rows."""
         if rows == 0:
             return 0.0
-        # In a longer part, steps enqueued earlier keep the GPU busy while the CPU part starts.
-        seconds = max(self._find_schedule_seconds(rows), self.start_seconds)
-        return self.correction.factor * seconds
+        seconds = self._known.get(rows)
+        if seconds is None:
+            # In a longer part, steps enqueued earlier keep the GPU busy while the CPU part starts.
+            seconds = max(self._find_schedule_seconds(rows), self.start_seconds)
+            self._known[rows] = seconds = self.correction.factor * seconds
+        return seconds
 
     def estimate_rows(self, seconds: float) -> float:
         """Rough number of rows that take `seconds`."""
-        knots = _time_knots(self.problem, self.rates, self._cut_rates, self.memory_bytes)
         seconds /= self.correction.factor
         before = rows = knot_seconds = 0.0
-        for rows, knot_seconds in knots:
+        for rows, knot_seconds in self._list_knots():
             if knot_seconds > seconds:
                 break
             before = rows
         return before + (rows - before) * min(1.0, seconds / knot_seconds)
 
     def _find_schedule_seconds(self, rows: int) -> float:
-        known = self.problem, self.rates, self._cut_rates, self.memory_bytes
         if rows == self.problem.m:
-            return _time_all_rows(*known)
-        knots = _time_knots(*known)
+            return _time_all_rows(self.problem, self.rates, self._cut_rates, self.memory_bytes)
+        knots = self._list_knots()
         at = bisect_left(knots, (rows, 0.0))
         until_rows, until_seconds = knots[at]
         if at == 0:
@@ -167,6 +173,12 @@ class GpuCurve:
             return until_seconds
         share = (waves - from_waves) / (until_waves - from_waves)
         return from_seconds + share * (until_seconds - from_seconds)
+
+    def _list_knots(self) -> list[tuple[int, float]]:
+        if not self._knots:
+            known = self.problem, self.rates, self._cut_rates, self.memory_bytes
+            self._knots[:] = _time_knots(*known)
+        return self._knots
 
     def _count_waves(self, rows: int) -> float:
         steps = self.split_steps

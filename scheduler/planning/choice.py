@@ -25,7 +25,7 @@ from wavetrim.scheduler.planning.lanes import CPU, Lane
 from wavetrim.scheduler.planning.plan import Plan, Prediction
 from wavetrim.scheduler.planning.ranking import RankedKernel, rank_kernels
 from wavetrim.scheduler.planning.split import split_rows
-from wavetrim.scheduler.planning.team import GpuSide
+from wavetrim.scheduler.planning.team import GpuSide, list_dividing
 from wavetrim.scheduler.planning.team_curves import share_with_cpu
 from wavetrim.scheduler.problem import GemmProblem, Memory
 from wavetrim.scheduler.profile.machine import MachineProfile
@@ -182,7 +182,8 @@ def _choose_rows(
             continue
         plan = _add_kernel(cpu_plan, kernel, options)
         assert plan.gpu_curve is not None, "a kernel has been taken"
-        plan = plan.move(split_rows(m, [plan.gpu_curve, plan.cpu_curve])[1], kernel.spec)
+        *_, f = split_rows(m, [*list_dividing(plan.gpu_curve), plan.cpu_curve])
+        plan = plan.move(f, kernel.spec)
         if plan.predicted.total_seconds <= limit:
             chosen, limit = plan, plan.predicted.total_seconds
     return chosen

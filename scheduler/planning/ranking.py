@@ -86,7 +86,9 @@ def rank_kernels(
         # Nine digits: times that differ by rounding are equal.
         return float(f"{kernel.kernel_seconds:.9g}"), kernel.spec.source is not None
 
-    fastest = sorted(kernels, key=rank)[:CONSIDERED]
+    # To divide rows among GPUs that differ is a search for each kernel.
+    differ = any(isinstance(one.curve, TeamCurve) and not one.curve.even for one in kernels)
+    fastest = sorted(kernels, key=rank)[: 1 if differ else CONSIDERED]
     return [
         replace(one, curve=choose_division(one.curve, problem, gpus, one.spec, sms))
         if isinstance(one.curve, TeamCurve)

@@ -2,19 +2,23 @@
 
 import math
 from collections.abc import Sequence
+from typing import Final
 
 from wavetrim.scheduler.model.cost import CostCurve, rows_within
+
+INTERVAL_SHARE: Final = 1e-6
+"""Length of the interval that is left for exact searches, as a share of the time; chosen."""
 
 
 def split_rows(m: int, curves: Sequence[CostCurve]) -> tuple[int, ...]:
     """Divide `m` rows among devices so that the last one finishes as early as possible.
 
     Exact for any non-decreasing curves. A time T is feasible if all devices together finish `m`
-    rows within T. The least feasible T is a value of one of the curves, so it is found by bisection
-    over the rows of each curve. Two devices need a single bisection, for the rows with which they
-    finish at the same time. Each device, in order, then takes all rows that it finishes within T.
-    So of equally fast splits the one with the fewest rows for the last device, the CPU, is
-    returned: the smallest F.
+    rows within T. The least feasible T is a value of one of the curves. Two devices need a single
+    bisection, for the rows with which they finish at the same time. For more, a bisection over time
+    leaves a short interval, and bisections over the rows of each curve find the value there. Each
+    device, in order, then takes all rows that it finishes within T. So of equally fast splits the
+    one with the fewest rows for the last device, the CPU, is returned: the smallest F.
 
     Args:
         m: Rows to divide, at least 0.
@@ -26,9 +30,9 @@ def split_rows(m: int, curves: Sequence[CostCurve]) -> tuple[int, ...]:
     if len(curves) == 2:
         best = _find_meeting(m, *curves)
     else:
-        best = math.inf
+        low, best = _find_interval(m, curves)
         for curve in curves:
-            best = min(best, _find_least_feasible(m, curve, curves, best))
+            best = min(best, _find_least_feasible(m, curve, curves, low, best))
     shares = []
     rest = m
     for curve in curves:
@@ -54,14 +58,27 @@ def _find_meeting(m: int, first: CostCurve, second: CostCurve) -> float:
     return min(at, first.seconds(m - before))
 
 
+def _find_interval(m: int, curves: Sequence[CostCurve]) -> tuple[float, float]:
+    """A time that is not feasible, or 0, and one that is, about a millionth longer."""
+    low, high = 0.0, min(curve.seconds(m) for curve in curves)
+    while high - low > INTERVAL_SHARE * high:
+        middle = (low + high) / 2
+        if _is_feasible(m, curves, middle):
+            high = middle
+        else:
+            low = middle
+    return low, high
+
+
 def _find_least_feasible(
-    m: int, curve: CostCurve, curves: Sequence[CostCurve], bound: float
+    m: int, curve: CostCurve, curves: Sequence[CostCurve], low: float, bound: float
 ) -> float:
     """The least value of `curve` that is feasible for `curves` together.
 
-    Infinity if no value below `bound` is.
+    Infinity if no value between `low`, which is not feasible, and `bound` is.
     """
-    infeasible, feasible = -1, rows_within(curve, math.nextafter(bound, 0.0), m)
+    infeasible = rows_within(curve, low, m) if low else -1
+    feasible = rows_within(curve, math.nextafter(bound, 0.0), m)
     if not _is_feasible(m, curves, curve.seconds(feasible)):
         return math.inf
     while feasible - infeasible > 1:

@@ -5,11 +5,12 @@ columns: then each of them needs all rows of A and its columns of B alone.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias
 
 from wavetrim.kernels.schedule.steps import Cut
+from wavetrim.scheduler.model.cost import CostCurve
 from wavetrim.scheduler.model.gpu_curve import GpuCurve
 from wavetrim.scheduler.model.waves import divide_up
 from wavetrim.scheduler.planning.split import split_rows
@@ -33,6 +34,10 @@ class TeamCurve:
     even: bool
     exchanges: bool = False
     columns: tuple[range, ...] = ()
+    # Each is a search where the GPUs differ.
+    _divided: dict[int, tuple[int, ...]] = field(
+        default_factory=dict, init=False, compare=False, repr=False
+    )
 
     @property
     def copying_share(self) -> float:
@@ -44,7 +49,9 @@ class TeamCurve:
         if self.columns:
             return (rows,) * len(self.members)
         if not self.even:
-            return split_rows(rows, self.members)
+            if rows not in self._divided:
+                self._divided[rows] = split_rows(rows, self.members)
+            return self._divided[rows]
         part = find_even_part(rows, len(self.members), self.members[0].problem.tile_m)
         before = (number * part for number in range(len(self.members)))
         return tuple(max(0, min(part, rows - taken)) for taken in before)
@@ -64,7 +71,12 @@ class TeamCurve:
         return min(each) if self.columns else sum(each)
 
     def kernel_seconds(self, rows: int) -> float:
-        """Seconds of the kernels alone, in one launch on each GPU."""
+        """Seconds of the kernels alone, in one launch on each GPU.
+
+        If the GPUs differ, about that: as if rows were divided by the rates of their kernels.
+        """
+        if not self.even and rows:
+            return 1 / sum(1 / member.kernel_seconds(rows) for member in self.members)
         shares = zip(self.members, self.divide(rows), strict=True)
         return max(member.kernel_seconds(share) for member, share in shares)
 
@@ -83,6 +95,11 @@ def find_even_part(size: int, count: int, tile: int) -> int:
 
 GpuSide: TypeAlias = GpuCurve | TeamCurve
 """The GPUs of a plan: one, or a team."""
+
+
+def list_dividing(side: GpuSide) -> tuple[CostCurve, ...]:
+    """The curves among which rows are divided: GPUs that are alike divide theirs evenly."""
+    return (side,) if isinstance(side, GpuCurve) or side.even else side.members
 
 
 def list_members(side: GpuSide) -> tuple[GpuCurve, ...]:

@@ -13,6 +13,7 @@ import { buildCpuCurve } from "./curves.js";
 import { Plan } from "./plan.js";
 import { rankKernels } from "./ranking.js";
 import { splitRows } from "./split.js";
+import { listDividing } from "./team.js";
 import { shareWithCpu as shareSide } from "./team_curves.js";
 
 const { SPLIT_GAIN, LEAST_LEAD } = TABLES.constants;
@@ -112,7 +113,8 @@ function chooseRows(cpuPlans, kernel, options, aloneSeconds) {
   for (const cpuPlan of cpuPlans) {
     if (!canEndWithin(limit, cpuPlan, kernel)) continue;
     let plan = addKernel(cpuPlan, kernel, options);
-    plan = plan.move(splitRows(m, [plan.gpuCurve, plan.cpuCurve])[1], kernel.spec);
+    const f = splitRows(m, [...listDividing(plan.gpuCurve), plan.cpuCurve]).at(-1);
+    plan = plan.move(f, kernel.spec);
     if (plan.totalSeconds <= limit) {
       chosen = plan;
       limit = plan.totalSeconds;

@@ -23,7 +23,9 @@ export function rankKernels(problem, profile, candidates, sms, beside) {
     return { spec, curve, seconds: Number(seconds.toPrecision(9)), own };
   });
   ranked.sort((one, other) => one.seconds - other.seconds || one.own - other.own);
-  return ranked.slice(0, CONSIDERED).map(({ spec, curve: first }) => {
+  // To divide rows among GPUs that differ is a search for each kernel.
+  const differ = ranked.some(({ curve }) => beside.length > 0 && !curve.even);
+  return ranked.slice(0, differ ? 1 : CONSIDERED).map(({ spec, curve: first }) => {
     const curve = beside.length > 0 ? chooseDivision(first, problem, gpus, spec, sms) : first;
     const aloneSeconds = curve.seconds(curve.m);
     const uncorrectedSeconds = Number((aloneSeconds / findFactor(curve)).toPrecision(9));

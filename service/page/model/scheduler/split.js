@@ -1,7 +1,10 @@
 /** Who computes how many rows: the split that finishes first (scheduler/planning/split.py). */
 
 import { findNextBelow } from "../arithmetic.js";
+import { TABLES } from "../tables.js";
 import { findRowsWithin } from "./cost.js";
+
+const { INTERVAL_SHARE } = TABLES.constants;
 
 /** Rows of each device, of `m`, so that the last one ends as early as possible.
  *
@@ -11,7 +14,13 @@ import { findRowsWithin } from "./cost.js";
 export function splitRows(m, curves) {
   let best = Infinity;
   if (curves.length === 2) best = findMeeting(m, ...curves);
-  else for (const curve of curves) best = Math.min(best, findLeastFeasible(m, curve, curves, best));
+  else {
+    let low;
+    [low, best] = findInterval(m, curves);
+    for (const curve of curves) {
+      best = Math.min(best, findLeastFeasible(m, curve, curves, low, best));
+    }
+  }
   let rest = m;
   return curves.map((curve) => {
     const share = findRowsWithin(curve, best, rest);
@@ -34,9 +43,24 @@ function findMeeting(m, first, second) {
   return Math.min(at, first.seconds(m - before));
 }
 
-/** The least value of `curve` that is feasible for `curves` together; Infinity if none below `bound` is. */
-function findLeastFeasible(m, curve, curves, bound) {
-  let infeasible = -1;
+/** A time that is not feasible, or 0, and one that is, about a millionth longer. */
+function findInterval(m, curves) {
+  let low = 0;
+  let high = Math.min(...curves.map((curve) => curve.seconds(m)));
+  while (high - low > INTERVAL_SHARE * high) {
+    const middle = (low + high) / 2;
+    if (isFeasible(m, curves, middle)) high = middle;
+    else low = middle;
+  }
+  return [low, high];
+}
+
+/** The least value of `curve` that is feasible for `curves` together.
+ *
+ * Infinity if none between `low`, which is not feasible, and `bound` is.
+ */
+function findLeastFeasible(m, curve, curves, low, bound) {
+  let infeasible = low > 0 ? findRowsWithin(curve, low, m) : -1;
   let feasible = findRowsWithin(curve, findNextBelow(bound), m);
   if (!isFeasible(m, curves, curve.seconds(feasible))) return Infinity;
   while (feasible - infeasible > 1) {

@@ -51,8 +51,11 @@ export class TeamCurve {
     return this.columns.length > 0 ? Math.min(...each) : each.reduce((sum, one) => sum + one, 0);
   }
 
-  /** Seconds of the kernels alone, in one launch on each GPU. */
+  /** Seconds of the kernels alone, in one launch on each GPU; about that if the GPUs differ. */
   kernelSeconds(rows) {
+    if (!this.even && rows > 0) {
+      return 1 / this.members.reduce((sum, member) => sum + 1 / member.kernelSeconds(rows), 0);
+    }
     return Math.max(...this.askEach(rows, (member, share) => member.kernelSeconds(share)));
   }
 
@@ -120,6 +123,11 @@ export function listParts(side, positions, shares) {
       ? [new GpuPart(positions[index], rows, [0, curve.problem.n], curve)]
       : [];
   });
+}
+
+/** The curves among which rows are divided: GPUs that are alike divide theirs evenly. */
+export function listDividing(side) {
+  return side instanceof TeamCurve && !side.even ? side.members : [side];
 }
 
 /** Rows or columns of the first of `count` equal parts: whole tiles, which take no more time. */
