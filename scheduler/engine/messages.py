@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from pydantic_core import from_json, to_json
 
+from wavetrim.cpu.blocks import is_small
 from wavetrim.native.element_types import find_dtype
 from wavetrim.scheduler.errors import SchedulerError
 from wavetrim.scheduler.options import NO_OPTIONS, OPTION_NAMES, PlanOptions
@@ -135,6 +136,11 @@ class RunRequest:
     def is_small(self) -> bool:
         """Whether it takes at most milliseconds."""
         return 2 * self.out.rows * self.out.columns * self.a.columns <= SMALL_OPERATIONS
+
+    @property
+    def needs_one_thread(self) -> bool:
+        """Whether a CPU that computes it uses a single thread."""
+        return is_small(self.out.rows, self.out.columns, self.a.columns, self.out.dtype)
 
     @property
     def size(self) -> float:

@@ -7,6 +7,7 @@ new job wakes the dispatcher, and its end wakes those who wait for it.
 
 import asyncio
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
 
 from sqlalchemy.exc import SQLAlchemyError
@@ -21,6 +22,7 @@ from wavetrim.service.jobs.news import JobNews
 from wavetrim.service.jobs.posting import Posting
 from wavetrim.service.jobs.products import Products
 from wavetrim.service.jobs.queue import KnownQueue, Waiting
+from wavetrim.service.jobs.run import JobRun
 from wavetrim.service.jobs.runs import PAUSE_SECONDS, JobRuns
 from wavetrim.service.jobs.table.store import JobStore
 from wavetrim.service.jobs.waiters import Waiters
@@ -67,9 +69,13 @@ class Dispatcher:
         self._news = news
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        make_run = partial(
+            JobRun, jobs=jobs, matrices=matrices, engine=engine, lane=lane, kept=kept, news=news,
+            settings=settings,
+        )  # fmt: skip
         self._runs = JobRuns(
-            jobs, matrices, engine, lane=lane, kept=kept, news=news, settings=settings,
-            metrics=metrics, traces=traces, on_end=self._end,
+            make_run, jobs, most_tries=settings.job_attempts, metrics=metrics, traces=traces,
+            on_end=self._end,
         )  # fmt: skip
         self._waiters = Waiters()
         self._draining = False

@@ -68,14 +68,16 @@ class InlineProducts:
 
     def _find_plan(self, request: RunRequest) -> Plan | None:
         """The plan of a small enough product; None for others, and before the engine runs."""
-        if self._engine.cpu_threads is None or not request.is_small:
+        # Others are not even planned here: a plan for a new shape takes some time.
+        may_be = request.is_small and request.needs_one_thread
+        if self._engine.cpu_threads is None or not may_be:
             return None
         out = request.out
         memory: Memory = "pinned" if self._engine.devices else "pageable"
         problem = GemmProblem(out.rows, out.columns, request.a.columns, out.dtype, memory)
         plan = self._plans.choose(problem, self._engine.profiles.find())
-        is_inline = plan.is_small and plan.f == out.rows
-        return plan if is_inline and plan.predicted.total_seconds <= INLINE_SECONDS else None
+        is_brief = plan.predicted.total_seconds <= INLINE_SECONDS
+        return plan if plan.f == out.rows and is_brief else None
 
 
 def _is_plain(request: RunRequest) -> bool:

@@ -7,16 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from wavetrim.service.engine.engine import Engine
 from wavetrim.service.jobs.job import Job, JobState
-from wavetrim.service.jobs.lanes.lane import Lane
-from wavetrim.service.jobs.news import JobNews
 from wavetrim.service.jobs.queue import Waiting
 from wavetrim.service.jobs.run import JobRun
 from wavetrim.service.jobs.table.store import JobStore
-from wavetrim.service.settings import Settings
-from wavetrim.service.storage.matrices.kept import KeptMatrices
-from wavetrim.service.storage.matrices.matrices import MatrixStore
 from wavetrim.service.telemetry.metrics import Metrics
 from wavetrim.service.telemetry.trace import trace_parent
 from wavetrim.service.threads import run_to_end
@@ -34,13 +28,9 @@ class JobRuns:
     """The runs of jobs, each a task. To be used from one event loop.
 
     Args:
+        make_run: A `JobRun` of a job, its operands and whether it is `counted`.
         jobs: Keeps the jobs.
-        matrices: Their operands and products.
-        engine: Says whether there is a GPU.
-        lane: Their way to the engines.
-        kept: Where matrices lie.
-        news: Hears how far they have come.
-        settings: How often and how long each is tried.
+        most_tries: How often each is tried.
         metrics: Counts them.
         traces: Makes their spans; None without.
         on_end: Called when a run has ended, with the job's id and the job; None for a job that had
@@ -49,25 +39,17 @@ class JobRuns:
 
     def __init__(
         self,
+        make_run: Callable[..., JobRun],
         jobs: JobStore,
-        matrices: MatrixStore,
-        engine: Engine,
         *,
-        lane: Lane,
-        kept: KeptMatrices,
-        news: JobNews,
-        settings: Settings,
+        most_tries: int,
         metrics: Metrics,
         traces: "Traces | None",
         on_end: Callable[[str, Job | None], None],
     ) -> None:
+        self._make_run = make_run
         self._jobs = jobs
-        self._matrices = matrices
-        self._engine = engine
-        self._lane = lane
-        self._kept = kept
-        self._news = news
-        self._settings = settings
+        self._most_tries = most_tries
         self._metrics = metrics
         self._traces = traces
         self._on_end = on_end
@@ -106,18 +88,7 @@ class JobRuns:
             counted: Whether each try is written before it begins, as `JobRun` says.
         """
         job = waiting.job
-        run = JobRun(
-            job,
-            waiting.operands,
-            counted=counted,
-            jobs=self._jobs,
-            matrices=self._matrices,
-            engine=self._engine,
-            lane=self._lane,
-            kept=self._kept,
-            news=self._news,
-            settings=self._settings,
-        )
+        run = self._make_run(job, waiting.operands, counted=counted)
         task = asyncio.create_task(self._run(job, run), name="job")
         self._runs[job.id] = run, task
 
@@ -143,8 +114,7 @@ class JobRuns:
         while True:
             try:
                 if isinstance(error, SQLAlchemyError):
-                    attempts = self._settings.job_attempts
-                    return await run_to_end(self._jobs.settle, job, attempts)
+                    return await run_to_end(self._jobs.settle, job, self._most_tries)
                 message = "an unexpected error; the service's log has the details"
                 return await run_to_end(self._jobs.fail, job, "internal", message)
             except SQLAlchemyError:

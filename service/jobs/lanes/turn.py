@@ -5,7 +5,6 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from wavetrim.cpu.blocks import is_small
 from wavetrim.scheduler.engine.messages import RunRequest
 from wavetrim.scheduler.options import NO_OPTIONS
 from wavetrim.service.engine.process import Message
@@ -64,10 +63,8 @@ class Turn:
     @property
     def needs_no_device(self) -> bool:
         """Whether the engine's main thread computes it, even while its devices are busy."""
-        out, options = self.request.out, self.request.options
-        if options != NO_OPTIONS or not self.is_small:
-            return False
-        return is_small(out.rows, out.columns, self.request.a.columns, out.dtype)
+        request = self.request
+        return request.options == NO_OPTIONS and self.is_small and request.needs_one_thread
 
     @property
     def rows(self) -> range:
