@@ -24,6 +24,10 @@ USUAL_TURNS: Final = 9
 SHORT_SECONDS: Final = 2e-3
 """Shorter turns vary more, so there are up to `Baseline.turns` of them; chosen."""
 
+REPEATED_SECONDS: Final = 0.05
+"""A turn at a shorter product is two calls: the first one comes after another baseline's work and
+finds caches, cores and clocks as that left them; the second one is as in a user's loop. Chosen."""
+
 _TUNING_SHARE: Final = 0.5
 """Share of a contest's time for getting ready and the first product of each; chosen."""
 
@@ -36,10 +40,17 @@ class WrongProductError(Exception):
 
 @dataclass(slots=True)
 class HostScore:
-    """Seconds of one baseline's turns, and of its first product, which may not count."""
+    """Seconds of one baseline's turns, and of its first product, which may not count.
+
+    Attributes:
+        trial_seconds: Time of its first product.
+        seconds: Time of the last call of each turn.
+        first_seconds: Time of the first call of each turn that has two.
+    """
 
     trial_seconds: float
     seconds: list[float] = field(default_factory=list)
+    first_seconds: list[float] = field(default_factory=list)
 
     def count_least_turns(self, fastest_seconds: float) -> int:
         """Turns that it takes even if time runs out, by the fastest baseline's first product."""
@@ -101,11 +112,12 @@ class HostContest:
         if not baseline.prepare(self._operands, until):
             return None
         poison(self._operands.c)
-        seconds, product = self._time(baseline)
+        (seconds,), product = self._time(baseline)
         error = self._check.find_error(product)
         if not error <= 1.0:
             raise WrongProductError(f"the product is off by {error:.3g} of what rounding explains")
-        return HostScore(seconds, [] if baseline.warms_up else [seconds])
+        counts = not baseline.warms_up and seconds >= REPEATED_SECONDS
+        return HostScore(seconds, [seconds] if counts else [])
 
     def _take_turns(self, scores: dict[Baseline, HostScore], until: float, refuse: Refuse) -> None:
         rounds = max((one.turns for one in scores), default=0)
@@ -119,16 +131,22 @@ class HostContest:
             if taken >= least_turns and time.perf_counter() > until:
                 continue
             try:
-                score.seconds.append(self._time(baseline)[0])
+                calls = 2 if score.trial_seconds < REPEATED_SECONDS else 1
+                *first_seconds, seconds = self._time(baseline, calls=calls)[0]
+                score.first_seconds += first_seconds
+                score.seconds.append(seconds)
             except Exception as error:
                 refuse(baseline, f"{type(error).__name__}: {error}")
                 del scores[baseline]
 
-    def _time(self, baseline: Baseline) -> tuple[float, Matrix]:
+    def _time(self, baseline: Baseline, *, calls: int = 1) -> tuple[list[float], Matrix]:
+        """Seconds of calls in succession, and the product of the last one."""
+        seconds = []
         with self._blas.wake_all(wanted=baseline.wakes_blas):
-            started = time.perf_counter()
-            product = baseline.multiply(self._operands)
-            seconds = time.perf_counter() - started
+            for _ in range(calls):
+                started = time.perf_counter()
+                product = baseline.multiply(self._operands)
+                seconds.append(time.perf_counter() - started)
         if baseline.wakes_blas and self._wake_gpu is not None:
             self._wake_gpu()
         return seconds, product
@@ -156,6 +174,7 @@ def make_host_rows(
                 limit_seconds=limit_seconds,
                 f=f,
                 f_actual=f_actual,
+                first_seconds=statistics.median(score.first_seconds or [median]),
                 spread=find_spread(score.seconds, median),
                 turns=len(score.seconds),
                 settings=baseline.settings,

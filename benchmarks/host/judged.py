@@ -51,9 +51,13 @@ def judge(results: HostResults) -> list[Judgement]:
 
 def _judge_contests(contests: Sequence[Contest]) -> list[Judgement]:
     slower = f"slower than the fastest other by {SLOWER_SHARE:.0%} + {SLOWER_SECONDS * 1e3:g} ms"
-    excesses = (one.excess for one in contests)
+    excesses = {
+        f"products {slower}": [one.excess for one in contests],
+        f"first calls after another's work {slower}": [one.first_excess for one in contests],
+    }
     judgements = [
-        judge_values(f"products {slower}", 0, excesses, lambda x: sum(one > 1 for one in x))
+        judge_values(what, 0, found, lambda x: sum(one > 1 for one in x))
+        for what, found in excesses.items()
     ]
     small = f"{SMALL_SIZES[0]}³ to {SMALL_SIZES[-1]}³"
     for memory in reversed(MEMORIES):

@@ -23,7 +23,7 @@ class HostRow(ProductRow):
     Attributes:
         memory: "pageable" or "pinned".
         baseline: Its name.
-        seconds: Median of the turns, from host memory back into host memory.
+        seconds: Median of the turns' last calls, from host memory back into host memory.
         limit_seconds: The least time of the GPU alone, by the rates of the same run; None if it was
             not measured.
         f: Rows of C that the plan gave to the CPU; None without a plan.
@@ -32,6 +32,8 @@ class HostRow(ProductRow):
         turns: Number of turns.
         settings: Settings of the baseline, or of its plan.
         group: Why the product is measured.
+        first_seconds: Median of the turns' first calls, which come after another baseline's work;
+            equal to `seconds` if turns have one call, None in files written before 2026-12.
     """
 
     memory: str
@@ -44,6 +46,7 @@ class HostRow(ProductRow):
     turns: int
     settings: dict[str, Any] | None = None
     group: Group = "suite"
+    first_seconds: float | None = None
 
     @property
     def limit_share(self) -> float | None:
@@ -76,12 +79,24 @@ class Contest:
     @property
     def excess(self) -> float:
         """Our time over the longest that does not count as slower."""
-        allowed = self.fastest.seconds * (1 + SLOWER_SHARE) + SLOWER_SECONDS
-        return self.ours.seconds / allowed
+        return self.ours.seconds / _allow(self.fastest.seconds)
+
+    @property
+    def first_excess(self) -> float | None:
+        """The same for the first calls of turns; None if these were not measured."""
+        firsts = [row.first_seconds for name, row in self.rows.items() if name in OTHERS]
+        measured = [seconds for seconds in firsts if seconds is not None]
+        ours_seconds = self.ours.first_seconds
+        return None if ours_seconds is None else ours_seconds / _allow(min(measured))
 
     def find_ratio(self, name: str) -> float | None:
         """Our time over a baseline's; None if that was not measured."""
         return self.ours.seconds / self.rows[name].seconds if name in self.rows else None
+
+
+def _allow(seconds: float) -> float:
+    """The longest time that does not count as slower than another's."""
+    return seconds * (1 + SLOWER_SHARE) + SLOWER_SECONDS
 
 
 def list_contests(rows: Iterable[HostRow]) -> list[Contest]:

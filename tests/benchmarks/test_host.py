@@ -41,6 +41,7 @@ from benchmarks.host.bench import HostBench
 from benchmarks.host.contest import (
     FAR_RATIO,
     LEAST_TURNS,
+    REPEATED_SECONDS,
     SHORT_SECONDS,
     SLOW_SECONDS,
     USUAL_TURNS,
@@ -334,8 +335,34 @@ def test_baselines_take_turns_and_wrong_ones_are_refused() -> None:
     row = rows["numpy"]
     assert (row.turns, row.f, row.f_actual) == (PlainNumpy.turns, None, None)
     assert row.limit_share == pytest.approx(1e-6 / row.seconds)
+    assert row.first_seconds is not None
     assert refused["wrong"].startswith("WrongProductError: the product is off by nan")
     assert refused["late"] == "OSError: lost"
+
+
+class Counted(PlainNumpy):
+    """Counts its calls, each of which takes some seconds."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self.calls = 0
+        self.call_seconds = seconds
+
+    def multiply(self, operands: Operands) -> Matrix:
+        self.calls += 1
+        time.sleep(self.call_seconds)
+        return super().multiply(operands)
+
+
+@pytest.mark.parametrize(
+    ("call_seconds", "calls"), [(0.0, 1 + 2 * LEAST_TURNS), (REPEATED_SECONDS, LEAST_TURNS)]
+)
+def test_a_turn_at_a_short_product_is_two_calls(call_seconds: float, calls: int) -> None:
+    counted = Counted(call_seconds)
+    rows, _ = run_contest(counted, seconds=0.0)
+    row = rows["numpy"]
+    assert counted.calls == calls
+    assert (row.first_seconds == row.seconds) == (call_seconds > 0)
 
 
 def test_without_time_each_still_has_the_least_turns() -> None:

@@ -35,9 +35,9 @@ if (FOLDER / "gone").exists():
 
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 
-stream = GpuPipeline._stream
+multiply = GpuPipeline.multiply
 
-def stream_with_fault(self, product, cut):
+def multiply_after_fault(self, *operands, **settings):
     for name, body in KERNELS.items():
         try:
             (FOLDER / name).rename(FOLDER / (name + ".met"))
@@ -45,11 +45,11 @@ def stream_with_fault(self, product, cut):
             continue
         import cupy
         kernel = cupy.RawKernel('extern "C" __global__ void fault() {' + body + "}", "fault")
-        with self._compute:
+        with cupy.cuda.Device(self.device_index), self._staged.streams[1]:
             kernel((1,), (1,), ())
-    return stream(self, product, cut)
+    return multiply(self, *operands, **settings)
 
-GpuPipeline._stream = stream_with_fault
+GpuPipeline.multiply = multiply_after_fault
 '''
 
 HOLD_MEMORY = """

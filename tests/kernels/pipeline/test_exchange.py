@@ -14,7 +14,7 @@ from wavetrim.kernels.transfer.pinned import pin_matrix
 from wavetrim.scheduler.errors import ExecutionCancelled
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.options import PlanOptions
-from wavetrim.scheduler.planning import team
+from wavetrim.scheduler.planning import team_curves
 from wavetrim.scheduler.planning.choice import choose_plan_on
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.store import find_profile
@@ -80,7 +80,7 @@ def plan_exchange(executor, m, n, k, f=0):
     problem = GemmProblem(m, n, k, memory="pinned")
     with pytest.MonkeyPatch.context() as patch:
         for cost in ("EXCHANGE_STEP_SECONDS", "EXCHANGE_SECONDS"):
-            patch.setattr(team, cost, 0.0)
+            patch.setattr(team_curves, cost, 0.0)
         plan = choose_plan_on(problem, profile, PlanOptions(f=f), (0, 1))
     assert plan.exchanges
     return plan
