@@ -13,7 +13,8 @@ seconds are those of each part; what did not fit is listed in its file. The seco
 itself, with the profile of the first: `--parts sweeps --profile FILE`, and the same `--seed`.
 
 On several GPUs (`make bench-host GPUS=2`, or `--devices 0,1`) wavetrim, the same held to one GPU,
-cublasXt and CuPy take turns on all of them, into results/host-<gpu>x<n>.json.
+cublasXt and CuPy take turns on all of them, into results/host-<gpu>x<n>.json. Before that, products
+that wait together are computed on one GPU and on all.
 """
 
 import argparse
@@ -98,6 +99,7 @@ def measure_part(part: str, bench: HostBench, arguments: argparse.Namespace) -> 
         bench.sweep(list_sweeps(suite, drawn))
         return
     small = list_small() if arguments.shapes == ALL_SHAPES else []
+    bench.measure_throughput()
     bench.compare([*small, *drawn, *suite], arguments.baselines, arguments.memories)
 
 

@@ -1,7 +1,7 @@
 """The bounds that figures should meet, and whether they do."""
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from benchmarks.common.shapes import DTYPES, Shape, make_cube
@@ -51,7 +51,7 @@ def judge(results: HostResults) -> list[Judgement]:
 
 def _judge_contests(contests: Sequence[Contest]) -> list[Judgement]:
     slower = f"slower than the fastest other by {SLOWER_SHARE:.0%} + {SLOWER_SECONDS * 1e3:g} ms"
-    excesses = {
+    excesses: dict[str, Iterable[float | None]] = {
         f"products {slower}": [one.excess for one in contests],
         f"first calls after another's work {slower}": [one.first_excess for one in contests],
     }

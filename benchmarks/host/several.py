@@ -9,6 +9,7 @@ from benchmarks.common.tables import render_table, show, show_ms
 from benchmarks.host.baselines.lineup import ONE_GPU, OURS, SEVERAL_NAMES
 from benchmarks.host.judgement import Judgement, render_judgements
 from benchmarks.host.results import SLOWER_SECONDS, SLOWER_SHARE, HostResults, HostRow
+from benchmarks.host.throughput import PRODUCTS, SHAPE
 
 LIMIT_RATIOS: Final[dict[Shape, float]] = {
     make_cube(16384): 1.08,
@@ -19,6 +20,10 @@ LIMIT_RATIOS: Final[dict[Shape, float]] = {
 
 LEAST_SPEEDS: Final = {"cublasxt": 1.35, "cupy-gpus": 1.0}
 """Least geometric mean of the speed over others on the same GPUs, over the suite, float32."""
+
+LEAST_THROUGHPUT: Final = {2: 1.9}
+USUAL_THROUGHPUT: Final = 0.85
+"""Least products a second over those of one GPU, by the number of GPUs; of others, for each."""
 
 _Times = dict[tuple[Shape, str], dict[str, HostRow]]
 
@@ -39,10 +44,33 @@ def judge_several(results: HostResults) -> list[Judgement]:
         mean = statistics.geometric_mean(speeds) if speeds else None
         what = f"speed over {name}, geometric mean over the suite, float32"
         judgements.append(Judgement(what, bound, mean, len(speeds), at_least=True))
+    judgements += _judge_throughput(results)
     pairs = [(rows[OURS].seconds, rows[ONE_GPU].seconds) for rows in times.values()]
     slower = sum(ours > one * (1 + SLOWER_SHARE) + SLOWER_SECONDS for ours, one in pairs)
     what = "products of the suite that are slower than on one of the GPUs"
     return [*judgements, Judgement(what, 0, slower, len(pairs), at_least=False)]
+
+
+def _judge_throughput(results: HostResults) -> list[Judgement]:
+    """Products a second on all GPUs over those on one."""
+    gpus = int(results.document["gpus"])
+    rates = {
+        (row["baseline"], row["gpus"]): row["products_per_second"]
+        for row in results.document.get("throughput", ())
+    }
+    if (OURS, gpus) not in rates:
+        return []
+    what = f"{PRODUCTS} products of {name_shape(SHAPE)} float32 at once: speed over one GPU"
+    bound = LEAST_THROUGHPUT.get(gpus, USUAL_THROUGHPUT * gpus)
+    found = rates[OURS, gpus] / rates[OURS, 1]
+    peers = f"speed over CuPy's on the same {gpus} GPUs"
+    return [
+        Judgement(what, bound, found, 1, at_least=True),
+        Judgement(
+            f"the same: {peers}", 1.0, rates[OURS, gpus] / rates["cupy-gpus", gpus], 1,
+            at_least=True,
+        ),
+    ]  # fmt: skip
 
 
 def render_several(results: HostResults) -> str:

@@ -75,7 +75,11 @@ class Place(NamedTuple):
 
 
 def place_products(
-    waiting: Sequence[Sequence[Choice]], busy: Mapping[int, float], gpus: int
+    waiting: Sequence[Sequence[Choice]],
+    busy: Mapping[int, float],
+    gpus: int,
+    *,
+    behind: int = 0,
 ) -> tuple[Place, ...]:
     """Choose for each product where it is computed, and whether it begins now.
 
@@ -83,6 +87,7 @@ def place_products(
         waiting: The choices of each product that waits, at least one, in the products' order.
         busy: Seconds until each device is free; those that are free now may be left out.
         gpus: GPUs of the machine.
+        behind: Further products that wait; each counts as one that takes the mean of these.
 
     Returns:
         A place for each product. Those that begin now have no device in common, and none that is
@@ -90,7 +95,7 @@ def place_products(
     """
     timetable = _Timetable(busy)
     work = [_find_work(choices) for choices in waiting]
-    all_work, places = sum(work), []
+    all_work, places = sum(work) * (1 + behind / max(1, len(work))), []
     for choices, own in zip(waiting, work, strict=True):
         place = _choose(_narrow(choices, all_work - own, gpus), timetable)
         timetable.add(place)

@@ -81,6 +81,7 @@ class Dispatcher:
         self._draining = False
         self._newest_before = 0
         self._queue = KnownQueue()
+        lane.count_behind = lambda: len(self._queue)
         self._posting = Posting(jobs, matrices, engine, settings)
         self._last_job_seconds = 1.0
 

@@ -44,6 +44,10 @@ class KnownQueue:
     _in_doubt: bool = False
     _waiting: list[Waiting] = field(default_factory=list)
 
+    def __len__(self) -> int:
+        """The number of known jobs."""
+        return len(self._waiting)
+
     def begin_look(self) -> None:
         """A search of the database begins: it may or may not see jobs added from now on."""
         self._waiting.clear()

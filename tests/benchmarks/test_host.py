@@ -24,6 +24,7 @@ from benchmarks.common.operands import Matrix, Operands, cut_rows, draw_operands
 from benchmarks.common.results import Record
 from benchmarks.common.shapes import DTYPES, Shape
 from benchmarks.common.steps import LEAST_SHARE
+from benchmarks.host import throughput
 from benchmarks.host.__main__ import FILES, SECONDS
 from benchmarks.host.baselines.baseline import Baseline
 from benchmarks.host.baselines.cublas_xt import BLOCKS, CublasXt, list_settings
@@ -442,6 +443,20 @@ def test_all_baselines_on_several_gpus_compute_the_product(tmp_path: Path) -> No
             baseline.release()
     assert not refused
     assert {one.name for one in scores} == set(names)
+
+
+@pytest.mark.gpu
+def test_products_that_wait_together_are_computed_on_one_gpu_and_on_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(throughput, "SHAPE", (1024, 1024, 1024))
+    with Executor(cache_dir=tmp_path, devices=select_devices("0,0")) as executor:
+        profile = find_preset_profile(executor)
+        rows = throughput.measure_throughput(executor, profile, until=time.perf_counter() + 2)
+    assert {(row.baseline, row.gpus) for row in rows} == {
+        (name, gpus) for name in ("wavetrim", "cupy-gpus") for gpus in (1, 2)
+    }
+    assert all(row.products_per_second > 0 and row.turns > 0 for row in rows)
 
 
 @pytest.mark.gpu

@@ -8,6 +8,7 @@ from benchmarks.host.several import judge_several, render_line, render_several
 from benchmarks.host.suite import list_suite
 from tests.benchmarks.host_figures import HEAD, invent_host_row
 
+THROUGHPUT = {(OURS, 1): 250.0, (OURS, 2): 490.0, ("cupy-gpus", 1): 200.0, ("cupy-gpus", 2): 400.0}
 SECONDS = {OURS: 0.01, ONE_GPU: 0.019, "cublasxt": 0.02, "cupy-gpus": 0.012}
 
 
@@ -25,11 +26,30 @@ def invent_results(**changed_seconds: float) -> HostResults:
         for product in list_suite()
         for name, took in seconds.items()
     ]
-    return HostResults(HEAD | {"gpus": 2}, tuple(rows))
+    throughput = [
+        {"baseline": name, "gpus": gpus, "products_per_second": rate}
+        for (name, gpus), rate in THROUGHPUT.items()
+    ]
+    return HostResults(HEAD | {"gpus": 2, "throughput": throughput}, tuple(rows))
 
 
 def test_figures_within_their_bounds_are_met():
-    assert [one.met for one in judge_several(invent_results())] == [True] * 6
+    assert [one.met for one in judge_several(invent_results())] == [True] * 8
+
+
+@pytest.mark.parametrize(
+    ("side", "rate", "missed"),
+    [((OURS, 2), 470.0, ["speed over one GPU"]), (("cupy-gpus", 2), 500.0, ["speed over CuPy's"])],
+)
+def test_products_at_once_that_miss_their_bound_are_told(monkeypatch, side, rate, missed):
+    monkeypatch.setitem(THROUGHPUT, side, rate)
+    found = [one.what for one in judge_several(invent_results()) if not one.met]
+    assert all(word in what for word, what in zip(missed, found, strict=True))
+
+
+def test_a_file_without_throughput_has_the_other_bounds(monkeypatch):
+    monkeypatch.setattr(f"{__name__}.THROUGHPUT", {})
+    assert len(judge_several(invent_results())) == 6
 
 
 @pytest.mark.parametrize(

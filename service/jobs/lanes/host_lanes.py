@@ -60,16 +60,23 @@ class HostLanes:
         if turn.request.b_key is not None and "b_on" in message:
             self._choices.note_residents(turn.request.b_key, message["b_on"])
 
-    def place(self, turns: Sequence[Turn]) -> dict[Turn, Place]:
+    def place(self, turns: Sequence[Turn], *, behind: int) -> dict[Turn, Place]:
         """Choose where products that `is_known` are computed, in their order.
 
         One that must wait for its devices has them reserved (`Turn.begins_at`).
+
+        Args:
+            turns: The products.
+            behind: Further products that wait.
         """
         known = [(turn, self._choices.find_kept(turn)) for turn in turns]
         devices = self._choices.devices
         waiting = [(turn, choices) for turn, choices in known if choices is not None]
         places = place_products(
-            [choices for _, choices in waiting], self._load.list_busy(devices), len(devices) - 1
+            [choices for _, choices in waiting],
+            self._load.list_busy(devices),
+            len(devices) - 1,
+            behind=behind,
         )
         placed = {turn: place for (turn, _), place in zip(waiting, places, strict=True)}
         now = time.monotonic()

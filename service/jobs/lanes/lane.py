@@ -57,6 +57,7 @@ class Lane:
     Attributes:
         waiting: How many products wait.
         on_answer: Called with a product and its final message, after those who wait for it.
+        count_behind: Tells how many jobs wait that have not entered the lane yet.
     """
 
     def __init__(self, fleet: Fleet) -> None:
@@ -72,6 +73,7 @@ class Lane:
         self._look: asyncio.TimerHandle | None = None
         self.waiting = 0
         self.on_answer: Callable[[Turn, Message], None] | None = None
+        self.count_behind: Callable[[], int] = lambda: 0
 
     @property
     def running(self) -> int:
@@ -169,7 +171,7 @@ class Lane:
         """Whether a product gets only some devices: others wait, or B is on some of the GPUs."""
         if turn.is_small or not self._here.devices:
             return False
-        if self._turns.has_several and self._host.is_known(turn):
+        if (self._turns.has_several or self.count_behind()) and self._host.is_known(turn):
             return True
         return self._host.prefers_gpu(turn)
 
@@ -193,7 +195,7 @@ class Lane:
                 self._estimate(turn, self._host.find)
             if self._host.is_known(turn):
                 known.append(turn)
-        for turn, place in self._host.place(known).items():
+        for turn, place in self._host.place(known, behind=self.count_behind()).items():
             if place.begins > 0:
                 next_look = min(next_look, place.begins)
             elif place.choice.lane or not self._load.has_many_small:

@@ -36,13 +36,18 @@ LARGE = offer(1.0, 40.0, team=0.55)
 SMALL = offer(0.001, 0.002)
 
 
-def place(*waiting, busy=None, gpus=2):
-    return place_products(waiting, busy or {}, gpus)
+def place(*waiting, busy=None, gpus=2, behind=0):
+    return place_products(waiting, busy or {}, gpus, behind=behind)
 
 
 def test_a_product_that_is_alone_has_all_gpus():
     (only,) = place(LARGE)
     assert (only.choice.lane, only.begins) == ({0, 1}, 0)
+
+
+def test_a_product_leaves_a_gpu_to_one_that_waits_behind_it():
+    (first,) = place(LARGE, behind=1)
+    assert len(first.choice.lane) == 1
 
 
 def test_of_two_products_each_has_a_gpu():

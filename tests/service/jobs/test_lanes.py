@@ -113,6 +113,19 @@ def test_jobs_of_all_lanes_run_again_when_the_engine_ends(slow_gpus: Path) -> No
     asyncio.run(scenario())
 
 
+def test_the_lane_knows_how_many_jobs_wait_behind_it(slow_gpus: Path) -> None:
+    async def scenario() -> None:
+        async with running_gpus(slow_gpus, "0,1") as parts:
+            jobs = await submit(parts, *store_operands(parts), count=9)
+            await wait_until_busy(parts, {"cuda:0", "cuda:1"})
+            assert parts.lane.count_behind() == len(jobs) - parts.lane.most_runs
+            for job in jobs:
+                await parts.dispatcher.cancel(job.id)
+            assert parts.lane.count_behind() == 0
+
+    asyncio.run(scenario())
+
+
 def test_a_job_that_waits_has_a_device_reserved_and_tells_for_when(slow_gpus: Path) -> None:
     async def scenario() -> None:
         async with running_gpus(slow_gpus, "0") as parts:

@@ -1,0 +1,205 @@
+"""Throughput: equal products that wait together, on one GPU and on all of a host.
+
+wavetrim places them as its service does (`scheduler/planning/lanes.py`). CuPy streams one product
+after the other through each GPU, from a thread of its own. Both run on one GPU and on all, and take
+turns.
+"""
+
+import statistics
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from queue import SimpleQueue
+from typing import Any, Final
+
+from benchmarks.common.operands import Operands, draw_operands, pin_operands
+from benchmarks.common.shapes import ProductRow, make_cube
+from benchmarks.common.turns import find_spread, take_turns
+from benchmarks.host.baselines.lineup import OURS
+from benchmarks.host.baselines.streamed_cupy import StreamedCupy
+from wavetrim.kernels.transfer.pinned import pin_matrix
+from wavetrim.scheduler.execution.executor import Executor
+from wavetrim.scheduler.options import NO_OPTIONS
+from wavetrim.scheduler.planning.cache import PlanCache
+from wavetrim.scheduler.planning.lanes import Choice, Lane, list_choices, place_products
+from wavetrim.scheduler.planning.plan import Plan
+from wavetrim.scheduler.profile.machine import MachineProfile
+
+PRODUCTS: Final = 64
+SHAPE: Final = make_cube(4096)
+TURNS: Final = 5
+
+_LOOK_AHEAD: Final = 8
+_LEAST_SECONDS: Final = 1e-3
+"""Products that are placed at a time, and the least time that one goes on for; chosen."""
+
+
+@dataclass(frozen=True, slots=True)
+class ThroughputRow(ProductRow):
+    """Products a second.
+
+    Attributes:
+        memory: "pinned".
+        baseline: Who computes them.
+        gpus: GPUs that may be used.
+        products: How many wait together.
+        products_per_second: Median of the turns.
+        spread: Slowest minus fastest turn, over the median.
+        turns: Number of turns.
+    """
+
+    memory: str
+    baseline: str
+    gpus: int
+    products: int
+    products_per_second: float
+    spread: float
+    turns: int
+
+
+def measure_throughput(
+    executor: Executor, profile: MachineProfile, *, until: float, dtype: str = "float32"
+) -> list[ThroughputRow]:
+    """Let wavetrim and CuPy compute `PRODUCTS` products, on one GPU and on all, in turns.
+
+    Args:
+        executor: Has at least two GPUs.
+        profile: Its profile.
+        until: Value of time.perf_counter() after which no further round begins.
+        dtype: Element type.
+    """
+    operands = pin_operands(draw_operands(SHAPE, dtype))
+    count = len(executor.devices)
+    outs: SimpleQueue[Operands] = SimpleQueue()
+    for _ in range(count + 1):  # one for each lane
+        outs.put(replace(operands, c=pin_matrix(SHAPE[0], SHAPE[1], dtype)))
+    cupy = _CupyOnEach([device.index for device in executor.devices], operands)
+    sides: dict[tuple[str, int], Callable[[], None]] = {}
+    for gpus in (1, count):
+        sides[OURS, gpus] = partial(_run_placed, executor, profile, outs, gpus)
+        sides["cupy-gpus", gpus] = partial(cupy.run, outs, gpus)
+    seconds: dict[tuple[str, int], list[float]] = {side: [] for side in sides}
+    for run in sides.values():
+        run()  # compiles, allocates
+    for _, side in take_turns(sides, TURNS, least=1, seed=str(SHAPE), until=until):
+        started = time.perf_counter()
+        sides[side]()
+        seconds[side].append(time.perf_counter() - started)
+    cupy.release()
+    return [
+        ThroughputRow(
+            *SHAPE, dtype=dtype, memory="pinned", baseline=name, gpus=gpus, products=PRODUCTS,
+            products_per_second=PRODUCTS / statistics.median(taken),
+            spread=find_spread(taken, statistics.median(taken)), turns=len(taken),
+        )
+        for (name, gpus), taken in seconds.items()
+    ]  # fmt: skip
+
+
+def as_document(rows: Sequence[ThroughputRow]) -> list[dict[str, Any]]:
+    """The rows for a results file."""
+    return [asdict(row) for row in rows]
+
+
+def _run_placed(
+    executor: Executor, profile: MachineProfile, outs: "SimpleQueue[Operands]", gpus: int
+) -> None:
+    """Compute the products, each on the devices that it is given."""
+    plans = _Plans(profile, outs)
+    choices = plans.list_choices(executor, gpus)
+    waiting = PRODUCTS
+    running: dict[Future[None], tuple[Lane, float]] = {}
+    with ThreadPoolExecutor(gpus + 1) as threads:
+        while waiting or running:
+            now = time.perf_counter()
+            busy = {
+                device: max(_LEAST_SECONDS, ends - now)
+                for lane, ends in running.values()
+                for device in lane
+            }
+            ahead = min(waiting, _LOOK_AHEAD)
+            places = place_products([choices] * ahead, busy, gpus, behind=waiting - ahead)
+            for place in places:
+                if place.begins <= 0:
+                    lane = place.choice.lane
+                    future = threads.submit(plans.run, executor, lane)
+                    running[future] = lane, now + place.choice.seconds
+                    waiting -= 1
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                del running[future]
+                future.result()
+
+
+class _Plans:
+    """The plan of the product in each lane."""
+
+    def __init__(self, profile: MachineProfile, outs: "SimpleQueue[Operands]") -> None:
+        self._profile, self._outs = profile, outs
+        self._cache = PlanCache()
+        self._problem = (found := outs.get()).problem
+        outs.put(found)
+
+    def choose(self, lane: Lane, b_resident: bool = False) -> Plan:
+        """The plan in a lane; B is never resident."""
+        del b_resident
+        return self._cache.choose(self._problem, self._profile, NO_OPTIONS, lane)
+
+    def list_choices(self, executor: Executor, gpus: int) -> tuple[Choice, ...]:
+        """The lanes with some of the GPUs."""
+        names = [(place, one.name) for place, one in enumerate(executor.devices[:gpus])]
+        return list_choices(names, self.choose)
+
+    def run(self, executor: Executor, lane: Lane) -> None:
+        """Compute one product."""
+        operands = self._outs.get()
+        executor.run(self.choose(lane), operands.a, operands.b, operands.c)
+        self._outs.put(operands)
+
+
+class _CupyOnEach:
+    """`StreamedCupy` for whole products on each GPU."""
+
+    def __init__(self, devices: Sequence[int], operands: Operands) -> None:
+        from cupy.cuda import Device
+
+        self._devices = tuple(devices)
+        self._streamed = [StreamedCupy() for _ in devices]
+        for device, streamed in zip(self._devices, self._streamed, strict=True):
+            with Device(device):
+                streamed.prepare(operands, 0.0)
+
+    def run(self, outs: "SimpleQueue[Operands]", gpus: int) -> None:
+        """Compute the products on the first GPUs."""
+        left = iter(range(PRODUCTS))
+        lock = threading.Lock()
+
+        def take() -> Iterator[int]:
+            while True:
+                with lock:
+                    number = next(left, None)
+                if number is None:
+                    return
+                yield number
+
+        def work(place: int) -> None:
+            from cupy.cuda import Device
+
+            operands = outs.get()
+            with Device(self._devices[place]):
+                for _ in take():
+                    self._streamed[place].multiply(operands)
+            outs.put(operands)
+
+        with ThreadPoolExecutor(gpus) as threads:
+            list(threads.map(work, range(gpus)))
+
+    def release(self) -> None:
+        """Give back streams and buffers."""
+        from cupy.cuda import Device
+
+        for device, streamed in zip(self._devices, self._streamed, strict=True):
+            with Device(device):
+                streamed.release()
