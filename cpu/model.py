@@ -1,7 +1,12 @@
-"""The name of this machine's CPU."""
+"""The name and the caches of this machine's CPU."""
 
 import platform
 from pathlib import Path
+from typing import Final
+
+_CACHES: Final = Path("/sys/devices/system/cpu/cpu0/cache")
+_OWN_LEVELS: Final = 2
+_UNITS: Final = {"K": 1 << 10, "M": 1 << 20}
 
 
 def find_cpu_name() -> str:
@@ -14,3 +19,19 @@ def find_cpu_name() -> str:
         if line.startswith("model name"):
             return line.partition(":")[2].strip()
     return platform.machine()
+
+
+def find_core_cache_bytes() -> int:
+    """Size of the largest cache that a core has for itself; 0 if the kernel does not tell."""
+    sizes = [0]
+    for level in sorted(_CACHES.glob("index*")):
+        try:
+            kind, size, depth = (
+                (level / name).read_text(encoding="ascii").strip()
+                for name in ("type", "size", "level")
+            )
+            if kind != "Instruction" and int(depth) <= _OWN_LEVELS:
+                sizes.append(int(size[:-1]) * _UNITS[size[-1]])
+        except (OSError, ValueError, KeyError):
+            continue
+    return max(sizes)

@@ -4,11 +4,10 @@
 has the current profile of a machine that runs products; there, a CPU that was never calibrated is
 measured briefly.
 
-Products are measured as they run between other work: after a pause of a millisecond, when threads
-sleep, and for latencies with empty caches. Contention is measured during copies. The median counts,
-because few jobs are as fast as the best of several runs (`repetition`). `staircase` fits a kernel's
-measured launches, `row_cost` a row's cost on the CPU. `operands` has the measured products'
-matrices.
+Products are measured as in a loop, one after the other. The median counts, because few products are
+as fast as the best of several runs (`repetition`). Contention is measured during copies.
+`staircase` fits a kernel's measured launches, `row_cost` a row's cost on the CPU. `operands` has
+the measured products' matrices.
 
 Each part has a limit of time. What is left when it is over is measured as briefly as possible.
 """

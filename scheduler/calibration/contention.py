@@ -1,11 +1,10 @@
 """Measures contention: how much GPU part and CPU part slow each other.
 
-The CPU's products begin while its threads sleep and copies are under way, as in a split.
+The CPU computes one product after another while copies are under way.
 """
 
 import statistics
 import threading
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -16,7 +15,7 @@ from wavetrim.cpu.gemm import CpuPool
 from wavetrim.kernels.catalog import find_kernel
 from wavetrim.scheduler.calibration.links import LINK_SIDE, PipelineProfile, prepare_copies
 from wavetrim.scheduler.calibration.operands import draw_matrices
-from wavetrim.scheduler.calibration.repetition import LONG_REST_SECONDS, REST_SECONDS, repeat
+from wavetrim.scheduler.calibration.repetition import repeat
 from wavetrim.scheduler.model.cpu import CpuRate, CpuShare
 from wavetrim.scheduler.problem import Memory
 
@@ -89,12 +88,10 @@ def _measure_memory_stretch(
     copy: Callable[[], float], pool: CpuPool, share: CpuShare, rate: CpuRate, until: float
 ) -> float:
     """Factor on the time to write C while copies are under way."""
-    if not rate.write_seconds:
-        return 1.0
     m, k = _SHALLOW
     writing = _run_both(copy, _prepare_product(pool, m, k, share.threads, rate.dtype), until)
     seconds = writing.compute_seconds - rate.call_seconds
-    return max(1.0, seconds / (m * _SIDE * rate.write_seconds))
+    return max(1.0, seconds / (m * _SIDE * rate.element_seconds))
 
 
 def _measure_start(measured: PipelineProfile, pool: CpuPool, share: CpuShare) -> float:
@@ -108,7 +105,6 @@ def _measure_start(measured: PipelineProfile, pool: CpuPool, share: CpuShare) ->
     time_start = partial(
         repeat,
         budget_seconds=_START_SECONDS,
-        rest_seconds=LONG_REST_SECONDS,
         until=measured.until,
     )
     with ThreadPoolExecutor(1) as thread:
@@ -148,7 +144,6 @@ def _run_both(copy: Callable[[], float], compute: Callable[[], float], until: fl
     def compute_on() -> None:
         seconds.clear()
         while not (seconds and copied.is_set()):
-            time.sleep(REST_SECONDS)
             seconds.append(compute())
 
     with ThreadPoolExecutor(1) as thread:

@@ -1,7 +1,6 @@
 """Measures the CPU: a line of seconds over rows for each element type."""
 
 import math
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -10,8 +9,9 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 
 from wavetrim.cpu.gemm import CpuPool
+from wavetrim.cpu.model import find_core_cache_bytes
 from wavetrim.scheduler.calibration.operands import draw_matrices
-from wavetrim.scheduler.calibration.repetition import LONG_REST_SECONDS, REST_SECONDS, repeat
+from wavetrim.scheduler.calibration.repetition import repeat
 from wavetrim.scheduler.calibration.row_cost import RowCost, fit_row_cost
 from wavetrim.scheduler.model.cpu import CpuModel, CpuRate
 from wavetrim.scheduler.problem import ITEM_BYTES
@@ -29,6 +29,10 @@ _SHALLOW_ROWS: Final = 1024
 _SHALLOWER: Final = 16
 """Rows of a product of smaller K, and the divisor of K."""
 
+_CACHED: Final = (512, 64), (16, 256)
+_LEAST_ROWS: Final = 512
+"""N and K of two products of which C or A fills half of the caches, and their least M; chosen."""
+
 _NARROW: Final = 1 << 16, 64, 64
 _TALL: Final = 1 << 14, 64, 4096
 """M, N, K of products with few columns; A of the second exceeds the caches."""
@@ -37,15 +41,8 @@ _LEAST: Final = 16, 16, 16
 _ALONE: Final = 2, 1024, 160
 """M, N, K of products that one thread computes: of nearly no time, and of the time to read B."""
 
-_OTHER_BYTES: Final = 8 << 20
-"""Memory that other work uses before a small product: more than a core's own caches hold."""
-
 _MOST_COPY_COLUMNS: Final = 128
 """Most columns of arithmetic that packing A may cost, for noisy measurements."""
-
-_LEAST_WRITE_SHARE: Final = 0.25
-"""Least cost of an element of C in addition to arithmetic, as a share of the time to write it.
-Arithmetic hides most of that time, until a GPU's copies use the memory, too."""
 
 _UNCACHED_ELEMENTS: Final = 1 << 26
 """Elements of C with K = 1, and of B with a single row: more than caches hold."""
@@ -62,14 +59,6 @@ _SECONDS: Final = {True: 0.1, False: 0.03}
 _BRIEF_SECONDS: Final = 0.03
 """The same for a brief measurement."""
 
-_SMALL_SECONDS: Final = 0.1
-"""The same for a product that one thread computes."""
-
-_WAKING: Final = 1, 8192, 8192
-_WAKE_SECONDS: Final = 0.3
-"""M, N, K of a product of all threads that takes longer than cores do to wake up, and the time for
-its measurement; chosen."""
-
 
 _Time: TypeAlias = Callable[[int, int, int], float]
 """Measures the seconds of a product of M, N, K."""
@@ -84,7 +73,7 @@ class _Line(NamedTuple):
 
 
 def measure_cpu(pool: CpuPool, source: str, *, until: float = math.inf) -> CpuModel:
-    """The CPU's line for each element type, and the time that its cores take to wake up.
+    """The CPU's line for each element type.
 
     A line is seconds over rows, fitted by least squares.
 
@@ -95,18 +84,8 @@ def measure_cpu(pool: CpuPool, source: str, *, until: float = math.inf) -> CpuMo
     """
     assumed = estimate_cpu(pool.threads)
     rates = tuple(_measure_rate(pool, rate, source, until=until) for rate in assumed.rates)
-    wake_seconds = _measure_wake(pool, until)
-    return CpuModel(pool.threads, rates, share_cpu(pool.threads), wake_seconds)
-
-
-def _measure_wake(pool: CpuPool, until: float) -> float:
-    """Seconds that a product of all threads takes longer if cores have slept, not only threads."""
-    call = partial(pool.multiply, *draw_matrices("float32", *_WAKING))
-    after_long, after_short = (
-        repeat(call, _WAKE_SECONDS, rest_seconds=rest, until=until)
-        for rest in (LONG_REST_SECONDS, REST_SECONDS)
-    )
-    return max(0.0, after_long - after_short)
+    cache_bytes = pool.threads * find_core_cache_bytes()
+    return CpuModel(pool.threads, rates, share_cpu(pool.threads), cache_bytes)
 
 
 def measure_cpu_briefly(pool: CpuPool) -> CpuModel:
@@ -156,8 +135,8 @@ def _measure_rate(
     )
     if not is_bound:
         return rate
-    time_small = partial(_time_small, pool, assumed.dtype, until)
-    return _measure_memory(time_product, time_small, rate, cost, side)
+    cache_bytes = pool.threads * find_core_cache_bytes()
+    return _measure_memory(time_product, rate, cost, side, cache_bytes)
 
 
 def _measure_line(time_product: _Time, side: int, rows: tuple[int, ...]) -> _Line:
@@ -180,26 +159,41 @@ def _measure_line(time_product: _Time, side: int, rows: tuple[int, ...]) -> _Lin
 
 
 def _measure_memory(
-    time_product: _Time, time_small: _Time, rate: CpuRate, cost: RowCost, side: int
+    time_product: _Time, rate: CpuRate, cost: RowCost, side: int, cache_bytes: int
 ) -> CpuRate:
     """The rate with what memory bounds: narrow products, single rows, K = 1, one thread."""
     call_seconds = rate.call_seconds
-    alone_seconds = time_small(*_LEAST)
+    alone_seconds = time_product(*_LEAST)
     m, n, k = _ALONE
     alone_elements = m * k + k * n + m * n
+    # Arithmetic does not hide the time to write C: products of K = 21 and 64 took the sum of both.
     rest = _UNCACHED_ELEMENTS // side
-    read_seconds = max(0.0, time_small(*_ALONE) - alone_seconds) / alone_elements
-    write_seconds = time_product(rest, side, 1) / _UNCACHED_ELEMENTS
+    element_seconds = time_product(rest, side, 1) / _UNCACHED_ELEMENTS
+    read_seconds = max(0.0, time_product(*_ALONE) - alone_seconds) / alone_elements
     return replace(
-        rate,
-        element_seconds=max(cost.element_seconds, _LEAST_WRITE_SHARE * write_seconds),
-        write_seconds=write_seconds,
+        _measure_cached(time_product, rate, cost, cache_bytes),
+        element_seconds=element_seconds,
         vector_seconds=time_product(1, side, rest) / _UNCACHED_ELEMENTS,
         copy_columns=_find_copy_columns(cost, time_product(*_TALL) - call_seconds),
         narrow_seconds=max(0.0, time_product(*_NARROW) - call_seconds) / math.prod(_NARROW),
         alone_seconds=alone_seconds,
         read_seconds=read_seconds,
     )
+
+
+def _measure_cached(time_product: _Time, rate: CpuRate, cost: RowCost, cache_bytes: int) -> CpuRate:
+    """The rate with the costs of elements of C and of packing A within the caches."""
+    half = cache_bytes // 2 // ITEM_BYTES[rate.dtype]
+    (wide, shallow_k), (narrow, deep_k) = _CACHED
+    m = max(_LEAST_ROWS, half // deep_k)
+    seconds = time_product(m, narrow, deep_k) - rate.call_seconds
+    copy_columns = seconds / (2 * m * deep_k * cost.flop_seconds) - narrow
+    copy_columns = min(max(0.0, copy_columns), _MOST_COPY_COLUMNS)
+    m = max(_LEAST_ROWS, half // wide)
+    seconds = time_product(m, wide, shallow_k) - rate.call_seconds
+    arithmetic_seconds = 2 * shallow_k * (wide + copy_columns) * cost.flop_seconds
+    element_seconds = max(0.0, seconds / m - arithmetic_seconds) / wide
+    return replace(rate, cached_element_seconds=element_seconds, cached_copy_columns=copy_columns)
 
 
 def _find_copy_columns(cost: RowCost, seconds: float) -> float:
@@ -213,30 +207,13 @@ def _find_copy_columns(cost: RowCost, seconds: float) -> float:
 def _time_pool(
     pool: CpuPool, dtype: str, budget_seconds: float, until: float, *shape: int
 ) -> float:
-    """Median seconds of a product of M, N, K that begins while the threads sleep.
+    """Median seconds of a product of M, N, K.
 
     The minimum would mislead: on a virtual machine with 16 cores, single products took two thirds
     of the time of nearly all others.
     """
     call = partial(pool.multiply, *draw_matrices(dtype, *shape))
-    return repeat(call, budget_seconds, rest_seconds=REST_SECONDS, until=until)
-
-
-def _time_small(pool: CpuPool, dtype: str, until: float, *shape: int) -> float:
-    """Median seconds of a call that computes a product in one thread, after other work.
-
-    The core's caches then have neither the call's code nor the operands.
-    """
-    other = np.zeros(_OTHER_BYTES // 8)
-    operands = draw_matrices(dtype, *shape)
-
-    def measure() -> float:
-        np.add(other, 1, out=other)
-        started = time.perf_counter()
-        pool.multiply(*operands)
-        return time.perf_counter() - started
-
-    return repeat(measure, _SMALL_SECONDS, rest_seconds=REST_SECONDS, until=until)
+    return repeat(call, budget_seconds, until=until)
 
 
 def _choose_side(assumed: CpuRate) -> int:

@@ -1,9 +1,4 @@
-"""Measures what products cost beyond the rates: steps, calls, and the start of copies.
-
-A product in pageable memory mostly comes between other work of the CPU, and finds all caches empty.
-One in page-locked memory was put there for the GPU, and finds only the core's own caches empty, as
-after any other work.
-"""
+"""Measures what products cost beyond the rates: steps, calls, and the start of copies."""
 
 import math
 import statistics
@@ -14,24 +9,16 @@ from typing import Final
 from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.schedule.cuts import take_whole
 from wavetrim.scheduler.calibration.links import PipelineProfile, prepare_copies
-from wavetrim.scheduler.calibration.repetition import (
-    CACHES_BYTES,
-    CORE_BYTES,
-    REST_SECONDS,
-    repeat,
-)
+from wavetrim.scheduler.calibration.repetition import repeat
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.problem import GemmProblem, Memory
 from wavetrim.scheduler.profile.machine import LinkModel, MachineProfile
 
 _STEP_SECONDS: Final = 0.15
-_COLD_SECONDS: Final = 0.3
+_CALL_SECONDS: Final = 0.1
 _FILL_SECONDS: Final = 0.12
 """Times of the measurements."""
-
-_EVICTED_BYTES: Final[dict[Memory, int]] = {"pageable": CACHES_BYTES, "pinned": CORE_BYTES}
-"""Memory that other work has written when a brief product begins."""
 
 _TINY: Final = 64
 _STEPS: Final = 16
@@ -119,19 +106,14 @@ def _time_beyond(measured: PipelineProfile, problem: GemmProblem) -> float:
     curve = measured.build_curve(spec, problem)
     seconds = repeat(
         prepare_copies(measured, problem.memory, problem.m, problem.n, problem.k),
-        _COLD_SECONDS,
-        rest_seconds=REST_SECONDS,
-        evicted_bytes=_EVICTED_BYTES[problem.memory],
+        _CALL_SECONDS,
         until=measured.until,
     )
     return seconds - curve.seconds(problem.m)
 
 
 def measure_fill(measured: PipelineProfile, memory: Memory) -> float:
-    """Time of medium products beyond their curve: copies need time to reach their rates.
-
-    When such a product begins, copy threads sleep and all caches are empty.
-    """
+    """Time of medium products beyond their curve: copies need time to reach their rates."""
     costs = []
     for middling in _MIDDLING:
         problem = replace(middling, memory=memory)
@@ -143,8 +125,6 @@ def measure_fill(measured: PipelineProfile, memory: Memory) -> float:
         seconds = repeat(
             prepare_copies(measured, memory, *shape, spec=plan.spec),
             _FILL_SECONDS,
-            rest_seconds=REST_SECONDS,
-            evicted_bytes=CACHES_BYTES,
             until=measured.until,
         )
         costs.append(seconds - curve.seconds(problem.m))

@@ -62,8 +62,6 @@ class CpuCurve:
         row_quantum: Blocks have a multiple of this number of rows.
         vector_seconds: Most seconds of a product of one row: the time of reading B. 0 if not
             measured.
-        wake_seconds: Time until all cores are awake. Until then about half of them work, so a
-            product takes this much longer, and one shorter than this takes twice as long.
         correction: Factor from earlier runs of its class.
     """
 
@@ -72,7 +70,6 @@ class CpuCurve:
     call_seconds: float = 0.0
     row_quantum: int = 1
     vector_seconds: float = 0.0
-    wake_seconds: float = 0.0
     correction: Correction = UNCORRECTED
 
     def seconds(self, rows: int) -> float:
@@ -83,8 +80,6 @@ class CpuCurve:
         seconds = self.call_seconds + (rounded + self.startup_rows) * self.row_seconds
         if rows == 1 and self.vector_seconds:
             seconds = min(seconds, self.vector_seconds)
-        if self.wake_seconds:
-            seconds += min(self.wake_seconds, max(0.0, seconds - self.call_seconds))
         return self.correction.factor * seconds
 
     def estimate_rows(self, seconds: float) -> float:

@@ -22,14 +22,17 @@ class CpuRate:
         call_seconds: Seconds to start and join the pool.
         row_quantum: Blocks have a multiple of this number of rows.
         source: Where the figures come from.
-        element_seconds: Seconds of an element of C in addition to its arithmetic.
-        write_seconds: Least seconds of an element of C for any K: the time to write it.
+        element_seconds: Seconds to write an element of C beyond the caches, in addition to its
+            arithmetic.
         vector_seconds: Seconds of an element of B in products of one row; 0 if not measured.
-        copy_columns: Cost for BLAS to pack a row of A, in columns of arithmetic.
+        copy_columns: Cost for BLAS to pack a row of an A beyond the caches, in columns of
+            arithmetic.
         narrow_seconds: Seconds of a multiply-add in narrow products (neither N nor K above NARROW),
             in place of arithmetic and elements; 0 if not measured.
         alone_seconds: Seconds of a call that one thread computes alone, without its arithmetic.
-        read_seconds: Seconds for one thread to read an element after other work used the caches.
+        read_seconds: Seconds for one thread to read an element of B, beside its arithmetic.
+        cached_element_seconds: As `element_seconds`, within the caches.
+        cached_copy_columns: As `copy_columns`, within the caches.
     """
 
     dtype: str
@@ -39,12 +42,13 @@ class CpuRate:
     row_quantum: int
     source: str
     element_seconds: float = 0.0
-    write_seconds: float = 0.0
     vector_seconds: float = 0.0
     copy_columns: float = PACKING_WEIGHT
     narrow_seconds: float = 0.0
     alone_seconds: float = 20e-6
     read_seconds: float = 0.0
+    cached_element_seconds: float = 0.0
+    cached_copy_columns: float = PACKING_WEIGHT
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +82,18 @@ class CpuModel:
         threads: Threads of the pool without a GPU part.
         rates: One entry for each element type.
         beside_gpu: At least one entry for each kind of memory.
-        wake_seconds: Time until all cores are awake after a pause. They wake one after the other,
-            so a part of them is awake sooner.
+        cache_bytes: Size of the caches that cores do not share; 0 if unknown. What exceeds them
+            counts as read from memory, because other programs use shared caches, too.
     """
 
     threads: int
     rates: tuple[CpuRate, ...]
     beside_gpu: tuple[CpuShare, ...]
-    wake_seconds: float = 0.0
+    cache_bytes: int = 0
+
+    def find_uncached_share(self, matrix_bytes: int) -> float:
+        """Share of a matrix that the caches do not hold, 0…1."""
+        return max(0.0, 1 - self.cache_bytes / matrix_bytes)
 
     def list_shares(self, memory: Memory) -> tuple[CpuShare, ...]:
         """The ways to share it if the operands lie in this kind of memory."""

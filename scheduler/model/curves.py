@@ -44,15 +44,14 @@ def build_cpu_curve(
     slower = 1 + (share.stretch - 1) * copying
     memory_slower = 1 + (share.memory_stretch - 1) * copying
     row_seconds = _find_row_seconds(
-        problem, rate, fewer=fewer, slower=slower, memory_slower=memory_slower
+        problem, rate, profile.cpu, fewer=fewer, slower=slower, memory_slower=memory_slower
     )
     curve = CpuCurve(
-        row_seconds=max(row_seconds, problem.n * rate.write_seconds * memory_slower),
+        row_seconds=row_seconds,
         startup_rows=rate.startup_rows,
         call_seconds=rate.call_seconds + LATE_SECONDS,
         row_quantum=rate.row_quantum,
         vector_seconds=problem.n * problem.k * rate.vector_seconds,
-        wake_seconds=profile.cpu.wake_seconds / fewer,
     )
     return _correct(curve, problem, profile, shared=True)
 
@@ -68,33 +67,32 @@ def _correct(
 def _build_alone_curve(problem: GemmProblem, rate: CpuRate, cpu: CpuModel) -> CpuCurve:
     """The curve without a GPU part.
 
-    Several threads take at least the time of moving A, B and C through memory. One thread takes
-    that time in addition to its arithmetic, because nothing hides it.
+    Several threads take at least the time of moving A, B and C through memory. One thread reads B
+    in addition to its arithmetic, because nothing hides that.
     """
     m, n, k, threads = problem.m, problem.n, problem.k, cpu.threads
     if is_small(m, n, k, problem.dtype):
         flop_seconds = threads * 1e-9 / rate.gflops
-        row_seconds = 2 * k * (n + rate.copy_columns) * flop_seconds + (k + n) * rate.read_seconds
+        row_seconds = 2 * k * (n + rate.cached_copy_columns) * flop_seconds
         startup_rows = k * n * rate.read_seconds / row_seconds
         return CpuCurve(row_seconds, startup_rows, rate.alone_seconds)
     taking = count_shares(m, n, k, threads)
     fewer = threads / taking
-    row_seconds = _find_row_seconds(problem, rate, fewer=fewer)
+    row_seconds = _find_row_seconds(problem, rate, cpu, fewer=fewer)
     read_seconds = max(rate.vector_seconds, rate.read_seconds / taking)
-    row_seconds = max(row_seconds, n * rate.write_seconds, k * read_seconds)
     return CpuCurve(
         row_seconds=row_seconds,
         startup_rows=max(rate.startup_rows, k * n * read_seconds / row_seconds),
         call_seconds=rate.call_seconds,
         row_quantum=rate.row_quantum,
         vector_seconds=rate.call_seconds + k * n * read_seconds if read_seconds else 0.0,
-        wake_seconds=cpu.wake_seconds / fewer,
     )
 
 
 def _find_row_seconds(
     problem: GemmProblem,
     rate: CpuRate,
+    cpu: CpuModel,
     *,
     fewer: float,
     slower: float = 1.0,
@@ -102,20 +100,33 @@ def _find_row_seconds(
 ) -> float:
     """Seconds of a row: its arithmetic and elements; in a narrow product its multiply-adds.
 
+    At least the time to read A and write C, as far as the caches do not hold them.
+
     Args:
         problem: The product.
         rate: The rate of all threads.
+        cpu: Its CPU.
         fewer: All threads over those that compute.
         slower: Factor of contention on the time of arithmetic.
-        memory_slower: Factor of contention on the time of reading A.
+        memory_slower: Factor of contention on the time of reading A and writing C.
     """
     n, k, flop_seconds = problem.n, problem.k, 1e-9 / rate.gflops
+    a_share, c_share = (
+        cpu.find_uncached_share(problem.m * columns * problem.item_bytes) for columns in (k, n)
+    )
+    moving_seconds = memory_slower * max(
+        a_share * k * rate.vector_seconds, c_share * n * rate.element_seconds
+    )
     if rate.narrow_seconds and max(n, k) <= NARROW:
-        # At least the time of reading A.
-        term_seconds = rate.narrow_seconds * fewer * memory_slower
-        return k * max(n * term_seconds, rate.vector_seconds)
-    column_seconds = n * slower + rate.copy_columns * memory_slower
-    return 2 * k * column_seconds * flop_seconds * fewer + n * rate.element_seconds * fewer
+        return max(n * k * rate.narrow_seconds * fewer * memory_slower, moving_seconds)
+    copy_columns = a_share * rate.copy_columns + (1 - a_share) * rate.cached_copy_columns
+    column_seconds = n * slower + copy_columns * memory_slower
+    element_seconds = (
+        c_share * memory_slower * rate.element_seconds
+        + (1 - c_share) * slower * rate.cached_element_seconds
+    )
+    row_seconds = fewer * (2 * k * column_seconds * flop_seconds + n * element_seconds)
+    return max(row_seconds, moving_seconds)
 
 
 def build_gpu_curve(

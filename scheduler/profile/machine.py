@@ -203,9 +203,9 @@ def _read_profile(document: Mapping[str, Any]) -> MachineProfile:
         source=document["source"],
         cpu=CpuModel(
             threads=cpu["threads"],
-            rates=tuple(CpuRate(**rate) for rate in cpu["rates"]),
+            rates=tuple(CpuRate(**_pick(rate, CpuRate)) for rate in cpu["rates"]),
             beside_gpu=tuple(CpuShare(**_pick(share, CpuShare)) for share in cpu["beside_gpu"]),
-            wake_seconds=cpu.get("wake_seconds", 0.0),
+            cache_bytes=cpu.get("cache_bytes", 0),
         ),
         gpu=gpu and GpuModel(**{**gpu, "compute_capability": tuple(gpu["compute_capability"])}),
         links=tuple(LinkModel(**link) for link in document["links"]),

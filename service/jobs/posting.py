@@ -2,7 +2,7 @@
 
 import math
 
-from wavetrim.scheduler.planning.choice import choose_plan
+from wavetrim.scheduler.planning.cache import PlanCache
 from wavetrim.service.api.jobs.job_schemas import JobRequest
 from wavetrim.service.engine.engine import Engine
 from wavetrim.service.jobs.job import Job
@@ -31,6 +31,7 @@ class Posting:
         self._matrices = matrices
         self._engine = engine
         self._most_queued = settings.max_queued_jobs
+        self._plans = PlanCache()
 
     def add(
         self,
@@ -58,7 +59,7 @@ class Posting:
         operands = find_operands(asked, self._matrices, tenant.sees)
         problem = check_operands(*operands, alpha=request.alpha, beta=request.beta)
         if self._engine.cpu_threads is not None:
-            choose_plan(problem, self._engine.profiles.find(), request.options)
+            self._plans.choose(problem, self._engine.profiles.find(), request.options)
         job, created = self._jobs.add(
             asked,
             priority=request.priority,

@@ -40,11 +40,7 @@ def model(browser: Browser) -> Model:
 @cache
 def measured_profile() -> MachineProfile:
     (results,) = [one for one in read_host_results(RESULTS) if one.gpu == "h200"]
-    profile = complete_kernels(
-        complete_rates(MachineProfile.from_dict(results.document["profile"]))
-    )
-    # Measured before cores that wake up were.
-    return replace(profile, cpu=replace(profile.cpu, wake_seconds=4e-4))
+    return complete_kernels(complete_rates(MachineProfile.from_dict(results.document["profile"])))
 
 
 @cache

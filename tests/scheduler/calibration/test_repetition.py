@@ -6,7 +6,7 @@ import numpy as np
 
 from tests.limit import allow
 from wavetrim.scheduler.calibration.operands import OperandMemory
-from wavetrim.scheduler.calibration.repetition import CORE_BYTES, LEAST_SAMPLES, repeat
+from wavetrim.scheduler.calibration.repetition import LEAST_SAMPLES, repeat
 
 
 def test_the_median_of_what_fits_in_the_time_counts() -> None:
@@ -22,7 +22,7 @@ def test_once_it_is_late_the_fewest_samples_are_enough() -> None:
         return 1.0
 
     began = time.perf_counter()
-    repeat(measure, 60.0, evicted_bytes=CORE_BYTES, until=began)
+    repeat(measure, 60.0, until=began)
     assert len(runs) == 1 + LEAST_SAMPLES
     assert time.perf_counter() - began < allow(2)
 

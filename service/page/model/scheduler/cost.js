@@ -39,7 +39,7 @@ export function findRowsWithin(curve, seconds, limit) {
 /** The CPU's curve: a line with a start-up cost, rising in steps of `rowQuantum` rows. */
 export class CpuCurve {
   constructor(fields) {
-    const unset = { startupRows: 0, callSeconds: 0, rowQuantum: 1, vectorSeconds: 0, wakeSeconds: 0 };
+    const unset = { startupRows: 0, callSeconds: 0, rowQuantum: 1, vectorSeconds: 0 };
     Object.assign(this, unset, { correction: { factor: 1, runs: 0 } }, fields);
   }
 
@@ -49,7 +49,6 @@ export class CpuCurve {
     const rounded = divideUp(rows, this.rowQuantum) * this.rowQuantum;
     let seconds = this.callSeconds + (rounded + this.startupRows) * this.rowSeconds;
     if (rows === 1 && this.vectorSeconds) seconds = Math.min(seconds, this.vectorSeconds);
-    seconds += Math.min(this.wakeSeconds, Math.max(0, seconds - this.callSeconds));
     return this.correction.factor * seconds;
   }
 

@@ -22,12 +22,10 @@ export function buildCpuCurve(problem, profile, share = null, copying = 1) {
   const fewer = threads / share.threads;
   const slower = 1 + (share.stretch - 1) * copying;
   const memorySlower = 1 + ((share.memory_stretch ?? 1) - 1) * copying;
-  const rowSeconds = findRowSeconds(problem, rate, { fewer, slower, memorySlower });
   const fields = {
-    rowSeconds: Math.max(rowSeconds, problem.n * rate.write_seconds * memorySlower),
+    rowSeconds: findRowSeconds(problem, rate, profile.cpu, { fewer, slower, memorySlower }),
     startupRows: rate.startup_rows,
     callSeconds: rate.call_seconds + LATE_SECONDS,
-    wakeSeconds: (profile.cpu.wake_seconds ?? 0) / fewer,
     rowQuantum: rate.row_quantum,
     vectorSeconds: problem.n * problem.k * rate.vector_seconds,
   };
@@ -47,38 +45,45 @@ function buildAloneCurve(problem, rate, cpu) {
   const { n, k } = problem;
   if (isSmall(problem)) {
     const flopSeconds = (threads * 1e-9) / rate.gflops;
-    const rowSeconds =
-      2 * k * (n + rate.copy_columns) * flopSeconds + (k + n) * rate.read_seconds;
+    const rowSeconds = 2 * k * (n + rate.cached_copy_columns) * flopSeconds;
     const startupRows = (k * n * rate.read_seconds) / rowSeconds;
     return { rowSeconds, startupRows, callSeconds: rate.alone_seconds };
   }
   const taking = countShares(problem, threads);
   const fewer = threads / taking;
   const readSeconds = Math.max(rate.vector_seconds, rate.read_seconds / taking);
-  const rowSeconds = Math.max(
-    findRowSeconds(problem, rate, { fewer, slower: 1, memorySlower: 1 }),
-    n * rate.write_seconds,
-    k * readSeconds,
-  );
+  const rowSeconds = findRowSeconds(problem, rate, cpu, { fewer, slower: 1, memorySlower: 1 });
   return {
     rowSeconds,
     startupRows: Math.max(rate.startup_rows, (k * n * readSeconds) / rowSeconds),
     callSeconds: rate.call_seconds,
-    wakeSeconds: (cpu.wake_seconds ?? 0) / fewer,
     rowQuantum: rate.row_quantum,
     vectorSeconds: readSeconds ? rate.call_seconds + k * n * readSeconds : 0,
   };
 }
 
 /** Seconds of a row's arithmetic and elements, or in a narrow product of its terms. */
-function findRowSeconds({ n, k }, rate, { fewer, slower, memorySlower }) {
+function findRowSeconds(problem, rate, cpu, { fewer, slower, memorySlower }) {
+  const { m, n, k, itemBytes } = problem;
   const flopSeconds = 1e-9 / rate.gflops;
-  if (rate.narrow_seconds && Math.max(n, k) <= NARROW) {
-    const termSeconds = rate.narrow_seconds * fewer * memorySlower;
-    return k * Math.max(n * termSeconds, rate.vector_seconds);
-  }
-  const columnSeconds = n * slower + rate.copy_columns * memorySlower;
-  return 2 * k * columnSeconds * flopSeconds * fewer + n * rate.element_seconds * fewer;
+  const [aShare, cShare] = [k, n].map((columns) => findUncachedShare(cpu, m * columns * itemBytes));
+  const movingSeconds =
+    memorySlower *
+    Math.max(aShare * k * rate.vector_seconds, cShare * n * rate.element_seconds);
+  if (rate.narrow_seconds && Math.max(n, k) <= NARROW)
+    return Math.max(n * k * rate.narrow_seconds * fewer * memorySlower, movingSeconds);
+  const copyColumns = aShare * rate.copy_columns + (1 - aShare) * rate.cached_copy_columns;
+  const columnSeconds = n * slower + copyColumns * memorySlower;
+  const elementSeconds =
+    cShare * memorySlower * rate.element_seconds +
+    (1 - cShare) * slower * rate.cached_element_seconds;
+  const rowSeconds = fewer * (2 * k * columnSeconds * flopSeconds + n * elementSeconds);
+  return Math.max(rowSeconds, movingSeconds);
+}
+
+/** Share of a matrix that the caches do not hold. */
+function findUncachedShare(cpu, matrixBytes) {
+  return Math.max(0, 1 - (cpu.cache_bytes ?? 0) / matrixBytes);
 }
 
 /** The GPU's curve with one kernel, and with the machine to itself. */
