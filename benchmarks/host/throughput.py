@@ -9,7 +9,7 @@ import statistics
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from queue import SimpleQueue
@@ -26,6 +26,7 @@ from wavetrim.scheduler.options import NO_OPTIONS
 from wavetrim.scheduler.planning.cache import PlanCache
 from wavetrim.scheduler.planning.lanes import Choice, Lane, list_choices, place_products
 from wavetrim.scheduler.planning.plan import Plan
+from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.machine import MachineProfile
 
 PRODUCTS: Final = 64
@@ -61,7 +62,7 @@ class ThroughputRow(ProductRow):
 
 
 def measure_throughput(
-    executor: Executor, profile: MachineProfile, *, until: float, dtype: str = "float32"
+    executor: Executor, profile: MachineProfile, *, until: float
 ) -> list[ThroughputRow]:
     """Let wavetrim and CuPy compute `PRODUCTS` products, on one GPU and on all, in turns.
 
@@ -69,8 +70,8 @@ def measure_throughput(
         executor: Has at least two GPUs.
         profile: Its profile.
         until: Value of time.perf_counter() after which no further round begins.
-        dtype: Element type.
     """
+    dtype = "float32"
     operands = pin_operands(draw_operands(SHAPE, dtype))
     count = len(executor.devices)
     outs: SimpleQueue[Operands] = SimpleQueue()
@@ -79,7 +80,10 @@ def measure_throughput(
     cupy = _CupyOnEach([device.index for device in executor.devices], operands)
     sides: dict[tuple[str, int], Callable[[], None]] = {}
     for gpus in (1, count):
-        sides[OURS, gpus] = partial(_run_placed, executor, profile, outs, gpus)
+        plans = _Plans(executor, profile, outs)
+        sides[OURS, gpus] = partial(
+            compute_waiting, PRODUCTS, plans.list_choices(gpus), gpus, plans.compute
+        )
         sides["cupy-gpus", gpus] = partial(cupy.run, outs, gpus)
     seconds: dict[tuple[str, int], list[float]] = {side: [] for side in sides}
     for run in sides.values():
@@ -104,59 +108,78 @@ def as_document(rows: Sequence[ThroughputRow]) -> list[dict[str, Any]]:
     return [asdict(row) for row in rows]
 
 
-def _run_placed(
-    executor: Executor, profile: MachineProfile, outs: "SimpleQueue[Operands]", gpus: int
+def compute_waiting(
+    products: int, choices: Sequence[Choice], gpus: int, compute: Callable[[Lane], None]
 ) -> None:
-    """Compute the products, each on the devices that it is given."""
-    plans = _Plans(profile, outs)
-    choices = plans.list_choices(executor, gpus)
-    waiting = PRODUCTS
-    running: dict[Future[None], tuple[Lane, float]] = {}
+    """Compute equal products that wait together, each on the devices that it is given.
+
+    The thread whose product has ended begins the next one, so that its devices do not wait for
+    another thread to wake up.
+
+    Args:
+        products: How many.
+        choices: The lanes that each may take.
+        gpus: GPUs of the machine.
+        compute: Computes one product in a lane.
+    """
+    waiting = products
+    ends: dict[Lane, float] = {}
+    working: list[Future[None]] = []
+    lock = threading.Lock()
+
+    def place() -> list[Lane]:
+        nonlocal waiting
+        now = time.perf_counter()
+        busy = {
+            device: max(_LEAST_SECONDS, end - now) for lane, end in ends.items() for device in lane
+        }
+        ahead = min(waiting, _LOOK_AHEAD)
+        places = place_products([choices] * ahead, busy, gpus, behind=waiting - ahead)
+        begun = [place.choice for place in places if place.begins <= 0]
+        ends.update({one.lane: now + one.seconds for one in begun})
+        waiting -= len(begun)
+        return [one.lane for one in begun]
+
+    def work(lane: Lane | None) -> None:
+        while lane is not None:
+            compute(lane)
+            with lock:
+                del ends[lane]
+                begun = place()
+            working.extend([threads.submit(work, other) for other in begun[1:]])
+            lane = begun[0] if begun else None
+
     with ThreadPoolExecutor(gpus + 1) as threads:
-        while waiting or running:
-            now = time.perf_counter()
-            busy = {
-                device: max(_LEAST_SECONDS, ends - now)
-                for lane, ends in running.values()
-                for device in lane
-            }
-            ahead = min(waiting, _LOOK_AHEAD)
-            places = place_products([choices] * ahead, busy, gpus, behind=waiting - ahead)
-            for place in places:
-                if place.begins <= 0:
-                    lane = place.choice.lane
-                    future = threads.submit(plans.run, executor, lane)
-                    running[future] = lane, now + place.choice.seconds
-                    waiting -= 1
-            for future in wait(running, return_when=FIRST_COMPLETED).done:
-                del running[future]
-                future.result()
+        with lock:
+            begun = place()
+        working.extend([threads.submit(work, lane) for lane in begun])
+        for future in working:  # grows meanwhile
+            future.result()
 
 
 class _Plans:
     """The plan of the product in each lane."""
 
-    def __init__(self, profile: MachineProfile, outs: "SimpleQueue[Operands]") -> None:
-        self._profile, self._outs = profile, outs
+    def __init__(
+        self, executor: Executor, profile: MachineProfile, outs: "SimpleQueue[Operands]"
+    ) -> None:
+        self._executor, self._profile, self._outs = executor, profile, outs
         self._cache = PlanCache()
-        self._problem = (found := outs.get()).problem
-        outs.put(found)
+        self._problem = GemmProblem(*SHAPE, memory="pinned")
 
-    def choose(self, lane: Lane, b_resident: bool = False) -> Plan:
-        """The plan in a lane; B is never resident."""
-        del b_resident
-        return self._cache.choose(self._problem, self._profile, NO_OPTIONS, lane)
-
-    def list_choices(self, executor: Executor, gpus: int) -> tuple[Choice, ...]:
+    def list_choices(self, gpus: int) -> tuple[Choice, ...]:
         """The lanes with some of the GPUs."""
-        names = [(place, one.name) for place, one in enumerate(executor.devices[:gpus])]
-        return list_choices(names, self.choose)
+        names = [(place, one.name) for place, one in enumerate(self._executor.devices[:gpus])]
+        return list_choices(names, lambda lane, _: self._choose(lane))
 
-    def run(self, executor: Executor, lane: Lane) -> None:
+    def compute(self, lane: Lane) -> None:
         """Compute one product."""
         operands = self._outs.get()
-        executor.run(self.choose(lane), operands.a, operands.b, operands.c)
+        self._executor.run(self._choose(lane), operands.a, operands.b, operands.c)
         self._outs.put(operands)
+
+    def _choose(self, lane: Lane) -> Plan:
+        return self._cache.choose(self._problem, self._profile, NO_OPTIONS, lane)
 
 
 class _CupyOnEach:

@@ -4,8 +4,9 @@
 has the current profile of a machine that runs products; there, a CPU that was never calibrated is
 measured briefly.
 
-Products are measured as in a loop, one after the other. The median counts, because few products are
-as fast as the best of several runs (`repetition`). Contention is measured during copies.
+A brief product is measured as the second of two after a pause, so it follows its like. The median
+counts, because few products are as fast as the best of several runs (`repetition`). Contention is
+measured during copies.
 `staircase` fits a kernel's measured launches, `row_cost` a row's cost on the CPU. `operands` has
 the measured products' matrices.
 

@@ -15,7 +15,7 @@ from wavetrim.cpu.gemm import CpuPool
 from wavetrim.kernels.catalog import find_kernel
 from wavetrim.scheduler.calibration.links import LINK_SIDE, PipelineProfile, prepare_copies
 from wavetrim.scheduler.calibration.operands import draw_matrices
-from wavetrim.scheduler.calibration.repetition import repeat
+from wavetrim.scheduler.calibration.repetition import repeat, repeat_in_pairs
 from wavetrim.scheduler.model.cpu import CpuRate, CpuShare
 from wavetrim.scheduler.problem import Memory
 
@@ -103,7 +103,7 @@ def _measure_start(measured: PipelineProfile, pool: CpuPool, share: CpuShare) ->
     )
     compute = _prepare_product(pool, *_BRIEF_PART, share.threads, "float32")
     time_start = partial(
-        repeat,
+        repeat_in_pairs,
         budget_seconds=_START_SECONDS,
         until=measured.until,
     )

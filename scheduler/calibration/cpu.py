@@ -11,7 +11,7 @@ import numpy as np
 from wavetrim.cpu.gemm import CpuPool
 from wavetrim.cpu.model import find_core_cache_bytes
 from wavetrim.scheduler.calibration.operands import draw_matrices
-from wavetrim.scheduler.calibration.repetition import repeat
+from wavetrim.scheduler.calibration.repetition import repeat_in_pairs
 from wavetrim.scheduler.calibration.row_cost import RowCost, fit_row_cost
 from wavetrim.scheduler.model.cpu import CpuModel, CpuRate
 from wavetrim.scheduler.problem import ITEM_BYTES
@@ -213,7 +213,7 @@ def _time_pool(
     of the time of nearly all others.
     """
     call = partial(pool.multiply, *draw_matrices(dtype, *shape))
-    return repeat(call, budget_seconds, until=until)
+    return repeat_in_pairs(call, budget_seconds, until=until)
 
 
 def _choose_side(assumed: CpuRate) -> int:

@@ -9,7 +9,7 @@ from typing import Final
 from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.schedule.cuts import take_whole
 from wavetrim.scheduler.calibration.links import PipelineProfile, prepare_copies
-from wavetrim.scheduler.calibration.repetition import repeat
+from wavetrim.scheduler.calibration.repetition import repeat_in_pairs
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.problem import GemmProblem, Memory
@@ -69,7 +69,7 @@ def measure_step(measured: PipelineProfile) -> float:
     rows = spec.tile.m
     many_steps = replace(one_step, first_rows=rows, panel_rows=rows, last_rows=rows)
     more, less = (
-        repeat(
+        repeat_in_pairs(
             prepare_copies(measured, "pinned", problem.m, problem.n, problem.k, cut=cut),
             _STEP_SECONDS,
             until=measured.until,
@@ -104,7 +104,7 @@ def _time_beyond(measured: PipelineProfile, problem: GemmProblem) -> float:
     """Time of a brief product by cuBLAS, less its predicted time."""
     spec = find_kernel("cublas", problem.dtype)
     curve = measured.build_curve(spec, problem)
-    seconds = repeat(
+    seconds = repeat_in_pairs(
         prepare_copies(measured, problem.memory, problem.m, problem.n, problem.k),
         _CALL_SECONDS,
         until=measured.until,
@@ -122,7 +122,7 @@ def measure_fill(measured: PipelineProfile, memory: Memory) -> float:
         assert plan.spec is not None, "without rows for the CPU there is a kernel"
         assert curve is not None, "and its curve"
         shape = problem.m, problem.n, problem.k
-        seconds = repeat(
+        seconds = repeat_in_pairs(
             prepare_copies(measured, memory, *shape, spec=plan.spec),
             _FILL_SECONDS,
             until=measured.until,

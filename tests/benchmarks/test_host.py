@@ -87,6 +87,7 @@ from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.execution.timings import Timings
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.choice import choose_plan
+from wavetrim.scheduler.planning.lanes import Choice, Lane
 from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.problem import MEMORIES, GemmProblem
 from wavetrim.scheduler.profile.machine import MachineProfile
@@ -443,6 +444,25 @@ def test_all_baselines_on_several_gpus_compute_the_product(tmp_path: Path) -> No
             baseline.release()
     assert not refused
     assert {one.name for one in scores} == set(names)
+
+
+def test_products_that_wait_are_divided_among_the_gpus() -> None:
+    lanes = [frozenset({0}), frozenset({1}), frozenset({0, 1})]
+    choices = [Choice(lane, 0.02 / len(lane)) for lane in lanes]
+    computed: list[Lane] = []
+    busy: set[int] = set()
+
+    def compute(lane: Lane) -> None:
+        assert busy.isdisjoint(lane)
+        busy.update(lane)
+        time.sleep(0.02 / len(lane))
+        computed.append(lane)
+        busy.difference_update(lane)
+
+    throughput.compute_waiting(7, choices, 2, compute)
+    assert len(computed) == 7
+    assert sum(len(lane) == 1 for lane in computed) >= 6
+    assert set(lanes[:2]) <= set(computed)
 
 
 @pytest.mark.gpu

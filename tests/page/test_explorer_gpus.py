@@ -145,7 +145,10 @@ def test_gpus_that_were_measured_together_are_a_machine_without_a_service(page: 
     sources = page.run("document.querySelector('.sources').textContent")
     for index in (0, 1):  # whose figures differ a little
         assert f"GPU {index}NVIDIA H100 80GB HBM3, 132 multiprocessors" in sources
-    assert "Links together105 GB/s in, 102 out, 134 both ways" in sources
+    (joint,) = profile.joint
+    rates = joint.in_gbytes_per_second, joint.out_gbytes_per_second, joint.both_gbytes_per_second
+    inwards, outwards, both = (f"{rate:.3g}" for rate in rates)
+    assert f"Links together{inwards} GB/s in, {outwards} out, {both} both ways" in sources
 
 
 def test_one_gpu_is_as_if_none_was_said(page: Page) -> None:

@@ -6,7 +6,12 @@ import numpy as np
 
 from tests.limit import allow
 from wavetrim.scheduler.calibration.operands import OperandMemory
-from wavetrim.scheduler.calibration.repetition import LEAST_SAMPLES, repeat
+from wavetrim.scheduler.calibration.repetition import (
+    BRIEF_SECONDS,
+    LEAST_SAMPLES,
+    repeat,
+    repeat_in_pairs,
+)
 
 
 def test_the_median_of_what_fits_in_the_time_counts() -> None:
@@ -25,6 +30,13 @@ def test_once_it_is_late_the_fewest_samples_are_enough() -> None:
     repeat(measure, 60.0, until=began)
     assert len(runs) == 1 + LEAST_SAMPLES
     assert time.perf_counter() - began < allow(2)
+
+
+def test_of_brief_products_the_second_one_counts() -> None:
+    first, second = BRIEF_SECONDS / 2, BRIEF_SECONDS / 4
+    seconds = iter((first, second) * 10_000)
+    assert repeat_in_pairs(lambda: next(seconds), 0.01) == second
+    assert repeat_in_pairs(lambda: 2 * BRIEF_SECONDS, 0.01) == 2 * BRIEF_SECONDS
 
 
 def test_operands_lie_apart_in_memory_that_is_made_once() -> None:
