@@ -9,8 +9,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import numpy as np
-
 from wavetrim.cpu.blas import find_blas
 from wavetrim.cpu.block_sums import BlockSums
 from wavetrim.cpu.blocks import can_share
@@ -19,7 +17,7 @@ from wavetrim.cpu.library import CPU_LIBRARY
 from wavetrim.cpu.native_team import NativeTeam
 from wavetrim.cpu.operands import check_operands
 from wavetrim.cpu.prepared import NATIVE_DTYPES, prepare
-from wavetrim.cpu.products import Matrix, Product, multiply_alone, quiet
+from wavetrim.cpu.products import Matrix, Product, multiply_alone, multiply_plainly, quiet
 from wavetrim.cpu.python_team import PythonTeam
 from wavetrim.cpu.threads import hold_blas, limit_blas_threads, usable_cores
 from wavetrim.native.library import load_library
@@ -263,7 +261,7 @@ class CpuPool:
                 with hold_blas:
                     multiply_alone(a, b, c, alpha=alpha, beta=beta)
             elif is_plain:
-                quiet.context.run(np.matmul, a, b, c)
+                quiet.context.run(multiply_plainly, a, b, c)
             else:
                 multiply_alone(a, b, c, alpha=alpha, beta=beta)
         except ValueError:

@@ -85,7 +85,7 @@ def multiply_alone(a: Matrix, b: Matrix, c: Matrix, *, alpha: float, beta: float
         beta: Factor of C; a whole number for integers.
     """
     if alpha == 1 and beta == 0:
-        quiet.context.run(np.matmul, a, b, c)
+        quiet.context.run(multiply_plainly, a, b, c)
     elif alpha == 0:
         quiet.context.run(scale, c, beta)
     else:
@@ -106,12 +106,23 @@ def multiply_block(a: Matrix, b: Matrix, c: Matrix, *, alpha: float, beta: float
         beta: Factor of C; a whole number for integers.
     """
     if beta == 0 and a.dtype in BLAS_DTYPES:
-        # With K = 1 the cost is writing C; BLAS takes four times as long.
-        (np.multiply if a.shape[1] == 1 else np.matmul)(a, b, out=c)
+        multiply_plainly(a, b, c)
         if alpha != 1:
             c *= c.dtype.type(alpha)
         return
     combine(form_product(a, b), c, alpha=alpha, beta=beta)
+
+
+def multiply_plainly(a: Matrix, b: Matrix, c: Matrix) -> None:
+    """C ← A·B by NumPy, also of stacks. With K = 1 BLAS would take four times as long or more.
+
+    Raises:
+        ValueError: The shapes do not fit.
+    """
+    if a.shape[-1:] == b.shape[-2:-1] == (1,) and c.shape[-2:] == a.shape[-2:-1] + b.shape[-1:]:
+        np.multiply(a, b, c)
+    else:
+        np.matmul(a, b, c)
 
 
 def form_product(a: Matrix, b: Matrix) -> Matrix:

@@ -294,6 +294,25 @@ def test_operands_that_do_not_fit_are_refused(
     assert refused.value.field == field
 
 
+@pytest.mark.parametrize(
+    ("a_shape", "b_shape", "c_shape", "field"),
+    [
+        ((2, 1), (2, 5), (2, 5), "b"),
+        ((1, 1), (1, 5), (2, 5), "c"),
+        ((2, 1), (1, 1), (2, 5), "c"),
+    ],
+)
+def test_no_operand_is_repeated_to_fit(
+    pool: CpuPool, a_shape: tuple[int, ...], b_shape: tuple[int, ...], c_shape: tuple[int, ...],
+    field: str,
+) -> None:  # fmt: skip
+    """With K = 1 NumPy's elementwise product computes, whose rules would allow it."""
+    operands = [np.ones(shape) for shape in (a_shape, b_shape, c_shape)]
+    with pytest.raises(OperandError) as refused:
+        pool.multiply_alone(*operands, 1, 0)
+    assert refused.value.field == field
+
+
 def test_a_result_in_the_memory_of_an_operand_is_refused(pool: CpuPool) -> None:
     a = np.ones((4, 4))
     with pytest.raises(OperandError, match="memory of its own"):
