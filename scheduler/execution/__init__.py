@@ -7,8 +7,8 @@ pipeline and a thread. `rows_done` says how far a product is, `final_rows` which
 `residents` are the operands that stay on the GPUs. `watchdog` detects a GPU without progress, which
 ends the engine.
 
-The rows of all but the last GPU are fixed. The boundary between the last GPU and the CPU moves
-unless F was given; if the predictions hold, they meet at the planned F.
+The rows of all but the last GPU are fixed. In products of 50 ms and more the boundary between the
+last GPU and the CPU moves unless F was given; if the predictions hold, they meet at the planned F.
 
 - The GPU takes panels from the top of a range of rows and the CPU takes rows from the bottom, until
   none are left (`row_queue`). The GPU takes up to three panels ahead of those that it has computed.

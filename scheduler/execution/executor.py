@@ -23,8 +23,8 @@ from wavetrim.scheduler.execution.gpu_alone import GpuAlone
 from wavetrim.scheduler.execution.occupancy import Occupancy
 from wavetrim.scheduler.execution.prefault import Prefault
 from wavetrim.scheduler.execution.product import (
-    BRIEF_SECONDS,
     NOTHING,
+    SHORT_SECONDS,
     Matrix,
     PlannedProduct,
     check_operands,
@@ -40,12 +40,10 @@ from wavetrim.scheduler.planning.plan import Plan
 _Run: TypeAlias = tuple[list[GpuTimings], float, int]
 """The times of each GPU part, the CPU part's seconds, and the rows that the CPU has computed."""
 
-SHORT_SECONDS: Final = 5e-3
-"""Longest predicted time for which the CPU computes without reports and cancellation; chosen."""
-
+BRIEF_SECONDS: Final = 3e-3
 BRIEF_RUNS_NOTED: Final = 8
-"""One of this number of brief products is recorded. Chosen: recording takes 0.02 ms, and between
-other work up to 0.1 ms."""
+"""Of products that are predicted to be shorter than these seconds, one of this number is recorded.
+Chosen: recording takes 0.02 ms, and between other work up to 0.1 ms."""
 
 
 class Executor:
@@ -138,7 +136,7 @@ class Executor:
             beta: Factor of the old C.
             progress: Called with the finished rows of C, from any thread.
             cancelled: Polled while the product runs; True ends it. It is not polled while the CPU
-                computes a product predicted to take at most SHORT_SECONDS.
+                computes rows predicted to take at most SHORT_SECONDS.
             final: Called with all rows of C that will not be written again, from any thread, when
                 there are more. Some may be missing until the product ends.
             timed: Whether the GPU's copies and kernels are timed, which delays them a little.

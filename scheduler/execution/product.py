@@ -14,10 +14,8 @@ from wavetrim.scheduler.problem import ITEM_BYTES
 
 Matrix = NDArray[Any]
 
-BRIEF_SECONDS: Final = 3e-3
-"""Products that are predicted to be shorter are brief: decisions while they run cost more than they
-gain. Chosen: taking a panel from the row queue costs 0.1 to 0.2 ms, so 100003x64x64 took 3 ms with
-a moving boundary and 1.5 on the GPU alone (H100, 16 virtual cores; d4d7ed9)."""
+SHORT_SECONDS: Final = 5e-3
+"""Longest predicted time for which the CPU computes without reports and cancellation; chosen."""
 
 NOTHING: Final = nullcontext()
 """A context that does nothing; made once, because brief products notice the time to make one."""

@@ -22,13 +22,19 @@ from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.kernels.schedule.steps import Cut
 from wavetrim.native.call_threads import CallThreads
 from wavetrim.scheduler.execution.final_rows import FinalRows
-from wavetrim.scheduler.execution.product import BRIEF_SECONDS, NOTHING, PlannedProduct
+from wavetrim.scheduler.execution.product import NOTHING, SHORT_SECONDS, PlannedProduct
 from wavetrim.scheduler.execution.row_queue import RowQueue
 from wavetrim.scheduler.execution.rows_done import RowCounter
 from wavetrim.scheduler.execution.self_scheduling import SelfSchedule
 from wavetrim.scheduler.execution.watchdog import Watchdog, Watched
 from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.planning.team import GpuPart
+
+MOVING_SECONDS: Final = 0.05
+"""Least predicted time for which the boundary moves. Chosen: handing out rows takes both parts the
+interpreter's lock, which the CPU's threads may hold while they wait for a core. Of twelve splits
+eight of 11 to 42 ms took 1.045 times as long as with F pinned, four of 90 ms and more 0.98 times
+(an H200 held to 8 multiprocessors; 0e5a6d6)."""
 
 CANCELLATIONS: Final = (ProductCancelled, PipelineCancelled)
 """Errors of a part that was cancelled."""
@@ -116,7 +122,7 @@ class Execution:
         if self._row_queue.moves and (rest := self._row_queue.take_rest()):
             parts = iter([rest])
             cpu_seconds += self._multiply_on_cpu(
-                lambda _: next(parts, range(0)), self._pool.threads, None
+                self._queued, lambda _: next(parts, range(0)), self._pool.threads, None
             )
         return [gpu_part.result() for gpu_part in gpu_parts], cpu_seconds
 
@@ -186,20 +192,47 @@ class Execution:
         self._counter.add("cpu", rows)
 
     def _compute_cpu_rows(self) -> float:
-        threads = self._plan.share.threads if self._plan.gpu_rows else self._pool.threads
-        final = self._final.open_cpu(self._queued.start)
-        return self._multiply_on_cpu(self._row_queue.take_bottom, threads, final)
+        plan, queued = self._plan, self._queued
+        threads = plan.share.threads if plan.gpu_rows else self._pool.threads
+        if self._row_queue.moves:
+            final = self._final.open_cpu(queued.start)
+            return self._multiply_on_cpu(queued, self._row_queue.take_bottom, threads, final)
+        rows = self._row_queue.take_bottom(0.0)
+        mine = slice(queued.start + rows.start, queued.start + rows.stop)
+        if plan.predicted.cpu_seconds <= SHORT_SECONDS:
+            return self._multiply_silently(mine, threads)
+        parts = iter([range(len(rows))])
+        final = self._final.open_cpu(mine.start)
+        return self._multiply_on_cpu(mine, lambda _: next(parts, range(0)), threads, final)
+
+    def _multiply_silently(self, mine: slice, threads: int) -> float:
+        """Compute rows of C in one call, and report them afterwards."""
+        product, rows = self._product, mine.stop - mine.start
+        try:
+            seconds = self._pool.multiply(
+                product.a[mine], product.b, product.c[mine],
+                alpha=product.alpha, beta=product.beta, threads=threads,
+            )  # fmt: skip
+        except BaseException:
+            self._stop.set()
+            raise
+        self._count_cpu_rows(rows)
+        if (final := self._final.open_cpu(mine.start)) is not None:
+            final([range(rows)])
+        return seconds
 
     def _multiply_on_cpu(
         self,
+        mine: slice,
         take: Callable[[float], range],
         threads: int,
         final: Callable[[Sequence[range]], None] | None,
     ) -> float:
+        """Compute those of some rows of C that `take` returns, counted from the first of them."""
         product = self._product
         try:
             return self._pool.multiply_rows(
-                product.a[self._queued], product.b, product.c[self._queued], take,
+                product.a[mine], product.b, product.c[mine], take,
                 likely_rows=self._plan.f if self._row_queue.moves else None,
                 alpha=product.alpha, beta=product.beta, threads=threads,
                 progress=self._count_cpu_rows, cancelled=self._is_cancelled, final=final,
@@ -216,14 +249,15 @@ class Execution:
 def _choose_schedule(plan: Plan, parts: Sequence[GpuPart], rows: int) -> SelfSchedule | None:
     """The rule of the boundary between the last GPU and the CPU; None if it does not move.
 
-    It does not move if F was given, in brief products, and if the GPUs divide columns.
+    It does not move if F was given, in products shorter than MOVING_SECONDS, and if the GPUs divide
+    columns.
 
     Args:
         plan: The plan.
         parts: The parts of its GPUs.
         rows: Rows of the last of them and of the CPU.
     """
-    is_brief = plan.predicted.total_seconds < BRIEF_SECONDS
+    is_brief = plan.predicted.total_seconds < MOVING_SECONDS
     if plan.pinned or not parts or not plan.f or is_brief or plan.divides_columns:
         return None
     problem = plan.problem

@@ -17,6 +17,7 @@ from wavetrim.kernels.device import select_devices
 from wavetrim.scheduler.errors import ExecutionCancelled, ExecutionError
 from wavetrim.scheduler.execution import executor as executor_module
 from wavetrim.scheduler.execution.executor import BRIEF_RUNS_NOTED, BRIEF_SECONDS, Executor
+from wavetrim.scheduler.execution.run import MOVING_SECONDS
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.choice import choose_plan_on
 from wavetrim.scheduler.problem import GemmProblem
@@ -116,7 +117,7 @@ def test_timings_tell_of_each_gpu(executor):
 
 def test_the_boundary_moves_between_the_last_gpu_and_the_cpu(executor, monkeypatch):
     """A last GPU that is far slower than planned leaves rows to the CPU."""
-    monkeypatch.setattr("wavetrim.scheduler.execution.run.BRIEF_SECONDS", 0.0)
+    monkeypatch.setattr("wavetrim.scheduler.execution.run.MOVING_SECONDS", 0.0)
     a, b, c = draw_operands()
     executor.pipelines[2].row_seconds = 0.004
     plan = plan_for(f=600, pinned=False)
@@ -130,7 +131,7 @@ def test_the_boundary_of_a_brief_product_stays(executor):
     a, b, c = draw_operands()
     executor.pipelines[2].row_seconds = 0.004
     plan = plan_for(f=600, pinned=False)
-    assert plan.predicted.total_seconds < BRIEF_SECONDS
+    assert plan.predicted.total_seconds < MOVING_SECONDS
     assert executor.run(plan, a, b, c).f_actual == 600
     assert np.array_equal(c, a @ b)
 
