@@ -12,11 +12,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from wavetrim.scheduler.engine.messages import FINAL_TYPES, Operand, RunRequest
+from wavetrim.scheduler.engine.messages import FINAL_TYPES, Message, Operand, RunRequest
 from wavetrim.service.engine.cluster import Cluster
 from wavetrim.service.engine.engine import Engine
 from wavetrim.service.engine.fleet import AnyEngine
-from wavetrim.service.engine.process import Message
 from wavetrim.service.engine.supervisor import Supervisor
 from wavetrim.service.settings import Settings
 

@@ -23,6 +23,7 @@ from wavetrim.kernels.device import select_devices
 from wavetrim.kernels.transfer.pinned import pin_array
 from wavetrim.scheduler.calibration.profiles import open_profiles
 from wavetrim.scheduler.cluster.node_options import NodeOptions
+from wavetrim.scheduler.engine.messages import POISONED_EXIT, STALLED_EXIT
 from wavetrim.scheduler.engine.operands import make_product
 from wavetrim.scheduler.engine.residents import ResidentChoice
 from wavetrim.scheduler.engine.run import describe_failure, run_product
@@ -35,9 +36,6 @@ from wavetrim.scheduler.planning.cache import PlanCache
 logger = logging.getLogger(__name__)
 
 Matrix = NDArray[Any]
-
-POISONED_EXIT: Final = 70
-"""Exit status after a CUDA error that leaves the context unusable, or a GPU without progress."""
 
 GONE: Final = "gone"
 """Kind of failure after which an operand must be sent again."""
@@ -238,4 +236,4 @@ class NodeEngine:
 
 def _end_stalled(seconds: float) -> None:
     logger.error("the GPU has made no progress for %.0f s; the node's engine ends", seconds)
-    os._exit(POISONED_EXIT)
+    os._exit(STALLED_EXIT)

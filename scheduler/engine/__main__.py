@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from wavetrim.cpu.threads import usable_cores
 from wavetrim.kernels.device import select_devices
@@ -24,7 +24,7 @@ from wavetrim.scheduler.engine.arena import MappedSlabs
 from wavetrim.scheduler.engine.channel import Channel, ProgressReport, RowsReport
 from wavetrim.scheduler.engine.conversation import Conversation, prepare_process
 from wavetrim.scheduler.engine.lane_threads import LaneThreads
-from wavetrim.scheduler.engine.messages import RunRequest
+from wavetrim.scheduler.engine.messages import POISONED_EXIT, STALLED_EXIT, RunRequest
 from wavetrim.scheduler.engine.readings import GpuReadings
 from wavetrim.scheduler.engine.residents import ResidentChoice
 from wavetrim.scheduler.engine.run import describe_failure, run_request
@@ -35,12 +35,6 @@ from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.scheduler.profile.provider import ProfileProvider
 
 logger = logging.getLogger("wavetrim.scheduler.engine")
-
-POISONED_EXIT: Final = 70
-"""Exit status after a CUDA error that leaves the context unusable."""
-
-STALLED_EXIT: Final = 71
-"""Exit status after a GPU made no progress for too long."""
 
 
 class Worker:

@@ -6,16 +6,14 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from wavetrim.scheduler.engine.channel import Channel
-from wavetrim.scheduler.engine.messages import MessageError
+from wavetrim.scheduler.engine.messages import Message, MessageError
 
 logger = logging.getLogger(__name__)
-
-Message = Mapping[str, Any]
 
 _PR_SET_PDEATHSIG: Final = 1
 

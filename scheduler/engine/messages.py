@@ -12,7 +12,7 @@ which is answered by `pong` (with the latest readings of the GPUs, and what stay
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from pydantic_core import from_json, to_json
 
@@ -21,6 +21,14 @@ from wavetrim.native.element_types import find_dtype
 from wavetrim.scheduler.errors import SchedulerError
 from wavetrim.scheduler.options import NO_OPTIONS, OPTION_NAMES, PlanOptions
 from wavetrim.scheduler.planning.lanes import Lane
+
+Message: TypeAlias = Mapping[str, Any]
+"""A message as decoded."""
+
+POISONED_EXIT: Final = 70
+STALLED_EXIT: Final = 71
+"""Exit status of a process that computes: after a CUDA error that leaves its context unusable, and
+after a GPU made no progress for too long."""
 
 FINAL_TYPES: Final = frozenset({"succeeded", "failed", "cancelled"})
 """Types of the message that ends a run."""

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any, Final
 
+from wavetrim.scheduler.engine.messages import Message
 from wavetrim.scheduler.errors import ProfileError
 from wavetrim.scheduler.planning.placing import Network
 from wavetrim.scheduler.profile.machine import MachineProfile
-from wavetrim.service.engine.process import Message
 from wavetrim.service.engine.supervisor import Supervisor, Watch
 from wavetrim.service.settings import Settings
 

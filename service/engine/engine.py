@@ -7,9 +7,9 @@ from typing import Final
 
 from wavetrim.cpu.threads import usable_cores
 from wavetrim.kernels.device import DeviceInfo
+from wavetrim.scheduler.engine.messages import Message
 from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.scheduler.profile.provider import ProfileProvider
-from wavetrim.service.engine.process import Message
 from wavetrim.service.engine.supervisor import Supervisor, Watch
 from wavetrim.service.settings import Settings
 

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Protocol
 
+from wavetrim.scheduler.engine.messages import Message
 from wavetrim.service.engine.cluster import Cluster, ClusterNode
 from wavetrim.service.engine.engine import Engine
-from wavetrim.service.engine.process import Message
 from wavetrim.service.engine.supervisor import Supervisor
 
 

@@ -11,11 +11,12 @@ from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Final, Self
 
 import wavetrim.scheduler.engine.messages
 from wavetrim.scheduler.engine.messages import (
     PACKET_BYTES,
+    Message,
     MessageError,
     decode_message,
     encode_message,
@@ -28,8 +29,6 @@ _ROOT: Final = Path(wavetrim.scheduler.engine.messages.__file__).parents[2]
 _LINE_BYTES: Final = 2**16
 _BUFFER_BYTES: Final = 2**22
 """Send and receive buffers of the sockets: a message rarely waits for the other side."""
-
-Message = Mapping[str, Any]
 
 
 class PacketSocket:

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from wavetrim.scheduler.engine.messages import FINAL_TYPES
+from wavetrim.scheduler.engine.messages import FINAL_TYPES, Message
 from wavetrim.scheduler.errors import ProfileError
-from wavetrim.service.engine.process import EngineProcess, Message
+from wavetrim.service.engine.process import EngineProcess
 
 logger = logging.getLogger(__name__)
 

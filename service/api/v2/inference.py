@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from wavetrim.scheduler.engine.messages import RunRequest
+from wavetrim.scheduler.engine.messages import Message, RunRequest
 from wavetrim.service.api.products.product_answer import check_options
 from wavetrim.service.api.products.request_memory import RequestMemory
 from wavetrim.service.api.v2.placement import Placed, ReadInto, place_tensors
 from wavetrim.service.api.v2.request import InferRequest
 from wavetrim.service.api.v2.statistics import InferStatistics, Stopwatch
 from wavetrim.service.engine.engine import Engine
-from wavetrim.service.engine.process import Message
 from wavetrim.service.errors import ScopeMissing
 from wavetrim.service.jobs.lanes.load import AHEAD
 from wavetrim.service.jobs.products import Products

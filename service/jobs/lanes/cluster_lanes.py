@@ -4,10 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from wavetrim.scheduler.engine.messages import RunRequest
+from wavetrim.scheduler.engine.messages import Message, RunRequest
 from wavetrim.scheduler.planning.placing import Share, choose_shares
 from wavetrim.service.engine.fleet import Fleet
-from wavetrim.service.engine.process import Message
 from wavetrim.service.jobs.lanes.estimates import Estimates
 from wavetrim.service.jobs.lanes.load import Loads
 from wavetrim.service.jobs.lanes.spread import Spread

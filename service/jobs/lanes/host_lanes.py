@@ -4,10 +4,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from wavetrim.scheduler.engine.messages import RunRequest
+from wavetrim.scheduler.engine.messages import Message, RunRequest
 from wavetrim.scheduler.planning.lanes import CPU, Choice, Place, place_products
 from wavetrim.service.engine.engine import Engine
-from wavetrim.service.engine.process import Message
 from wavetrim.service.jobs.lanes.choices import Choices
 from wavetrim.service.jobs.lanes.load import Load
 from wavetrim.service.jobs.lanes.turn import Turn

@@ -19,11 +19,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from wavetrim.scheduler.engine.messages import FINAL_TYPES, RunRequest
+from wavetrim.scheduler.engine.messages import FINAL_TYPES, Message, RunRequest
 from wavetrim.scheduler.planning.lanes import CPU
 from wavetrim.scheduler.planning.lanes import Lane as Devices
 from wavetrim.service.engine.fleet import Fleet
-from wavetrim.service.engine.process import Message
 from wavetrim.service.jobs.lanes.cluster_lanes import ClusterLanes
 from wavetrim.service.jobs.lanes.host_lanes import HostLanes, LaneState
 from wavetrim.service.jobs.lanes.load import Loads

@@ -10,12 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from wavetrim.scheduler.engine.messages import FINAL_TYPES, RunRequest
+from wavetrim.scheduler.engine.messages import FINAL_TYPES, Message, RunRequest
 from wavetrim.scheduler.engine.parts import merge_events
 from wavetrim.scheduler.planning.placing import Share
 from wavetrim.service.engine.cluster import ClusterNode
 from wavetrim.service.engine.fleet import AnyEngine, Fleet
-from wavetrim.service.engine.process import Message
 
 logger = logging.getLogger(__name__)
 

@@ -5,9 +5,8 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from wavetrim.scheduler.engine.messages import RunRequest
+from wavetrim.scheduler.engine.messages import Message, RunRequest
 from wavetrim.scheduler.options import NO_OPTIONS
-from wavetrim.service.engine.process import Message
 from wavetrim.service.storage.memory.room import Room, RoomHold
 
 
