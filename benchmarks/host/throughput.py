@@ -5,14 +5,15 @@ after the other through each GPU, from a thread of its own. Both run on one GPU 
 turns.
 """
 
+import contextlib
 import statistics
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any, Final
 
 from benchmarks.common.operands import Operands, draw_operands, pin_operands
@@ -183,46 +184,45 @@ class _Plans:
 
 
 class _CupyOnEach:
-    """`StreamedCupy` for whole products on each GPU."""
+    """`StreamedCupy` for whole products on each GPU, in a thread of its own that is kept."""
 
     def __init__(self, devices: Sequence[int], operands: Operands) -> None:
-        from cupy.cuda import Device
-
         self._devices = tuple(devices)
         self._streamed = [StreamedCupy() for _ in devices]
-        for device, streamed in zip(self._devices, self._streamed, strict=True):
-            with Device(device):
-                streamed.prepare(operands, 0.0)
+        self._threads = [ThreadPoolExecutor(1) for _ in devices]
+        for place in range(len(devices)):
+            self._threads[place].submit(self._prepare, place, operands).result()
 
     def run(self, outs: "SimpleQueue[Operands]", gpus: int) -> None:
         """Compute the products on the first GPUs."""
-        left = iter(range(PRODUCTS))
-        lock = threading.Lock()
-
-        def take() -> Iterator[int]:
-            while True:
-                with lock:
-                    number = next(left, None)
-                if number is None:
-                    return
-                yield number
-
-        def work(place: int) -> None:
-            from cupy.cuda import Device
-
-            operands = outs.get()
-            with Device(self._devices[place]):
-                for _ in take():
-                    self._streamed[place].multiply(operands)
-            outs.put(operands)
-
-        with ThreadPoolExecutor(gpus) as threads:
-            list(threads.map(work, range(gpus)))
+        left = SimpleQueue[int]()
+        for number in range(PRODUCTS):
+            left.put(number)
+        working = [
+            self._threads[place].submit(self._work, place, outs, left) for place in range(gpus)
+        ]
+        for one in working:
+            one.result()
 
     def release(self) -> None:
         """Give back streams and buffers."""
+        for place, thread in enumerate(self._threads):
+            thread.submit(self._release, place).result()
+            thread.shutdown()
+
+    def _prepare(self, place: int, operands: Operands) -> None:
         from cupy.cuda import Device
 
-        for device, streamed in zip(self._devices, self._streamed, strict=True):
-            with Device(device):
-                streamed.release()
+        Device(self._devices[place]).use()
+        self._streamed[place].prepare(operands, 0.0)
+
+    def _work(self, place: int, outs: "SimpleQueue[Operands]", left: "SimpleQueue[int]") -> None:
+        operands = outs.get()
+        with contextlib.suppress(Empty):
+            while True:
+                left.get_nowait()
+                self._streamed[place].multiply(operands)
+        outs.put(operands)
+
+    def _release(self, place: int) -> None:
+        self._streamed[place].release()
