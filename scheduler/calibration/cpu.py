@@ -39,7 +39,9 @@ _TALL: Final = 1 << 14, 64, 4096
 
 _LEAST: Final = 16, 16, 16
 _ALONE: Final = 2, 1024, 160
-"""M, N, K of products that one thread computes: of nearly no time, and of the time to read B."""
+_DENSE: Final = 128, 128, 128
+"""M, N, K of products that one thread computes: of nearly no time, of the time to read B, and of
+the time of arithmetic."""
 
 _MOST_COPY_COLUMNS: Final = 128
 """Most columns of arithmetic that packing A may cost, for noisy measurements."""
@@ -177,6 +179,7 @@ def _measure_memory(
         copy_columns=_find_copy_columns(cost, time_product(*_TALL) - call_seconds),
         narrow_seconds=max(0.0, time_product(*_NARROW) - call_seconds) / math.prod(_NARROW),
         alone_seconds=alone_seconds,
+        alone_gflops=2e-9 * math.prod(_DENSE) / max(1e-9, time_product(*_DENSE) - alone_seconds),
         read_seconds=read_seconds,
     )
 

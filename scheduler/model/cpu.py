@@ -30,6 +30,7 @@ class CpuRate:
         narrow_seconds: Seconds of a multiply-add in narrow products (neither N nor K above NARROW),
             in place of arithmetic and elements; 0 if not measured.
         alone_seconds: Seconds of a call that one thread computes alone, without its arithmetic.
+        alone_gflops: Rate of one thread alone; 0 if it was not measured.
         read_seconds: Seconds for one thread to read an element of B, beside its arithmetic.
         cached_element_seconds: As `element_seconds`, within the caches.
         cached_copy_columns: As `copy_columns`, within the caches.
@@ -46,9 +47,19 @@ class CpuRate:
     copy_columns: float = PACKING_WEIGHT
     narrow_seconds: float = 0.0
     alone_seconds: float = 20e-6
+    alone_gflops: float = 0.0
     read_seconds: float = 0.0
     cached_element_seconds: float = 0.0
     cached_copy_columns: float = PACKING_WEIGHT
+
+    def find_gflops(self, taking: int, threads: int) -> float:
+        """Rate of some threads of a pool: one is faster alone, as cores share their units.
+
+        Args:
+            taking: Threads that compute.
+            threads: All threads.
+        """
+        return min(self.gflops, taking * (self.alone_gflops or self.gflops / threads))
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,20 +72,23 @@ def _build_alone_curve(problem: GemmProblem, rate: CpuRate, cpu: CpuModel) -> Cp
     """
     m, n, k, threads = problem.m, problem.n, problem.k, cpu.threads
     if is_small(m, n, k, problem.dtype):
-        flop_seconds = threads * 1e-9 / rate.gflops
+        flop_seconds = 1e-9 / rate.find_gflops(1, threads)
         row_seconds = 2 * k * (n + rate.cached_copy_columns) * flop_seconds
         startup_rows = k * n * rate.read_seconds / row_seconds
         return CpuCurve(row_seconds, startup_rows, rate.alone_seconds)
     taking = count_shares(m, n, k, threads)
-    fewer = threads / taking
+    fewer = rate.gflops / rate.find_gflops(taking, threads)
     row_seconds = _find_row_seconds(problem, rate, cpu, fewer=fewer)
     read_seconds = max(rate.vector_seconds, rate.read_seconds / taking)
+    # Waking fewer threads takes less time.
+    waking_seconds = max(0.0, rate.call_seconds - rate.alone_seconds) * taking / threads
+    call_seconds = min(rate.call_seconds, rate.alone_seconds + waking_seconds)
     return CpuCurve(
         row_seconds=row_seconds,
         startup_rows=max(rate.startup_rows, k * n * read_seconds / row_seconds),
-        call_seconds=rate.call_seconds,
+        call_seconds=call_seconds,
         row_quantum=rate.row_quantum,
-        vector_seconds=rate.call_seconds + k * n * read_seconds if read_seconds else 0.0,
+        vector_seconds=call_seconds + k * n * read_seconds if read_seconds else 0.0,
     )
 
 
@@ -106,7 +109,7 @@ def _find_row_seconds(
         problem: The product.
         rate: The rate of all threads.
         cpu: Its CPU.
-        fewer: All threads over those that compute.
+        fewer: The rate of all threads over that of those that compute.
         slower: Factor of contention on the time of arithmetic.
         memory_slower: Factor of contention on the time of reading A and writing C.
     """

@@ -145,6 +145,7 @@ def _set_rate(cpu: CpuModel, dtype: str, gflops: float) -> CpuModel:
         return replace(
             rate,
             gflops=gflops,
+            alone_gflops=rate.alone_gflops * factor,
             narrow_seconds=rate.narrow_seconds / factor,
             source=f"rate as asked; the rest {rate.source}",
         )

@@ -44,22 +44,30 @@ function buildAloneCurve(problem, rate, cpu) {
   const { threads } = cpu;
   const { n, k } = problem;
   if (isSmall(problem)) {
-    const flopSeconds = (threads * 1e-9) / rate.gflops;
+    const flopSeconds = 1e-9 / findGflops(rate, 1, threads);
     const rowSeconds = 2 * k * (n + rate.cached_copy_columns) * flopSeconds;
     const startupRows = (k * n * rate.read_seconds) / rowSeconds;
     return { rowSeconds, startupRows, callSeconds: rate.alone_seconds };
   }
   const taking = countShares(problem, threads);
-  const fewer = threads / taking;
+  const fewer = rate.gflops / findGflops(rate, taking, threads);
   const readSeconds = Math.max(rate.vector_seconds, rate.read_seconds / taking);
+  const wakingSeconds =
+    (Math.max(0, rate.call_seconds - rate.alone_seconds) * taking) / threads;
+  const callSeconds = Math.min(rate.call_seconds, rate.alone_seconds + wakingSeconds);
   const rowSeconds = findRowSeconds(problem, rate, cpu, { fewer, slower: 1, memorySlower: 1 });
   return {
     rowSeconds,
     startupRows: Math.max(rate.startup_rows, (k * n * readSeconds) / rowSeconds),
-    callSeconds: rate.call_seconds,
+    callSeconds,
     rowQuantum: rate.row_quantum,
-    vectorSeconds: readSeconds ? rate.call_seconds + k * n * readSeconds : 0,
+    vectorSeconds: readSeconds ? callSeconds + k * n * readSeconds : 0,
   };
+}
+
+/** Rate of some threads of a pool. */
+function findGflops(rate, taking, threads) {
+  return Math.min(rate.gflops, taking * (rate.alone_gflops || rate.gflops / threads));
 }
 
 /** Seconds of a row's arithmetic and elements, or in a narrow product of its terms. */

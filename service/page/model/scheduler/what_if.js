@@ -60,6 +60,7 @@ function setRate(cpu, dtype, gflops) {
       ? {
           ...rate,
           gflops,
+          alone_gflops: rate.alone_gflops * (gflops / rate.gflops),
           narrow_seconds: rate.narrow_seconds / (gflops / rate.gflops),
           source: `rate as asked; the rest ${rate.source}`,
         }
