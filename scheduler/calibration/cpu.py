@@ -86,8 +86,12 @@ def measure_cpu(pool: CpuPool, source: str, *, until: float = math.inf) -> CpuMo
     """
     assumed = estimate_cpu(pool.threads)
     rates = tuple(_measure_rate(pool, rate, source, until=until) for rate in assumed.rates)
-    cache_bytes = pool.threads * find_core_cache_bytes()
-    return CpuModel(pool.threads, rates, share_cpu(pool.threads), cache_bytes)
+    return CpuModel(pool.threads, rates, share_cpu(pool.threads), _find_cache_bytes(pool))
+
+
+def _find_cache_bytes(pool: CpuPool) -> int:
+    """Size of the caches that the threads' cores have for themselves."""
+    return pool.threads * find_core_cache_bytes()
 
 
 def measure_cpu_briefly(pool: CpuPool) -> CpuModel:
@@ -137,8 +141,7 @@ def _measure_rate(
     )
     if not is_bound:
         return rate
-    cache_bytes = pool.threads * find_core_cache_bytes()
-    return _measure_memory(time_product, rate, cost, side, cache_bytes)
+    return _measure_memory(time_product, rate, cost, side, _find_cache_bytes(pool))
 
 
 def _measure_line(time_product: _Time, side: int, rows: tuple[int, ...]) -> _Line:
