@@ -1,6 +1,6 @@
-/** Whole numbers and rounding as Python has them: what decides F must be equal, not near.
+/** Whole numbers and rounding as Python has them, so that F is equal, not only near; and a cache.
  *
- * Whole numbers are doubles here, exact below 2^53; sizes of up to 10^7 stay below that.
+ * Whole numbers are doubles here, exact below 2^53. Sizes of up to 10^7 stay below that.
  */
 
 /** ⌊amount / size⌋, for amounts from 0. */
@@ -8,13 +8,13 @@ export function divideDown(amount, size) {
   return Math.floor(amount / size);
 }
 
-/** Pieces of `size` that cover `amount`: ⌈amount / size⌉. */
+/** ⌈amount / size⌉. */
 export function divideUp(amount, size) {
   const whole = Math.floor(amount / size);
   return whole * size < amount ? whole + 1 : whole;
 }
 
-/** The nearest whole number; of two equally near ones the even one. */
+/** The nearest whole number; halfway between two, the even one. */
 export function roundEven(value) {
   const below = Math.floor(value);
   const rest = value - below;
@@ -22,7 +22,10 @@ export function roundEven(value) {
   return below % 2 === 0 ? below : below + 1;
 }
 
-/** Rounded to two digits. Only odd eighths lie exactly between two such numbers. */
+/** Rounded to two decimals; halfway between two such numbers, the even one.
+ *
+ * Only odd multiples of 1/8 are exactly halfway, and `toFixed` rounds those up.
+ */
 export function roundHundredths(value) {
   const eighths = value * 8;
   if (Number.isInteger(eighths) && eighths % 2 !== 0) return roundEven(value * 100) / 100;
@@ -46,18 +49,19 @@ export function rootDown(value) {
   return root;
 }
 
-/** The value of a pure function of one text and a maker, remembered; the oldest are forgotten. */
-export class Memory {
+/** At most `capacity` values by key; the one added first is dropped first. */
+export class Cache {
   constructor(capacity) {
     this.capacity = capacity;
-    this.known = new Map();
+    this.values = new Map();
   }
 
+  /** The value of a key, which `make()` computes if it is not in the cache. */
   find(key, make) {
-    if (!this.known.has(key)) {
-      if (this.known.size >= this.capacity) this.known.delete(this.known.keys().next().value);
-      this.known.set(key, make());
+    if (!this.values.has(key)) {
+      if (this.values.size >= this.capacity) this.values.delete(this.values.keys().next().value);
+      this.values.set(key, make());
     }
-    return this.known.get(key);
+    return this.values.get(key);
   }
 }

@@ -7,7 +7,10 @@ import { TABLES } from "../tables.js";
 const { SLOT_ALIGNMENT_BYTES, LINE_BYTES, VECTOR_BYTES, MIN_DEPTH, VERDICT_BYTES } =
   TABLES.constants;
 
-/** Choose buffers of at most `limitBytes` together: all of B, some of its columns, or part of K. */
+/** Choose buffers of at most `limitBytes` together.
+ *
+ * The first layout that fits: all of B stays, groups of B's columns stay in turn, or K is cut too.
+ */
 export function fitBuffers(problem, panelRows, firstRows, limitBytes) {
   const buffers =
     fitWhole(problem, panelRows, firstRows, limitBytes) ??
@@ -17,6 +20,7 @@ export function fitBuffers(problem, panelRows, firstRows, limitBytes) {
   return buffers;
 }
 
+/** Buffers for all of B: 6 or 3 panels of A and C, else 2, down to one tile high. */
 function fitWhole(problem, panelRows, firstRows, limitBytes) {
   const tall = Math.max(panelRows, firstRows);
   const choices = [
@@ -32,6 +36,7 @@ function fitWhole(problem, panelRows, firstRows, limitBytes) {
   return null;
 }
 
+/** Buffers for some columns of B and all of K: fewest passes over A, then the tallest panel. */
 function fitColumns(problem, panelRows, limitBytes) {
   let best = null;
   for (const rows of halve(panelRows, problem.tileM)) {
@@ -40,6 +45,7 @@ function fitColumns(problem, panelRows, limitBytes) {
     const columnBytes =
       2 * (problem.k + rows) * problem.itemBytes + problem.k * problem.splitItemBytes;
     let tiles = divideDown(spareBytes, columnBytes * problem.tileN);
+    // Padding may need a little more than the estimate.
     while (tiles > 0) {
       const passes = divideUp(problem.tilesPerTileRow, tiles);
       const columns = divideUp(problem.tilesPerTileRow, passes) * problem.tileN;
@@ -54,6 +60,7 @@ function fitColumns(problem, panelRows, limitBytes) {
   return best && best.buffers;
 }
 
+/** Buffers for a part of K: fewest bytes to copy in, if possible without very short parts. */
 function fitDepth(problem, panelRows, limitBytes) {
   let best = null;
   for (const rows of halve(panelRows, problem.tileM)) {
@@ -71,6 +78,7 @@ function fitDepth(problem, panelRows, limitBytes) {
   return best && best.buffers;
 }
 
+/** Longest part of K, in whole tiles, that fits with these rows and columns; 0 if none does. */
 function findDepth(problem, rows, columns, limitBytes) {
   let fits = 0;
   let exceeds = divideUp(problem.k, problem.tileK) + 1;
@@ -83,10 +91,12 @@ function findDepth(problem, rows, columns, limitBytes) {
   return Math.min(problem.k, fits * problem.tileK);
 }
 
+/** Double buffers of each operand. */
 function pair(problem, rows, depth, columns) {
   return size(problem, rows, depth, columns, 2, 2);
 }
 
+/** Buffers of this size and number, with memory for splits if the kernel makes them. */
 function size(problem, rows, depth, columns, slots, bSlots) {
   const { itemBytes } = problem;
   const splitBytes = problem.splitItemBytes
@@ -112,7 +122,10 @@ function countBytes(rows, columns, itemBytes) {
   return align(rows * pitchItems(columns, itemBytes) * itemBytes);
 }
 
-/** Leading dimension of a buffer on the device, in elements. */
+/** Leading dimension of a buffer on the device, in elements.
+ *
+ * Rows begin at multiples of 16 bytes, long rows at cache lines. Very short rows are not padded.
+ */
 function pitchItems(columns, itemBytes) {
   const rowBytes = columns * itemBytes;
   if (rowBytes < 4 * VECTOR_BYTES) return columns;
@@ -124,6 +137,7 @@ function align(bytes) {
   return divideUp(bytes, SLOT_ALIGNMENT_BYTES) * SLOT_ALIGNMENT_BYTES;
 }
 
+/** `length`, then its halves in whole tiles, down to one tile. */
 function halve(length, tile) {
   const choices = [length];
   while (choices.at(-1) > tile) {

@@ -1,9 +1,9 @@
-/** The catalog of kernels (kernels/catalog.py); its entries are in the tables. */
+/** The catalog of kernels (kernels/catalog.py); its entries are in tables.js. */
 
 import { TABLES } from "../tables.js";
 import { Refusal } from "../refusal.js";
 
-/** Entries of the catalog, simplest kernels first; of one element type where it is named. */
+/** Entries of the catalog, simplest kernels first; all, or those of one element type. */
 export function listKernels(dtype) {
   return TABLES.kernels.filter((spec) => dtype === undefined || spec.dtype === dtype);
 }
@@ -34,12 +34,12 @@ export function findKernel(name, dtype, tile) {
   return found;
 }
 
-/** Multiprocessors that a kernel uses when it is limited to `sms` of `count`; 0 if too few. */
+/** Multiprocessors that a kernel uses if it is limited to `sms` of `count`; 0 if too few. */
 export function countHeldSms(spec, sms, count) {
   return sms === count ? sms : sms - (sms % spec.sms_quantum);
 }
 
-/** Bytes of an element's splits at this K; 0 for kernels without, and for a short K. */
+/** Bytes of an element's bfloat16 splits; 0 for kernels without splits, and for a short K. */
 export function findSplitItemBytes(spec, k) {
   return k >= spec.least_k ? spec.split_item_bytes : 0;
 }

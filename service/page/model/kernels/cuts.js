@@ -1,6 +1,6 @@
-/** The fastest cut of a product, of a small family timed by the recurrence (kernels/schedule/cuts.py). */
+/** The fastest cut of a product, of a small family that is timed (kernels/schedule/cuts.py). */
 
-import { divideUp, Memory, roundEven } from "../arithmetic.js";
+import { Cache, divideUp, roundEven } from "../arithmetic.js";
 import { TABLES } from "../tables.js";
 import { roundToWaves } from "./panels.js";
 import { timeSchedule } from "./schedule.js";
@@ -19,9 +19,13 @@ const {
   NEAR,
 } = TABLES.constants;
 
-const plans = new Memory(512);
+const plans = new Cache(512);
 
-/** The steps of a product by the fastest cut of the family that fits the memory. */
+/** The steps of a product by the fastest cut of the family that fits the memory.
+ *
+ * First the prologue is chosen, with panels of a usual size. Then the number of panels, the drain
+ * and the prologue's steps along K are varied in turn.
+ */
 export function planSteps(problem, rates, memoryBytes) {
   const key = `${problem.key} ${rates.key} ${memoryBytes}`;
   return plans.find(key, () => findFastest(problem, rates, memoryBytes));
@@ -30,8 +34,8 @@ export function planSteps(problem, rates, memoryBytes) {
 function findFastest(problem, rates, memoryBytes) {
   let best = cutSteps(problem, takeWhole(problem), memoryBytes);
   let bestSeconds = timeSchedule(problem, best.steps, rates).seconds;
-  const listPrologues = (one, cut) => listProloguesAt(rates, one, cut);
-  for (const vary of [listPrologues, varyPanels, varyDrain, varyDepth]) {
+  const varyPrologue = (one, cut) => listPrologues(rates, one, cut);
+  for (const vary of [varyPrologue, varyPanels, varyDrain, varyDepth]) {
     for (const cut of vary(problem, best.cut)) {
       const plan = cutSteps(problem, cut, memoryBytes);
       const { seconds } = timeSchedule(problem, plan.steps, rates);
@@ -49,13 +53,14 @@ export function takeWhole({ m, n, k }) {
   return { firstRows: m, panelRows: m, lastRows: m, depth: k, columns: n, restColumns: n };
 }
 
-/** Candidate prologues: wait for all of B, go along K in steps, or through columns of B. */
-function listProloguesAt(rates, problem, whole) {
+/** Candidate prologues: wait for all of B, go along K in steps, or go through columns of B. */
+function listPrologues(rates, problem, whole) {
   const { m, n, k } = problem;
   const rows = roundRows(problem, m / USUAL_PANELS);
   const lastRows = Math.min(rows, roundTiles(problem, rows / USUAL_DRAIN));
   const plain = { ...whole, firstRows: rows, panelRows: rows, lastRows };
   const cuts = [plain, ...varyPanels(problem, plain)];
+  // Kernels with splits, and staged copies, take all columns of B.
   const takesAll = problem.splitItemBytes || problem.staged;
   const depth = findDepth(problem, USUAL_DEPTH_STEPS);
   for (const share of depth < k ? WIDTHS : []) {
@@ -75,7 +80,7 @@ function listProloguesAt(rates, problem, whole) {
   return cuts;
 }
 
-/** Other numbers of panels, of whole waves or of part of one. */
+/** Other numbers of panels, each of whole waves or of a part of one. */
 function varyPanels(problem, cut) {
   const plain = cut.firstRows === cut.panelRows;
   const cuts = [];
@@ -88,6 +93,7 @@ function varyPanels(problem, cut) {
   return cuts;
 }
 
+/** Other sizes of the last panel. */
 function varyDrain(problem, cut) {
   return DRAINS.map((smaller) => {
     const lastRows = roundTiles(problem, cut.panelRows / smaller);
@@ -95,6 +101,7 @@ function varyDrain(problem, cut) {
   });
 }
 
+/** Other numbers of steps of the prologue along K. */
 function varyDepth(problem, cut) {
   if (cut.depth >= problem.k) return [];
   return DEPTH_STEPS.map((count) => ({
@@ -103,12 +110,17 @@ function varyDepth(problem, cut) {
   }));
 }
 
+/** Length of K in each of about `count` steps. */
 function findDepth(problem, count) {
   if (!problem.sumsInParts) return problem.k;
   return divideUp(problem.k, count * DEPTH_QUANTUM) * DEPTH_QUANTUM;
 }
 
-/** Candidate rows of a first panel that goes along K with this many columns. */
+/** Candidate rows of a first panel that goes along K with this many columns.
+ *
+ * All rows, half of C, and the number at which kernels take as long as copying in the columns of B
+ * and the rows of A.
+ */
 function listHeights(problem, rates, columns) {
   const { m, k } = problem;
   const some = problem.vary({ n: columns });
@@ -122,6 +134,7 @@ function listHeights(problem, rates, columns) {
   return sortUnique(heights);
 }
 
+/** About this many rows, in whole waves if these are near. */
 function roundRows(problem, rows) {
   return roundToWaves(problem, Math.max(1, roundEven(rows)), NEAR);
 }
@@ -130,6 +143,7 @@ function roundTiles(problem, rows) {
   return Math.max(1, roundEven(rows / problem.tileM)) * problem.tileM;
 }
 
+/** About this many columns: all, or whole tiles that are copied at full rate. */
 function roundColumns(problem, columns) {
   const quantum = Math.max(problem.tileN, problem.bQuantum);
   const rounded = Math.max(1, roundEven(columns / quantum)) * quantum;

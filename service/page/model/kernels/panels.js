@@ -5,15 +5,19 @@ import { TABLES } from "../tables.js";
 
 const { ROW_PART_BYTES } = TABLES.constants;
 
-/** Everything that decides how a product is cut. Frozen; `vary` makes another one. */
+/** Everything that decides how a product is cut. Frozen; `vary` makes another one.
+ *
+ * `waveRows`: rows that the tiles of one wave cover. `sumsInParts`: whether K may be taken in
+ * steps. `aQuantum` and `bQuantum`: columns whose multiples are copied as fast as whole rows.
+ */
 export class PanelProblem {
   constructor(fields) {
     Object.assign(this, fields);
     this.tilesPerTileRow = divideUp(this.n, this.tileN);
     this.waveRows = Math.max(1, divideDown(this.slots, this.tilesPerTileRow)) * this.tileM;
     this.sumsInParts = this.itemBytes > 2;
-    this.aQuantum = this.findQuantum(this.k);
-    this.bQuantum = this.findQuantum(this.n);
+    this.aQuantum = findQuantum(this, this.k);
+    this.bQuantum = findQuantum(this, this.n);
     Object.freeze(this);
   }
 
@@ -21,7 +25,7 @@ export class PanelProblem {
     return new PanelProblem({ ...this, ...changes });
   }
 
-  /** What tells this problem from others. */
+  /** All fields as text, to be the key of a cache. */
   get key() {
     return [
       this.m,
@@ -38,43 +42,44 @@ export class PanelProblem {
       this.staged,
     ].join();
   }
-
-  findQuantum(columns) {
-    const slow = !this.staged && columns * this.itemBytes >= 2 * ROW_PART_BYTES;
-    return slow ? divideDown(ROW_PART_BYTES, this.itemBytes) : 1;
-  }
 }
 
-/** The number of rows near `rows` whose waves are fullest; of equal ones the nearest, then least. */
+function findQuantum({ staged, itemBytes }, columns) {
+  const slow = !staged && columns * itemBytes >= 2 * ROW_PART_BYTES;
+  return slow ? divideDown(ROW_PART_BYTES, itemBytes) : 1;
+}
+
+/** The number of rows near `rows` whose waves are fullest.
+ *
+ * If several are equally full (to a hundredth), the nearest to `rows`, then the smaller. `near` has
+ * the smallest and largest factor on `rows`.
+ */
 export function roundToWaves(problem, rows, near) {
-  const tiles = problem.tilesPerTileRow;
-  const { slots, tileM } = problem;
+  const { tilesPerTileRow: tiles, slots, tileM } = problem;
   const wanted = rows / tileM;
   const fewest = Math.max(1, Math.ceil(near[0] * wanted));
   const most = Math.max(fewest, Math.trunc(near[1] * wanted));
-  let best = null;
-  const consider = (size) => {
-    if (size < fewest || size > most) return;
-    const blocks = size * tiles;
-    const filled = roundHundredths(blocks / (divideUp(blocks, slots) * slots));
-    const distance = Math.abs(size * tileM - rows);
-    const better =
-      best === null ||
-      filled > best.filled ||
-      (filled === best.filled &&
-        (distance < best.distance || (distance === best.distance && size < best.size)));
-    if (better) best = { size, filled, distance };
-  };
-  consider(fewest);
-  consider(most);
+  const sizes = new Set([fewest, most]);
   const lastWave = divideUp(most * tiles, slots);
   for (let wave = Math.max(1, divideDown(fewest * tiles, slots)); wave <= lastWave; wave += 1) {
-    consider(divideDown(wave * slots, tiles));
+    sizes.add(divideDown(wave * slots, tiles));
+  }
+  let best = null;
+  for (const size of sizes) {
+    if (size < fewest || size > most) continue;
+    const blocks = size * tiles;
+    const filled = roundHundredths(blocks / (divideUp(blocks, slots) * slots));
+    const choice = { size, filled, distance: Math.abs(size * tileM - rows) };
+    if (best === null || compareChoices(choice, best) < 0) best = choice;
   }
   return Math.min(problem.m, best.size * tileM);
 }
 
-/** Cut M into panels [start, stop): the first, then equal ones, halving down to the last. */
+function compareChoices(one, other) {
+  return other.filled - one.filled || one.distance - other.distance || one.size - other.size;
+}
+
+/** Cut M into panels [start, stop): `firstRows`, then `panelRows`, halving down to `lastRows`. */
 export function cutRows(problem, firstRows, panelRows, lastRows) {
   const panels = [[0, Math.min(firstRows, problem.m)]];
   for (let start = panels[0][1]; start < problem.m;) {

@@ -1,4 +1,4 @@
-/** The time of a schedule: a recurrence over its steps (kernels/schedule/schedule.py). */
+/** The time of a schedule: a recurrence over the list of steps (kernels/schedule/schedule.py). */
 
 import { divideUp } from "../arithmetic.js";
 import { countSteps } from "./tails.js";
@@ -6,7 +6,8 @@ import { countSteps } from "./tails.js";
 /** Rates of a machine's link and of one kernel. Frozen. */
 export class Rates {
   constructor(fields) {
-    // Time to copy in B, as a share of that over this link: below 1 where GPUs exchange parts of B.
+    // bShare: time to copy in B divided by that over this link alone, below 1 where GPUs exchange
+    // parts of B.
     Object.assign(this, { bShare: 1, ...fields });
     this.key = Object.values(this).join();
     Object.freeze(this);
@@ -37,28 +38,17 @@ export class Rates {
   }
 }
 
-/** Begin and end of every copy in, kernel and copy out; `seconds` is the end of the last. */
+/** The timeline of a product's steps, in seconds from the call.
+ *
+ * `copiesIn`, `kernels` and `copiesOut` are [begin, end] of each step, null for a step without a
+ * copy out; `seconds` is the end of the last copy out.
+ */
 export function timeSchedule(problem, steps, rates) {
   const loads = steps.map((step) => countInBytes(problem, step, rates) / rates.inBytesPerSecond);
   const kernels = steps.map((step) => findStepSeconds(problem, step, rates));
   const itemSeconds = problem.itemBytes / rates.outBytesPerSecond;
   const stores = steps.map((step) => (step.last ? step.rows * step.columns * itemSeconds : 0));
-  return new Queues(steps, loads, kernels, stores, rates).run();
-}
-
-function countInBytes(problem, step, rates) {
-  let items = step.rows * step.aDepth;
-  if (step.loadsB) items += step.depth * step.columns * rates.bShare;
-  return items * problem.itemBytes;
-}
-
-function findStepSeconds(problem, step, rates) {
-  const { rows, columns, depth } = step;
-  let seconds = rates.findKernelSeconds(problem, rows, columns, depth);
-  if (!step.first) {
-    seconds += (2 * rows * columns * problem.itemBytes) / rates.memoryBytesPerSecond;
-  }
-  return seconds;
+  return simulate(steps, loads, kernels, stores, rates);
 }
 
 /** Seconds during which at least one copy of a timeline is under way. */
@@ -74,96 +64,79 @@ export function countCopyingSeconds(timeline) {
   return copying;
 }
 
-/** Simulation of the three queues, from one event to the next. */
-class Queues {
-  constructor(steps, loads, kernels, stores, rates) {
-    Object.assign(this, { steps, loads, kernels, stores, rates });
-    // One entry more than steps: the step after the last never begins.
-    const blank = () => new Float64Array(steps.length + 1).fill(Infinity);
-    this.inBegins = blank();
-    this.inEnds = blank();
-    this.kernelBegins = blank();
-    this.kernelEnds = blank();
-    this.outBegins = blank();
-    this.outEnds = blank();
-    this.leaving = [];
-    steps.forEach((step, index) => step.last && this.leaving.push(index));
-    this.loaded = this.computed = this.left = 0;
-    this.inSeconds = this.outSeconds = 0;
-    this.now = rates.callSeconds;
-  }
+function countInBytes(problem, step, rates) {
+  let items = step.rows * step.aDepth;
+  if (step.loadsB) items += step.depth * step.columns * rates.bShare;
+  return items * problem.itemBytes;
+}
 
-  run() {
-    while (this.left < this.leaving.length) {
-      this.beginKernel();
-      this.beginCopies();
-      this.passTime();
-    }
-    return {
-      seconds: this.now,
-      copiesIn: this.steps.map((_, index) => [this.inBegins[index], this.inEnds[index]]),
-      kernels: this.steps.map((_, index) => [this.kernelBegins[index], this.kernelEnds[index]]),
-      copiesOut: this.steps.map((step, index) =>
-        step.last ? [this.outBegins[index], this.outEnds[index]] : null,
-      ),
-    };
+function findStepSeconds(problem, step, rates) {
+  const { rows, columns, depth } = step;
+  let seconds = rates.findKernelSeconds(problem, rows, columns, depth);
+  if (!step.first) {
+    // C is read and written once more.
+    seconds += (2 * rows * columns * problem.itemBytes) / rates.memoryBytesPerSecond;
   }
+  return seconds;
+}
 
-  beginKernel() {
-    const index = this.computed;
-    if (index < this.loaded && this.kernelBegins[index] === Infinity) {
-      const follows = this.steps[index].cFollows;
-      if (follows < 0 || this.outEnds[follows] <= this.now) {
-        this.kernelBegins[index] = this.now;
-        this.kernelEnds[index] = this.now + this.kernels[index];
-      }
+/** Follow the three queues from one event to the next, until the last copy out ends.
+ *
+ * At most one copy in, one kernel and one copy out are under way at a time. The two copies slow
+ * each other, so what is left of each is counted in seconds without the other.
+ */
+function simulate(steps, loads, kernels, stores, rates) {
+  const timeline = { copiesIn: [], kernels: [], copiesOut: steps.map(() => null) };
+  const count = steps.length;
+  let [loaded, computed, leaves] = [0, 0, findLast(steps, 0)]; // the next step of each queue
+  let [inBegin, kernelEnd, outBegin] = [Infinity, Infinity, Infinity]; // nothing is under way
+  let [inRest, kernelBegin, outRest] = [0, 0, 0];
+  let now = rates.callSeconds;
+  while (leaves < count) {
+    if (kernelEnd === Infinity && computed < loaded && steps[computed].cFollows < leaves) {
+      kernelBegin = now;
+      kernelEnd = now + kernels[computed];
+    }
+    if (inBegin === Infinity && loaded < count && steps[loaded].follows < computed) {
+      inRest = loads[loaded];
+      const enqueued = Math.max(now, rates.callSeconds + loaded * rates.enqueueSeconds);
+      inBegin = inRest > 0 ? enqueued + rates.copySeconds : enqueued;
+    }
+    if (outBegin === Infinity && leaves < computed) {
+      outBegin = now + rates.copySeconds;
+      outRest = stores[leaves];
+    }
+    const comes = inBegin <= now;
+    const goes = outBegin <= now;
+    const pace = comes && goes ? rates.duplex : 1;
+    const inNext = comes ? now + inRest * pace : inBegin;
+    const outNext = goes ? now + outRest * pace : outBegin;
+    const before = now;
+    now = Math.min(kernelEnd, inNext, outNext);
+    if (kernelEnd <= now) {
+      timeline.kernels.push([kernelBegin, kernelEnd]);
+      computed += 1;
+      kernelEnd = Infinity;
+    }
+    if (comes) inRest -= (now - before) / pace;
+    if (comes && inNext <= now) {
+      timeline.copiesIn.push([inBegin, now]);
+      loaded += 1;
+      inBegin = Infinity;
+    }
+    if (goes) outRest -= (now - before) / pace;
+    if (goes && outNext <= now) {
+      timeline.copiesOut[leaves] = [outBegin, now];
+      leaves = findLast(steps, leaves + 1);
+      outBegin = Infinity;
     }
   }
+  return { ...timeline, seconds: now };
+}
 
-  beginCopies() {
-    const { rates, now } = this;
-    let index = this.loaded;
-    if (index < this.steps.length && this.inBegins[index] === Infinity) {
-      const follows = this.steps[index].follows;
-      if (follows < 0 || this.kernelEnds[follows] <= now) {
-        this.inSeconds = this.loads[index];
-        const enqueued = Math.max(now, rates.callSeconds + index * rates.enqueueSeconds);
-        this.inBegins[index] = enqueued + rates.copySeconds * (this.inSeconds > 0 ? 1 : 0);
-      }
-    }
-    index = this.leaving[this.left];
-    if (index < this.computed && this.outBegins[index] === Infinity) {
-      this.outBegins[index] = now + rates.copySeconds;
-      this.outSeconds = this.stores[index];
-    }
-  }
-
-  /** Advance to the next event at the current rates. */
-  passTime() {
-    const { now, loaded } = this;
-    const leaving = this.leaving[this.left];
-    const comes = this.inBegins[loaded] <= now;
-    const goes = this.outBegins[leaving] <= now;
-    const pace = comes && goes ? this.rates.duplex : 1;
-    const inNext = comes ? now + this.inSeconds * pace : this.inBegins[loaded];
-    const outNext = goes ? now + this.outSeconds * pace : this.outBegins[leaving];
-    const then = Math.min(this.kernelEnds[this.computed], inNext, outNext);
-    const passed = (then - now) / pace;
-    this.now = then;
-    if (comes) {
-      this.inSeconds -= passed;
-      if (inNext <= then) {
-        this.inEnds[loaded] = then;
-        this.loaded += 1;
-      }
-    }
-    if (goes) {
-      this.outSeconds -= passed;
-      if (outNext <= then) {
-        this.outEnds[leaving] = then;
-        this.left += 1;
-      }
-    }
-    if (this.kernelEnds[this.computed] <= then) this.computed += 1;
-  }
+/** The first step from `from` on that is the last of its part of C, which is then copied out. */
+function findLast(steps, from) {
+  let index = from;
+  while (index < steps.length && !steps[index].last) index += 1;
+  return index;
 }

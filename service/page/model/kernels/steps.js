@@ -16,7 +16,10 @@ function listSteps(problem, cut, buffers) {
   return assignSlots(problem, buffers, listParts(problem, buffers, panels, cut));
 }
 
-/** Steps without buffers: over groups of columns, then panels of rows, then K. */
+/** Steps before they have buffers: loops over groups of columns, panels of rows, then K.
+ *
+ * Ranges are [start, stop]. `leads`: whether a step is in the first panel of its group of columns.
+ */
 function listParts(problem, buffers, panels, cut) {
   const parts = [];
   for (const group of divide(problem.n, buffers.columns)) {
@@ -61,9 +64,9 @@ class Fills {
     this.lastUsers = [];
   }
 
-  /** The last step that needs the earlier content of a step's buffer; -1 for none.
+  /** The last step that needs what a step's buffer held before; -1 for none.
    *
-   * Where it begins tells a content from others.
+   * Two steps have the same content if it begins at the same column, row and depth.
    */
   take(index, column, row, depth) {
     if (column !== this.column || row !== this.row || depth !== this.depth) {
@@ -77,6 +80,10 @@ class Fills {
   }
 }
 
+/** Each step with the steps that it waits for.
+ *
+ * Copies in wait for the kernel of `follows`, the kernel for the copy out of `cFollows`.
+ */
 function assignSlots(problem, buffers, parts) {
   const cutsK = buffers.depth < problem.k;
   const a = new Fills(buffers.aSlots);
@@ -104,11 +111,11 @@ function assignSlots(problem, buffers, parts) {
   });
 }
 
-/** Ranges of at most `length` that cover `first`…total. */
-function divide(total, length, first = 0) {
+/** Ranges of at most `size` that cover `first`…length. */
+function divide(length, size, first = 0) {
   const ranges = [];
-  for (let start = first; start < total; start += length) {
-    ranges.push([start, Math.min(start + length, total)]);
+  for (let start = first; start < length; start += size) {
+    ranges.push([start, Math.min(start + size, length)]);
   }
   return ranges;
 }

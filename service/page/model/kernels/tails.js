@@ -1,11 +1,11 @@
-/** Division of a launch into whole tiles and a last wave split along K (kernels/gemm/tails.py). */
+/** Division of a launch: whole tiles, and a last wave split along K (kernels/gemm/tails.py). */
 
 import { divideUp, divideDown, rootDown } from "../arithmetic.js";
 import { TABLES } from "../tables.js";
 
 const { FIX_UP_STEPS } = TABLES.constants;
 
-/** Steps of the slowest block, with the cost of splitting, by the division with the fewest. */
+/** Steps of the slowest block, the cost of splitting included, in the division with the fewest. */
 export function countSteps(tiles, stepsK, sms) {
   const waves = divideDown(tiles, sms);
   const rest = tiles - waves * sms;

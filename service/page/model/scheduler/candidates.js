@@ -6,7 +6,10 @@ import { TABLES } from "../tables.js";
 
 const { LOOSER, DEFAULT_ACCURACY, ACCURACIES } = TABLES.constants;
 
-/** The kernels that may compute a product; none where the CPU must. */
+/** The kernels that may compute a product, {spec, model}; empty if only the CPU can.
+ *
+ * If any of them was measured, those whose times are only assumed are left out.
+ */
 export function findCandidates(problem, profile, options) {
   checkAccuracy(problem, options);
   let runnable = [];
@@ -22,7 +25,7 @@ export function findCandidates(problem, profile, options) {
   return measured.length > 0 ? measured : runnable;
 }
 
-/** The positions of a machine's GPUs, the fastest by its data sheet first. */
+/** The positions of a machine's GPUs, the fastest by the data sheet first. */
 export function findPositions({ gpus }) {
   const rate = (position) => gpus[position].gpu.float32_gflops;
   return gpus.map((_, position) => position).sort((one, other) => rate(other) - rate(one));
@@ -33,7 +36,7 @@ export function findCommon(candidates, others) {
   return candidates.filter(({ spec }) => others.every((other) => other.findKernelModel(spec)));
 }
 
-/** Why there is no candidate, and what follows. */
+/** Why there is no candidate. */
 export function explainNoKernel(problem, profile, options) {
   let reason = "there is no GPU";
   if (profile.gpu !== null) {
@@ -46,6 +49,7 @@ export function explainNoKernel(problem, profile, options) {
   return `${reason}, so the CPU computes every row`;
 }
 
+/** Refuse an accuracy for another element type. */
 function checkAccuracy(problem, { accuracy }) {
   if (accuracy === null || ["strict", "library", problem.dtype].includes(accuracy)) return;
   const own = ACCURACIES.includes(problem.dtype) ? [problem.dtype] : [];
@@ -53,6 +57,7 @@ function checkAccuracy(problem, { accuracy }) {
   throw new Refusal("accuracy", accuracy, `one of ${choices} for a product in ${problem.dtype}`);
 }
 
+/** The named entries, or all, that have the element type and the requested accuracy. */
 function findAccurate(problem, { kernel, tile, accuracy }) {
   if (kernel === "auto") {
     if (tile !== null) throw new Refusal("tile", tile, 'left out while the kernel is "auto"');
@@ -76,7 +81,7 @@ function findAccurate(problem, { kernel, tile, accuracy }) {
   return accurate;
 }
 
-/** Those that can be held to some of the multiprocessors. */
+/** The candidates that can be held to the requested number of multiprocessors. */
 function findHeld(problem, profile, { sms }, candidates) {
   if (profile.gpu === null) throw new Refusal("sms", sms, "left out: there is no GPU");
   const count = profile.gpu.sm_count;

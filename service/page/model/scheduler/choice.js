@@ -1,24 +1,22 @@
-/** The choice of a plan: the CPU alone and each kernel with its best F (scheduler/planning/choice.py). */
+/** The choice of a plan (scheduler/planning/choice.py).
+ *
+ * The CPU alone and each candidate kernel with its best F are compared.
+ */
 
 import { Refusal } from "../refusal.js";
 import { TABLES } from "../tables.js";
-import {
-  explainNoKernel,
-  findCandidates,
-  findCommon,
-  findPositions,
-} from "./candidates.js";
+import { explainNoKernel, findCandidates, findCommon, findPositions } from "./candidates.js";
 import { findRowsWithin } from "./cost.js";
 import { buildCpuCurve } from "./curves.js";
 import { Plan } from "./plan.js";
 import { rankKernels } from "./ranking.js";
 import { splitRows } from "./split.js";
 import { listDividing } from "./team.js";
-import { shareWithCpu as shareSide } from "./team_curves.js";
+import { shareWithCpu } from "./team_curves.js";
 
 const { SPLIT_GAIN, LEAST_LEAD } = TABLES.constants;
 
-/** What is left to the planner. */
+/** The options that leave everything to the planner. */
 export const NO_OPTIONS = Object.freeze({
   kernel: "auto",
   tile: null,
@@ -27,7 +25,7 @@ export const NO_OPTIONS = Object.freeze({
   sms: null,
 });
 
-/** Choose kernel, GPUs and F for a product on a machine; a `Refusal` where an option cannot be met.
+/** Choose kernel, GPUs and F for a product on a machine; a `Refusal` if an option cannot be met.
  *
  * More GPUs must promise a gain, as a CPU part must.
  */
@@ -59,7 +57,7 @@ export function choosePlan(problem, profile, options = NO_OPTIONS) {
 
 /** The best plan with these GPUs of a machine, all of them, and its CPU.
  *
- * With the kernel `spec` if all of these GPUs run it; without one, all kernels are compared.
+ * `spec`: the kernel, if all of these GPUs run it; null to compare all kernels.
  */
 export function choosePlanOn(problem, machine, options, positions, spec = null) {
   const { m } = problem;
@@ -70,6 +68,7 @@ export function choosePlanOn(problem, machine, options, positions, spec = null) 
   const named = candidates.filter((one) => one.spec === spec);
   if (named.length > 0) candidates = named;
   const kernels = rankKernels(problem, profile, candidates, options.sms, gpus.slice(1));
+  // All plans that can be the best take about as long as that of the first kernel.
   const copying = kernels.length > 0 ? kernels[0].curve.copyingShare : 1;
   const cpuPlans = listCpuPlans(problem, machine, positions, copying);
   if (candidates.length === 0) {
@@ -81,8 +80,10 @@ export function choosePlanOn(problem, machine, options, positions, spec = null) 
   let aloneSeconds = Math.min(...kernels.map((kernel) => kernel.aloneSeconds));
   aloneSeconds = Math.min(aloneSeconds, cpuPlans[0].totalSeconds);
   let best = null;
+  // First the kernel that would be chosen without corrections: it is replaced only for a lead.
   kernels.sort((one, other) => one.uncorrectedSeconds - other.uncorrectedSeconds);
   for (const kernel of kernels) {
+    // The search for the best F is skipped for kernels that cannot win.
     if (best === null || f !== "auto" || canBeat(best, cpuPlans, kernel, aloneSeconds)) {
       const plan = chooseRows(cpuPlans, kernel, options, aloneSeconds);
       best = best === null ? plan : takeFaster(best, plan);
@@ -91,6 +92,7 @@ export function choosePlanOn(problem, machine, options, positions, spec = null) 
   return best;
 }
 
+/** Whether another kernel may be faster, alone or in a split that promises enough. */
 function canBeat(plan, cpuPlans, kernel, aloneSeconds) {
   const sooner = plan.totalSeconds;
   const leastSeconds = kernel.curve.findLeastSeconds(plan.problem.m);
@@ -99,6 +101,10 @@ function canBeat(plan, cpuPlans, kernel, aloneSeconds) {
   return cpuPlans.some((cpuPlan) => canEndWithin(limit, cpuPlan, kernel));
 }
 
+/** The best plan with one kernel, or the plan with the given F.
+ *
+ * A split must promise its gain over the best single device, which may use another kernel.
+ */
 function chooseRows(cpuPlans, kernel, options, aloneSeconds) {
   const { m, memory } = cpuPlans[0].problem;
   if (options.f !== "auto") {
@@ -123,23 +129,29 @@ function chooseRows(cpuPlans, kernel, options, aloneSeconds) {
   return chosen;
 }
 
+/** Whether a split may end within `seconds`; cheaper than the search for the best F. */
 function canEndWithin(seconds, cpuPlan, kernel) {
   const { m } = cpuPlan.problem;
   const rows = m - findRowsWithin(cpuPlan.cpuCurve, seconds, m);
   if (rows === m || kernel.curve.findLeastSeconds(rows) > seconds) return false;
-  return shareWithCpu(cpuPlan, kernel).seconds(rows) <= seconds;
+  return shareKernel(cpuPlan, kernel).seconds(rows) <= seconds;
 }
 
-function shareWithCpu({ problem, share }, { curve, gpus, spec }) {
-  return shareSide(curve, problem, gpus, spec, share);
+/** The kernel's curve while the CPU part computes other rows. */
+function shareKernel({ problem, share }, { curve, gpus, spec }) {
+  return shareWithCpu(curve, problem, gpus, spec, share);
 }
 
+/** The plan of the CPU alone with this kernel's curves, to be moved to another F. */
 function addKernel(cpuPlan, kernel, options) {
-  const gpuCurve = shareWithCpu(cpuPlan, kernel);
+  const gpuCurve = shareKernel(cpuPlan, kernel);
   return cpuPlan.vary({ gpuCurve, gpuAloneCurve: kernel.curve, sms: options.sms });
 }
 
-/** The faster plan; where only corrections put it ahead, it must lead by `LEAST_LEAD`. */
+/** The faster plan; of equally fast ones the first.
+ *
+ * One that is slower without corrections must lead by `LEAST_LEAD`: runs are noisy.
+ */
 function takeFaster(plan, other) {
   const isSwapped = other.uncorrectedSeconds < plan.uncorrectedSeconds;
   const [usual, changed] = isSwapped ? [other, plan] : [plan, other];
@@ -151,11 +163,12 @@ function takeFastest(plans) {
   return plans.reduce((best, plan) => (plan.totalSeconds < best.totalSeconds ? plan : best));
 }
 
+/** Longest time of a split if the better single device takes `aloneSeconds`. */
 function limitSplit(aloneSeconds, memory) {
   return aloneSeconds * (1 - SPLIT_GAIN * (memory === "pageable" ? 2 : 1));
 }
 
-/** The plan of the CPU alone, once for each way to share it with the GPU. */
+/** The plan of the CPU alone, once for each way to share the CPU with the GPU. */
 function listCpuPlans(problem, profile, positions, copying) {
   const alone = buildCpuCurve(problem, profile);
   return profile.listShares(problem.memory).map(

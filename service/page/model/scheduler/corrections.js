@@ -1,67 +1,83 @@
-/** Corrections: what earlier runs say of a prediction (scheduler/model/corrections.py, device_runs.py).
+/** Corrections: factors on predicted times, learned from earlier runs.
  *
- * The service gives the median ratio of each class that has runs. A class learns from those of its
- * device that take about as long, and most from its own product.
+ * As scheduler/model/corrections.py and device_runs.py.
+ * The service gives the median ratio of measured to predicted seconds of each class that has runs.
+ * They correct products that take about as long on the same device: their own product most.
  */
 
 import { TABLES } from "../tables.js";
 
 const { LEAST_SECONDS, REACH, UNLIKE, WEIGHED_RUNS } = TABLES.constants;
 
-/** The runs of one machine. */
+/** The corrections of one profile: {run_class, factor, runs} of each class that has runs. */
 export class Corrections {
   constructor(entries = []) {
     this.entries = entries;
   }
 
-  /** The factor and the number of runs of a class. */
+  /** The factor of a class, and the number of runs that it is from.
+   *
+   * The median of the classes nearby is drawn towards the product's runs with other kernels, then
+   * towards its own.
+   */
   find(runClass) {
-    const { device, beside, bottleneck, product } = runClass;
-    const near = [];
-    const others = { sum: 0, weight: 0 };
-    const own = { sum: 0, weight: 0 };
-    let runs = 0;
-    for (const entry of this.entries) {
-      const { run_class: one } = entry;
-      if (one.device !== device) continue;
-      const isSamePart = one.beside === beside;
-      const isSameBottleneck = one.bottleneck === bottleneck;
-      let likeness = isSamePart ? 1 : one.beside === "" ? UNLIKE : 0;
-      if (!isSameBottleneck) likeness *= UNLIKE;
-      const distance = Math.abs(Math.log(one.seconds) - Math.log(runClass.seconds));
-      const closeness = Math.max(0, 1 - distance / REACH);
-      const weight = closeness * likeness * Math.min(entry.runs, WEIGHED_RUNS);
-      const value = Math.log(entry.factor);
-      const isSameProduct = isSamePart && one.product === product;
-      near.push({ value, weight });
-      if (isSameProduct) {
-        const step = isSameBottleneck ? own : others;
-        const most = isSameBottleneck ? entry.runs : WEIGHED_RUNS;
-        step.sum += Math.min(entry.runs - 1, most) * value;
-        step.weight += Math.min(entry.runs - 1, most);
-      }
-      if (weight > 0 || isSameProduct) runs += entry.runs;
+    const classes = this.entries
+      .filter((entry) => entry.run_class.device === runClass.device)
+      .map((entry) => weigh(entry, runClass));
+    let logFactor = estimateNearby([...classes]);
+    for (const name of ["weightWithOthers", "ownWeight"]) {
+      const sum = addUp(classes, (one) => one[name] * one.logRatio);
+      logFactor = (sum + logFactor) / (addUp(classes, (one) => one[name]) + 1);
     }
-    let estimate = estimateNearby(near);
-    for (const { sum, weight } of [others, own]) estimate = (sum + estimate) / (weight + 1);
-    return { factor: Number(Math.exp(estimate).toPrecision(6)), runs };
+    const runs = addUp(classes, (one) => (one.weight > 0 || one.isSameProduct ? one.runs : 0));
+    return { factor: Number(Math.exp(logFactor).toPrecision(6)), runs };
   }
 }
 
-/** The weighted median of the classes nearby, drawn towards none by a prior of one run. */
-function estimateNearby(near) {
-  const total = near.reduce((sum, { weight }) => sum + weight, 0);
+/** What a class's runs say of another class of the same device: a log ratio and its weights.
+ *
+ * `weight` is among the classes nearby. A first run counts only there: it may be an outlier.
+ */
+function weigh({ run_class: one, factor, runs }, other) {
+  const isSamePart = one.beside === other.beside;
+  const isSameBottleneck = one.bottleneck === other.bottleneck;
+  const isSameProduct = isSamePart && one.product === other.product;
+  // What a device took alone is a first guess for its part of a split.
+  let likeness = isSamePart ? 1 : one.beside === "" ? UNLIKE : 0;
+  if (!isSameBottleneck) likeness *= UNLIKE;
+  const distance = Math.abs(Math.log(one.seconds) - Math.log(other.seconds));
+  const closeness = Math.max(0, 1 - distance / REACH);
+  return {
+    logRatio: Math.log(factor),
+    runs,
+    weight: closeness * likeness * Math.min(runs, WEIGHED_RUNS),
+    isSameProduct,
+    weightWithOthers: isSameProduct && !isSameBottleneck ? Math.min(runs - 1, WEIGHED_RUNS) : 0,
+    ownWeight: isSameProduct && isSameBottleneck ? runs - 1 : 0,
+  };
+}
+
+/** The weighted median of the classes nearby, drawn towards no correction by a prior of one run. */
+function estimateNearby(classes) {
+  const total = addUp(classes, ({ weight }) => weight);
   if (total === 0) return 0;
-  near.sort((one, other) => one.value - other.value);
+  classes.sort((one, other) => one.logRatio - other.logRatio);
   let sum = 0;
-  for (const { value, weight } of near) {
+  for (const { logRatio, weight } of classes) {
     sum += weight;
-    if (sum >= total / 2) return (value * total) / (total + 1);
+    if (sum >= total / 2) return (logRatio * total) / (total + 1);
   }
   return 0;
 }
 
-/** The class of a GPU part. */
+function addUp(classes, find) {
+  return classes.reduce((sum, one) => sum + find(one), 0);
+}
+
+/** The class of a GPU part; `shared`: whether the CPU computes other rows at the same time.
+ *
+ * Kernels are told apart only where they are the bottleneck.
+ */
 export function classifyGpuRun(problem, panels, rates, spec, shared) {
   const kernel = `${spec.name} ${spec.tile} ${spec.dtype} on ${panels.slots} slots`;
   const bounds = [
@@ -79,7 +95,7 @@ export function classifyGpuRun(problem, panels, rates, spec, shared) {
   };
 }
 
-/** The class of a CPU part; `seconds` are those of all rows, uncorrected. */
+/** The class of a CPU part; `seconds`: predicted seconds of all rows, uncorrected. */
 export function classifyCpuRun(problem, seconds, shared) {
   return {
     device: `cpu in ${problem.dtype}`,

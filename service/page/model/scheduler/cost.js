@@ -1,8 +1,11 @@
-/** Cost curves: rows of C → seconds on one device (scheduler/model/cost.py). */
+/** Cost curves: rows of C → seconds on one device, never decreasing (scheduler/model/cost.py). */
 
 import { divideDown, divideUp } from "../arithmetic.js";
 
-/** The most rows, at most `limit`, that a device finishes within `seconds`. */
+/** The largest number of rows, at most `limit`, that a device finishes within `seconds`.
+ *
+ * From the curve's estimate, steps of doubling length find a bracket, which is then bisected.
+ */
 export function findRowsWithin(curve, seconds, limit) {
   if (curve.seconds(limit) <= seconds) return limit;
   const start = Math.trunc(Math.min(Math.max(curve.estimateRows(seconds), 0), limit));
@@ -52,7 +55,7 @@ export class CpuCurve {
     return this.correction.factor * seconds;
   }
 
-  /** About how many rows take `seconds`. */
+  /** Rough number of rows that take `seconds`. */
   estimateRows(seconds) {
     const rowsSeconds = seconds / this.correction.factor - this.callSeconds;
     return rowsSeconds / this.rowSeconds - this.startupRows;

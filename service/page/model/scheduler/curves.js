@@ -12,7 +12,11 @@ import { countShares, isSmall } from "./problem.js";
 
 const { MEMORY_SHARE, LATE_SECONDS, NARROW, SMALL_PRODUCT_BYTES } = TABLES.constants;
 
-/** The CPU's curve; `share` is its part of the machine in a split, null for all of it. */
+/** The CPU's curve.
+ *
+ * `share`: how the CPU is shared in a split, null for the CPU alone. `copying`: share of the GPU
+ * part's time in which copies are under way, 0…1.
+ */
 export function buildCpuCurve(problem, profile, share = null, copying = 1) {
   const rate = profile.findCpuRate(problem.dtype);
   const { threads } = profile.cpu;
@@ -21,7 +25,7 @@ export function buildCpuCurve(problem, profile, share = null, copying = 1) {
   }
   const fewer = threads / share.threads;
   const slower = 1 + (share.stretch - 1) * copying;
-  const memorySlower = 1 + ((share.memory_stretch ?? 1) - 1) * copying;
+  const memorySlower = 1 + (share.memory_stretch - 1) * copying;
   const fields = {
     rowSeconds: findRowSeconds(problem, rate, profile.cpu, { fewer, slower, memorySlower }),
     startupRows: rate.startup_rows,
@@ -39,7 +43,11 @@ function correct(fields, problem, profile, shared) {
   return new CpuCurve({ ...fields, correction });
 }
 
-/** The curve without a GPU part, of as many threads as share the product. */
+/** The curve without a GPU part, as its fields.
+ *
+ * Several threads take at least the time of moving A, B and C through memory. One thread reads B
+ * in addition to its arithmetic, because nothing hides that.
+ */
 function buildAloneCurve(problem, rate, cpu) {
   const { threads } = cpu;
   const { n, k } = problem;
@@ -52,8 +60,8 @@ function buildAloneCurve(problem, rate, cpu) {
   const taking = countShares(problem, threads);
   const fewer = rate.gflops / findGflops(rate, taking, threads);
   const readSeconds = Math.max(rate.vector_seconds, rate.read_seconds / taking);
-  const wakingSeconds =
-    (Math.max(0, rate.call_seconds - rate.alone_seconds) * taking) / threads;
+  // Waking fewer threads takes less time.
+  const wakingSeconds = (Math.max(0, rate.call_seconds - rate.alone_seconds) * taking) / threads;
   const callSeconds = Math.min(rate.call_seconds, rate.alone_seconds + wakingSeconds);
   const rowSeconds = findRowSeconds(problem, rate, cpu, { fewer, slower: 1, memorySlower: 1 });
   return {
@@ -65,12 +73,17 @@ function buildAloneCurve(problem, rate, cpu) {
   };
 }
 
-/** Rate of some threads of a pool. */
+/** Rate of some threads of a pool: one is faster alone, as cores share their units. */
 function findGflops(rate, taking, threads) {
   return Math.min(rate.gflops, taking * (rate.alone_gflops || rate.gflops / threads));
 }
 
-/** Seconds of a row's arithmetic and elements, or in a narrow product of its terms. */
+/** Seconds of a row: its arithmetic and elements; in a narrow product its multiply-adds.
+ *
+ * At least the time to read A and write C, as far as the caches do not hold them. `fewer`: the rate
+ * of all threads over that of those that compute. `slower` and `memorySlower`: factors of
+ * contention on the time of arithmetic, and of reading A and writing C.
+ */
 function findRowSeconds(problem, rate, cpu, { fewer, slower, memorySlower }) {
   const { m, n, k, itemBytes } = problem;
   const flopSeconds = 1e-9 / rate.gflops;
@@ -91,10 +104,10 @@ function findRowSeconds(problem, rate, cpu, { fewer, slower, memorySlower }) {
 
 /** Share of a matrix that the caches do not hold. */
 function findUncachedShare(cpu, matrixBytes) {
-  return Math.max(0, 1 - (cpu.cache_bytes ?? 0) / matrixBytes);
+  return Math.max(0, 1 - cpu.cache_bytes / matrixBytes);
 }
 
-/** The GPU's curve with one kernel, and with the machine to itself. */
+/** The GPU's curve with one kernel, without a CPU part; `sms`: limit of multiprocessors, if any. */
 export function buildGpuCurve(problem, profile, spec, model, sms) {
   const count = profile.gpu.sm_count;
   const held = sms === null ? count : countHeldSms(spec, sms, count);
@@ -118,6 +131,7 @@ export function buildGpuCurve(problem, profile, spec, model, sms) {
   return new GpuCurve({ problem: panels, rates, memoryBytes, correction });
 }
 
+/** The rates of a machine's link and one kernel, without a CPU part. */
 function buildRates(problem, profile, model) {
   const link = findLink(problem, profile);
   return new Rates({
@@ -134,7 +148,7 @@ function buildRates(problem, profile, model) {
   });
 }
 
-/** Whether all operands travel whole through page-locked memory. */
+/** Whether the product is copied whole into page-locked memory first. */
 function isCopiedFirst({ m, aRowBytes, bBytes, cRowBytes, memory }) {
   const operandBytes = m * (aRowBytes + cRowBytes) + bBytes;
   return memory === "pageable" && operandBytes <= SMALL_PRODUCT_BYTES;
@@ -145,7 +159,7 @@ function findLink(problem, profile) {
   const link = profile.findLink(problem.memory);
   if (!isCopiedFirst(problem)) return link;
   const direct = profile.findLink("pinned");
-  const copying = 1 / (link.copied_gbytes_per_second ?? 8);
+  const copying = 1 / link.copied_gbytes_per_second;
   return {
     ...direct,
     call_seconds: link.call_seconds,
@@ -154,7 +168,7 @@ function findLink(problem, profile) {
   };
 }
 
-/** What copies lose until they have reached their rates. */
+/** Seconds that copies of A and B lose until they run at their rates. */
 function findLostSeconds(problem, link) {
   const movedBytes = problem.bBytes + problem.m * problem.aRowBytes;
   const movingSeconds = movedBytes / (link.in_gbytes_per_second * 1e9);

@@ -1,4 +1,7 @@
-/** Figures for what was not measured, each by a stated rule (scheduler/profile/estimate.py). */
+/** The assumed machine: figures for what was not measured, each by a stated rule.
+ *
+ * As scheduler/profile/estimate.py, where each rule and its numbers are explained.
+ */
 
 import { divideDown } from "../arithmetic.js";
 import { listRunnable } from "../kernels/catalog.js";
@@ -29,7 +32,7 @@ const {
 } = TABLES.constants;
 const { cpu_rate, cpu_share, link, cpu_comparison, derived } = TABLES.estimates;
 
-/** The profile of a preset, with a number of CPU threads. */
+/** The profile of a GPU from its data sheet, with a number of CPU threads. */
 export function buildPresetProfile(gpu, cpuThreads) {
   return new MachineProfile({
     device: gpu.name,
@@ -50,7 +53,7 @@ export function buildCpuProfile(cpuThreads) {
   });
 }
 
-/** A GPU of which only a few properties are known, as the service derives an unknown one. */
+/** The data sheet of a GPU from a few properties, by the rule for a GPU without a preset. */
 export function describeGpu(typed) {
   const { smCount, clockMhz, memoryClockMhz, capability, memoryBytes, linkRate } = typed;
   const lanes = LANES_AN_SM[capability.join(" ")] ?? derived.lanes;
@@ -126,7 +129,7 @@ function estimateCpu(threads, gpu) {
     element_seconds: itemBytes / (threads * CPU_WRITE_GBYTES_PER_SECOND * 1e9),
   }));
   const linkRate = gpu ? LINK_SHARE.pageable * gpu.link_gbytes_per_second : 0;
-  return { threads, rates, beside_gpu: shareCpu(threads, linkRate) };
+  return { threads, rates, beside_gpu: shareCpu(threads, linkRate), cache_bytes: 0 };
 }
 
 /** How the CPU is shared in a split, for each kind of memory. */

@@ -1,6 +1,10 @@
-/** The GPU's cost curve: the fastest schedule, and of fewer rows (scheduler/model/gpu_curve.py). */
+/** The GPU's cost curve: the fastest schedule of a product, and of fewer of its rows.
+ *
+ * As scheduler/model/gpu_curve.py. For all rows the fastest schedule is searched. For a few smaller
+ * numbers of rows, the knots, the same cut is timed. Between knots the curve rises with the waves.
+ */
 
-import { divideUp, Memory } from "../arithmetic.js";
+import { Cache, divideUp } from "../arithmetic.js";
 import { fitBuffers } from "../kernels/buffers.js";
 import { planSteps, takeWhole } from "../kernels/cuts.js";
 import { countCopyingSeconds, timeSchedule } from "../kernels/schedule.js";
@@ -10,10 +14,15 @@ import { WaveGrid } from "./waves.js";
 
 const { KNOTS, PARTS } = TABLES.constants;
 
-const wholes = new Memory(512);
-const knotLists = new Memory(512);
+const wholes = new Cache(512);
+const knotLists = new Cache(512);
 
-/** Rows of C → seconds on the GPU, from the caller's memory back into it. */
+/** Rows of C → seconds on the GPU, copies from and to the caller's memory included.
+ *
+ * `cutRates`: the rates without a CPU part, which decide the cut. `startSeconds`: seconds lost
+ * while the CPU part starts. `splitSteps`: steps along K of a tile if the kernel splits the last
+ * wave along K, else null.
+ */
 export class GpuCurve {
   constructor({ problem, rates, memoryBytes, cutRates = rates, startSeconds = 0, correction }) {
     Object.assign(this, { problem, rates, memoryBytes, cutRates, startSeconds, correction });
@@ -31,13 +40,13 @@ export class GpuCurve {
     return this.rates.waveSeconds + this.problem.k * this.rates.depthSeconds;
   }
 
-  /** For how much of their time copies of all rows are under way, 0…1. */
+  /** Share of the time of all rows in which copies are under way, 0…1. */
   get copyingShare() {
     const { timeline } = this.findTimeline(this.problem.m);
     return Math.min(1, countCopyingSeconds(timeline) / timeline.seconds);
   }
 
-  /** The same, without a CPU part, at other rates; they decide the cut, too. */
+  /** The curve with other fields, without a CPU part: its rates decide the cut, too. */
   vary(changes) {
     const rates = changes.rates ?? this.rates;
     return new GpuCurve({ ...this, ...changes, rates, cutRates: rates });
@@ -71,7 +80,7 @@ export class GpuCurve {
     return this.rates.findKernelSeconds(this.problem, rows, this.problem.n, this.problem.k);
   }
 
-  /** What no schedule can go below: the kernel, the copies in and the copies out alone. */
+  /** Lower bound for all schedules: the longest of kernel, copies in and copies out. */
   findLeastSeconds(rows) {
     const { problem, rates } = this;
     const inBytes = (rows + problem.n * rates.bShare) * problem.k * problem.itemBytes;
@@ -92,7 +101,7 @@ export class GpuCurve {
     return this.correction.factor * Math.max(this.findScheduleSeconds(rows), this.startSeconds);
   }
 
-  /** About how many rows take `seconds`. */
+  /** Rough number of rows that take `seconds`. */
   estimateRows(seconds) {
     const wanted = seconds / this.correction.factor;
     let before = 0;
@@ -125,6 +134,7 @@ export class GpuCurve {
     return this.grid.countSplitWaves(rows, this.splitSteps);
   }
 
+  /** All that decides the seconds before correction, as text. */
   get key() {
     return `${this.problem.key} ${this.rates.key} ${this.cutRates.key} ${this.memoryBytes}`;
   }
@@ -139,7 +149,7 @@ export class GpuCurve {
     return this.allSeconds;
   }
 
-  /** Some numbers of rows with their seconds, which never fall; the last are all rows. */
+  /** The knots: numbers of rows and their seconds, both rising; the last has all rows. */
   timeKnots() {
     this.knots ??= knotLists.find(this.key, () => this.listKnots());
     return this.knots;
@@ -162,7 +172,7 @@ export class GpuCurve {
   }
 }
 
-/** Seconds with a cut that was chosen for more rows, or in one step if that is faster. */
+/** Seconds of a cut chosen for more rows, or of a single step if that is faster. */
 function timeRows(problem, cut, rates, memoryBytes) {
   const firstRows = Math.min(problem.m, cut.firstRows);
   const clipped = { ...cut, firstRows, panelRows: Math.min(problem.m, cut.panelRows) };
@@ -173,7 +183,11 @@ function timeRows(problem, cut, rates, memoryBytes) {
   return Math.min(...seconds);
 }
 
-/** A product of fewer steps, and how many times as long the whole one takes. */
+/** A part of the product with fewer steps, and the whole product's time as a multiple of it.
+ *
+ * With little memory a product has very many steps, which repeat. So some of the rows, of the
+ * groups of columns and of K stand for all.
+ */
 function takeOutline(problem, memoryBytes) {
   const { m, n, k } = problem;
   const rows = Math.max(problem.tileM, divideUp(m, PARTS));

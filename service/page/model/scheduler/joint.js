@@ -1,4 +1,4 @@
-/** What several GPUs of a host reach together: the links' joint rates (scheduler/profile/joint.py). */
+/** Joint rates: what the links of several GPUs reach together (scheduler/profile/joint.py). */
 
 import { roundEven } from "../arithmetic.js";
 import { TABLES } from "../tables.js";

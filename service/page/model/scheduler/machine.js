@@ -1,10 +1,14 @@
-/** All that a plan is decided from (scheduler/profile/machine.py): a profile as JSON, with look-ups. */
+/** The profile of a machine: GPU, links, kernels and CPU (scheduler/profile/machine.py).
+ *
+ * Its fields are those of the profile's JSON document, which `/v1/profile` answers.
+ */
 
 import { Corrections } from "./corrections.js";
 
-/** A machine: GPUs, links, kernels' staircases, CPU, and what runs say of them. Frozen.
+/** All figures of a machine that decide plans. Frozen.
  *
- * `beside` are its other GPUs, in CUDA's order; runs teach all of them.
+ * `beside`: the profiles of the machine's other GPUs, in CUDA's order, with the same CPU and
+ * corrections.
  */
 export class MachineProfile {
   constructor({ device, source, cpu, gpu = null, links = [], kernels = [], ...rest }) {
@@ -13,7 +17,9 @@ export class MachineProfile {
     this.joint = rest.joint ?? [];
     this.peer_gbytes_per_second = rest.peer_gbytes_per_second ?? 0;
     this.corrections =
-      rest.corrections instanceof Corrections ? rest.corrections : new Corrections(rest.corrections);
+      rest.corrections instanceof Corrections
+        ? rest.corrections
+        : new Corrections(rest.corrections);
     const { corrections } = this;
     this.beside = (rest.beside ?? []).map((one) =>
       one instanceof MachineProfile ? one : new MachineProfile({ cpu, ...one, corrections }),
@@ -44,17 +50,17 @@ export class MachineProfile {
     return this.vary({ beside: indices.map((index) => this.vary({ index, beside: [] })) });
   }
 
-  /** The measured rates of the links of so many GPUs; undefined if they were not measured. */
+  /** The joint rates of this number of GPUs; undefined if they were not measured. */
   findJoint(memory, gpus) {
     return this.joint.find((one) => one.memory === memory && one.gpus === gpus);
   }
 
-  /** The staircase of a kernel; undefined where this machine does not run it. */
+  /** The times of a kernel; undefined if this machine cannot run it. */
   findKernelModel(spec) {
     return this.models.get(`${spec.name} ${spec.dtype} ${spec.tile}`);
   }
 
-  /** The way from such memory to the GPU. */
+  /** The link for a kind of memory; undefined without a GPU. */
   findLink(memory) {
     return this.links.find((link) => link.memory === memory);
   }
@@ -64,7 +70,7 @@ export class MachineProfile {
     return this.cpu.rates.find((rate) => rate.dtype === dtype);
   }
 
-  /** The ways to share the CPU with a GPU that is fed from such memory. */
+  /** The ways to share the CPU in a split, for a kind of memory. */
   listShares(memory) {
     return this.cpu.beside_gpu.filter((share) => share.memory === memory);
   }

@@ -2,10 +2,12 @@
 
 import { listParts } from "./team.js";
 
-/** Rows 0…M-F-1 to one or several GPUs, each in one piece, and the last F to the CPU.
+/** Who computes what: one or several GPUs the first M-F rows of C, the CPU the last F. Frozen.
  *
- * `positions`: of the curves' GPUs among the machine's; `gpuShares`: rows of each of them.
- * `oneGpuSeconds`: those of one GPU alone, where several have rows.
+ * `spec`: the kernel, null if F is M. `gpuCurve` and `cpuCurve`: rows → seconds in a split;
+ * `gpuAloneCurve` and `cpuAloneCurve`: the same without the other part. `share`: how the CPU is
+ * shared in a split. `positions`: positions of the curves' GPUs among the profile's; `gpuShares`:
+ * rows of each of them. `oneGpuSeconds`: seconds of one GPU alone, where several have rows.
  */
 export class Plan {
   #parts = null;
@@ -20,15 +22,17 @@ export class Plan {
     return new Plan({ ...this, ...changes });
   }
 
+  /** Rows of C that the GPUs compute. */
   get gpuRows() {
     return this.problem.m - this.f;
   }
 
+  /** Seconds of the longer part: both run at the same time. */
   get totalSeconds() {
     return Math.max(this.predicted.gpuSeconds, this.predicted.cpuSeconds);
   }
 
-  /** The total without what earlier runs say. */
+  /** The predicted seconds without corrections. */
   get uncorrectedSeconds() {
     const seconds = this.gpuParts.map(({ seconds, curve }) => seconds / curve.correction.factor);
     if (this.f) {
@@ -38,9 +42,14 @@ export class Plan {
     return Math.max(...seconds);
   }
 
+  /** The GPUs' curve with this F: beside a CPU part, or alone. */
+  findSide(f) {
+    return f ? this.gpuCurve : this.gpuAloneCurve;
+  }
+
   /** The parts of the GPUs that have rows, from the first row or column on. */
   get gpuParts() {
-    const side = this.f ? this.gpuCurve : this.gpuAloneCurve;
+    const side = this.findSide(this.f);
     if (side === null || this.gpuRows === 0) return [];
     this.#parts ??= listParts(side, this.positions, this.gpuShares);
     return this.#parts;
@@ -48,8 +57,7 @@ export class Plan {
 
   /** Whether the GPUs exchange parts of B, so that it crosses the links once. */
   get exchanges() {
-    const side = this.f ? this.gpuCurve : this.gpuAloneCurve;
-    return this.gpuParts.length > 1 && side.exchanges;
+    return this.gpuParts.length > 1 && this.findSide(this.f).exchanges;
   }
 
   /** Whether the GPUs divide the columns of their rows. */
@@ -74,7 +82,7 @@ export class Plan {
     return this.gpuParts[0]?.tailUtilization ?? 0;
   }
 
-  /** Whether that wave is split along K, and so costs about its filled share. */
+  /** Whether the last wave is split along K, so that it costs about its filled share. */
   get tailSplit() {
     return this.gpuParts[0]?.tailSplit ?? false;
   }
@@ -85,36 +93,40 @@ export class Plan {
     return this.gpuAloneCurve ? this.gpuAloneCurve.seconds(this.problem.m) : null;
   }
 
+  /** Predicted seconds of the CPU alone. */
   get cpuOnlySeconds() {
     return this.cpuAloneCurve.seconds(this.problem.m);
   }
 
-  /** What another F would take. */
+  /** Predicted seconds with another F. */
   predict(f) {
     const { m } = this.problem;
     if (f === m) return { gpuSeconds: 0, cpuSeconds: this.cpuAloneCurve.seconds(f) };
-    const gpu = f ? this.gpuCurve : this.gpuAloneCurve;
-    return { gpuSeconds: gpu.seconds(m - f), cpuSeconds: this.cpuCurve.seconds(f) };
+    const gpuSeconds = this.findSide(f).seconds(m - f);
+    return { gpuSeconds, cpuSeconds: this.cpuCurve.seconds(f) };
   }
 
-  /** The same plan with another F, the kernel taking the other rows; without it at F = M. */
+  /** The same plan with another F and this kernel, which is dropped if F is M. */
   move(f, spec) {
     const rows = this.problem.m - f;
-    const side = f ? this.gpuCurve : this.gpuAloneCurve;
+    const side = this.findSide(f);
     const gpuShares = side === null ? [] : side.divide(rows);
     return this.vary({ f, spec: rows ? spec : null, predicted: this.predict(f), gpuShares });
   }
 
-  /** When each queue should do what, stretched to what the plan predicts.
+  /** When each queue should be busy: copies in, kernels, copies out, and the CPU.
    *
-   * Of several GPUs the name of a queue has the position behind it; `kind` is the name without,
-   * `part` the GPU's part, null for the CPU.
+   * From the schedule's list of steps, scaled to the plan's predicted seconds. With several GPUs, a
+   * queue's `name` ends with the GPU's position; `kind` is the name without it. `part` is the GPU's
+   * part, null for the CPU.
    */
   listQueues() {
     const parts = this.gpuParts;
     const queues = parts.flatMap((part) => {
       const number = parts.length > 1 ? ` ${part.position}` : "";
-      return listPartQueues(part).map(([kind, spans]) => ({ name: kind + number, kind, part, spans }));
+      return listPartQueues(part).map(([kind, spans]) => {
+        return { name: kind + number, kind, part, spans };
+      });
     });
     if (this.f) {
       const span = { begin: 0, end: this.predicted.cpuSeconds, step: null };
@@ -124,11 +136,11 @@ export class Plan {
   }
 }
 
-/** The three queues of a GPU's part; steps have the rows and columns of C. */
+/** The three queues of a GPU's part; the rows and columns of each step count from those of C. */
 function listPartQueues(part) {
   const { steps, timeline } = part.curve.findTimeline(part.rowCount);
   const scale = part.seconds / timeline.seconds;
-  const stretch = (spans) =>
+  const listSpans = (spans) =>
     spans.flatMap((span, index) => {
       if (span === null) return [];
       const firstRow = part.rows[0] + steps[index].firstRow;
@@ -137,9 +149,9 @@ function listPartQueues(part) {
       return [{ begin: span[0] * scale, end: span[1] * scale, step }];
     });
   return [
-    ["copy in", stretch(timeline.copiesIn)],
-    ["kernel", stretch(timeline.kernels)],
-    ["copy out", stretch(timeline.copiesOut)],
+    ["copy in", listSpans(timeline.copiesIn)],
+    ["kernel", listSpans(timeline.kernels)],
+    ["copy out", listSpans(timeline.copiesOut)],
   ];
 }
 

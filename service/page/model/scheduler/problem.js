@@ -1,10 +1,11 @@
-/** The product to be computed (scheduler/problem.py), and how many threads take it (cpu/blocks.py). */
+/** The product to be computed (scheduler/problem.py), and its CPU threads (cpu/blocks.py). */
 
 import { divideDown } from "../arithmetic.js";
 import { Refusal } from "../refusal.js";
 import { TABLES } from "../tables.js";
 
-const { ITEM_BYTES, ADDRESSABLE_BYTES, MIN_BLOCK_TERMS, ELEMENT_TERMS, LEAST_SHARED, MOST_TERMS } = TABLES.constants;
+const { ITEM_BYTES, ADDRESSABLE_BYTES, MIN_BLOCK_TERMS, ELEMENT_TERMS, LEAST_SHARED, MOST_TERMS } =
+  TABLES.constants;
 
 /** C[M,N] = A[M,K]·B[K,N] of one element type, in one kind of host memory. */
 export class GemmProblem {
@@ -26,8 +27,8 @@ export class GemmProblem {
     const { m, n, k, aRowBytes, cRowBytes, bBytes } = this;
     const bytes = m * (aRowBytes + cRowBytes) + bBytes;
     if (bytes <= ADDRESSABLE_BYTES) return;
-    const [taken, there] = [bytes, ADDRESSABLE_BYTES].map(showGib);
-    const limit = `smaller: A, B and C take ${taken}, and a process can address ${there}`;
+    const [needed, most] = [bytes, ADDRESSABLE_BYTES].map(showGib);
+    const limit = `smaller: A, B and C take ${needed}, and a process can address ${most}`;
     throw new Refusal("m, n, k", [m, n, k], limit);
   }
 }
@@ -38,12 +39,13 @@ export function isSmall({ m, n, k, dtype }) {
   return countUseful(m, n, k) < LEAST_SHARED;
 }
 
-/** Threads that compute a product, of those there are. */
+/** Threads that compute a product, of `threads`. */
 export function countShares({ m, n, k }, threads) {
   const useful = countUseful(m, n, k);
   return useful >= LEAST_SHARED ? Math.min(threads, useful) : 1;
 }
 
+/** Most blocks that are each worth a thread: by terms, and by elements to move. */
 function countUseful(m, n, k) {
   const elements = m * k + k * n + m * n;
   return divideDown(m * n * k + ELEMENT_TERMS * elements, MIN_BLOCK_TERMS);

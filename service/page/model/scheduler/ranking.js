@@ -1,4 +1,7 @@
-/** The candidates of a product, ranked by time (scheduler/planning/ranking.py). */
+/** The candidates of a product, ranked by time (scheduler/planning/ranking.py).
+ *
+ * The schedules of the fastest are compared.
+ */
 
 import { TABLES } from "../tables.js";
 import { buildGpuCurve } from "./curves.js";
@@ -7,9 +10,10 @@ import { buildTeamCurve, chooseDivision } from "./team_curves.js";
 
 const { CONSIDERED } = TABLES.constants;
 
-/** The kernels by the seconds they take for all rows, the fastest first.
+/** The fastest kernels by their own time for all rows, without copies.
  *
- * `beside`: other GPUs that share the rows, on which all candidates run.
+ * Of equally fast kernels the library's comes first. Nine digits: times that differ by rounding are
+ * equal. `beside`: other GPUs that share the rows, on which all candidates run.
  */
 export function rankKernels(problem, profile, candidates, sms, beside) {
   const gpus = [profile, ...beside];

@@ -1,4 +1,4 @@
-/** Who computes how many rows: the split that finishes first (scheduler/planning/split.py). */
+/** The split that finishes first: rows for each device (scheduler/planning/split.py). */
 
 import { findNextBelow } from "../arithmetic.js";
 import { TABLES } from "../tables.js";
@@ -6,15 +6,17 @@ import { findRowsWithin } from "./cost.js";
 
 const { INTERVAL_SHARE } = TABLES.constants;
 
-/** Rows of each device, of `m`, so that the last one ends as early as possible.
+/** Divide `m` rows among devices so that the last one finishes as early as possible.
  *
- * The least time at which all rows are done is a value of one of the curves. Each device, in order,
- * takes all rows that it finishes within it.
+ * A time is feasible if all devices together finish `m` rows within it. The least feasible time is
+ * a value of one of the curves. Each device, in order, takes all rows that it finishes within that
+ * time: of equally fast splits, the last device has the fewest rows.
  */
 export function splitRows(m, curves) {
   let best = Infinity;
-  if (curves.length === 2) best = findMeeting(m, ...curves);
-  else {
+  if (curves.length === 2) {
+    best = findMeeting(m, ...curves);
+  } else {
     let low;
     [low, best] = findInterval(m, curves);
     for (const curve of curves) {
@@ -29,7 +31,7 @@ export function splitRows(m, curves) {
   });
 }
 
-/** The least time of two devices: where one curve falls below the other, or just before. */
+/** The least time of two devices: at the rows where their curves cross, or just before. */
 function findMeeting(m, first, second) {
   let before = -1;
   let after = m;
@@ -57,7 +59,7 @@ function findInterval(m, curves) {
 
 /** The least value of `curve` that is feasible for `curves` together.
  *
- * Infinity if none between `low`, which is not feasible, and `bound` is.
+ * Infinity if no value between `low`, which is not feasible, and `bound` is.
  */
 function findLeastFeasible(m, curve, curves, low, bound) {
   let infeasible = low > 0 ? findRowsWithin(curve, low, m) : -1;
@@ -71,6 +73,7 @@ function findLeastFeasible(m, curve, curves, low, bound) {
   return curve.seconds(feasible);
 }
 
+/** Whether the devices finish `m` rows together within `seconds`. */
 function isFeasible(m, curves, seconds) {
   let rest = m;
   for (const curve of curves) {

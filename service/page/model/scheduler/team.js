@@ -1,16 +1,17 @@
-/** Several GPUs that share a product, a team: its curve, and the part of each (scheduler/planning/team.py).
+/** Several GPUs that share a product, a team (scheduler/planning/team.py).
  *
- * A team takes as long as its slowest member. Its GPUs divide the rows, or the columns: then each of
- * them needs all rows of A and its columns of B alone.
+ * A team takes as long as its slowest member. Its GPUs divide the rows, or the columns: then each
+ * of them needs all rows of A and its columns of B alone.
  */
 
 import { divideUp } from "../arithmetic.js";
 import { splitRows } from "./split.js";
 
-/** Rows of C → seconds on several GPUs.
+/** Rows of C → seconds on several GPUs, a team.
  *
- * `members`: a curve for each; `even`: whether all are alike; `exchanges`: whether they exchange
- * parts of B; `columns`: [start, stop] of C for each, empty where they divide the rows.
+ * `members`: a curve for each GPU. `even`: whether all are alike, so that they take equal parts.
+ * `exchanges`: whether they exchange parts of B. `columns`: [start, stop] of each GPU's columns of
+ * C; empty if they divide the rows.
  */
 export class TeamCurve {
   constructor({ members, m, even, exchanges = false, columns = [] }) {
@@ -22,7 +23,7 @@ export class TeamCurve {
     return new TeamCurve({ ...this, ...changes });
   }
 
-  /** For how much of the time copies are under way, 0…1: of the busiest member. */
+  /** Share of the time in which copies are under way, 0…1: that of the busiest member. */
   get copyingShare() {
     return Math.max(...this.different.map((member) => member.copyingShare));
   }
@@ -45,7 +46,7 @@ export class TeamCurve {
     return Math.max(...this.askEach(rows, (member, share) => member.seconds(share)));
   }
 
-  /** About how many rows take `seconds`. */
+  /** Rough number of rows that take `seconds`. */
   estimateRows(seconds) {
     const each = this.members.map((member) => member.estimateRows(seconds));
     return this.columns.length > 0 ? Math.min(...each) : each.reduce((sum, one) => sum + one, 0);
@@ -59,24 +60,29 @@ export class TeamCurve {
     return Math.max(...this.askEach(rows, (member, share) => member.kernelSeconds(share)));
   }
 
-  /** What no schedule can go below. */
+  /** Lower bound for all schedules. */
   findLeastSeconds(rows) {
     const least = this.askEach(rows, (member, share) => member.findLeastSeconds(share));
+    // Members that differ may have other rows in the best schedules.
     return this.even ? Math.max(...least) : Math.min(...least);
   }
 
+  /** What `ask(member, rows)` gives for each member and its rows. */
   askEach(rows, ask) {
     const shares = this.divide(rows);
     return this.members.map((member, index) => ask(member, shares[index]));
   }
 }
 
-/** The curve of each GPU, of one or of a team. */
+/** The curve of each GPU; `side` is the curve of one GPU or of a team. */
 export function listMembers(side) {
   return side instanceof TeamCurve ? side.members : [side];
 }
 
-/** The part of C of one GPU: `position` among the machine's, [start, stop] of `rows` and `columns`. */
+/** The part of C of one GPU in a plan.
+ *
+ * `position`: its position among the machine's GPUs. `rows` and `columns`: its [start, stop].
+ */
 export class GpuPart {
   constructor(position, rows, columns, curve) {
     Object.assign(this, { position, rows, columns, curve });
@@ -99,14 +105,17 @@ export class GpuPart {
     return this.curve.grid.findTailUtilization(this.rowCount);
   }
 
-  /** Whether that wave is split along K, and so costs about its filled share. */
+  /** Whether the last wave is split along K, so that it costs about its filled share. */
   get tailSplit() {
     const { grid, splitSteps } = this.curve;
     return splitSteps !== null && grid.countSplitWaves(this.rowCount, splitSteps) < this.waves;
   }
 }
 
-/** The parts of the GPUs that have rows, from the first row or column on. */
+/** The parts of the GPUs that have rows, from the first row or column on.
+ *
+ * `side`: the curve of one GPU or of a team. `shares`: rows of each GPU.
+ */
 export function listParts(side, positions, shares) {
   const members = listMembers(side);
   const { columns = [] } = side;

@@ -1,7 +1,7 @@
 /** The curve of several GPUs that share a product (scheduler/planning/team_curves.py).
  *
- * Three ways are compared: rows, of which each GPU fetches all of B; rows, while the GPUs exchange
- * parts of B; and columns, of which each GPU fetches all of A.
+ * Three ways to share it are compared: rows, of which each GPU fetches all of B; rows, while the
+ * GPUs exchange parts of B; and columns, of which each GPU fetches all of A.
  */
 
 import { TABLES } from "../tables.js";
@@ -10,13 +10,8 @@ import { buildGpuCurve } from "./curves.js";
 import { estimateJointLinks, LinkRates, shareLinks } from "./joint.js";
 import { findEvenPart, listMembers, TeamCurve } from "./team.js";
 
-const {
-  ALIKE,
-  EXCHANGE_STEP_SECONDS,
-  EXCHANGE_SECONDS,
-  COLUMNS_LEAD,
-  WAKE_SECONDS,
-} = TABLES.constants;
+const { ALIKE, EXCHANGE_STEP_SECONDS, EXCHANGE_SECONDS, COLUMNS_LEAD, WAKE_SECONDS } =
+  TABLES.constants;
 
 /** The curve of several GPUs that divide rows and fetch all of B each, without a CPU part. */
 export function buildTeamCurve(problem, gpus, spec, sms) {
@@ -37,19 +32,21 @@ export function chooseDivision(team, problem, gpus, spec, sms) {
     if (exchanging.seconds(m) < team.seconds(m)) best = exchanging;
   }
   const columns = findEvenPart(n, gpus.length, spec.tile_n);
+  // Where A is as large as B, dividing columns copies no less.
   if (m < n && columns * (gpus.length - 1) < n) {
     const members = buildMembers(problem, problem.vary({ n: columns }), gpus, spec, sms);
     const ranges = [];
     for (let start = 0; start < n; start += columns)
       ranges.push([start, Math.min(start + columns, n)]);
-    const beside = new TeamCurve({ members, m, even: team.even, columns: ranges });
+    const byColumns = new TeamCurve({ members, m, even: team.even, columns: ranges });
     const limit = (1 - COLUMNS_LEAD) * best.seconds(m);
-    if (beside.findLeastSeconds(m) < limit && beside.seconds(m) < limit) return beside;
+    // The lower bound first: it needs no search for a schedule.
+    if (byColumns.findLeastSeconds(m) < limit && byColumns.seconds(m) < limit) return byColumns;
   }
   return best;
 }
 
-/** The curve while the CPU computes other rows, of one GPU or of a team. */
+/** The curve of one GPU or of a team while the CPU computes other rows. */
 export function shareWithCpu(side, problem, gpus, spec, share) {
   const members = listMembers(side).map((curve, index) => {
     let runClass = classifyGpuRun(problem, curve.problem, curve.rates, spec, true);
@@ -104,7 +101,7 @@ function nameTeam(runClass, gpus, gpu) {
   return { ...runClass, device: `${name} of ${gpus.length} gpus, ${runClass.device}` };
 }
 
-/** The same GPUs while they exchange parts of B. */
+/** The same GPUs while they exchange parts of B, for which Python enqueues all steps. */
 function exchangeB(team, bShare) {
   const enqueueSeconds = team.members.length * EXCHANGE_STEP_SECONDS;
   const members = team.members.map((one) =>
@@ -119,7 +116,10 @@ function exchangeB(team, bShare) {
   return team.vary({ members: mergeEqual(members), exchanges: true });
 }
 
-/** Time to copy in B if the GPUs exchange parts of it, over that of copying all of it; or 1. */
+/** Time to copy in B if the GPUs exchange parts of it, over that of copying all of it; or 1.
+ *
+ * Each GPU copies its part over its link and the others' parts from their memory, at once.
+ */
 function findBShare(problem, gpus, rates) {
   const count = gpus.length;
   const peerRate = gpus[0].peer_gbytes_per_second * 1e9;

@@ -20,19 +20,19 @@ export class WaveGrid {
     return divideUp(this.countTiles(rows), this.slots);
   }
 
-  /** Waves' worth of time where the kernel may split the last wave along K. */
+  /** Time of `rows` rows, in waves, if the kernel may split the last wave along K. */
   countSplitWaves(rows, stepsK) {
     return countSteps(this.countTiles(rows), stepsK, this.slots) / stepsK;
   }
 
-  /** Filled share of the last wave, 0…1; 1 when it is full, 0 without rows. */
+  /** Filled share of the last wave: 1 if it is full, 0 without rows. */
   findTailUtilization(rows) {
     const tiles = this.countTiles(rows);
     if (tiles === 0) return 0;
     return (tiles - (this.countWaves(rows) - 1) * this.slots) / this.slots;
   }
 
-  /** The most rows that `waves` waves can compute; whole rows of tiles only. */
+  /** Largest number of rows in `waves` waves, in whole rows of tiles. */
   findRowsInWaves(waves) {
     return divideDown(waves * this.slots, this.tilesPerTileRow) * this.tileM;
   }

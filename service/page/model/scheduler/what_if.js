@@ -8,9 +8,10 @@ import { shareCpu } from "./estimate.js";
 
 /** The profile with these numbers in place of its own; null leaves one as it is.
  *
- * `cpuThreads`: what the CPU computes and writes in a second grows with them. `cpuGflops`: its rate in
- * this element type. `linkRate`: GB/s each way, of each GPU. Corrections and joint rates are of the
- * machine as it is, and left out.
+ * `cpuThreads`: threads of the CPU; what it computes and writes in a second grows with them.
+ * `cpuGflops`: rate of the CPU alone, in this element type. `linkRate`: rate of each GPU's link in
+ * each direction, GB/s. The result has no corrections from earlier runs, nor joint rates of other
+ * links: both are those of the machine as it is.
  */
 export function suppose(profile, whatIf, dtype) {
   const { cpuThreads, cpuGflops, linkRate } = whatIf;
@@ -19,7 +20,7 @@ export function suppose(profile, whatIf, dtype) {
   let cpu = cpuThreads === null ? profile.cpu : scaleCpu(profile.cpu, cpuThreads);
   if (cpuGflops !== null) cpu = setRate(cpu, dtype, cpuGflops);
   if (cpu.threads !== profile.cpu.threads || links !== profile.links) {
-    // What the two take from each other was measured with other numbers, if at all.
+    // Contention was measured with other numbers, if at all.
     const pageable = links.find((link) => link.memory === "pageable");
     cpu = { ...cpu, beside_gpu: shareCpu(cpu.threads, pageable?.in_gbytes_per_second ?? 0) };
   }
@@ -53,7 +54,7 @@ function scaleCpu(cpu, threads) {
   return { ...cpu, threads, rates };
 }
 
-/** The CPU with another rate for an element type; what narrow products cost goes with it. */
+/** The CPU with another rate for an element type, narrow products included. */
 function setRate(cpu, dtype, gflops) {
   const rates = cpu.rates.map((rate) =>
     rate.dtype === dtype
