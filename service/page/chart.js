@@ -1,4 +1,4 @@
-/** Curves over one axis, linear or logarithmic, with their names below. */
+/** A chart: curves over linear or logarithmic axes, with a legend. */
 
 import { draw, drawFigure, make, write } from "./dom.js";
 import { findColours, listCurveColours } from "./palette.js";
@@ -10,35 +10,26 @@ const TOP = 26;
 const BOTTOM = 46;
 const DASHES = ["", "7 3", "2 3", "9 3 2 3", "12 4", "4 4", "1 4", "14 3 3 3", "6 2"];
 
-/** What an axis does: {name, log, from, to}. */
-function makeScale({ log }, from, to, begin, end) {
-  const place = log ? Math.log10 : (value) => value;
-  const [low, high] = [place(from), place(to)];
-  return (value) => begin + ((place(value) - low) / (high - low || 1)) * (end - begin);
-}
-
-/** A figure of curves and its legend.
+/** The chart, {figure, legend}.
  *
- * `series` are {name, points, kind, faint}, kind being "line", "steps" or "points"; `x` and `y` are
- * {name, log}. Points are [x, y] or [x, y, title].
+ * `series` are {name, points, kind, faint}, kind being "line", "steps" or "points". Points are
+ * [x, y] or [x, y, title]. `x` and `y` are axes, {name, log}.
  */
 export function drawChart({ width, height, label, x, y, series }) {
   const colours = findColours();
   const figure = drawFigure(width, height, label);
   const shown = series.flatMap(({ points }) => points);
-  const across = findRange(
-    x,
-    shown.map(([at]) => at),
-  );
-  const up = findRange(
-    y,
-    shown.map(([, at]) => at),
+  const [xRange, yRange] = [x, y].map((axis, index) =>
+    findRange(
+      axis,
+      shown.map((point) => point[index]),
+    ),
   );
   const place = {
-    x: makeScale(x, ...across, LEFT, width - RIGHT),
-    y: makeScale(y, ...up, height - BOTTOM, TOP),
+    x: makeScale(x, xRange, LEFT, width - RIGHT),
+    y: makeScale(y, yRange, height - BOTTOM, TOP),
   };
-  drawGrid(figure, { x, y, across, up, place, width, height, colours });
+  drawGrid(figure, { x, y, xRange, yRange, place, width, height, colours });
   const curves = listCurveColours();
   let drawn = 0;
   const keys = [];
@@ -52,24 +43,31 @@ export function drawChart({ width, height, label, x, y, series }) {
   return { figure, legend: make("p", { className: "caption legend" }, ...keys) };
 }
 
-/** The least and most of an axis, a little wider than what is shown. */
-function findRange({ log, least }, values) {
+/** The range of an axis: a little wider than its values, from 0 if it is linear. */
+function findRange({ log }, values) {
   const positive = log ? values.filter((value) => value > 0) : values;
   const [low, high] = [Math.min(...positive), Math.max(...positive)];
-  if (log) return [(least ?? low) / 1.15, high * 1.25];
+  if (log) return [low / 1.15, high * 1.25];
   return [Math.min(0, low), high * 1.06 || 1];
 }
 
-function drawGrid(figure, { x, y, across, up, place, width, height, colours }) {
+/** The function from an axis's values to pixels between `begin` and `end`. */
+function makeScale({ log }, [from, to], begin, end) {
+  const place = log ? Math.log10 : (value) => value;
+  const [low, high] = [place(from), place(to)];
+  return (value) => begin + ((place(value) - low) / (high - low || 1)) * (end - begin);
+}
+
+function drawGrid(figure, { x, y, xRange, yRange, place, width, height, colours }) {
   const text = { fill: colours.faint };
-  for (const tick of listAxis(y, up, 5)) {
+  for (const tick of listAxisTicks(y, yRange, 5)) {
     const at = place.y(tick);
     figure.append(
       draw("line", { x1: LEFT, x2: width - RIGHT, y1: at, y2: at, stroke: colours.line }),
       write(LEFT - 7, at + 4, showTick(tick), { ...text, "text-anchor": "end" }),
     );
   }
-  for (const tick of listAxis(x, across, Math.max(2, Math.floor(width / 95)))) {
+  for (const tick of listAxisTicks(x, xRange, Math.max(2, Math.floor(width / 95)))) {
     const at = place.x(tick);
     figure.append(
       draw("line", { x1: at, x2: at, y1: TOP, y2: height - BOTTOM, stroke: colours.line }),
@@ -82,7 +80,8 @@ function drawGrid(figure, { x, y, across, up, place, width, height, colours }) {
   );
 }
 
-function listAxis({ log }, [from, to], count) {
+/** About `count` ticks: round numbers, or on a logarithmic axis powers of 2 or 10. */
+function listAxisTicks({ log }, [from, to], count) {
   if (!log) return listTicks(from, to, count);
   const decades = Math.log10(to / from);
   const base = decades > 2 ? 10 : 2;
@@ -93,56 +92,54 @@ function listAxis({ log }, [from, to], count) {
   return ticks;
 }
 
-const THOUSANDS = [
+const BINARY_PREFIXES = [
   [2 ** 30, "Gi"],
   [2 ** 20, "Mi"],
   [2 ** 10, "Ki"],
 ];
 
 function showTick(value) {
-  const [size, unit] = THOUSANDS.find(([one]) => value >= one && value % one === 0) ?? [1, ""];
-  return showNumber(value / size) + unit;
+  const isWhole = ([size]) => value >= size && value % size === 0;
+  const [size, prefix] = BINARY_PREFIXES.find(isWhole) ?? [1, ""];
+  return showNumber(value / size) + prefix;
 }
 
-function drawCurve({ points, kind, faint }, place, colour, dash) {
-  const group = draw("g", {});
-  if (kind === "points") {
-    for (const [across, up, title] of points) {
-      const style = faint ? { r: 3, "fill-opacity": 0.45 } : { r: 5 };
-      const dot = draw("circle", { cx: place.x(across), cy: place.y(up), fill: colour, ...style });
-      if (title) dot.append(draw("title", {}, title));
-      group.append(dot);
-    }
-    return group;
-  }
+function drawCurve(series, place, colour, dash) {
+  if (series.kind === "points") return drawPoints(series, place, colour);
+  const { points, kind, faint } = series;
   const path = points
-    .map(([across, up], index) => {
-      const [at, level] = [place.x(across).toFixed(1), place.y(up).toFixed(1)];
+    .map(([x, y], index) => {
+      const [at, level] = [place.x(x).toFixed(1), place.y(y).toFixed(1)];
       if (index === 0) return `M${at} ${level}`;
       return kind === "steps" ? `V${level}H${at}` : `L${at} ${level}`;
     })
     .join("");
   const stroke = { stroke: colour, "stroke-width": faint ? 1.2 : 2, "stroke-dasharray": dash };
-  group.append(draw("path", { d: path, fill: "none", "stroke-linejoin": "round", ...stroke }));
+  const line = draw("path", { d: path, fill: "none", "stroke-linejoin": "round", ...stroke });
+  const group = draw("g", {}, line);
   if (kind === "line" && !faint && points.length < 30)
-    for (const [across, up] of points)
-      group.append(draw("circle", { cx: place.x(across), cy: place.y(up), r: 2.5, fill: colour }));
+    for (const [x, y] of points)
+      group.append(draw("circle", { cx: place.x(x), cy: place.y(y), r: 2.5, fill: colour }));
   return group;
 }
 
+function drawPoints({ points, faint }, place, colour) {
+  const style = faint ? { r: 3, "fill-opacity": 0.45 } : { r: 5 };
+  const dots = points.map(([x, y, title]) => {
+    const dot = draw("circle", { cx: place.x(x), cy: place.y(y), fill: colour, ...style });
+    if (title) dot.append(draw("title", {}, title));
+    return dot;
+  });
+  return draw("g", {}, ...dots);
+}
+
+/** An entry of the legend. */
 function makeKey({ name, kind }, colour, dash) {
+  const stroke = { stroke: colour, "stroke-width": 3, "stroke-dasharray": dash };
   const sign =
     kind === "points"
       ? draw("circle", { cx: 12, cy: 6, r: 4, fill: colour })
-      : draw("line", {
-          x1: 0,
-          x2: 24,
-          y1: 6,
-          y2: 6,
-          stroke: colour,
-          "stroke-width": 3,
-          "stroke-dasharray": dash,
-        });
+      : draw("line", { x1: 0, x2: 24, y1: 6, y2: 6, ...stroke });
   const swatch = draw("svg", { width: 24, height: 12, "aria-hidden": "true" }, sign);
   return make("span", { className: "key plain" }, swatch, name);
 }

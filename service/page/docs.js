@@ -1,7 +1,9 @@
-/** Shows the service's OpenAPI document by Swagger UI. */
+/** Shows the service's OpenAPI document with Swagger UI. */
 
-/** A path is plain text in the button that opens it: a link within would be a control in a control.
- * The address has what is open all the same. */
+/** Makes a path plain text in the button that opens it: a control must not contain a link.
+ *
+ * The page's address still names what is open.
+ */
 const plainPaths = ({ React }) => ({
   components: { DeepLink: ({ text }) => React.createElement("span", null, text) },
 });

@@ -2,7 +2,11 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 
-/** An HTML element: properties by name, `on…` listeners, `aria-…`, `data-…` and `for` attributes. */
+/** An HTML element.
+ *
+ * `properties` are properties and attributes by name, and listeners by `on` and the event. Those of
+ * null, undefined or false are left out, as are children of null.
+ */
 export function make(tag, properties = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(properties)) {
@@ -23,7 +27,7 @@ export function draw(tag, attributes = {}, ...children) {
   return element;
 }
 
-/** A drawing of its own size in pixels; `label` is what it shows, for those who cannot see it. */
+/** An SVG drawing of a size in pixels; `label` says what it shows, for screen readers. */
 export function drawFigure(width, height, label) {
   return draw("svg", {
     width,
@@ -36,7 +40,7 @@ export function drawFigure(width, height, label) {
   });
 }
 
-/** A line of text in a drawing. */
+/** A line of text in an SVG drawing. */
 export function write(x, y, text, attributes = {}) {
   return draw("text", { x, y, ...attributes }, document.createTextNode(text));
 }

@@ -1,28 +1,29 @@
-/** Server-sent events, with the key in a header, which a browser's own EventSource cannot send. */
+/** Server-sent events with the API key in a header, which a browser's EventSource cannot send. */
 
 import { KeyMissing } from "./service.js";
 
-const SOON_MS = 500;
-const LATE_MS = 15_000;
+/** Waits before another connection is tried: the first, and the longest after doubling it. */
+const FIRST_WAIT_MS = 500;
+const LONGEST_WAIT_MS = 15_000;
 
-/** Follow a path's events until `signal` is aborted, over new connections where one ends.
+/** Follow a path's events until `signal` is aborted; a connection that ends is opened again.
  *
- * `take(name, data)` gets each event; `tell(error)` is called with null once connected, and with the
- * reason when not. Without a key nothing is tried again.
+ * `take(name, data)` gets each event. `tell(error)` is called with null once connected, and with
+ * the reason if that failed. If the key is missing, it is not tried again.
  */
 export async function follow(service, path, { signal, take, tell }) {
-  let wait = SOON_MS;
+  let wait = FIRST_WAIT_MS;
   while (!signal.aborted) {
     try {
       const response = await service.call("GET", path, { signal });
       tell(null);
-      wait = SOON_MS;
+      wait = FIRST_WAIT_MS;
       await readEvents(response.body, take);
     } catch (error) {
       if (signal.aborted) return;
       tell(error);
       if (error instanceof KeyMissing) return;
-      wait = Math.min(LATE_MS, wait * 2);
+      wait = Math.min(LONGEST_WAIT_MS, wait * 2);
     }
     await new Promise((done) => setTimeout(done, wait));
   }

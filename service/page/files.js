@@ -1,12 +1,13 @@
-/** Files that the browser keeps for the user. */
+/** Downloads of files that the page has. */
 
-const FORGET_MS = 60_000;
+/** After this time the browser has the file, and its bytes may go. */
+const RELEASE_MS = 60_000;
 
-/** Let the browser keep a file. */
+/** Download a file. */
 export function saveFile(name, blob) {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(blob);
   link.download = name;
   link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), FORGET_MS);
+  setTimeout(() => URL.revokeObjectURL(link.href), RELEASE_MS);
 }

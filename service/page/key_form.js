@@ -1,8 +1,9 @@
-/** Asks for the API key of a service that has one. */
+/** The form that asks for the service's API key. */
 
+import { makeLabel } from "./controls.js";
 import { make } from "./dom.js";
 
-/** The form; `refused`: whether a key was sent already. `use(key)` is called with the key. */
+/** The form; `refused`: whether a key was sent already. `use(key)` gets what is typed in. */
 export function makeKeyForm(refused, use) {
   const input = make("input", { type: "password", id: "key", autocomplete: "off", required: true });
   const text =
@@ -21,7 +22,7 @@ export function makeKeyForm(refused, use) {
     make(
       "div",
       { className: "row" },
-      make("label", { htmlFor: "key", textContent: "API key" }),
+      makeLabel(input, "API key"),
       input,
       make("button", { type: "submit", textContent: "Use it" }),
     ),

@@ -1,4 +1,4 @@
-/** The machines that can be planned for, and the profile of the one that a state names. */
+/** The machines that can be planned for, and the profile of the machine that a state names. */
 
 import { MachineProfile } from "./model/scheduler/machine.js";
 import { buildCpuProfile, buildPresetProfile, describeGpu } from "./model/scheduler/estimate.js";
@@ -9,19 +9,22 @@ import { TABLES } from "./model/tables.js";
 import { countNames } from "./units.js";
 
 const PROFILE = "v1/profile";
-const FIRST = "T4";
-const FIRST_THREADS = 2;
 const GIB = 2 ** 30;
+
+/** The machine of an address that names none, if there is no service with a GPU. */
+const DEFAULT_DEVICE = "T4";
+const DEFAULT_THREADS = 2;
 
 const measured = new Map(SWEEPS.map((one) => [one.name, new MachineProfile(one.profile)]));
 
-/** Machines by groups, as a list to choose from: [group, [[value, label], …]]. */
+/** The machines to choose from, in groups: [group, [[value, label], …]]. */
 export function listMachines(service, gpus) {
   const here = service.present ? [["here", "This machine"]] : [];
   if (gpus.length > 1)
     here.push(...gpus.map(({ index, name }) => [`cuda:${index}`, `GPU ${index}: ${name}`]));
+  const others = [...measured].map(([name, profile]) => [name, `${nameMachine(profile)}, measured`]);
   return [
-    ["Measured", [...here, ...[...measured].map(([name, profile]) => [name, `${nameMachine(profile)}, measured`])]],
+    ["Measured", [...here, ...others]],
     ["From data sheets", TABLES.presets.map((one) => [one.name, one.name])],
     [
       "Others",
@@ -33,87 +36,89 @@ export function listMachines(service, gpus) {
   ];
 }
 
-/** What a machine computes with: "H200", "2 × H200". */
+/** The GPUs of a machine in words: "H200", "2 × H200"; "cpu" without one. */
 export function nameMachine({ gpus, device }) {
   return gpus.length > 1 ? countNames(gpus.map((one) => one.device)) : device;
 }
 
-/** Whether a machine is named without its CPU, so that the address says how many threads that has. */
+/** Whether a state's machine is only a GPU, so that the state must have the CPU threads. */
 export function needsThreads(state) {
   return !isServed(state) && !measured.has(state.device);
 }
 
-/** Whether the machine's profile is the service's to tell. */
+/** Whether the machine is the service's, or one GPU of it, so that the service has its profile. */
 export function isServed({ device }) {
   return device === "here" || device.startsWith("cuda:");
 }
 
-/** The GPUs of the service's machine; null where it does not tell. */
+/** The GPUs of the service's machine; empty without a service, null if it refuses. */
 export async function findGpus(service) {
   try {
     return service.present ? (await service.get("v1/devices")).devices : [];
   } catch {
-    return null; // the view says why when this machine is asked for
+    return null; // the view shows the error when this machine is chosen
   }
 }
 
-/** The device and threads of a page that was opened without any. */
-export async function findFirst(service) {
+/** The machine of an address that names none, {device, threads}: the service's, if it has a GPU. */
+export async function findDefaultMachine(service) {
   let profile = null;
   try {
     profile = service.present ? await service.get(PROFILE) : null;
   } catch {
-    profile = null; // the view says why when this machine is asked for
+    profile = null; // as above
   }
-  const here = profile !== null && profile.gpu !== null;
-  return { device: here ? "here" : FIRST, threads: profile?.cpu.threads ?? FIRST_THREADS };
+  return {
+    device: profile?.gpu ? "here" : DEFAULT_DEVICE,
+    threads: profile?.cpu.threads ?? DEFAULT_THREADS,
+  };
 }
 
-/** The profile of the machine that a state names; a rejection where the service does not tell it.
+/** The profile of the machine that a state names; an error if the service refuses it.
  *
- * A preset stands beside the CPU of the service's machine, as calibrated, where the service tells it.
- * Exercises have the CPU that is assumed, so that their answers are the same everywhere.
+ * A GPU of a data sheet has the CPU of the service's machine, as calibrated, if there is a service.
+ * In exercises it has the CPU that is assumed, so that the answers are the same everywhere.
  */
 export async function findProfile(state, service) {
   if (!service.present) return buildProfile(state);
   const { device } = state;
   if (isServed(state)) {
-    const query = device === "here" ? "" : askFor(device);
+    const query = device === "here" ? "" : nameDevice(device);
     return adapt(state, new MachineProfile(await service.get(PROFILE + query)));
   }
   if (state.exercise !== null || findPreset(device) === undefined) return buildProfile(state);
   try {
-    return adapt(state, new MachineProfile(await service.get(PROFILE + askFor(device))));
+    return adapt(state, new MachineProfile(await service.get(PROFILE + nameDevice(device))));
   } catch (error) {
     if (error instanceof Refusal) throw error;
-    return buildProfile(state); // a preset needs no key
+    return buildProfile(state); // a data sheet needs no key
   }
 }
 
-/** The profile of a machine that need not be asked for. */
+/** The profile of the machine that a state names, without a service. */
 export function buildProfile(state) {
   return adapt(state, buildMachine(state));
 }
 
-/** The machine with the GPUs and the numbers that a state asks for. */
+/** The profile with the number of GPUs, and the other numbers, that a state asks for. */
 function adapt(state, profile) {
   const { threads, rate, linkrate, dtype } = state;
   const whatIf = { cpuThreads: threads, cpuGflops: rate, linkRate: linkrate };
   return suppose(takeGpus(state, profile), whatIf, dtype);
 }
 
-/** As many GPUs as are asked for: the machine's first ones, or so many of a data sheet's. */
+/** The machine with `gpus` GPUs: its first ones, or this many like that of a data sheet. */
 function takeGpus({ device, gpus }, profile) {
   if (gpus === null) return profile;
-  const there = profile.gpus.length;
-  if (there === 0) throw new Refusal("gpus", gpus, "left out: there is no GPU");
+  const count = profile.gpus.length;
+  if (count === 0) throw new Refusal("gpus", gpus, "left out: there is no GPU");
   if (device === "typed" || findPreset(device) !== undefined) return profile.repeatGpu(gpus);
-  if (gpus <= there) return profile.takeGpus(gpus);
-  const limit = there === 1 ? "1: this machine has one GPU" : `1…${there}, the machine's GPUs`;
+  if (gpus <= count) return profile.takeGpus(gpus);
+  const limit = count === 1 ? "1: this machine has one GPU" : `1…${count}, the machine's GPUs`;
   throw new Refusal("gpus", gpus, limit);
 }
 
-function askFor(device) {
+function nameDevice(device) {
   return `?device=${encodeURIComponent(device)}`;
 }
 
@@ -141,7 +146,7 @@ function buildMachine(state) {
   );
 }
 
-/** The measured sweep over F of a product on a machine; undefined where there is none. */
+/** The measured sweep over F of a state's product and machine; undefined if there is none. */
 export function findSweep(state) {
   const results = SWEEPS.find((one) => one.name === state.device);
   if (results === undefined) return undefined;
@@ -153,7 +158,7 @@ export function findSweep(state) {
   );
 }
 
-/** All sweeps, with the machine that each was measured on. */
+/** All sweeps, each with its machine; `whole`: whether all multiprocessors were used. */
 export function listSweeps() {
   return SWEEPS.flatMap(({ name, profile, sweeps }) =>
     sweeps.map((sweep) => ({ ...sweep, device: name, whole: sweep.sms === profile.gpu.sm_count })),

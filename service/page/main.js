@@ -1,9 +1,10 @@
-/** The page's frame: views by name, the address, and the key. A view is added by a line in VIEWS.
+/** The page's frame: its views, and the address. A view is added by a line in VIEWS.
  *
- * A view is `{ mount(root, frame), complete(state, frame) }`. `mount` returns `{ show(state), close() }`:
- * `show` is called for each new address, `close` before another view is shown. `complete`, where there
- * is one, fills in what an address leaves open. `frame.go(changes)` makes a new address, so the
- * browser's own back undoes it. Views that need a service are loaded when they are first shown.
+ * A view is `{ mount(root, frame), complete(state, frame) }`. `mount` returns `{ show(state),
+ * close() }`: `show` is called for each new address, `close` before another view is shown.
+ * `complete`, if there is one, fills in what an address leaves open; false if it had to.
+ * `frame.go(changes)` changes the address, so the browser's Back button undoes it. Views with
+ * `load` need a service, and are loaded when they are first shown.
  */
 
 import { make } from "./dom.js";
@@ -22,7 +23,7 @@ const root = document.getElementById("view");
 const service = new Service();
 const frame = { service, go, state: null, gpus: null };
 const entries = VIEWS.filter(({ load }) => service.present || load === undefined);
-const addresses = new Map(); // the last one of each view
+const addresses = new Map(); // the last address of each view
 let mounted = null;
 
 function go(changes) {
@@ -35,7 +36,7 @@ async function show() {
   const entry = entries.find((one) => one.id === state.view) ?? entries[0];
   const view = entry.view ?? (await entry.load()).VIEW;
   const isComplete = await view.complete?.(state, frame);
-  if (location.hash !== hash) return; // another address came meanwhile
+  if (location.hash !== hash) return; // the address has changed meanwhile
   if (isComplete === false) history.replaceState(null, "", writeState(state));
   frame.state = state;
   addresses.set(entry.id, location.hash);

@@ -1,5 +1,41 @@
-/** Colours: a scale for waves that colour-blind people can read (viridis), and one for each queue. */
+/** The colours of drawings, light and dark, and a scale for waves. */
 
+const COLOURS = {
+  light: {
+    text: "#1b1e23",
+    faint: "#5a616c",
+    line: "#d9dce1",
+    surface: "#ffffff",
+    idle: "#d3d6db",
+    idleLine: "#8a909b",
+    gpu: "#0b6cb8",
+    cpu: "#b84a00",
+    total: "#111317",
+    measured: "#b3267a",
+    "copy in": "#3d9ad6",
+    kernel: "#1f8a70",
+    "copy out": "#7b52c7",
+    CPU: "#d95f02",
+  },
+  dark: {
+    text: "#e8eaed",
+    faint: "#a3a9b3",
+    line: "#3a3f47",
+    surface: "#1c1f24",
+    idle: "#4a4f57",
+    idleLine: "#7d838d",
+    gpu: "#5fb3f0",
+    cpu: "#ff9d4d",
+    total: "#ffffff",
+    measured: "#f08bc3",
+    "copy in": "#7dc4f5",
+    kernel: "#35b779",
+    "copy out": "#b79af0",
+    CPU: "#ff9d4d",
+  },
+};
+
+/** Viridis, which colour-blind people can read, too. */
 const WAVES = [
   "#440154",
   "#482475",
@@ -14,25 +50,9 @@ const WAVES = [
   "#fde725",
 ];
 
-/** The colours of the drawings, light or dark as the page is. */
+/** The colours of drawings, light or dark as the page is. Queues have theirs by their names. */
 export function findColours() {
-  const dark = matchMedia("(prefers-color-scheme: dark)").matches;
-  return {
-    text: dark ? "#e8eaed" : "#1b1e23",
-    faint: dark ? "#a3a9b3" : "#5a616c",
-    line: dark ? "#3a3f47" : "#d9dce1",
-    surface: dark ? "#1c1f24" : "#ffffff",
-    idle: dark ? "#4a4f57" : "#d3d6db",
-    idleLine: dark ? "#7d838d" : "#8a909b",
-    gpu: dark ? "#5fb3f0" : "#0b6cb8",
-    cpu: dark ? "#ff9d4d" : "#b84a00",
-    total: dark ? "#ffffff" : "#111317",
-    measured: dark ? "#f08bc3" : "#b3267a",
-    "copy in": dark ? "#7dc4f5" : "#3d9ad6",
-    kernel: dark ? "#35b779" : "#1f8a70",
-    "copy out": dark ? "#b79af0" : "#7b52c7",
-    CPU: dark ? "#ff9d4d" : "#d95f02",
-  };
+  return isDark() ? COLOURS.dark : COLOURS.light;
 }
 
 /** The colour of a wave among `count`. */
@@ -49,7 +69,7 @@ export function findWaveColour(wave, count) {
   return `rgb(${parts.join(",")})`;
 }
 
-/** Black or white, whichever is easier to read on a wave's colour. */
+/** The colour of text on a wave's colour: black or white. */
 export function findInk(wave, count) {
   const [red, green, blue] = findWaveColour(wave, count).match(/\d+/g).map(Number);
   return red * 0.299 + green * 0.587 + blue * 0.114 > 140 ? "#111317" : "#ffffff";
@@ -80,7 +100,11 @@ const CURVES = {
   ],
 };
 
-/** Colours of curves that are drawn together, told apart by their dashes as well. */
+/** Colours of curves in one chart; their dashes differ as well. */
 export function listCurveColours() {
-  return matchMedia("(prefers-color-scheme: dark)").matches ? CURVES.dark : CURVES.light;
+  return isDark() ? CURVES.dark : CURVES.light;
+}
+
+function isDark() {
+  return matchMedia("(prefers-color-scheme: dark)").matches;
 }

@@ -1,10 +1,13 @@
-/** The service that this page came from, if it came from one; the key is kept for this tab only. */
+/** The service that sent this page, if one did. The API key is kept for this tab only. */
 
 import { Refusal } from "./model/refusal.js";
 
 const KEY = "wavetrim.key";
 
-/** Calls to /v1. */
+/** Calls of the service's HTTP API.
+ *
+ * `present`: whether there is a service. `docs`: whether it describes its API at /docs.
+ */
 export class Service {
   constructor() {
     const { home, docs } = document.documentElement.dataset;
@@ -17,22 +20,22 @@ export class Service {
     sessionStorage.setItem(KEY, key);
   }
 
-  /** A JSON answer of the service as it is now. */
+  /** The JSON document at a path. */
   async get(path) {
     return (await this.call("GET", path)).json();
   }
 
-  /** What a JSON document that is posted is answered with. */
+  /** The JSON document that answers a posted one. */
   async post(path, document) {
     const headers = { "Content-Type": "application/json" };
     const answer = await this.call("POST", path, { headers, body: JSON.stringify(document) });
     return answer.json();
   }
 
-  /** An answer.
+  /** The response to a call.
    *
-   * Throws `KeyMissing` where a key is needed, `Refusal` where a field cannot be taken, and
-   * `CallRefused` for all else.
+   * Throws `KeyMissing` if a key is needed, `Refusal` if a field has a value that is not accepted,
+   * and `CallRefused` for any other status.
    */
   async call(method, path, { headers = {}, body = null, signal = null } = {}) {
     const key = sessionStorage.getItem(KEY);
@@ -56,7 +59,7 @@ async function readProblem(response) {
   }
 }
 
-/** The service has refused a call; the message is its own. */
+/** The service has refused a call; the message is the service's. */
 export class CallRefused extends Error {
   constructor(status, detail) {
     super(detail);

@@ -1,4 +1,4 @@
-/** What the page shows, as the part of its address after #: nothing else is remembered. */
+/** The state: what the page shows. All of it is in the part of the address after #. */
 
 import { TABLES } from "./model/tables.js";
 
@@ -6,7 +6,7 @@ const { MAX_SIZE, ITEM_BYTES, MEMORIES, ACCURACIES } = TABLES.constants;
 
 const SIZE = { least: 1, most: MAX_SIZE };
 
-/** Fields by name: what they are when the address does not say, and what they may be. */
+/** Fields by name: `unset`, the value if the address names none, and what else is accepted. */
 const FIELDS = {
   view: { unset: "explorer" },
   m: { unset: 4096, ...SIZE },
@@ -39,39 +39,39 @@ const FIELDS = {
   probe: { unset: null, text: true },
 };
 
-/** The state that an address names. What it says wrongly is passed over. */
+/** The state of an address; a value that is not accepted counts as none. */
 export function readState(hash) {
-  const words = new URLSearchParams(hash.replace(/^#/, ""));
+  const parameters = new URLSearchParams(hash.replace(/^#/, ""));
   const state = {};
   for (const [name, field] of Object.entries(FIELDS)) {
-    const value = words.has(name) ? readField(field, words.get(name)) : undefined;
+    const value = parameters.has(name) ? parse(field, parameters.get(name)) : null;
     state[name] = value ?? field.unset;
   }
   return state;
 }
 
-/** The address of a state: what is not as usual, and the device. */
+/** The address of a state: the fields that are not unset. */
 export function writeState(state) {
-  const words = new URLSearchParams();
+  const parameters = new URLSearchParams();
   for (const [name, { unset }] of Object.entries(FIELDS)) {
     const value = state[name];
-    if (value !== null && value !== unset) words.set(name, value);
+    if (value !== null && value !== unset) parameters.set(name, value);
   }
-  return `#${words}`;
+  return `#${parameters}`;
 }
 
-/** A value of a field from its text; null where the text is none. */
-export function readText(name, text) {
-  return readField(FIELDS[name], text);
+/** The value of a field from a text; null if it is not accepted. */
+export function readValue(name, text) {
+  return parse(FIELDS[name], text);
 }
 
-/** The smallest and largest number that a field takes, and whether it may be between whole ones. */
+/** The smallest and largest number that a field accepts, and whether it accepts fractions. */
 export function findLimits(name) {
   const { least, most, fraction = false } = FIELDS[name];
   return { least, most, fraction };
 }
 
-function readField(field, text) {
+function parse(field, text) {
   if (field.choices !== undefined) return field.choices.includes(text) ? text : null;
   if (field.least === undefined) return text === "" ? null : text.slice(0, 100);
   if (text.trim() === "") return null;

@@ -1,12 +1,12 @@
-/** Numbers as people read them. */
+/** Numbers as text, with their units. */
 
-const STEPS = [
+const SECONDS = [
   [1, "s"],
   [1e-3, "ms"],
   [1e-6, "µs"],
 ];
 
-/** Three digits of a number, without needless zeros: 0.0812, 3.4, 58.1, 649, 13,687. */
+/** A number in three digits, without trailing zeros: 0.0812, 3.4, 58.1, 649, 13,687. */
 export function showNumber(value) {
   if (Math.abs(value) >= 100) return showWhole(Math.round(value));
   return String(Number(value.toPrecision(3)));
@@ -17,9 +17,9 @@ export function showWhole(value) {
   return value.toLocaleString("en-US", { maximumFractionDigits: 0 });
 }
 
-/** The unit for seconds of this size, and how many seconds it has. */
+/** The unit in which a time is shown, and its size in seconds. */
 export function findUnit(seconds) {
-  const [size, unit] = STEPS.find(([step]) => seconds >= step) ?? STEPS.at(-1);
+  const [size, unit] = SECONDS.find(([size]) => seconds >= size) ?? SECONDS.at(-1);
   return { size, unit };
 }
 
@@ -29,7 +29,7 @@ export function showSeconds(seconds) {
   return `${showNumber(seconds / size)} ${unit}`;
 }
 
-/** "649 → 581 ms": both in the unit of the second. */
+/** "649 → 581 ms": both times in the unit of `after`. */
 export function showChange(before, after) {
   const { size, unit } = findUnit(after);
   return `${showNumber(before / size)} → ${showNumber(after / size)} ${unit}`;
@@ -40,7 +40,7 @@ export function showShare(share) {
   return `${Math.round(share * 100)}%`;
 }
 
-/** How often each name is there: "2 × H200", "H200 and L4". */
+/** Names with their counts: "2 × H200", "H200 and L4". */
 export function countNames(names) {
   const counts = new Map();
   for (const name of names) counts.set(name, (counts.get(name) ?? 0) + 1);
@@ -60,7 +60,7 @@ const AGES = [
   [1, "s"],
 ];
 
-/** How long ago a time was: "12 s ago", "3 d ago". */
+/** The age of a time in ISO 8601: "12 s ago", "3 d ago". */
 export function showAge(time) {
   const seconds = Math.max(0, (Date.now() - Date.parse(time)) / 1000);
   const [size, unit] = AGES.find(([one]) => seconds >= one) ?? AGES.at(-1);

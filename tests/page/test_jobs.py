@@ -165,7 +165,7 @@ def test_one_wrong_element_is_found(checker: Page, a: Array, b: Array) -> None:
         found = checker.run(f"""(async () => {{
             const read = async (text) => {{
                 const file = new Blob([Uint8Array.from(atob(text), (one) => one.charCodeAt(0))]);
-                return check.readElements(file, await check.readHead(file));
+                return check.readElements(file, await check.readHeader(file));
             }};
             const parts = await Promise.all({files}.map(read));
             return await check.checkProduct(...parts, {json.dumps(str(a.dtype))});

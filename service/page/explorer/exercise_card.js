@@ -1,9 +1,10 @@
-/** One exercise: its question, the answer, and what the page says to it. */
+/** The card of an exercise: its question, and the verdict on an answer; the list of exercises. */
 
+import { makeButton, makeLabel } from "../controls.js";
 import { make } from "../dom.js";
 import { EXERCISES } from "./exercises.js";
 
-/** The address of an exercise, as changes of the state. */
+/** The changes of the state that open an exercise, by its number from 1. */
 export function openExercise(number) {
   const unset = {
     kernel: "auto",
@@ -23,63 +24,37 @@ export function openExercise(number) {
   return { ...unset, ...EXERCISES[number - 1].state, exercise: number };
 }
 
-/** The list of all exercises. */
+/** The list of all exercises; `current` is the number of the one that is open. */
 export function listExercises(frame, current) {
-  return make(
-    "ol",
-    { className: "exercises" },
-    ...EXERCISES.map(({ title }, index) =>
-      make(
-        "li",
-        {},
-        make("button", {
-          type: "button",
-          textContent: title,
-          "aria-current": current === index + 1 ? "true" : null,
-          onclick: () => frame.go(openExercise(index + 1)),
-        }),
-      ),
-    ),
-  );
+  const items = EXERCISES.map(({ title }, index) => {
+    const isOpen = current === index + 1;
+    const open = () => frame.go(openExercise(index + 1));
+    const button = { type: "button", textContent: title, onclick: open };
+    return make("li", {}, make("button", { ...button, "aria-current": isOpen ? "true" : null }));
+  });
+  return make("ol", { className: "exercises" }, ...items);
 }
 
-/** The card with its question; `verdict` is null before there is an answer. */
-export function showExercise(frame, state, question, verdict) {
+/** The card; `verdict` is null before there is an answer. */
+export function makeExerciseCard(frame, state, question, verdict) {
   const exercise = EXERCISES[state.exercise - 1];
   const answer = (value) => frame.go({ answer: value });
+  const number = `Exercise ${state.exercise} of ${EXERCISES.length}`;
+  const close = makeButton("Close", () => frame.go({ exercise: null, answer: null }));
+  const next = makeButton("Next exercise", () => frame.go(openExercise(state.exercise + 1)));
   return make(
     "section",
     { className: "card", "aria-labelledby": "exercise-title" },
-    make("p", {
-      className: "eyebrow",
-      textContent: `Exercise ${state.exercise} of ${EXERCISES.length}`,
-    }),
+    make("p", { className: "eyebrow", textContent: number }),
     make("h2", { id: "exercise-title", textContent: exercise.title }),
     make("p", { className: "question", textContent: question }),
-    exercise.choices ? makeChoices(exercise, state, answer) : makeNumber(state, answer),
-    make("div", { role: "status" }, verdict && tell(verdict)),
-    make(
-      "p",
-      { className: "row" },
-      make("button", {
-        type: "button",
-        className: "quiet",
-        textContent: "Close",
-        onclick: () => frame.go({ exercise: null, answer: null }),
-      }),
-      state.exercise < EXERCISES.length
-        ? make("button", {
-            type: "button",
-            className: "quiet",
-            textContent: "Next exercise",
-            onclick: () => frame.go(openExercise(state.exercise + 1)),
-          })
-        : null,
-    ),
+    exercise.choices ? makeChoices(exercise, state, answer) : makeNumberForm(state, answer),
+    make("div", { role: "status" }, verdict && makeVerdict(verdict)),
+    make("p", { className: "row" }, close, state.exercise < EXERCISES.length ? next : null),
   );
 }
 
-function tell({ right, why }) {
+function makeVerdict({ right, why }) {
   return make(
     "p",
     { className: right ? "verdict right" : "verdict wrong" },
@@ -89,38 +64,28 @@ function tell({ right, why }) {
 }
 
 function makeChoices({ choices }, state, answer) {
-  return make(
-    "div",
-    { className: "choices" },
-    ...choices.map(([value, text]) =>
-      make("button", {
-        type: "button",
-        textContent: text,
-        "aria-pressed": String(state.answer === value),
-        onclick: () => answer(value),
-      }),
-    ),
+  const buttons = choices.map(([value, text]) =>
+    make("button", {
+      type: "button",
+      textContent: text,
+      "aria-pressed": String(state.answer === value),
+      onclick: () => answer(value),
+    }),
   );
+  return make("div", { className: "choices" }, ...buttons);
 }
 
-function makeNumber(state, answer) {
-  const input = make("input", {
-    type: "number",
-    id: "answer",
-    required: true,
-    value: state.answer ?? "",
-    min: 0,
-  });
+function makeNumberForm(state, answer) {
+  const value = state.answer ?? "";
+  const input = make("input", { type: "number", id: "answer", required: true, value, min: 0 });
+  const onsubmit = (event) => {
+    event.preventDefault();
+    answer(input.value);
+  };
   return make(
     "form",
-    {
-      className: "row",
-      onsubmit: (event) => {
-        event.preventDefault();
-        answer(input.value);
-      },
-    },
-    make("label", { htmlFor: "answer", textContent: "Your answer" }),
+    { className: "row", onsubmit },
+    makeLabel(input, "Your answer"),
     input,
     make("button", { type: "submit", textContent: "Check" }),
   );

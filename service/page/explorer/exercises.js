@@ -1,23 +1,23 @@
-/** Eight exercises: each a product, a question, and how an answer is checked, by the model itself.
+/** Eight exercises. Each has a product and a question; the model checks the answer.
  *
- * `state` is what the page shows, `hides` what it keeps back until an answer is given. `choices` are
- * [answer, text]; without them the answer is a number. `ask(context)` is the question,
- * `check(answer, context)` gives {right, why}; the context has the plan that is shown, the model's
- * own choice (`chosen`), `planOther(changes)` for other products and machines, and the `sweep`.
+ * `state` is the state of the page, `hides` names what is hidden until there is an answer.
+ * `choices` are [answer, text]; without them the answer is a number. `ask(context)` is the
+ * question, `check(answer, context)` gives {right, why}. The context has the `plan` that is shown,
+ * the model's choice (`chosen`), the `sweep`, and `planOther(changes)`, the plan of another product
+ * or machine.
  */
 
-import { GemmProblem } from "../model/scheduler/problem.js";
-import { choosePlan, NO_OPTIONS } from "../model/scheduler/choice.js";
 import { showNumber, showSeconds, showShare, showWhole } from "../units.js";
 import { findBest, findNearest } from "./guess.js";
+import { countBusySeconds } from "./timeline.js";
 import { count, nameChoice } from "./words.js";
 
-const MATRIX = { kernel: "cublas", memory: "pinned", threads: 16 };
+const PINNED = { kernel: "cublas", memory: "pinned", threads: 16 };
 
 export const EXERCISES = [
   {
     title: "Count the waves",
-    state: { ...MATRIX, m: 4096, n: 4096, k: 4096, dtype: "float32", device: "A100 SXM 40", f: 0 },
+    state: { ...PINNED, m: 4096, n: 4096, k: 4096, dtype: "float32", device: "A100 SXM 40", f: 0 },
     hides: ["words", "map", "last", "curve", "numbers", "timeline"],
     ask({ plan }) {
       const { tileM, tileN, slots } = plan.gpuCurve.grid;
@@ -32,7 +32,7 @@ export const EXERCISES = [
   {
     title: "One more column",
     state: {
-      ...MATRIX,
+      ...PINNED,
       kernel: "register",
       tile: "64x128x16",
       m: 2048,
@@ -63,7 +63,7 @@ export const EXERCISES = [
   },
   {
     title: "One wave less",
-    state: { ...MATRIX, m: 4096, n: 4096, k: 4096, dtype: "float32", device: "A100 SXM 40", f: 0 },
+    state: { ...PINNED, m: 4096, n: 4096, k: 4096, dtype: "float32", device: "A100 SXM 40", f: 0 },
     hides: ["curve", "timeline"],
     ask: () => "How many rows must the CPU take at least, so that the GPU needs one wave less?",
     check(answer, { plan }) {
@@ -126,7 +126,7 @@ export const EXERCISES = [
   {
     title: "What holds it up?",
     state: {
-      ...MATRIX,
+      ...PINNED,
       kernel: "auto",
       m: 16384,
       n: 16384,
@@ -143,12 +143,7 @@ export const EXERCISES = [
       ["copy out", "Copies out"],
     ],
     check(answer, { plan }) {
-      const busy = plan
-        .listQueues()
-        .map(({ name, spans }) => [
-          name,
-          spans.reduce((sum, span) => sum + span.end - span.begin, 0),
-        ]);
+      const busy = plan.listQueues().map(({ name, spans }) => [name, countBusySeconds(spans)]);
       const [longest] = busy
         .filter(([name]) => name !== "CPU")
         .sort((one, other) => other[1] - one[1])[0];
@@ -162,7 +157,7 @@ export const EXERCISES = [
   {
     title: "When does the CPU help?",
     state: {
-      ...MATRIX,
+      ...PINNED,
       kernel: "auto",
       m: 8192,
       n: 8192,
@@ -217,12 +212,3 @@ export const EXERCISES = [
     },
   },
 ];
-
-/** The plan of an exercise's product with other sizes, memory or threads. */
-export function planVariant(state, profile) {
-  const { kernel, tile, accuracy, sms, f } = state;
-  const options = { ...NO_OPTIONS, kernel, tile, accuracy, sms, f: f ?? "auto" };
-  const problem = new GemmProblem(state);
-  problem.checkFits();
-  return choosePlan(problem, profile, options);
-}

@@ -1,4 +1,4 @@
-/** The last wave, slot by slot: what works and what is idle. */
+/** The last wave, slot by slot: which are busy and which are idle. */
 
 import { draw, drawFigure, write } from "../dom.js";
 import { divideUp } from "../model/arithmetic.js";
@@ -10,19 +10,19 @@ const MOST_CELLS = 2200;
 const CELL = 20;
 const LINE = 22;
 
-/** The drawing; null where no wave runs. GPUs whose last waves are alike share one. */
+/** The drawing; null if no wave runs. GPUs whose last waves are equal share one. */
 export function drawLastWave(plan, width) {
   const groups = groupParts(plan.gpuParts, nameTail);
   if (groups.length === 0) return null;
   const colours = findColours();
-  const all = groups.map((parts) => listRows(parts[0].curve.grid.slots, width));
-  const height = all.reduce((sum, rows) => sum + rows.count * rows.side + LINE, 0);
+  const layouts = groups.map((parts) => layOutCells(parts[0].curve.grid.slots, width));
+  const height = layouts.reduce((sum, layout) => sum + layout.height + LINE, 0);
   const figure = drawFigure(width, height, tellLastWave(plan));
   let top = 0;
   groups.forEach((parts, index) => {
-    const rows = all[index];
-    drawSlots(figure, colours, parts[0], rows, top);
-    top += rows.count * rows.side + LINE;
+    const layout = layouts[index];
+    drawSlots(figure, colours, parts[0], layout, top);
+    top += layout.height + LINE;
     const waves = showWhole(parts[0].waves);
     const whose = plan.gpuParts.length > 1 ? `${nameGroup(plan, parts)}: ` : "";
     figure.append(write(0, top - 7, `${whose}wave ${waves} of ${waves}`, { fill: colours.faint }));
@@ -40,23 +40,25 @@ export function tellLastWave(plan) {
     .join(" ");
 }
 
-function drawSlots(figure, colours, part, rows, top) {
+/** The slots as cells; if the wave is split along K, those without a tile of their own are pale. */
+function drawSlots(figure, colours, part, { slotsACell, cells, across, side }, top) {
   const { waves, tailSplit } = part;
   const used = countUsed(part);
-  const { side } = rows;
   const colour = findWaveColour(waves - 1, waves);
-  for (let slot = 0; slot < rows.cells; slot += 1) {
-    const works = slot * rows.slotsACell < used || tailSplit;
+  const edge = side - (side > 5 ? 2 : 0.5);
+  for (let cell = 0; cell < cells; cell += 1) {
+    const hasTile = cell * slotsACell < used;
+    const isBusy = hasTile || tailSplit;
     figure.append(
       draw("rect", {
-        x: (slot % rows.across) * side,
-        y: top + Math.floor(slot / rows.across) * side,
-        width: side - (side > 5 ? 2 : 0.5),
-        height: side - (side > 5 ? 2 : 0.5),
+        x: (cell % across) * side,
+        y: top + Math.floor(cell / across) * side,
+        width: edge,
+        height: edge,
         rx: side > 8 ? 2 : 0,
-        fill: works ? colour : colours.idle,
-        "fill-opacity": tailSplit && slot * rows.slotsACell >= used ? 0.55 : 1,
-        stroke: works ? colours.faint : colours.idleLine,
+        fill: isBusy ? colour : colours.idle,
+        "fill-opacity": isBusy && !hasTile ? 0.55 : 1,
+        stroke: isBusy ? colours.faint : colours.idleLine,
         "stroke-width": side > 8 ? 0.6 : 0,
       }),
     );
@@ -74,7 +76,7 @@ function tellPart(part, name) {
   return `${name} fills ${used} of ${slots} slots; ${idle} are idle, for as long as a whole wave takes.`;
 }
 
-/** What is equal where last waves are. */
+/** The last wave of a part as text, which is equal for equal last waves. */
 function nameTail(part) {
   return `${part.waves} ${countUsed(part)} ${part.curve.grid.slots}`;
 }
@@ -83,10 +85,11 @@ function countUsed({ tailUtilization, curve }) {
   return Math.round(tailUtilization * curve.grid.slots);
 }
 
-function listRows(slots, width) {
+/** How many cells there are for the slots, and where: of very many slots, several share a cell. */
+function layOutCells(slots, width) {
   const slotsACell = divideUp(slots, MOST_CELLS);
   const cells = divideUp(slots, slotsACell);
   const side = Math.max(4, Math.min(CELL, Math.sqrt((width * 130) / cells)));
   const across = Math.max(1, Math.floor(width / side));
-  return { slotsACell, cells, across, side, count: divideUp(cells, across) };
+  return { slotsACell, cells, across, side, height: divideUp(cells, across) * side };
 }

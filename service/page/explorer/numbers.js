@@ -1,13 +1,13 @@
-/** A plan's numbers, each with its name. */
+/** A plan in numbers: a list of them, and a table of the devices. */
 
 import { make } from "../dom.js";
 import { listMembers } from "../model/scheduler/team.js";
+import { makeRow, makeTable } from "../table.js";
 import { showSeconds, showShare, showWhole } from "../units.js";
-import { makeTable } from "./table.js";
 import { nameGpu } from "./team_words.js";
 import { nameChoice } from "./words.js";
 
-/** The list. */
+/** The numbers of a plan, each with its name. */
 export function listNumbers(plan, chosen) {
   const rows = [...listShares(plan, chosen), ...(plan.gpuCurve ? listWaves(plan) : [])];
   const items = rows.map(([name, value]) =>
@@ -16,24 +16,22 @@ export function listNumbers(plan, chosen) {
   return make("dl", { className: "numbers" }, ...items);
 }
 
-/** Rows, columns, waves and seconds of each device, where several GPUs have rows; else null. */
-export function listDevices(plan) {
+/** The table of the part and the seconds of each device; null unless several GPUs have rows. */
+export function makeDeviceTable(plan) {
   const { gpuParts, f, problem, predicted } = plan;
   if (gpuParts.length < 2) return null;
-  const rows = gpuParts.map((part) => [
-    nameGpu(plan, part),
-    showWhole(part.rowCount),
-    showWhole(part.columnCount),
-    showWhole(part.waves),
-    showSeconds(part.seconds),
-  ]);
-  if (f > 0) {
-    const cpu = [showWhole(f), showWhole(problem.n), "", showSeconds(predicted.cpuSeconds)];
-    rows.push(["CPU", ...cpu]);
-  }
-  const table = makeTable("Who computes what", ["Device", "Rows", "Columns", "Waves", "Seconds"], rows);
-  table.className = "parts comparison";
-  return table;
+  const rows = gpuParts.map((part) => {
+    const sizes = [part.rowCount, part.columnCount, part.waves].map(showWhole);
+    return makeRow(nameGpu(plan, part), [...sizes, showSeconds(part.seconds)]);
+  });
+  const cpu = [showWhole(f), showWhole(problem.n), "", showSeconds(predicted.cpuSeconds)];
+  if (f > 0) rows.push(makeRow("CPU", cpu));
+  return makeTable({
+    caption: "Who computes what",
+    className: "parts comparison",
+    heads: ["Device", "Rows", "Columns", "Waves", "Seconds"],
+    rows,
+  });
 }
 
 function listShares(plan, chosen) {

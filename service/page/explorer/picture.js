@@ -1,4 +1,4 @@
-/** A picture of what is shown, to keep: the drawings below each other, as PNG. */
+/** A picture of several drawings, below each other, as PNG. */
 
 import { draw, drawFigure, write } from "../dom.js";
 import { findColours } from "../palette.js";
@@ -6,13 +6,13 @@ import { findColours } from "../palette.js";
 const MARGIN = 24;
 const SCALE = 2;
 
-/** Compose drawings with their headings into one. */
-export function composePicture(title, subtitle, parts) {
+/** One drawing of several, each {heading, figure}. */
+export function composePicture(title, subtitle, drawings) {
   const colours = findColours();
-  const width = Math.max(...parts.map(({ figure }) => Number(figure.getAttribute("width"))));
+  const width = Math.max(...drawings.map(({ figure }) => Number(figure.getAttribute("width"))));
   let y = MARGIN + 26;
   const placed = [];
-  for (const { heading, figure } of parts) {
+  for (const { heading, figure } of drawings) {
     placed.push(
       write(MARGIN, y + 40, heading, { fill: colours.text, "font-size": 15, "font-weight": 600 }),
     );

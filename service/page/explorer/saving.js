@@ -1,4 +1,4 @@
-/** Files of what is shown: a picture, and a trace of the schedule. */
+/** Downloads of what is shown: the drawings as a picture, the timeline as a trace. */
 
 import { saveFile } from "../files.js";
 import { nameMachine } from "../machines.js";
@@ -7,17 +7,17 @@ import { composePicture, renderPng } from "./picture.js";
 import { renderTrace } from "./trace.js";
 import { tellPlan } from "./words.js";
 
-/** Save the drawings of some panels below each other. */
-export async function savePicture(plan, profile, panels) {
-  const parts = panels.map(({ title, body }) => ({
+/** Save the drawings of some sections as one picture. */
+export async function savePicture(plan, profile, sections) {
+  const drawings = sections.map(({ title, body }) => ({
     heading: title,
     figure: body.firstElementChild,
   }));
-  const drawing = composePicture(tellPlan(plan), nameProduct(plan, profile), parts);
+  const drawing = composePicture(tellPlan(plan), nameProduct(plan, profile), drawings);
   saveFile(`${nameFile(plan)}.png`, await renderPng(drawing));
 }
 
-/** Save a plan's schedule, beside it what was measured, where there is such. */
+/** Save a plan's timeline, with what was measured, if anything was. */
 export function saveTrace(plan, measured, profile) {
   const text = renderTrace(plan, plan.listQueues(), measured, nameMachine(profile));
   saveFile(`${nameFile(plan)}.trace.json`, new Blob([text], { type: "application/json" }));

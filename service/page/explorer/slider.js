@@ -1,10 +1,11 @@
-/** F as a slider and as a number, the model's choice marked, and buttons for the F that are asked for. */
+/** The control of F: a slider with the model's choice marked, a number, and buttons for some F. */
 
+import { makeButton } from "../controls.js";
 import { make } from "../dom.js";
 import { showWhole } from "../units.js";
 import { tellChoice } from "./words.js";
 
-/** The panel. `preview(f)` is called while the slider moves, `pick(f)` when it is let go. */
+/** The panel. `preview(f)` is called while the slider moves, `pick(f)` when it is released. */
 export class RowSlider {
   constructor({ preview, pick, savePicture }) {
     this.pick = pick;
@@ -31,17 +32,11 @@ export class RowSlider {
       title: "the model's choice",
       "aria-hidden": "true",
     });
-    this.own = makeButton("The model's choice", () => pick(this.chosen.f));
-    this.alone = makeButton("GPU alone", () => pick(0));
-    this.gpuButtons = [
-      this.alone,
-      makeButton("One wave less", () => this.dropWave()),
-    ];
-    const label = {
-      htmlFor: "f",
-      id: "f-label",
-      textContent: "F: rows of C that the CPU computes",
-    };
+    this.toChoice = makeButton("The model's choice", () => pick(this.chosen.f));
+    this.toGpuAlone = makeButton("GPU alone", () => pick(0));
+    this.toLessWaves = makeButton("One wave less", () => this.dropWave());
+    const text = "F: rows of C that the CPU computes";
+    const label = { htmlFor: "f", id: "f-label", textContent: text };
     this.element = make(
       "section",
       { className: "panel slider", "aria-labelledby": "f-label" },
@@ -51,37 +46,35 @@ export class RowSlider {
       make(
         "p",
         { className: "row" },
-        this.own,
-        ...this.gpuButtons,
+        this.toChoice,
+        this.toGpuAlone,
+        this.toLessWaves,
         makeButton("Save a picture", savePicture),
       ),
     );
   }
 
-  /** Show a plan's F; `hidesChoice`: whether the model's own is to be found by the reader. */
+  /** Show a plan's F; `hidesChoice`: whether the user is to find the model's choice. */
   show(plan, chosen, hidesChoice) {
     Object.assign(this, { plan, chosen });
     const { m } = plan.problem;
     this.input.max = this.number.max = m;
     this.input.value = this.number.value = plan.f;
     this.input.setAttribute("aria-valuetext", `${showWhole(plan.f)} of ${showWhole(m)} rows`);
-    for (const one of [this.input, this.number, ...this.gpuButtons]) one.disabled = !plan.gpuCurve;
-    this.alone.textContent = plan.gpuParts.length > 1 ? "GPUs alone" : "GPU alone";
+    for (const one of [this.input, this.number, this.toGpuAlone, this.toLessWaves])
+      one.disabled = !plan.gpuCurve;
+    this.toGpuAlone.textContent = plan.gpuParts.length > 1 ? "GPUs alone" : "GPU alone";
     this.mark.style.setProperty("--at", chosen.f / m);
-    this.mark.hidden = this.own.hidden = hidesChoice;
+    this.mark.hidden = this.toChoice.hidden = hidesChoice;
     this.choice.textContent = hidesChoice ? "" : tellChoice(plan, chosen);
   }
 
+  /** Pick the F at which each GPU needs one wave less. */
   dropWave() {
     const { gpuParts: parts, dividesColumns, gpuRows, problem } = this.plan;
     if (gpuRows === 0) return;
     const rows = parts.map(({ curve, waves }) => curve.grid.findRowsInWaves(waves - 1));
-    const all = dividesColumns ? Math.min(...rows) : rows.reduce((sum, one) => sum + one, 0);
-    this.pick(problem.m - all);
+    const left = dividesColumns ? Math.min(...rows) : rows.reduce((sum, one) => sum + one, 0);
+    this.pick(problem.m - left);
   }
-}
-
-/** A button that is not the main one. */
-export function makeButton(text, onclick) {
-  return make("button", { type: "button", className: "quiet", textContent: text, onclick });
 }

@@ -1,20 +1,23 @@
-/** Where a plan's numbers come from: what decided it, its figures, and the source of each. */
+/** The sources of a plan: the figures that decided it, and where each comes from. */
 
 import { estimateJointLinks, LinkRates } from "../model/scheduler/joint.js";
 import { listMembers } from "../model/scheduler/team.js";
+import { makeRow, makeTable } from "../table.js";
 import { showNumber, showSeconds, showWhole } from "../units.js";
-import { makeTable } from "./table.js";
 import { groupParts } from "./team_words.js";
 
 /** The table. */
-export function listSources(plan) {
-  const heads = ["What", "Figures", "Source"];
-  const table = makeTable("Where the numbers come from", heads, findSources(plan));
-  table.className = "sources";
-  return table;
+export function makeSourceTable(plan) {
+  return makeTable({
+    caption: "Where the numbers come from",
+    className: "sources",
+    heads: ["What", "Figures", "Source"],
+    rows: listSources(plan).map(([name, ...cells]) => makeRow(name, cells)),
+  });
 }
 
-function findSources(plan) {
+/** The rows of the table, [what, figures, source]. */
+function listSources(plan) {
   const { profile, problem, share } = plan;
   const { cpu } = profile;
   const positions = plan.gpuParts.map(({ position }) => position);
@@ -29,17 +32,17 @@ function findSources(plan) {
   const beside = gpus.length > 0 ? `, ${share.threads} beside the GPU` : "";
   const figures = `${cpu.threads} threads${beside}, ${showNumber(rate.gflops)} GFLOP/s`;
   rows.push(["CPU", figures, rate.source]);
-  for (const { factor, runs } of findCorrections(plan, problem.m))
+  for (const { factor, runs } of findCorrections(plan))
     if (runs) rows.push(["Correction", `×${factor.toFixed(2)}`, `${runs} runs here`]);
   return rows;
 }
 
-/** What is equal where GPUs have the same figures. */
+/** The figures of a GPU as text, which is equal for GPUs with the same figures. */
 function nameFigures({ device, source, links, kernels }) {
   return JSON.stringify([device, source, links, kernels]);
 }
 
-/** A GPU, or several that are alike: its kernel and its link. */
+/** A GPU, or several with the same figures: the GPU, its kernel and its link. */
 function listGpuRows({ spec, problem }, name, [gpu, ...others]) {
   const count = others.length > 0 ? `${others.length + 1} × ` : "";
   const figures = `${count}${gpu.device}, ${gpu.gpu.sm_count} multiprocessors`;
@@ -55,7 +58,7 @@ function listGpuRows({ spec, problem }, name, [gpu, ...others]) {
   return rows;
 }
 
-/** What the links reach together, and GPUs from each other. */
+/** The joint rates of the links, and the rate from GPU to GPU. */
 function listJointRows({ memory }, gpus) {
   const links = gpus.map((gpu) => {
     const { in_gbytes_per_second: into, out_gbytes_per_second: out, together } = gpu.findLink(memory);
@@ -73,9 +76,10 @@ function tellRates({ in_gbytes_per_second, out_gbytes_per_second }) {
   return `${showNumber(in_gbytes_per_second)} GB/s in, ${showNumber(out_gbytes_per_second)} out`;
 }
 
-/** What runs say of the plan's parts, the GPUs' first. */
-function findCorrections({ f, gpuCurve, gpuAloneCurve, cpuCurve, cpuAloneCurve }, m) {
-  if (f === m) return [cpuAloneCurve.correction];
-  const members = listMembers(f ? gpuCurve : gpuAloneCurve).map(({ correction }) => correction);
+/** The corrections of the plan's parts, the GPUs' first. */
+function findCorrections(plan) {
+  const { f, problem, cpuCurve, cpuAloneCurve } = plan;
+  if (f === problem.m) return [cpuAloneCurve.correction];
+  const members = listMembers(plan.findSide(f)).map(({ correction }) => correction);
   return [...new Set(f ? [...members, cpuCurve.correction] : members)];
 }

@@ -2,12 +2,12 @@
 
 import { showSeconds, showWhole } from "../units.js";
 
-/** "GPU 1", by CUDA's number. */
+/** "GPU 1", by CUDA's index. */
 export function nameGpu({ profile }, { position }) {
   return `GPU ${profile.gpus[position].index}`;
 }
 
-/** Parts, or GPUs, together that are equal by `name`, in their order. */
+/** Groups of parts, or of GPUs, for which `name(part)` is equal. */
 export function groupParts(parts, name) {
   const groups = new Map();
   for (const part of parts) {
@@ -23,13 +23,13 @@ export function nameGroup({ profile }, parts) {
   return `GPU ${numbers.length > 1 ? list(numbers) : numbers[0]}`;
 }
 
-/** What part of C is a GPU's: "rows 0 to 8,191", or its columns where GPUs divide columns. */
+/** The part of C of a GPU: "rows 0 to 8,191", or its columns if GPUs divide the columns. */
 export function nameShare(plan, part) {
   const [word, [from, until]] = plan.dividesColumns ? ["columns", part.columns] : ["rows", part.rows];
   return `${word} ${showWhole(from)} to ${showWhole(until - 1)}`;
 }
 
-/** Who computes what, where several GPUs have rows. */
+/** Who computes what, if several GPUs have rows; `gain` compares it with one GPU alone. */
 export function tellShares(plan, kernel, gain) {
   const { problem, predicted, f, gpuParts } = plan;
   const rows = f ? `the first ${showWhole(plan.gpuRows)}` : `all ${showWhole(problem.m)}`;

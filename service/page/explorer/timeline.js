@@ -1,24 +1,63 @@
-/** The schedule's timeline: what each queue does when. */
+/** The timeline of a plan: when each queue is busy. */
 
 import { draw, drawFigure, write } from "../dom.js";
-import { findUnit, listTicks, showNumber, showSeconds, showWhole } from "../units.js";
 import { findColours } from "../palette.js";
+import { findUnit, listTicks, showNumber, showSeconds, showWhole } from "../units.js";
 import { groupParts, nameGpu, nameGroup } from "./team_words.js";
 
 const LEFT = 70;
-const LANE = 30;
-const THIN_LANE = 20;
-const HEADING = 20;
+const RIGHT = 12;
 const TOP = 4;
+const TRACK = 30; // the height of a queue's track
+const THIN_TRACK = 20; // the same with several GPUs
+const HEADING = 20;
 const MOST_SPANS = 400;
 
-/** The drawing of a plan's queues, those of each of several GPUs under its name. */
+/** The drawing: a track for each queue, with several GPUs below the name of its GPU. */
 export function drawTimeline(plan, queues, width) {
   const colours = findColours();
   const end = queues.reduce((last, { spans }) => Math.max(last, spans.at(-1)?.end ?? 0), 0);
-  const { lanes, bottom, lane } = placeLanes(plan, queues);
+  const { tracks, bottom, trackHeight } = placeTracks(plan, queues);
   const figure = drawFigure(width, bottom + 34, tellTimeline(plan, queues));
-  const x = (seconds) => LEFT + (seconds / end) * (width - LEFT - 12);
+  const x = (seconds) => LEFT + (seconds / end) * (width - LEFT - RIGHT);
+  drawTicks(figure, { x, end, bottom, width }, colours);
+  for (const { queue, y, heading } of tracks) {
+    if (heading) drawHeading(figure, heading, y, colours);
+    const label = { "text-anchor": "end", fill: colours.text };
+    figure.append(write(LEFT - 10, y + trackHeight / 2 + 4, queue.kind, label));
+    const edge = trackHeight === TRACK ? 4 : 2;
+    for (const span of mergeClose(queue.spans, end / (width - LEFT))) {
+      const bar = {
+        x: x(span.begin),
+        y: y + edge,
+        width: Math.max(0.6, x(span.end) - x(span.begin) - 0.6),
+        height: trackHeight - 2 * edge,
+        rx: 1.5,
+        fill: colours[queue.kind],
+      };
+      figure.append(draw("rect", bar, draw("title", {}, tellSpan(queue.name, span))));
+    }
+  }
+  return figure;
+}
+
+/** Where each queue's track is; with several GPUs the first of each has a heading above it. */
+function placeTracks(plan, queues) {
+  const several = plan.gpuParts.length > 1;
+  const trackHeight = several ? THIN_TRACK : TRACK;
+  let y = TOP;
+  const tracks = queues.map((queue, index) => {
+    const isFirst = several && queue.part !== queues[index - 1]?.part;
+    const heading = isFirst && queue.part ? nameGpu(plan, queue.part) : null;
+    if (isFirst) y += queue.part ? HEADING : HEADING / 2;
+    const track = { queue, y, heading };
+    y += trackHeight;
+    return track;
+  });
+  return { tracks, bottom: y, trackHeight };
+}
+
+function drawTicks(figure, { x, end, bottom, width }, colours) {
   const { size, unit } = findUnit(end);
   for (const tick of listTicks(0, end / size, Math.max(3, Math.floor(width / 120)))) {
     const at = x(tick * size);
@@ -28,56 +67,21 @@ export function drawTimeline(plan, queues, width) {
       write(at, bottom + 16, showNumber(tick), style),
     );
   }
+  const style = { "text-anchor": "end", fill: colours.faint };
+  figure.append(write(width - RIGHT, bottom + 32, unit === "s" ? "seconds" : unit, style));
+}
+
+/** The name of a GPU above its first track, on a ground that hides the lines of the ticks. */
+function drawHeading(figure, heading, y, colours) {
+  const ground = { x: 0, y: y - HEADING + 2, width: 60, height: HEADING - 2 };
+  const style = { fill: colours.text, "font-weight": 600 };
   figure.append(
-    write(width - 12, bottom + 32, unit === "s" ? "seconds" : unit, {
-      "text-anchor": "end",
-      fill: colours.faint,
-    }),
+    draw("rect", { ...ground, fill: colours.surface }),
+    write(0, y - 5, heading, style),
   );
-  for (const { queue, y, heading } of lanes) {
-    const { name, kind, spans } = queue;
-    if (heading) {
-      const ground = { x: 0, y: y - HEADING + 2, width: 60, height: HEADING - 2, fill: colours.surface };
-      const style = { fill: colours.text, "font-weight": 600 };
-      figure.append(draw("rect", ground), write(0, y - 5, heading, style));
-    }
-    figure.append(
-      write(LEFT - 10, y + lane / 2 + 4, kind, { "text-anchor": "end", fill: colours.text }),
-    );
-    for (const span of mergeClose(spans, end / (width - LEFT))) {
-      const wide = Math.max(0.6, x(span.end) - x(span.begin) - 0.6);
-      const edge = lane === LANE ? 4 : 2;
-      const bar = {
-        x: x(span.begin),
-        y: y + edge,
-        width: wide,
-        height: lane - 2 * edge,
-        rx: 1.5,
-        fill: colours[kind],
-      };
-      figure.append(draw("rect", bar, draw("title", {}, tellSpan(name, span))));
-    }
-  }
-  return figure;
 }
 
-/** Where each queue is drawn: with a heading above the first of each GPU where there are several. */
-function placeLanes(plan, queues) {
-  const several = plan.gpuParts.length > 1;
-  const lane = several ? THIN_LANE : LANE;
-  let y = TOP;
-  const lanes = queues.map((queue, index) => {
-    const isFirst = several && queue.part !== queues[index - 1]?.part;
-    const heading = isFirst && queue.part ? nameGpu(plan, queue.part) : null;
-    if (isFirst) y += queue.part ? HEADING : HEADING / 2;
-    const at = { queue, y, heading };
-    y += lane;
-    return at;
-  });
-  return { lanes, bottom: y, lane };
-}
-
-/** Spans that can be told apart: those that begin within a pixel of the last one's end join it. */
+/** Of very many spans, those less than a pixel apart are merged. */
 function mergeClose(spans, pixelSeconds) {
   if (spans.length < MOST_SPANS) return spans;
   const merged = [];
@@ -89,7 +93,7 @@ function mergeClose(spans, pixelSeconds) {
   return merged;
 }
 
-/** What a span does, in words, without its time. */
+/** A span in words, without its time. */
 export function nameSpan(queue, { step }) {
   if (step === null) return queue;
   const rows = `rows ${showWhole(step.firstRow)} to ${showWhole(step.firstRow + step.rows - 1)}`;
@@ -100,16 +104,13 @@ function tellSpan(queue, span) {
   return `${nameSpan(queue, span)}: ${showSeconds(span.begin)} to ${showSeconds(span.end)}`;
 }
 
-/** The queues in words: for how much of the time each is at work; GPUs that are equal together. */
+/** The timeline in words: the share of the time in which each queue is busy. */
 export function tellTimeline(plan, queues) {
   const total = plan.totalSeconds;
   const tell = (part) =>
     queues
       .filter((queue) => queue.part === part)
-      .map(({ kind, spans }) => {
-        const busy = spans.reduce((sum, span) => sum + span.end - span.begin, 0);
-        return `${kind} ${Math.round((100 * busy) / total)}%`;
-      })
+      .map(({ kind, spans }) => `${kind} ${Math.round((100 * countBusySeconds(spans)) / total)}%`)
       .join(", ");
   const groups = groupParts(plan.gpuParts, tell);
   const several = plan.gpuParts.length > 1;
@@ -119,4 +120,9 @@ export function tellTimeline(plan, queues) {
   });
   const told = plan.f ? [...gpus, tell(null)] : gpus;
   return `At work of ${showSeconds(total)}: ${told.join(several ? "; " : ", ")}.`;
+}
+
+/** Seconds in which a queue is busy. */
+export function countBusySeconds(spans) {
+  return spans.reduce((sum, span) => sum + span.end - span.begin, 0);
 }

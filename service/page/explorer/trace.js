@@ -1,56 +1,29 @@
-/** The schedule as a trace for Perfetto (ui.perfetto.dev): predicted and measured in one file.
+/** The timeline as a trace for Perfetto (ui.perfetto.dev): predicted and measured in one file.
  *
- * Chrome's JSON format: "X" events with begin and length in microseconds, one process for what is
- * predicted, of several GPUs one for each, and one for what was measured.
+ * In Chrome's JSON format. What is predicted is one process, or one for each of several GPUs and
+ * the CPU; what was measured is another. Each queue is a thread.
  */
 
 import { nameGpu } from "./team_words.js";
 import { nameSpan } from "./timeline.js";
 
-/** The trace's text; `measured` is a stored sweep's {f, gpu_seconds, cpu_seconds}, or undefined. */
+/** The text of the trace.
+ *
+ * `measured`: {f, gpu_seconds, cpu_seconds} of a sweep or a job; undefined if there is neither.
+ */
 export function renderTrace(plan, queues, measured, machine) {
-  const events = [];
-  const name = (process, text) => {
-    events.push({ ph: "M", pid: process, name: "process_name", args: { name: text } });
-  };
-  const lane = (process, thread, text) => {
-    const at = { ph: "M", pid: process, tid: thread };
-    events.push({ ...at, name: "thread_name", args: { name: text } });
-    events.push({ ...at, name: "thread_sort_index", args: { sort_index: thread } });
-  };
   const processes = listProcesses(plan, queues);
-  processes.forEach(([text, own], number) => {
-    const process = number + 1;
-    name(process, text);
-    own.forEach(({ kind, spans }, index) => {
-      lane(process, index + 1, kind);
-      for (const span of spans) {
-        events.push({
-          ...place(process, index + 1, span.begin, span.end),
-          name: nameSpan(kind, span),
-          cat: kind,
-        });
-      }
-    });
-  });
-  if (measured !== undefined) {
-    const last = processes.length + 1;
-    name(last, `measured on ${machine}, F = ${measured.f}`);
-    [
-      ["GPU part", measured.gpu_seconds],
-      ["CPU part", measured.cpu_seconds],
-    ].forEach(([part, seconds], index) => {
-      lane(last, index + 1, part);
-      if (seconds > 0)
-        events.push({ ...place(last, index + 1, 0, seconds), name: part, cat: "measured" });
-    });
-  }
+  const traceEvents = processes.flatMap(([name, own], index) =>
+    listPredicted(index + 1, name, own),
+  );
+  if (measured !== undefined)
+    traceEvents.push(...listMeasured(processes.length + 1, measured, machine));
   const { m, n, k, dtype, memory } = plan.problem;
   const otherData = { product: `${m}×${n}×${k} ${dtype}, ${memory} memory`, machine };
-  return JSON.stringify({ displayTimeUnit: "ms", otherData, traceEvents: events });
+  return JSON.stringify({ displayTimeUnit: "ms", otherData, traceEvents });
 }
 
-/** Names of processes with their queues: one for all, or for each of several GPUs and the CPU. */
+/** The predicted processes, [name, queues]. */
 function listProcesses(plan, queues) {
   const text = `predicted, F = ${plan.f}`;
   if (plan.gpuParts.length < 2) return [[text, queues]];
@@ -60,6 +33,45 @@ function listProcesses(plan, queues) {
     .filter(([, own]) => own.length > 0);
 }
 
-function place(process, thread, begin, end) {
+function listPredicted(process, name, queues) {
+  const threads = queues.flatMap(({ kind, spans }, index) => {
+    const thread = index + 1;
+    const events = spans.map((span) => ({
+      ...placeEvent(process, thread, span.begin, span.end),
+      name: nameSpan(kind, span),
+      cat: kind,
+    }));
+    return [...nameThread(process, thread, kind), ...events];
+  });
+  return [nameProcess(process, name), ...threads];
+}
+
+function listMeasured(process, measured, machine) {
+  const parts = [
+    ["GPU part", measured.gpu_seconds],
+    ["CPU part", measured.cpu_seconds],
+  ];
+  const threads = parts.flatMap(([name, seconds], index) => {
+    const thread = index + 1;
+    const event = { ...placeEvent(process, thread, 0, seconds), name, cat: "measured" };
+    return [...nameThread(process, thread, name), ...(seconds > 0 ? [event] : [])];
+  });
+  return [nameProcess(process, `measured on ${machine}, F = ${measured.f}`), ...threads];
+}
+
+function nameProcess(process, name) {
+  return { ph: "M", pid: process, name: "process_name", args: { name } };
+}
+
+function nameThread(process, thread, name) {
+  const at = { ph: "M", pid: process, tid: thread };
+  return [
+    { ...at, name: "thread_name", args: { name } },
+    { ...at, name: "thread_sort_index", args: { sort_index: thread } },
+  ];
+}
+
+/** An event with its begin and length, in microseconds. */
+function placeEvent(process, thread, begin, end) {
   return { ph: "X", pid: process, tid: thread, ts: begin * 1e6, dur: (end - begin) * 1e6 };
 }

@@ -1,4 +1,4 @@
-/** C as tiles coloured by wave, the CPU's rows hatched. */
+/** The map of C: tiles coloured by wave, the CPU's rows hatched. */
 
 import { draw, drawFigure, write } from "../dom.js";
 import { divideDown, divideUp } from "../model/arithmetic.js";
@@ -7,11 +7,13 @@ import { findColours, findInk, findWaveColour } from "../palette.js";
 import { nameGpu, nameShare } from "./team_words.js";
 import { count } from "./words.js";
 
+/** Most bands of colour; of more waves, several share a band. */
 const MOST_BANDS = 400;
 const LEFT = 54;
 const TOP = 22;
 const NAME_HEIGHT = 18;
-const NARROW = 150;
+/** Least width in pixels of a part whose waves are labelled. */
+const LABELLED_WIDTH = 150;
 
 /** The drawing of a plan's C, at most `width` pixels wide. */
 export function drawWaveMap(plan, width) {
@@ -23,7 +25,8 @@ export function drawWaveMap(plan, width) {
   const height = Math.round(Math.max(least, Math.min(room * shape, 560)));
   const figure = drawFigure(width, height + TOP + 26, describe(plan));
   const colours = findColours();
-  const map = { plan, figure, colours, left: LEFT, top: TOP, room, height, pixelsARow: height / m };
+  const place = { left: LEFT, top: TOP, room, height, pixelsARow: height / m };
+  const map = { plan, figure, colours, ...place };
   figure.append(
     write(LEFT + room / 2, 14, `N = ${showWhole(n)} columns`, middle(colours)),
     write(0, 0, `M = ${showWhole(m)} rows`, {
@@ -40,7 +43,7 @@ export function drawWaveMap(plan, width) {
   return figure;
 }
 
-/** What the drawing shows, for those who read it. */
+/** The caption: what the drawing shows. */
 export function tellWaveMap(plan) {
   const parts = plan.gpuParts;
   if (parts.length === 0) return "Hatched: the CPU computes these rows.";
@@ -55,6 +58,7 @@ function middle(colours) {
   return { "text-anchor": "middle", fill: colours.faint };
 }
 
+/** The label: who computes what. */
 function describe(plan) {
   const parts = plan.gpuParts;
   const cpu = `${showWhole(plan.f)} rows of the CPU`;
@@ -68,7 +72,7 @@ function describe(plan) {
   return `C with ${showWhole(plan.gpuRows)} rows of the GPU in ${waves}, and ${cpu}`;
 }
 
-/** Where the part of a GPU is drawn. */
+/** The part of a GPU, with its place in the drawing. */
 function findRegion({ plan, left, top, room, pixelsARow }, part) {
   const pixelsAColumn = room / plan.problem.n;
   return {
@@ -108,10 +112,10 @@ function drawWaves({ plan, figure, colours }, region) {
     figure.append(path);
   }
   drawGrid(figure, colours, region);
-  if (waveHeight >= 15 && region.width >= NARROW) labelWaves(figure, region);
+  if (waveHeight >= 15 && region.width >= LABELLED_WIDTH) labelWaves(figure, region);
 }
 
-/** The outline of tiles first…last-1, which run along the rows of tiles. */
+/** The outline, as an SVG path, of tiles first…last-1, numbered along the rows of tiles. */
 function outline({ left, top, width, rows, pixelsARow, grid }, [first, last]) {
   const across = grid.tilesPerTileRow;
   const x = (column) => round(left + Math.min(width, (column * grid.tileN * width) / grid.n));
@@ -128,6 +132,7 @@ function outline({ left, top, width, rows, pixelsARow, grid }, [first, last]) {
   return `M${x(fromColumn)} ${y(fromRow)}H${right}${end}${begin}`;
 }
 
+/** Lines between tiles, if these are large enough. */
 function drawGrid(figure, colours, { left, top, width, height, pixelsARow, grid }) {
   const tileWidth = (grid.tileN * width) / grid.n;
   const tileHeight = grid.tileM * pixelsARow;
@@ -171,43 +176,45 @@ function drawName({ plan, figure, colours }, { part, left, top, width, height })
     );
   }
   const names = [nameGpu(plan, part), String(plan.profile.gpus[part.position].index)];
-  const fitting = names.map((name) => [name, 8 + 7 * name.length]);
-  const found = fitting.find(([, wide]) => wide + 6 <= width);
-  if (found === undefined || NAME_HEIGHT + 4 > height) return;
-  const [name, wide] = found;
-  const ground = { x: x + 4, y: y + 4, width: wide, height: NAME_HEIGHT, rx: 3 };
+  const measure = (text) => 8 + 7 * text.length;
+  const name = names.find((one) => measure(one) + 6 <= width);
+  if (name === undefined || NAME_HEIGHT + 4 > height) return;
+  const ground = { x: x + 4, y: y + 4, width: measure(name), height: NAME_HEIGHT, rx: 3 };
   const style = { fill: colours.text, "text-anchor": "middle", "font-weight": 600 };
   figure.append(
     draw("rect", { ...ground, fill: colours.surface }),
-    write(round(x + 4 + wide / 2), y + 17, name, style),
+    write(round(x + 4 + measure(name) / 2), y + 17, name, style),
   );
 }
 
 function drawCpuRows({ plan, figure, colours, left, top, room, height }) {
   const y = round(top + (plan.gpuRows * height) / plan.problem.m);
-  const tall = Math.max(2, top + height - y);
-  const hatch = draw("pattern", {
-    id: "hatch",
-    width: 7,
-    height: 7,
-    patternUnits: "userSpaceOnUse",
-    patternTransform: "rotate(45)",
-  });
-  hatch.append(
-    draw("rect", { width: 7, height: 7, fill: colours.surface }),
-    draw("rect", { width: 3, height: 7, fill: colours.CPU }),
-  );
   const rows = draw("rect", {
     x: left,
     y: Math.min(y, top + height - 2),
     width: room,
-    height: tall,
+    height: Math.max(2, top + height - y),
     fill: "url(#hatch)",
   });
   rows.append(draw("title", {}, `the CPU's rows: ${showWhole(plan.f)}`));
   const text = `F = ${showWhole(plan.f)}: the CPU's rows`;
   const style = { fill: colours.text, "text-anchor": "end" };
-  figure.append(draw("defs", {}, hatch), rows, write(left + room, top + height + 17, text, style));
+  figure.append(
+    draw("defs", {}, makeHatch(colours)),
+    rows,
+    write(left + room, top + height + 17, text, style),
+  );
+}
+
+function makeHatch(colours) {
+  const size = { width: 7, height: 7 };
+  const turned = { patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" };
+  return draw(
+    "pattern",
+    { id: "hatch", ...size, ...turned },
+    draw("rect", { ...size, fill: colours.surface }),
+    draw("rect", { width: 3, height: 7, fill: colours.CPU }),
+  );
 }
 
 function round(pixels) {

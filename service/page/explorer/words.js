@@ -1,4 +1,4 @@
-/** A plan in words; of several GPUs the words for them are in team_words.js. */
+/** A plan in words; those for several GPUs are in team_words.js. */
 
 import { showChange, showNumber, showSeconds, showShare, showWhole } from "../units.js";
 import { nameGpu, tellShares } from "./team_words.js";
@@ -23,7 +23,7 @@ export function tellPlan(plan) {
   return `${gpus}${waves}, ${whose} ${share}full${split}, ${seconds}`;
 }
 
-/** Who computes what, with which kernel, and which part ends last. */
+/** Who computes what, with which kernel, and how long each part takes. */
 export function tellParts(plan) {
   const { problem, predicted, f } = plan;
   const alone = plan.noGpuReason ?? "the CPU alone is the fastest";
@@ -38,7 +38,7 @@ export function tellParts(plan) {
   return `The GPU computes ${gpu}, the CPU ${cpu}, at the same time: ${gain} the GPU alone.`;
 }
 
-/** What was measured of a job, {id, timings}. */
+/** The measured times of a job, {id, timings}. */
 export function tellJob({ id, timings }) {
   const parts = [
     ["GPU", timings.gpu_seconds],
@@ -57,7 +57,7 @@ export function tellChoice(plan, chosen) {
   return `The model's choice is ${own}; this takes ${showNumber(more * 100)}% more time.`;
 }
 
-/** "F = 448", or what 0 and M mean. */
+/** A plan's F: "F = 448"; if it is 0 or M, also what that means. */
 export function nameChoice({ f, problem, gpuParts }) {
   if (f === 0 && gpuParts.length > 1) return "F = 0 (the GPUs compute every row)";
   if (f === 0) return "F = 0 (the GPU computes every row)";

@@ -1,12 +1,14 @@
-/** One job: its state, the rows of both sides, and what was predicted beside what was measured. */
+/** One job: its state, the rows that each side has computed, predicted and measured times. */
 
+import { makeButton } from "../controls.js";
 import { make } from "../dom.js";
+import { makeRow, makeTable } from "../table.js";
 import { showAge, showNumber, showSeconds, showWhole } from "../units.js";
 import { drawRowsBar, findShares, tellShares } from "./rows_bar.js";
 
 const NONE = "–";
 
-/** A card that stays in its place while its job goes on. */
+/** The card of a job, which `update` changes in place. */
 export class JobCard {
   /** `actions` are {cancel, fetch, explore}, each called with the job. */
   constructor(job, actions) {
@@ -15,17 +17,16 @@ export class JobCard {
     this.bar = make("div", { className: "bar" });
     this.told = make("p", { className: "caption" });
     this.product = make("p", { className: "product", textContent: "…" });
-    this.table = make("tbody");
     this.problem = make("p", { className: "problem" });
     const short = `job ${job.id.slice(0, 8)}`;
+    this.table = makeTable({
+      caption: `${short}, predicted and measured`,
+      isCaptionHidden: true,
+      className: "comparison",
+      heads: ["", "predicted", "measured"],
+    });
     const button = (text, run) =>
-      make("button", {
-        type: "button",
-        className: "quiet",
-        textContent: text,
-        "aria-label": `${text}: ${short}`,
-        onclick: () => run(this.job),
-      });
+      makeButton(text, () => run(this.job), { "aria-label": `${text}: ${short}` });
     this.cancel = button("Cancel", actions.cancel);
     this.fetch = button("Download", actions.fetch);
     this.explore = button("See the plan", actions.explore);
@@ -42,7 +43,7 @@ export class JobCard {
       this.product,
       this.bar,
       this.told,
-      makeComparison(this.table, `${short}, predicted and measured`),
+      this.table,
       this.problem,
       make("p", { className: "row" }, this.explore, this.fetch, this.cancel),
     );
@@ -58,8 +59,8 @@ export class JobCard {
     this.state.className = `chip ${job.state}`;
     this.bar.replaceChildren(...(shares ? [drawRowsBar(shares)] : []));
     this.told.textContent = tellJob(job, shares);
-    this.table.replaceChildren(...compare(job));
-    this.table.parentElement.hidden = job.plan === null;
+    this.table.tBodies[0].replaceChildren(...compare(job));
+    this.table.hidden = job.plan === null;
     this.problem.hidden = job.error === null;
     this.problem.textContent = job.error ? `${job.error.kind}: ${job.error.message}` : "";
     this.cancel.hidden = job.finished_at !== null || job.cancel_requested;
@@ -68,39 +69,28 @@ export class JobCard {
     this.age();
   }
 
-  /** Tell what is multiplied: {m, n, k, dtype}, or null where an operand is gone. */
+  /** Show what is multiplied: {m, n, k, dtype}, or null if an operand was deleted. */
   name(product) {
-    const { m, n, k, dtype } = product ?? {};
-    const sizes = [m, n, k].map((size) => (product ? showWhole(size) : ""));
-    this.product.textContent = product ? `${sizes.join(" × ")} ${dtype}` : "Its operands are gone.";
+    this.product.textContent = product ? tellProduct(product) : "Its operands are gone.";
   }
 
-  /** Show how long ago it was posted. */
+  /** Show how long ago the job was posted. */
   age() {
     const owner = this.job.owner ? ` by ${this.job.owner}` : "";
     this.when.textContent = `posted ${showAge(this.job.created_at)}${owner}`;
   }
 
-  /** Whether it is the job that the address names. */
+  /** Mark the card, or not, as the job that the address names. */
   select(isSelected) {
     this.element.classList.toggle("selected", isSelected);
   }
 }
 
-function makeComparison(body, caption) {
-  const heads = ["", "predicted", "measured"].map((text) =>
-    make(text ? "th" : "td", { scope: text ? "col" : null, textContent: text }),
-  );
-  return make(
-    "table",
-    { className: "comparison" },
-    make("caption", { className: "sr", textContent: caption }),
-    make("thead", {}, make("tr", {}, ...heads)),
-    body,
-  );
+function tellProduct({ m, n, k, dtype }) {
+  return `${[m, n, k].map(showWhole).join(" × ")} ${dtype}`;
 }
 
-/** Rows of the table: F, both parts, and all of it. */
+/** Rows of the table: F, both parts, the product, and the wait. */
 function compare({ plan, timings }) {
   if (plan === null) return [];
   const { predicted } = plan;
@@ -116,14 +106,7 @@ function compare({ plan, timings }) {
     ["Product", seconds(predicted.total_seconds), tellTotal(predicted, was, seconds)],
     ["Wait for devices", "", seconds(was.device_wait_seconds)],
   ];
-  return rows.map(([name, ...values]) =>
-    make(
-      "tr",
-      {},
-      make("th", { scope: "row", textContent: name }),
-      ...values.map((value) => make("td", { textContent: value })),
-    ),
-  );
+  return rows.map(([name, ...values]) => makeRow(name, values));
 }
 
 function showRows(rows) {

@@ -1,28 +1,24 @@
-/** A product that came back, beside what was expected of it. */
+/** The product that the service computed, compared with what is expected. */
 
-import { make } from "../dom.js";
-import { readElements, readHead } from "../npy.js";
+import { readElements, readHeader } from "../npy.js";
+import { makeRow, makeTable } from "../table.js";
 import { showNumber, showWhole } from "../units.js";
 import { checkProduct } from "./product_check.js";
 
-/** Compare a product with the files {a, b} that it is of, each {file, head}.
+/** Compare a product with its operands' files {a, b}, each {file, header}.
  *
- * Gives {rows, told}: [what, expected, found, right] for the size and the
- * length of C·x; and how far both are apart, in words.
+ * Gives {rows, told}. Rows are [what, expected, found, right], for the size and for the length of
+ * C·x; `right` is null if the two cannot be compared. `told` is the result in words.
  */
 export async function compareProduct(product, { a, b }) {
-  const head = await readHead(product);
-  const expected = { rows: a.head.rows, columns: b.head.columns };
-  const fits = head.rows === expected.rows && head.columns === expected.columns;
-  const size = ["Size", showSize(expected), showSize(head), fits];
+  const header = await readHeader(product);
+  const expected = { rows: a.header.rows, columns: b.header.columns };
+  const fits = header.rows === expected.rows && header.columns === expected.columns;
+  const size = ["Size", showSize(expected), showSize(header), fits];
   if (!fits) return { rows: [size], told: "It is no product of A and B." };
-  const parts = [
-    [a.file, a.head],
-    [b.file, b.head],
-    [product, head],
-  ];
-  const read = await Promise.all(parts.map((part) => readElements(...part)));
-  const found = await checkProduct(...read, head.dtype);
+  const files = [a, b, { file: product, header }];
+  const matrices = await Promise.all(files.map((one) => readElements(one.file, one.header)));
+  const found = await checkProduct(...matrices, header.dtype);
   const norms = [found.expectedNorm, found.norm].map(showNorm);
   return { rows: [size, ["Length of C·x", ...norms, found.right]], told: tellFound(found) };
 }
@@ -35,30 +31,15 @@ const VERDICTS = new Map([
 
 /** The table of `compareProduct`'s rows. */
 export function makeOutcome(rows) {
-  const cells = ([name, expected, found, right]) => [
-    make("th", { scope: "row", textContent: name }),
-    make("td", { textContent: expected }),
-    make("td", { textContent: found }),
-    make("td", VERDICTS.get(right)),
-  ];
-  const heads = ["", "expected", "of C", ""];
-  return make(
-    "table",
-    { className: "comparison" },
-    make("caption", { className: "sr", textContent: "The product that came back" }),
-    make(
-      "thead",
-      {},
-      make(
-        "tr",
-        {},
-        ...heads.map((text) =>
-          make(text ? "th" : "td", { scope: text ? "col" : null, textContent: text }),
-        ),
-      ),
+  return makeTable({
+    caption: "The product that came back",
+    isCaptionHidden: true,
+    className: "comparison",
+    heads: ["", "expected", "of C", ""],
+    rows: rows.map(([name, expected, found, right]) =>
+      makeRow(name, [expected, found, VERDICTS.get(right)]),
     ),
-    make("tbody", {}, ...rows.map((row) => make("tr", {}, ...cells(row)))),
-  );
+  });
 }
 
 function tellFound({ isWhole, right, worst }) {

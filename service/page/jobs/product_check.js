@@ -1,14 +1,14 @@
-/** Checks a product in the browser: C·x must be A·(B·x), for an x of random numbers.
+/** Checks a product in the browser by Freivalds' method: C·x must be A·(B·x), for a random x.
  *
- * That takes MK + KN + MN multiplications in place of MNK, and a wrong element of C shows in it
- * (Freivalds). Whole numbers wrap around as they do in NumPy, so theirs must be equal; of others
- * the difference may be as large as rounding makes it.
+ * This takes MK + KN + MN multiplications in place of MNK, and a wrong element of C shows in it.
+ * Integers wrap around as they do in NumPy, so the two must be equal. With floating-point numbers
+ * they may differ by as much as rounding explains.
  */
 
 import { findSums } from "./product_sums.js";
 
-/** Rounding of sums, as a share of |A|·|B|·|x|; halves are summed in float32. */
-const SUMMED = {
+/** Rounding error of sums, as a share of |A|·|B|·|x|; types of 16 bits are summed in float32. */
+const SUM_ROUNDING = {
   float16: 2 ** -23,
   bfloat16: 2 ** -23,
   float32: 2 ** -23,
@@ -17,24 +17,30 @@ const SUMMED = {
   complex128: 2 ** -51,
 };
 
-/** Rounding of a half when it is stored, as a share of it, and the least number that this holds for. */
-const STORED = {
+/** Rounding error of an element of 16 bits when it is stored.
+ *
+ * `share` of the element, and of `least` for elements that are smaller.
+ */
+const STORE_ROUNDING = {
   float16: { share: 2 ** -11, least: 2 ** -14 },
   bfloat16: { share: 2 ** -9, least: 2 ** -126 },
 };
 
-/** Signs of x are random, so that stored elements' roundings add up to their root of squares: beyond
- * eight of these is one row of 10^13. */
-const DEVIATIONS = 8;
+/** Allowed sum of the errors of a row's stored elements, in roots of the sum of their squares.
+ *
+ * The signs of x are random, so the errors of at most one row of 10^13 add up to more.
+ */
+const ALLOWED_ROOTS = 8;
 
-/** So long the page is busy before it looks whether there is something else to do. */
+/** The page computes this long at a time, and then handles other events. */
 const BUSY_MS = 25;
 
-/** Compare a product with its operands, each {rows, columns, elements, steps}.
+/** Compare a product with its operands, each {rows, columns, elements, strides}.
  *
- * Gives {right, expectedNorm, norm, isWhole, worst}: the lengths of A·(B·x) and C·x, and the largest
- * difference of two of their elements, over what rounding may make of it. `right` is null where C has
- * elements that are not finite: they may be right, and cannot be compared.
+ * Gives {right, expectedNorm, norm, isWhole, worst}. The norms are the lengths of A·(B·x) and C·x.
+ * `worst` is the largest difference between two of their elements, as a share of what rounding may
+ * explain. `isWhole`: whether elements are integers. `right` is null if C has elements that are not
+ * finite: they may be right, but cannot be compared.
  */
 export async function checkProduct(a, b, c, dtype) {
   const { makeNumbers, sum, measure, findDistance } = findSums(dtype);
@@ -42,7 +48,7 @@ export async function checkProduct(a, b, c, dtype) {
   const expected = await multiply(a, await multiply(b, x, sum), sum);
   const found = await multiply(c, x, sum);
   const norms = { expectedNorm: measureAll(expected, measure), norm: measureAll(found, measure) };
-  if (!(dtype in SUMMED)) {
+  if (!(dtype in SUM_ROUNDING)) {
     const right = expected.every((value, row) => value === found[row]);
     return { ...norms, isWhole: true, right, worst: right ? 0 : Infinity };
   }
@@ -56,32 +62,32 @@ export async function checkProduct(a, b, c, dtype) {
   return { ...norms, isWhole: false, right: worst <= 1, worst };
 }
 
-/** What rounding may make of each element of C·x. */
+/** The difference that rounding explains in each element of C·x. */
 async function findAllowed({ a, b, c }, x, dtype) {
   const { measure, sumSizes } = findSums(dtype);
   const sizes = x.map(measure);
   const scale = await multiply(a, await multiply(b, sizes, sumSizes), sumSizes);
   const products = await multiply(c, sizes, sumSizes);
-  const summed = SUMMED[dtype] * (4 + Math.sqrt(a.columns));
-  const allowed = scale.map((size, row) => summed * Math.max(size, products[row]));
-  if (!(dtype in STORED)) return allowed;
-  const { share, least } = STORED[dtype];
-  const roots = await multiply(c, sizes, (elements, begin, step, vector, count) => {
+  const ofSums = SUM_ROUNDING[dtype] * (4 + Math.sqrt(a.columns));
+  const allowed = scale.map((size, row) => ofSums * Math.max(size, products[row]));
+  if (!(dtype in STORE_ROUNDING)) return allowed;
+  const { share, least } = STORE_ROUNDING[dtype];
+  const roots = await multiply(c, sizes, (elements, begin, stride, vector, count) => {
     let squares = 0;
     for (let at = 0; at < count; at += 1)
-      squares += (Math.max(Math.abs(elements[begin + at * step]), least) * vector[at]) ** 2;
+      squares += (Math.max(Math.abs(elements[begin + at * stride]), least) * vector[at]) ** 2;
     return Math.sqrt(squares);
   });
-  return allowed.map((size, row) => size + DEVIATIONS * share * roots[row]);
+  return allowed.map((size, row) => size + ALLOWED_ROOTS * share * roots[row]);
 }
 
 /** A matrix times a vector, each row by `sum`. */
-async function multiply({ rows, columns, elements, steps }, vector, sum) {
-  const [rowStep, columnStep] = steps;
+async function multiply({ rows, columns, elements, strides }, vector, sum) {
+  const [rowStride, columnStride] = strides;
   const result = [];
   let pause = performance.now() + BUSY_MS;
   for (let row = 0; row < rows; row += 1) {
-    result.push(sum(elements, row * rowStep, columnStep, vector, columns));
+    result.push(sum(elements, row * rowStride, columnStride, vector, columns));
     if (performance.now() > pause) {
       await new Promise((done) => setTimeout(done));
       pause = performance.now() + BUSY_MS;
@@ -90,6 +96,7 @@ async function multiply({ rows, columns, elements, steps }, vector, sum) {
   return result;
 }
 
+/** The length of a vector. */
 function measureAll(vector, measure) {
   return vector.reduce((sum, one) => Math.hypot(sum, measure(one)), 0);
 }

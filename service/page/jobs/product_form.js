@@ -1,29 +1,29 @@
-/** Two .npy files, dropped or chosen, that the service multiplies and the page checks. */
+/** A form: two .npy files, dropped or chosen, that the service multiplies and the page checks. */
 
+import { makeButton, makeField, makeLabel, makeSelect } from "../controls.js";
 import { make } from "../dom.js";
 import { saveFile } from "../files.js";
-import { readHead } from "../npy.js";
-import { readText } from "../state.js";
+import { readHeader } from "../npy.js";
+import { readValue } from "../state.js";
 import { showBytes, showSeconds, showWhole } from "../units.js";
 import { compareProduct, makeOutcome } from "./outcome.js";
 
+/** How long a request waits for the end of a job. */
 const WAIT_SECONDS = 30;
 const NPY = { "Content-Type": "application/x-npy" };
 
-/** The form, and below it what became of the product. */
+/** The form, with the steps of the product and its check below. */
 export class ProductForm {
-  /** `refuse(error)` is told what the service refuses. */
+  /** `refuse(error)` shows an error of the service. */
   constructor(service, refuse) {
     Object.assign(this, { service, refuse });
     this.files = { a: null, b: null };
     this.zones = { a: this.makeZone("a", "A, M × K"), b: this.makeZone("b", "B, K × N") };
     this.f = make("input", { type: "number", id: "job-f", min: 0, placeholder: "the model's" });
-    this.storage = make(
-      "select",
-      { id: "job-storage" },
-      make("option", { value: "disk", textContent: "on disk" }),
-      make("option", { value: "memory", textContent: "in memory, until the service ends" }),
-    );
+    this.storage = makeSelect("job-storage", [
+      ["disk", "on disk"],
+      ["memory", "in memory, until the service ends"],
+    ]);
     this.verify = make("input", { type: "checkbox", id: "job-verify" });
     this.button = make("button", { type: "submit", textContent: "Multiply", disabled: true });
     this.problem = make("p", { className: "problem", role: "alert", hidden: true });
@@ -41,7 +41,7 @@ export class ProductForm {
         "div",
         { className: "row" },
         this.verify,
-        make("label", { htmlFor: "job-verify", textContent: "The service verifies it, too" }),
+        makeLabel(this.verify, "The service verifies it, too"),
       ),
       make("p", { className: "row" }, this.button),
       this.problem,
@@ -50,6 +50,7 @@ export class ProductForm {
     );
   }
 
+  /** Where a file is chosen or dropped. */
   makeZone(name, label) {
     const input = make("input", {
       type: "file",
@@ -62,7 +63,7 @@ export class ProductForm {
     const element = make(
       "div",
       { className: "zone", "data-zone": name },
-      make("label", { htmlFor: input.id, textContent: label }),
+      makeLabel(input, label),
       input,
       told,
     );
@@ -88,13 +89,14 @@ export class ProductForm {
     await this.take("b", b);
   }
 
+  /** Read a file's header, and show whether it can be multiplied. */
   async take(name, file) {
     const { told, element, input } = this.zones[name];
-    hold(input, file);
+    setFile(input, file);
     try {
-      const head = await readHead(file);
-      this.files[name] = { file, head };
-      const shape = `${showWhole(head.rows)} × ${showWhole(head.columns)} ${head.dtype}`;
+      const header = await readHeader(file);
+      this.files[name] = { file, header };
+      const shape = `${showWhole(header.rows)} × ${showWhole(header.columns)} ${header.dtype}`;
       told.textContent = `${file.name}: ${shape}, ${showBytes(file.size)}`;
     } catch (error) {
       this.files[name] = null;
@@ -108,14 +110,14 @@ export class ProductForm {
     this.button.disabled = problem !== null || !this.files.a || !this.files.b;
   }
 
-  /** Why these two files cannot be multiplied; null where they can, or one is missing. */
+  /** Why these two files cannot be multiplied; null if they can, or if one is missing. */
   findProblem() {
     const { a, b } = this.files;
     if (!a || !b) return null;
-    if (a.head.columns !== b.head.rows)
-      return `A has ${showWhole(a.head.columns)} columns and B ${showWhole(b.head.rows)} rows; they must be as many.`;
-    if (a.head.dtype !== b.head.dtype)
-      return `A has elements of ${a.head.dtype}, B of ${b.head.dtype}; they must be the same.`;
+    if (a.header.columns !== b.header.rows)
+      return `A has ${showWhole(a.header.columns)} columns and B ${showWhole(b.header.rows)} rows; they must be as many.`;
+    if (a.header.dtype !== b.header.dtype)
+      return `A has elements of ${a.header.dtype}, B of ${b.header.dtype}; they must be the same.`;
     return null;
   }
 
@@ -140,8 +142,9 @@ export class ProductForm {
     const storage = this.storage.value;
     this.step("A and B are sent");
     const [first, second] = await Promise.all([this.send(a.file), this.send(b.file)]);
-    const asked = { a: first.id, b: second.id, f: readText("f", this.f.value) ?? "auto", storage };
-    let job = await this.service.post("v1/jobs", { ...asked, verify: this.verify.checked });
+    const f = readValue("f", this.f.value) ?? "auto";
+    const request = { a: first.id, b: second.id, f, storage, verify: this.verify.checked };
+    let job = await this.service.post("v1/jobs", request);
     this.step(`Job ${job.id.slice(0, 8)} is posted`);
     while (job.finished_at === null)
       job = await this.service.get(`v1/jobs/${job.id}?wait_seconds=${WAIT_SECONDS}`);
@@ -157,7 +160,7 @@ export class ProductForm {
     return answer.json();
   }
 
-  /** Compare what came back with what was expected. */
+  /** Compare the product with what is expected. */
   async check(product, job, files) {
     this.step("C·x is compared with A·(B·x) for a random x");
     const { rows, told } = await compareProduct(product, files);
@@ -166,7 +169,7 @@ export class ProductForm {
     this.outcome.replaceChildren(
       makeOutcome(rows),
       make("p", { className: "caption", textContent: told }),
-      make("button", { type: "button", className: "quiet", textContent: "Save C", onclick: save }),
+      makeButton("Save C", save),
     );
   }
 
@@ -175,18 +178,9 @@ export class ProductForm {
   }
 }
 
-/** Let a field show a file that was dropped beside it. */
-function hold(input, file) {
-  const carried = new DataTransfer();
-  carried.items.add(file);
-  input.files = carried.files;
-}
-
-function makeField(label, input) {
-  return make(
-    "div",
-    { className: "field" },
-    make("label", { htmlFor: input.id, textContent: label }),
-    input,
-  );
+/** Let an input have a file that was dropped on its zone. */
+function setFile(input, file) {
+  const transfer = new DataTransfer();
+  transfer.items.add(file);
+  input.files = transfer.files;
 }

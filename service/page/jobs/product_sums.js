@@ -1,10 +1,11 @@
-/** Sums of products by type of element: wrapping whole numbers, floats, complex numbers.
+/** Sums of products by element type: wrapping integers, floating-point numbers, complex numbers.
  *
- * A row times a vector is `sum(elements, begin, step, vector, count)`. Vectors are of numbers, of
- * BigInt for 64 bits, and of pairs [real, imaginary] for complex types, whose elements lie in pairs.
+ * A row times a vector is `sum(elements, begin, stride, vector, count)`. Vectors are of numbers; of
+ * BigInt for integers of 64 bits; of pairs [real, imaginary] for complex types, whose elements are
+ * pairs of numbers in memory.
  */
 
-const WIDTH = {
+const INTEGER_BITS = {
   int8: 8,
   int16: 16,
   int32: 32,
@@ -15,14 +16,15 @@ const WIDTH = {
   uint64: 64,
 };
 
-/** What a type is computed with.
+/** The functions that compute with an element type.
  *
- * `makeNumbers(count)` is a random vector, `measure(one)` a number's size, `findDistance(one, other)`
- * how far two are apart; `sumSizes` sums sizes of elements with a vector of sizes.
+ * `makeNumbers(count)` is a random vector, `measure(one)` the magnitude of a number,
+ * `findDistance(one, other)` that of a difference. `sumSizes` is `sum` with the magnitudes of the
+ * elements, and a vector of magnitudes. Integers have neither of the last two.
  */
 export function findSums(dtype) {
   if (dtype.startsWith("complex")) return COMPLEX;
-  return dtype in WIDTH ? makeWhole(dtype) : FLOATS;
+  return dtype in INTEGER_BITS ? makeIntegers(dtype) : FLOATS;
 }
 
 const FLOATS = {
@@ -41,38 +43,38 @@ const COMPLEX = {
   findDistance: (one, other) => Math.hypot(one[0] - other[0], one[1] - other[1]),
 };
 
-/** Whole numbers; those of the vector are odd, so that no wrong bit is multiplied away. */
-function makeWhole(dtype) {
+/** Integers; those of the vector are odd, so that a wrong bit stays wrong when it is multiplied. */
+function makeIntegers(dtype) {
   const makeOdd = (count) => makeRandom(count).map((one) => (one & 0xff) | 1);
   const measure = (one) => Math.abs(Number(one));
-  if (WIDTH[dtype] === 64) {
+  if (INTEGER_BITS[dtype] === 64) {
     const wrap = dtype === "int64" ? BigInt.asIntN : BigInt.asUintN;
     const sum = (...all) => wrap(64, sumBig(...all));
     return { makeNumbers: (count) => makeOdd(count).map(BigInt), sum, measure };
   }
-  const shift = 32 - WIDTH[dtype];
+  const shift = 32 - INTEGER_BITS[dtype];
   const sum = dtype.startsWith("u")
-    ? (...all) => (sumWhole(...all) << shift) >>> shift
-    : (...all) => (sumWhole(...all) << shift) >> shift;
+    ? (...all) => (sumIntegers(...all) << shift) >>> shift
+    : (...all) => (sumIntegers(...all) << shift) >> shift;
   return { makeNumbers: makeOdd, sum, measure };
 }
 
-function sumFloats(elements, begin, step, vector, count) {
+function sumFloats(elements, begin, stride, vector, count) {
   let sum = 0;
-  for (let at = 0; at < count; at += 1) sum += elements[begin + at * step] * vector[at];
+  for (let at = 0; at < count; at += 1) sum += elements[begin + at * stride] * vector[at];
   return sum;
 }
 
-function sumFloatSizes(elements, begin, step, vector, count) {
+function sumFloatSizes(elements, begin, stride, vector, count) {
   let sum = 0;
-  for (let at = 0; at < count; at += 1) sum += Math.abs(elements[begin + at * step]) * vector[at];
+  for (let at = 0; at < count; at += 1) sum += Math.abs(elements[begin + at * stride]) * vector[at];
   return sum;
 }
 
-function sumComplex(elements, begin, step, vector, count) {
+function sumComplex(elements, begin, stride, vector, count) {
   let [real, imaginary] = [0, 0];
   for (let at = 0; at < count; at += 1) {
-    const place = 2 * (begin + at * step);
+    const place = 2 * (begin + at * stride);
     const [x, y] = vector[at];
     real += elements[place] * x - elements[place + 1] * y;
     imaginary += elements[place] * y + elements[place + 1] * x;
@@ -80,25 +82,25 @@ function sumComplex(elements, begin, step, vector, count) {
   return [real, imaginary];
 }
 
-function sumComplexSizes(elements, begin, step, vector, count) {
+function sumComplexSizes(elements, begin, stride, vector, count) {
   let sum = 0;
   for (let at = 0; at < count; at += 1) {
-    const place = 2 * (begin + at * step);
+    const place = 2 * (begin + at * stride);
     sum += Math.hypot(elements[place], elements[place + 1]) * vector[at];
   }
   return sum;
 }
 
-function sumWhole(elements, begin, step, vector, count) {
+function sumIntegers(elements, begin, stride, vector, count) {
   let sum = 0;
   for (let at = 0; at < count; at += 1)
-    sum = (sum + Math.imul(elements[begin + at * step], vector[at])) | 0;
+    sum = (sum + Math.imul(elements[begin + at * stride], vector[at])) | 0;
   return sum;
 }
 
-function sumBig(elements, begin, step, vector, count) {
+function sumBig(elements, begin, stride, vector, count) {
   let sum = 0n;
-  for (let at = 0; at < count; at += 1) sum += elements[begin + at * step] * vector[at];
+  for (let at = 0; at < count; at += 1) sum += elements[begin + at * stride] * vector[at];
   return sum;
 }
 
@@ -106,7 +108,7 @@ function makeRandom(count) {
   return Array.from({ length: count }, () => crypto.getRandomValues(new Uint32Array(1))[0]);
 }
 
-/** From ±0.5 to ±1. */
+/** A number from ±0.5 to ±1. */
 function makeFloat(random) {
   return (random % 2 ? 1 : -1) * (0.5 + random / 2 ** 33);
 }

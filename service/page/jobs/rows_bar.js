@@ -6,7 +6,10 @@ import { showWhole } from "../units.js";
 const LENGTH = 1000;
 const HEIGHT = 22;
 
-/** Who has done how much of a job: {rows, gpu, nodes, cpu, planned}; null before there is a plan. */
+/** Rows of a job that each side has computed: {rows, gpu, nodes, cpu, planned}.
+ *
+ * `rows`: all rows; `planned`: the plan's F. Null before there is a plan.
+ */
 export function findShares({ state, plan, timings, rows_done: done }) {
   if (plan === null) return null;
   const rows = plan.f + plan.gpu_rows;
@@ -42,7 +45,7 @@ export function drawRowsBar(shares) {
   return figure;
 }
 
-/** The same in words; a side that is to do nothing, and does nothing, is left out. */
+/** The same in words, without sides that neither have nor get rows. */
 export function tellShares({ rows, gpu, nodes, cpu, planned }) {
   const sides = [
     ["GPU", gpu, planned < rows],

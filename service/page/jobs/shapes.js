@@ -1,22 +1,22 @@
-/** Shapes and types of stored matrices, each asked for once. */
+/** Shapes and element types of stored matrices, each requested once. */
 
-/** What a page's jobs multiply. */
+/** The shapes that the jobs of the page need. */
 export class Shapes {
   constructor(service) {
     this.service = service;
     this.known = new Map();
   }
 
-  /** A matrix as the service describes it; null where it is gone. */
+  /** A matrix as the service describes it; null if it was deleted. */
   find(id) {
     if (!this.known.has(id)) {
-      const gone = () => null;
-      this.known.set(id, this.service.get(`v1/matrices/${id}`).catch(gone));
+      const matrix = this.service.get(`v1/matrices/${id}`).catch(() => null);
+      this.known.set(id, matrix);
     }
     return this.known.get(id);
   }
 
-  /** The product of a job's request: {m, n, k, dtype}; null where an operand is gone. */
+  /** The product of a job's request: {m, n, k, dtype}; null if an operand was deleted. */
   async findProduct(request) {
     const [a, b] = await Promise.all([this.find(request.a), this.find(request.b)]);
     if (a === null || b === null) return null;

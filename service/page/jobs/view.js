@@ -1,5 +1,6 @@
-/** Jobs as they go: both sides' rows live, predicted beside measured, and two files multiplied. */
+/** The jobs, as they go on, and a form that multiplies two files. */
 
+import { makeButton } from "../controls.js";
 import { make } from "../dom.js";
 import { follow } from "../events.js";
 import { saveFile } from "../files.js";
@@ -9,7 +10,8 @@ import { JobCard } from "./job_card.js";
 import { ProductForm } from "./product_form.js";
 import { Shapes } from "./shapes.js";
 
-const SHOWN = 20;
+/** Jobs of one page of the list. */
+const PAGE = 20;
 const AGE_MS = 10_000;
 
 export const VIEW = { mount };
@@ -31,64 +33,60 @@ class Jobs {
     this.live = make("p", { className: "caption live", role: "status" });
     this.told = make("p", { className: "sr", role: "status", id: "told" });
     this.empty = make("p", { className: "panel", textContent: "No job has been posted yet." });
-    this.older = make("button", {
-      type: "button",
-      className: "quiet",
-      textContent: "Older jobs",
-      onclick: () => this.attempt(() => this.load(this.cursor)),
-    });
+    this.older = makeButton("Older jobs", () => this.attempt(() => this.load(this.cursor)));
     this.layOut(root);
-    this.ageing = setInterval(() => this.cards.forEach((card) => card.age()), AGE_MS);
-    // A browser has few connections to a service: tabs that nobody sees leave them to others.
-    this.see = () => (document.hidden ? this.following.abort() : this.open());
-    document.addEventListener("visibilitychange", this.see);
+    this.ageTimer = setInterval(() => this.cards.forEach((card) => card.age()), AGE_MS);
+    // A browser allows few connections to a service: hidden tabs leave them to others.
+    this.onVisibility = () => (document.hidden ? this.connection.abort() : this.open());
+    document.addEventListener("visibilitychange", this.onVisibility);
     this.open();
   }
 
   layOut(root) {
+    const keys = [
+      ["gpu", "GPU's rows, from the first"],
+      ["cpu", "CPU's rows, from the last"],
+      ["planned", "the planned boundary"],
+    ].map(([name, textContent]) => make("span", { className: `key ${name}`, textContent }));
+    const list = make(
+      "section",
+      { className: "content", "aria-label": "All jobs" },
+      this.notice.element,
+      make("div", { className: "head" }, make("h2", { textContent: "Jobs" }), this.live),
+      this.told,
+      make("p", { className: "caption" }, ...keys),
+      this.empty,
+      this.list,
+      make("p", {}, this.older),
+    );
+    const side = { className: "side", "aria-label": "A new product" };
     root.append(
       make("h1", { className: "sr", textContent: "Jobs" }),
       make(
         "div",
         { className: "layout jobs-layout" },
-        make("aside", { className: "side", "aria-label": "A new product" }, this.product.element),
-        make(
-          "section",
-          { className: "content", "aria-label": "All jobs" },
-          this.notice.element,
-          make("div", { className: "head" }, make("h2", { textContent: "Jobs" }), this.live),
-          this.told,
-          make(
-            "p",
-            { className: "caption" },
-            make("span", { className: "key gpu", textContent: "GPU's rows, from the first" }),
-            make("span", { className: "key cpu", textContent: "CPU's rows, from the last" }),
-            make("span", { className: "key planned", textContent: "the planned boundary" }),
-          ),
-          this.empty,
-          this.list,
-          make("p", {}, this.older),
-        ),
+        make("aside", side, this.product.element),
+        list,
       ),
     );
   }
 
-  /** Follow the jobs' events from now on, by a connection that is opened anew. */
+  /** Follow the jobs' events over a new connection. `ready` is done once it stands, or failed. */
   open() {
-    this.following?.abort();
-    this.following = new AbortController();
-    this.ready = new Promise((done) => (this.begun = done));
+    this.connection?.abort();
+    this.connection = new AbortController();
+    this.ready = new Promise((done) => (this.setReady = done));
     follow(this.frame.service, "v1/jobs/events", {
-      signal: this.following.signal,
+      signal: this.connection.signal,
       take: (name, data) => (name === "job" ? this.put(data) : this.attempt(() => this.load())),
-      tell: (error) => this.tell(error),
+      tell: (error) => this.showConnection(error),
     });
   }
 
   close() {
-    this.following.abort();
-    clearInterval(this.ageing);
-    document.removeEventListener("visibilitychange", this.see);
+    this.connection.abort();
+    clearInterval(this.ageTimer);
+    document.removeEventListener("visibilitychange", this.onVisibility);
   }
 
   async show(state) {
@@ -102,8 +100,8 @@ class Jobs {
     this.cards.get(state.job)?.element.scrollIntoView({ block: "nearest" });
   }
 
-  /** The connection has come about, or has not. */
-  async tell(error) {
+  /** Show whether the jobs' events are followed; `error` is null if they are. */
+  async showConnection(error) {
     this.live.textContent = error === null ? "Live" : "Not connected; it is tried again.";
     this.live.classList.toggle("on", error === null);
     if (error === null) {
@@ -112,24 +110,24 @@ class Jobs {
     } else {
       this.notice.tell(error);
     }
-    this.begun();
+    this.setReady();
   }
 
-  /** Put a page of jobs into the list. */
+  /** Put a page of jobs into the list: the newest, or those after a cursor. */
   async load(cursor = null) {
     const query = cursor === null ? "" : `&cursor=${encodeURIComponent(cursor)}`;
-    const page = await this.frame.service.get(`v1/jobs?limit=${SHOWN}${query}`);
+    const page = await this.frame.service.get(`v1/jobs?limit=${PAGE}${query}`);
     page.jobs.forEach((job) => this.put(job));
     if (cursor !== null || this.cursor === null) this.cursor = page.next_cursor;
     this.older.hidden = this.cursor === null;
     this.empty.hidden = this.cards.size > 0;
   }
 
-  /** Show a job: a new one in its place, by the time of its posting. */
+  /** Show a job as it is now; a new one is inserted by the time it was posted. */
   put(job) {
     const known = this.cards.get(job.id);
     if (known) {
-      // What was read before it ended may come after the news of its end.
+      // An older state may arrive after the event of its end.
       if (known.job.finished_at !== null) return;
       if (job.finished_at !== null)
         this.told.textContent = `Job ${job.id.slice(0, 8)} has ${tellEnd(job.state)}.`;
@@ -184,14 +182,14 @@ class Jobs {
   }
 }
 
-/** The machine of a plan, as the explorer names it: with as many GPUs as had rows. */
+/** The machine of a plan, as the explorer names it, with the number of GPUs that had rows. */
 function findMachine({ devices = [] }) {
   const gpus = devices.map(({ device }) => device).filter((one) => one.startsWith("cuda:"));
   if (gpus.length === 1 && gpus[0] !== "cuda:0") return { device: gpus[0] };
   return { device: "here", gpus: gpus.length || null };
 }
 
-/** "succeeded", "failed", "been cancelled": for those who hear the page. */
+/** "succeeded", "failed", "been cancelled", for screen readers. */
 function tellEnd(state) {
   return state === "cancelled" ? "been cancelled" : state;
 }

@@ -1,13 +1,14 @@
-/** One probe: what one learns from it, and what it measured. */
+/** A probe of the GPU: what it shows, in words and in plots. */
 
 import { drawChart } from "../chart.js";
 import { make } from "../dom.js";
 
-const NARROW = 460;
+/** Least width of a plot in pixels, if two are side by side. */
+const LEAST_WIDTH = 460;
 
-/** A probe's sentences and plots, `width` pixels wide in all. */
+/** A probe's text and plots, in `width` pixels. */
 export function showProbe({ name, lesson, plots }, gpu, width) {
-  const columns = plots.length > 1 && width > 2 * NARROW ? 2 : 1;
+  const columns = plots.length > 1 && width > 2 * LEAST_WIDTH ? 2 : 1;
   const each = Math.floor(width / columns) - (columns > 1 ? 12 : 0);
   return [
     make("p", { className: "lesson", textContent: lesson }),

@@ -1,46 +1,27 @@
-/** A kernel on the roofline: TFLOP/s over the arithmetic that there is for each byte of A, B and C. */
+/** The roofline: a kernel's TFLOP/s over arithmetic intensity, operations a byte of A, B and C. */
 
 import { drawChart } from "../chart.js";
 import { TABLES } from "../model/tables.js";
 import { showNumber, showWhole } from "../units.js";
 
-const SAMPLES = [1, 1e5];
+/** Intensities that the axis shows at least. */
+const SHOWN = [1, 1e5];
 
-/** Operations for each byte that must move, each element of A, B and C once. */
+/** Arithmetic intensity of a product: operations a byte, if each element moves once. */
 export function findIntensity([m, n, k], dtype) {
   return (2 * m * n * k) / ((m * k + k * n + m * n) * TABLES.constants.ITEM_BYTES[dtype]);
 }
 
-/** The figure and its legend; other kernels of the type are shown faintly. */
+/** The chart, {figure, legend}; other kernels of the element type are faint. */
 export function drawRoofline(ladder, rung, width) {
-  const { memory } = ladder.roofs;
-  const roofs = ladder.roofs[rung.dtype] ?? [];
   const others = ladder.rungs.filter((one) => one.dtype === rung.dtype && one !== rung);
   const place = (one) => one.products.map((product) => placeProduct(product, one));
-  const shown = [rung, ...others].flatMap(place).map(([at]) => at);
-  const [from, to] = [Math.min(...shown, SAMPLES[1]) / 5, Math.max(...shown, SAMPLES[0]) * 2];
-  const slope = memory.rate / 1000;
-  const top = Math.max(...roofs.map(([, rate]) => rate), 0);
-  const lines = roofs.map(([name, rate]) => ({
-    name: `${name}, ${showNumber(rate)} TFLOP/s`,
-    kind: "line",
-    points: [
-      [Math.max(from, rate / slope), rate],
-      [to, rate],
-    ],
-  }));
-  const ridge = top ? Math.min(to, top / slope) : to;
+  const shown = [rung, ...others].flatMap(place).map(([intensity]) => intensity);
+  const from = Math.min(...shown, SHOWN[1]) / 5;
+  const to = Math.max(...shown, SHOWN[0]) * 2;
   const series = [
     { name: rung.name, kind: "points", points: place(rung) },
-    ...lines,
-    {
-      name: `${memory.name}, ${showWhole(memory.rate)} GB/s`,
-      kind: "line",
-      points: [
-        [from, from * slope],
-        [ridge, ridge * slope],
-      ],
-    },
+    ...listRoofs(ladder.roofs, rung.dtype, from, to),
     { name: "other kernels", kind: "points", faint: true, points: others.flatMap(place) },
   ];
   const best = Math.max(...rung.products.map(([, , , , rate]) => rate));
@@ -54,6 +35,27 @@ export function drawRoofline(ladder, rung, width) {
   });
 }
 
+/** The roofs as lines between two intensities: the peaks of an element type, then the memory. */
+function listRoofs(roofs, dtype, from, to) {
+  const { memory, [dtype]: peaks = [] } = roofs;
+  const slope = memory.rate / 1000; // TFLOP/s for each operation a byte
+  const highest = Math.max(...peaks.map(([, rate]) => rate), 0);
+  const ridge = highest ? Math.min(to, highest / slope) : to;
+  const makeLine = (name, ...points) => ({ name, kind: "line", points });
+  return [
+    ...peaks.map(([name, rate]) => {
+      const start = Math.max(from, rate / slope);
+      return makeLine(`${name}, ${showNumber(rate)} TFLOP/s`, [start, rate], [to, rate]);
+    }),
+    makeLine(
+      `${memory.name}, ${showWhole(memory.rate)} GB/s`,
+      [from, from * slope],
+      [ridge, ridge * slope],
+    ),
+  ];
+}
+
+/** A product as a point of the chart. */
 function placeProduct(product, { name, dtype }) {
   const [m, n, k, tile, rate] = product;
   const title = `${name} ${tile}, ${[m, n, k].map(showWhole).join(" × ")}: ${showNumber(rate)} TFLOP/s`;

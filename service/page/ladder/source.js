@@ -1,16 +1,17 @@
-/** CUDA source, numbered by line, with comments and words of the language set apart. */
+/** CUDA source with line numbers and coloured syntax. */
 
 import { make } from "../dom.js";
 
-const PARTS =
+/** A comment, a directive of the preprocessor, a string, or a word of the language. */
+const TOKEN =
   /(\/\/[^\n]*|\/\*[\s\S]*?\*\/)|(^[ \t]*#[^\n]*)|("(?:[^"\\\n]|\\.)*")|\b(auto|bool|break|case|class|const|constexpr|continue|do|double|else|enum|extern|float|for|if|inline|int|long|namespace|return|short|sizeof|static|struct|switch|template|typename|unsigned|using|void|while|__\w+__)\b/gm;
-const NAMES = ["comment", "directive", "string", "word"];
+const NAMES = ["comment", "directive", "string", "word"]; // by the groups of TOKEN
 
-/** The lines of a file, as elements. */
+/** The source of a file; `label` names it. */
 export function showSource(text, label) {
   const code = make("code", {});
   let end = 0;
-  for (const match of text.matchAll(PARTS)) {
+  for (const match of text.matchAll(TOKEN)) {
     code.append(text.slice(end, match.index));
     const name = NAMES[match.slice(1).findIndex((part) => part !== undefined)];
     code.append(make("span", { className: name, textContent: match[0] }));

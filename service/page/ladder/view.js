@@ -1,15 +1,16 @@
-/** The ladder: each kernel's source beside its measured place on the roofline, and the probes. */
+/** The ladder: kernels with their source, roofline and waves; and the probes of the GPU. */
 
-import { drawChart } from "../chart.js";
+import { fillSelect, makeLabel, makeSelect } from "../controls.js";
 import { make } from "../dom.js";
 import { Notice } from "../notice.js";
-import { showNumber, showWhole } from "../units.js";
+import { showWhole } from "../units.js";
 import { showProbe } from "./probe_panel.js";
 import { PROBED } from "./probes.js";
 import { drawRoofline } from "./roofline.js";
 import { findSize, listRungs } from "./rung_list.js";
 import { LADDERS } from "./rungs.js";
 import { showSource } from "./source.js";
+import { drawStairs } from "./stairs.js";
 
 const SOURCES = "page/cuda/";
 
@@ -26,7 +27,7 @@ class Ladder {
     this.ladder = LADDERS[0];
     this.notice = new Notice(frame.service, () => this.show(this.state));
     const types = [...new Set(this.ladder.rungs.map(({ dtype }) => dtype))];
-    this.dtype = makeSelect("ladder-type", types, () => this.chooseType());
+    this.dtype = makeSelect("ladder-type", listOptions(types), () => this.chooseType());
     this.rungs = make("div");
     this.size = make("p", { className: "caption" });
     this.title = make("h2", { id: "rung-title" });
@@ -37,7 +38,7 @@ class Ladder {
     this.source = make("div");
     this.probes = makeSelect(
       "probe",
-      PROBED[0].probes.map(({ name }) => name),
+      listOptions(PROBED[0].probes.map(({ name }) => name)),
       () => frame.go({ probe: this.probes.value }),
     );
     this.probe = make("div", { id: "probe-shown" });
@@ -49,62 +50,36 @@ class Ladder {
   }
 
   layOut(root) {
-    const label = (input, text) => make("label", { htmlFor: input.id, textContent: text });
+    const { gpu } = this.ladder;
+    const rungs = makeSection(
+      "ladder-title",
+      makeHead(`The kernels on ${gpu}`, "ladder-title", "Type", this.dtype),
+      this.rungs,
+      this.size,
+    );
+    const rung = makeSection(
+      "rung-title",
+      this.title,
+      this.text,
+      make("h3", { textContent: "On the roofline" }),
+      this.roofline,
+      make("h3", { textContent: "Its waves" }),
+      this.stairs,
+    );
+    const source = makeSection(
+      "source-title",
+      makeHead("Source", "source-title", "File", this.file),
+      this.source,
+    );
+    const probes = makeSection(
+      "probes-title",
+      makeHead(`Probes of ${PROBED[0].gpu}`, "probes-title", "Probe", this.probes),
+      this.probe,
+    );
+    const pair = make("div", { className: "pair", id: "rung" }, rung, source);
     root.append(
       make("h1", { className: "sr", textContent: "Ladder" }),
-      make(
-        "div",
-        { className: "page-column" },
-        this.notice.element,
-        make(
-          "section",
-          { className: "panel", "aria-labelledby": "ladder-title" },
-          make(
-            "div",
-            { className: "head" },
-            make("h2", { id: "ladder-title", textContent: `The kernels on ${this.ladder.gpu}` }),
-            make("div", { className: "tools" }, label(this.dtype, "Type"), this.dtype),
-          ),
-          this.rungs,
-          this.size,
-        ),
-        make(
-          "div",
-          { className: "pair", id: "rung" },
-          make(
-            "section",
-            { className: "panel", "aria-labelledby": "rung-title" },
-            this.title,
-            this.text,
-            make("h3", { textContent: "On the roofline" }),
-            this.roofline,
-            make("h3", { textContent: "Its waves" }),
-            this.stairs,
-          ),
-          make(
-            "section",
-            { className: "panel", "aria-label": "Source" },
-            make(
-              "div",
-              { className: "head" },
-              make("h2", { textContent: "Source" }),
-              make("div", { className: "tools" }, label(this.file, "File"), this.file),
-            ),
-            this.source,
-          ),
-        ),
-        make(
-          "section",
-          { className: "panel", "aria-labelledby": "probes-title" },
-          make(
-            "div",
-            { className: "head" },
-            make("h2", { id: "probes-title", textContent: `Probes of ${PROBED[0].gpu}` }),
-            make("div", { className: "tools" }, label(this.probes, "Probe"), this.probes),
-          ),
-          this.probe,
-        ),
-      ),
+      make("div", { className: "page-column" }, this.notice.element, rungs, pair, probes),
     );
   }
 
@@ -117,17 +92,17 @@ class Ladder {
     this.state = state;
     const { rungs } = this.ladder;
     const [name, dtype] = (state.rung ?? "").split(".");
-    const usual = rungs.find((one) => one.name === "bulk") ?? rungs[0];
-    this.rung = rungs.find((one) => one.name === name && one.dtype === dtype) ?? usual;
-    this.shownProbe =
-      PROBED[0].probes.find((one) => one.name === state.probe) ?? PROBED[0].probes[0];
+    const first = rungs.find((one) => one.name === "bulk") ?? rungs[0];
+    this.rung = rungs.find((one) => one.name === name && one.dtype === dtype) ?? first;
+    const { probes } = PROBED[0];
+    this.shownProbe = probes.find((one) => one.name === state.probe) ?? probes[0];
     this.dtype.value = this.rung.dtype;
     this.probes.value = this.shownProbe.name;
     this.draw();
     await this.listFiles();
   }
 
-  /** The same kernel in another type, or the first of that type. */
+  /** Show the same kernel in another element type, or the first of that type. */
   chooseType() {
     const same = this.ladder.rungs.filter(({ dtype }) => dtype === this.dtype.value);
     this.choose(same.find(({ name }) => name === this.rung.name) ?? same[0]);
@@ -154,11 +129,10 @@ class Ladder {
     this.probe.replaceChildren(...showProbe(this.shownProbe, PROBED[0].gpu, this.width || 320));
   }
 
+  /** List the rung's source files, and show the first. */
   async listFiles() {
     const { sources, name } = this.rung;
-    this.file.replaceChildren(
-      ...sources.map((one) => make("option", { value: one, textContent: one })),
-    );
+    fillSelect(this.file, listOptions(sources));
     this.file.disabled = sources.length === 0;
     if (sources.length > 0) return this.read(sources[0]);
     const none = `${name} is NVIDIA's library; it has no source here.`;
@@ -178,32 +152,20 @@ class Ladder {
   }
 }
 
-function makeSelect(id, values, onchange) {
+function makeSection(titleId, ...children) {
+  return make("section", { className: "panel", "aria-labelledby": titleId }, ...children);
+}
+
+/** A heading, with a list to choose from beside it. */
+function makeHead(title, id, label, select) {
   return make(
-    "select",
-    { id, onchange },
-    ...values.map((value) => make("option", { value, textContent: value })),
+    "div",
+    { className: "head" },
+    make("h2", { id, textContent: title }),
+    make("div", { className: "tools" }, makeLabel(select, label), select),
   );
 }
 
-/** Time over tiles: what was measured, and the staircase that plans are made from. */
-function drawStairs({ name, stairs }, width) {
-  if (!stairs) return [make("p", { className: "caption", textContent: "Not measured." })];
-  const { tile, k, slots, points } = stairs;
-  const { figure, legend } = drawChart({
-    width,
-    height: Math.round(Math.min(300, Math.max(220, width * 0.45))),
-    label: `${name}: microseconds over tiles, ${slots} tiles a wave`,
-    x: { name: `tiles of ${tile.replaceAll("x", " × ")}, ${slots} a wave` },
-    y: { name: `µs, K = ${showNumber(k)}` },
-    series: [
-      { name: "measured", kind: "points", points: points.map(([tiles, time]) => [tiles, time]) },
-      {
-        name: "the model's staircase",
-        kind: "steps",
-        points: points.map(([tiles, , time]) => [tiles, time]),
-      },
-    ],
-  });
-  return [figure, legend];
+function listOptions(names) {
+  return names.map((name) => [name, name]);
 }

@@ -5,21 +5,18 @@ import { showAge, showBytes, showNumber, showSeconds, showShare, showWhole } fro
 import { listFacts } from "./facts.js";
 import { makeMeter } from "./meter.js";
 
-/** The arena's bar and its figures. */
+/** The arena: its meter and its figures. */
 export function tellArena(arena) {
   if (arena === null)
     return [make("p", { textContent: "It is switched off (WAVETRIM_ARENA_BYTES)." })];
   const { limit_bytes: limit, made_bytes: made, used_bytes: used } = arena;
   const told = `${showBytes(used)} used, ${showBytes(made)} made, of ${showBytes(limit)}`;
+  const amounts = [
+    ["made", made],
+    ["used", used],
+  ];
   return [
-    makeMeter(
-      [
-        ["made", made],
-        ["used", used],
-      ],
-      limit,
-      told,
-    ),
+    makeMeter(amounts, limit, told),
     make("p", { className: "caption", textContent: `${told}.` }),
     listFacts([
       ["Page-locked", showBytes(arena.locked_bytes)],
@@ -47,25 +44,18 @@ export function tellDisk(disk) {
 
 /** The GPUs and the CPU. */
 export function tellDevices({ devices, cpu_threads: threads }) {
-  const gpus = devices.map((gpu) =>
-    make("div", { className: "device" }, make("h3", { textContent: gpu.name }), listGpu(gpu)),
-  );
   const cpu =
     threads === null ? "not known yet" : `${threads} ${threads === 1 ? "thread" : "threads"}`;
   const none = "No GPU is used: the CPU computes every row.";
+  const noGpu = make("p", { className: "caption", textContent: none });
   return [
-    ...(gpus.length ? gpus : [make("p", { className: "caption", textContent: none })]),
-    make(
-      "div",
-      { className: "device" },
-      make("h3", { textContent: "CPU" }),
-      listFacts([["For products", cpu]]),
-    ),
+    ...(devices.length > 0 ? devices.map(makeGpu) : [noGpu]),
+    makeDevice("CPU", [["For products", cpu]]),
   ];
 }
 
-function listGpu(gpu) {
-  return listFacts([
+function makeGpu(gpu) {
+  return makeDevice(gpu.name, [
     ["CUDA's number", String(gpu.index)],
     ["Multiprocessors", showWhole(gpu.sm_count)],
     ["Memory", showBytes(gpu.memory_bytes)],
@@ -75,26 +65,25 @@ function listGpu(gpu) {
   ]);
 }
 
-/** The cluster's nodes; null where there is no cluster. */
+/** The cluster's nodes; null without a cluster. */
 export function tellNodes(nodes) {
   if (nodes.length === 0) return null;
   return nodes.map((node) =>
-    make(
-      "div",
-      { className: "device" },
-      make("h3", { textContent: node.host }),
-      listFacts([
-        ["GPUs", node.devices.map(({ name }) => name).join(", ") || "none"],
-        ["CPU threads", String(node.cpu_threads)],
-        ["Memory", showBytes(node.memory_bytes)],
-        ["An empty call", showSeconds(node.network.call_seconds)],
-        ["To it", `${showBytes(node.network.in_bytes_per_second)}/s`],
-        ["From it", `${showBytes(node.network.out_bytes_per_second)}/s`],
-        ["Its times over predicted", `${showNumber(node.factor)}`],
-        ["Figures", tellSource(node.profile)],
-      ]),
-    ),
+    makeDevice(node.host, [
+      ["GPUs", node.devices.map(({ name }) => name).join(", ") || "none"],
+      ["CPU threads", String(node.cpu_threads)],
+      ["Memory", showBytes(node.memory_bytes)],
+      ["An empty call", showSeconds(node.network.call_seconds)],
+      ["To it", `${showBytes(node.network.in_bytes_per_second)}/s`],
+      ["From it", `${showBytes(node.network.out_bytes_per_second)}/s`],
+      ["Its times over predicted", showNumber(node.factor)],
+      ["Figures", tellSource(node.profile)],
+    ]),
   );
+}
+
+function makeDevice(name, facts) {
+  return make("div", { className: "device" }, make("h3", { textContent: name }), listFacts(facts));
 }
 
 /** Where a profile comes from, and how old it is. */

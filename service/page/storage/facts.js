@@ -1,8 +1,8 @@
-/** Names with their values. */
+/** Facts: names with their values. */
 
 import { make } from "../dom.js";
 
-/** A list of [name, value]; a value of null is left out. */
+/** The list of [name, value]; those with a value of null are left out. */
 export function listFacts(facts) {
   const items = facts
     .filter(([, value]) => value !== null)

@@ -1,57 +1,56 @@
 /** The stored matrices: size, age, use, and a way to delete them. */
 
+import { makeButton } from "../controls.js";
 import { make } from "../dom.js";
 import { saveFile } from "../files.js";
+import { makeScrollable, makeTable } from "../table.js";
 import { showAge, showBytes, showWhole } from "../units.js";
 import { makeMeter } from "./meter.js";
 
-const SHOWN = 50;
+/** Matrices of one page of the list. */
+const PAGE = 50;
 const HEADS = ["Matrix", "Shape", "Size", "Stored", "Where", "Used by", ""];
 
-/** The table, kept up to date row by row. */
+/** The table, whose rows are updated in place. */
 export class MatrixTable {
-  /** `refuse(error)` is told what the service refuses. */
+  /** `refuse(error)` shows an error of the service. */
   constructor(service, refuse) {
     Object.assign(this, { service, refuse });
     this.rows = new Map();
     this.pages = 1;
     this.quota = make("div");
     this.empty = make("p", { className: "caption", textContent: "No matrix is stored." });
-    this.body = make("tbody");
-    this.more = makeQuiet("Older matrices", () => {
+    this.more = makeButton("Older matrices", () => {
       this.pages += 1;
       this.attempt(() => this.load(this.me));
     });
-    const heads = HEADS.map((text) =>
-      text ? make("th", { scope: "col", textContent: text }) : make("td"),
-    );
-    this.table = make(
-      "table",
-      { className: "matrices" },
-      make("caption", { className: "sr", textContent: "Stored matrices, newest first" }),
-      make("thead", {}, make("tr", {}, ...heads)),
-      this.body,
-    );
-    const wide = { className: "wide", tabIndex: 0, role: "region", "aria-label": "Matrices" };
+    const table = makeTable({
+      caption: "Stored matrices, newest first",
+      isCaptionHidden: true,
+      className: "matrices",
+      heads: HEADS,
+    });
+    this.body = table.tBodies[0];
+    this.table = makeScrollable("Matrices", table);
     this.element = make(
       "section",
       { className: "panel", id: "matrices", "aria-labelledby": "matrices-title" },
       make("h2", { id: "matrices-title", textContent: "Stored matrices" }),
       this.quota,
       this.empty,
-      make("div", wide, this.table),
+      this.table,
       make("p", {}, this.more),
     );
   }
 
-  /** Show the matrices that there are; `me` has the caller's quota. */
+  /** Load the matrices and show them; `me` is the caller, with its quota. */
   async load(me) {
     this.me = me;
     const found = [];
     let cursor = null;
     for (let page = 0; page < this.pages; page += 1) {
       const query = cursor === null ? "" : `&cursor=${encodeURIComponent(cursor)}`;
-      const answer = await this.service.get(`v1/matrices?limit=${SHOWN}${query}`);
+      const answer = await this.service.get(`v1/matrices?limit=${PAGE}${query}`);
       found.push(...answer.matrices);
       cursor = answer.next_cursor;
       if (cursor === null) break;
@@ -69,9 +68,9 @@ export class MatrixTable {
   }
 
   showRows(matrices) {
-    const there = new Set(matrices.map(({ id }) => id));
+    const stored = new Set(matrices.map(({ id }) => id));
     for (const [id, row] of this.rows) {
-      if (!there.has(id)) {
+      if (!stored.has(id)) {
         row.element.remove();
         this.rows.delete(id);
       }
@@ -80,13 +79,15 @@ export class MatrixTable {
     for (const matrix of matrices) {
       const row = this.rows.get(matrix.id) ?? this.makeRow(matrix);
       row.update(matrix);
-      // Rows keep their order, so those that are known stay where they are, with their focus.
-      if (!row.element.isConnected)
-        before === null ? this.body.prepend(row.element) : before.after(row.element);
+      // The order never changes, so a row that is there stays in its place and keeps the focus.
+      if (!row.element.isConnected) {
+        if (before === null) this.body.prepend(row.element);
+        else before.after(row.element);
+      }
       before = row.element;
     }
     this.empty.hidden = matrices.length > 0;
-    this.table.parentElement.hidden = matrices.length === 0;
+    this.table.hidden = matrices.length === 0;
   }
 
   makeRow({ id }) {
@@ -117,19 +118,15 @@ export class MatrixTable {
   }
 }
 
-/** One matrix; it is deleted by two presses, since it cannot be had back. */
+/** The row of a matrix. To delete it takes two clicks, because that cannot be undone. */
 class MatrixRow {
   constructor(id, { fetch, remove }) {
-    this.cells = HEADS.slice(1, -1).map((head) => make("td", { "data-head": head }));
-    this.fetch = makeQuiet("Download", fetch);
-    this.remove = makeQuiet("Delete", () => (this.asked ? remove() : this.ask(true)));
-    this.keep = makeQuiet("Keep", () => this.ask(false));
-    for (const [one, text] of [
-      [this.fetch, "Download"],
-      [this.keep, "Keep"],
-    ])
-      one.setAttribute("aria-label", `${text} matrix ${id.slice(0, 8)}`);
+    const name = (text) => ({ "aria-label": `${text} matrix ${id.slice(0, 8)}` });
     this.id = id;
+    this.cells = HEADS.slice(1, -1).map((head) => make("td", { "data-head": head }));
+    this.fetch = makeButton("Download", fetch, name("Download"));
+    this.remove = makeButton("Delete", () => (this.asked ? remove() : this.ask(true)));
+    this.keep = makeButton("Keep", () => this.ask(false), name("Keep"));
     this.element = make(
       "tr",
       { "data-matrix": id },
@@ -140,6 +137,7 @@ class MatrixRow {
     this.ask(false);
   }
 
+  /** Ask whether to delete the matrix, or stop asking. */
   ask(asked) {
     this.asked = asked;
     this.keep.hidden = !asked;
@@ -169,8 +167,4 @@ class MatrixRow {
     this.remove.disabled = users.length > 0;
     this.remove.title = users.length ? "A job needs it." : "";
   }
-}
-
-function makeQuiet(text, onclick) {
-  return make("button", { type: "button", className: "quiet", textContent: text, onclick });
 }

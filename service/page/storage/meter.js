@@ -1,11 +1,11 @@
-/** Amounts within a limit, as a bar. */
+/** A meter: a bar of amounts within a limit. */
 
 import { draw, drawFigure } from "../dom.js";
 
 const LENGTH = 1000;
 const HEIGHT = 16;
 
-/** The bar of [[class, amount], …], one over the other from the longest; `label` is it in words. */
+/** The meter of [[class, amount], …], the largest first: each is drawn over those before it. */
 export function makeMeter(amounts, limit, label) {
   const figure = drawFigure(LENGTH, HEIGHT, label);
   figure.setAttribute("preserveAspectRatio", "none");

@@ -1,11 +1,12 @@
-/** What plans are decided from on this machine, and what its runs have taught. */
+/** The profile of this machine: the figures that decide plans, and their corrections by runs. */
 
 import { make } from "../dom.js";
+import { makeRow, makeScrollable, makeTable } from "../table.js";
 import { countNames, showNumber, showWhole } from "../units.js";
 import { tellSource } from "./devices.js";
 import { listFacts } from "./facts.js";
 
-const SHOWN = 40;
+const MOST_CORRECTIONS = 40;
 
 /** The profile's source and age, its rates, and its corrections. */
 export function tellProfile(profile) {
@@ -32,7 +33,7 @@ export function tellProfile(profile) {
   ];
 }
 
-/** What several GPUs reach together, where that was measured. */
+/** Joint rates of several GPUs, if these were measured. */
 function tellTogether({ joint, peer_gbytes_per_second: peer }) {
   const links = joint.map((one) => [
     `Links of ${one.gpus} GPUs, ${one.memory}`,
@@ -47,31 +48,19 @@ function tellCorrections(corrections) {
       "Nothing yet: each run compares its time with the prediction and corrects the next.";
     return [make("p", { className: "caption", textContent: text })];
   }
-  const sorted = corrections.toSorted((one, other) => other.runs - one.runs).slice(0, SHOWN);
-  const rows = sorted.map(({ run_class: one, factor, runs }) =>
-    make(
-      "tr",
-      {},
-      make("th", { scope: "row", textContent: tellProduct(one.product) }),
-      make("td", { textContent: tellPart(one) }),
-      make("td", { textContent: tellFactor(factor) }),
-      make("td", { textContent: showWhole(runs) }),
-    ),
-  );
-  const heads = ["Product", "Computed by", "Time over predicted", "Runs"];
-  const table = make(
-    "table",
-    { className: "comparison" },
-    make("caption", { className: "sr", textContent: "Corrections of predictions" }),
-    make(
-      "thead",
-      {},
-      make("tr", {}, ...heads.map((text) => make("th", { scope: "col", textContent: text }))),
-    ),
-    make("tbody", {}, ...rows),
-  );
-  const wide = { className: "wide", tabIndex: 0, role: "region", "aria-label": "Corrections" };
-  return [make("div", wide, table)];
+  const sorted = corrections.toSorted((one, other) => other.runs - one.runs);
+  const table = makeTable({
+    caption: "Corrections of predictions",
+    isCaptionHidden: true,
+    className: "comparison",
+    heads: ["Product", "Computed by", "Time over predicted", "Runs"],
+    rows: sorted
+      .slice(0, MOST_CORRECTIONS)
+      .map(({ run_class: one, factor, runs }) =>
+        makeRow(tellProduct(one.product), [tellPart(one), tellFactor(factor), showWhole(runs)]),
+      ),
+  });
+  return [makeScrollable("Corrections", table)];
 }
 
 /** "600 × 600 × 600 float64". */
@@ -79,7 +68,7 @@ function tellProduct(product) {
   return product.replace(/(\d)x(?=\d)/g, "$1 × ");
 }
 
-/** Who computed it, and what held it up. */
+/** The device, what ran beside it, and the bottleneck. */
 function tellPart({ device, beside, bottleneck }) {
   const other = beside ? ` beside a ${beside}` : "";
   return device + other + (bottleneck ? `, bound by ${bottleneck}` : "");

@@ -1,4 +1,4 @@
-/** Storage and devices: the matrices, arena and disk, GPUs and nodes, and what is known of the machine. */
+/** Storage and devices: matrices, arena and disk; GPUs, nodes and the machine's profile. */
 
 import { make } from "../dom.js";
 import { Notice } from "../notice.js";
@@ -6,7 +6,7 @@ import { tellArena, tellDevices, tellDisk, tellNodes } from "./devices.js";
 import { MatrixTable } from "./matrix_table.js";
 import { tellProfile } from "./profile.js";
 
-const AGAIN_MS = 5000;
+const REFRESH_MS = 5000;
 
 export const VIEW = { mount };
 
@@ -20,14 +20,14 @@ class Storage {
     this.service = frame.service;
     this.notice = new Notice(frame.service, () => this.show());
     this.matrices = new MatrixTable(frame.service, (error) => this.notice.tell(error));
-    this.parts = {
-      arena: makePart("arena", "The arena: matrices in shared memory"),
-      disk: makePart("disk", "The disk of the matrices"),
-      devices: makePart("devices", "What computes here"),
-      nodes: makePart("nodes", "Nodes of the cluster"),
-      profile: makePart("profile", "What is known of this machine"),
+    this.sections = {
+      arena: makeSection("arena", "The arena: matrices in shared memory"),
+      disk: makeSection("disk", "The disk of the matrices"),
+      devices: makeSection("devices", "What computes here"),
+      nodes: makeSection("nodes", "Nodes of the cluster"),
+      profile: makeSection("profile", "What is known of this machine"),
     };
-    const { arena, disk, devices, nodes, profile } = this.parts;
+    const { arena, disk, devices, nodes, profile } = this.sections;
     root.append(
       make("h1", { className: "sr", textContent: "Storage and devices" }),
       make(
@@ -45,7 +45,7 @@ class Storage {
         profile.element,
       ),
     );
-    this.timer = setInterval(() => document.hidden || this.show(), AGAIN_MS);
+    this.timer = setInterval(() => document.hidden || this.show(), REFRESH_MS);
   }
 
   close() {
@@ -53,7 +53,7 @@ class Storage {
   }
 
   async show() {
-    const { service, parts } = this;
+    const { service, sections } = this;
     try {
       const [me, devices, profile] = await Promise.all([
         service.get("v1/me"),
@@ -62,18 +62,18 @@ class Storage {
       ]);
       await this.matrices.load(me);
       this.notice.clear();
-      fill(parts.arena, tellArena(devices.arena));
-      fill(parts.disk, tellDisk(devices.disk));
-      fill(parts.devices, tellDevices(devices));
-      fill(parts.nodes, tellNodes(devices.nodes));
-      fill(parts.profile, tellProfile(profile));
+      fill(sections.arena, tellArena(devices.arena));
+      fill(sections.disk, tellDisk(devices.disk));
+      fill(sections.devices, tellDevices(devices));
+      fill(sections.nodes, tellNodes(devices.nodes));
+      fill(sections.profile, tellProfile(profile));
     } catch (error) {
       this.notice.tell(error);
     }
   }
 }
 
-function makePart(id, title) {
+function makeSection(id, title) {
   const heading = make("h2", { id: `${id}-title`, textContent: title });
   const body = make("div", { className: "body" });
   const element = make(
@@ -85,7 +85,7 @@ function makePart(id, title) {
   return { element, body };
 }
 
-/** Show a part anew; one that is as it was is left alone, so that a reader keeps the place. */
+/** Show the content of a section; if it has not changed, scroll position and focus are kept. */
 function fill({ element, body }, content) {
   element.hidden = content === null;
   const next = make("div", {}, ...(content ?? []));

@@ -1,26 +1,27 @@
-/** A panel of the explorer. */
+/** A section of the explorer. */
 
 import { make } from "../dom.js";
 
-/** A drawing with a title, tools and a caption. */
-export class Part {
-  constructor(id, title, ...tools) {
+/** A drawing with a title, controls and a caption. */
+export class Section {
+  constructor(id, title, ...controls) {
     Object.assign(this, { id, title });
     this.body = make("div", { className: "drawing" });
     this.caption = make("p", { className: "caption" });
     const heading = make("h2", { id: `${id}-title`, textContent: title });
+    const tools = make("div", { className: "tools" }, ...controls);
     this.element = make(
       "section",
       { className: "panel", id, "aria-labelledby": heading.id },
-      make("div", { className: "head" }, heading, make("div", { className: "tools" }, ...tools)),
+      make("div", { className: "head" }, heading, tools),
       this.body,
       this.caption,
     );
   }
 
-  /** Draw at the width that there is; a caption of null is left to the caller. */
-  show(drawPart, caption) {
-    const figure = drawPart(Math.floor(this.body.clientWidth) || 320);
+  /** Show what `drawBody(width)` draws; a caption of null is left as it is. */
+  show(drawBody, caption) {
+    const figure = drawBody(Math.floor(this.body.clientWidth) || 320);
     this.body.replaceChildren(...(figure ? [figure] : []));
     if (caption !== null) this.caption.textContent = caption;
   }

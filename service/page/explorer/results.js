@@ -1,0 +1,152 @@
+/** The results of the explorer: a plan in words, and the sections that draw it. */
+
+import { makeButton, makeSelect } from "../controls.js";
+import { make } from "../dom.js";
+import { drawCurve, listKeys } from "./curve_plot.js";
+import { askGuess, tellGuess } from "./guess.js";
+import { drawLastWave, tellLastWave } from "./last_wave.js";
+import { listNumbers, makeDeviceTable } from "./numbers.js";
+import { savePicture, saveTrace } from "./saving.js";
+import { Section } from "./section.js";
+import { RowSlider } from "./slider.js";
+import { makeSourceTable } from "./sources.js";
+import { drawTimeline, tellTimeline } from "./timeline.js";
+import { drawWaveMap, tellWaveMap } from "./wave_map.js";
+import { tellJob, tellParts, tellPlan } from "./words.js";
+
+/** Pixels between the end of a section's content and its edge. */
+const PADDING = 20;
+
+/** What a plan is shown by; `words` and `element` are its elements.
+ *
+ * `preview(f)` is called while the slider moves, `pick(f)` when an F is chosen. `go(changes)`
+ * changes the address.
+ */
+export class Results {
+  constructor({ preview, pick, go }) {
+    Object.assign(this, { pick, go, shown: null });
+    this.words = make("div", { className: "words", id: "words", "aria-live": "polite" });
+    this.guess = make("div", { className: "guess", id: "guess" });
+    this.slider = new RowSlider({ preview, pick, savePicture: () => this.savePicture() });
+    const ranges = [
+      ["near", "near the split"],
+      ["all", "all F"],
+    ];
+    const changeRange = () => go({ range: this.range.value });
+    this.range = makeSelect(null, ranges, changeRange, { "aria-label": "Range of F" });
+    const save = makeButton("Save for Perfetto", () => this.saveTrace());
+    this.map = new Section("map", "C, tile by tile");
+    this.last = new Section("last", "The last wave");
+    this.curve = new Section("curve", "Seconds over F", this.range);
+    this.timeline = new Section("timeline", "The schedule", save);
+    this.numbers = new Section("numbers", "In numbers");
+    this.curve.element.append(this.guess);
+    this.drawn = [this.map, this.last, this.curve, this.timeline];
+    const sections = [...this.drawn, this.numbers].map(({ element }) => element);
+    this.element = make("div", { className: "results" }, this.slider.element, ...sections);
+    this.sizes = new ResizeObserver(() => this.width === this.element.clientWidth || this.draw());
+    this.sizes.observe(this.element);
+    this.scheme = matchMedia("(prefers-color-scheme: dark)");
+    this.scheme.onchange = () => this.draw();
+  }
+
+  close() {
+    this.sizes.disconnect();
+    this.scheme.onchange = null;
+  }
+
+  /** Hide everything, as there is no plan, or show it again. */
+  hide(isHidden) {
+    this.element.hidden = this.words.hidden = isHidden;
+  }
+
+  /** Show {state, profile, plan, chosen, sweep, job, hidden}.
+   *
+   * `chosen`: the plan of the model's choice. `hidden`: names of what an exercise hides.
+   */
+  show(shown) {
+    this.shown = { ...shown, hidesChoice: shown.hidden.includes("choice") };
+    this.draw();
+  }
+
+  draw() {
+    if (this.shown === null || this.element.hidden) return;
+    this.width = this.element.clientWidth;
+    const { plan, chosen, job, hidesChoice } = this.shown;
+    const queues = plan.listQueues();
+    this.hideSections();
+    this.words.replaceChildren(
+      make("p", { className: "headline", id: "headline", textContent: tellPlan(plan) }),
+      make("p", { textContent: tellParts(plan) }),
+      ...(job ? [make("p", { id: "told-job", textContent: tellJob(job) })] : []),
+    );
+    this.slider.show(plan, chosen, hidesChoice);
+    this.map.show((width) => drawWaveMap(plan, width), tellWaveMap(plan));
+    this.last.element.hidden = plan.gpuRows === 0 || !plan.gpuCurve;
+    this.last.show((width) => drawLastWave(plan, width), tellLastWave(plan));
+    this.drawCurve();
+    this.timeline.show((width) => drawTimeline(plan, queues, width), tellTimeline(plan, queues));
+    const tables = [makeDeviceTable(plan), makeSourceTable(plan)];
+    this.numbers.show(() => make("div", {}, listNumbers(plan, chosen), ...tables), null);
+    // The numbers that are shown, for tests and scripts.
+    const { f, waves, totalSeconds: seconds } = plan;
+    Object.assign(document.documentElement.dataset, { f, waves, seconds });
+  }
+
+  /** Hide what would give the answer of an exercise away. */
+  hideSections() {
+    const { state, hidden, hidesChoice } = this.shown;
+    for (const name of ["words", "map", "last", "curve", "timeline", "numbers"]) {
+      const element = this[name].element ?? this[name];
+      element.classList.toggle("kept-back", hidden.includes(name));
+    }
+    // If no F is asked for, the slider is at the model's choice.
+    this.slider.element.classList.toggle("kept-back", hidesChoice && state.f === null);
+  }
+
+  /** The curve, with what was measured once there is a guess. */
+  drawCurve() {
+    const { plan, chosen, state, sweep, hidesChoice } = this.shown;
+    const { range } = state;
+    const guess = state.guess ?? (state.exercise === null ? null : state.answer);
+    const revealed = guess === null ? undefined : sweep;
+    this.range.value = range;
+    this.curve.caption.replaceChildren(...listKeys(plan, revealed !== undefined, hidesChoice));
+    this.guess.hidden = sweep === undefined || (guess === null && state.exercise !== null);
+    if (!this.guess.hidden)
+      this.guess.replaceChildren(
+        revealed === undefined
+          ? askGuess(sweep, (f) => this.go({ guess: f }))
+          : tellGuess(revealed, Number(guess), chosen),
+      );
+    const measured = { sweep: revealed, guess: Number(guess) };
+    const asked = { plan, chosen, range, ...measured, hidesChoice, room: this.findRoom() };
+    this.curve.show((width) => drawCurve({ ...asked, width, onPick: this.pick }), null);
+  }
+
+  /** The height of the curve at which it ends with the sections beside it; 0 if there are none. */
+  findRoom() {
+    const { map, last, curve, guess } = this;
+    const find = ({ element }) => element.getBoundingClientRect();
+    if (find(map).top !== find(curve).top || map.element.matches(".kept-back")) return 0;
+    const measure = (section) => section.caption.getBoundingClientRect().bottom - find(section).top;
+    const end = guess.hidden ? curve.caption : guess;
+    const drawn = curve.body.getBoundingClientRect();
+    const others = drawn.top - find(curve).top + end.getBoundingClientRect().bottom - drawn.bottom;
+    const below = last.element.hidden ? 0 : find(last).top - find(map).bottom + measure(last);
+    return measure(map) + (below && below + PADDING) - others;
+  }
+
+  savePicture() {
+    const { plan, profile } = this.shown;
+    const sections = this.drawn.filter(
+      ({ element, body }) => !element.hidden && body.firstElementChild,
+    );
+    return savePicture(plan, profile, sections);
+  }
+
+  saveTrace() {
+    const { plan, profile, job, sweep } = this.shown;
+    saveTrace(plan, job ? job.timings : sweep?.measured, profile);
+  }
+}
