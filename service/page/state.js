@@ -53,11 +53,16 @@ export function readState(hash) {
 /** The address of a state: the fields that are not unset. */
 export function writeState(state) {
   const parameters = new URLSearchParams();
-  for (const [name, { unset }] of Object.entries(FIELDS)) {
+  for (const [name, field] of Object.entries(FIELDS)) {
     const value = state[name];
-    if (value !== null && value !== unset) parameters.set(name, value);
+    if (value !== null && value !== field.unset) parameters.set(name, value);
   }
   return `#${parameters}`;
+}
+
+/** Changes of a state that make these fields unset. */
+export function unset(...names) {
+  return Object.fromEntries(names.map((name) => [name, FIELDS[name].unset]));
 }
 
 /** The value of a field from a text; null if it is not accepted. */

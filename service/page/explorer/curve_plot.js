@@ -12,8 +12,7 @@ const TOP = 44;
 const RIGHT = 10;
 
 /** The drawing, at least `room` pixels high; a click calls `onPick(f)`. */
-export function drawCurve(asked) {
-  const { plan, chosen, range, sweep, guess, hidesChoice, width, room, onPick } = asked;
+export function drawCurve({ width, room, plan, chosen, range, sweep, guess, hidesChoice, onPick }) {
   const height = Math.round(Math.max(room, Math.min(520, Math.max(260, width * 0.95))));
   const colours = findColours();
   const most = findMost(plan, chosen, range, sweep);

@@ -2,26 +2,16 @@
 
 import { makeButton, makeLabel } from "../controls.js";
 import { make } from "../dom.js";
+import { unset } from "../state.js";
 import { EXERCISES } from "./exercises.js";
 
 /** The changes of the state that open an exercise, by its number from 1. */
-export function openExercise(number) {
-  const unset = {
-    kernel: "auto",
-    tile: null,
-    accuracy: null,
-    sms: null,
-    rate: null,
-    gpus: null,
-    linkrate: null,
-    threads: null,
-    f: null,
-    job: null,
-    range: "near",
-    guess: null,
-    answer: null,
-  };
-  return { ...unset, ...EXERCISES[number - 1].state, exercise: number };
+function openExercise(number) {
+  const kernel = unset("kernel", "tile", "accuracy", "sms");
+  const machine = unset("rate", "gpus", "linkrate", "threads");
+  const shown = unset("f", "job", "range", "guess", "answer");
+  const { state } = EXERCISES[number - 1];
+  return { ...kernel, ...machine, ...shown, ...state, exercise: number };
 }
 
 /** The list of all exercises; `current` is the number of the one that is open. */
@@ -40,7 +30,7 @@ export function makeExerciseCard(frame, state, question, verdict) {
   const exercise = EXERCISES[state.exercise - 1];
   const answer = (value) => frame.go({ answer: value });
   const number = `Exercise ${state.exercise} of ${EXERCISES.length}`;
-  const close = makeButton("Close", () => frame.go({ exercise: null, answer: null }));
+  const close = makeButton("Close", () => frame.go(unset("exercise", "answer")));
   const next = makeButton("Next exercise", () => frame.go(openExercise(state.exercise + 1)));
   return make(
     "section",

@@ -5,7 +5,7 @@ import { make } from "../dom.js";
 import { listMachines, needsThreads } from "../machines.js";
 import { listKernels } from "../model/kernels/catalog.js";
 import { TABLES } from "../model/tables.js";
-import { findLimits, readValue } from "../state.js";
+import { findLimits, readValue, unset } from "../state.js";
 
 const { ITEM_BYTES, MEMORIES, ACCURACIES } = TABLES.constants;
 const MEMORY_LABELS = { pageable: "pageable (any array)", pinned: "pinned (page-locked)" };
@@ -102,18 +102,18 @@ export class Form {
       this.tell(`${name} is ${input.value}; it must be ${kind} from ${least} to ${most}.`, name);
       return;
     }
-    const unset = { f: null, job: null, guess: null, exercise: null, answer: null };
-    this.frame.go({ ...unset, ...this.listUnset(name, value), [name]: value });
+    const shown = unset("f", "job", "guess", "exercise", "answer");
+    this.frame.go({ ...shown, ...this.unsetOthers(name, value), [name]: value });
   }
 
-  /** The fields that a change of another field makes invalid, each unset. */
-  listUnset(name, value) {
-    if (name === "kernel") return { tile: null };
-    if (name === "dtype") return { kernel: "auto", tile: null, accuracy: null, rate: null };
+  /** Make the fields unset that a change of another field makes invalid. */
+  unsetOthers(name, value) {
+    if (name === "kernel") return unset("tile");
+    if (name === "dtype") return unset("kernel", "tile", "accuracy", "rate");
     if (name !== "device") return {};
-    const unset = { gpus: null, sms: null, rate: null, linkrate: null };
     const keepsThreads = needsThreads({ device: value }) && needsThreads(this.frame.state);
-    return keepsThreads ? unset : { ...unset, threads: null };
+    const machine = unset("gpus", "sms", "rate", "linkrate");
+    return keepsThreads ? machine : { ...machine, ...unset("threads") };
   }
 
   /** Show why there is no plan, and mark the field; nothing if `message` is null. */

@@ -3,6 +3,7 @@
 import { makeLabel, makeSelect } from "../controls.js";
 import { make } from "../dom.js";
 import { listSweeps } from "../machines.js";
+import { unset } from "../state.js";
 import { showNumber, showSeconds, showWhole } from "../units.js";
 import { nameChoice } from "./words.js";
 
@@ -27,19 +28,9 @@ export function makeSweepList(frame) {
 
 /** The changes of the state that show a measured product. */
 function openSweep({ m, n, k, dtype, memory, sms, whole, device }) {
-  const unset = {
-    kernel: "auto",
-    tile: null,
-    accuracy: null,
-    rate: null,
-    gpus: null,
-    f: null,
-    job: null,
-    guess: null,
-    exercise: null,
-    answer: null,
-  };
-  return { ...unset, m, n, k, dtype, memory, device, sms: whole ? null : sms };
+  const kernel = unset("kernel", "tile", "accuracy");
+  const shown = unset("rate", "gpus", "f", "job", "guess", "exercise", "answer");
+  return { ...kernel, ...shown, m, n, k, dtype, memory, device, sms: whole ? null : sms };
 }
 
 /** The form that asks for a guess; `take(f)` gets it. */

@@ -34,7 +34,7 @@ export class RowSlider {
     });
     this.toChoice = makeButton("The model's choice", () => pick(this.chosen.f));
     this.toGpuAlone = makeButton("GPU alone", () => pick(0));
-    this.toLessWaves = makeButton("One wave less", () => this.dropWave());
+    this.toOneWaveLess = makeButton("One wave less", () => this.dropWave());
     const text = "F: rows of C that the CPU computes";
     const label = { htmlFor: "f", id: "f-label", textContent: text };
     this.element = make(
@@ -48,7 +48,7 @@ export class RowSlider {
         { className: "row" },
         this.toChoice,
         this.toGpuAlone,
-        this.toLessWaves,
+        this.toOneWaveLess,
         makeButton("Save a picture", savePicture),
       ),
     );
@@ -61,7 +61,7 @@ export class RowSlider {
     this.input.max = this.number.max = m;
     this.input.value = this.number.value = plan.f;
     this.input.setAttribute("aria-valuetext", `${showWhole(plan.f)} of ${showWhole(m)} rows`);
-    for (const one of [this.input, this.number, this.toGpuAlone, this.toLessWaves])
+    for (const one of [this.input, this.number, this.toGpuAlone, this.toOneWaveLess])
       one.disabled = !plan.gpuCurve;
     this.toGpuAlone.textContent = plan.gpuParts.length > 1 ? "GPUs alone" : "GPU alone";
     this.mark.style.setProperty("--at", chosen.f / m);
