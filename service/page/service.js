@@ -35,7 +35,7 @@ export class Service {
   /** The response to a call.
    *
    * Throws `KeyMissing` if a key is needed, `Refusal` if a field has a value that is not accepted,
-   * and `CallRefused` for any other status.
+   * and an `Error` with the service's message for any other status.
    */
   async call(method, path, { headers = {}, body = null, signal = null } = {}) {
     const key = sessionStorage.getItem(KEY);
@@ -47,7 +47,7 @@ export class Service {
     const problem = await readProblem(response);
     if (response.status === 422 && problem.field)
       throw new Refusal(problem.field, problem.value, problem.limit);
-    throw new CallRefused(response.status, problem.detail ?? `${path}: ${response.status}`);
+    throw new Error(problem.detail ?? `${path}: ${response.status}`);
   }
 }
 
@@ -56,14 +56,6 @@ async function readProblem(response) {
     return await response.json();
   } catch {
     return {}; // no problem document: something else has answered in the service's place
-  }
-}
-
-/** The service has refused a call; the message is the service's. */
-export class CallRefused extends Error {
-  constructor(status, detail) {
-    super(detail);
-    this.status = status;
   }
 }
 

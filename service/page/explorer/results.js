@@ -98,10 +98,10 @@ export class Results {
     const { state, hidden, hidesChoice } = this.shown;
     for (const name of ["words", "map", "last", "curve", "timeline", "numbers"]) {
       const element = this[name].element ?? this[name];
-      element.classList.toggle("kept-back", hidden.includes(name));
+      element.classList.toggle("until-answer", hidden.includes(name));
     }
     // If no F is asked for, the slider is at the model's choice.
-    this.slider.element.classList.toggle("kept-back", hidesChoice && state.f === null);
+    this.slider.element.classList.toggle("until-answer", hidesChoice && state.f === null);
   }
 
   /** The curve, with what was measured once there is a guess. */
@@ -128,7 +128,7 @@ export class Results {
   findRoom() {
     const { map, last, curve, guess } = this;
     const find = ({ element }) => element.getBoundingClientRect();
-    if (find(map).top !== find(curve).top || map.element.matches(".kept-back")) return 0;
+    if (find(map).top !== find(curve).top || map.element.matches(".until-answer")) return 0;
     const measure = (section) => section.caption.getBoundingClientRect().bottom - find(section).top;
     const end = guess.hidden ? curve.caption : guess;
     const drawn = curve.body.getBoundingClientRect();

@@ -35,6 +35,8 @@ export class RowSlider {
     this.toChoice = makeButton("The model's choice", () => pick(this.chosen.f));
     this.toGpuAlone = makeButton("GPU alone", () => pick(0));
     this.toOneWaveLess = makeButton("One wave less", () => this.dropWave());
+    const save = makeButton("Save a picture", savePicture);
+    const buttons = [this.toChoice, this.toGpuAlone, this.toOneWaveLess, save];
     const text = "F: rows of C that the CPU computes";
     const label = { htmlFor: "f", id: "f-label", textContent: text };
     this.element = make(
@@ -43,14 +45,7 @@ export class RowSlider {
       make("div", { className: "head" }, make("label", label), this.number),
       make("div", { className: "track" }, this.input, this.mark),
       this.choice,
-      make(
-        "p",
-        { className: "row" },
-        this.toChoice,
-        this.toGpuAlone,
-        this.toOneWaveLess,
-        makeButton("Save a picture", savePicture),
-      ),
+      make("p", { className: "row" }, ...buttons),
     );
   }
 

@@ -30,7 +30,7 @@ export function nameShare(plan, part) {
 }
 
 /** Who computes what, if several GPUs have rows; `gain` compares it with one GPU alone. */
-export function tellShares(plan, kernel, gain) {
+export function tellTeam(plan, kernel, gain) {
   const { problem, predicted, f, gpuParts } = plan;
   const rows = f ? `the first ${showWhole(plan.gpuRows)}` : `all ${showWhole(problem.m)}`;
   const shares = gpuParts.map((part) => (plan.dividesColumns ? part.columnCount : part.rowCount));

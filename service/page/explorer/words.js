@@ -1,7 +1,7 @@
 /** A plan in words; those for several GPUs are in team_words.js. */
 
 import { showChange, showNumber, showSeconds, showShare, showWhole } from "../units.js";
-import { nameGpu, tellShares } from "./team_words.js";
+import { nameGpu, tellTeam } from "./team_words.js";
 
 /** The plan in one line: "52 → 46 waves, the last one 60% full, 649 → 581 ms". */
 export function tellPlan(plan) {
@@ -31,7 +31,7 @@ export function tellParts(plan) {
   const kernel = `${plan.spec.name} ${plan.spec.tile.replaceAll("x", "×")}`;
   const speed = plan.gpuOnlySeconds / plan.totalSeconds;
   const gain = speed >= 1 ? `${showNumber(speed)} times as fast as` : "slower than";
-  if (plan.gpuParts.length > 1) return tellShares(plan, kernel, gain);
+  if (plan.gpuParts.length > 1) return tellTeam(plan, kernel, gain);
   if (f === 0) return `The GPU computes all ${showWhole(problem.m)} rows with ${kernel}.`;
   const gpu = `the first ${showWhole(plan.gpuRows)} rows with ${kernel} in ${showSeconds(predicted.gpuSeconds)}`;
   const cpu = `the last ${showWhole(f)} in ${showSeconds(predicted.cpuSeconds)}`;

@@ -8,7 +8,7 @@ import { showNumber, showWhole } from "../units.js";
 const SHOWN = [1, 1e5];
 
 /** Arithmetic intensity of a product: operations a byte, if each element moves once. */
-export function findIntensity([m, n, k], dtype) {
+function findIntensity([m, n, k], dtype) {
   return (2 * m * n * k) / ((m * k + k * n + m * n) * TABLES.constants.ITEM_BYTES[dtype]);
 }
 

@@ -1,4 +1,10 @@
-/** The steps of a product: its launches in order (kernels/schedule/steps.py). */
+/** The steps of a product: its launches in order (kernels/schedule/steps.py).
+ *
+ * They are made by a cut, {firstRows, panelRows, lastRows, depth, columns, restColumns}. The rows are
+ * those of the first panel, of the panels after it, and of the last. In the prologue, `depth` is the
+ * part of K at a time, `columns` those of B with which it goes along K, and `restColumns` those that
+ * follow at a time.
+ */
 
 import { divideUp } from "../arithmetic.js";
 import { fitBuffers } from "./buffers.js";
@@ -99,7 +105,6 @@ function assignSlots(problem, buffers, parts) {
       rows: rows[1] - rows[0],
       firstColumn: columns[0],
       columns: columns[1] - columns[0],
-      firstDepth: depth[0],
       depth: depth[1] - depth[0],
       aDepth: Math.max(0, part.aDepth[1] - part.aDepth[0]),
       loadsB: cutsK || part.leads,

@@ -70,8 +70,8 @@ export class GpuCurve {
   /** The steps of the fastest schedule for `rows` rows, and when each begins and ends. */
   findTimeline(rows) {
     const [outline] = takeOutline(this.problem.vary({ m: rows }), this.memoryBytes);
-    const { steps, cut } = planSteps(outline, this.rates, this.memoryBytes);
-    return { steps, cut, timeline: timeSchedule(outline, steps, this.rates) };
+    const { steps } = planSteps(outline, this.rates, this.memoryBytes);
+    return { steps, timeline: timeSchedule(outline, steps, this.rates) };
   }
 
   /** Seconds of the kernel alone, in one launch. */

@@ -83,7 +83,7 @@ export function listMembers(side) {
  *
  * `position`: its position among the machine's GPUs. `rows` and `columns`: its [start, stop].
  */
-export class GpuPart {
+class GpuPart {
   constructor(position, rows, columns, curve) {
     Object.assign(this, { position, rows, columns, curve });
     this.rowCount = rows[1] - rows[0];
