@@ -44,8 +44,7 @@ export const EXERCISES = [
     },
     hides: ["map", "last", "numbers"],
     ask({ plan, planOther }) {
-      const before = planOther({ n: plan.problem.n - 1 });
-      const more = plan.totalSeconds / before.totalSeconds - 1;
+      const { more } = removeColumn(plan, planOther);
       return `C has ${showWhole(plan.problem.n)} columns. The last of them costs ${showNumber(more * 100)}% of the time of all others. Why does one more column cost so much?`;
     },
     choices: [
@@ -55,8 +54,7 @@ export const EXERCISES = [
       ["kernel", "Another kernel is chosen"],
     ],
     check(answer, { plan, planOther }) {
-      const before = planOther({ n: plan.problem.n - 1 });
-      const more = plan.totalSeconds / before.totalSeconds - 1;
+      const { before, more } = removeColumn(plan, planOther);
       const why = `One more column makes one more column of tiles: ${count(before.waves, "wave")} before, ${plan.waves} now, the last one ${showShare(plan.tailUtilization)} full. The time goes from ${showSeconds(before.totalSeconds)} to ${showSeconds(plan.totalSeconds)}, by ${showNumber(more * 100)}%.`;
       return { right: answer === "wave", why };
     },
@@ -212,3 +210,9 @@ export const EXERCISES = [
     },
   },
 ];
+
+/** The plan with one column less, and the share of its time that the last column adds. */
+function removeColumn(plan, planOther) {
+  const before = planOther({ n: plan.problem.n - 1 });
+  return { before, more: plan.totalSeconds / before.totalSeconds - 1 };
+}
