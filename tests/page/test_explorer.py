@@ -262,6 +262,15 @@ def test_a_measurement_is_hidden_until_a_guess_is_made(page: Page) -> None:
     assert "guess=500" in page.run("location.hash")
 
 
+def test_a_measured_product_is_shown_on_the_machine_as_it_was_measured(page: Page) -> None:
+    show(page, f"{FILE}#device=T4&threads=3&linkrate=10&rate=700&gpus=2")
+    go(page, "(() => { const one = document.getElementById('sweep'); one.value = '0'; "
+             "one.dispatchEvent(new Event('change', { bubbles: true })); })()")  # fmt: skip
+    address = page.run("location.hash")
+    assert "device=host-" in address
+    assert not any(f"{name}=" in address for name in ("threads", "linkrate", "rate", "gpus"))
+
+
 ANSWERS = {
     1: ("5", "4"), 2: ("wave", "copies"), 3: ("640", "208"), 4: ("448", "2000"),
     5: ("more", "less"), 6: ("copy out", "kernel"), 7: ("k", "size"), 8: ("1025", "0"),

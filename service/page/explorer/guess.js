@@ -29,8 +29,9 @@ export function makeSweepList(frame) {
 /** The changes of the state that show a measured product. */
 function openSweep({ m, n, k, dtype, memory, sms, whole, device }) {
   const kernel = unset("kernel", "tile", "accuracy");
-  const shown = unset("rate", "gpus", "f", "job", "guess", "exercise", "answer");
-  return { ...kernel, ...shown, m, n, k, dtype, memory, device, sms: whole ? null : sms };
+  const machine = unset("rate", "gpus", "linkrate", "threads");
+  const shown = unset("f", "job", "guess", "exercise", "answer");
+  return { ...kernel, ...machine, ...shown, m, n, k, dtype, memory, device, sms: whole ? null : sms };
 }
 
 /** The form that asks for a guess; `take(f)` gets it. */
