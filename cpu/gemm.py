@@ -39,7 +39,6 @@ class CpuPool:
     Args:
         threads: Number of threads; None for `usable_cores()`.
         cache_dir: Folder of compiled code; None to use only a library compiled ahead of time.
-        native: Whether to use the C library where it is available.
         yields: Whether the threads run at idle priority, so that threads that feed a GPU come
             first. Useless without a GPU: any other process would slow them down.
         lends_blas: Whether BLAS gets its threads back between products, for other code in the
@@ -59,7 +58,6 @@ class CpuPool:
         threads: int | None = None,
         *,
         cache_dir: Path | None = None,
-        native: bool = True,
         yields: bool = False,
         lends_blas: bool = False,
     ) -> None:
@@ -74,7 +72,7 @@ class CpuPool:
         self._cache_dir = cache_dir
         self._pool: ThreadPool | None = None
         self._native: NativeTeam | None = None
-        self._may_open = native
+        self._may_open = True
         self._opened_at = 0.0  # compiling and opening are no part of a product's time
         self._yields = yields
         self._opening = threading.Lock()

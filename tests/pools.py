@@ -8,17 +8,21 @@ import pytest
 from wavetrim.cpu.gemm import CpuPool
 
 
-@pytest.fixture(scope="session", params=["native", "python"])
+@pytest.fixture(scope="session", params=["C", "Python"])
 def open_pool(request: pytest.FixtureRequest, kernel_cache: Path) -> Callable[[int], CpuPool]:
-    """Opens a pool of so many threads; skips where there is no C compiler or no BLAS to call."""
-    if request.param == "python":
-        return lambda threads: CpuPool(threads, native=False)
+    """Opens a pool with a number of threads; skips where they cannot be of this kind.
 
-    def open_native(threads: int) -> CpuPool:
-        pool = CpuPool(threads, cache_dir=kernel_cache)
-        if not pool.prepare():
+    A pool without a folder to compile into has threads in Python, unless the library is compiled
+    next to its source.
+    """
+    in_c = request.param == "C"
+
+    def open_pool(threads: int) -> CpuPool:
+        pool = CpuPool(threads, cache_dir=kernel_cache if in_c else None)
+        if pool.prepare() != in_c:
             pool.close()
-            pytest.skip("needs a C compiler on the PATH, and NumPy's OpenBLAS")
+            missing = "needs a C compiler on the PATH, and NumPy's OpenBLAS"
+            pytest.skip(missing if in_c else "the library is compiled next to its source")
         return pool
 
-    return open_native
+    return open_pool

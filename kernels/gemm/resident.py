@@ -29,7 +29,6 @@ def multiply_on_device(
     sms: int | None = None,
     stream: Any = None,
     cache_dir: Path,
-    splits: SplitMemory | None = None,
 ) -> None:
     """Enqueue C ← αA·B + βC without waiting.
 
@@ -46,8 +45,6 @@ def multiply_on_device(
             `sms_quantum`. None for all.
         stream: The cupy.cuda.Stream to enqueue on; None for CuPy's current stream.
         cache_dir: Folder of compiled kernels.
-        splits: Memory for bfloat16 splits, if the kernel makes any; None to allocate from CuPy's
-            pool.
 
     Raises:
         OperandError: Shapes, element types, strides or devices do not fit, or the kernel cannot be
@@ -62,7 +59,7 @@ def multiply_on_device(
     with cupy.cuda.Device(c.device.id), stream if stream is not None else nullcontext():
         check_sms(spec, sms, count_sms())
         bind_context()
-        launch = prepare_product(spec, product, cache_dir, sms=sms, splits=splits)
+        launch = prepare_product(spec, product, cache_dir, sms=sms)
         launch.enqueue(cupy.cuda.get_current_stream().ptr)
 
 
@@ -83,7 +80,8 @@ def prepare_product(
         product: The product, of the kernel's element type.
         cache_dir: Folder of compiled kernels.
         sms: Limit of multiprocessors that `check_sms` accepts.
-        splits: Memory for splits.
+        splits: Memory for bfloat16 splits, if the kernel makes any; None to allocate from CuPy's
+            pool.
         workspace: Memory for partial sums of tiles; None to allocate from CuPy's pool.
         number: Index of the launch among those that share the workspace, from 0.
 

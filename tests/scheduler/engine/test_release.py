@@ -10,7 +10,6 @@ import weakref
 import numpy as np
 import pytest
 
-from wavetrim.cpu.gemm import CpuPool
 from wavetrim.kernels.device import list_devices
 from wavetrim.kernels.transfer.pinned import pin_matrix
 from wavetrim.scheduler.execution.executor import Executor
@@ -39,10 +38,9 @@ def make_operands(m, n, k, dtype, memory="pageable"):
     return operands
 
 
-@pytest.mark.parametrize("native", [True, False])
 @pytest.mark.parametrize("dtype", ["float32", "int16"])
-def test_the_cpu_keeps_no_matrix(kernel_cache, dtype, native):
-    with CpuPool(3, cache_dir=kernel_cache, native=native) as pool:
+def test_the_cpu_keeps_no_matrix(open_pool, dtype):
+    with open_pool(3) as pool:
         operands = make_operands(700, 500, 300, dtype)
         kept = [weakref.ref(operand) for operand in operands]
         pool.multiply(*operands)

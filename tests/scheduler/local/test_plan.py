@@ -210,7 +210,7 @@ def test_several_threads_share_kept_plans() -> None:
 
 
 def test_a_profile_is_read_again_when_a_calibration_is_stored(tmp_path: Path) -> None:
-    with CpuPool(1, native=False) as pool:
+    with CpuPool(1) as pool:
         provider = ProfileProvider(
             devices=(),
             directory=tmp_path,
