@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from benchmarks import readme
+from benchmarks.cluster.pages import SCALE, fill_scale
 from benchmarks.common.plots import Plot
 from benchmarks.common.results import ResultsError, write_document
 from benchmarks.common.tables import README, RESULTS
@@ -93,6 +94,7 @@ FILLS = [
     (readme.SETTINGS, readme.fill_settings),
     (readme.OPERATIONS, readme.fill_operations),
     (verify_tables.PAGE, verify_tables.fill_page),
+    (SCALE, fill_scale),
 ]
 """Every page that is filled from results, and what fills it."""
 

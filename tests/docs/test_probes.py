@@ -65,12 +65,6 @@ def test_a_later_run_leaves_no_plot_of_the_one_before(tmp_path: Path) -> None:
     assert {file.name for file in (kept / "9").iterdir()} == {file.name for file in found.iterdir()}
 
 
-def test_links_of_the_page_and_of_the_probes_lead_somewhere() -> None:
-    for page in (PROBES_PAGE, *PROBES_KEPT.glob("*/*.md")):
-        for link in re.findall(r"\]\((?!http)([^)#]+)", page.read_text("utf-8")):
-            assert (page.parent / link).exists(), (page, link)
-
-
 def test_probes_are_copied_whole_and_listed(written: Path, tmp_path: Path) -> None:
     found, docs = tmp_path / "found", tmp_path / "docs"
     shutil.copytree(written, found)

@@ -13,7 +13,7 @@ from tests.environment import ROOT
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")
-FOLDERS = "service|scheduler|kernels|cpu|lab|tests|benchmarks|deploy|docs|requirements"
+FOLDERS = "service|scheduler|kernels|cpu|native|lab|tests|benchmarks|deploy|docs|requirements"
 
 
 def normalise(output: str) -> str:

@@ -1,6 +1,5 @@
 """docs/reproduce.md lists the runs that are kept beside it."""
 
-import re
 import shutil
 from pathlib import Path
 
@@ -39,15 +38,6 @@ def split(split_once: Path, tmp_path: Path) -> Path:
 def test_the_page_lists_the_runs_that_are_kept() -> None:
     page = PAGE.read_text(encoding="utf-8")
     assert fill_page(page, KEPT) == page
-
-
-def test_links_of_the_page_and_of_the_runs_lead_somewhere() -> None:
-    pages = [PAGE, *KEPT.glob("*/*.md")]
-    links = {page: re.findall(r"\]\((?!http)([^)#]+)", page.read_text("utf-8")) for page in pages}
-    missing = [
-        (page, link) for page in pages for link in links[page] if not (page.parent / link).exists()
-    ]
-    assert not missing
 
 
 def test_runs_are_copied_whole_and_listed(written: Path, tmp_path: Path) -> None:

@@ -85,11 +85,6 @@ def test_the_page_tells_of_every_experiment() -> None:
     assert [row[0].strip("`") for row in names[1:]] == [report.name for report in list_reports()]
 
 
-def test_the_example_of_the_reference_has_its_grid() -> None:
-    grid = mulmat.count_blocks(GemmProblem(224, 256, 192), 32)
-    assert str(grid) == "S=7, T=8, R=6"
-
-
 @given(*(st.integers(1, 10_000) for _ in range(3)), st.sampled_from(TILE_WIDTHS))
 def test_the_grid_covers_the_product_and_no_block_lies_outside(
     m: int, n: int, k: int, w: int

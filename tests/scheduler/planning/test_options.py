@@ -2,12 +2,10 @@
 
 import json
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wavetrim.scheduler.errors import PlanError
-from wavetrim.scheduler.options import ACCURACIES, NO_OPTIONS, PlanOptions, find_accuracy
+from wavetrim.scheduler.options import ACCURACIES, NO_OPTIONS, PlanOptions
 
 OPTIONS = st.builds(
     PlanOptions,
@@ -31,9 +29,3 @@ def test_what_a_document_lacks_is_left_to_the_planner():
     assert PlanOptions.read({"f": 3, "kernel": "shared", "tile": "8"}) == PlanOptions(
         "shared", "8", 3
     )
-
-
-def test_accuracies_are_found_by_name():
-    assert [find_accuracy(name) for name in ACCURACIES] == list(ACCURACIES)
-    with pytest.raises(PlanError, match="accuracy is 'exact'; it must be one of strict, library"):
-        find_accuracy("exact")

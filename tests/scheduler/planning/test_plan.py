@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from benchmarks.host.suite import ALL_SHAPES
 from tests.environment import ROOT
 from tests.limit import allow
-from tests.scheduler.profiles import make_links, make_reference_profile
+from tests.scheduler.profiles import make_reference_profile
 from wavetrim.scheduler.errors import PlanError, ProblemError
 from wavetrim.scheduler.model.cpu import NARROW, CpuShare
 from wavetrim.scheduler.model.curves import build_cpu_curve
@@ -260,13 +260,6 @@ def test_a_split_tail_makes_finer_steps_than_a_wave():
     assert seconds[0] < seconds[1]
     whole = choose_plan(GemmProblem(4224, 4224, 4224), profile, PlanOptions("register", f=0))
     assert not whole.tail_split
-
-
-def test_behind_a_slow_link_the_fastest_kernel_is_still_the_one_taken():
-    profile = replace(build_preset_profile(PRESETS[0], "test", 16), links=make_links(0.1))
-    plan = choose_plan(GemmProblem(4096, 4096, 4096), profile, PlanOptions(f=0))
-    assert plan.spec is not None
-    assert plan.spec.name in ("bulk", "cublas")
 
 
 def test_a_split_pays_only_if_it_outweighs_what_the_parts_take_from_each_other():

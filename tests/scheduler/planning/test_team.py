@@ -72,8 +72,8 @@ def test_every_row_is_computed_once_and_no_gpu_more_is_slower(m, n, k, machine, 
     assert plan.predicted.gpu_seconds == max((p.seconds for p in plan.gpu_parts), default=0.0)
 
 
-@pytest.mark.parametrize("profile", [ONE, TWO, EIGHT], ids=["one", "two", "eight"])
-def test_the_plan_of_a_new_shape_takes_milliseconds(profile):
+@pytest.mark.parametrize("profile", [TWO, EIGHT], ids=["two", "eight"])
+def test_a_plan_for_several_gpus_takes_milliseconds(profile):
     seconds = []
     for m in (10**6, 8192, 16384, 4224, 65536, 1000, 100_003):
         start = time.thread_time()
