@@ -5,6 +5,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from wavetrim.kernels.transfer.pinned import pin_matrix
 from wavetrim.native.element_types import find_limits, is_integer
 
 Array = npt.NDArray[Any]
@@ -24,6 +25,9 @@ STORED_ROUNDOFF = {
 
 SUMMED_ROUNDOFF = {**STORED_ROUNDOFF, "float16": 2.0**-24, "bfloat16": 2.0**-24}
 """Relative error of one addition while the products are summed: halves are summed in float32."""
+
+SLOW = 900
+"""Side of a square int64 product of about a second: 64-bit integers have no fast product."""
 
 
 def make_matrix(
@@ -65,6 +69,35 @@ def make_output(
     outer, inner = (rows, columns) if order == "C" else (columns, rows)
     buffer = poison(np.empty((outer, leading_dimension or inner), dtype))
     return buffer[:, :inner] if order == "C" else buffer[:, :inner].T
+
+
+def draw_whole(rows: int, columns: int, seed: int, dtype: npt.DTypeLike = "float32") -> Array:
+    """A matrix of whole numbers in -3…3: its products are exact in every order of their sums."""
+    return np.random.default_rng(seed).integers(-3, 4, (rows, columns)).astype(dtype)
+
+
+def draw_operands(
+    m: int, n: int, k: int, *, seed: int = 1, dtype: npt.DTypeLike = "float32"
+) -> list[Array]:
+    """Whole A[M, K], B[K, N] and C[M, N]."""
+    shapes = (m, k), (k, n), (m, n)
+    return [draw_whole(*shape, seed + place, dtype) for place, shape in enumerate(shapes)]
+
+
+def draw_array(generator: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Array:
+    """An array of any integers of the type; of floats, and parts of complex numbers, in -1…1."""
+    if is_integer(np.dtype(dtype)):
+        limits = np.iinfo(dtype)
+        return generator.integers(limits.min, limits.max, shape, dtype, endpoint=True)
+    real, imaginary = generator.uniform(-1, 1, (2, *shape))
+    return np.asarray(real + 1j * imaginary if np.dtype(dtype).kind == "c" else real).astype(dtype)
+
+
+def pin_copy(matrix: Array) -> Array:
+    """A copy in page-locked memory."""
+    pinned = pin_matrix(*matrix.shape, matrix.dtype)
+    pinned[...] = matrix
+    return pinned
 
 
 def poison(array: Array) -> Array:

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.cpu.test_rows import cut_at, give
+from tests.matrices import draw_operands
 from wavetrim.cpu.gemm import CpuPool
 
 
@@ -39,11 +40,8 @@ def test_rows_are_not_written_any_more_when_they_are_final(
     edges: list[int],
 ) -> None:
     m, n, k = shape
-    rng = np.random.default_rng(1)
-    a = rng.integers(-2, 3, (m, k)).astype(dtype)
-    b = rng.integers(-2, 3, (k, n)).astype(dtype)
-    c = rng.integers(-2, 3, (m, n)).astype(dtype)
-    expected = a @ b + beta * c  # whole numbers: exact in every order
+    a, b, c = draw_operands(m, n, k, dtype=dtype)
+    expected = a @ b + beta * c
     if beta == 0:
         c[:] = np.nan
     counts = []

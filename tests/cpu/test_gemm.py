@@ -12,10 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from tests.matrices import FLOATS, assert_product
+from tests.matrices import FLOATS, assert_product, draw_array
 from wavetrim.cpu.errors import CpuError, OperandError, ProductCancelled
 from wavetrim.cpu.gemm import CpuPool
-from wavetrim.native.element_types import is_integer
 
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 RAGGED = [(1, 1, 1), (1, 517, 129), (517, 1, 129), (31, 33, 1), (127, 129, 131), (300, 511, 257)]
@@ -30,20 +29,12 @@ def pool(open_pool: OpenPool) -> Iterator[CpuPool]:
         yield pool
 
 
-def draw(rng: np.random.Generator, shape: tuple[int, int], dtype: str) -> Matrix:
-    if not is_integer(np.dtype(dtype)):
-        parts = rng.standard_normal((2, *shape))
-        return (parts[0] + 1j * parts[1] if dtype.startswith("complex") else parts[0]).astype(dtype)
-    limits = np.iinfo(dtype)
-    return rng.integers(limits.min, limits.max, shape, dtype=dtype, endpoint=True)
-
-
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("shape", RAGGED)
 def test_floats_agree_with_float64(pool: CpuPool, shape: tuple[int, int, int], dtype: str) -> None:
     m, n, k = shape
     rng = np.random.default_rng(1)
-    a, b = draw(rng, (m, k), dtype), draw(rng, (k, n), dtype)
+    a, b = draw_array(rng, (m, k), dtype), draw_array(rng, (k, n), dtype)
     c = np.full((m, n), np.nan, dtype)
     pool.multiply(a, b, c)
     assert_product(c, a, b)
@@ -56,7 +47,11 @@ def test_integers_wrap_as_numpy_does(
 ) -> None:
     m, n, k = shape
     rng = np.random.default_rng(2)
-    a, b, c = draw(rng, (m, k), dtype), draw(rng, (k, n), dtype), draw(rng, (m, n), dtype)
+    a, b, c = (
+        draw_array(rng, (m, k), dtype),
+        draw_array(rng, (k, n), dtype),
+        draw_array(rng, (m, n), dtype),
+    )
     before = c.copy()
     pool.multiply(a, b, c)
     assert np.array_equal(c, a @ b)
@@ -201,7 +196,7 @@ def test_no_temporary_of_the_size_of_c(
 ) -> None:
     rng = np.random.default_rng(5)
     size = {"float16": 4096, "int8": 8192}.get(dtype, 4096)
-    a, b = draw(rng, (size, 16), dtype), draw(rng, (16, size), dtype)
+    a, b = draw_array(rng, (size, 16), dtype), draw_array(rng, (16, size), dtype)
     c = np.zeros((size, size), dtype)
     with open_pool(2) as pool:
         pool.multiply(a, b, c, alpha=alpha, beta=beta)
@@ -332,7 +327,11 @@ def test_a_product_has_the_same_bits_with_reports_and_without(
 ) -> None:
     m, n, k = shape
     rng = np.random.default_rng(6)
-    a, b, old = draw(rng, (m, k), dtype), draw(rng, (k, n), dtype), draw(rng, (m, n), dtype)
+    a, b, old = (
+        draw_array(rng, (m, k), dtype),
+        draw_array(rng, (k, n), dtype),
+        draw_array(rng, (m, n), dtype),
+    )
     told, untold = old.copy(), old.copy()
     pool.multiply(a, b, told, alpha=2, beta=-1, progress=lambda _: None)
     pool.multiply(a, b, untold, alpha=2, beta=-1)

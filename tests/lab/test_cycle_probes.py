@@ -10,11 +10,6 @@ from wavetrim.lab.gpu.stopwatch import Stopwatch
 pytestmark = pytest.mark.gpu
 
 
-@pytest.fixture
-def watch(kernel_cache: Path) -> Stopwatch:
-    return Stopwatch(0, kernel_cache)
-
-
 def test_words_of_one_bank_take_turns(watch: Stopwatch) -> None:
     cases = [(0, 1), (1, 1), (2, 1), (8, 1), (32, 1), (33, 1), (1, 2), (1, 16)]
     readings = measure_banks(watch, cases, 3)

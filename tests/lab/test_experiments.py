@@ -25,6 +25,7 @@ from tests.lab.reports import (
     multiply_squares,
     split_rows,
 )
+from tests.scheduler.profiles import find_preset_profile
 from wavetrim.kernels.errors import DeviceUnavailable
 from wavetrim.lab.experiments import (
     compara_kernels,
@@ -51,7 +52,6 @@ from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.problem import GemmProblem
-from wavetrim.scheduler.profile.store import find_profile
 
 PAGE = ROOT / "docs" / "reproduce.md"
 
@@ -148,7 +148,7 @@ def test_hybrid_f_shows_table_17_beside_the_same_product_only() -> None:
 
 def test_the_last_rows_are_run_and_checked(kernel_cache: Path) -> None:
     problem = GemmProblem(65, 130, 33)
-    profile = find_profile("cpu", devices=(), directory=None, cpu_threads=2)
+    profile = find_preset_profile("cpu", cpu_threads=2)
     a, b = draw_operands(problem)
     with Executor(cache_dir=kernel_cache, cpu_threads=2) as executor:
         found = hybrid_f.run_plan(executor, choose_plan(problem, profile, PlanOptions(f=65)), a, b)

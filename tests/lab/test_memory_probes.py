@@ -1,7 +1,5 @@
 """The probes of global memory on a GPU: every byte where it belongs, and rates that make sense."""
 
-from pathlib import Path
-
 import pytest
 
 from wavetrim.kernels.errors import DeviceFailure
@@ -21,11 +19,6 @@ pytestmark = pytest.mark.gpu
 
 MANY = 1 << 24
 """Elements enough to keep a GPU busy."""
-
-
-@pytest.fixture
-def watch(kernel_cache: Path) -> Stopwatch:
-    return Stopwatch(0, kernel_cache)
 
 
 def check(readings: tuple[MemoryReading, ...]) -> None:

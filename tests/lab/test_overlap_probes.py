@@ -1,7 +1,5 @@
 """What runs at the same time on a GPU."""
 
-from pathlib import Path
-
 import pytest
 
 from wavetrim.lab.gpu.overlap import measure_kernels_at_once, measure_overlap
@@ -9,11 +7,6 @@ from wavetrim.lab.gpu.row_copies import GAPS, measure_row_copies
 from wavetrim.lab.gpu.stopwatch import Stopwatch
 
 pytestmark = pytest.mark.gpu
-
-
-@pytest.fixture
-def watch(kernel_cache: Path) -> Stopwatch:
-    return Stopwatch(0, kernel_cache)
 
 
 def test_several_streams_are_faster_than_one_and_lose_nothing(watch: Stopwatch) -> None:

@@ -3,7 +3,6 @@
 import json
 from dataclasses import replace
 from functools import cache
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,6 +12,7 @@ from benchmarks.common.tables import RESULTS
 from benchmarks.host.results import read_host_results
 from docs.browser import Browser
 from tests.page.model import Model, check, many, options, problems, rows, some
+from tests.scheduler.profiles import find_preset_profile, join_profiles
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.problem import MEMORIES, GemmProblem
@@ -20,7 +20,6 @@ from wavetrim.scheduler.profile.history import RunHistory
 from wavetrim.scheduler.profile.joint import JointLinks
 from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.scheduler.profile.presets import PRESETS
-from wavetrim.scheduler.profile.store import find_profile
 from wavetrim.scheduler.profile.what_if import WhatIf, suppose
 
 NAMES = [preset.name for preset in PRESETS]
@@ -42,16 +41,6 @@ def model(browser: Browser) -> Model:
     return Model(browser.open_page())
 
 
-def find_preset(name: str, threads: int) -> MachineProfile:
-    return find_profile(name, devices=(), directory=None, cpu_threads=threads)
-
-
-def join(profiles: list[MachineProfile], **changes: Any) -> MachineProfile:
-    """A machine with these GPUs, and the first one's CPU."""
-    beside = tuple(replace(one, index=at) for at, one in enumerate(profiles[1:], start=1))
-    return replace(profiles[0], beside=beside, **changes)
-
-
 @many
 @given(
     name=st.sampled_from(NAMES), count=st.integers(2, 8), threads=st.sampled_from([1, 2, 16, 64]),
@@ -64,7 +53,7 @@ def test_several_of_a_preset_are_planned_as_in_python(
     machine = f"{count} {name} {threads}"
     preset = f"model.TABLES.presets.find((one) => one.name === {json.dumps(name)})"
     model.make(machine, f"model.buildPresetProfile({preset}, {threads}).repeatGpu({count})")
-    check(model, machine, find_preset(f"{name} x{count}", threads), problem, options, f)
+    check(model, machine, find_preset_profile(f"{name} x{count}", threads), problem, options, f)
 
 
 @cache
@@ -115,7 +104,7 @@ def test_rates_of_links_together_and_from_gpu_to_gpu_are_those_of_the_profile(
     problem: GemmProblem, options: PlanOptions, f: int,
 ) -> None:  # fmt: skip
     profile = replace(
-        find_preset(f"{name} x{count}", 8), joint=tuple(joint), peer_gbytes_per_second=peer
+        find_preset_profile(f"{name} x{count}", 8), joint=tuple(joint), peer_gbytes_per_second=peer
     )
     machine = json.dumps([name, count, [str(one) for one in joint], peer])
     model.learn(machine, profile)
@@ -133,12 +122,12 @@ def test_gpus_that_differ_are_planned_as_in_python(
     problem: GemmProblem, options: PlanOptions, f: int,
 ) -> None:  # fmt: skip
     """They divide rows so that all end together; links that differ by 4% are alike."""
-    profiles = [replace(find_preset(name, 8), joint=tuple(joint)) for name in names]
+    profiles = [replace(find_preset_profile(name, 8), joint=tuple(joint)) for name in names]
     links = tuple(
         replace(link, in_gbytes_per_second=slower * link.in_gbytes_per_second)
         for link in profiles[-1].links
     )
-    profile = join([*profiles[:-1], replace(profiles[-1], links=links)])
+    profile = join_profiles(*profiles[:-1], replace(profiles[-1], links=links))
     machine = json.dumps([names, slower, [str(one) for one in joint]])
     model.learn(machine, profile)
     check(model, machine, profile, problem, options, f)
@@ -201,7 +190,7 @@ def test_the_first_of_several_gpus_are_a_machine_of_their_own(model: Model) -> N
     model.make("eight", "model.buildPresetProfile(model.TABLES.presets[0], 16).repeatGpu(8)")
     model.make("three", "machines.eight.takeGpus(3)")
     problem = GemmProblem(16384, 16384, 16384, memory="pinned")
-    profile = find_preset(f"{NAMES[0]} x8", 16)
+    profile = find_preset_profile(f"{NAMES[0]} x8", 16)
     expected = choose_plan(problem, profile, PlanOptions(devices="0,1,2"))
     found = model.ask("three", problem, PlanOptions(), 0)
     assert found["f"] == expected.f

@@ -1,12 +1,31 @@
-"""Machines that the planner's tests reason about."""
+"""Profiles of machines for tests: those of presets, of an executor, and one that is made up."""
 
 from dataclasses import replace
 
+from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.model.cpu import CpuModel, CpuShare
 from wavetrim.scheduler.problem import MEMORIES
 from wavetrim.scheduler.profile.machine import KernelModel, LinkModel, MachineProfile
 from wavetrim.scheduler.profile.presets import PRESETS
-from wavetrim.scheduler.profile.store import build_preset_profile
+from wavetrim.scheduler.profile.store import build_preset_profile, find_profile
+
+
+def find_preset_profile(device: str, cpu_threads: int = 16) -> MachineProfile:
+    """The profile of a machine by its name, such as "T4", "H200 x2" or "cpu"."""
+    return find_profile(device, devices=(), directory=None, cpu_threads=cpu_threads)
+
+
+def join_profiles(first: MachineProfile, *others: MachineProfile) -> MachineProfile:
+    """A machine with the GPUs of all of these, and the CPU of the first."""
+    beside = tuple(replace(one, index=index) for index, one in enumerate(others, start=1))
+    return replace(first, beside=beside)
+
+
+def find_executor_profile(executor: Executor) -> MachineProfile:
+    """The profile of an executor's devices, without a calibration."""
+    return find_profile(
+        None, devices=executor.devices, directory=None, cpu_threads=executor.pool.threads
+    )
 
 
 def make_links(gbytes_per_second: float, call_seconds: float = 1e-4) -> tuple[LinkModel, ...]:
@@ -18,7 +37,7 @@ def make_links(gbytes_per_second: float, call_seconds: float = 1e-4) -> tuple[Li
 def make_reference_profile(
     *, cpu_gflops: float = 20.0, link_gbytes_per_second: float = 10.0
 ) -> MachineProfile:
-    """A machine in the manner of R4's: simple kernel with W=4, few slots, a modest CPU.
+    """A machine like R4's: the simple kernel with W=4, few slots, a slow CPU.
 
     One wave of 1280 blocks of 4 x 4 at K = 2048 takes 1.2 ms, so 2048 x 2048 takes 0.246 s in
     205 waves, as Table 17 has it.

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.kernels.specs import SPECS, multiply, name_spec
 from tests.matrices import assert_product, make_matrix
-from wavetrim.kernels.catalog import find_kernel, list_kernels
+from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.device import list_devices
 from wavetrim.kernels.errors import OperandError
 from wavetrim.kernels.gemm.resident import multiply_on_device
@@ -15,32 +16,23 @@ from wavetrim.kernels.gemm.tails import divide_tiles
 from wavetrim.kernels.spec import KernelSpec
 from wavetrim.native.tuned import FIX_UP_STEPS
 
-HERE = {device.compute_capability for device in list_devices()[:1]} or {(9, 0)}
-SPECS = [spec for spec in list_kernels() if all(map(spec.runs_on, HERE))]
 with_bulk = partial(
     pytest.mark.parametrize,
     "spec",
     [spec for spec in SPECS if spec.name == "bulk"],
-    ids=lambda spec: spec.label.replace(" ", "-"),
+    ids=name_spec,
 )
 sizes = partial(st.integers, 1)
 
 
-def multiply(spec: KernelSpec, shape: tuple[int, int, int], cache_dir: Path, sms: int) -> None:
-    """One product on some multiprocessors, twice: right, and the same both times."""
-    import cupy
-
+def check_product(spec: KernelSpec, shape: tuple[int, int, int], cache_dir: Path, sms: int) -> None:
+    """A product on some multiprocessors is right, and has the same bits a second time."""
     m, n, k = shape
     sms = min(sms, list_devices()[0].sm_count)
     a, b = make_matrix(m, k, spec.dtype, 1), make_matrix(k, n, spec.dtype, 2)
-    products = []
-    for _ in range(2):
-        c = cupy.full((m, n), np.nan, spec.dtype)
-        operands = cupy.asarray(a), cupy.asarray(b), c
-        multiply_on_device(spec, *operands, sms=sms, cache_dir=cache_dir)
-        products.append(cupy.asnumpy(c))
-    assert_product(products[0], a, b)
-    np.testing.assert_array_equal(*products)
+    first, second = (multiply(spec, a, b, cache_dir, sms=sms) for _ in range(2))
+    assert_product(first, a, b)
+    np.testing.assert_array_equal(second, first)
 
 
 @given(tiles=sizes(10_000), steps_k=sizes(5000), sms=sizes(200))
@@ -75,7 +67,7 @@ def test_any_number_of_multiprocessors_shares_out_the_product(
     spec: KernelSpec, sms: int, kernel_cache: Path
 ) -> None:
     for shape in ((100, 90, 3000), (900, 700, 1500), (1000, 1300, 40), (129, 4099, 517)):
-        multiply(spec, shape, kernel_cache, sms)
+        check_product(spec, shape, kernel_cache, sms)
 
 
 @pytest.mark.gpu
@@ -86,13 +78,13 @@ def test_a_tail_of_fewer_steps_than_multiprocessors_is_split(
 ) -> None:
     for sms in (20, 33, 132):
         rows = (min(sms, list_devices()[0].sm_count) + 1) * spec.tile.m
-        multiply(spec, (rows, spec.tile.n, 16 * spec.tile.k), kernel_cache, sms)
+        check_product(spec, (rows, spec.tile.n, 16 * spec.tile.k), kernel_cache, sms)
 
 
 @pytest.mark.gpu
 @with_bulk()
 def test_many_blocks_share_one_tile(spec: KernelSpec, kernel_cache: Path) -> None:
-    multiply(spec, (5, 7, 100_003), kernel_cache, list_devices()[0].sm_count)
+    check_product(spec, (5, 7, 100_003), kernel_cache, list_devices()[0].sm_count)
 
 
 @pytest.mark.gpu

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.kernels.specs import SPECS, name_spec
 from tests.matrices import assert_product, is_poison, make_matrix, make_output, padding_of
-from wavetrim.kernels.catalog import find_kernel, list_kernels
+from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.device import list_devices
 from wavetrim.kernels.errors import OperandError
 from wavetrim.kernels.gemm import launch
@@ -18,14 +19,12 @@ from wavetrim.kernels.spec import KernelSpec
 
 Shape = tuple[int, int, int]
 
-HERE = {device.compute_capability for device in list_devices()[:1]} or {(9, 0)}
-SPECS = [spec for spec in list_kernels() if all(map(spec.runs_on, HERE))]
 SIMPLE = find_kernel("simple", "float32")
 OURS = [spec for spec in SPECS if spec.source]
 NAMED = [
     find_kernel(name, "float32") for name in ("naive", "simple", "coalesced", "shared", "register")
 ]
-with_specs = partial(pytest.mark.parametrize, "spec", ids=lambda spec: spec.label.replace(" ", "-"))
+with_specs = partial(pytest.mark.parametrize, "spec", ids=name_spec)
 
 
 def list_shapes(spec: KernelSpec) -> list[Shape]:

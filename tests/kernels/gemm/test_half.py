@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from benchmarks.kernels.banks import disassemble
 from tests.environment import MEASURED_ARCHITECTURE
+from tests.kernels.specs import needs
 from tests.matrices import assert_product, make_matrix
 from wavetrim.kernels.catalog import find_kernel, list_kernels
 from wavetrim.kernels.compile import compile_kernel
@@ -20,15 +21,12 @@ from wavetrim.kernels.gemm.resident import multiply_on_device
 from wavetrim.kernels.spec import KernelSpec
 
 TENSOR = find_kernel("tensor", "float16")
+needs_tensor = needs(TENSOR)
 SPECS = [
     spec for dtype in ("float16", "bfloat16") for spec in list_kernels(dtype=dtype) if spec.source
 ]
 with_specs = partial(
     pytest.mark.parametrize, "spec", SPECS, ids=lambda spec: f"{spec.dtype}-{spec.tile}"
-)
-on_hopper = pytest.mark.skipif(
-    any(not TENSOR.runs_on(device.compute_capability) for device in list_devices()[:1]),
-    reason="the 16-bit tensor kernel runs on Hopper only",
 )
 
 
@@ -67,7 +65,7 @@ def test_warpgroups_multiply_both_types_and_wait_once_a_stage(
 
 
 @pytest.mark.gpu
-@on_hopper
+@needs_tensor
 @with_specs()
 def test_any_number_of_multiprocessors_gives_the_same_bits(
     spec: KernelSpec, kernel_cache: Path
@@ -91,7 +89,7 @@ def test_any_number_of_multiprocessors_gives_the_same_bits(
 
 
 @pytest.mark.gpu
-@on_hopper
+@needs_tensor
 @with_specs()
 @pytest.mark.parametrize("k", [100, 4096, 65_536])
 def test_errors_are_those_of_cublas(spec: KernelSpec, k: int, kernel_cache: Path) -> None:
@@ -110,7 +108,7 @@ def test_errors_are_those_of_cublas(spec: KernelSpec, k: int, kernel_cache: Path
 
 
 @pytest.mark.gpu
-@on_hopper
+@needs_tensor
 @with_specs()
 def test_sums_that_the_type_cannot_hold_are_infinite(spec: KernelSpec, kernel_cache: Path) -> None:
     """Sums of float16 end at 65,504; those of bfloat16 where those of float32 do."""
@@ -127,7 +125,7 @@ def test_sums_that_the_type_cannot_hold_are_infinite(spec: KernelSpec, kernel_ca
 
 
 @pytest.mark.gpu
-@on_hopper
+@needs_tensor
 @pytest.mark.parametrize("tile", [str(spec.tile) for spec in SPECS if spec.dtype == "bfloat16"])
 def test_bfloat16_has_the_range_of_float32(tile: str, kernel_cache: Path) -> None:
     """A kernel that took its bits for float16 would give infinities and NaN."""

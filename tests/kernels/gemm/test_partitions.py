@@ -4,11 +4,11 @@ import statistics
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.kernels.specs import multiply
 from tests.matrices import Array, assert_product, make_matrix
 from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.errors import OperandError
@@ -25,16 +25,6 @@ CUBLAS = {
 in_each_type = pytest.mark.parametrize("dtype", ["float32", "float64"])
 
 
-def multiply(a: Array, b: Array, cache_dir: Path, **options: Any) -> Array:
-    """A·B by cuBLAS, written over NaN."""
-    import cupy
-
-    c = cupy.full((a.shape[0], b.shape[1]), np.nan, a.dtype)
-    operands = cupy.asarray(a), cupy.asarray(b), c
-    multiply_on_device(CUBLAS[str(a.dtype)], *operands, cache_dir=cache_dir, **options)
-    return np.asarray(cupy.asnumpy(c))
-
-
 @pytest.mark.parametrize("dtype", list(CUBLAS))
 @pytest.mark.parametrize("shape", [(1, 1, 1), (300, 200, 500), (333, 1021, 257)], ids=str)
 def test_a_held_product_is_right_and_the_same_again(
@@ -44,9 +34,9 @@ def test_a_held_product_is_right_and_the_same_again(
     a, b = make_matrix(m, k, dtype, 1), make_matrix(k, n, dtype, 2)
     for sms in (8, 13, 64, count_sms() - 1, count_sms(), None):
         most = None if sms is None else min(sms, count_sms())
-        held = multiply(a, b, kernel_cache, sms=most)
+        held = multiply(CUBLAS[dtype], a, b, kernel_cache, sms=most)
         assert_product(held, a, b)
-        np.testing.assert_array_equal(multiply(a, b, kernel_cache, sms=most), held)
+        np.testing.assert_array_equal(multiply(CUBLAS[dtype], a, b, kernel_cache, sms=most), held)
 
 
 @in_each_type
@@ -71,7 +61,7 @@ def test_fewer_multiprocessors_than_a_partition_has_are_refused(
     a = make_matrix(8, 8, "float32", 1)
     message = rf"sms is {sms}; cublas .* can be held to at least 8 multiprocessors"
     with pytest.raises(OperandError, match=message):
-        multiply(a, a, kernel_cache, sms=sms)
+        multiply(CUBLAS["float32"], a, a, kernel_cache, sms=sms)
 
 
 def test_what_comes_before_on_a_stream_is_done_first_and_what_comes_after_waits(
@@ -102,7 +92,7 @@ def test_threads_share_a_partition(kernel_cache: Path) -> None:
 
     def work(sms: int) -> Array:
         with cupy.cuda.Stream(non_blocking=True):
-            return multiply(a, b, kernel_cache, sms=sms)
+            return multiply(CUBLAS["float64"], a, b, kernel_cache, sms=sms)
 
     with ThreadPoolExecutor(4) as threads:
         for product in threads.map(work, [8, 16, 8, 24] * 10):

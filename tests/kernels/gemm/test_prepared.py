@@ -4,14 +4,14 @@ import ctypes
 import gc
 import threading
 import weakref
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.matrices import assert_product, make_matrix, make_output
+from tests.kernels.specs import SPECS, name_spec, needs
+from tests.matrices import assert_product, make_matrix, make_output, pin_copy
 from tests.rates import RATES, find_cut
 from wavetrim.kernels.catalog import find_kernel, list_kernels
 from wavetrim.kernels.device import list_devices
@@ -25,9 +25,8 @@ from wavetrim.kernels.pipeline.places import place_steps
 from wavetrim.kernels.schedule.cuts import plan_steps
 from wavetrim.kernels.schedule.panels import PanelProblem
 from wavetrim.kernels.spec import KernelSpec
-from wavetrim.kernels.transfer.pinned import Matrix, lock_matrix, pin_matrix
+from wavetrim.kernels.transfer.pinned import lock_matrix
 
-HERE = {device.compute_capability for device in list_devices()[:1]} or {(9, 0)}
 KERNELS = [
     spec
     for spec in (
@@ -37,23 +36,12 @@ KERNELS = [
         *(find_kernel("cublas", dtype) for dtype in ("bfloat16", "complex64", "complex128")),
         *(find_kernel("tensor", dtype) for dtype in ("float16", "bfloat16")),
     )
-    if all(map(spec.runs_on, HERE))
+    if spec in SPECS
 ]
-with_kernels = pytest.mark.parametrize(
-    "spec", KERNELS, ids=lambda spec: spec.label.replace(" ", "-")
-)
+with_kernels = pytest.mark.parametrize("spec", KERNELS, ids=name_spec)
 BULK = find_kernel("bulk", "float32")
-on_hopper = pytest.mark.skipif(
-    not all(map(BULK.runs_on, HERE)), reason="the bulk kernel runs on Hopper only"
-)
+needs_bulk = needs(BULK)
 BULK_PANELS = {"tile_m": BULK.tile.m, "tile_n": BULK.tile.n, "tile_k": BULK.tile.k}
-
-
-@pytest.fixture(scope="module")
-def pipeline(kernel_cache: Path) -> Iterator[GpuPipeline]:
-    pipeline = GpuPipeline(cache_dir=kernel_cache)
-    yield pipeline
-    pipeline.close()
 
 
 def make_product(spec: KernelSpec, **options: Any) -> HostProduct:
@@ -73,12 +61,6 @@ def multiply(
     pipeline.multiply(spec, pin_copy(a), pin_copy(b), c, **options, cut=find_cut(c, a))
     options.pop("sms", None)
     assert_product(c, a, b, before, **options)
-
-
-def pin_copy(values: Matrix) -> Matrix:
-    pinned = pin_matrix(*values.shape, values.dtype)
-    pinned[...] = values
-    return pinned
 
 
 def test_arguments_lie_in_memory_in_their_order_and_types() -> None:
@@ -190,7 +172,7 @@ def test_rows_too_short_to_be_aligned_come_again(
 
 
 @pytest.mark.gpu
-@on_hopper
+@needs_bulk
 @pytest.mark.parametrize("beta", [0.0, 0.5])
 def test_more_launches_than_sets_of_flags_find_theirs_cleared(
     kernel_cache: Path, beta: float
@@ -208,7 +190,7 @@ def test_more_launches_than_sets_of_flags_find_theirs_cleared(
 
 
 @pytest.mark.gpu
-@on_hopper
+@needs_bulk
 def test_without_memory_for_partial_sums_another_kernel_computes_until_there_is_some(
     kernel_cache: Path,
 ) -> None:

@@ -2,18 +2,17 @@
 
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.kernels.specs import multiply, needs
 from tests.matrices import Array, assert_product, make_matrix, make_output
 from tests.rates import RATES, find_cut
 from wavetrim.kernels.catalog import find_kernel, list_kernels
 from wavetrim.kernels.compile import compile_kernel
-from wavetrim.kernels.device import list_devices
 from wavetrim.kernels.gemm import tensor
 from wavetrim.kernels.gemm.launch import STRICT, STRICT_HELD, count_sms, hold
 from wavetrim.kernels.gemm.resident import multiply_on_device
@@ -31,26 +30,12 @@ from wavetrim.kernels.tiling import RegisterTiling
 from wavetrim.native.tuned import LEAST_SPLIT_K
 
 TENSOR = find_kernel("tensor", "float32")
+needs_tensor = needs(TENSOR)
 CUBLAS = find_kernel("cublas", "float32")
 HOLDABLE_FLOAT64 = [
     spec for spec in list_kernels(dtype="float64") if spec.name == "tensor" and spec.persistent
 ]
 STRIP_BYTES = 128 * 32 * 3 * 2  # of one tile of A or of B
-
-on_hopper = pytest.mark.skipif(
-    any(not TENSOR.runs_on(device.compute_capability) for device in list_devices()[:1]),
-    reason="the float32 tensor kernel runs on Hopper only",
-)
-
-
-def multiply(spec: Any, a: Array, b: Array, cache_dir: Path, **options: Any) -> Array:
-    """A·B by a kernel, written over NaN."""
-    import cupy
-
-    c = cupy.full((a.shape[0], b.shape[1]), np.nan, a.dtype)
-    operands = cupy.asarray(a), cupy.asarray(b), c
-    multiply_on_device(spec, *operands, cache_dir=cache_dir, **options)
-    return np.asarray(cupy.asnumpy(c))
 
 
 def draw(kind: str, m: int, n: int, k: int) -> tuple[Array, Array]:
@@ -100,7 +85,7 @@ def test_what_fits_is_not_cut() -> None:
 
 
 @pytest.mark.gpu
-@on_hopper
+@needs_tensor
 @pytest.mark.parametrize("kind", ["uniform", "normal", "lognormal", "wide"])
 @pytest.mark.parametrize("k", [32, 100, 128, 160, 256, 512, 800, 1000, 2048, 8192, 65536])
 def test_errors_are_no_larger_than_those_of_cublas(kind: str, k: int, kernel_cache: Path) -> None:
@@ -118,7 +103,7 @@ def test_errors_are_no_larger_than_those_of_cublas(kind: str, k: int, kernel_cac
 
 
 @pytest.mark.gpu
-@on_hopper
+@needs_tensor
 @pytest.mark.parametrize("padding", [0, 1, 4])
 @pytest.mark.parametrize(
     "shape",
@@ -143,7 +128,7 @@ def test_ragged_products_with_any_alignment(
 
 
 @pytest.mark.gpu
-@on_hopper
+@needs_tensor
 def test_parts_add_up_to_the_product(kernel_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import cupy
 
@@ -158,7 +143,7 @@ def test_parts_add_up_to_the_product(kernel_cache: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.gpu
-@on_hopper
+@needs_tensor
 def test_scarce_memory_makes_more_parts(kernel_cache: Path) -> None:
     import cupy
 
@@ -185,13 +170,13 @@ def is_left_to_the_strict_kernel(a: Array, b: Array, cache_dir: Path) -> bool:
 
 
 @pytest.mark.gpu
-@on_hopper
+@needs_tensor
 def test_a_plain_product_is_not_left_to_the_strict_kernel(kernel_cache: Path) -> None:
     assert not is_left_to_the_strict_kernel(*draw("normal", 300, 300, 300), kernel_cache)
 
 
 @pytest.mark.gpu
-@on_hopper
+@needs_tensor
 @pytest.mark.parametrize("operand", [0, 1])
 @pytest.mark.parametrize(
     "value", [np.inf, -np.inf, np.nan, 3.4e38, 2.0**-104, 1e-40, -1e-45], ids=str
@@ -213,7 +198,7 @@ def test_what_bfloat16_cannot_stand_for_is_left_to_the_strict_kernel(
 
 
 @pytest.mark.gpu
-@on_hopper
+@needs_tensor
 @pytest.mark.parametrize("scales", [(2.0**70, 2.0**54), (2.0**-60, 2.0**-50), (0.0, 1.0)])
 def test_sums_that_overflow_or_vanish_are_left_to_the_strict_kernel(
     scales: tuple[float, float], kernel_cache: Path
@@ -224,7 +209,7 @@ def test_sums_that_overflow_or_vanish_are_left_to_the_strict_kernel(
 
 
 @pytest.mark.gpu
-@on_hopper
+@needs_tensor
 @pytest.mark.parametrize("k", [1, 31, LEAST_SPLIT_K - 1])
 def test_elements_of_few_products_are_rounded_once(k: int, kernel_cache: Path) -> None:
     a, b = draw("wide", 201, 300, k)
@@ -255,7 +240,7 @@ def test_a_block_of_a_held_float64_product_fills_a_multiprocessor(
 
 
 @pytest.mark.gpu
-@on_hopper
+@needs_tensor
 @pytest.mark.parametrize("sms", [1, 3, 64, None])
 @pytest.mark.parametrize("k", [100, 128, 700])
 def test_a_held_product_has_the_same_bits(sms: int | None, k: int, kernel_cache: Path) -> None:
@@ -269,7 +254,7 @@ def test_a_held_product_has_the_same_bits(sms: int | None, k: int, kernel_cache:
 
 
 @pytest.mark.gpu
-@on_hopper
+@needs_tensor
 @pytest.mark.parametrize("sms", [1, 5, 132])
 @pytest.mark.parametrize("spec", HOLDABLE_FLOAT64, ids=lambda spec: spec.label)
 @pytest.mark.parametrize("shape", [(1, 1, 1), (333, 1021, 257), (1000, 776, 512)], ids=str)
@@ -284,7 +269,7 @@ def test_a_held_float64_product_is_right(
 
 
 @pytest.mark.gpu
-@on_hopper
+@needs_tensor
 def test_a_verdict_does_not_outlast_its_product(kernel_cache: Path) -> None:
     a, b = draw("normal", 300, 300, 300)
     spoiled = a.copy()
@@ -295,7 +280,7 @@ def test_a_verdict_does_not_outlast_its_product(kernel_cache: Path) -> None:
 
 
 @pytest.mark.gpu
-@on_hopper
+@needs_tensor
 @pytest.mark.parametrize("seed", range(3))
 def test_products_on_streams_of_their_own_do_not_disturb_one_another(
     seed: int, kernel_cache: Path
@@ -318,7 +303,7 @@ def test_products_on_streams_of_their_own_do_not_disturb_one_another(
 
 
 @pytest.mark.gpu
-@on_hopper
+@needs_tensor
 def test_the_pipeline_streams_through_it(kernel_cache: Path) -> None:
     from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 
@@ -336,7 +321,7 @@ def test_the_pipeline_streams_through_it(kernel_cache: Path) -> None:
 
 
 @pytest.mark.gpu
-@on_hopper
+@needs_tensor
 def test_the_pipeline_takes_no_memory_beside_its_own(kernel_cache: Path) -> None:
     import cupy
 
@@ -356,7 +341,7 @@ def test_the_pipeline_takes_no_memory_beside_its_own(kernel_cache: Path) -> None
 
 
 @pytest.mark.gpu
-@on_hopper
+@needs_tensor
 @pytest.mark.parametrize("row", [0, 1500])
 @pytest.mark.parametrize(
     ("shape", "stretch", "steps_of_b"), [((4000, 300, 2000), 10.0, 1), ((2000, 4100, 2000), 1.0, 6)]

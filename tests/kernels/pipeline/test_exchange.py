@@ -7,17 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.matrices import poison
+from tests.matrices import draw_operands, pin_copy, poison
+from tests.scheduler.profiles import find_executor_profile
 from wavetrim.kernels.device import select_devices
 from wavetrim.kernels.pipeline.exchange import Exchange, Seat
-from wavetrim.kernels.transfer.pinned import pin_matrix
 from wavetrim.scheduler.errors import ExecutionCancelled
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning import team_curves
 from wavetrim.scheduler.planning.choice import choose_plan_on
 from wavetrim.scheduler.problem import GemmProblem
-from wavetrim.scheduler.profile.store import find_profile
 
 NEEDS = ((range(64), range(32), 32), (range(64, 100), range(32), 32))
 
@@ -73,10 +72,7 @@ def twin_executor(kernel_cache):
 
 def plan_exchange(executor, m, n, k, f=0):
     """A plan whose GPUs exchange B, also where it costs more time than it saves."""
-    profile = find_profile(
-        None, devices=executor.devices, directory=None, cpu_threads=executor.pool.threads
-    )
-    profile = replace(profile, peer_gbytes_per_second=1000.0)
+    profile = replace(find_executor_profile(executor), peer_gbytes_per_second=1000.0)
     problem = GemmProblem(m, n, k, memory="pinned")
     with pytest.MonkeyPatch.context() as patch:
         for cost in ("EXCHANGE_STEP_SECONDS", "EXCHANGE_SECONDS"):
@@ -87,10 +83,7 @@ def plan_exchange(executor, m, n, k, f=0):
 
 
 def draw_pinned(m, n, k):
-    random = np.random.default_rng(5)
-    a, b, c = (pin_matrix(*sides, "float32") for sides in ((m, k), (k, n), (m, n)))
-    for matrix in (a, b):
-        matrix[...] = random.integers(-3, 4, matrix.shape)
+    a, b, c = map(pin_copy, draw_operands(m, n, k))
     return a, b, poison(c)
 
 

@@ -1,22 +1,20 @@
 """The pipeline on a GPU: every layout, factor and memory limit against float64 references."""
 
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.matrices import Array, assert_product, make_matrix, make_output, padding_of
+from tests.kernels.specs import SPECS
+from tests.matrices import Array, assert_product, make_matrix, make_output, padding_of, pin_copy
 from tests.rates import RATES, find_cut
 from wavetrim.kernels.catalog import find_kernel
-from wavetrim.kernels.device import list_devices
 from wavetrim.kernels.errors import OperandError, PipelineCancelled
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.kernels.schedule.cuts import plan_steps
 from wavetrim.kernels.schedule.panels import PanelProblem
 from wavetrim.kernels.spec import KernelSpec
-from wavetrim.kernels.transfer.pinned import pin_matrix
 
 pytestmark = pytest.mark.gpu
 
@@ -28,11 +26,10 @@ SHAPES = [
     (333, 409, 1021),
     (1031, 769, 257),
 ]
-HERE = {device.compute_capability for device in list_devices()[:1]} or {(9, 0)}
 HALVES = [
     spec
     for spec in (find_kernel("tensor", dtype) for dtype in ("float16", "bfloat16"))
-    if all(map(spec.runs_on, HERE))
+    if spec in SPECS
 ]
 KERNELS = [
     find_kernel("cublas", "float32"),
@@ -46,13 +43,6 @@ KERNELS = [
 ]
 STREAMING = {"rows": 12 << 20, "columns": 3 << 20, "depth": 700 << 10}
 """Memory limits under which 1100 × 900 × 1000 of float32 streams in different ways."""
-
-
-@pytest.fixture(scope="module")
-def pipeline(kernel_cache: Path) -> Iterator[GpuPipeline]:
-    pipeline = GpuPipeline(cache_dir=kernel_cache)
-    yield pipeline
-    pipeline.close()
 
 
 def draw(m: int, n: int, k: int, dtype: str) -> tuple[Array, Array]:
@@ -151,7 +141,7 @@ def test_the_first_panel_goes_through_columns_or_long_parts_of_rows(
     before = make_matrix(m, n, dtype, 3)
     c = before.copy() if beta else make_output(m, n, dtype)
     if memory == "pinned":
-        a, b, c = (_pin(one) for one in (a, b, c))
+        a, b, c = (pin_copy(one) for one in (a, b, c))
     rows: list[int] = []
     pipeline.multiply(spec, a, b, c, beta=beta, progress=rows.append, cut=plan.cut)
     assert_product(c, a, b, before, beta=beta)
@@ -166,7 +156,7 @@ def test_the_first_copies_are_told_of_once_and_before_any_row_is_there(
     a, b = draw(m, n, k, "float32")
     c = make_output(m, n, "float32")
     if memory == "pinned":
-        a, b, c = (_pin(one) for one in (a, b, c))
+        a, b, c = (pin_copy(one) for one in (a, b, c))
     told: list[object] = []
     pipeline = GpuPipeline(cache_dir=kernel_cache)
     try:
@@ -339,12 +329,6 @@ def test_a_result_in_the_memory_of_an_operand_is_refused(pipeline: GpuPipeline) 
         pipeline.multiply(KERNELS[0], a, a.copy(), a, cut=find_cut(a, a))
 
 
-def _pin(matrix: Array) -> Array:
-    pinned = pin_matrix(*matrix.shape, matrix.dtype)
-    pinned[:] = matrix
-    return pinned
-
-
 def test_rows_of_a_small_pageable_product_are_final_once_they_are_there(
     pipeline: GpuPipeline,
 ) -> None:
@@ -370,7 +354,7 @@ def test_a_small_product_may_mix_both_kinds_of_memory(pipeline: GpuPipeline) -> 
     before = make_matrix(333, 257, "float32", 3)
     for pinned in range(8):
         left, right, c = (
-            _pin(one) if pinned >> number & 1 else one.copy()
+            pin_copy(one) if pinned >> number & 1 else one.copy()
             for number, one in enumerate((a, b, before))
         )
         pipeline.multiply(KERNELS[0], left, right, c, beta=2.0, cut=find_cut(c, a))

@@ -2,14 +2,13 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.matrices import Array, assert_product, make_matrix, make_output
+from tests.matrices import Array, assert_product, make_matrix, make_output, pin_copy
 from tests.rates import find_cut, make_rates
 from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.gemm.operands import Layout
@@ -21,7 +20,6 @@ from wavetrim.kernels.schedule.cuts import plan_steps
 from wavetrim.kernels.schedule.panels import PanelProblem
 from wavetrim.kernels.schedule.steps import Cut
 from wavetrim.kernels.spec import KernelSpec
-from wavetrim.kernels.transfer.pinned import pin_matrix
 
 MIB = 1 << 20
 
@@ -94,16 +92,6 @@ def test_many_threads_lose_no_byte():
     assert (residents.size_bytes, residents.count().operands) == (0, 0)
 
 
-# --- on a GPU --------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def pipeline(kernel_cache: Path) -> Iterator[GpuPipeline]:
-    pipeline = GpuPipeline(cache_dir=kernel_cache)
-    yield pipeline
-    pipeline.close()
-
-
 def find_resident_cut(spec: KernelSpec, c: Array, a: Array) -> Cut:
     """How C = A·B is cut where B is resident."""
     tile, k = spec.tile, a.shape[1]
@@ -115,14 +103,8 @@ def find_resident_cut(spec: KernelSpec, c: Array, a: Array) -> Cut:
     return plan_steps(problem, make_rates(problem), 1 << 36).cut
 
 
-def pin(matrix: Array) -> Array:
-    pinned = pin_matrix(*matrix.shape, matrix.dtype)
-    pinned[...] = matrix
-    return pinned
-
-
 def lie_in(memory: str) -> Callable[[Array], Array]:
-    return pin if memory == "pinned" else np.asarray
+    return pin_copy if memory == "pinned" else np.asarray
 
 
 def multiply_here(
@@ -197,14 +179,17 @@ def test_two_take_turns_with_a_product_of_their_shape_that_has_none(pipeline, sp
 @pytest.mark.gpu
 def test_after_it_has_left_b_is_copied_in_again_and_its_place_serves_another(pipeline):
     spec, shape = KERNELS[0], (900, 700)
-    a, c = pin(make_matrix(300, 900, spec.dtype, 1)), pin(make_output(300, 700, spec.dtype))
+    a, c = (
+        pin_copy(make_matrix(300, 900, spec.dtype, 1)),
+        pin_copy(make_output(300, 700, spec.dtype)),
+    )
     for number in range(4):  # the driver mostly gives the place that was freed
-        b = pin(make_matrix(*shape, spec.dtype, 10 + number))
+        b = pin_copy(make_matrix(*shape, spec.dtype, 10 + number))
         key = f"matrix {number}"
         assert pipeline.keep(key, b)
         assert_product(multiply_here(pipeline, spec, a, b, key, c=c), a, b)
         pipeline.residents.forget(key)
-        other = pin(make_matrix(*shape, spec.dtype, 20 + number))
+        other = pin_copy(make_matrix(*shape, spec.dtype, 20 + number))
         pipeline.multiply(spec, a, other, c, cut=find_resident_cut(spec, c, a), b_key=key)
         assert_product(c, a, other)
 
@@ -276,8 +261,8 @@ def test_none_stays_where_no_memory_is_for_it(kernel_cache):
 @pytest.mark.serial
 def test_a_thin_product_takes_a_quarter_of_the_time_once_b_is_there(pipeline):
     spec, (m, n, k) = find_kernel("cublas", "float32"), (64, 8192, 8192)
-    a, b = pin(make_matrix(m, k, "float32", 1)), pin(make_matrix(k, n, "float32", 2))
-    c = pin(make_output(m, n, "float32"))
+    a, b = pin_copy(make_matrix(m, k, "float32", 1)), pin_copy(make_matrix(k, n, "float32", 2))
+    c = pin_copy(make_output(m, n, "float32"))
 
     def measure(cut: Cut, key: str | None) -> float:
         pipeline.multiply(spec, a, b, c, cut=cut, b_key=key)  # loads and prepares

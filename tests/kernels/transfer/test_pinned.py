@@ -2,19 +2,17 @@
 
 import ctypes
 import gc
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.matrices import assert_product, make_matrix
+from tests.matrices import assert_product, make_matrix, pin_copy
 from tests.rates import find_cut
 from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.errors import DeviceFailure, OperandError
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.kernels.transfer.pinned import (
-    Matrix,
     is_pinned,
     lock_matrix,
     lock_region,
@@ -25,19 +23,6 @@ from wavetrim.kernels.transfer.pinned import (
 pytestmark = pytest.mark.gpu
 
 SPEC = find_kernel("cublas", "float32")
-
-
-@pytest.fixture(scope="module")
-def pipeline(kernel_cache: Path) -> Iterator[GpuPipeline]:
-    pipeline = GpuPipeline(cache_dir=kernel_cache)
-    yield pipeline
-    pipeline.close()
-
-
-def pin_copy(values: Matrix) -> Matrix:
-    pinned = pin_matrix(*values.shape, values.dtype)
-    pinned[...] = values
-    return pinned
 
 
 def test_pinned_memory_is_told_from_pageable() -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.matrices import FLOATS, make_matrix
+from tests.scheduler.profiles import find_executor_profile
 from wavetrim.cpu.gemm import CpuPool
 from wavetrim.kernels.device import list_devices
 from wavetrim.scheduler.check.checked import EngineProduct, compute_checked
@@ -18,7 +19,6 @@ from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.problem import GemmProblem
-from wavetrim.scheduler.profile.store import find_profile
 
 M, N, K = 300, 280, 260
 
@@ -52,10 +52,8 @@ def gpu(kernel_cache: Path) -> Iterator[Faulty]:
 
 
 def plan_for(executor: Executor, rows: int, dtype: str, **options: Any) -> Plan:
-    profile = find_profile(
-        None, devices=executor.devices, directory=None, cpu_threads=executor.pool.threads
-    )
-    return choose_plan(GemmProblem(rows, N, K, dtype), profile, PlanOptions(**options))
+    problem, profile = GemmProblem(rows, N, K, dtype), find_executor_profile(executor)
+    return choose_plan(problem, profile, PlanOptions(**options))
 
 
 def make_product(dtype: str, *, beta: float = 0.0) -> EngineProduct:

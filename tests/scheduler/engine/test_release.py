@@ -10,13 +10,13 @@ import weakref
 import numpy as np
 import pytest
 
+from tests.scheduler.profiles import find_executor_profile
 from wavetrim.kernels.device import list_devices
 from wavetrim.kernels.transfer.pinned import pin_matrix
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.problem import GemmProblem
-from wavetrim.scheduler.profile.store import find_profile
 
 
 @pytest.fixture(autouse=True)
@@ -61,11 +61,8 @@ def wait_for_release(operands, kept):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("f", [0, 300, 2000, None])
 def test_an_executor_keeps_no_matrix(kernel_cache, f, dtype, memory):
-    devices = list_devices()
-    with Executor(cache_dir=kernel_cache, devices=devices) as executor:
-        profile = find_profile(
-            None, devices=devices, directory=None, cpu_threads=executor.pool.threads
-        )
+    with Executor(cache_dir=kernel_cache, devices=list_devices()) as executor:
+        profile = find_executor_profile(executor)
         options = PlanOptions() if f is None else PlanOptions(f=f)
         plan = choose_plan(GemmProblem(2000, 1500, 1200, dtype, memory), profile, options)
         operands = make_operands(2000, 1500, 1200, dtype, memory)

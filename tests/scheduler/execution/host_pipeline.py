@@ -1,4 +1,4 @@
-"""A GPU that computes its rows in host memory: stands in where there is none."""
+"""A GPU that computes in host memory, for tests on a machine without any."""
 
 import threading
 import time
@@ -9,9 +9,15 @@ from wavetrim.kernels.pipeline.residents import Resident, Residents
 
 
 class HostPipeline:
-    """Multiplies in host memory, panel by panel, as `GpuPipeline` is called.
+    """Multiplies in host memory, panel by panel; is called as `GpuPipeline` is.
 
-    What stays of operands is copies of them, which it multiplies with.
+    A resident operand is a copy of it, with which it multiplies.
+
+    Attributes:
+        panel_rows: Rows of a panel.
+        fails: Whether each product and each fetch of an operand fails.
+        row_seconds: Seconds that each row of C takes.
+        resident_bytes: Limit of resident operands.
     """
 
     panel_rows = 128
@@ -25,6 +31,8 @@ class HostPipeline:
         self.residents = Residents(limit_bytes=self.resident_bytes)
 
     def keep(self, key, b):
+        if self.fails:
+            raise DeviceFailure("the GPU is lost")
         if b.nbytes > self.residents.limit_bytes:
             return False
         self.residents.shrink(self.residents.limit_bytes - b.nbytes)

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from tests.limit import allow
-from tests.matrices import FLOATS, make_matrix, poison
+from tests.matrices import FLOATS, draw_operands, make_matrix, poison
+from tests.scheduler.profiles import find_executor_profile
 from wavetrim.kernels.catalog import list_kernels
 from wavetrim.kernels.device import list_devices
 from wavetrim.scheduler.check.verify import verify_product
@@ -17,7 +18,6 @@ from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.problem import GemmProblem
-from wavetrim.scheduler.profile.store import find_profile
 
 
 @pytest.fixture(scope="module")
@@ -33,10 +33,8 @@ def gpu_executor(kernel_cache):
 
 
 def plan_for(executor, m, n, k, dtype="float32", **options):
-    profile = find_profile(
-        None, devices=executor.devices, directory=None, cpu_threads=executor.pool.threads
-    )
-    return choose_plan(GemmProblem(m, n, k, dtype), profile, PlanOptions(**options))
+    problem, profile = GemmProblem(m, n, k, dtype), find_executor_profile(executor)
+    return choose_plan(problem, profile, PlanOptions(**options))
 
 
 @pytest.mark.parametrize("dtype", [*FLOATS, "int8", "int64"])
@@ -69,10 +67,7 @@ def test_progress_rises_to_one(cpu_executor):
 
 
 def check_final_rows(executor, plan, a, b, before, beta):
-    """Runs a plan and looks at rows when they are called final; returns how many there were.
-
-    With whole numbers both parts, in whatever order they sum, find the same bits.
-    """
+    """Run a plan of whole operands, and check rows when they are final; returns their numbers."""
     expected = a @ b + (beta * before if beta else 0)
     c = before.copy() if beta else poison(before.copy())
     counts = []
@@ -88,16 +83,12 @@ def check_final_rows(executor, plan, a, b, before, beta):
     return counts
 
 
-def draw_whole(rows, columns, seed):
-    return np.random.default_rng(seed).integers(-3, 4, (rows, columns)).astype("float32")
-
-
 @pytest.mark.parametrize("beta", [0.0, 2.0])
 def test_rows_are_called_final_when_they_are(cpu_executor, beta):
     m, n, k = 1500, 700, 600
     cpu_executor.pool.prepare()
     plan = plan_for(cpu_executor, m, n, k)
-    operands = draw_whole(m, k, 1), draw_whole(k, n, 2), draw_whole(m, n, 3)
+    operands = draw_operands(m, n, k)
     counts = check_final_rows(cpu_executor, plan, *operands, beta)
     assert counts[-1] == m
 
@@ -138,7 +129,7 @@ def test_rows_of_both_parts_are_called_final_when_they_are(
 ):
     m, n, k = shape
     plan = replace(plan_for(gpu_executor, m, n, k, f=int(planned * m)), pinned=not moves)
-    operands = draw_whole(m, k, 1), draw_whole(k, n, 2), draw_whole(m, n, 3)
+    operands = draw_operands(m, n, k)
     counts = check_final_rows(gpu_executor, plan, *operands, beta)
     assert counts
     assert max(counts) <= m
@@ -148,7 +139,7 @@ def test_rows_of_both_parts_are_called_final_when_they_are(
 @pytest.mark.parametrize("beta", [0.0, 2.0])
 def test_rows_whose_columns_come_in_groups_are_final_in_the_last_one(kernel_cache, beta):
     m, n, k = 3000, 6000, 2000
-    operands = draw_whole(m, k, 1), draw_whole(k, n, 2), draw_whole(m, n, 3)
+    operands = draw_operands(m, n, k)
     with Executor(
         cache_dir=kernel_cache, devices=list_devices(), gpu_memory_bytes=24 << 20
     ) as executor:

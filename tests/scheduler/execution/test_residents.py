@@ -1,7 +1,7 @@
 """A stored B that comes again is copied to the GPU once, and never taken for another one.
 
-A GPU that computes in host memory stands in where there is none: it has the real list of residents,
-and copies of them. The tests marked `gpu` run the same on a GPU, or on two pipelines of one.
+The GPUs compute in host memory, with the real list of residents. The tests marked `gpu` run on a
+GPU, or on two pipelines of one.
 """
 
 import threading
@@ -11,11 +11,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.matrices import poison
+from tests.matrices import draw_whole, poison
+from tests.scheduler.execution.host_pipeline import HostPipeline
+from tests.scheduler.profiles import find_executor_profile, find_preset_profile
 from wavetrim.kernels.device import select_devices
-from wavetrim.kernels.errors import DeviceFailure
-from wavetrim.kernels.pipeline.host_product import GpuTimings
-from wavetrim.kernels.pipeline.residents import Resident, Residents
 from wavetrim.kernels.transfer.pinned import pin_matrix
 from wavetrim.scheduler.check import checked
 from wavetrim.scheduler.check.checked import EngineProduct
@@ -23,47 +22,13 @@ from wavetrim.scheduler.engine.messages import Operand, RunRequest
 from wavetrim.scheduler.engine.residents import ResidentChoice
 from wavetrim.scheduler.engine.run import run_product
 from wavetrim.scheduler.errors import ExecutionError
-from wavetrim.scheduler.execution import executor as executor_module
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.cache import PlanCache
 from wavetrim.scheduler.planning.choice import choose_plan_on
 from wavetrim.scheduler.problem import GemmProblem
-from wavetrim.scheduler.profile.store import find_profile
 
 SIDE = 2048
-
-
-class HostGpu:
-    """Multiplies in host memory as `GpuPipeline` does, by its copy of B where it has one."""
-
-    fails = False
-
-    def __init__(self, index=0, **_):
-        self.device_index = index
-        self.residents = Residents(3 * SIDE * SIDE * 4)
-
-    def keep(self, key, b):
-        if self.fails:
-            raise DeviceFailure("the GPU is lost")
-        if b.nbytes > self.residents.limit_bytes:
-            return False
-        self.residents.shrink(self.residents.limit_bytes - b.nbytes)
-        self.residents.add(key, Resident(None, b.nbytes, b.copy()))
-        return True
-
-    def multiply(self, spec, a, b, c, *, alpha, beta, final=None, b_key=None, **_):
-        found = None if b_key is None else self.residents.use(b_key)
-        c[...] = alpha * (a @ (b if found is None else found.memory)) + (beta * c if beta else 0)
-        if final is not None:
-            final(range(c.shape[0]))
-        return GpuTimings(0.5, 0.25, 0.75)
-
-    def load(self, spec, *, sms=None):
-        pass
-
-    def close(self):
-        pass
 
 
 class Engine:
@@ -90,30 +55,25 @@ class Engine:
 
 
 @pytest.fixture
-def engine(tmp_path, monkeypatch):
-    monkeypatch.setattr(executor_module, "GpuPipeline", HostGpu)
+def engine(open_executor, monkeypatch):
+    """An engine whose GPU has room for three square matrices."""
+    monkeypatch.setattr(HostPipeline, "resident_bytes", 3 * SIDE * SIDE * 4)
     monkeypatch.setattr(checked, "is_pinned", lambda _matrix: True)
-    info = type("Info", (), {"index": 0})()
-    profile = find_profile("H200", devices=(), directory=None, cpu_threads=2)
-    with Executor(cache_dir=tmp_path, devices=[info], cpu_threads=2) as executor:
-        yield Engine(executor, profile)
+    return Engine(open_executor(gpus=1), find_preset_profile("H200", cpu_threads=2))
 
 
 @pytest.fixture
 def gpu_engine(kernel_cache):
     with Executor(cache_dir=kernel_cache, devices=select_devices("0")) as executor:
-        profile = find_profile(
-            None, devices=executor.devices, directory=None, cpu_threads=executor.pool.threads
-        )
-        made = Engine(executor, profile)
+        made = Engine(executor, find_executor_profile(executor))
         made.make = lambda shape, dtype: pin_matrix(*shape, dtype)
         yield made
 
 
 def draw(rows=SIDE, columns=SIDE, seed=1, make=np.empty):
-    """Whole numbers, whose products are exact in any order."""
+    """A whole matrix in memory that `make` makes."""
     drawn = make((rows, columns), np.float32)
-    drawn[...] = np.random.default_rng(seed).integers(-3, 4, (rows, columns))
+    drawn[...] = draw_whole(rows, columns, seed)
     return drawn
 
 
@@ -187,7 +147,7 @@ def test_a_b_that_went_wrong_on_the_gpu_is_let_go_when_the_check_says_so(engine)
 def test_a_gpu_that_fails_to_fetch_fails_the_product(engine, monkeypatch):
     a, b = draw(16), draw(seed=2)
     engine.multiply(a, b, "b")
-    monkeypatch.setattr(HostGpu, "fails", True)
+    monkeypatch.setattr(HostPipeline, "fails", True)
     with pytest.raises(ExecutionError, match="the GPU is lost"):
         engine.multiply(a, b, "b")
 
@@ -195,9 +155,7 @@ def test_a_gpu_that_fails_to_fetch_fails_the_product(engine, monkeypatch):
 @pytest.mark.gpu
 def test_two_gpus_keep_b_each_and_share_the_rows(kernel_cache):
     with Executor(cache_dir=kernel_cache, devices=select_devices("0,0")) as executor:
-        profile = find_profile(
-            None, devices=executor.devices, directory=None, cpu_threads=executor.pool.threads
-        )
+        profile = find_executor_profile(executor)
         a, b, c = (draw(3000, 3000, seed, lambda s, t: pin_matrix(*s, t)) for seed in range(3))
         problem = GemmProblem(3000, 3000, 3000, memory="pinned", b_resident=True)
         assert executor.residents.keep("b", b, (0, 1))

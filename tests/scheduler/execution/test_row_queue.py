@@ -7,19 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.scheduler.clock import Clock
 from wavetrim.scheduler.execution.row_queue import RowQueue
 from wavetrim.scheduler.execution.self_scheduling import SelfSchedule
 
 ROWS = st.integers(1, 3000)
-
-
-class Clock:
-    """Time that a test sets."""
-
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def make_queue(rows: int, f: int, clock: Callable[[], float] = time.perf_counter) -> RowQueue:

@@ -1,7 +1,7 @@
 """One product on several GPUs: rows of each, the moving boundary, progress, failures, timings.
 
-A GPU that computes its rows in host memory stands in where there is none; the CPU part is real. The
-tests marked `gpu` run two pipelines on one GPU.
+The GPUs compute in host memory, the CPU part is real. The tests marked `gpu` run two pipelines on
+one GPU.
 """
 
 import threading
@@ -11,33 +11,26 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.matrices import poison
-from tests.scheduler.execution.host_pipeline import HostPipeline
-from wavetrim.kernels.device import select_devices
+from tests.matrices import draw_operands, poison
+from tests.scheduler.profiles import find_executor_profile, find_preset_profile
 from wavetrim.scheduler.errors import ExecutionCancelled, ExecutionError
-from wavetrim.scheduler.execution import executor as executor_module
-from wavetrim.scheduler.execution.executor import BRIEF_RUNS_NOTED, BRIEF_SECONDS, Executor
+from wavetrim.scheduler.execution.executor import BRIEF_RUNS_NOTED, BRIEF_SECONDS
 from wavetrim.scheduler.execution.run import MOVING_SECONDS
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.choice import choose_plan_on
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.history import RunHistory
-from wavetrim.scheduler.profile.store import find_profile
 
 SHAPE = 3000, 300, 257
 
 
 @pytest.fixture
-def executor(kernel_cache, monkeypatch):
-    monkeypatch.setattr(executor_module, "GpuPipeline", HostPipeline)
-    info = type("Info", (), {"index": 0})()
-    with Executor(cache_dir=kernel_cache, devices=[info] * 3, cpu_threads=2) as executor:
-        executor.pool.prepare()
-        yield executor
+def executor(open_executor):
+    return open_executor(gpus=3)
 
 
 def plan_for(gpus=3, *, f, pinned=True, corrections=None):
-    profile = find_profile(f"H200 x{gpus}", devices=(), directory=None, cpu_threads=2)
+    profile = find_preset_profile(f"H200 x{gpus}", cpu_threads=2)
     if corrections is not None:
         profile = replace(profile, corrections=corrections)
     m, n, k = SHAPE
@@ -46,18 +39,11 @@ def plan_for(gpus=3, *, f, pinned=True, corrections=None):
     return replace(plan, pinned=pinned)
 
 
-def draw_operands():
-    m, n, k = SHAPE
-    random = np.random.default_rng(7)
-    shapes = (m, k), (k, n), (m, n)
-    return [random.integers(-3, 4, shape).astype("float32") for shape in shapes]
-
-
 @pytest.mark.parametrize("moves", [False, True])
 @pytest.mark.parametrize("f", [0, 500])
 @pytest.mark.parametrize("beta", [0.0, 2.0])
 def test_all_devices_compute_their_rows_of_one_product(executor, f, moves, beta):
-    a, b, before = draw_operands()
+    a, b, before = draw_operands(*SHAPE)
     expected = a @ b + (beta * before if beta else 0)
     c = before.copy() if beta else poison(before.copy())
     seen, counts = [], []
@@ -83,14 +69,12 @@ def test_all_devices_compute_their_rows_of_one_product(executor, f, moves, beta)
 @pytest.mark.parametrize("f", [0, 60])
 @pytest.mark.parametrize("beta", [0.0, 2.0])
 def test_gpus_divide_the_columns_of_a_wide_product(executor, f, beta):
-    profile = find_profile("H200 x3", devices=(), directory=None, cpu_threads=2)
+    profile = find_preset_profile("H200 x3", cpu_threads=2)
     problem = GemmProblem(250, 8000, 600, memory="pinned")
     options = PlanOptions("register", f=f)
     plan = choose_plan_on(problem, profile, options, range(3))
     assert plan.divides_columns
-    random = np.random.default_rng(8)
-    shapes = (250, 600), (600, 8000), (250, 8000)
-    a, b, before = (random.integers(-3, 4, shape).astype("float32") for shape in shapes)
+    a, b, before = draw_operands(250, 8000, 600)
     expected = a @ b + (beta * before if beta else 0)
     c = before.copy() if beta else poison(before.copy())
     seen, finals = [], []
@@ -105,7 +89,7 @@ def test_gpus_divide_the_columns_of_a_wide_product(executor, f, beta):
 
 
 def test_timings_tell_of_each_gpu(executor):
-    a, b, c = draw_operands()
+    a, b, c = draw_operands(*SHAPE)
     timings = executor.run(plan_for(f=0), a, b, c)
     document = timings.as_dict()
     each = [document[f"gpu{position}_seconds"] for position in range(3)]
@@ -118,7 +102,7 @@ def test_timings_tell_of_each_gpu(executor):
 def test_the_boundary_moves_between_the_last_gpu_and_the_cpu(executor, monkeypatch):
     """A last GPU that is far slower than planned leaves rows to the CPU."""
     monkeypatch.setattr("wavetrim.scheduler.execution.run.MOVING_SECONDS", 0.0)
-    a, b, c = draw_operands()
+    a, b, c = draw_operands(*SHAPE)
     executor.pipelines[2].row_seconds = 0.004
     plan = plan_for(f=600, pinned=False)
     timings = executor.run(plan, a, b, c)
@@ -128,7 +112,7 @@ def test_the_boundary_moves_between_the_last_gpu_and_the_cpu(executor, monkeypat
 
 
 def test_the_boundary_of_a_brief_product_stays(executor):
-    a, b, c = draw_operands()
+    a, b, c = draw_operands(*SHAPE)
     executor.pipelines[2].row_seconds = 0.004
     plan = plan_for(f=600, pinned=False)
     assert plan.predicted.total_seconds < MOVING_SECONDS
@@ -139,7 +123,7 @@ def test_the_boundary_of_a_brief_product_stays(executor):
 @pytest.mark.parametrize("failing", [0, 2])
 @pytest.mark.parametrize("f", [0, 300])
 def test_the_failure_of_one_gpu_stops_all_parts(executor, failing, f):
-    a, b, c = draw_operands()
+    a, b, c = draw_operands(*SHAPE)
     for number, pipeline in enumerate(executor.pipelines):
         pipeline.fails = number == failing
         pipeline.row_seconds = 0.005  # some seconds, unless it is stopped
@@ -155,7 +139,7 @@ def test_the_failure_of_one_gpu_stops_all_parts(executor, failing, f):
 
 
 def test_a_cancelled_product_stops_on_all_gpus(executor):
-    a, b, c = draw_operands()
+    a, b, c = draw_operands(*SHAPE)
     for pipeline in executor.pipelines:
         pipeline.row_seconds = 0.005
     stop = threading.Event()
@@ -169,7 +153,7 @@ def test_runs_of_each_gpu_correct_the_next_prediction(executor, monkeypatch):
     monkeypatch.setattr("wavetrim.scheduler.execution.executor.BRIEF_SECONDS", 0.0)
     history = RunHistory(None, "test")
     plan = plan_for(f=300, corrections=history)
-    a, b, c = draw_operands()
+    a, b, c = draw_operands(*SHAPE)
     for _ in range(2):  # the first one loads the kernel
         executor.run(plan, a, b, c)
     runs = {one.run_class.device: one.runs for one in history.list_all()}
@@ -180,19 +164,12 @@ def test_of_brief_products_one_in_eight_is_recorded(executor):
     history = RunHistory(None, "test")
     plan = plan_for(f=0, corrections=history)
     assert plan.predicted.total_seconds < BRIEF_SECONDS
-    a, b, c = draw_operands()
+    a, b, c = draw_operands(*SHAPE)
     executor.run(plan_for(f=0), a, b, c)  # loads the kernel
     for _ in range(3 * BRIEF_RUNS_NOTED):
         executor.run(plan, a, b, c)
     (found,) = history.list_all()
     assert found.runs == 3 * len(plan.gpu_parts)
-
-
-@pytest.fixture(scope="module")
-def twin_executor(kernel_cache):
-    """Two pipelines on one GPU."""
-    with Executor(cache_dir=kernel_cache, devices=select_devices("0,0")) as executor:
-        yield executor
 
 
 @pytest.mark.gpu
@@ -203,15 +180,9 @@ def twin_executor(kernel_cache):
 )
 def test_two_pipelines_compute_one_product(twin_executor, shape, planned, beta):
     m, n, k = shape
-    random = np.random.default_rng(3)
-    a, b, c = (
-        random.integers(-3, 4, sides).astype("float32") for sides in ((m, k), (k, n), (m, n))
-    )
+    a, b, c = draw_operands(m, n, k)
     expected = a @ b + (beta * c if beta else 0)
-    profile = find_profile(
-        None, devices=twin_executor.devices, directory=None,
-        cpu_threads=twin_executor.pool.threads,
-    )  # fmt: skip
+    profile = find_executor_profile(twin_executor)
     options = PlanOptions(f=int(planned * m))
     plan = replace(choose_plan_on(GemmProblem(m, n, k), profile, options, (0, 1)), pinned=False)
     timings = twin_executor.run(plan, a, b, c, beta=beta)

@@ -1,7 +1,7 @@
 """Several products at once, each on devices of its own.
 
-A GPU that computes its rows in host memory stands in where there is none; the CPU part is real. The
-tests marked `gpu` run two pipelines on one GPU.
+The GPUs compute in host memory, the CPU part is real. The test marked `gpu` runs two pipelines on
+one GPU.
 """
 
 import threading
@@ -13,28 +13,21 @@ import numpy as np
 import pytest
 
 from tests.limit import allow
-from tests.scheduler.execution.host_pipeline import HostPipeline
-from wavetrim.kernels.device import select_devices
+from tests.matrices import draw_operands
+from tests.scheduler.profiles import find_executor_profile, find_preset_profile
 from wavetrim.scheduler.errors import ExecutionCancelled
-from wavetrim.scheduler.execution import executor as executor_module
-from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.choice import choose_plan, choose_plan_on
 from wavetrim.scheduler.planning.lanes import CPU
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.history import RunHistory
-from wavetrim.scheduler.profile.store import find_profile
 
-M, N, K = 1500, 200, 257
+SHAPE = 1500, 200, 257
 
 
 @pytest.fixture
-def executor(kernel_cache, monkeypatch):
-    monkeypatch.setattr(executor_module, "GpuPipeline", HostPipeline)
-    info = type("Info", (), {"index": 0})()
-    with Executor(cache_dir=kernel_cache, devices=[info] * 2, cpu_threads=2) as executor:
-        executor.pool.prepare()
-        yield executor
+def executor(open_executor):
+    return open_executor(gpus=2)
 
 
 @pytest.fixture
@@ -45,31 +38,26 @@ def callers():
 
 def plan_for(*devices, history=None):
     """A plan with rows on exactly these devices."""
-    profile = find_profile("H200 x2", devices=(), directory=None, cpu_threads=2)
+    profile = find_preset_profile("H200 x2", cpu_threads=2)
     profile = profile if history is None else replace(profile, corrections=history)
     positions = [one for one in devices if one != CPU]
-    f = {True: 300, False: 0}[CPU in devices] if positions else M
-    problem = GemmProblem(M, N, K)
+    f = {True: 300, False: 0}[CPU in devices] if positions else SHAPE[0]
+    problem = GemmProblem(*SHAPE)
     plan = choose_plan_on(problem, profile, PlanOptions("register", f=f), positions)
     assert plan.lane == set(devices)
     return plan
 
 
-def draw_operands(seed=7):
-    random = np.random.default_rng(seed)
-    return [random.integers(-3, 4, s).astype("float32") for s in ((M, K), (K, N), (M, N))]
-
-
 def slow(executor, seconds):
     """Let each GPU take so long for all rows."""
     for pipeline in executor.pipelines:
-        pipeline.row_seconds = seconds / M
+        pipeline.row_seconds = seconds / SHAPE[0]
 
 
 def test_products_on_devices_of_their_own_run_at_the_same_time_and_are_right(executor, callers):
     slow(executor, 1.0)
     lanes = (0,), (1,), (CPU,)
-    operands = [draw_operands(seed) for seed in range(3)]
+    operands = [draw_operands(*SHAPE, seed=seed) for seed in range(3)]
     start = time.perf_counter()
     runs = [
         callers.submit(executor.run, plan_for(*lane), *three)
@@ -83,7 +71,7 @@ def test_products_on_devices_of_their_own_run_at_the_same_time_and_are_right(exe
 
 def test_a_device_works_at_one_product(executor, callers):
     slow(executor, 0.4)
-    operands = [draw_operands(seed) for seed in range(3)]
+    operands = [draw_operands(*SHAPE, seed=seed) for seed in range(3)]
     start = time.perf_counter()
     runs = [callers.submit(executor.run, plan_for(0), *three) for three in operands]
     for run, (a, b, c) in zip(runs, operands, strict=True):
@@ -94,7 +82,7 @@ def test_a_device_works_at_one_product(executor, callers):
 
 def test_one_is_cancelled_while_the_other_goes_on(executor, callers):
     slow(executor, 2.0)
-    operands = [draw_operands(seed) for seed in range(2)]
+    operands = [draw_operands(*SHAPE, seed=seed) for seed in range(2)]
     stop = threading.Event()
     goes = callers.submit(executor.run, plan_for(0), *operands[0])
     ends = callers.submit(executor.run, plan_for(1), *operands[1], cancelled=stop.is_set)
@@ -110,7 +98,7 @@ def test_one_is_cancelled_while_the_other_goes_on(executor, callers):
 
 def test_a_product_over_all_devices_begins_when_they_are_free_together(executor, callers):
     slow(executor, 0.5)
-    operands = [draw_operands(seed) for seed in range(3)]
+    operands = [draw_operands(*SHAPE, seed=seed) for seed in range(3)]
     runs = [callers.submit(executor.run, plan_for(one), *operands[one]) for one in (0, 1)]
     time.sleep(0.1)
     rows = []
@@ -130,30 +118,22 @@ def test_times_beside_other_products_correct_no_prediction(executor, callers, mo
     monkeypatch.setattr("wavetrim.scheduler.execution.executor.BRIEF_SECONDS", 0.0)
     history = RunHistory(None, "test")
     plan = plan_for(0, history=history)
-    executor.run(plan, *draw_operands())  # loads the kernel
+    executor.run(plan, *draw_operands(*SHAPE))  # loads the kernel
     slow(executor, 0.4)
-    runs = [callers.submit(executor.run, one, *draw_operands()) for one in (plan, plan_for(1))]
+    runs = [
+        callers.submit(executor.run, one, *draw_operands(*SHAPE)) for one in (plan, plan_for(1))
+    ]
     for run in runs:
         run.result(30)
     assert history.list_all() == []
-    executor.run(plan, *draw_operands())
+    executor.run(plan, *draw_operands(*SHAPE))
     assert [one.runs for one in history.list_all()] == [1]
-
-
-@pytest.fixture(scope="module")
-def twin_executor(kernel_cache):
-    """Two pipelines on one GPU."""
-    with Executor(cache_dir=kernel_cache, devices=select_devices("0,0")) as executor:
-        yield executor
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("kernel", ["auto", "cublas", "register"])
 def test_three_lanes_compute_different_products_again_and_again(twin_executor, callers, kernel):
-    profile = find_profile(
-        None, devices=twin_executor.devices, directory=None,
-        cpu_threads=twin_executor.pool.threads,
-    )  # fmt: skip
+    profile = find_executor_profile(twin_executor)
     random = np.random.default_rng(3)
 
     def compute(lane, kernel):

@@ -8,23 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wavetrim
-from tests.matrices import FLOATS, make_matrix, tolerance
+from tests.matrices import FLOATS, Array, draw_array, make_matrix, tolerance
 from wavetrim.native.element_types import is_integer
 from wavetrim.scheduler.errors import FieldError, VerificationFailed
 from wavetrim.scheduler.problem import ITEM_BYTES
 
-Array = np.ndarray[Any, Any]
-
 LARGE = (230, 190, 410)
 """M, N, K of a product that threads share."""
-
-
-def draw_array(generator: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Array:
-    if not is_integer(np.dtype(dtype)):
-        turns = 1 + 1j if np.dtype(dtype).kind == "c" else 1
-        return (generator.uniform(-1, 1, shape) * turns).astype(dtype)
-    limits = np.iinfo(dtype)
-    return generator.integers(limits.min, limits.max, shape, dtype, endpoint=True)
 
 
 def assert_equals_numpy(actual: Any, a: Any, b: Any) -> None:

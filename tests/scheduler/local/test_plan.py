@@ -13,7 +13,7 @@ import pytest
 
 import wavetrim
 from tests.matrices import FLOATS, assert_product, make_matrix
-from tests.scheduler.profiles import make_reference_profile
+from tests.scheduler.profiles import find_preset_profile, make_reference_profile
 from wavetrim.cpu.gemm import CpuPool
 from wavetrim.scheduler.calibration.cpu import measure_cpu_briefly
 from wavetrim.scheduler.errors import FieldError, PlanError, ProblemError
@@ -22,7 +22,7 @@ from wavetrim.scheduler.planning.cache import PlanCache
 from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.problem import ITEM_BYTES, GemmProblem
 from wavetrim.scheduler.profile.provider import ProfileProvider
-from wavetrim.scheduler.profile.store import find_calibration, find_profile, store_profile
+from wavetrim.scheduler.profile.store import find_calibration, store_profile
 
 
 def test_the_docstrings_show_what_is_so() -> None:
@@ -36,7 +36,7 @@ def test_a_plan_for_another_gpu_is_the_planners() -> None:
     plan = wavetrim.plan(4096, 4096, 4096, dtype=np.float64, device="T4", memory="pinned")
     assert plan == choose_plan(
         GemmProblem(4096, 4096, 4096, "float64", "pinned"),
-        find_profile("T4", devices=(), directory=None, cpu_threads=plan.profile.cpu.threads),
+        find_preset_profile("T4", cpu_threads=plan.profile.cpu.threads),
     )
     assert plan.gpu_rows > 0
     held = wavetrim.plan(512, 512, 512, device="H200", f=100, kernel="cublas", sms=64)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.scheduler.profiles import find_preset_profile
 from wavetrim.scheduler.errors import PlanError
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.choice import choose_plan
@@ -19,7 +20,6 @@ from wavetrim.scheduler.planning.lanes import (
     place_products,
 )
 from wavetrim.scheduler.problem import GemmProblem
-from wavetrim.scheduler.profile.store import find_profile
 
 
 def offer(gpu, cpu=None, *, gpus=2, team=None):
@@ -213,9 +213,7 @@ def test_sixty_four_equal_products_take_half_the_time_of_one_gpu():
 
 
 def list_here(gpus, problem, options=None, resident=()):
-    profile = find_profile(
-        f"H100 SXM x{gpus}" if gpus > 1 else "H100 SXM", devices=(), directory=None, cpu_threads=16
-    )
+    profile = find_preset_profile(f"H100 SXM x{gpus}" if gpus > 1 else "H100 SXM")
     asked = options or PlanOptions()
     names = [(number, one.device) for number, one in enumerate(profile.gpus)]
 
@@ -275,6 +273,6 @@ def test_what_no_kernel_multiplies_goes_to_the_cpu():
 
 @pytest.mark.parametrize("lane", [{0}, {1}, {CPU}, {0, 1}, {1, CPU}])
 def test_a_plan_for_a_lane_stays_in_it(lane):
-    profile = find_profile("H100 SXM x2", devices=(), directory=None, cpu_threads=16)
+    profile = find_preset_profile("H100 SXM x2")
     problem = GemmProblem(8192, 8192, 8192, "float32", "pinned")
     assert choose_plan(problem, profile, lane=frozenset(lane)).lane <= lane

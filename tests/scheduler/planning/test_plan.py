@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from benchmarks.host.suite import ALL_SHAPES
 from tests.environment import ROOT
 from tests.limit import allow
-from tests.scheduler.profiles import make_reference_profile
+from tests.scheduler.profiles import find_preset_profile, make_reference_profile
 from wavetrim.scheduler.errors import PlanError, ProblemError
 from wavetrim.scheduler.model.cpu import NARROW, CpuShare
 from wavetrim.scheduler.model.curves import build_cpu_curve
@@ -21,10 +21,10 @@ from wavetrim.scheduler.planning.description import describe_curve, describe_pla
 from wavetrim.scheduler.problem import ITEM_BYTES, MEMORIES, GemmProblem
 from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.scheduler.profile.presets import PRESETS, find_preset
-from wavetrim.scheduler.profile.store import build_preset_profile, find_profile
+from wavetrim.scheduler.profile.store import build_preset_profile
 
 RESULTS = ROOT / "benchmarks" / "results"
-CPU_ONLY = find_profile(None, devices=(), directory=None, cpu_threads=8)
+CPU_ONLY = find_preset_profile("cpu", cpu_threads=8)
 SQUARE = GemmProblem(4096, 4096, 4096)
 SIZES = st.integers(1, 20_000)
 PROFILES = st.sampled_from([build_preset_profile(gpu, "test", 16) for gpu in PRESETS])

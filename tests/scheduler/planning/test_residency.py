@@ -6,6 +6,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from tests.scheduler.profiles import find_preset_profile
 from wavetrim.scheduler.errors import PlanError
 from wavetrim.scheduler.model.corrections import classify_cpu_run
 from wavetrim.scheduler.model.curves import is_copied_first
@@ -15,14 +16,8 @@ from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.planning.description import describe_plan
 from wavetrim.scheduler.planning.residency import REMEMBERED, Residency, find_fetch_seconds
 from wavetrim.scheduler.problem import GemmProblem
-from wavetrim.scheduler.profile.store import find_profile
 
-
-def find(device):
-    return find_profile(device, devices=(), directory=None, cpu_threads=16)
-
-
-ONE, TWO = find("H100 SXM"), find("H100 SXM x2")
+ONE, TWO = find_preset_profile("H100 SXM"), find_preset_profile("H100 SXM x2")
 THIN = GemmProblem(64, 8192, 8192, memory="pinned")
 LARGE = GemmProblem(16384, 16384, 16384, memory="pinned")
 

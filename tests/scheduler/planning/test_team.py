@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.limit import allow
-from tests.scheduler.profiles import make_links
+from tests.scheduler.profiles import find_preset_profile, join_profiles, make_links
 from wavetrim.scheduler.errors import PlanError
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.choice import choose_plan, choose_plan_on
@@ -19,16 +19,12 @@ from wavetrim.scheduler.planning.team import TeamCurve, list_members
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.joint import JointLinks
 from wavetrim.scheduler.profile.machine import MachineProfile
-from wavetrim.scheduler.profile.store import find_profile
 
-
-def find(device):
-    return find_profile(device, devices=(), directory=None, cpu_threads=16)
-
-
-ONE, TWO, EIGHT = find("H100 SXM"), find("H100 SXM x2"), find("H100 SXM x8")
-UNEQUAL = replace(find("H200"), beside=(replace(find("L4"), index=1),))
-MACHINES = {"two": TWO, "three": find("T4 x3"), "unequal": UNEQUAL}
+ONE = find_preset_profile("H100 SXM")
+TWO = find_preset_profile("H100 SXM x2")
+EIGHT = find_preset_profile("H100 SXM x8")
+UNEQUAL = join_profiles(find_preset_profile("H200"), find_preset_profile("L4"))
+MACHINES = {"two": TWO, "three": find_preset_profile("T4 x3"), "unequal": UNEQUAL}
 LARGE = GemmProblem(16384, 16384, 16384, memory="pinned")
 
 
@@ -135,7 +131,7 @@ def test_only_the_named_gpus_are_used():
     ("profile", "devices", "limit"),
     [
         (TWO, "2", '"none", or indices among 0, 1'),
-        (find("cpu"), "0", '"none": there is no GPU'),
+        (find_preset_profile("cpu"), "0", '"none": there is no GPU'),
         (TWO, "first", '"none", or indices such as "0,1"'),
     ],
 )
@@ -223,7 +219,7 @@ def test_few_rows_of_a_large_b_are_divided_by_columns(f):
 
 @pytest.mark.parametrize("f", ["auto", 0, 100])
 def test_a_kernel_that_one_of_the_gpus_runs_is_used_there(f):
-    mixed = replace(find("H200"), beside=(replace(find("T4"), index=1),))
+    mixed = join_profiles(find_preset_profile("H200"), find_preset_profile("T4"))
     plan = choose_plan(GemmProblem(4096, 4096, 4096), mixed, PlanOptions("bulk", f=f))
     assert [part.position for part in plan.gpu_parts] == [0]
     assert plan.spec.name == "bulk"

@@ -11,6 +11,7 @@ from statistics import median
 import pytest
 
 from tests.limit import allow
+from tests.scheduler.clock import Clock
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.model.corrections import RunClass, classify_cpu_run, classify_gpu_run
 from wavetrim.scheduler.model.device_runs import KEPT_CLASSES, KEPT_RUNS
@@ -29,16 +30,6 @@ from wavetrim.scheduler.profile.store import build_preset_profile
 
 CLASS = RunClass("gpu from pinned memory", "", "copies in", "500x600x700 float32", 0.01)
 OTHER = replace(CLASS, product="700x600x500 float32")
-
-
-class Clock:
-    """Seconds that pass when they are told to."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def make_history(path: Path | None = None, basis: str = "test") -> RunHistory:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.scheduler.profiles import find_preset_profile
 from wavetrim.scheduler.errors import PlanError, ProblemError
 from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.planning.description import describe_plan
@@ -12,11 +13,11 @@ from wavetrim.scheduler.problem import ADDRESSABLE_BYTES, GemmProblem
 from wavetrim.scheduler.profile.estimate import estimate_cpu
 from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.scheduler.profile.provider import ProfileProvider
-from wavetrim.scheduler.profile.store import find_profile, read_key, store_profile
+from wavetrim.scheduler.profile.store import read_key, store_profile
 from wavetrim.scheduler.profile.what_if import WhatIf, suppose
 
 PROBLEM = GemmProblem(4096, 4096, 4096, "float64")
-T4 = find_profile("T4", devices=(), directory=None, cpu_threads=2)
+T4 = find_preset_profile("T4", cpu_threads=2)
 
 
 def measure(threads: int, gflops: float, gpu: str = "none", day: int = 1) -> MachineProfile:
@@ -75,7 +76,7 @@ def test_more_of_anything_moves_f_and_is_no_slower() -> None:
 
 
 def test_a_supposed_link_is_that_of_every_gpu() -> None:
-    two = find_profile("H200 x2", devices=(), directory=None, cpu_threads=16)
+    two = find_preset_profile("H200 x2")
     square = GemmProblem(16384, 16384, 16384, memory="pinned")
     plan = choose_plan(square, suppose(two, WhatIf(link_gbytes_per_second=25), "float32"))
     first, second = (len(part.rows) for part in plan.gpu_parts)
@@ -97,7 +98,7 @@ def test_numbers_of_no_machine_are_refused(numbers: dict[str, float], field: str
 
 
 def test_a_machine_without_a_gpu_has_no_link_to_replace() -> None:
-    cpu = find_profile("cpu", devices=(), directory=None, cpu_threads=2)
+    cpu = find_preset_profile("cpu", cpu_threads=2)
     with pytest.raises(PlanError, match="link_gbytes_per_second is 9; it must be left out"):
         suppose(cpu, WhatIf(link_gbytes_per_second=9), "float32")
 
@@ -118,7 +119,7 @@ def test_a_preset_stands_beside_the_newest_calibrated_cpu(tmp_path: Path) -> Non
 
 def test_a_word_that_begins_two_presets_names_both() -> None:
     with pytest.raises(PlanError, match=r"must be one of A100 SXM 40, A100 SXM 80$"):
-        find_profile("a100", devices=(), directory=None, cpu_threads=2)
+        find_preset_profile("a100", cpu_threads=2)
 
 
 def test_what_no_memory_can_hold_is_refused_with_both_figures() -> None:
