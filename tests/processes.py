@@ -1,10 +1,32 @@
-"""Processes: those that one has started, whether one has ended, and what is waited for."""
+"""Processes: fresh interpreters, a process's children, whether it has ended, and waiting."""
 
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.environment import ROOT, SHARED_SETTINGS, clear_environment
 from tests.limit import allow
+
+
+def run_python(
+    program: str, *arguments: object, folder: Path = ROOT, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a program in a fresh interpreter, in which warnings are errors.
+
+    It finds C that was compiled before, and none of wavetrim's settings but those in `variables`.
+    """
+    cache = str(SHARED_SETTINGS["kernel_cache_dir"])
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-c", program, *map(str, arguments)],
+        cwd=folder,
+        env={**clear_environment(), "WAVETRIM_KERNEL_CACHE_DIR": cache, **variables},
+        capture_output=True,
+        text=True,
+        timeout=allow(60),
+        check=False,
+    )
 
 
 def list_children(pid: int) -> list[int]:

@@ -10,12 +10,10 @@ import pytest
 from typer.testing import Result
 
 from tests.command import invoke_command, start_command
-from tests.matrices import make_matrix
+from tests.matrices import SLOW, make_matrix
 from tests.server import RunningServer, find_free_port
 from wavetrim.client import Client, JobUnsuccessful
 from wavetrim.service.cli.exits import ExitCode
-
-SLOW = 900  # an int64 product of this size takes about a second
 
 
 def call(server: RunningServer, folder: Path, *arguments: object) -> Result:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tests.command import make_environment
-from tests.matrices import assert_product, make_matrix
+from tests.matrices import SLOW, assert_product, make_matrix
 from tests.processes import wait_until
 from tests.server import RunningServer, Start
 from wavetrim.client import (
@@ -25,8 +25,6 @@ from wavetrim.client import (
     Unauthorized,
     WaitTimeout,
 )
-
-SLOW = 900  # an int64 product of this size takes about a second
 
 
 def test_a_product_is_computed(client: Any, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from tests.client.scripted_server import Received, answer, serve_script
 from tests.limit import allow
+from tests.matrices import SLOW
 from tests.server import RunningServer, encode_npy
 from wavetrim.client import (
     ClientError,
@@ -184,7 +185,7 @@ def test_an_upload_whose_answer_is_lost_is_one_matrix(
 def test_a_submit_that_stays_unanswered_keeps_what_its_job_needs(
     connect: Callable[..., Any], server: RunningServer
 ) -> None:
-    slow = np.ones((900, 900), np.int64)
+    slow = np.ones((SLOW, SLOW), np.int64)
     direct = connect(server.url)
     before = {job.id for job in direct.jobs()}
     with lose_answers(server, b"POST /v1/jobs ", count=3) as (url, lost):

@@ -1,13 +1,11 @@
 """Which cores count as usable, on real trees of control-group files."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.environment import clear_environment
+from tests.processes import run_python
 from wavetrim.cpu.threads import (
     parse_membership,
     parse_v1_quota,
@@ -121,12 +119,5 @@ for thread in threads: thread.start()
 for thread in threads: thread.join()
 print([x["num_threads"] for x in threadpoolctl.threadpool_info() if x["user_api"] == "blas"])
 """
-    # In a process that has loaded no other BLAS.
-    answer = subprocess.run(
-        [sys.executable, "-c", program],
-        env={**clear_environment(), "OPENBLAS_NUM_THREADS": "2"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    answer = run_python(program, OPENBLAS_NUM_THREADS="2")  # where no other BLAS is loaded
     assert answer.stdout == "[1]\n", answer.stderr

@@ -2,8 +2,6 @@
 
 import logging
 import os
-import subprocess
-import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -12,6 +10,7 @@ import numpy as np
 import pytest
 import threadpoolctl
 
+from tests.processes import run_python
 from wavetrim.cpu.blas import find_blas
 from wavetrim.cpu.gemm import CpuPool
 
@@ -38,8 +37,7 @@ if child:
 
 @pytest.mark.parametrize("in_c", [True, False])
 def test_a_forked_process_multiplies_by_itself(kernel_cache: Path, in_c: bool) -> None:
-    command = [sys.executable, "-c", FORKING, str(kernel_cache) if in_c else ""]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    done = run_python(FORKING, kernel_cache if in_c else "")
     assert done.returncode == 0, done.stderr
 
 

@@ -1,9 +1,7 @@
-import subprocess
-import sys
-
 import pytest
 
 from tests.matrices import FLOATS
+from tests.processes import run_python
 from wavetrim.kernels.catalog import find_kernel, list_kernels
 from wavetrim.kernels.errors import UnknownKernel
 from wavetrim.kernels.spec import KernelSpec
@@ -122,7 +120,5 @@ def test_a_block_fits_the_oldest_gpu_that_the_entry_claims(spec: KernelSpec) -> 
 
 def test_the_catalog_is_read_without_numpy_or_cupy() -> None:
     program = "import sys, wavetrim.kernels.catalog; print({'numpy', 'cupy'} & set(sys.modules))"
-    answer = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    assert answer.stdout == "set()\n"
+    answer = run_python(program)
+    assert answer.stdout == "set()\n", answer.stderr

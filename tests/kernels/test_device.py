@@ -1,9 +1,8 @@
 import dataclasses
-import subprocess
-import sys
 
 import pytest
 
+from tests.processes import run_python
 from wavetrim.kernels.device import DeviceInfo, find_device, list_devices, name_arch
 from wavetrim.kernels.errors import DeviceUnavailable
 
@@ -24,11 +23,8 @@ def test_devices_are_listed_without_an_error_on_every_machine() -> None:
 
 def test_hidden_devices_are_no_devices() -> None:
     program = "from wavetrim.kernels.device import list_devices; print(len(list_devices()))"
-    environment = {"CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": ":".join(sys.path)}
-    answer = subprocess.run(
-        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
-    )
-    assert answer.stdout == "0\n"
+    answer = run_python(program, CUDA_VISIBLE_DEVICES="")
+    assert answer.stdout == "0\n", answer.stderr
 
 
 def test_a_device_that_is_not_there_is_refused_by_its_number() -> None:

@@ -3,8 +3,6 @@
 import csv
 import io
 import re
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +23,7 @@ from tests.lab.reports import (
     multiply_squares,
     split_rows,
 )
+from tests.processes import run_python
 from tests.scheduler.profiles import find_preset_profile
 from wavetrim.kernels.errors import DeviceUnavailable
 from wavetrim.lab.experiments import (
@@ -300,10 +299,8 @@ def test_matplotlib_is_imported_only_to_draw() -> None:
         "wavetrim.lab.experiments.hybrid_f; "
         "print('matplotlib' in sys.modules)"
     )
-    answer = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    assert answer.stdout == "False\n"
+    answer = run_python(program)
+    assert answer.stdout == "False\n", answer.stderr
 
 
 def test_reports_are_text_that_names_what_was_computed() -> None:

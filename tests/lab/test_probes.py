@@ -3,8 +3,6 @@
 import csv
 import io
 import re
-import subprocess
-import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -35,6 +33,7 @@ from tests.lab.probe_reports import (
     vector_copies,
 )
 from tests.lab.reports import HARDWARE
+from tests.processes import run_python
 from wavetrim.kernels.catalog import find_kernel, list_kernels
 from wavetrim.kernels.device import DeviceInfo, list_devices
 from wavetrim.kernels.errors import DeviceUnavailable
@@ -315,10 +314,8 @@ def test_the_probes_import_neither_cupy_nor_matplotlib() -> None:
         "import sys, wavetrim.lab.probes.catalog; "
         "print({'cupy', 'matplotlib'} & {name.partition('.')[0] for name in sys.modules})"
     )
-    answer = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    assert answer.stdout == "set()\n"
+    answer = run_python(program)
+    assert answer.stdout == "set()\n", answer.stderr
 
 
 @pytest.mark.gpu

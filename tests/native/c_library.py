@@ -1,10 +1,13 @@
-"""C for tests: libraries in place of a driver's or a vendor's, and programs."""
+"""C for tests: libraries that stand in for a driver, and programs under sanitizers."""
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+
+from wavetrim.native.library import FLAGS
 
 
 def build_library(source: Path) -> Path:
@@ -24,13 +27,33 @@ def compile_c(target: Path, *arguments: Path | str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def skip_without_runtime(folder: Path, sanitizer: str) -> None:
-    """Skip where the compiler has no library of this sanitizer's."""
+def list_flags(sanitizer: str) -> tuple[str, ...]:
+    """Compiler flags of our C under a sanitizer, such as "thread"."""
+    return (*FLAGS, "-g", f"-fsanitize={sanitizer}", "-fno-sanitize-recover=all")
+
+
+def skip_without(sanitizer: str, folder: Path) -> None:
+    """Skip where the compiler has no library of this sanitizer."""
     empty = folder / "empty.c"
     empty.write_text("int main(void) { return 0; }\n")
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip("needs a C compiler on the PATH")
-    command = [compiler, f"-fsanitize={sanitizer}", empty, "-o", folder / "empty"]
-    if subprocess.run(command, capture_output=True, check=False).returncode != 0:
+    try:
+        compile_c(folder / "empty", empty, f"-fsanitize={sanitizer}")
+    except AssertionError:
         pytest.skip(f"the C compiler has no -fsanitize={sanitizer}")
+
+
+def run_sanitized(sanitizer: str, folder: Path, *arguments: Path | str) -> None:
+    """Compile a program under a sanitizer into a folder, and run it with the libraries there."""
+    program = folder / "program"
+    compile_c(program, *list_flags(sanitizer), *arguments)
+    done = subprocess.run(
+        [program],
+        env=os.environ | {"LD_LIBRARY_PATH": str(folder)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    if "unexpected memory mapping" in done.stderr:
+        pytest.skip("this compiler's thread sanitizer does not run on this kernel")
+    assert done.returncode == 0, done.stderr

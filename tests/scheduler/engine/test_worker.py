@@ -56,6 +56,15 @@ class WorkerProcess:
         """Send what is heard while a product runs."""
         self.control.send(encode_message(message))
 
+    def share_slab(self, slab, size_bytes=2**20):
+        """Share new memory as a slab; returns our view of it."""
+        file = os.memfd_create("slab")
+        os.ftruncate(file, size_bytes)
+        memory = np.frombuffer(mmap.mmap(file, size_bytes), np.uint8)
+        self.send({"type": "slab", "slab": slab, "size_bytes": size_bytes}, files=[file])
+        os.close(file)
+        return memory
+
     def receive(self, connection=None):
         return decode_message((connection or self.work).recv(PACKET_BYTES))
 
@@ -285,16 +294,8 @@ def test_rows_are_not_told_of_unless_that_is_asked(shared, tmp_path):
     assert types <= {"planned", "progress", "succeeded"}
 
 
-def make_slab(size_bytes):
-    """A descriptor of shared memory, and our view of it."""
-    file = os.memfd_create("slab")
-    os.ftruncate(file, size_bytes)
-    return file, np.frombuffer(mmap.mmap(file, size_bytes), np.uint8)
-
-
 def test_products_are_computed_in_a_slab_by_its_id(shared):
-    file, memory = make_slab(2**20)
-    shared.send({"type": "slab", "slab": 7, "size_bytes": 2**20}, files=[file])
+    memory = shared.share_slab(7)
     a, b = make_matrix(33, 21, "float32", seed=1), make_matrix(21, 50, "float32", seed=2)
     memory[4096 : 4096 + a.nbytes] = a.reshape(-1).view(np.uint8)
     memory[8192 : 8192 + b.nbytes] = b.reshape(-1).view(np.uint8)
@@ -310,7 +311,6 @@ def test_products_are_computed_in_a_slab_by_its_id(shared):
     assert final["type"] == "succeeded"
     out = memory[16384 : 16384 + 33 * 50 * 4].view(np.float32).reshape(33, 50)
     assert np.allclose(out, a @ b, rtol=1e-5)
-    os.close(file)
 
 
 def test_operands_become_the_type_of_the_result(shared, tmp_path):
@@ -324,34 +324,28 @@ def test_operands_become_the_type_of_the_result(shared, tmp_path):
 
 
 def test_a_matrix_beyond_its_slab_is_an_answer(shared):
-    file, _ = make_slab(2**20)
-    shared.send({"type": "slab", "slab": 8, "size_bytes": 2**20}, files=[file])
+    shared.share_slab(8)
     inside, beyond = Operand(8, 0, 8, 8, "float32"), Operand(8, 2**20, 8, 8, "float32")
     failed = shared.run(RunRequest("j", inside, inside, None, beyond))[-1]
     assert failed["type"] == "failed"
     assert not failed["retryable"]
-    os.close(file)
 
 
 def test_a_descriptor_that_comes_with_a_slab_is_not_kept(shared):
-    file, _ = make_slab(2**20)
     for slab in (1, 2):
-        shared.send({"type": "slab", "slab": slab, "size_bytes": 2**20}, files=[file])
+        shared.share_slab(slab)
     shared.send({"type": "drop", "slab": 2})
     assert shared.receive() == {"type": "dropped", "slab": 2}
     kept = [str(fd.readlink()) for fd in Path(f"/proc/{shared.process.pid}/fd").iterdir()]
     assert not [target for target in kept if "memfd" in target]
-    os.close(file)
 
 
 def test_a_slab_that_is_dropped_is_acknowledged_and_unknown_from_then_on(shared):
-    file, _ = make_slab(2**20)
-    shared.send({"type": "slab", "slab": 3, "size_bytes": 2**20}, files=[file])
+    shared.share_slab(3)
     shared.send({"type": "drop", "slab": 3})
     assert shared.receive() == {"type": "dropped", "slab": 3}
     operand = Operand(3, 0, 8, 8, "float32")
     assert shared.run(RunRequest("j", operand, operand, None, operand))[-1]["type"] == "failed"
-    os.close(file)
 
 
 def test_the_worker_ends_when_it_is_told_to(worker):
@@ -414,8 +408,7 @@ def make_slab_request(memory, job, rows, lane):
 
 def test_products_in_lanes_run_beside_each_other_and_leave_nothing_behind(lanes):
     """A slab is let go of at once when its last product has answered, whatever else runs."""
-    file, memory = make_slab(2**23)
-    lanes.send({"type": "slab", "slab": 7, "size_bytes": 2**23}, files=[file])
+    memory = lanes.share_slab(7, 2**23)
     runs = {
         job: make_slab_request(memory, job, rows, frozenset(lane))
         for job, rows, lane in (("1", 200, {0}), ("2", 100, {1}), ("3", 20, {CPU}))
@@ -436,12 +429,10 @@ def test_products_in_lanes_run_beside_each_other_and_leave_nothing_behind(lanes)
     assert lanes.receive() == {"type": "dropped", "slab": 7}
     for _, matrices in runs.values():
         assert np.allclose(matrices["out"], matrices["a"] @ matrices["b"], atol=1e-3)
-    os.close(file)
 
 
 def test_a_run_in_a_lane_is_cancelled_and_a_shutdown_ends_all(lanes):
-    file, memory = make_slab(2**23)
-    lanes.send({"type": "slab", "slab": 7, "size_bytes": 2**23}, files=[file])
+    memory = lanes.share_slab(7, 2**23)
     for job, device in (("1", 0), ("2", 1)):
         request, _ = make_slab_request(memory, job, 500, frozenset({device}))
         lanes.send(request.as_message())
@@ -452,7 +443,6 @@ def test_a_run_in_a_lane_is_cancelled_and_a_shutdown_ends_all(lanes):
     lanes.tell({"type": "shutdown"})
     lanes.send({"type": "shutdown"})
     assert lanes.process.wait(timeout=10) == 0
-    os.close(file)
 
 
 def test_a_matrix_that_never_stayed_may_be_forgotten(shared, tmp_path):
@@ -467,8 +457,7 @@ def test_a_stored_b_in_a_slab_stays_one_in_a_file_or_that_is_converted_does_not(
     worker = start(device="0")
     worker.receive()
     a, b = make_matrix(16, 2048, "float32", seed=1), make_matrix(2048, 2048, "float32", seed=2)
-    file, memory = make_slab(2**25)
-    worker.send({"type": "slab", "slab": 5, "size_bytes": 2**25}, files=[file])
+    memory = worker.share_slab(5, 2**25)
     memory[: b.nbytes] = b.reshape(-1).view(np.uint8)
     halves = b.astype("float16")
     memory[2**24 : 2**24 + halves.nbytes] = halves.reshape(-1).view(np.uint8)
@@ -490,7 +479,6 @@ def test_a_stored_b_in_a_slab_stays_one_in_a_file_or_that_is_converted_does_not(
     worker.tell({"type": "ping"})
     (told,) = worker.receive(worker.control)["residents"]
     assert (told["operands"], told["size_bytes"], told["fetches"]) == (0, 0, 1)
-    os.close(file)
 
 
 @pytest.mark.gpu

@@ -1,7 +1,5 @@
 """`wavetrim.matmul` in a process: what an import costs, threads, forks, the end, the settings."""
 
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -9,20 +7,9 @@ import numpy as np
 import pytest
 
 import wavetrim
-from tests.environment import SHARED_SETTINGS, clear_environment
-from tests.limit import allow
 from tests.matrices import make_matrix
+from tests.processes import run_python
 from wavetrim.scheduler.local.process import FORKED
-
-
-def run_python(program: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    """What a fresh interpreter prints, away from the clone, with C that was compiled before."""
-    cache = str(SHARED_SETTINGS["kernel_cache_dir"])
-    environment = {**clear_environment(), "WAVETRIM_KERNEL_CACHE_DIR": cache, **variables}
-    return subprocess.run(
-        [sys.executable, "-W", "error", "-c", program],
-        cwd=folder, env=environment, capture_output=True, text=True, timeout=allow(30), check=False,
-    )  # fmt: skip
 
 
 def test_the_import_brings_nothing_but_itself(tmp_path: Path) -> None:
@@ -30,7 +17,7 @@ def test_the_import_brings_nothing_but_itself(tmp_path: Path) -> None:
         "import sys, typing; before = set(sys.modules); import wavetrim; "
         "print(sorted(set(sys.modules) - before))"
     )
-    assert run_python(program, tmp_path).stdout == "['wavetrim']\n"
+    assert run_python(program, folder=tmp_path).stdout == "['wavetrim']\n"
 
 
 def test_a_product_needs_no_http(tmp_path: Path) -> None:
@@ -38,7 +25,7 @@ def test_a_product_needs_no_http(tmp_path: Path) -> None:
         "import sys, wavetrim; wavetrim.matmul([[1.0]], [[2.0]]); "
         "print({'fastapi', 'httpx', 'sqlalchemy', 'uvicorn'} & set(sys.modules))"
     )
-    assert run_python(program, tmp_path).stdout == "set()\n"
+    assert run_python(program, folder=tmp_path).stdout == "set()\n"
 
 
 def test_names_are_known() -> None:
@@ -75,7 +62,7 @@ with ThreadPoolExecutor(4) as callers:
     list(callers.map(lambda _: wavetrim.matmul(a, a), range(20)))
 print(before == count(), before)
 """
-    answer = run_python(program, tmp_path, OPENBLAS_NUM_THREADS="2")
+    answer = run_python(program, folder=tmp_path, OPENBLAS_NUM_THREADS="2")
     assert answer.stdout == "True [2]\n", answer.stderr
 
 
@@ -102,7 +89,7 @@ print(wavetrim.matmul(a, a.T).sum())
 
 
 def test_a_forked_process_multiplies_while_its_parents_threads_do(tmp_path: Path) -> None:
-    answer = run_python(FORK, tmp_path)
+    answer = run_python(FORK, folder=tmp_path)
     assert (answer.stdout, answer.stderr) == ("4.8e+07\n", "")
 
 
@@ -123,7 +110,7 @@ if child == 0:
 os.waitpid(child, 0)
 print(wavetrim.matmul(a, a, device="gpu")[0, 0])
 """
-    answer = run_python(program, tmp_path)
+    answer = run_python(program, folder=tmp_path)
     assert answer.stdout == f"ForkedProcess {FORKED}\n600.0 (2, 2)\n600.0\n", answer.stderr
 
 
@@ -144,7 +131,7 @@ for _ in range(3):
 
 def test_the_interpreter_ends_while_daemon_threads_multiply(tmp_path: Path) -> None:
     for _ in range(3):
-        ended = run_python(END, tmp_path)
+        ended = run_python(END, folder=tmp_path)
         assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
 
 
@@ -164,7 +151,7 @@ threading.Thread(target=multiply_on).start()
 
 @pytest.mark.parametrize("before", ["multiply()", ""])
 def test_threads_multiply_after_the_main_thread_has_ended(tmp_path: Path, before: str) -> None:
-    ended = run_python(AFTER_MAIN.format(before=before, options=""), tmp_path)
+    ended = run_python(AFTER_MAIN.format(before=before, options=""), folder=tmp_path)
     products = "100000000.0\n" * (2 if before else 1)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, products, "")
 
@@ -173,7 +160,7 @@ def test_threads_multiply_after_the_main_thread_has_ended(tmp_path: Path, before
 @pytest.mark.parametrize("options", ["device='gpu'", "f=100"])
 def test_threads_use_the_gpu_after_the_main_thread_has_ended(tmp_path: Path, options: str) -> None:
     program = AFTER_MAIN.format(before="multiply()", options=options)
-    ended = run_python(program, tmp_path)
+    ended = run_python(program, folder=tmp_path)
     assert (ended.returncode, ended.stdout) == (0, "100000000.0\n" * 2), ended.stderr
 
 
@@ -191,7 +178,7 @@ import wavetrim
 a = numpy.ones((500, 500))
 wavetrim.matmul(a, a)
 """
-    ended = run_python(program, tmp_path)
+    ended = run_python(program, folder=tmp_path)
     assert ended.stdout == (
         "ExecutionError the interpreter exits, and wavetrim's threads have ended\n"
     ), ended.stderr
@@ -203,16 +190,16 @@ def test_what_is_compiled_is_kept_in_the_users_cache_unless_a_folder_is_named(
     program = "import numpy, wavetrim; a = numpy.ones((500, 500)); wavetrim.matmul(a, a)"
     cache, data = tmp_path / "cache", tmp_path / "data"
     usual = {"WAVETRIM_KERNEL_CACHE_DIR": "", "XDG_CACHE_HOME": str(cache)}
-    run_python(program, tmp_path, **usual)
+    run_python(program, folder=tmp_path, **usual)
     assert list((cache / "wavetrim").glob("cpu-*.so"))
     assert [path.name for path in tmp_path.iterdir()] == ["cache"]
-    run_python(program, tmp_path, **usual, WAVETRIM_DATA_DIR=str(data))
+    run_python(program, folder=tmp_path, **usual, WAVETRIM_DATA_DIR=str(data))
     assert list((data / "kernels").glob("cpu-*.so"))
 
 
 def test_a_setting_that_cannot_be_taken_is_named(tmp_path: Path) -> None:
     program = "import wavetrim; wavetrim.matmul([[1.0]], [[2.0]])"
-    refused = run_python(program, tmp_path, WAVETRIM_CPU_THREADS="0")
+    refused = run_python(program, folder=tmp_path, WAVETRIM_CPU_THREADS="0")
     assert refused.stderr.rstrip().endswith(
         "FieldError: WAVETRIM_CPU_THREADS is '0'; it must be greater than or equal to 1"
     ), refused.stderr
@@ -220,5 +207,5 @@ def test_a_setting_that_cannot_be_taken_is_named(tmp_path: Path) -> None:
 
 def test_a_gpu_that_is_not_to_be_used_is_refused(tmp_path: Path) -> None:
     program = "import wavetrim; wavetrim.matmul([[1.0]], [[2.0]], device='gpu')"
-    refused = run_python(program, tmp_path, WAVETRIM_DEVICES="none")
+    refused = run_python(program, folder=tmp_path, WAVETRIM_DEVICES="none")
     assert "PlanError: device is 'gpu'; it must be None or \"cpu\": " in refused.stderr
