@@ -70,6 +70,13 @@ def show(page: Page, url: str) -> None:
     page.wait(SHOWN)
 
 
+def show_anew(page: Page, url: str) -> None:
+    """Load a page again, even where only what follows the # differs, and wait until it is drawn."""
+    page.open("about:blank")
+    page.requests.clear()
+    show(page, url)
+
+
 def go(page: Page, script: str) -> None:
     """Do something that makes another address, and wait until that is drawn."""
     before = page.run("location.hash")

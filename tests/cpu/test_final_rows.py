@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.cpu.test_rows import cut_at, give
+from tests.cpu.row_parts import cut_at, give
 from tests.matrices import draw_operands
 from wavetrim.cpu.gemm import CpuPool
 

@@ -2,8 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterable
-from itertools import pairwise
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,24 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from tests.cpu.row_parts import cut_at, give
 from tests.matrices import FLOATS
 from wavetrim.cpu.errors import CpuError, OperandError, ProductCancelled
 from wavetrim.cpu.gemm import CpuPool
 
 Matrix = NDArray[Any]
 OpenPool = Callable[[int], CpuPool]
-
-
-def give(parts: Iterable[range]) -> Callable[[float], range]:
-    """A `take` that hands out these parts."""
-    left = iter(parts)
-    return lambda _: next(left, range(0))
-
-
-def cut_at(rows: int, edges: list[int]) -> list[range]:
-    """0…rows, cut at the edges, from the bottom to the top."""
-    stops = sorted({0, rows, *edges})
-    return [range(*pair) for pair in pairwise(stops)][::-1]
 
 
 @settings(max_examples=60, deadline=None)

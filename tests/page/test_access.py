@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from docs.browser import Page
-from tests.browsers import find_barriers, show
+from tests.browsers import find_barriers, show_anew
 from tests.matrices import make_matrix
 from tests.server import RunningServer
 
@@ -35,18 +35,15 @@ def url(request: pytest.FixtureRequest, server: RunningServer) -> Iterator[str]:
 @pytest.mark.parametrize(("width", "dark"), [(360, False), (1600, True)])
 def test_nobody_is_kept_out(page: Page, url: str, width: int, dark: bool) -> None:
     page.resize(width, 900, dark=dark)
-    page.open("about:blank")
-    show(page, url)
+    show_anew(page, url)
     assert page.run("document.documentElement.scrollWidth") == width
     assert find_barriers(page) == []
     assert page.problems == []
-    own = "about:", url.partition("#")[0]
-    assert all(asked.startswith(own) for asked in page.requests)
+    assert all(asked.startswith(url.partition("#")[0]) for asked in page.requests)
 
 
 def test_the_keyboard_reaches_all_that_can_be_done(page: Page, url: str) -> None:
-    page.open("about:blank")
-    show(page, url)
+    show_anew(page, url)
     kinds = "a, button, input, select, [tabindex='0']"
     wanted = page.run(f"""[...document.querySelectorAll("#view :is({kinds})")]
         .filter((one) => one.checkVisibility() && !one.disabled).length""")

@@ -13,9 +13,18 @@ import numpy as np
 import pytest
 
 from docs.browser import Browser, Page
-from docs.explorer_page import PAGE
 from docs.explorer_pictures import PICTURES
-from tests.browsers import SHOWN, expect_picture, find_barriers, go, show
+from tests.browsers import SHOWN, expect_picture, find_barriers, go, show, show_anew
+from tests.page.explorer import (
+    AREAS,
+    FILE,
+    change,
+    find_invalid,
+    read_headline,
+    read_problem,
+    read_shown,
+    read_sources,
+)
 from tests.processes import wait_until
 from tests.server import NPY, RunningServer, Start, encode_npy
 from wavetrim.scheduler.planning.choice import choose_plan
@@ -25,40 +34,9 @@ from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.scheduler.profile.presets import PRESETS
 from wavetrim.scheduler.profile.store import build_preset_profile, read_key, store_profile
 
-FILE = PAGE.as_uri()
 SPLIT = "#m=4096&n=4096&k=4096&dtype=float64&device=T4&threads=2"
 MEASURED = "#m=4096&n=4096&k=4096&dtype=float32&memory=pageable&device=host-h200&sms=8"
 SHAPES = [(4096, 4096, 4096), (16384, 16384, 256), (1000, 70, 333), (2560, 16385, 4096), (1, 9, 9)]
-
-
-AREAS = """[...document.querySelectorAll('#map path[fill^=rgb]')].map((path) => {
-    const numbers = path.getAttribute('d').match(/[MHVL][^MHVLZ]*/g);
-    let x = 0, y = 0, sum = 0, first = null;
-    for (const part of numbers) {
-        const [a, b] = part.slice(1).trim().split(' ').map(Number);
-        const [u, v] = part[0] === 'M' ? [a, b] : part[0] === 'H' ? [a, y] : [x, a];
-        if (first === null) first = [u, v]; else sum += x * v - u * y;
-        [x, y] = [u, v];
-    }
-    const area = Math.abs(sum + x * first[1] - first[0] * y) / 2;
-    return [path.querySelector('title').textContent.split(',')[0], area];
-})"""
-"""Name and area of each wave that is drawn."""
-
-
-def read_headline(page: Page) -> str:
-    return str(page.run("document.getElementById('headline').textContent"))
-
-
-def read_shown(page: Page) -> dict[str, float]:
-    shown = page.run("({ ...document.documentElement.dataset })")
-    return {name: float(shown[name]) for name in ("f", "waves", "seconds")}
-
-
-def change(field: str, value: object) -> str:
-    """What does as a user who fills in a field."""
-    found = f"document.getElementById({json.dumps(field)})"
-    return f"{found}.value = {json.dumps(value)}; {found}.dispatchEvent(new Event('change'))"
 
 
 def test_the_page_of_the_service_asks_for_nothing_beyond_it(
@@ -110,9 +88,8 @@ def test_what_if_is_asked_of_the_page_as_of_the_service(
             plan = server.client.get("/v1/plan", params=named).json()
             expected = plan["f"], plan["waves"], plan["predicted"]["total_seconds"]
             assert tuple(read_shown(page).values()) == expected, field
-            sources = page.run("document.querySelector('.sources').textContent")
-            assert plan["profile"]["cpu"]["source"] in sources
-            assert "measured here" in sources
+            assert plan["profile"]["cpu"]["source"] in read_sources(page)
+            assert "measured here" in read_sources(page)
 
 
 def store_cpu(folder: Path, gflops: float) -> None:
@@ -131,7 +108,7 @@ def store_cpu(folder: Path, gflops: float) -> None:
 
 def test_a_product_that_no_memory_holds_is_refused_with_both_figures(page: Page) -> None:
     show(page, f"{FILE}#m=9000000&n=9000000&k=9000000&dtype=float64&device=T4&threads=2")
-    told = page.run("document.querySelector('.problem').textContent")
+    told = read_problem(page)
     assert "take 1,810,491.1 GiB, and a process can address 131,072.0 GiB" in told
     assert page.run("document.querySelector('.results').hidden")
 
@@ -167,9 +144,7 @@ def test_runs_of_the_service_correct_what_the_page_shows_next(
 
 
 def test_one_file_works_without_service_gpu_and_network(page: Page) -> None:
-    page.open("about:blank")
-    page.requests.clear()
-    show(page, f"{FILE}{SPLIT}")
+    show_anew(page, f"{FILE}{SPLIT}")
     preset = next(one for one in PRESETS if one.name == "T4")
     plan = choose_plan(
         GemmProblem(4096, 4096, 4096, "float64"), build_preset_profile(preset, "", cpu_threads=2)
@@ -206,8 +181,8 @@ def test_f_is_moved_by_the_keyboard(page: Page) -> None:
 
 def test_what_cannot_be_planned_is_said_at_its_field(page: Page) -> None:
     show(page, f"{FILE}#device=T4&threads=2&kernel=bulk&dtype=float32")
-    assert page.run("document.querySelector('.problem').textContent").startswith("kernel is")
-    assert page.run("document.getElementById('kernel').getAttribute('aria-invalid')") == "true"
+    assert read_problem(page).startswith("kernel is")
+    assert find_invalid(page) == ["kernel"]
     go(page, change("kernel", "auto"))
     assert page.run("document.querySelector('.problem').hidden")
     assert read_headline(page)
@@ -215,16 +190,16 @@ def test_what_cannot_be_planned_is_said_at_its_field(page: Page) -> None:
 
 def test_the_machine_of_a_service_is_refused_where_there_is_no_service(page: Page) -> None:
     show(page, f"{FILE}#device=here&threads=2")
-    assert page.run("document.querySelector('.problem').textContent").startswith("device is")
-    assert page.run("document.getElementById('device').getAttribute('aria-invalid')") == "true"
+    assert read_problem(page).startswith("device is")
+    assert find_invalid(page) == ["device"]
 
 
 def test_a_gpu_that_the_service_lacks_is_refused_at_its_field(
     page: Page, shared_server: RunningServer
 ) -> None:
     show(page, f"{shared_server.url}/#device=cuda:7&threads=2")
-    assert page.run("document.querySelector('.problem').textContent").startswith("device is")
-    assert page.run("document.getElementById('device').getAttribute('aria-invalid')") == "true"
+    assert read_problem(page).startswith("device is")
+    assert find_invalid(page) == ["device"]
 
 
 def test_an_address_that_makes_no_sense_shows_the_usual_product(page: Page) -> None:

@@ -11,12 +11,20 @@ import pytest
 from benchmarks.common.tables import RESULTS
 from benchmarks.host.results import read_host_results
 from docs.browser import Page
-from docs.explorer_page import PAGE
-from tests.browsers import SHOWN, find_barriers, go, show
+from tests.browsers import SHOWN, find_barriers, go, show, show_anew
 from tests.environment import clear_environment
 from tests.host_gpus import write_sitecustomize
 from tests.matrices import make_matrix
-from tests.page.test_explorer import AREAS, FILE, change, read_headline, read_shown
+from tests.page.explorer import (
+    AREAS,
+    FILE,
+    change,
+    find_invalid,
+    read_headline,
+    read_problem,
+    read_shown,
+    read_sources,
+)
 from tests.server import RunningServer, Start
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.choice import choose_plan
@@ -43,10 +51,6 @@ def read_devices(page: Page) -> list[list[str]]:
         ".map((row) => [...row.children].map((cell) => cell.textContent))"
     )
     return cells
-
-
-def find_problem(page: Page) -> str:
-    return str(page.run("document.querySelector('.problem').textContent"))
 
 
 @pytest.mark.parametrize(("device", "count"), [("H200", 2), ("H200", 8), ("T4", 3)])
@@ -96,8 +100,8 @@ def test_this_machine_has_all_its_gpus(page: Page, two_gpus: RunningServer) -> N
     assert read_shown(page)["seconds"] == one["predicted"]["total_seconds"]
     page.run(f"{change('gpus', 3)}; null")
     page.wait(f"{SHOWN} && !document.querySelector('.problem').hidden")
-    assert find_problem(page) == "gpus is 3; it must be 1…2, the machine's GPUs"
-    assert page.run("document.getElementById('gpus').getAttribute('aria-invalid')") == "true"
+    assert read_problem(page) == "gpus is 3; it must be 1…2, the machine's GPUs"
+    assert find_invalid(page) == ["gpus"]
 
 
 def test_a_job_is_seen_on_the_gpu_that_computed_it(page: Page, two_gpus: RunningServer) -> None:
@@ -105,8 +109,7 @@ def test_a_job_is_seen_on_the_gpu_that_computed_it(page: Page, two_gpus: Running
     operands = {name: two_gpus.upload(one) for name, one in (("a", a), ("b", b))}
     sent = two_gpus.client.post("/v1/jobs", json={**operands, "f": 0, "devices": "1"})
     job = two_gpus.wait_job(sent.json()["id"])
-    page.open("about:blank")
-    show(page, f"{two_gpus.url}/#view=jobs&job={job['id']}")
+    show_anew(page, f"{two_gpus.url}/#view=jobs&job={job['id']}")
     page.run("document.querySelector('.job [aria-label^=See]').click(); null")
     page.wait("document.getElementById('told-job')")
     assert page.run("document.getElementById('device').value") == "cuda:1"
@@ -119,11 +122,11 @@ def test_a_job_is_seen_on_the_gpu_that_computed_it(page: Page, two_gpus: Running
 )
 def test_more_gpus_than_a_machine_has_are_refused(page: Page, device: str, limit: str) -> None:
     show(page, f"{FILE}#device={device}&threads=2&gpus=2")
-    assert find_problem(page) == f"gpus is 2; it must be {limit}"
+    assert read_problem(page) == f"gpus is 2; it must be {limit}"
     go(page, change("gpus", ""))
     assert read_headline(page)
     page.run(f"{change('gpus', 9)}; null")
-    assert find_problem(page) == "gpus is 9; it must be a whole number from 1 to 8."
+    assert read_problem(page) == "gpus is 9; it must be a whole number from 1 to 8."
 
 
 def test_gpus_that_were_measured_together_are_a_machine_without_a_service(page: Page) -> None:
@@ -142,7 +145,7 @@ def test_gpus_that_were_measured_together_are_a_machine_without_a_service(page: 
     show(page, f"{FILE}#{address}")
     told = page.run("document.getElementById('words').textContent")
     assert "The GPUs exchange parts of B" in told
-    sources = page.run("document.querySelector('.sources').textContent")
+    sources = read_sources(page)
     for index in (0, 1):  # whose figures differ a little
         assert f"GPU {index}NVIDIA H100 80GB HBM3, 132 multiprocessors" in sources
     (joint,) = profile.joint
@@ -256,7 +259,7 @@ def test_all_can_read_and_use_several_gpus(
     page: Page, width: int, dark: bool, address: str
 ) -> None:
     page.resize(width, 900, dark=dark)
-    show(page, f"{PAGE.as_uri()}#{address}")
+    show(page, f"{FILE}#{address}")
     assert page.run("document.documentElement.scrollWidth") == width
     assert find_barriers(page) == []
     wide = page.run("(({ scrollWidth, clientWidth }) => scrollWidth - clientWidth)"

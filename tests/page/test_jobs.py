@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from docs.browser import Browser, Page
 from docs.explorer_page import SOURCE, join_modules
 from docs.page_pictures import drop_file
-from tests.browsers import show
+from tests.browsers import show, show_anew
 from tests.matrices import make_matrix
 from tests.server import RunningServer, Start, encode_npy
 from wavetrim.service.api.jobs.job_schemas import JobView
@@ -55,8 +55,7 @@ def multiply(a: Array, b: Array) -> Array:
 def test_two_files_are_multiplied_and_the_product_is_checked_in_the_page(
     page: Page, shared_server: RunningServer, a: Array, b: Array
 ) -> None:
-    page.open("about:blank")
-    show(page, f"{shared_server.url}/#view=jobs")
+    show_anew(page, f"{shared_server.url}/#view=jobs")
     drop_file(page, "a", "A.npy", a)
     drop_file(page, "b", "B.npy", b)
     page.run("document.getElementById('product').requestSubmit(); null")
@@ -78,8 +77,7 @@ def test_two_files_are_multiplied_and_the_product_is_checked_in_the_page(
 def test_files_that_do_not_fit_are_told_before_anything_is_sent(
     page: Page, shared_server: RunningServer
 ) -> None:
-    page.open("about:blank")
-    show(page, f"{shared_server.url}/#view=jobs")
+    show_anew(page, f"{shared_server.url}/#view=jobs")
     page.requests.clear()
     problem = "document.querySelector('#product .problem')"
     for b, words in (
@@ -96,8 +94,7 @@ def test_files_that_do_not_fit_are_told_before_anything_is_sent(
 
 
 def test_two_files_dropped_at_once_are_a_and_b(page: Page, shared_server: RunningServer) -> None:
-    page.open("about:blank")
-    show(page, f"{shared_server.url}/#view=jobs")
+    show_anew(page, f"{shared_server.url}/#view=jobs")
     a, b = (base64.b64encode(encode_npy(np.ones(shape))).decode() for shape in ((3, 4), (4, 5)))
     page.run(f"""(() => {{
         const carried = new DataTransfer();
@@ -176,8 +173,7 @@ def test_one_wrong_element_is_found(checker: Page, a: Array, b: Array) -> None:
 def test_jobs_of_others_appear_and_go_on_by_themselves(
     page: Page, shared_server: RunningServer
 ) -> None:
-    page.open("about:blank")
-    show(page, f"{shared_server.url}/#view=jobs")
+    show_anew(page, f"{shared_server.url}/#view=jobs")
     assert read(page, "document.querySelector('.live')") == "Live"
     slow = make_matrix(1400, 1400, "int64", seed=1)
     job_id = post(shared_server, slow, slow)
@@ -206,8 +202,7 @@ def test_jobs_of_others_appear_and_go_on_by_themselves(
 def test_a_job_is_cancelled_by_its_button(page: Page, shared_server: RunningServer) -> None:
     slow = make_matrix(2000, 2000, "int64", seed=1)
     job_id = post(shared_server, slow, slow)
-    page.open("about:blank")
-    show(page, f"{shared_server.url}/#view=jobs&job={job_id}")
+    show_anew(page, f"{shared_server.url}/#view=jobs&job={job_id}")
     card = CARD.format(job_id)
     assert page.run(f"{card}.classList.contains('selected')")
     page.run(f"{card}.querySelector('[aria-label^=Cancel]').click(); null")
@@ -222,8 +217,7 @@ def test_a_job_is_seen_in_the_explorer_with_what_was_measured(
 ) -> None:
     a, b = make_matrix(300, 200, "float32", seed=1), make_matrix(200, 100, "float32", seed=2)
     job = shared_server.wait_job(post(shared_server, a, b))
-    page.open("about:blank")
-    show(page, f"{shared_server.url}/#view=jobs&job={job['id']}")
+    show_anew(page, f"{shared_server.url}/#view=jobs&job={job['id']}")
     page.run(f"{CARD.format(job['id'])}.querySelector('[aria-label^=See]').click(); null")
     page.wait("document.getElementById('told-job')")
     assert read(page, "document.getElementById('told-job')").startswith(f"Job {job['id'][:8]} was")

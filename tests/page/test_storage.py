@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 
 from docs.browser import Page
-from tests.browsers import show
+from tests.browsers import show, show_anew
 from tests.matrices import make_matrix
 from tests.processes import wait_until
 from tests.server import RunningServer, Start
@@ -45,8 +45,7 @@ def test_matrices_are_shown_with_size_age_and_use(page: Page, server: RunningSer
 
 def test_a_matrix_is_deleted_by_two_presses(page: Page, server: RunningServer) -> None:
     kept, gone = (server.upload(np.ones((4, size))) for size in (4, 5))
-    page.open("about:blank")
-    show(page, f"{server.url}/#view=storage")
+    show_anew(page, f"{server.url}/#view=storage")
     for matrix, second in ((kept, "Keep"), (gone, "Yes")):
         page.run(f"{row(matrix)}.querySelector('[aria-label^=Delete]').click(); null")
         assert server.client.get(f"/v1/matrices/{matrix}").status_code == 200
@@ -68,8 +67,7 @@ def test_devices_arena_and_profile_are_those_of_the_service(
         return bool(server.client.get("/v1/profile").json()["corrections"])
 
     wait_until(has_learnt)
-    page.open("about:blank")
-    show(page, f"{server.url}/#view=storage")
+    show_anew(page, f"{server.url}/#view=storage")
     profile = server.client.get("/v1/profile").json()
     arena = server.client.get("/v1/devices").json()["arena"]
     text = page.run("document.getElementById('profile').textContent")

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from tests.kernels.schedule.test_steps import budgets, plan_steps, problems
+from tests.kernels.schedule.plans import budgets, plan_steps, problems
 from wavetrim.kernels.gemm.operands import Layout
 from wavetrim.kernels.gemm.prepared import Command, CommandKind
 from wavetrim.kernels.pipeline.command_buffer import CommandBuffer, record_commands

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 from hypothesis import given, settings
 
-from tests.kernels.schedule.test_steps import budgets, plan_steps, problems
+from tests.kernels.schedule.plans import budgets, plan_steps, problems
 from wavetrim.kernels.gemm.operands import Layout
 from wavetrim.kernels.pipeline.places import place_steps
 from wavetrim.kernels.schedule.buffers import pitch_items

@@ -8,35 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.rates import make_rates
+from tests.kernels.schedule.plans import budgets, plan_steps, problems
 from wavetrim.kernels.errors import OperandError
-from wavetrim.kernels.schedule import cuts
 from wavetrim.kernels.schedule.buffers import fit_buffers
 from wavetrim.kernels.schedule.panels import PanelProblem
 from wavetrim.kernels.schedule.steps import Cut, Step, StepPlan, list_steps
-
-sizes = st.one_of(
-    st.tuples(*3 * [st.integers(1, 1200)]),
-    st.tuples(st.integers(1, 300), st.integers(4000, 20_000), st.integers(100, 600)),  # C is large
-    st.tuples(st.integers(1, 200), st.integers(1, 200), st.sampled_from([8192, 16_384, 24_576])),
-)
-problems = st.builds(
-    lambda size, **values: PanelProblem(*size, **values),
-    size=sizes,
-    item_bytes=st.sampled_from([2, 4, 8]),
-    tile_m=st.sampled_from([16, 32, 128]),
-    tile_n=st.sampled_from([16, 32, 256]),
-    tile_k=st.sampled_from([4, 8, 32]),
-    slots=st.sampled_from([4, 40, 132]),
-    split_item_bytes=st.sampled_from([0, 6]),
-    staged=st.booleans(),
-    b_resident=st.booleans(),
-)
-budgets = st.one_of(st.integers(1 << 20, 1 << 26), st.just(1 << 32))
-
-
-def plan_steps(problem: PanelProblem, budget: int, **changes: Any) -> StepPlan:
-    return cuts.plan_steps(problem, make_rates(problem, **changes), budget)
 
 
 def count_coverage(problem: PanelProblem, plan: StepPlan) -> int:

@@ -1,0 +1,35 @@
+"""Products and device memory of all kinds, and how they are cut into steps."""
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from tests.rates import make_rates
+from wavetrim.kernels.schedule import cuts
+from wavetrim.kernels.schedule.panels import PanelProblem
+from wavetrim.kernels.schedule.steps import StepPlan
+
+sizes = st.one_of(
+    st.tuples(*3 * [st.integers(1, 1200)]),
+    st.tuples(st.integers(1, 300), st.integers(4000, 20_000), st.integers(100, 600)),  # C is large
+    st.tuples(st.integers(1, 200), st.integers(1, 200), st.sampled_from([8192, 16_384, 24_576])),
+)
+problems = st.builds(
+    lambda size, **values: PanelProblem(*size, **values),
+    size=sizes,
+    item_bytes=st.sampled_from([2, 4, 8]),
+    tile_m=st.sampled_from([16, 32, 128]),
+    tile_n=st.sampled_from([16, 32, 256]),
+    tile_k=st.sampled_from([4, 8, 32]),
+    slots=st.sampled_from([4, 40, 132]),
+    split_item_bytes=st.sampled_from([0, 6]),
+    staged=st.booleans(),
+    b_resident=st.booleans(),
+)
+budgets = st.one_of(st.integers(1 << 20, 1 << 26), st.just(1 << 32))
+"""Bytes of device memory."""
+
+
+def plan_steps(problem: PanelProblem, budget: int, **changes: Any) -> StepPlan:
+    """The steps of a product on a machine with an H200, whose rates may be changed."""
+    return cuts.plan_steps(problem, make_rates(problem, **changes), budget)

@@ -1,0 +1,57 @@
+"""The wave explorer as tests read and change it."""
+
+import json
+
+from docs.browser import Page
+from docs.explorer_page import PAGE
+
+FILE = PAGE.as_uri()
+
+AREAS = """[...document.querySelectorAll('#map path[fill^=rgb]')].map((path) => {
+    const numbers = path.getAttribute('d').match(/[MHVL][^MHVLZ]*/g);
+    let x = 0, y = 0, sum = 0, first = null;
+    for (const part of numbers) {
+        const [a, b] = part.slice(1).trim().split(' ').map(Number);
+        const [u, v] = part[0] === 'M' ? [a, b] : part[0] === 'H' ? [a, y] : [x, a];
+        if (first === null) first = [u, v]; else sum += x * v - u * y;
+        [x, y] = [u, v];
+    }
+    const area = Math.abs(sum + x * first[1] - first[0] * y) / 2;
+    return [path.querySelector('title').textContent.split(',')[0], area];
+})"""
+"""Name and area of each wave that is drawn."""
+
+
+def read_headline(page: Page) -> str:
+    """The sentence above the plan."""
+    return str(page.run("document.getElementById('headline').textContent"))
+
+
+def read_shown(page: Page) -> dict[str, float]:
+    """F, waves and seconds of the plan that is drawn."""
+    shown = page.run("({ ...document.documentElement.dataset })")
+    return {name: float(shown[name]) for name in ("f", "waves", "seconds")}
+
+
+def change(field: str, value: object) -> str:
+    """A script that fills in a field as a user does."""
+    found = f"document.getElementById({json.dumps(field)})"
+    return f"{found}.value = {json.dumps(value)}; {found}.dispatchEvent(new Event('change'))"
+
+
+def read_problem(page: Page) -> str:
+    """The refusal that is shown."""
+    return str(page.run("document.querySelector('.problem').textContent"))
+
+
+def find_invalid(page: Page) -> list[str]:
+    """The fields that are marked as wrong."""
+    found: list[str] = page.run(
+        "[...document.querySelectorAll('[aria-invalid=true]')].map((one) => one.id)"
+    )
+    return found
+
+
+def read_sources(page: Page) -> str:
+    """The text that names where the plan's numbers come from."""
+    return str(page.run("document.querySelector('.sources').textContent"))
