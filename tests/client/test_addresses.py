@@ -50,12 +50,12 @@ def test_an_address_without_scheme_or_host_is_refused(url: str) -> None:
         ({"api_key": ""}, "api_key is empty"),
     ],
 )
-def test_options_that_cannot_be_meant_are_refused(options: Any, message: str) -> None:
+def test_impossible_options_are_refused(options: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Client(**options)
 
 
-def test_nobody_there_is_said_so(connect: Callable[..., Any], tmp_path: Path) -> None:
+def test_an_unreachable_service_is_named(connect: Callable[..., Any], tmp_path: Path) -> None:
     for url in (f"http://127.0.0.1:{find_free_port()}", f"unix:{tmp_path}/missing.sock"):
         client = connect(url, retries=1)
         for name, arguments in (("devices", ()), ("health", ()), ("put", (np.eye(2),))):
@@ -67,14 +67,14 @@ def test_nobody_there_is_said_so(connect: Callable[..., Any], tmp_path: Path) ->
     ("reply", "message"),
     [(answer(b"<html>"), "not JSON but '<html>'"), (b"SSH-2.0-OpenSSH_9.2\r\n\r\n", "not answer")],
 )
-def test_an_answer_of_something_else_is_no_service(
+def test_an_answer_that_is_not_the_services_is_an_error(
     connect: Callable[..., Any], reply: bytes, message: str
 ) -> None:
     with serve_script([reply]) as url, pytest.raises(ServiceUnreachable, match=message):
         connect(url, retries=0).devices()
 
 
-def test_a_silent_service_is_given_up(connect: Callable[..., Any]) -> None:
+def test_a_silent_service_times_out(connect: Callable[..., Any]) -> None:
     with (
         serve_script([b""], close=False) as url,
         pytest.raises(ServiceTimeout, match=r"silent for 0\.2 s"),
@@ -83,7 +83,7 @@ def test_a_silent_service_is_given_up(connect: Callable[..., Any]) -> None:
     assert len(url.requests) == 1, "what was waited for is not asked for again"
 
 
-def test_a_service_that_takes_nothing_is_given_up(connect: Callable[..., Any]) -> None:
+def test_a_service_that_reads_nothing_times_out(connect: Callable[..., Any]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         accepted: list[socket.socket] = []
         thread = threading.Thread(target=lambda: accepted.append(listener.accept()[0]))

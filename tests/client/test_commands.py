@@ -28,7 +28,7 @@ def files(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_files_go_there_and_back(server: RunningServer, files: Path) -> None:
+def test_uploaded_files_are_downloaded_unchanged(server: RunningServer, files: Path) -> None:
     stored = call(server, files, "upload", "A.npy", "B.npy")
     assert stored.exit_code == 0, stored.stderr
     a, b = stored.stdout.split()
@@ -43,7 +43,7 @@ def test_files_go_there_and_back(server: RunningServer, files: Path) -> None:
     assert a in gone.stderr
 
 
-def test_json_is_all_that_is_printed(server: RunningServer, files: Path) -> None:
+def test_with_json_nothing_else_is_printed(server: RunningServer, files: Path) -> None:
     def read(*arguments: object) -> object:
         done = call(server, files, *arguments, "--json")
         assert done.exit_code == 0, done.stderr
@@ -93,7 +93,9 @@ def test_a_job_is_cancelled(server: RunningServer, tmp_path: Path) -> None:
         assert "'nothing'" in again.stderr
 
 
-def test_a_refused_file_takes_the_others_with_it(server: RunningServer, files: Path) -> None:
+def test_a_refused_file_removes_the_files_uploaded_before(
+    server: RunningServer, files: Path
+) -> None:
     (files / "text.npy").write_text("no matrix")
     before = server.list_matrix_files()
     for arguments in (["A.npy", "text.npy"], ["A.npy", "missing.npy"]):
@@ -103,7 +105,7 @@ def test_a_refused_file_takes_the_others_with_it(server: RunningServer, files: P
     assert server.list_matrix_files() == before
 
 
-def test_the_first_matrix_that_cannot_go_ends_a_removal(server: RunningServer, files: Path) -> None:
+def test_rm_stops_at_the_first_matrix_that_is_missing(server: RunningServer, files: Path) -> None:
     a, b = call(server, files, "upload", "A.npy", "B.npy").stdout.split()
     refused = call(server, files, "rm", a, "nothing", b)
     assert refused.exit_code == ExitCode.REFUSED
@@ -137,7 +139,7 @@ def test_ctrl_c_leaves_nothing_behind(command: str, server: RunningServer, files
         *(["submit", "1234", "5678"], ["fetch", "1234", "-o", "C.npy"]),
     ],
 )
-def test_nobody_there_ends_with_4(arguments: list[str], tmp_path: Path) -> None:
+def test_an_unreachable_service_is_exit_code_4(arguments: list[str], tmp_path: Path) -> None:
     url = f"http://127.0.0.1:{find_free_port()}"
     missed = invoke_command(*arguments, "--url", url, folder=tmp_path)
     assert missed.exit_code == ExitCode.UNREACHABLE
@@ -152,7 +154,7 @@ def test_a_unix_socket_is_an_address(unix_socket: Path, files: Path) -> None:
     assert removed.exit_code == 0, removed.stderr
 
 
-def test_help_lists_them_by_their_use(tmp_path: Path) -> None:
+def test_help_lists_commands_in_the_order_of_their_use(tmp_path: Path) -> None:
     helped = invoke_command("--help", folder=tmp_path).stdout
     names = ["submit", "status", "fetch", "cancel", "upload", "download", "matrices", "rm"]
     places = [helped.index(f"\n│ {name} ") for name in names]

@@ -18,7 +18,7 @@ from wavetrim.client import Client, ServiceRefused, ServiceUnreachable
 DEVICES = answer(b'{"devices": []}')
 
 
-def test_a_connection_is_used_again(connect: Callable[..., Any]) -> None:
+def test_a_connection_is_reused(connect: Callable[..., Any]) -> None:
     with serve_script([DEVICES], close=False) as url:
         client = connect(url, timeout=5, retries=0)
         for _ in range(3):
@@ -26,7 +26,7 @@ def test_a_connection_is_used_again(connect: Callable[..., Any]) -> None:
     assert len(url.requests) == 3
 
 
-def test_a_connection_that_was_closed_meanwhile_is_replaced(connect: Callable[..., Any]) -> None:
+def test_a_closed_connection_is_replaced(connect: Callable[..., Any]) -> None:
     stored = {"id": "m", "shape": [2, 2], "dtype": "float64", "bytes": 160}
     with serve_script([answer(str(stored).replace("'", '"').encode(), 201)]) as url:
         client = connect(url, retries=0)
@@ -50,7 +50,7 @@ def test_a_forked_process_has_connections_of_its_own(server: RunningServer) -> N
         client.devices()
 
 
-def test_a_request_is_what_the_service_wants(connect: Callable[..., Any]) -> None:
+def test_a_request_has_the_line_headers_and_body_of_the_api(connect: Callable[..., Any]) -> None:
     a, b = np.arange(6.0).reshape(2, 3), np.arange(3.0)
     with serve_script([answer(encode_npy(np.zeros((2, 1))))]) as url:
         connect(f"{url}/lab/", api_key="schlüssel").matmul(a, b, alpha=2.0, f=1, verify=True)
@@ -63,7 +63,7 @@ def test_a_request_is_what_the_service_wants(connect: Callable[..., Any]) -> Non
     assert request.headers["authorization"] == "Bearer schlüssel"
 
 
-def test_a_refusal_in_the_midst_of_an_upload_is_heard(
+def test_a_refusal_during_an_upload_is_raised(
     connect: Callable[..., Any], start_server: Start
 ) -> None:
     small = start_server(max_matrix_bytes=2**20)
@@ -75,7 +75,7 @@ def test_a_refusal_in_the_midst_of_an_upload_is_heard(
     assert client.put(np.eye(2)).shape == (2, 2)
 
 
-def test_a_refusal_by_who_reads_nothing_more_is_heard(connect: Callable[..., Any]) -> None:
+def test_a_refusal_without_reading_the_body_is_raised(connect: Callable[..., Any]) -> None:
     full = answer(b'{"title": "No room", "detail": "for 128 MB"}', 507)
     with (
         serve_script([full], close=False, read_body=False) as url,
@@ -85,7 +85,9 @@ def test_a_refusal_by_who_reads_nothing_more_is_heard(connect: Callable[..., Any
     assert refused.value.status == 507
 
 
-def test_tls_is_spoken_with_who_can_be_trusted(connect: Callable[..., Any], tmp_path: Path) -> None:
+def test_only_a_trusted_certificate_is_accepted(
+    connect: Callable[..., Any], tmp_path: Path
+) -> None:
     certificate, key = make_certificate(tmp_path)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)

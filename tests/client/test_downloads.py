@@ -54,7 +54,7 @@ class Content:
         return whole[: len(whole) - len(self.data) + begin + self.broken_after.pop(0)]
 
 
-def test_a_broken_download_goes_on_where_it_broke(connect: Any, tmp_path: Path) -> None:
+def test_a_broken_download_resumes_where_it_broke(connect: Any, tmp_path: Path) -> None:
     digest = hashlib.sha256(DATA).digest()
     content = Content(DATA, broken_after=[1_500_000, 2_000_000], digest=digest)
     with serve_script([content]) as url:
@@ -66,7 +66,7 @@ def test_a_broken_download_goes_on_where_it_broke(connect: Any, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("broken_after", [[1_500_000, 2_000_000], [0, 100], [50, 128, 1]])
-def test_a_broken_get_goes_on_in_the_same_array(connect: Any, broken_after: list[int]) -> None:
+def test_a_broken_get_resumes_in_the_same_array(connect: Any, broken_after: list[int]) -> None:
     content = Content(encode_npy(ARRAY), broken_after=[*broken_after])
     out = np.zeros_like(ARRAY)
     with serve_script([content]) as url:
@@ -75,7 +75,7 @@ def test_a_broken_get_goes_on_in_the_same_array(connect: Any, broken_after: list
     assert len(content.ranges) == len(broken_after) + 1
 
 
-def test_a_download_of_another_content_begins_anew(connect: Any, tmp_path: Path) -> None:
+def test_a_download_of_changed_content_starts_again(connect: Any, tmp_path: Path) -> None:
     content = Content(DATA, later_etag='"two"', broken_after=[3_000_000])
     with serve_script([content]) as url:
         connect(url).download("x", tmp_path / "x.npy")
@@ -83,7 +83,7 @@ def test_a_download_of_another_content_begins_anew(connect: Any, tmp_path: Path)
     assert content.ranges[1] is not None
 
 
-def test_a_download_that_breaks_for_good_leaves_the_old_file(connect: Any, tmp_path: Path) -> None:
+def test_a_failed_download_leaves_the_old_file(connect: Any, tmp_path: Path) -> None:
     (tmp_path / "x.npy").write_text("old")
     content = Content(DATA, broken_after=[1_500_000, 0, 0, 0, 0])
     with serve_script([content]) as url, pytest.raises(ServiceUnreachable):
@@ -103,7 +103,7 @@ def test_a_download_with_a_wrong_digest_is_not_kept(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_that_cannot_be_written_is_the_callers_matter(connect: Any, tmp_path: Path) -> None:
+def test_errors_of_the_target_file_are_raised(connect: Any, tmp_path: Path) -> None:
     with serve_script([Content(DATA)]) as url:
         client = connect(url)
         with pytest.raises(FileNotFoundError):
@@ -133,7 +133,7 @@ def _fill(done: int, total: int | None) -> None:
         (b"\x93NUMPY\x07\x00" + bytes(100), "no .npy file"),
     ],
 )
-def test_what_is_no_array_is_not_taken_for_one(connect: Any, data: bytes, message: str) -> None:
+def test_malformed_npy_answers_are_refused(connect: Any, data: bytes, message: str) -> None:
     with serve_script([answer(data, Connection="close")]) as url:
         client = connect(url, retries=0)
         for call in (lambda: client.get("x"), lambda: client.matmul(np.eye(2), np.eye(2))):
@@ -141,7 +141,7 @@ def test_what_is_no_array_is_not_taken_for_one(connect: Any, data: bytes, messag
                 call()
 
 
-def test_an_answer_in_chunks_is_put_together(connect: Callable[..., Any]) -> None:
+def test_a_chunked_answer_is_read(connect: Callable[..., Any]) -> None:
     data = encode_npy(ARRAY)
     pieces = [data[:100], data[100:5000], data[5000:]]
     chunks = b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces) + b"0\r\n\r\n"
@@ -152,7 +152,7 @@ def test_an_answer_in_chunks_is_put_together(connect: Callable[..., Any]) -> Non
             np.testing.assert_array_equal(client.get("x"), ARRAY)
 
 
-def test_an_answer_that_ends_with_the_connection_is_taken(connect: Callable[..., Any]) -> None:
+def test_an_answer_without_a_length_is_read_to_the_end(connect: Callable[..., Any]) -> None:
     with serve_script([b"HTTP/1.0 200 OK\r\n\r\n" + encode_npy(ARRAY)]) as url:
         client = connect(url)
         for _ in range(2):

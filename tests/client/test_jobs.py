@@ -27,7 +27,7 @@ from wavetrim.client import (
 )
 
 
-def test_a_product_is_computed(client: Any, tmp_path: Path) -> None:
+def test_a_job_computes_its_product_and_reports_it(client: Any, tmp_path: Path) -> None:
     a, b, c = (make_matrix(*shape, "float32", 3) for shape in ((97, 65), (65, 33), (97, 33)))
     np.save(tmp_path / "B.npy", b)
     uploads: list[str] = []
@@ -56,7 +56,7 @@ def test_a_product_is_computed(client: Any, tmp_path: Path) -> None:
     np.testing.assert_array_equal(np.load(tmp_path / "C.npy"), out)
 
 
-def test_a_result_is_the_next_operand(client: Any) -> None:
+def test_a_result_may_be_the_next_operand(client: Any) -> None:
     a = make_matrix(20, 20, "int32", 4)
     matrix = client.put(a)
     square = client.submit(matrix, matrix).wait()
@@ -80,7 +80,7 @@ def test_arrays_are_promoted_as_numpy_promotes_them(client: Any) -> None:
     np.testing.assert_array_equal(product, [[1.0, 2.0], [3.0, 4.0]])
 
 
-def test_the_same_key_posts_one_job(client: Any) -> None:
+def test_one_idempotency_key_posts_one_job(client: Any) -> None:
     matrix = client.put(make_matrix(4, 4, "float32", 5))
     first = client.submit(matrix, matrix, idempotency_key=f"once for {matrix.id}")
     again = client.submit(matrix, matrix, idempotency_key=f"once for {matrix.id}")
@@ -88,7 +88,7 @@ def test_the_same_key_posts_one_job(client: Any) -> None:
     assert first.id == again.id != other.id
 
 
-def test_refusals_carry_the_problem(client: Any) -> None:
+def test_refusals_have_status_and_problem(client: Any) -> None:
     a = client.put(make_matrix(3, 4, "float32", 6))
     with pytest.raises(ServiceRefused, match=r"\(3, 4\)") as refused:
         client.submit(a, a)
@@ -123,7 +123,9 @@ def test_a_wait_can_end_before_its_job(client: Any) -> None:
     assert job.wait().state == "succeeded"
 
 
-def test_a_bar_is_shown_on_standard_error(client: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_is_shown_on_standard_error(
+    client: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
     client.submit(np.eye(4), np.eye(4)).wait(progress=True)
     shown = capsys.readouterr()
     assert "succeeded" in shown.err
@@ -140,7 +142,7 @@ def test_jobs_are_listed_page_by_page(client: Any) -> None:
     assert isinstance(next(iter(client.jobs())), JobStatus)
 
 
-def test_plans_devices_and_health_are_asked_for(client: Any) -> None:
+def test_plans_devices_and_health_are_returned(client: Any) -> None:
     plan = client.plan(
         4096, 4096, 4096, dtype="float64", memory="pinned", device="H200", kernel="register", f=512
     )
@@ -200,7 +202,7 @@ def test_a_refused_job_leaves_no_matrix_behind(connect: Any, server: RunningServ
     assert server.list_matrix_files() == before
 
 
-def test_an_error_in_the_midst_of_a_submit_leaves_nothing(
+def test_an_error_during_a_submit_leaves_no_matrix_behind(
     connect: Any, server: RunningServer, tmp_path: Path
 ) -> None:
     before = server.list_matrix_files()
@@ -241,7 +243,7 @@ asyncio.run(main())
 }
 
 
-def test_ctrl_c_in_the_midst_of_a_submit_leaves_nothing(
+def test_ctrl_c_during_a_submit_leaves_nothing_behind(
     kind: str, server: RunningServer, tmp_path: Path
 ) -> None:
     with Client(server.url) as asking:

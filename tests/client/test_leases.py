@@ -53,9 +53,7 @@ def make_there(client: Any, array: Any) -> Any:
 
 
 @pytest.mark.parametrize("dtype", [*FLOATS, "int64"])
-def test_no_byte_of_arrays_in_a_lease_is_sent(
-    server: RunningServer, local: Any, dtype: str
-) -> None:
+def test_arrays_in_a_lease_are_not_sent(server: RunningServer, local: Any, dtype: str) -> None:
     a, b, c = (make_matrix(300, 300, dtype, seed) for seed in (1, 2, 3))
     before = server.read_metric(RECEIVED)
     there = [make_there(local, each) for each in (a, b, c)]
@@ -71,7 +69,7 @@ def test_no_byte_of_arrays_in_a_lease_is_sent(
     assert server.read_metric(RECEIVED) == before
 
 
-def test_views_vectors_and_mixtures_are_numpys(local: Any) -> None:
+def test_products_of_views_and_vectors_in_leases_equal_numpys(local: Any) -> None:
     base = make_there(local, make_matrix(200, 200, "float64", 4))
     views = [base[::2, ::3], base.T[:100], base[:100], base[::-1], base[:5, 199:]]
     other = make_matrix(200, 200, "float64", 5)
@@ -89,7 +87,7 @@ def test_views_vectors_and_mixtures_are_numpys(local: Any) -> None:
     assert local.matmul(base, other, dtype="float32").dtype == np.float32
 
 
-def test_out_may_be_anywhere(local: Any) -> None:
+def test_out_may_have_any_layout_or_be_an_operand(local: Any) -> None:
     a, b = (make_there(local, make_matrix(100, 100, "float64", seed)) for seed in (6, 7))
     expected = a @ b
     for out in (
@@ -105,9 +103,7 @@ def test_out_may_be_anywhere(local: Any) -> None:
     np.testing.assert_allclose(a, expected)
 
 
-def test_large_ordinary_arrays_are_copied_and_the_product_is_ordinary(
-    server: RunningServer, local: Any
-) -> None:
+def test_large_ordinary_arrays_are_copied_into_a_lease(server: RunningServer, local: Any) -> None:
     before, leases = server.read_metric(RECEIVED), count_leases(server)
     a, b = make_matrix(500, 400, "float64", 8), make_matrix(400, 500, "float64", 9)
     out = np.empty((500, 500))
@@ -119,7 +115,7 @@ def test_large_ordinary_arrays_are_copied_and_the_product_is_ordinary(
     assert count_leases(server) == leases + 1, "whose places are used again"
 
 
-def test_refusals_are_those_of_sent_matrices(local: Any) -> None:
+def test_refusals_are_the_same_as_without_leases(local: Any) -> None:
     a = make_there(local, np.eye(100))
     with pytest.raises(ServiceRefused, match="f is 101"):
         local.matmul(a, a, f=101)
@@ -128,7 +124,7 @@ def test_refusals_are_those_of_sent_matrices(local: Any) -> None:
     np.testing.assert_array_equal(local.matmul(a, a), np.eye(100))
 
 
-def test_places_are_used_again_and_given_back(server: RunningServer, kind: str) -> None:
+def test_memory_of_leases_is_reused_and_returned(server: RunningServer, kind: str) -> None:
     wait_until(lambda: count_leases(server) == 0)
     client = open_client(kind, find_socket(server))
     for size in (1, 5, 12, 3, 9, 40, 2):
@@ -151,7 +147,7 @@ def test_places_are_used_again_and_given_back(server: RunningServer, kind: str) 
     wait_until(lambda: count_leases(server) == 0)
 
 
-def test_without_room_arrays_are_ordinary_and_bytes_are_sent(local: Any) -> None:
+def test_without_room_arrays_are_ordinary(local: Any) -> None:
     large = local.empty((256, MIB), "uint8")
     large[:] = 1
     small = make_there(local, make_matrix(50, 50, "float32", 1))
@@ -166,7 +162,7 @@ def test_over_tcp_arrays_are_ordinary(server: RunningServer, kind: str) -> None:
     close_client(client)
 
 
-def test_a_service_that_comes_again_is_asked_for_new_leases(
+def test_a_restarted_service_is_asked_for_new_leases(
     start_server: Start, tmp_path: Path, kind: str
 ) -> None:
     path = tmp_path / "socket"

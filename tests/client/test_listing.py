@@ -19,7 +19,7 @@ def test_all_matrices_are_listed_newest_first(client: Any) -> None:
     assert stored[0].id not in {matrix.id for matrix in client.matrices()}
 
 
-def test_more_than_a_page_is_listed(server: RunningServer) -> None:
+def test_more_matrices_than_a_page_are_listed(server: RunningServer) -> None:
     with Client(server.url) as client:
         array = make_matrix(1, 1, "int8", 0)
         stored = {client.put(array).id for _ in range(120)}

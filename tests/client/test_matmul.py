@@ -16,7 +16,7 @@ RUNNING = 'wavetrim_products{state="running"}'
 
 
 @pytest.mark.parametrize("dtype", [*FLOATS, "int8", "uint64"])
-def test_a_product_is_numpys(client: Any, dtype: str) -> None:
+def test_a_product_equals_numpys(client: Any, dtype: str) -> None:
     a, b = make_matrix(67, 31, dtype, 0), make_matrix(31, 45, dtype, 1)
     c = client.matmul(a, b)
     assert (c.dtype, c.shape) == (a.dtype, (67, 45))
@@ -93,7 +93,7 @@ def test_what_cannot_be_multiplied_is_refused_before_it_is_sent(
         nobody.matmul(*operands, out=out)
 
 
-def test_c_is_needed_where_it_is_read() -> None:
+def test_c_is_required_if_beta_is_not_0() -> None:
     with Client("http://127.0.0.1:1") as nobody:
         with pytest.raises(ValueError, match=r"c is None; it must be given, as beta is 0\.5"):
             nobody.matmul(np.eye(2), np.eye(2), beta=0.5)
@@ -122,7 +122,7 @@ def test_refusals_name_field_value_and_limit(client: Any) -> None:
     assert client.matmul(a, a).shape == (8, 8), "the client goes on after a refusal"
 
 
-def test_a_large_product_goes_through(client: Any) -> None:
+def test_a_product_larger_than_socket_buffers_is_right(client: Any) -> None:
     a = make_matrix(1500, 1000, "float64", 11)  # 12 MB: far more than any socket's buffers
     b = make_matrix(1000, 1200, "float64", 12)
     assert_product(client.matmul(a, b), a, b)
@@ -136,7 +136,7 @@ def test_threads_share_a_client(shared_server: RunningServer) -> None:
         assert_product(product, a, a)
 
 
-def test_tasks_share_a_client_while_the_loop_goes_on(unix_socket: Path) -> None:
+def test_tasks_share_a_client_without_blocking_the_loop(unix_socket: Path) -> None:
     # int64 has no fast product: each takes long enough that its answer cannot be there at once.
     matrices = [make_matrix(300, 300, "int64", seed) for seed in range(8)]
     finished = []
@@ -160,7 +160,7 @@ def test_tasks_share_a_client_while_the_loop_goes_on(unix_socket: Path) -> None:
     assert finished == ["the loop"] + ["a product"] * 8
 
 
-def test_a_cancelled_task_takes_its_product_with_it(shared_server: RunningServer) -> None:
+def test_cancelling_a_task_cancels_its_product(shared_server: RunningServer) -> None:
     slow = make_matrix(2000, 2000, "int64", 13)  # a caller's leaving is seen within two seconds
 
     async def give_up() -> None:

@@ -17,7 +17,7 @@ def test_c_is_added_beta_times(client: Any, dtype: str) -> None:
     np.testing.assert_array_equal(c, before)
 
 
-def test_c_may_be_the_place_of_the_product(client: Any) -> None:
+def test_c_may_be_out(client: Any) -> None:
     a, b, c = (make_matrix(*shape, "float32", 1) for shape in ((31, 20), (20, 11), (31, 11)))
     before = c.copy()
     assert client.matmul(a, b, c=c, beta=0.5, out=c) is c
@@ -32,13 +32,13 @@ def test_c_may_have_any_strides_and_promotes(client: Any) -> None:
     assert_product(product, a.astype("f8"), b.astype("f8"), c, beta=1.0)
 
 
-def test_the_products_type_may_be_another(client: Any) -> None:
+def test_the_products_type_may_be_chosen(client: Any) -> None:
     a = make_matrix(31, 31, "float32", 5)
     product = client.matmul(a, a, dtype="float64")
     assert product.dtype == np.float64
     np.testing.assert_allclose(product, a @ a, rtol=1e-4, atol=1e-4)
 
 
-def test_the_product_is_checked_where_that_is_asked_for(client: Any) -> None:
+def test_a_verified_product_is_right(client: Any) -> None:
     a = make_matrix(31, 31, "float64", 6)
     assert_product(client.matmul(a, a, verify=True), a, a)

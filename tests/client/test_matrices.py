@@ -49,7 +49,7 @@ def test_arrays_of_any_strides_are_stored(client: Any, view: Callable[[Array], A
     np.testing.assert_array_equal(client.get(client.put(array)), np.asarray(array))
 
 
-def test_a_matrix_is_received_into_an_array_that_is_there(client: Any) -> None:
+def test_a_matrix_is_received_into_out(client: Any) -> None:
     array = make_matrix(50, 60, "float64", 2)
     matrix = client.put(array)
     for out in (np.zeros((50, 60)), np.zeros((100, 120))[::2, ::2], np.zeros((60, 50)).T):
@@ -93,7 +93,9 @@ def test_the_digest_of_an_array_is_that_of_its_file(client: Any) -> None:
         ([["a", "b"]], "dtype is str"),
     ],
 )
-def test_what_is_no_matrix_is_refused_at_once(client: Any, array: Any, message: str) -> None:
+def test_arrays_that_are_no_matrices_are_refused_before_they_are_sent(
+    client: Any, array: Any, message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
         client.put(array)
 

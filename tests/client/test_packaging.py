@@ -70,7 +70,7 @@ def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "bin" / "python"
 
 
-def test_the_wheel_has_the_client_and_nothing_beside_it(wheel: Path) -> None:
+def test_the_wheel_has_the_client_and_nothing_else(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
         metadata = archive.read(next(name for name in names if name.endswith("METADATA"))).decode()
@@ -86,7 +86,7 @@ def test_the_wheel_has_the_client_and_nothing_beside_it(wheel: Path) -> None:
     assert len(re.findall("^Requires-Dist: (?!.*extra ==)", metadata, re.MULTILINE)) == 2
 
 
-def test_it_needs_numpy_and_one_library(wheel: Path, tmp_path: Path) -> None:
+def test_the_client_imports_with_numpy_and_h11_alone(wheel: Path, tmp_path: Path) -> None:
     for module in (np, h11):
         assert module.__file__ is not None
         folder = Path(module.__file__).parent
@@ -102,7 +102,7 @@ def test_it_needs_numpy_and_one_library(wheel: Path, tmp_path: Path) -> None:
     assert printed.stdout == "Client('http://127.0.0.1:1')\n", printed.stderr
 
 
-def test_it_is_typed_for_who_uses_it(python: Path, tmp_path: Path) -> None:
+def test_the_types_of_the_client_pass_mypy(python: Path, tmp_path: Path) -> None:
     (tmp_path / "user.py").write_text(TYPED)
     checked = subprocess.run(
         [sys.executable, "-m", "mypy", "--strict", "--python-executable", python, "user.py"],

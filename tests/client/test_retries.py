@@ -31,7 +31,7 @@ BUSY = answer(b'{"title": "The service is stopping"}', 503, Retry_After=0)
 MATRIX = {"id": "m", "shape": [2, 2], "dtype": "float64", "bytes": 160}
 
 
-def test_pauses_grow_and_end() -> None:
+def test_pauses_between_tries_double_and_end() -> None:
     retries = Retries(tries=4)
     error = ServiceUnreachable("http://x", "gone")
 
@@ -55,20 +55,22 @@ def test_pauses_grow_and_end() -> None:
         (ServiceRefused(500, {}), True, False),
     ],
 )
-def test_what_is_repeated(error: ClientError, repeatable: bool, repeated: bool) -> None:
+def test_only_repeatable_errors_are_retried(
+    error: ClientError, repeatable: bool, repeated: bool
+) -> None:
     pause = Retries().find_pause(error, made=1, repeatable=repeatable)
     assert (pause is not None) == repeated
     if isinstance(error, ServiceBusy) and pause is not None:
         assert pause >= 1.0
 
 
-def test_a_get_that_breaks_is_repeated(connect: Callable[..., Any]) -> None:
+def test_a_broken_get_is_retried(connect: Callable[..., Any]) -> None:
     with serve_script([BROKEN, BROKEN, DEVICES]) as url:
         assert connect(url).devices() == {"devices": []}
     assert [request.line for request in url.requests] == ["GET /v1/devices"] * 3
 
 
-def test_repetitions_are_bounded(connect: Callable[..., Any]) -> None:
+def test_retries_are_bounded(connect: Callable[..., Any]) -> None:
     with serve_script([BROKEN]) as url, pytest.raises(ServiceUnreachable):
         connect(url, retries=2).devices()
     assert len(url.requests) == 3
@@ -77,7 +79,7 @@ def test_repetitions_are_bounded(connect: Callable[..., Any]) -> None:
     assert len(url.requests) == 3
 
 
-def test_an_upload_that_is_put_off_is_repeated(connect: Callable[..., Any]) -> None:
+def test_an_upload_that_is_answered_by_503_is_retried(connect: Callable[..., Any]) -> None:
     stored = answer(json.dumps(MATRIX).encode(), 201)
     with serve_script([BUSY, stored]) as url:
         assert connect(url).put(np.eye(2)).id == "m"
@@ -85,7 +87,7 @@ def test_an_upload_that_is_put_off_is_repeated(connect: Callable[..., Any]) -> N
     assert first.body == second.body == encode_npy(np.eye(2))
 
 
-def test_a_product_that_breaks_is_computed_again(connect: Callable[..., Any]) -> None:
+def test_a_product_whose_answer_breaks_is_retried(connect: Callable[..., Any]) -> None:
     whole = answer(encode_npy(np.eye(2)))
     a = np.arange(4.0).reshape(2, 2)
     with serve_script([BROKEN, whole[:-8], whole]) as url:
@@ -94,7 +96,7 @@ def test_a_product_that_breaks_is_computed_again(connect: Callable[..., Any]) ->
     assert len({request.body for request in url.requests}) == 1, "out is written at the end only"
 
 
-def test_an_empty_503_is_not_waited_for_longer_than_it_is_worth(
+def test_a_long_retry_after_is_not_waited_for(
     connect: Callable[..., Any],
 ) -> None:
     later = answer(b'{"title": "The service is stopping"}', 503, Retry_After=30)
@@ -106,7 +108,7 @@ def test_an_empty_503_is_not_waited_for_longer_than_it_is_worth(
     assert len(url.requests) == 1
 
 
-def test_a_matrix_that_a_lost_delete_removed_is_gone(connect: Callable[..., Any]) -> None:
+def test_a_retried_delete_of_a_missing_matrix_succeeds(connect: Callable[..., Any]) -> None:
     missing = answer(b'{"title": "No such matrix"}', 404)
     with serve_script([BROKEN, missing]) as url:
         connect(url).delete("m")
@@ -182,7 +184,7 @@ def test_an_upload_whose_answer_is_lost_is_one_matrix(
     np.testing.assert_array_equal(direct.get(matrix), np.eye(4))
 
 
-def test_a_submit_that_stays_unanswered_keeps_what_its_job_needs(
+def test_an_unanswered_submit_does_not_delete_its_operands(
     connect: Callable[..., Any], server: RunningServer
 ) -> None:
     slow = np.ones((SLOW, SLOW), np.int64)
@@ -197,7 +199,7 @@ def test_a_submit_that_stays_unanswered_keeps_what_its_job_needs(
     assert direct.job(job_id).wait().state == "succeeded"
 
 
-def test_requests_carry_the_same_key_again(connect: Callable[..., Any]) -> None:
+def test_retries_carry_the_same_idempotency_key(connect: Callable[..., Any]) -> None:
     keys: list[str] = []
 
     def note(request: Received) -> bytes:

@@ -78,7 +78,7 @@ def test_a_small_product_stays_one_block() -> None:
     assert len(cut_blocks(64, 64, 64, threads=16)) == 1
 
 
-def test_a_product_is_shared_for_what_it_moves_as_well_as_for_what_it_computes() -> None:
+def test_threads_share_a_product_for_its_bytes_as_well_as_for_its_operations() -> None:
     assert [count_shares(size, size, size, 16) for size in (64, 128, 256)] == [1, 1, 16]
     assert count_shares(2, 3823, 167, 16) == 8
     assert count_shares(4, 35, 2472, 16) == 1
@@ -94,7 +94,7 @@ def test_a_large_product_has_blocks_short_enough_to_be_cancelled() -> None:
 
 
 @given(m=sizes, n=sizes, k=st.integers(1, 10**6), threads=st.integers(1, 64))
-def test_parts_of_k_cover_it_once_and_only_where_c_is_small(
+def test_k_is_cut_only_where_c_is_small_and_is_covered_once(
     m: int, n: int, k: int, threads: int
 ) -> None:
     parts = cut_depth(m, n, k, threads=threads)
@@ -116,7 +116,7 @@ def test_a_large_c_is_never_cut_along_k() -> None:
 
 
 @given(m=st.integers(1, 20_000), n=sizes, k=st.integers(1, 5000), threads=st.integers(1, 32))
-def test_a_round_of_strips_is_a_part_of_the_product_and_occupies_the_threads(
+def test_a_round_of_strips_lies_in_the_product_and_occupies_all_threads(
     m: int, n: int, k: int, threads: int
 ) -> None:
     strips = cut_strips(m, n, k, threads)
@@ -125,7 +125,7 @@ def test_a_round_of_strips_is_a_part_of_the_product_and_occupies_the_threads(
     assert rounds >= threads or strips.round_rows == m or strips.rows * rounds >= m
 
 
-def test_parts_of_a_product_are_cut_into_blocks_as_large_as_its() -> None:
+def test_the_blocks_of_a_part_are_as_large_as_those_of_the_whole_product() -> None:
     strips = cut_strips(2304, 16384, 256, 14)
     whole = cut_blocks(2304, 16384, 256, threads=14)
     part = cut_blocks(2 * strips.rows, 16384, 256, threads=14, likely_rows=2304)
@@ -133,25 +133,25 @@ def test_parts_of_a_product_are_cut_into_blocks_as_large_as_its() -> None:
     assert len(part) == 2 * strips.column_parts
 
 
-def test_a_part_that_is_less_than_a_round_still_occupies_all_threads() -> None:
+def test_a_part_smaller_than_a_round_occupies_all_threads() -> None:
     assert len(cut_blocks(1000, 256, 2560, threads=14, likely_rows=100_000)) % 14 == 0
 
 
-def test_no_thread_is_left_with_a_second_block_that_others_do_not_have() -> None:
+def test_a_narrow_product_gives_each_thread_equally_many_blocks() -> None:
     for rows in range(3000, 40_000, 700):
         assert len(cut_blocks(rows, 256, 256, threads=14)) % 14 == 0
 
 
-def test_a_product_that_is_mostly_writing_c_occupies_all_threads() -> None:
+def test_a_product_with_k_1_occupies_all_threads() -> None:
     assert len(cut_blocks(8192, 8192, 1, threads=14)) >= 14
 
 
-def test_half_of_a_product_can_be_taken_first_where_that_costs_next_to_nothing() -> None:
+def test_the_first_round_is_half_of_a_product_where_that_costs_little() -> None:
     assert cut_strips(256, 8192, 8192, 14).round_rows == 128
     assert cut_strips(64, 8192, 8192, 14).round_rows == 64
 
 
-def test_a_part_that_is_nearly_a_round_has_as_many_blocks_as_one() -> None:
+def test_a_part_nearly_as_large_as_a_round_has_as_many_blocks() -> None:
     strips = cut_strips(409, 8192, 8192, 14)
     for rows in (strips.round_rows - 1, strips.round_rows):
         assert len(cut_blocks(rows, 8192, 8192, threads=14, likely_rows=409)) == 28

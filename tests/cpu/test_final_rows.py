@@ -31,7 +31,7 @@ def pools(kernel_cache: Path) -> Iterator[dict[int, CpuPool]]:
     threads=st.sampled_from([1, 2, 4]),
     edges=st.lists(st.integers(1, 900), max_size=4),
 )
-def test_rows_are_not_written_any_more_when_they_are_final(
+def test_final_rows_are_not_written_again(
     pools: dict[int, CpuPool],
     shape: tuple[int, int, int],
     dtype: str,
@@ -69,7 +69,7 @@ def test_rows_become_final_while_others_are_computed(pools: dict[int, CpuPool]) 
     assert 0 < counts[0] < counts[-1] == 2000
 
 
-def test_a_sum_of_parts_of_k_is_final_at_the_end_only(pools: dict[int, CpuPool]) -> None:
+def test_a_sum_of_parts_of_k_is_never_reported_as_final(pools: dict[int, CpuPool]) -> None:
     a = np.ones((8, 400_000))
     told: list[Sequence[range]] = []
     c = np.full((8, 8), np.nan)
@@ -78,7 +78,7 @@ def test_a_sum_of_parts_of_k_is_final_at_the_end_only(pools: dict[int, CpuPool])
     assert np.array_equal(c, np.full((8, 8), 400_000.0))
 
 
-def test_parts_that_do_not_adjoin_are_not_told_of(pools: dict[int, CpuPool]) -> None:
+def test_only_rows_that_were_written_are_reported_as_final(pools: dict[int, CpuPool]) -> None:
     a = np.ones((900, 300))
     c = np.full((900, 300), np.nan)
 

@@ -132,9 +132,7 @@ def test_beta_zero_ignores_nan_in_c(pool: CpuPool, dtype: str, alpha: float) -> 
 
 
 @pytest.mark.parametrize("beta", [1e-30, 1e30])
-def test_half_precision_is_scaled_by_factors_that_it_has_no_room_for(
-    pool: CpuPool, beta: float
-) -> None:
+def test_half_precision_is_scaled_by_factors_beyond_its_range(pool: CpuPool, beta: float) -> None:
     c = np.array([[0.0, np.inf, -np.inf]], np.float16)
     pool.multiply(np.ones((1, 2), "float16"), np.ones((2, 3), "float16"), c, alpha=0.0, beta=beta)
     assert c.tolist() == [[0.0, np.inf, -np.inf]]
@@ -191,7 +189,7 @@ def test_a_long_k_with_a_small_c_is_summed_from_parts(pool: CpuPool, dtype: str)
     ("dtype", "alpha", "beta"),
     [("float32", 1, 0), ("float32", 2, 0), ("float64", 1, 1), ("float16", 1, 0), ("int8", 1, 1)],
 )
-def test_no_temporary_of_the_size_of_c(
+def test_a_product_needs_no_temporary_as_large_as_c(
     open_pool: OpenPool, dtype: str, alpha: float, beta: float
 ) -> None:
     rng = np.random.default_rng(5)
@@ -239,7 +237,7 @@ def test_a_cancelled_product_ends_early_and_leaves_the_pool_usable(pool: CpuPool
     assert np.all(c == 1024)
 
 
-def test_an_error_in_the_progress_call_stops_the_other_blocks(pool: CpuPool) -> None:
+def test_an_error_in_the_progress_callback_stops_the_other_blocks(pool: CpuPool) -> None:
     a = np.ones((2048, 1024))
     c = np.zeros((2048, 2048))
 
@@ -265,7 +263,7 @@ def test_an_error_in_a_worker_reaches_the_caller(pool: CpuPool) -> None:
         pool.multiply(a, np.ones((64, 2048)), np.zeros((2048, 2048)))
 
 
-def test_seconds_are_those_of_the_product(pool: CpuPool) -> None:
+def test_multiply_returns_the_seconds_of_the_product(pool: CpuPool) -> None:
     a = np.ones((512, 512))
     assert 0 < pool.multiply(a, a.copy(), np.empty((512, 512))) < 60
 
@@ -314,7 +312,7 @@ def test_a_result_in_the_memory_of_an_operand_is_refused(pool: CpuPool) -> None:
         pool.multiply(a, np.ones((4, 4)), a)
 
 
-def test_a_result_that_overlaps_an_operand_is_refused_of_a_shared_product(pool: CpuPool) -> None:
+def test_a_large_result_that_overlaps_an_operand_is_refused(pool: CpuPool) -> None:
     memory = np.ones((600, 300))
     with pytest.raises(OperandError, match="memory of its own"):
         pool.multiply(memory[:300], np.ones((300, 300)), memory[299:599])
@@ -359,7 +357,7 @@ def test_a_pool_without_threads_is_refused() -> None:
         CpuPool(0)
 
 
-def test_a_closed_pool_says_so(open_pool: OpenPool) -> None:
+def test_a_closed_pool_refuses_products(open_pool: OpenPool) -> None:
     pool = open_pool(2)
     pool.close()
     pool.close()

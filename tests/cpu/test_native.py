@@ -29,6 +29,6 @@ def test_emulated_tiles_multiply_parts_of_any_size_and_layout(tmp_path: Path) ->
     run_sanitized("address,undefined", tmp_path, TESTS / "tiles_check.c", "-lm")
 
 
-def test_the_sources_are_all_that_lies_in_their_folder() -> None:
+def test_the_library_names_every_source_in_its_folder() -> None:
     named = {*CPU_LIBRARY.sources, *CPU_LIBRARY.headers} - {*SHARED_SOURCES}
     assert named == {*CPU_LIBRARY.folder.glob("*.[ch]")}

@@ -28,7 +28,7 @@ OpenPool = Callable[[int], CpuPool]
     threads=st.integers(1, 4),
     data=st.data(),
 )
-def test_rows_that_are_given_are_computed_once_and_others_left_alone(
+def test_taken_rows_are_computed_once_and_others_stay_as_they_are(
     open_pool: OpenPool,
     shape: tuple[int, int, int],
     dtype: str,
@@ -78,7 +78,7 @@ def hold(rows: int, columns: int, meet: Callable[[Matrix], None]) -> Matrix:
     return matrix
 
 
-def test_the_next_part_is_begun_while_a_block_of_the_last_one_is_under_way(
+def test_the_next_part_begins_while_a_block_of_the_last_one_is_computed(
     open_pool: OpenPool,
 ) -> None:
     begun_next, overlapped = threading.Event(), threading.Event()
@@ -99,7 +99,7 @@ def test_the_next_part_is_begun_while_a_block_of_the_last_one_is_under_way(
     assert np.all(c == 512)
 
 
-def test_a_larger_part_behind_a_small_one_wakes_more_threads(open_pool: OpenPool) -> None:
+def test_a_large_part_after_a_small_one_wakes_more_threads(open_pool: OpenPool) -> None:
     names = set()
     waiting = threading.Barrier(3)
 
@@ -116,7 +116,7 @@ def test_a_larger_part_behind_a_small_one_wakes_more_threads(open_pool: OpenPool
     assert np.all(c == 256)
 
 
-def test_parts_are_taken_one_at_a_time_knowing_what_is_in_hand(open_pool: OpenPool) -> None:
+def test_parts_are_taken_one_at_a_time_with_the_rows_in_progress(open_pool: OpenPool) -> None:
     inside, in_hand = threading.Lock(), []
     parts = cut_at(1600, list(range(100, 1600, 100)))
     left = iter(parts)
@@ -154,7 +154,7 @@ def test_an_error_while_taking_ends_the_product(open_pool: OpenPool) -> None:
     assert np.all(c == 500)
 
 
-def test_a_cancelled_product_takes_no_more(open_pool: OpenPool) -> None:
+def test_a_cancelled_product_takes_no_more_parts(open_pool: OpenPool) -> None:
     told: list[float] = []
     parts = cut_at(4000, list(range(500, 4000, 500)))
     c = np.zeros((4000, 1000))
@@ -170,7 +170,7 @@ def test_a_cancelled_product_takes_no_more(open_pool: OpenPool) -> None:
     assert not np.any(c[:2000])
 
 
-def test_without_any_rows_nothing_is_done(open_pool: OpenPool) -> None:
+def test_without_rows_nothing_is_computed(open_pool: OpenPool) -> None:
     c = np.zeros((2, 2))
     with open_pool(2) as pool:
         pool.multiply_rows(np.ones((2, 2)), np.ones((2, 2)), c, give([]))

@@ -53,7 +53,7 @@ SIZES = st.one_of(st.integers(1, 3), st.integers(1, 150))
     factors=st.tuples(st.sampled_from([1, -2.5]), st.sampled_from([0, 1, 0.75])),
     threads=st.integers(1, 4),
 )
-def test_both_orders_of_all_operands_give_the_product(
+def test_operands_by_rows_and_by_columns_give_the_same_product(
     open_pool: OpenPool,
     shape: tuple[int, int, int],
     layouts: tuple[str, str, str],
@@ -92,7 +92,7 @@ def test_vectors_agree_with_float64(
     assert np.array_equal(c, again)
 
 
-def test_vectors_that_skip_elements_are_taken(open_pool: OpenPool) -> None:
+def test_vectors_with_strides_are_multiplied(open_pool: OpenPool) -> None:
     a, b = np.arange(300.0)[::3][None], np.ones((100, 7))
     row, column = np.full((1, 14), np.nan)[:, ::2], np.full((14, 2), np.nan)[::2, :1]
     with open_pool(2) as pool:
@@ -102,7 +102,7 @@ def test_vectors_that_skip_elements_are_taken(open_pool: OpenPool) -> None:
     assert np.all(column == a.sum())
 
 
-def test_blas_takes_what_has_unit_strides_one_way_and_room_the_other() -> None:
+def test_blas_takes_matrices_with_one_unit_stride() -> None:
     matrix = np.zeros((6, 8), np.float32)
     assert find_blas_strides(matrix) == (32, 4)
     assert find_blas_strides(matrix.T) == (4, 32)
@@ -117,7 +117,9 @@ def test_blas_takes_what_has_unit_strides_one_way_and_room_the_other() -> None:
     assert find_blas_strides(np.zeros(33, np.uint8)[1:].view(np.float32).reshape(2, 4)) is None
 
 
-def test_what_blas_does_not_take_is_left_to_python(tmp_path: Path, kernel_cache: Path) -> None:
+def test_products_that_blas_does_not_take_are_left_to_python(
+    tmp_path: Path, kernel_cache: Path
+) -> None:
     library, blas = load_library(CPU_LIBRARY, kernel_cache), find_blas()
     if library is None or blas is None:
         pytest.skip("needs a C compiler on the PATH, and NumPy's OpenBLAS")
@@ -144,7 +146,7 @@ def test_what_blas_does_not_take_is_left_to_python(tmp_path: Path, kernel_cache:
     pool.close()
 
 
-def test_an_error_while_a_thread_of_the_team_takes_reaches_the_caller(open_pool: OpenPool) -> None:
+def test_an_error_in_take_in_a_thread_of_the_team_reaches_the_caller(open_pool: OpenPool) -> None:
     caller, a, c = threading.current_thread(), np.ones((2000, 200)), np.zeros((2000, 300))
     began = time.perf_counter()
 
@@ -189,7 +191,7 @@ def test_several_callers_share_a_pool(open_pool: OpenPool) -> None:
         list(callers.map(call_often, range(5)))
 
 
-def test_a_pool_that_is_closed_under_its_callers_lets_them_end(open_pool: OpenPool) -> None:
+def test_a_pool_that_is_closed_during_a_product_lets_it_end(open_pool: OpenPool) -> None:
     a, b = np.ones((1500, 800), np.float32), np.ones((800, 900), np.float32)
     for pause in (0.0, 0.002, 0.01):
         pool, c = open_pool(4), np.zeros((1500, 900), np.float32)

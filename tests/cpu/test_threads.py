@@ -37,7 +37,9 @@ def test_one_core_of_the_affinity_mask_is_one_usable_core(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("quota", [50_000, 190_000])
-def test_half_a_core_and_almost_two_count_as_one(tmp_path: Path, quota: int) -> None:
+def test_a_quota_of_half_a_core_or_almost_two_is_one_usable_core(
+    tmp_path: Path, quota: int
+) -> None:
     files = {"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.max": f"{quota} 100000\n"}
     assert usable_cores(build_tree(tmp_path, files)) == 1
 
@@ -85,7 +87,7 @@ QUOTAS: dict[str, tuple[dict[str, str], list[float]]] = {
 
 
 @pytest.mark.parametrize("case", QUOTAS)
-def test_quotas_are_read_wherever_they_are(tmp_path: Path, case: str) -> None:
+def test_quotas_are_read_from_every_layout_of_control_groups(tmp_path: Path, case: str) -> None:
     files, quotas = QUOTAS[case]
     assert sorted(read_cpu_quotas(build_tree(tmp_path, files))) == quotas
 

@@ -41,7 +41,7 @@ def test_a_forked_process_multiplies_by_itself(kernel_cache: Path, in_c: bool) -
     assert done.returncode == 0, done.stderr
 
 
-def test_threads_in_c_begin_with_the_first_product_that_they_can_share(tmp_path: Path) -> None:
+def test_threads_in_c_start_with_the_first_product_that_they_can_share(tmp_path: Path) -> None:
     with CpuPool(2, cache_dir=tmp_path / "compiled") as pool:
         pool.multiply(np.ones((9, 8)), np.ones((8, 7)), np.zeros((9, 7)))
         assert not pool.native
@@ -68,7 +68,7 @@ def test_without_a_compiler_products_run_in_python(
     "change",
     [{"internal_api": "mkl"}, {"threading_layer": "openmp"}, {"filepath": "/no/such/library.so"}],
 )
-def test_a_blas_that_cannot_be_called_is_told_of(
+def test_a_blas_that_cannot_be_called_is_logged(
     change: dict[str, str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     entries = [entry | change for entry in threadpoolctl.threadpool_info()]
@@ -88,7 +88,7 @@ def count_classes() -> Counter[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("yields", [True, False])
-def test_threads_in_c_are_the_least_urgent_of_all_where_they_yield(
+def test_threads_in_c_run_at_idle_priority_only_where_they_yield(
     kernel_cache: Path, yields: bool
 ) -> None:
     with CpuPool(4, cache_dir=kernel_cache, yields=yields) as pool:

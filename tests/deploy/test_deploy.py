@@ -87,7 +87,7 @@ def test_compose_reserves_the_gpu_in_its_gpu_profile_only() -> None:
     assert cpu["build"]["args"] == {"GPU": "0"}
 
 
-def test_no_deployment_has_a_secret_or_a_registry_in_it() -> None:
+def test_no_deployment_contains_a_secret_or_a_registry() -> None:
     for path in [ROOT / "Dockerfile", *sorted(DEPLOY.rglob("*.*"))]:
         if path.suffix in {".yaml", ".py", ".service", ""}:
             text = path.read_text()
@@ -98,12 +98,12 @@ def test_no_deployment_has_a_secret_or_a_registry_in_it() -> None:
 
 
 @pytest.mark.parametrize("path", sorted(DEPLOY.glob("compose*.yaml")), ids=lambda path: path.name)
-def test_compose_files_hold_to_their_specification(path: Path) -> None:
+def test_compose_files_follow_their_specification(path: Path) -> None:
     schema = json.loads((ROOT / "tests" / "deploy" / "data" / "compose-spec.json").read_text())
     jsonschema.Draft7Validator(schema).validate(yaml.safe_load(path.read_text()))
 
 
-def test_the_clusters_service_reaches_rays_processes_and_sockets() -> None:
+def test_the_clusters_service_shares_processes_and_sockets_with_ray() -> None:
     service, head, node = (CLUSTER["services"][name] for name in ("wavetrim", "head", "node"))
     assert (service["network_mode"], service["pid"]) == ("service:head", "service:head")
     assert "ray:/tmp/ray" in service["volumes"]
@@ -112,7 +112,7 @@ def test_the_clusters_service_reaches_rays_processes_and_sockets() -> None:
     assert CLUSTER["volumes"]["ray"]["driver_opts"]["o"].startswith(f"uid={USER},gid={USER}")
 
 
-def test_what_is_locked_in_one_compose_file_is_locked_in_the_other() -> None:
+def test_all_compose_services_are_equally_restricted() -> None:
     locks = ("read_only", "cap_drop", "security_opt")
     for service in [*COMPOSE["services"].values(), *CLUSTER["services"].values()]:
         assert [service[lock] for lock in locks] == [True, ["ALL"], ["no-new-privileges:true"]]

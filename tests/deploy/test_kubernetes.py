@@ -122,13 +122,13 @@ def validate(one: Object, version: str) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.name)
-def test_each_file_is_what_kubernetes_takes(path: Path, version: str) -> None:
+def test_each_file_follows_the_schemas_of_kubernetes(path: Path, version: str) -> None:
     validate(yaml.safe_load(path.read_text()), version)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("overlay", OVERLAYS)
-def test_each_overlay_is_what_kubernetes_takes(overlay: str, version: str) -> None:
+def test_each_overlay_follows_the_schemas_of_kubernetes(overlay: str, version: str) -> None:
     for one in render(overlay):
         validate(one, version)
 
@@ -158,7 +158,7 @@ def test_overlays_differ_in_their_gpus() -> None:
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
-def test_pods_have_no_rights(overlay: str) -> None:
+def test_pods_have_no_privileges(overlay: str) -> None:
     for pod in list_pods(overlay):
         assert pod["securityContext"]["runAsNonRoot"] is True
         assert pod["securityContext"]["runAsUser"] == USER
@@ -172,7 +172,7 @@ def test_pods_have_no_rights(overlay: str) -> None:
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
-def test_secrets_are_never_written_down(overlay: str) -> None:
+def test_secrets_come_from_kubernetes_secrets(overlay: str) -> None:
     for pod in list_pods(overlay):
         for container in pod["containers"]:
             for name, variable in name_variables(container).items():
@@ -182,13 +182,13 @@ def test_secrets_are_never_written_down(overlay: str) -> None:
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
-def test_kubernetes_leaves_the_settings_alone(overlay: str) -> None:
+def test_kubernetes_sets_no_settings_by_service_links(overlay: str) -> None:
     # A Service called wavetrim would set WAVETRIM_PORT=tcp://… in every pod.
     assert all(pod["enableServiceLinks"] is False for pod in list_pods(overlay))
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
-def test_the_service_is_the_images(overlay: str) -> None:
+def test_port_folder_and_image_are_those_of_the_dockerfile(overlay: str) -> None:
     dockerfile = (ROOT / "Dockerfile").read_text()
     (port,) = re.findall(r"^EXPOSE (\d+)$", dockerfile, re.MULTILINE)
     (folder,) = re.findall(r"^VOLUME (\S+)$", dockerfile, re.MULTILINE)
@@ -203,7 +203,7 @@ def test_the_service_is_the_images(overlay: str) -> None:
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
-def test_liveness_is_not_readiness(overlay: str) -> None:
+def test_liveness_and_readiness_have_probes_of_their_own(overlay: str) -> None:
     _, container = find_service(overlay)
     assert container["livenessProbe"]["httpGet"]["path"] == "/healthz/live"
     assert container["startupProbe"]["httpGet"]["path"] == "/healthz/live"
@@ -242,7 +242,7 @@ def test_rays_ports_are_open_to_the_clusters_pods_only() -> None:
     assert policy["ingress"] == [{"from": [{"podSelector": own}]}]
 
 
-def test_requests_reach_the_service_and_no_node() -> None:
+def test_requests_are_routed_to_the_service_and_to_no_node() -> None:
     head, *workers = list_groups(find("ray", "RayCluster"))
     selector = find("ray", "Service")["spec"]["selector"]
     assert selector.items() <= head["template"]["metadata"]["labels"].items()
@@ -262,7 +262,7 @@ def test_rays_service_is_the_same_as_without_ray() -> None:
     assert variables.keys() >= added
 
 
-def test_the_service_reaches_rays_processes_and_sockets() -> None:
+def test_the_service_shares_processes_and_files_with_ray() -> None:
     pod, service = find_service("ray")
     assert pod["shareProcessNamespace"] is True
     head = pod["containers"][0]  # KubeRay takes the first one for Ray's
@@ -285,7 +285,7 @@ def test_nodes_join_the_head_that_kuberay_names() -> None:
     assert ray_address == f"127.0.0.1:{port['containerPort']}"
 
 
-def test_rays_store_fits_into_shared_memory_and_that_into_the_pods() -> None:
+def test_rays_store_fits_shared_memory_which_fits_the_pod() -> None:
     for pod in list_pods("ray"):
         container = pod["containers"][0]
         (store,) = (one["emptyDir"] for one in pod["volumes"] if one["name"] == "store")
@@ -302,7 +302,7 @@ def read_bytes(text: str) -> int:
     return int(text.removesuffix("Gi")) * GIB
 
 
-def test_the_command_takes_what_pods_give_it(tmp_path: Path) -> None:
+def test_the_command_accepts_the_arguments_of_the_pods(tmp_path: Path) -> None:
     lines = {tuple(pod["containers"][0]["args"]) for pod in list_pods("ray")}
     assert len(lines) == 2
     for line in lines:

@@ -111,7 +111,7 @@ def is_number(found: dict[str, Any]) -> bool:
     return bool(found["value"][1] != "NaN")
 
 
-def test_each_metric_that_is_asked_for_is_one_of_the_services(watched: RunningServer) -> None:
+def test_every_metric_of_dashboard_and_alerts_exists(watched: RunningServer) -> None:
     families = re.findall(r"^# TYPE (\w+) (\w+)", watched.client.get("/metrics").text, re.MULTILINE)
     known = {
         f"{name}{suffix}"
@@ -124,7 +124,7 @@ def test_each_metric_that_is_asked_for_is_one_of_the_services(watched: RunningSe
     assert named - known == set()
 
 
-def test_the_panels_of_the_dashboard_lie_beside_each_other() -> None:
+def test_the_panels_of_the_dashboard_do_not_overlap() -> None:
     places = [panel["gridPos"] for panel in DASHBOARD["panels"]]
     cells = [
         (place["x"] + column, place["y"] + row)
@@ -137,7 +137,7 @@ def test_the_panels_of_the_dashboard_lie_beside_each_other() -> None:
     assert len({panel["id"] for panel in DASHBOARD["panels"]}) == len(places)
 
 
-def test_the_dashboard_is_one_that_grafana_imports() -> None:
+def test_the_dashboard_has_what_grafana_imports() -> None:
     """What Grafana asks of a dashboard's JSON, and whose absence shows in its browser only."""
     source = {"type": "prometheus", "uid": "${datasource}"}
     variables = {one["name"]: one for one in DASHBOARD["templating"]["list"]}
@@ -174,7 +174,7 @@ def test_the_instances_of_the_dashboard_are_the_services(
     assert values == [f"127.0.0.1:{watched.port}"]
 
 
-def test_nothing_is_wrong_with_a_service_that_is_well(prometheus: Prometheus) -> None:
+def test_a_healthy_service_raises_no_alert(prometheus: Prometheus) -> None:
     (group,) = prometheus.ask("rules")["groups"]
     assert {rule["name"] for rule in group["rules"]} == {rule["alert"] for rule in ALERTS}
     wait_until(
@@ -184,7 +184,7 @@ def test_nothing_is_wrong_with_a_service_that_is_well(prometheus: Prometheus) ->
     assert alerts <= {"WavetrimDiskFills"}  # others may fill this machine's disk meanwhile
 
 
-def test_who_is_watched_and_goes_is_missed(
+def test_a_killed_service_raises_the_alert(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     (down,) = (rule for rule in ALERTS if rule["alert"] == "WavetrimDown")
@@ -208,13 +208,13 @@ def promtool(*arguments: object) -> str:
     return ended.stdout
 
 
-def test_promtool_finds_nothing_to_say() -> None:
+def test_promtool_finds_no_fault_in_rules_and_configuration() -> None:
     told = promtool("check", "config", "--lint-fatal", FOLDER / "prometheus.yaml")
     told += promtool("check", "rules", "--lint-fatal", FOLDER / "alerts.yaml")
     assert not re.search("fail|warn|error|duplicate", told, re.IGNORECASE)
 
 
-def test_metrics_hold_to_the_forms_of_prometheus(watched: RunningServer) -> None:
+def test_promtool_finds_no_fault_in_the_metrics(watched: RunningServer) -> None:
     assert PROMTOOL is not None
     text = watched.client.get("/metrics").text
     told = subprocess.run(
@@ -223,7 +223,7 @@ def test_metrics_hold_to_the_forms_of_prometheus(watched: RunningServer) -> None
     assert (told.returncode, told.stderr) == (0, "")
 
 
-def test_each_alert_is_raised_by_what_it_is_for_and_by_nothing_else(tmp_path: Path) -> None:
+def test_each_alert_is_raised_by_its_own_cause_only(tmp_path: Path) -> None:
     cases = yaml.safe_load(CASES.read_text())
     raised = {
         test["alertname"]
@@ -246,7 +246,7 @@ def test_each_alert_is_raised_by_what_it_is_for_and_by_nothing_else(tmp_path: Pa
     promtool("test", "rules", filled)
 
 
-def test_the_page_for_operators_has_a_line_for_each_alert() -> None:
+def test_the_operations_page_has_a_line_for_each_alert() -> None:
     page = (ROOT / "docs" / "operations.md").read_text()
     told = set(re.findall(r"^\| `(Wavetrim\w+)` \|", page, re.MULTILINE))
     assert told == {rule["alert"] for rule in ALERTS}

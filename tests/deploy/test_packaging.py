@@ -37,7 +37,7 @@ def test_the_wheel_has_every_source(wheel_names: set[str], pattern: str) -> None
     assert sources <= wheel_names
 
 
-def test_the_wheel_has_one_package_and_nothing_beside_it(wheel_names: set[str]) -> None:
+def test_the_wheel_has_one_package_and_nothing_else(wheel_names: set[str]) -> None:
     outside = {name.split("/")[0] for name in wheel_names if ".dist-info/" not in name}
     assert outside == {"wavetrim"}
     assert not [name for name in wheel_names if "__pycache__" in name]

@@ -104,7 +104,7 @@ def test_products_are_computed(proxied: Proxied, chunked: bool) -> None:
 
 
 @pytest.mark.parametrize("chunked", [False, True])
-def test_uploads_arrive_as_they_were_sent(proxied: Proxied, chunked: bool) -> None:
+def test_uploads_arrive_unchanged(proxied: Proxied, chunked: bool) -> None:
     content = cut(CONTENT, pieces=30) if chunked else CONTENT
     headers = {**NPY, "Content-Digest": digest(CONTENT)}
     stored = proxied.client.post("/v1/matrices", content=content, headers=headers)
@@ -114,7 +114,7 @@ def test_uploads_arrive_as_they_were_sent(proxied: Proxied, chunked: bool) -> No
     assert proxied.client.delete(path).status_code == 204
 
 
-def test_ranges_and_conditions_are_understood(proxied: Proxied, matrix: str) -> None:
+def test_ranges_and_conditional_requests_work(proxied: Proxied, matrix: str) -> None:
     path = f"{matrix}/data"
     whole = proxied.client.get(path)
     middle = proxied.client.get(path, headers={"Range": "bytes=1000-2000999"})
@@ -160,7 +160,7 @@ def test_a_matrix_without_room_is_refused(proxied: Proxied) -> None:
     assert len(stored) == STORAGE_BYTES // len(content)
 
 
-def test_who_expects_100_continue_is_told_so(proxied: Proxied) -> None:
+def test_expect_100_continue_is_answered(proxied: Proxied) -> None:
     with proxied.connect() as connection:
         head = make_head("/v1/matrices", len(CONTENT), "Expect: 100-continue", ACCESS)
         connection.sendall(head)
@@ -173,7 +173,7 @@ def test_who_expects_100_continue_is_told_so(proxied: Proxied) -> None:
     proxied.client.delete(path)
 
 
-def test_a_caller_who_leaves_leaves_nothing(proxied: Proxied) -> None:
+def test_an_aborted_upload_leaves_nothing(proxied: Proxied) -> None:
     files = proxied.service.list_matrix_files()
     with proxied.connect() as connection:
         head = make_head("/v1/matrices", len(CONTENT), ACCESS)
@@ -183,7 +183,7 @@ def test_a_caller_who_leaves_leaves_nothing(proxied: Proxied) -> None:
     wait_until(lambda: proxied.service.list_matrix_files() == files)
 
 
-def test_connections_to_the_service_are_kept(service: RunningServer, tmp_path: Path) -> None:
+def test_nginx_keeps_its_connection_to_the_service(service: RunningServer, tmp_path: Path) -> None:
     with run_nginx(tmp_path, f"127.0.0.1:{service.port}", buffering=False) as port:
         before = list_callers(service)
         for _ in range(5):

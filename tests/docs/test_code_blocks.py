@@ -129,7 +129,7 @@ def test_the_blocks_of_a_page_run(page: str, stage: Stage, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("page", ELSEWHERE)
-def test_blocks_that_run_elsewhere_are_commands(page: str) -> None:
+def test_blocks_that_run_elsewhere_are_valid_commands(page: str) -> None:
     assert BLOCKS[page]
     for block in BLOCKS[page]:
         assert block.language == "sh"

@@ -161,9 +161,7 @@ def test_results_are_read_as_they_are_written(kind: Kind, tmp_path: Path) -> Non
         (lambda document: document.pop("commit"), "lacks 'commit'"),
     ],
 )
-def test_results_without_what_is_shown_are_refused(
-    kind: Kind, damage, message: str, tmp_path: Path
-) -> None:
+def test_incomplete_results_are_refused(kind: Kind, damage, message: str, tmp_path: Path) -> None:
     if kind.name == "http" and "no rows" in message:
         return  # a machine on which nothing ran still says so
     kind.write(tmp_path, damage)
@@ -179,7 +177,7 @@ def test_a_folder_without_results_of_kernels_is_refused(tmp_path: Path) -> None:
         read_results(tmp_path)
 
 
-def test_older_files_name_all_their_commits_and_leave_held_contests_out(tmp_path: Path) -> None:
+def test_older_files_are_read_without_contests_on_some_multiprocessors(tmp_path: Path) -> None:
     def make_older(document: dict[str, Any]) -> None:
         for row in document["rows"]:
             row["contender"] = row.pop("baseline")

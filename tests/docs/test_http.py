@@ -64,7 +64,7 @@ def test_what_was_not_measured_is_not_judged() -> None:
     assert "not measured" in SECTIONS["bounds"](INVENTED)
 
 
-def test_one_case_beyond_a_bound_breaks_it() -> None:
+def test_one_case_beyond_a_bound_fails_it() -> None:
     case = Case("product", 256, "float32", 1)
     slow = [row for row in invent_products(256, 1) if row.baseline != Name.OURS]
     added = [*slow, make_row(case, Name.OURS, 9.0, floor_seconds=4 * MS, refused=1)]
@@ -81,7 +81,7 @@ def test_one_case_beyond_a_bound_breaks_it() -> None:
     assert find_judgement(refused, "requests refused").holds is False
 
 
-def test_two_cores_are_held_to_their_rates_and_not_to_a_gpus() -> None:
+def test_two_cores_are_judged_by_their_own_bounds() -> None:
     results = invent_results(gpu=False)
     assert find_judgement(results, "2 cores: median").holds is False
     assert find_judgement(results, "a second, one client").holds is False
@@ -90,5 +90,5 @@ def test_two_cores_are_held_to_their_rates_and_not_to_a_gpus() -> None:
     assert not [one for one in judge(INVENTED) if "2 cores" in one.what]
 
 
-def test_the_plot_shows_the_floor_as_the_sum_that_it_is() -> None:
+def test_the_plot_shows_the_floor_of_each_size() -> None:
     assert pick_lines(INVENTED)["floor"] == [(64, pytest.approx(1.0)), (4096, pytest.approx(64.0))]

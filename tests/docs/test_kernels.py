@@ -15,7 +15,7 @@ def read_table(text: str, first: str) -> list[str]:
     return line.strip("| ").split(" | ")
 
 
-def test_the_page_tells_what_every_kernel_does() -> None:
+def test_the_page_describes_every_kernel() -> None:
     page = PAGE.read_text(encoding="utf-8")
     for spec in list_kernels():
         assert f"\n**{spec.name}** " in page

@@ -30,7 +30,7 @@ def test_a_plot_is_drawn_where_there_is_something_to_draw() -> None:
     assert list(list_plots(replace(INVENTED, rows=()))) == ["f"]
 
 
-def test_a_run_has_a_part_in_the_sections_that_it_measured() -> None:
+def test_a_run_appears_in_the_sections_that_it_measured() -> None:
     page = "".join(f"<!-- host-{name} -->\n<!-- /host-{name} -->\n" for name in SECTIONS)
     contests, sweeps = replace(INVENTED, regret=()), replace(INVENTED, rows=())
     filled = fill_page(page, [contests, sweeps])
@@ -54,7 +54,7 @@ def test_tables_show_times_shares_gains_and_errors() -> None:
     assert shown["worst"].count("\n") == WORST + 1
 
 
-def test_all_that_is_asked_is_judged() -> None:
+def test_every_bound_is_judged() -> None:
     table = SECTIONS["judged"](INVENTED)
     contests = 2 * (52 + 10 + 40)
     for what, cells in {
@@ -99,7 +99,7 @@ def test_learned_predictions_are_judged_once_fifty_products_have_run() -> None:
     assert find(50) == pytest.approx(0.05)
 
 
-def test_a_product_is_slower_beyond_a_share_and_a_moment() -> None:
+def test_a_product_counts_as_slower_beyond_3_percent_and_50_microseconds() -> None:
     def count(ours_seconds: float) -> float | None:
         rows = (invent_host_row(OURS, seconds=ours_seconds), invent_host_row("torch", seconds=1.0))
         return judge(replace(INVENTED, rows=rows, regret=()))[0].found
@@ -108,7 +108,7 @@ def test_a_product_is_slower_beyond_a_share_and_a_moment() -> None:
     assert count(1.03006) == 1
 
 
-def test_numpys_time_counts_for_page_locked_memory_too() -> None:
+def test_numpys_time_counts_for_pinned_memory_too() -> None:
     numpy = invent_host_row("numpy", memory="pageable", seconds=0.005)
     rows = [invent_host_row(name) for name in (OURS, "cupy")]
     (contest,) = list_contests([*rows, numpy])
@@ -117,7 +117,7 @@ def test_numpys_time_counts_for_page_locked_memory_too() -> None:
     assert list_contests([invent_host_row(OURS), invent_host_row("cublasxt")]) == []
 
 
-def test_errors_stand_beside_the_difference_of_two_medians_of_the_same_plan() -> None:
+def test_errors_are_listed_with_the_difference_between_runs_of_one_plan() -> None:
     ours = invent_host_row(OURS, f=0, seconds=0.010, settings=PREDICTED)
     same = invent_host_row(PRESET, f=0, seconds=0.008, settings=PREDICTED)
     other = invent_host_row("wavetrim-gpu", f=0, seconds=0.002, settings={"kernel": "simple"})

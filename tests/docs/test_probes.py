@@ -36,14 +36,14 @@ def test_the_page_lists_the_probes_that_are_kept() -> None:
     assert fill_page(page, PROBES_KEPT, "probed") == page
 
 
-def test_what_one_learns_stands_there_with_the_figures_that_are_kept() -> None:
+def test_the_lessons_of_the_page_have_the_kept_figures() -> None:
     page = PROBES_PAGE.read_text(encoding="utf-8")
     assert fill_lessons(page, PROBES_KEPT) == page
     empty = "<!-- learned -->\n<!-- /learned -->"
     assert "No run is kept here yet." in fill_lessons(empty, PROBES_KEPT / "none")
 
 
-def test_every_probe_teaches_something_with_its_own_figures(written: Path) -> None:
+def test_every_probe_has_a_lesson_with_its_own_figures(written: Path) -> None:
     names = [report.name for report in list_probe_reports()]
     lessons = dict(read_lessons(written, names))
     assert list(lessons) == names
@@ -54,7 +54,7 @@ def test_every_probe_teaches_something_with_its_own_figures(written: Path) -> No
     assert "12 tiles take 8 µs and 15 take 14: a wave more" in lessons["waves"]
 
 
-def test_a_later_run_leaves_no_plot_of_the_one_before(tmp_path: Path) -> None:
+def test_a_later_run_replaces_all_plots(tmp_path: Path) -> None:
     found, kept = tmp_path / "found", tmp_path / "kept"
     write_report(climb_waves(), found)
     publish_runs(found, kept)
@@ -65,7 +65,7 @@ def test_a_later_run_leaves_no_plot_of_the_one_before(tmp_path: Path) -> None:
     assert {file.name for file in (kept / "9").iterdir()} == {file.name for file in found.iterdir()}
 
 
-def test_probes_are_copied_whole_and_listed(written: Path, tmp_path: Path) -> None:
+def test_published_probes_are_complete_and_listed(written: Path, tmp_path: Path) -> None:
     found, docs = tmp_path / "found", tmp_path / "docs"
     shutil.copytree(written, found)
     write_report(split_rows(), found)
@@ -78,7 +78,7 @@ def test_probes_are_copied_whole_and_listed(written: Path, tmp_path: Path) -> No
     assert named == [report.name for report in list_probe_reports()]
 
 
-def test_a_probe_that_moved_wrong_bytes_is_not_published(tmp_path: Path) -> None:
+def test_a_probe_with_wrong_results_is_not_published(tmp_path: Path) -> None:
     write_report(read_banks(right=False), tmp_path / "found")
     with pytest.raises(RunError, match=r"banks.csv: a product was wrong"):
         publish_runs(tmp_path / "found", tmp_path / "kept")

@@ -73,5 +73,5 @@ def test_links_and_paths_lead_somewhere(document: str) -> None:
     assert not [path for path in paths if not (ROOT / path).exists()]
 
 
-def test_the_architecture_is_read_in_some_minutes() -> None:
+def test_the_architecture_is_short() -> None:
     assert len((ROOT / "ARCHITECTURE.md").read_bytes()) <= 6000

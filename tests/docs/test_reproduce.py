@@ -40,7 +40,7 @@ def test_the_page_lists_the_runs_that_are_kept() -> None:
     assert fill_page(page, KEPT) == page
 
 
-def test_runs_are_copied_whole_and_listed(written: Path, tmp_path: Path) -> None:
+def test_published_runs_are_complete_and_listed(written: Path, tmp_path: Path) -> None:
     kept = tmp_path / "docs" / "reproduced"
     runs = publish_runs(written, kept)
     assert {run.name for run in runs} == {path.stem for path in written.glob("*.md")}
@@ -86,7 +86,7 @@ def test_a_wrong_product_is_not_published(report, tmp_path: Path) -> None:
         ("hybrid-f.md", "no NAME.md of compara-kernels"),
     ],
 )
-def test_a_run_that_is_not_whole_is_not_published(name: str, message: str, split: Path) -> None:
+def test_an_incomplete_run_is_not_published(name: str, message: str, split: Path) -> None:
     (split / name).unlink()
     with pytest.raises(RunError, match=message):
         publish_runs(split, split.parent / "kept")

@@ -15,7 +15,7 @@ from benchmarks.cluster.worth import (
 )
 
 
-def test_the_models_rows_are_those_of_today() -> None:
+def test_the_stored_rows_of_the_model_are_up_to_date() -> None:
     (file,) = RESULTS.glob("cluster-*.json")
     stored = json.loads(file.read_text(encoding="utf-8"))["worth"]
     assert len(stored) == len(SHAPES) * len(NETWORKS_GBITS)
@@ -27,7 +27,7 @@ def test_the_models_rows_are_those_of_today() -> None:
     assert len(row.used) == len(NODES)
 
 
-def test_the_models_streams_are_those_of_today() -> None:
+def test_the_stored_streams_of_the_model_are_up_to_date() -> None:
     (file,) = RESULTS.glob("cluster-*.json")
     stored = json.loads(file.read_text(encoding="utf-8"))["streams"]
     assert len(stored) == 2 * len(STREAM_SIDES) * len(NETWORKS_GBITS)

@@ -8,6 +8,6 @@ from wavetrim.service.grpc.conversion import MOST_TYPED_ELEMENTS
 PAGE = (ROOT / "docs/v2.md").read_text(encoding="utf-8")
 
 
-def test_limits_are_those_of_the_code() -> None:
+def test_the_page_has_the_limits_of_the_code() -> None:
     for limit in (MOST_PRODUCTS, MOST_JSON_ELEMENTS, MOST_TYPED_ELEMENTS):
         assert f"{limit:,}" in PAGE

@@ -40,7 +40,7 @@ def test_a_textbook_tile_is_its_width() -> None:
     assert find_kernel("shared", "float32", "16").threads == 256
 
 
-def test_without_a_tile_the_first_entry_of_the_kernel_is_meant() -> None:
+def test_without_a_tile_the_kernels_first_entry_is_found() -> None:
     assert find_kernel("simple", "float64").tile == Tile(32, 32, 32)
     assert find_kernel("register", "float32").tile == REGISTER[0].tile
 
@@ -73,7 +73,7 @@ def test_kernels_are_listed_by_type_and_by_what_the_gpu_runs() -> None:
     assert list_kernels(compute_capability=(9, 0)) == list_kernels()
 
 
-def test_a_kernel_for_one_architecture_is_not_listed_for_newer_ones() -> None:
+def test_a_kernel_of_one_architecture_is_not_listed_for_others() -> None:
     tensor = find_kernel("tensor", "float32")
     assert tensor in list_kernels(compute_capability=(9, 0))
     for other in ((8, 9), (10, 0), (12, 0)):
@@ -81,13 +81,13 @@ def test_a_kernel_for_one_architecture_is_not_listed_for_newer_ones() -> None:
         assert tensor not in list_kernels(compute_capability=other)
 
 
-def test_only_tensor_cores_are_of_another_than_strict_accuracy() -> None:
+def test_all_our_kernels_but_those_of_tensor_cores_are_strict() -> None:
     for spec in COMPILED:
         of_tensor = "library" if spec.dtype in ("float16", "bfloat16") else spec.dtype
         assert spec.accuracy == (of_tensor if spec.name == "tensor" else "strict")
 
 
-def test_cublas_is_held_to_partitions_clusters_to_whole_ones_and_others_to_any_number() -> None:
+def test_a_limit_of_multiprocessors_is_rounded_to_partitions_and_clusters() -> None:
     cublas, bulk = find_kernel("cublas", "float64"), find_kernel("bulk", "float32")
     pairs = find_kernel("tensor", "float16")
     asked = (1, 7, 8, 13, 64, 131, 132)
@@ -96,7 +96,7 @@ def test_cublas_is_held_to_partitions_clusters_to_whole_ones_and_others_to_any_n
     assert [bulk.count_held_sms(sms, 132) for sms in asked] == list(asked)
 
 
-def test_warps_share_out_the_tile_of_the_float64_tensor_kernel() -> None:
+def test_warps_divide_the_tile_of_the_float64_tensor_kernel() -> None:
     for spec in list_kernels(dtype="float64"):
         if isinstance(spec.tiling, WarpTiling):
             warps = spec.tile.m // spec.tiling.warp_m * (spec.tile.n // spec.tiling.warp_n)
@@ -105,14 +105,14 @@ def test_warps_share_out_the_tile_of_the_float64_tensor_kernel() -> None:
 
 
 @pytest.mark.parametrize("spec", REGISTER, ids=name_spec)
-def test_a_register_tile_is_shared_out_among_whole_warps(spec: KernelSpec) -> None:
+def test_whole_warps_divide_a_register_tile(spec: KernelSpec) -> None:
     assert isinstance(spec.tiling, RegisterTiling)
     assert spec.threads % 32 == 0
     assert spec.threads * spec.tiling.thread_m * spec.tiling.thread_n == spec.tile.m * spec.tile.n
 
 
 @pytest.mark.parametrize("spec", COMPILED, ids=name_spec)
-def test_a_block_fits_the_oldest_gpu_that_the_entry_claims(spec: KernelSpec) -> None:
+def test_a_block_fits_the_oldest_gpu_that_its_entry_claims(spec: KernelSpec) -> None:
     shared_limit_bytes = {(7, 5): 64 << 10, (8, 0): 99 << 10, (9, 0): 227 << 10}
     assert spec.threads <= 1024
     assert spec.shared_bytes <= shared_limit_bytes[spec.min_compute_capability]

@@ -71,7 +71,7 @@ def test_no_kernel_spills_registers(
     assert not spills
 
 
-def test_the_tiled_kernels_leave_room_for_the_blocks_that_they_promise(
+def test_tiled_kernels_leave_registers_for_the_blocks_that_they_promise(
     compiled_kernels: dict[tuple[KernelSpec, str], CompiledKernel],
 ) -> None:
     for (spec, _), compiled in compiled_kernels.items():
@@ -141,14 +141,14 @@ def test_processes_that_compile_at_once_all_get_a_whole_cubin(tmp_path: Path) ->
     assert not list(tmp_path.glob(".*")), "a temporary file was left behind"
 
 
-def test_what_does_not_compile_says_why(tmp_path: Path) -> None:
+def test_a_kernel_that_does_not_compile_is_an_error_with_the_log(tmp_path: Path) -> None:
     with pytest.raises(CompilationFailed, match=r"simple 4x4x4 float32 .* sm_1") as failure:
         compile_kernel(SIMPLE, "sm_1", tmp_path)
     assert "arch" in failure.value.log
     assert not list(tmp_path.iterdir())
 
 
-def test_the_umask_says_who_may_read_a_compiled_kernel(tmp_path: Path) -> None:
+def test_a_compiled_kernel_has_the_mode_of_the_umask(tmp_path: Path) -> None:
     for umask, mode in ((0o022, 0o644), (0o077, 0o600)):
         before = os.umask(umask)
         try:

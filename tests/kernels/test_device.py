@@ -21,7 +21,7 @@ def test_devices_are_listed_without_an_error_on_every_machine() -> None:
     assert all(isinstance(device, DeviceInfo) for device in list_devices())
 
 
-def test_hidden_devices_are_no_devices() -> None:
+def test_hidden_devices_are_not_listed() -> None:
     program = "from wavetrim.kernels.device import list_devices; print(len(list_devices()))"
     answer = run_python(program, CUDA_VISIBLE_DEVICES="")
     assert answer.stdout == "0\n", answer.stderr
@@ -33,7 +33,7 @@ def test_a_device_that_is_not_there_is_refused_by_its_number() -> None:
 
 
 @pytest.mark.gpu
-def test_a_device_tells_what_the_planner_and_the_compiler_need() -> None:
+def test_a_device_has_what_the_planner_and_the_compiler_need() -> None:
     device = list_devices()[0]
     assert device.index == 0
     assert device.uuid.startswith("GPU-")

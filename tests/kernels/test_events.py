@@ -33,7 +33,7 @@ for look in (
 """
 
 
-def test_waiting_for_a_device_that_failed_raises_what_it_says() -> None:
+def test_waiting_for_a_failed_device_raises_its_error() -> None:
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM],
         cwd=ROOT,

@@ -12,14 +12,14 @@ def test_without_a_gpu_or_a_driver_nothing_is_read() -> None:
     assert open_readings([gone]) is None
 
 
-def test_what_a_driver_does_not_tell_is_not_in_the_message() -> None:
+def test_readings_that_a_driver_lacks_are_left_out() -> None:
     reading = GpuReading(0, 2**30, 1980, None, None, 75.5)
     told = {"index": 0, "memory_used_bytes": 2**30, "clock_mhz": 1980, "power_watts": 75.5}
     assert reading.as_dict() == told
 
 
 @pytest.mark.gpu
-def test_each_gpu_tells_its_memory_and_clocks() -> None:
+def test_each_gpu_has_readings_of_memory_clocks_and_power() -> None:
     devices = list_devices()
     read = open_readings(devices)
     assert read is not None

@@ -62,7 +62,7 @@ def read_tables(text: str) -> list[list[list[str]]]:
     return [[head, *body] for head, _, *body in rows]
 
 
-def test_the_reference_figures_are_those_of_the_page() -> None:
+def test_the_reference_figures_equal_those_of_the_page() -> None:
     tables = {table[0][0]: table for table in read_tables(PAGE.read_text(encoding="utf-8"))}
     head, *rows = tables["N \\ W"]
     seconds = {
@@ -79,7 +79,7 @@ def test_the_reference_figures_are_those_of_the_page() -> None:
     assert set(TABLE_10) == {(n, w) for n in SQUARE_SIZES for w in TILE_WIDTHS}
 
 
-def test_the_page_tells_of_every_experiment() -> None:
+def test_the_page_lists_every_experiment() -> None:
     names, *_ = read_tables(PAGE.read_text(encoding="utf-8"))
     assert [row[0].strip("`") for row in names[1:]] == [report.name for report in list_reports()]
 
@@ -111,7 +111,7 @@ def test_compara_kernels_has_the_nine_tables_of_the_reference() -> None:
     assert float(simple) == pytest.approx(2 * 4096 * 4096 * 32 / (1e-9 * 4096 / 32) / 1e9, rel=1e-3)
 
 
-def test_sizes_that_the_reference_lacks_have_tables_without_a_number() -> None:
+def test_tables_of_other_sizes_have_no_number() -> None:
     measured = [measure(kernel, 4, 100, 100, 4, 1e-6) for kernel in compara_kernels.KERNELS]
     report = compara_kernels.make_report(measured, HARDWARE)
     assert report.tables[0].title == "times at N = 100, ms"
@@ -133,19 +133,19 @@ def test_mulmatcua_shows_its_times_beside_table_10() -> None:
     assert [row["reference_seconds"] for row in report.rows] == list(TABLE_10.values())
 
 
-def test_a_size_without_a_reference_stands_alone() -> None:
+def test_a_size_without_a_reference_has_one_row() -> None:
     report = mulmatcua.make_report([measure("shared", 4, 64, 64, 64, 1e-6)], HARDWARE)
     assert report.tables[0].rows == (("64", "here", "0.001000"),)
 
 
-def test_hybrid_f_shows_table_17_beside_the_same_product_only() -> None:
+def test_hybrid_f_shows_table_17_for_the_same_product_only() -> None:
     table = split_rows().tables[0]
     assert table.rows[2] == ("4", "here", "205", "100.0", "200.0", "250.0", "62.50", "250.0")
     assert table.rows[3] == ("4", "reference", "", "245.6", "4.708", "250.3", "21.92", "")
     assert {row[1] for row in split_rows(1024).tables[0].rows} == {"here"}
 
 
-def test_the_last_rows_are_run_and_checked(kernel_cache: Path) -> None:
+def test_hybrid_f_runs_and_checks_a_plan_for_the_cpu(kernel_cache: Path) -> None:
     problem = GemmProblem(65, 130, 33)
     profile = find_preset_profile("cpu", cpu_threads=2)
     a, b = draw_operands(problem)
@@ -177,7 +177,7 @@ def test_the_norm_lists_the_elements_that_differ() -> None:
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, 1e30])
-def test_no_element_is_so_wrong_that_it_passes(value: float) -> None:
+def test_no_error_is_too_large_to_be_found(value: float) -> None:
     found = np.ones((5, 6), np.float32)
     found[4, 5] = value
     check = sdk_multiply.compare_norms(found, np.ones((5, 6)))
@@ -196,7 +196,7 @@ def test_a_product_that_fails_has_elements_to_list(seed: int, size: float) -> No
     assert check.passed or check.differing > 0
 
 
-def test_padding_that_is_written_shows() -> None:
+def test_written_padding_is_detected() -> None:
     view, memory = pad_matrix(np.zeros((4, 5)), 8, "ldc", fill=-3.0)
     view[...] = 7.0
     assert matmatgpu.is_padding_kept(memory, 5)
@@ -217,7 +217,7 @@ def test_operands_are_the_same_in_every_run() -> None:
 
 
 @pytest.mark.parametrize("report", list_reports(), ids=lambda report: report.name)
-def test_reports_are_written_whole_and_their_plots_have_honest_axes(
+def test_written_reports_are_complete_and_their_axes_begin_at_0(
     report: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from matplotlib.figure import Figure
@@ -303,7 +303,7 @@ def test_matplotlib_is_imported_only_to_draw() -> None:
     assert answer.stdout == "False\n", answer.stderr
 
 
-def test_reports_are_text_that_names_what_was_computed() -> None:
+def test_a_report_as_text_names_the_product() -> None:
     text = format_report(split_rows())
     assert text.startswith("# hybrid-f\n\nC[2048,2048] = A[2048,2048]·B[2048,2048] in float32")
     assert "**Table 17: times over F, ms**" in text

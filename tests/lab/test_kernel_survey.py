@@ -20,7 +20,7 @@ def test_every_kernel_is_listed_once_and_the_textbook_ones_last(gpu):
     assert textbook == sorted(textbook)
 
 
-def test_on_hopper_the_fastest_of_the_usual_types_come_first_and_then_those_of_all_others():
+def test_on_hopper_fast_kernels_come_first_those_of_usual_types_before_others():
     names = [(spec.name, spec.dtype) for spec in order_kernels(PRESETS[0])]
     assert {dtype for _, dtype in names[:2]} == {"float32", "float64"}
     first_slow = min(names.index(one) for one in names if one[0] in TEXTBOOK)

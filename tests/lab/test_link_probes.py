@@ -13,7 +13,7 @@ pytestmark = pytest.mark.gpu
 SIZES = (4, 4099, 32 << 20)
 
 
-def test_every_kind_of_memory_brings_every_byte_in_every_direction() -> None:
+def test_every_byte_is_copied_from_every_kind_of_memory_in_every_direction() -> None:
     readings = measure_transfers(0, SIZES, 3)
     assert len(readings) == len(MEMORIES) * len(SIZES) * len(DIRECTIONS)
     for one in readings:

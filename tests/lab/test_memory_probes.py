@@ -49,7 +49,7 @@ def test_vectors_of_every_width_are_copied_whole(watch: Stopwatch, elements: int
     ]
 
 
-def test_more_bytes_under_way_are_no_slower(watch: Stopwatch) -> None:
+def test_wider_and_more_loads_are_no_slower(watch: Stopwatch) -> None:
     first, *_, last = measure_vector_copies(watch, MANY, 5)
     assert last.gbytes_per_second > 0.9 * first.gbytes_per_second
 
@@ -74,7 +74,7 @@ def test_every_way_to_load_brings_the_same_elements(watch: Stopwatch) -> None:
         assert tuple(one.way for one in case) == LOAD_WAYS
 
 
-def test_neighbours_that_share_their_taps_are_served_by_the_cache(watch: Stopwatch) -> None:
+def test_shared_taps_are_faster_through_the_cache(watch: Stopwatch) -> None:
     ((cached, uncached, *_),) = measure_loads(watch, MANY, [(1, 0, 16)], 5)
     assert cached.gbytes_per_second > uncached.gbytes_per_second
 
@@ -91,7 +91,7 @@ def test_a_padded_tile_is_faster_than_no_tile(watch: Stopwatch) -> None:
     assert rates["naive"] < rates["padded"]
 
 
-def test_arrays_that_do_not_fit_are_a_failure_that_poisons_nothing(watch: Stopwatch) -> None:
+def test_arrays_that_do_not_fit_the_gpu_do_not_poison_its_context(watch: Stopwatch) -> None:
     with pytest.raises(DeviceFailure) as failure:
         measure_strided_copies(watch, 1 << 40, (1,), 1)
     assert not failure.value.poisoned

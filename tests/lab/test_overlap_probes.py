@@ -9,7 +9,7 @@ from wavetrim.lab.gpu.stopwatch import Stopwatch
 pytestmark = pytest.mark.gpu
 
 
-def test_several_streams_are_faster_than_one_and_lose_nothing(watch: Stopwatch) -> None:
+def test_several_streams_are_faster_than_one_and_copy_every_byte(watch: Stopwatch) -> None:
     found = measure_overlap(watch, 64 << 20, 8, (1, 3), 3)
     assert all(one.right for one in found.readings)
     one, several = found.readings
@@ -17,7 +17,7 @@ def test_several_streams_are_faster_than_one_and_lose_nothing(watch: Stopwatch) 
     assert several.seconds < 0.9 * one.seconds
 
 
-def test_kernels_in_streams_of_their_own_run_at_once(watch: Stopwatch) -> None:
+def test_kernels_in_different_streams_run_at_once(watch: Stopwatch) -> None:
     (found,) = measure_kernels_at_once(watch, (4,), 3)
     assert found.many_streams_seconds < 0.5 * found.one_stream_seconds
     assert 0 < found.enqueue_seconds < found.one_stream_seconds
@@ -37,7 +37,7 @@ def test_a_copy_without_gaps_does_not_wait_for_a_kernel(watch: Stopwatch) -> Non
             assert not one.waited, one
 
 
-def test_a_busy_gpu_stays_busy_for_as_long_as_it_is_told(watch: Stopwatch) -> None:
+def test_spin_occupies_the_gpu_for_the_wanted_time(watch: Stopwatch) -> None:
     cycles = int(2e-3 * watch.find_clock_hertz())
     with watch.use_device():
         seconds = watch.time_launches(lambda: watch.spin(cycles), 3)

@@ -34,7 +34,7 @@ def test_every_probe_compiles(compiled_probes: dict[tuple[ProbeSpec, str], Compi
             assert f".text.{entry}\0".encode() in cubin
 
 
-def test_tight_launch_bounds_spill_registers_and_nothing_else_does(
+def test_only_tight_launch_bounds_spill_registers(
     compiled_probes: dict[tuple[ProbeSpec, str], CompiledKernel],
 ) -> None:
     for (spec, arch), compiled in compiled_probes.items():
@@ -62,7 +62,7 @@ def test_probes_that_differ_have_labels_that_differ() -> None:
     assert len(set(labels)) == len(labels)
 
 
-def test_every_source_is_of_a_probe_or_of_a_product() -> None:
+def test_every_cuda_source_belongs_to_a_probe_or_a_kernel() -> None:
     specs = [spec for spec in (*list_probe_kernels(), *list_kernels()) if spec.source]
     for folder in (CUDA, KERNEL_SOURCES):
         used = {spec.source for spec in specs if spec.folder == folder}

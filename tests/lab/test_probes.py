@@ -79,19 +79,19 @@ def test_every_probe_has_a_report_and_a_line_in_the_page() -> None:
     assert all(probe.shows for probe in PROBES)
 
 
-def test_a_probe_that_there_is_not_is_refused_with_those_that_there_are() -> None:
+def test_an_unknown_probe_is_refused_with_the_known_ones() -> None:
     assert find_probe("banks").name == "banks"
     with pytest.raises(FieldError, match="NAME is 'bank'; it must be one of strides, offsets"):
         find_probe("bank")
 
 
-def test_the_page_gives_the_figures_of_the_reference() -> None:
+def test_the_page_has_the_figures_of_the_reference() -> None:
     page = PAGE.read_text(encoding="utf-8")
     for figures in (STRIDED_GBYTES, OFFSET_GBYTES):
         assert "| " + " | ".join(str(rate) for rate in figures.values()) + " |" in page
 
 
-def test_strided_copies_stand_beside_the_references() -> None:
+def test_strided_copies_are_listed_with_those_of_the_reference() -> None:
     table = stride_copies().tables[0]
     assert table.head == ("stride", "copy", "of the first", "Tesla M2070", "of its first")
     assert table.rows[0] == ("1", "1000", "1.00", "106.6", "1.00")
@@ -99,7 +99,7 @@ def test_strided_copies_stand_beside_the_references() -> None:
     assert table.rows[3] == ("8", "125.0", "0.12", "7.900", "0.07")
 
 
-def test_offset_copies_stand_beside_the_references(tmp_path: Path) -> None:
+def test_offset_copies_are_listed_with_those_of_the_reference(tmp_path: Path) -> None:
     rows = read_rows(offset_copies(), tmp_path)
     known = {int(row["offset"]): row["reference_gbytes_per_second"] for row in rows}
     assert {o: float(rate) for o, rate in known.items() if rate} == OFFSET_GBYTES
@@ -129,7 +129,7 @@ def test_the_degree_of_a_conflict_is_the_most_words_of_one_bank(stride: int) -> 
     assert cycles.count_turns(stride) == max(Counter(word % 32 for word in words).values())
 
 
-def test_conflicts_stand_beside_their_degree() -> None:
+def test_cycles_are_listed_with_the_degree_of_conflict() -> None:
     rows = {row[0]: row[1:] for row in read_banks().tables[0].rows}
     assert rows["0"] == ("1", "1.25", "1.00")
     assert rows["16"] == ("16", "20.00", "16.00")
@@ -150,13 +150,13 @@ def test_one_thing_is_varied_at_a_time() -> None:
     assert loads.list_case("taps", 8) == (1, 0, 8)
 
 
-def test_wide_tables_have_all_ways() -> None:
+def test_tables_have_a_column_for_each_way() -> None:
     assert vector_copies().tables[0].head == ("bytes of a load", "1 load", "4 loads")
     assert pitch_copies().tables[0].head == ("columns", "tight", "pitched")
     assert turn_matrices().tables[0].head == ("side", "copy", "naive", "shared", "padded")
 
 
-def test_spills_and_times_stand_beside_launch_bounds() -> None:
+def test_spills_and_times_are_listed_for_each_launch_bound() -> None:
     assert hold_registers().tables[0].rows == (
         ("2", "168", "0", "1.000", "1.00"),
         ("8", "64", "640", "2.000", "0.50"),
@@ -202,7 +202,7 @@ def test_overlap_is_shown_as_a_share_of_the_least() -> None:
     assert streams.rows[1] == ("2", "4.500", "2.00", "0.96")
 
 
-def test_copies_that_waited_are_told_from_those_that_did_not() -> None:
+def test_copies_that_waited_are_listed() -> None:
     report = copy_rows()
     rows = report.tables[0].rows
     assert rows[0][:3] == ("one piece", "none", "in")
@@ -245,7 +245,7 @@ def test_the_tiles_of_a_staircase_cover_three_waves(sm_count: int, blocks: int) 
     assert len(multiples) <= 24
 
 
-def test_the_model_climbs_at_whole_waves() -> None:
+def test_the_model_rises_at_whole_waves() -> None:
     (row, *rest) = climb_waves().rows
     assert row["model_seconds"] == pytest.approx(2e-6 + 1e-6 + 512e-8)
     times = [row["model_seconds"], *(one["model_seconds"] for one in rest)]
@@ -253,7 +253,7 @@ def test_the_model_climbs_at_whole_waves() -> None:
     assert times[4] == times[5] > times[3]
 
 
-def test_the_model_of_a_kernel_that_splits_its_last_wave_climbs_with_what_it_holds() -> None:
+def test_the_model_of_a_kernel_with_a_split_tail_rises_with_the_tail() -> None:
     model = KernelModel("bulk", "float32", "128x256x16", 132, 0.0, 0.0, 1e-8, "nowhere")
     stairs = waves.Staircase(model, (), ())
     whole = stairs.predict(132)
@@ -262,7 +262,7 @@ def test_the_model_of_a_kernel_that_splits_its_last_wave_climbs_with_what_it_hol
     assert stairs.predict(264) == pytest.approx(2 * whole)
 
 
-def test_staircases_are_those_of_the_first_kernel_of_each_name() -> None:
+def test_staircases_are_measured_for_the_first_kernel_of_each_name() -> None:
     specs = waves.pick_kernels((9, 0))
     assert {spec.name for spec in specs} == {
         spec.name for spec in list_kernels(compute_capability=(9, 0))
@@ -302,7 +302,7 @@ def test_sizes_are_written_in_the_largest_unit_that_leaves_a_whole_number(
     assert format_size(size_bytes) == text
 
 
-def test_the_expected_elements_are_those_of_the_source() -> None:
+def test_expected_elements_are_those_of_the_source() -> None:
     source = np.arange(10_000) % 1024
     for stride, offset in ((1, 0), (3, 0), (8, 5), (1, 1023)):
         wanted = source[offset::stride][:1100]

@@ -26,7 +26,7 @@ def test_results_and_errors_come_back(threads: CallThreads) -> None:
     assert threads.submit(int, "11", base=2).result() == 3
 
 
-def test_calls_are_made_at_once_up_to_the_number_of_threads(threads: CallThreads) -> None:
+def test_as_many_calls_run_at_once_as_there_are_threads(threads: CallThreads) -> None:
     together = threading.Barrier(3)
     numbers = [threads.submit(together.wait, 30) for _ in range(6)]  # two times three
     assert sorted(each.result() for each in numbers) == [0, 0, 1, 1, 2, 2]
@@ -39,7 +39,7 @@ def test_an_idle_thread_is_used_again() -> None:
     threads.close()
 
 
-def test_closing_waits_for_what_was_taken_and_ends_the_threads() -> None:
+def test_closing_waits_for_submitted_calls_and_ends_the_threads() -> None:
     threads = CallThreads(1, "closing")
     begun, go_on = threading.Event(), threading.Event()
 

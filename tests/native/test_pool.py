@@ -33,7 +33,7 @@ def await_threads(count: int) -> None:
     assert count_threads() == count
 
 
-def test_threads_end_with_the_pool_and_it_is_closed_once(pool: ThreadPool) -> None:
+def test_closing_a_pool_ends_its_threads_and_may_be_repeated(pool: ThreadPool) -> None:
     before = count_threads()
     pool.close()
     await_threads(before - 2)
@@ -45,7 +45,7 @@ def test_threads_end_with_the_pool_and_it_is_closed_once(pool: ThreadPool) -> No
         assert address is None
 
 
-def test_memory_that_is_held_outlives_the_threads(pool: ThreadPool) -> None:
+def test_a_held_pool_is_freed_only_after_its_last_holder(pool: ThreadPool) -> None:
     before = count_threads()
     freed: list[int] = []
     free_pool = pool.library.free_pool

@@ -34,7 +34,7 @@ def test_a_tuned_number_has_unit_machine_and_commit_or_was_chosen(name: str, ori
     assert ORIGIN.fullmatch(origin), f"{name}: {origin!r}"
 
 
-def test_a_library_is_another_when_a_number_in_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_changed_tuned_number_changes_the_librarys_name(monkeypatch: pytest.MonkeyPatch) -> None:
     example = Library("example", Path(tuned.__file__).parent, (), (), otherwise="")
     name = name_library(example)
     pauses = f"-DPAUSES={tuned.PAUSES}"

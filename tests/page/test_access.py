@@ -33,7 +33,9 @@ def url(request: pytest.FixtureRequest, server: RunningServer) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(("width", "dark"), [(360, False), (1600, True)])
-def test_nobody_is_kept_out(page: Page, url: str, width: int, dark: bool) -> None:
+def test_every_view_is_accessible_on_narrow_and_wide_screens(
+    page: Page, url: str, width: int, dark: bool
+) -> None:
     page.resize(width, 900, dark=dark)
     show_anew(page, url)
     assert page.run("document.documentElement.scrollWidth") == width
@@ -42,7 +44,7 @@ def test_nobody_is_kept_out(page: Page, url: str, width: int, dark: bool) -> Non
     assert all(asked.startswith(url.partition("#")[0]) for asked in page.requests)
 
 
-def test_the_keyboard_reaches_all_that_can_be_done(page: Page, url: str) -> None:
+def test_the_keyboard_reaches_every_control(page: Page, url: str) -> None:
     show_anew(page, url)
     kinds = "a, button, input, select, [tabindex='0']"
     wanted = page.run(f"""[...document.querySelectorAll("#view :is({kinds})")]

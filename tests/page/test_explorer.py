@@ -39,7 +39,7 @@ MEASURED = "#m=4096&n=4096&k=4096&dtype=float32&memory=pageable&device=host-h200
 SHAPES = [(4096, 4096, 4096), (16384, 16384, 256), (1000, 70, 333), (2560, 16385, 4096), (1, 9, 9)]
 
 
-def test_the_page_of_the_service_asks_for_nothing_beyond_it(
+def test_the_page_requests_nothing_outside_its_service(
     page: Page, shared_server: RunningServer
 ) -> None:
     show(page, f"{shared_server.url}/#device=here")
@@ -70,7 +70,7 @@ WHAT_IF = {"threads": "cpu_threads", "rate": "cpu_gflops", "linkrate": "link_gby
 
 
 @pytest.mark.parametrize("device", ["here", "T4"])
-def test_what_if_is_asked_of_the_page_as_of_the_service(
+def test_supposed_numbers_give_the_plan_of_the_service(
     page: Page, start_server: Start, tmp_path: Path, device: str
 ) -> None:
     store_cpu(tmp_path, gflops=150)
@@ -106,14 +106,14 @@ def store_cpu(folder: Path, gflops: float) -> None:
     )
 
 
-def test_a_product_that_no_memory_holds_is_refused_with_both_figures(page: Page) -> None:
+def test_a_product_beyond_memory_is_refused_with_both_sizes(page: Page) -> None:
     show(page, f"{FILE}#m=9000000&n=9000000&k=9000000&dtype=float64&device=T4&threads=2")
     told = read_problem(page)
     assert "take 1,810,491.1 GiB, and a process can address 131,072.0 GiB" in told
     assert page.run("document.querySelector('.results').hidden")
 
 
-def test_every_f_is_that_of_the_service(page: Page, shared_server: RunningServer) -> None:
+def test_a_given_f_has_the_plan_of_the_service(page: Page, shared_server: RunningServer) -> None:
     query = {"m": 4096, "n": 4096, "k": 4096, "dtype": "float64", "device": "T4"}
     for f in (0, 1, 63, 64, 1000, 4095, 4096):
         plan = shared_server.client.get("/v1/plan", params={**query, "f": f}).json()
@@ -123,9 +123,7 @@ def test_every_f_is_that_of_the_service(page: Page, shared_server: RunningServer
         assert tuple(read_shown(page).values()) == expected
 
 
-def test_runs_of_the_service_correct_what_the_page_shows_next(
-    page: Page, server: RunningServer
-) -> None:
+def test_runs_of_the_service_correct_the_page(page: Page, server: RunningServer) -> None:
     content = encode_npy(np.ones((700, 600))) + encode_npy(np.ones((600, 500)))
     query = {"m": 700, "n": 500, "k": 600, "dtype": "float64"}
     before = server.client.get("/v1/plan", params=query).json()["predicted"]["total_seconds"]
@@ -143,7 +141,7 @@ def test_runs_of_the_service_correct_what_the_page_shows_next(
     assert read_shown(page)["seconds"] == after != before
 
 
-def test_one_file_works_without_service_gpu_and_network(page: Page) -> None:
+def test_the_single_file_works_without_a_service_or_network(page: Page) -> None:
     show_anew(page, f"{FILE}{SPLIT}")
     preset = next(one for one in PRESETS if one.name == "T4")
     plan = choose_plan(
@@ -179,7 +177,7 @@ def test_f_is_moved_by_the_keyboard(page: Page) -> None:
         assert f"f={f}" in page.run("location.hash")
 
 
-def test_what_cannot_be_planned_is_said_at_its_field(page: Page) -> None:
+def test_a_refusal_marks_its_field(page: Page) -> None:
     show(page, f"{FILE}#device=T4&threads=2&kernel=bulk&dtype=float32")
     assert read_problem(page).startswith("kernel is")
     assert find_invalid(page) == ["kernel"]
@@ -188,7 +186,7 @@ def test_what_cannot_be_planned_is_said_at_its_field(page: Page) -> None:
     assert read_headline(page)
 
 
-def test_the_machine_of_a_service_is_refused_where_there_is_no_service(page: Page) -> None:
+def test_the_single_file_refuses_the_machine_of_a_service(page: Page) -> None:
     show(page, f"{FILE}#device=here&threads=2")
     assert read_problem(page).startswith("device is")
     assert find_invalid(page) == ["device"]
@@ -202,7 +200,7 @@ def test_a_gpu_that_the_service_lacks_is_refused_at_its_field(
     assert find_invalid(page) == ["device"]
 
 
-def test_an_address_that_makes_no_sense_shows_the_usual_product(page: Page) -> None:
+def test_a_malformed_address_shows_the_default_product(page: Page) -> None:
     show(page, f"{FILE}#m=-3&n=x&k=1e99&dtype=%3Cb%3E&kernel=auto&device=T4&threads=0&f=1.5")
     assert read_headline(page)
     assert page.run("document.getElementById('m').value") == "4096"
@@ -286,7 +284,7 @@ def test_one_more_column_costs_a_wave(page: Page) -> None:
     assert 2.5 < float(share) < 3.5
 
 
-def test_a_picture_of_it_is_saved(page: Page, saved: Callable[[str], bytes]) -> None:
+def test_a_picture_is_saved(page: Page, saved: Callable[[str], bytes]) -> None:
     show(page, f"{FILE}{SPLIT}")
     picture = matplotlib.image.imread(BytesIO(saved("Save a picture")), format="png")
     assert picture.shape[0] > 1000
@@ -321,7 +319,9 @@ def test_the_schedule_is_saved_for_perfetto(page: Page, saved: Callable[[str], b
 
 @pytest.mark.parametrize(("width", "dark"), [(360, False), (1600, True)])
 @pytest.mark.parametrize("address", [SPLIT, f"{MEASURED}&guess=500&exercise=8"])
-def test_all_can_read_and_use_it(page: Page, width: int, dark: bool, address: str) -> None:
+def test_the_single_file_is_accessible_on_narrow_and_wide_screens(
+    page: Page, width: int, dark: bool, address: str
+) -> None:
     page.resize(width, 900, dark=dark)
     show(page, f"{FILE}{address}")
     assert page.run("document.documentElement.scrollWidth") == width
@@ -329,7 +329,7 @@ def test_all_can_read_and_use_it(page: Page, width: int, dark: bool, address: st
 
 
 @pytest.mark.parametrize("name", PICTURES)
-def test_it_looks_as_in_the_documents(page: Page, name: str) -> None:
+def test_the_explorer_looks_as_in_the_documents(page: Page, name: str) -> None:
     picture = PICTURES[name]
     expect_picture(picture.take(page), picture.path)
 

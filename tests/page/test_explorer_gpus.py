@@ -54,7 +54,7 @@ def read_devices(page: Page) -> list[list[str]]:
 
 
 @pytest.mark.parametrize(("device", "count"), [("H200", 2), ("H200", 8), ("T4", 3)])
-def test_f_is_that_of_the_service_for_several_gpus(
+def test_plans_for_several_gpus_are_those_of_the_service(
     page: Page, shared_server: RunningServer, device: str, count: int
 ) -> None:
     used = set()
@@ -87,7 +87,7 @@ def two_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start_server: Star
     return server
 
 
-def test_this_machine_has_all_its_gpus(page: Page, two_gpus: RunningServer) -> None:
+def test_all_gpus_of_the_service_can_be_chosen(page: Page, two_gpus: RunningServer) -> None:
     query = {"m": 16384, "n": 16384, "k": 8192, "dtype": "float32", "memory": "pinned"}
     show(page, f"{two_gpus.url}/#{urlencode(query)}&device=here")
     both, one = plan(two_gpus, **query), plan(two_gpus, **query, devices="0")
@@ -104,7 +104,7 @@ def test_this_machine_has_all_its_gpus(page: Page, two_gpus: RunningServer) -> N
     assert find_invalid(page) == ["gpus"]
 
 
-def test_a_job_is_seen_on_the_gpu_that_computed_it(page: Page, two_gpus: RunningServer) -> None:
+def test_a_job_is_shown_on_the_gpu_that_computed_it(page: Page, two_gpus: RunningServer) -> None:
     a, b = make_matrix(300, 200, "float32", seed=1), make_matrix(200, 100, "float32", seed=2)
     operands = {name: two_gpus.upload(one) for name, one in (("a", a), ("b", b))}
     sent = two_gpus.client.post("/v1/jobs", json={**operands, "f": 0, "devices": "1"})
@@ -129,7 +129,7 @@ def test_more_gpus_than_a_machine_has_are_refused(page: Page, device: str, limit
     assert read_problem(page) == "gpus is 9; it must be a whole number from 1 to 8."
 
 
-def test_gpus_that_were_measured_together_are_a_machine_without_a_service(page: Page) -> None:
+def test_the_single_file_knows_gpus_that_were_measured_together(page: Page) -> None:
     (profile,) = [
         MachineProfile.from_dict(one.document["profile"])
         for one in read_host_results(RESULTS)
@@ -154,7 +154,7 @@ def test_gpus_that_were_measured_together_are_a_machine_without_a_service(page: 
     assert f"Links together{inwards} GB/s in, {outwards} out, {both} both ways" in sources
 
 
-def test_one_gpu_is_as_if_none_was_said(page: Page) -> None:
+def test_one_gpu_is_the_default(page: Page) -> None:
     show(page, f"{FILE}#{ROWS}")
     before = read_shown(page), read_headline(page)
     go(page, change("gpus", 1))
@@ -167,7 +167,7 @@ def test_one_gpu_is_as_if_none_was_said(page: Page) -> None:
     assert (read_shown(page), read_headline(page)) == before
 
 
-def test_gpus_are_counted_by_the_keyboard(page: Page) -> None:
+def test_the_number_of_gpus_is_typed(page: Page) -> None:
     show(page, f"{FILE}#{ROWS}")
     page.run("document.getElementById('device').focus(); null")
     page.press("Tab", code=9)
@@ -179,7 +179,7 @@ def test_gpus_are_counted_by_the_keyboard(page: Page) -> None:
 
 
 @pytest.mark.parametrize("address", [f"{ROWS}&gpus=3", COLUMNS])
-def test_each_gpu_has_its_waves_its_name_and_a_line(page: Page, address: str) -> None:
+def test_the_map_shows_the_waves_and_name_of_each_gpu(page: Page, address: str) -> None:
     show(page, f"{FILE}#{address}")
     size = page.run("(({ width, height }) => width.baseVal.value * height.baseVal.value)"
                     "(document.querySelector('#map rect[fill=none]'))")  # fmt: skip
@@ -203,9 +203,7 @@ def test_each_gpu_has_its_waves_its_name_and_a_line(page: Page, address: str) ->
     assert all(f"of {name} in" in label for name in table)
 
 
-def test_the_timeline_and_the_trace_have_each_gpu(
-    page: Page, saved: Callable[[str], bytes]
-) -> None:
+def test_timeline_and_trace_show_each_gpu(page: Page, saved: Callable[[str], bytes]) -> None:
     show(page, f"{FILE}#{SPLIT}")
     names = page.run(
         "[...document.querySelectorAll('#timeline text')].map((one) => one.textContent)"
@@ -234,7 +232,7 @@ def test_the_timeline_and_the_trace_have_each_gpu(
     assert f" to {end:,}, " in kernels[-1]
 
 
-def test_one_wave_less_is_one_less_of_each(page: Page) -> None:
+def test_one_wave_less_is_one_less_on_each_gpu(page: Page) -> None:
     show(page, f"{FILE}#{SPLIT}")
     before = [row[3] for row in read_devices(page)]
     go(page, "[...document.querySelectorAll('.slider button')]"
@@ -244,7 +242,7 @@ def test_one_wave_less_is_one_less_of_each(page: Page) -> None:
     assert after == ["21", "21", ""]
 
 
-def test_very_many_steps_of_eight_gpus_are_drawn(page: Page) -> None:
+def test_a_schedule_of_very_many_steps_on_eight_gpus_is_drawn(page: Page) -> None:
     address = "m=300000&n=300000&k=300000&dtype=float64&device=T4&threads=1&gpus=8&memory=pinned"
     show(page, f"{FILE}#{address}")
     assert len(read_devices(page)) == 8
@@ -255,7 +253,7 @@ def test_very_many_steps_of_eight_gpus_are_drawn(page: Page) -> None:
 
 @pytest.mark.parametrize(("width", "dark"), [(360, True), (1600, False)])
 @pytest.mark.parametrize("address", [f"{ROWS}&gpus=8", COLUMNS, SPLIT])
-def test_all_can_read_and_use_several_gpus(
+def test_several_gpus_are_accessible_on_narrow_and_wide_screens(
     page: Page, width: int, dark: bool, address: str
 ) -> None:
     page.resize(width, 900, dark=dark)

@@ -17,7 +17,7 @@ from wavetrim.service.page.site import DOCS_POLICY, EXPLORER_POLICY
 VENDOR = (SOURCE / "vendor", Path(__file__).parent / "vendor")
 
 
-def test_tables_are_what_python_has() -> None:
+def test_the_pages_tables_equal_pythons() -> None:
     for folder, texts in ((MODEL, render_tables()), (LADDER, render_ladder())):
         for name, text in texts.items():
             assert (folder / name).read_text(encoding="utf-8") == text, "run `make explorer`"
@@ -28,7 +28,7 @@ def test_the_single_file_is_up_to_date() -> None:
 
 
 @pytest.mark.parametrize("folder", VENDOR, ids=str)
-def test_code_of_others_is_what_its_readme_says(folder: Path) -> None:
+def test_vendored_files_have_the_digests_of_their_readme(folder: Path) -> None:
     text = (folder / "README.md").read_text(encoding="utf-8")
     listed = dict(re.findall(r"^\| `([^`]+)` \|.*`([0-9a-f]{64})` \|$", text, re.MULTILINE))
     files = {path.name: path for path in folder.iterdir() if path.name != "README.md"}
@@ -51,7 +51,7 @@ def test_pages_have_a_strict_policy(shared_server: RunningServer) -> None:
         assert not re.search(r"(src|href)=\"(https?:)?//", text), name
 
 
-def test_scripts_and_styles_only_are_served(shared_server: RunningServer) -> None:
+def test_only_scripts_styles_and_kernels_are_served(shared_server: RunningServer) -> None:
     found = shared_server.client.get("/page/model/kernels/cuts.js")
     assert found.headers["content-type"] == "text/javascript; charset=utf-8"
     again = shared_server.client.get(
@@ -69,9 +69,7 @@ def test_scripts_and_styles_only_are_served(shared_server: RunningServer) -> Non
         assert response.headers["content-type"] == "application/problem+json"
 
 
-def test_the_description_of_the_api_shows_every_operation(
-    page: Page, shared_server: RunningServer
-) -> None:
+def test_the_api_docs_show_every_operation(page: Page, shared_server: RunningServer) -> None:
     page.open(f"{shared_server.url}/docs")
     page.wait("document.querySelectorAll('.opblock').length > 0")
     paths = shared_server.client.get("/openapi.json").json()["paths"]
@@ -86,9 +84,7 @@ def test_the_description_of_the_api_shows_every_operation(
     assert all(url.startswith(f"{shared_server.url}/") for url in page.requests)
 
 
-def test_where_the_description_is_closed_no_link_leads_there(
-    page: Page, start_server: Start
-) -> None:
+def test_without_api_docs_the_page_has_no_link_to_them(page: Page, start_server: Start) -> None:
     server = start_server(docs="off")
     page.open(f"{server.url}/#device=T4&threads=2")
     page.wait("document.getElementById('headline')")

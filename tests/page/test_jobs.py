@@ -74,7 +74,7 @@ def test_two_files_are_multiplied_and_the_product_is_checked_in_the_page(
     assert page.problems == []
 
 
-def test_files_that_do_not_fit_are_told_before_anything_is_sent(
+def test_files_that_do_not_fit_are_refused_before_they_are_sent(
     page: Page, shared_server: RunningServer
 ) -> None:
     show_anew(page, f"{shared_server.url}/#view=jobs")
@@ -120,7 +120,9 @@ def test_two_files_dropped_at_once_are_a_and_b(page: Page, shared_server: Runnin
         ({"state": "succeeded"}, "GPU 16,376, CPU 8 of 16,384 rows"),
     ],
 )
-def test_one_bar_has_the_rows_of_all_sides(page: Page, changes: dict[str, Any], told: str) -> None:
+def test_the_rows_bar_shows_gpu_cpu_and_nodes(
+    page: Page, changes: dict[str, Any], told: str
+) -> None:
     (example,) = JobView.model_json_schema()["examples"]
     job = json.dumps({**example, "state": "running", **changes})
     page.open("about:blank")
@@ -170,9 +172,7 @@ def test_one_wrong_element_is_found(checker: Page, a: Array, b: Array) -> None:
         assert found["right"] == is_right, found
 
 
-def test_jobs_of_others_appear_and_go_on_by_themselves(
-    page: Page, shared_server: RunningServer
-) -> None:
+def test_jobs_of_others_appear_and_progress_live(page: Page, shared_server: RunningServer) -> None:
     show_anew(page, f"{shared_server.url}/#view=jobs")
     assert read(page, "document.querySelector('.live')") == "Live"
     slow = make_matrix(1400, 1400, "int64", seed=1)
@@ -212,7 +212,7 @@ def test_a_job_is_cancelled_by_its_button(page: Page, shared_server: RunningServ
     assert shared_server.client.get(f"/v1/jobs/{job_id}").json()["state"] == "cancelled"
 
 
-def test_a_job_is_seen_in_the_explorer_with_what_was_measured(
+def test_a_job_is_shown_in_the_explorer_with_its_measured_times(
     page: Page, shared_server: RunningServer, saved: Callable[[str], bytes]
 ) -> None:
     a, b = make_matrix(300, 200, "float32", seed=1), make_matrix(200, 100, "float32", seed=2)
@@ -231,7 +231,7 @@ def test_a_job_is_seen_in_the_explorer_with_what_was_measured(
     assert page.problems == []
 
 
-def test_the_page_comes_back_to_a_service_that_was_away(page: Page, start_server: Start) -> None:
+def test_the_page_reconnects_to_a_restarted_service(page: Page, start_server: Start) -> None:
     server = start_server()
     server.wait_ready()
     show(page, f"{server.url}/#view=jobs")

@@ -28,7 +28,7 @@ def read_rows(kernel: str, dtype: str) -> list[Row]:
     return [row for row in named if row.sms == whole]
 
 
-def test_every_kernel_stands_beside_its_source_and_its_place(
+def test_every_kernel_is_shown_with_its_source_and_rates(
     page: Page, shared_server: RunningServer
 ) -> None:
     show(page, f"{shared_server.url}/#view=ladder")
@@ -61,7 +61,7 @@ def place(page: Page, selector: str) -> dict[str, Any]:
     return found
 
 
-def test_a_rung_is_chosen_by_a_press_and_back_undoes_it(
+def test_a_kernel_is_chosen_by_a_click_and_back_undoes_it(
     page: Page, shared_server: RunningServer
 ) -> None:
     show(page, f"{shared_server.url}/#view=ladder")

@@ -112,7 +112,7 @@ def test_a_gpu_that_is_typed_in_is_planned_as_an_unknown_one_in_python(
     ),
     problem=problems, options=plain_options, f=rows,
 )  # fmt: skip
-def test_other_numbers_in_place_of_the_machines_are_planned_with(
+def test_supposed_numbers_are_planned_as_in_python(
     model: Model, machine: str, what_if: WhatIf,
     problem: GemmProblem, options: PlanOptions, f: int,
 ) -> None:  # fmt: skip
@@ -142,7 +142,7 @@ def find_machine(name: str) -> MachineProfile:
 
 
 @pytest.mark.parametrize(("side", "fits"), [(2 * 10**6, True), (3.5 * 10**6, False)])
-def test_a_product_that_no_memory_holds_is_refused_as_in_python(
+def test_a_product_beyond_memory_is_refused_as_in_python(
     model: Model, side: float, fits: bool
 ) -> None:
     problem = GemmProblem(int(side), int(side), int(side), "float64")
@@ -187,7 +187,7 @@ def corrected_profile() -> MachineProfile:
     ),
     options=options, f=rows,
 )  # fmt: skip
-def test_what_runs_say_of_predictions_corrects_the_page_as_well(
+def test_corrections_by_runs_are_planned_as_in_python(
     model: Model, problem: GemmProblem, options: PlanOptions, f: int
 ) -> None:
     profile = corrected_profile()

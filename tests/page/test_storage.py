@@ -43,7 +43,7 @@ def test_matrices_are_shown_with_size_age_and_use(page: Page, server: RunningSer
     assert page.problems == []
 
 
-def test_a_matrix_is_deleted_by_two_presses(page: Page, server: RunningServer) -> None:
+def test_a_matrix_is_deleted_after_a_confirmation(page: Page, server: RunningServer) -> None:
     kept, gone = (server.upload(np.ones((4, size))) for size in (4, 5))
     show_anew(page, f"{server.url}/#view=storage")
     for matrix, second in ((kept, "Keep"), (gone, "Yes")):

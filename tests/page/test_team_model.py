@@ -73,7 +73,7 @@ def test_gpus_that_were_measured_together_are_planned_as_in_python(
     check(model, "measured", measured_profile(), problem, options, f)
 
 
-def test_all_three_ways_are_among_what_is_compared(model: Model) -> None:
+def test_copied_exchanged_and_divided_b_are_compared(model: Model) -> None:
     """B fetched by each, B exchanged, and columns."""
     model.learn("measured", measured_profile())
     found = []
@@ -99,7 +99,7 @@ joints = st.builds(
     joint=st.lists(joints, max_size=3), peer=st.one_of(st.just(0.0), rates),
     problem=products, options=team_options, f=rows,
 )  # fmt: skip
-def test_rates_of_links_together_and_from_gpu_to_gpu_are_those_of_the_profile(
+def test_joint_and_peer_rates_are_planned_as_in_python(
     model: Model, name: str, count: int, joint: list[JointLinks], peer: float,
     problem: GemmProblem, options: PlanOptions, f: int,
 ) -> None:  # fmt: skip
@@ -151,7 +151,7 @@ def corrected_profile() -> MachineProfile:
 
 @many
 @given(problem=products, options=team_options, f=rows)
-def test_runs_of_several_gpus_correct_those_of_several(
+def test_corrections_of_several_gpus_are_planned_as_in_python(
     model: Model, problem: GemmProblem, options: PlanOptions, f: int
 ) -> None:
     profile = corrected_profile()
@@ -171,7 +171,7 @@ def test_runs_of_several_gpus_correct_those_of_several(
     ),
     problem=products, options=team_options, f=rows,
 )  # fmt: skip
-def test_other_numbers_in_place_of_several_gpus_are_planned_with(
+def test_supposed_numbers_of_several_gpus_are_planned_as_in_python(
     model: Model, what_if: WhatIf, problem: GemmProblem, options: PlanOptions, f: int
 ) -> None:
     profile = corrected_profile()
@@ -186,7 +186,7 @@ def test_other_numbers_in_place_of_several_gpus_are_planned_with(
     check(model, name, suppose(profile, what_if, problem.dtype), problem, options, f)
 
 
-def test_the_first_of_several_gpus_are_a_machine_of_their_own(model: Model) -> None:
+def test_the_first_three_of_eight_gpus_are_planned_as_in_python(model: Model) -> None:
     model.make("eight", "model.buildPresetProfile(model.TABLES.presets[0], 16).repeatGpu(8)")
     model.make("three", "machines.eight.takeGpus(3)")
     problem = GemmProblem(16384, 16384, 16384, memory="pinned")

@@ -63,7 +63,7 @@ def test_a_tail_is_split_where_that_is_worth_its_cost() -> None:
 @pytest.mark.gpu
 @with_bulk()
 @pytest.mark.parametrize("sms", [1, 2, 7, 31, 100, 132])
-def test_any_number_of_multiprocessors_shares_out_the_product(
+def test_any_number_of_multiprocessors_computes_the_whole_product(
     spec: KernelSpec, sms: int, kernel_cache: Path
 ) -> None:
     for shape in ((100, 90, 3000), (900, 700, 1500), (1000, 1300, 40), (129, 4099, 517)):
@@ -88,7 +88,7 @@ def test_many_blocks_share_one_tile(spec: KernelSpec, kernel_cache: Path) -> Non
 
 
 @pytest.mark.gpu
-def test_what_cannot_be_held_to_some_multiprocessors_says_so(kernel_cache: Path) -> None:
+def test_limits_of_multiprocessors_that_cannot_be_kept_are_refused(kernel_cache: Path) -> None:
     import cupy
 
     operands = [cupy.ones((4, 4), np.float32) for _ in range(3)]

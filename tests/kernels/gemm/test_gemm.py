@@ -112,7 +112,7 @@ def test_grids_cover_every_row_once_within_the_limit(
     assert done == rows
 
 
-def test_a_row_of_tiles_that_no_grid_holds_is_refused() -> None:
+def test_a_row_of_tiles_larger_than_a_grid_is_refused() -> None:
     with pytest.raises(OperandError, match=r"C has 101 columns; .* at most 96"):
         list(split_grid(SIMPLE, 1, 101, most_blocks=3))
 
@@ -180,7 +180,9 @@ def test_all_kernels_that_sum_in_the_order_of_k_agree_in_every_bit(
 
 @pytest.mark.gpu
 @with_specs(OURS)
-def test_more_rows_of_tiles_than_a_grid_is_high(spec: KernelSpec, kernel_cache: Path) -> None:
+def test_more_rows_of_tiles_than_a_grid_is_high_are_computed(
+    spec: KernelSpec, kernel_cache: Path
+) -> None:
     check_product(spec, (65_536 * spec.tile.m + 3, 2, 1), kernel_cache)
 
 
@@ -195,7 +197,7 @@ def test_a_product_larger_than_a_grid_takes_several(
 
 @pytest.mark.gpu
 @with_specs([*NAMED, find_kernel("bulk", "float32"), find_kernel("cublas", "float32")])
-def test_offsets_pass_two_to_the_31(spec: KernelSpec, kernel_cache: Path) -> None:
+def test_offsets_beyond_two_to_the_31_are_right(spec: KernelSpec, kernel_cache: Path) -> None:
     import cupy
 
     if list_devices()[0].memory_bytes < 12 * 2**30:
@@ -292,7 +294,7 @@ def test_types_and_strides_that_no_kernel_takes_are_refused(kernel_cache: Path) 
 
 
 @pytest.mark.gpu
-def test_single_rows_and_columns_may_have_any_stride_where_it_means_nothing(
+def test_the_unused_stride_of_a_single_row_or_column_may_be_anything(
     kernel_cache: Path,
 ) -> None:
     import cupy

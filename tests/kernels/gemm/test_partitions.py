@@ -27,7 +27,7 @@ in_each_type = pytest.mark.parametrize("dtype", ["float32", "float64"])
 
 @pytest.mark.parametrize("dtype", list(CUBLAS))
 @pytest.mark.parametrize("shape", [(1, 1, 1), (300, 200, 500), (333, 1021, 257)], ids=str)
-def test_a_held_product_is_right_and_the_same_again(
+def test_a_held_product_is_right_and_has_the_same_bits_again(
     shape: tuple[int, int, int], dtype: str, kernel_cache: Path
 ) -> None:
     m, n, k = shape
@@ -64,7 +64,7 @@ def test_fewer_multiprocessors_than_a_partition_has_are_refused(
         multiply(CUBLAS["float32"], a, a, kernel_cache, sms=sms)
 
 
-def test_what_comes_before_on_a_stream_is_done_first_and_what_comes_after_waits(
+def test_a_held_product_keeps_its_place_on_its_stream(
     kernel_cache: Path,
 ) -> None:
     import cupy

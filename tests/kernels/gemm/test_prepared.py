@@ -63,7 +63,7 @@ def multiply(
     assert_product(c, a, b, before, **options)
 
 
-def test_arguments_lie_in_memory_in_their_order_and_types() -> None:
+def test_packed_arguments_keep_their_order_types_and_memory() -> None:
     words = (ctypes.c_uint64 * 16)(*range(16))
     values = ctypes.c_int64(-(2**40)), ctypes.c_float(0.5), words, ctypes.c_uint64(2**63)
     packed = pack_arguments(values)
@@ -78,7 +78,7 @@ def test_arguments_lie_in_memory_in_their_order_and_types() -> None:
     assert list(third) == list(range(16))
 
 
-def test_calls_are_made_in_order_in_the_stream_at_hand_each_time() -> None:
+def test_a_prepared_launch_makes_its_calls_in_order_in_any_stream() -> None:
     made: list[tuple[object, ...]] = []
 
     def note(*arguments: object) -> None:
@@ -90,14 +90,14 @@ def test_calls_are_made_in_order_in_the_stream_at_hand_each_time() -> None:
     assert made == [(1, 2, 7), (3, 7, 4, 5), (1, 2, 8), (3, 8, 4, 5)]
 
 
-def test_placed_steps_are_told_apart_even_where_they_are_alike() -> None:
+def test_equal_placed_steps_are_different_keys() -> None:
     plan = plan_steps(PanelProblem(1000, 500, 300, 4, 128, 128, 16, 132), RATES, 1 << 26)
     first, second = place_steps(plan, 0), place_steps(plan, 0)
     assert first[0].a == second[0].a
     assert first[0] != second[0]
 
 
-def test_only_products_alike_in_kernel_factors_and_multiprocessors_share_launches() -> None:
+def test_products_of_one_kernel_factors_and_multiprocessors_share_launches() -> None:
     launches = LaunchCache(Path("nowhere"))
     others = [
         make_product(BULK, alpha=2.0),
@@ -110,7 +110,7 @@ def test_only_products_alike_in_kernel_factors_and_multiprocessors_share_launche
     assert len({launches.find_options(product) for product in others} | {first}) == 5
 
 
-def test_factors_that_never_come_again_do_not_pile_up() -> None:
+def test_the_launch_cache_forgets_the_oldest_factors() -> None:
     launches = LaunchCache(Path("nowhere"))
     product = make_product(BULK)
     first = launches.find_options(product)
@@ -127,7 +127,7 @@ def test_partial_sums_of_a_whole_gpu_take_at_most_17_megabytes() -> None:
 
 @pytest.mark.gpu
 @with_kernels
-def test_a_plan_that_comes_again_computes_with_the_operands_and_factors_of_each_product(
+def test_a_cached_plan_uses_the_operands_and_factors_of_each_product(
     pipeline: GpuPipeline, spec: KernelSpec
 ) -> None:
     shape = 1500, 700, 900
@@ -138,7 +138,7 @@ def test_a_plan_that_comes_again_computes_with_the_operands_and_factors_of_each_
 
 @pytest.mark.gpu
 @with_kernels
-def test_other_plans_and_larger_memory_in_between_change_nothing(
+def test_other_plans_and_larger_buffers_in_between_change_nothing(
     kernel_cache: Path, spec: KernelSpec
 ) -> None:
     pipeline = GpuPipeline(cache_dir=kernel_cache)
@@ -154,7 +154,7 @@ def test_other_plans_and_larger_memory_in_between_change_nothing(
 @pytest.mark.parametrize(
     "spec", [spec for spec in KERNELS if spec.persistent], ids=lambda spec: spec.label
 )
-def test_held_and_free_launches_of_a_plan_are_told_apart(
+def test_launches_on_other_numbers_of_multiprocessors_are_cached_apart(
     pipeline: GpuPipeline, spec: KernelSpec
 ) -> None:
     for seed, sms in enumerate((None, 8, None, 16, 8)):
@@ -164,7 +164,7 @@ def test_held_and_free_launches_of_a_plan_are_told_apart(
 @pytest.mark.gpu
 @with_kernels
 @pytest.mark.parametrize("shape", [(900, 5, 300), (900, 300, 7)], ids=str)
-def test_rows_too_short_to_be_aligned_come_again(
+def test_cached_launches_of_rows_too_short_to_be_aligned_are_right(
     pipeline: GpuPipeline, spec: KernelSpec, shape: tuple[int, int, int]
 ) -> None:
     for seed in range(3):
@@ -174,7 +174,7 @@ def test_rows_too_short_to_be_aligned_come_again(
 @pytest.mark.gpu
 @needs_bulk
 @pytest.mark.parametrize("beta", [0.0, 0.5])
-def test_more_launches_than_sets_of_flags_find_theirs_cleared(
+def test_more_launches_than_sets_of_flags_find_their_flags_cleared(
     kernel_cache: Path, beta: float
 ) -> None:
     shape, limit = ((FLAG_SETS * 3 + 5) * BULK.tile.m - 3, 256, 512), 3 << 19
@@ -191,7 +191,7 @@ def test_more_launches_than_sets_of_flags_find_theirs_cleared(
 
 @pytest.mark.gpu
 @needs_bulk
-def test_without_memory_for_partial_sums_another_kernel_computes_until_there_is_some(
+def test_without_memory_for_partial_sums_another_kernel_computes(
     kernel_cache: Path,
 ) -> None:
     import cupy
@@ -212,7 +212,7 @@ def test_without_memory_for_partial_sums_another_kernel_computes_until_there_is_
 
 
 @pytest.mark.gpu
-def test_memory_that_is_no_longer_locked_is_staged(pipeline: GpuPipeline) -> None:
+def test_memory_that_is_no_longer_page_locked_is_staged(pipeline: GpuPipeline) -> None:
     spec = find_kernel("register", "float32")
     a, b = make_matrix(900, 400, "float32", 1), make_matrix(400, 500, "float32", 2)
     for _ in range(2):
@@ -226,7 +226,7 @@ def test_memory_that_is_no_longer_locked_is_staged(pipeline: GpuPipeline) -> Non
 
 
 @pytest.mark.gpu
-def test_operands_are_let_go_of_after_the_product(pipeline: GpuPipeline) -> None:
+def test_operands_are_released_after_the_product(pipeline: GpuPipeline) -> None:
     operands = [pin_copy(make_matrix(300, 300, "float32", seed)) for seed in range(3)]
     pipeline.multiply(
         find_kernel("register", "float32"), *operands, cut=find_cut(operands[2], operands[0])
@@ -239,7 +239,7 @@ def test_operands_are_let_go_of_after_the_product(pipeline: GpuPipeline) -> None
 
 @pytest.mark.gpu
 @with_kernels
-def test_any_thread_enqueues_what_another_one_prepared(
+def test_a_launch_that_one_thread_prepared_is_enqueued_by_another(
     pipeline: GpuPipeline, spec: KernelSpec
 ) -> None:
     failures: list[BaseException] = []
@@ -259,9 +259,7 @@ def test_any_thread_enqueues_what_another_one_prepared(
 
 @pytest.mark.gpu
 @with_kernels
-def test_the_first_launch_of_a_thread_finds_the_device(
-    spec: KernelSpec, kernel_cache: Path
-) -> None:
+def test_a_threads_first_launch_finds_the_device(spec: KernelSpec, kernel_cache: Path) -> None:
     import cupy
 
     a, b = make_matrix(200, 300, spec.dtype, 1), make_matrix(300, 100, spec.dtype, 2)

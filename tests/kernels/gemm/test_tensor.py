@@ -79,7 +79,7 @@ def test_parts_cover_the_product_once_within_the_memory(m: int, n: int, k: int, 
         assert count_split_bytes(TENSOR.tile, item_bytes, *sizes) <= cut.total_bytes
 
 
-def test_what_fits_is_not_cut() -> None:
+def test_a_product_that_fits_the_memory_is_one_part() -> None:
     for shape in ((1, 1, 1), (128, 8192, 4096), (4096, 4096, 4096), (65536, 256, 256)):
         assert len(list(choose_part_sizes(TENSOR, *shape, 1 << 30).list_parts(*shape))) == 1
 
@@ -110,7 +110,7 @@ def test_errors_are_no_larger_than_those_of_cublas(kind: str, k: int, kernel_cac
     [(1, 1, 128), (127, 129, 129), (129, 1, 191), (257, 385, 640), (700, 130, 1033)],
     ids=str,
 )
-def test_ragged_products_with_any_alignment(
+def test_ragged_products_with_any_alignment_are_right(
     shape: tuple[int, int, int], padding: int, kernel_cache: Path
 ) -> None:
     import cupy
@@ -144,7 +144,7 @@ def test_parts_add_up_to_the_product(kernel_cache: Path, monkeypatch: pytest.Mon
 
 @pytest.mark.gpu
 @needs_tensor
-def test_scarce_memory_makes_more_parts(kernel_cache: Path) -> None:
+def test_a_product_with_little_memory_is_computed_in_more_parts(kernel_cache: Path) -> None:
     import cupy
 
     pool = cupy.get_default_memory_pool()
@@ -181,7 +181,7 @@ def test_a_plain_product_is_not_left_to_the_strict_kernel(kernel_cache: Path) ->
 @pytest.mark.parametrize(
     "value", [np.inf, -np.inf, np.nan, 3.4e38, 2.0**-104, 1e-40, -1e-45], ids=str
 )
-def test_what_bfloat16_cannot_stand_for_is_left_to_the_strict_kernel(
+def test_elements_beyond_bfloat16_are_left_to_the_strict_kernel(
     operand: int, value: float, kernel_cache: Path
 ) -> None:
     operands = draw("normal", 300, 260, 400)
@@ -220,7 +220,9 @@ def test_elements_of_few_products_are_rounded_once(k: int, kernel_cache: Path) -
 
 
 @pytest.mark.parametrize("spec", [SHORT, SHORT_HELD, STRICT_HELD])
-def test_the_kernels_in_its_place_spill_no_registers(spec: KernelSpec, kernel_cache: Path) -> None:
+def test_the_kernels_that_replace_it_spill_no_registers(
+    spec: KernelSpec, kernel_cache: Path
+) -> None:
     compiled = compile_kernel(spec, "sm_90a", kernel_cache)
     assert compiled.spill_bytes == 0
     assert isinstance(spec.tiling, RegisterTiling)
@@ -270,7 +272,7 @@ def test_a_held_float64_product_is_right(
 
 @pytest.mark.gpu
 @needs_tensor
-def test_a_verdict_does_not_outlast_its_product(kernel_cache: Path) -> None:
+def test_a_verdict_holds_for_one_product_only(kernel_cache: Path) -> None:
     a, b = draw("normal", 300, 300, 300)
     spoiled = a.copy()
     spoiled[0, 0] = np.nan
@@ -282,7 +284,7 @@ def test_a_verdict_does_not_outlast_its_product(kernel_cache: Path) -> None:
 @pytest.mark.gpu
 @needs_tensor
 @pytest.mark.parametrize("seed", range(3))
-def test_products_on_streams_of_their_own_do_not_disturb_one_another(
+def test_products_on_different_streams_do_not_disturb_each_other(
     seed: int, kernel_cache: Path
 ) -> None:
     import cupy
@@ -304,7 +306,7 @@ def test_products_on_streams_of_their_own_do_not_disturb_one_another(
 
 @pytest.mark.gpu
 @needs_tensor
-def test_the_pipeline_streams_through_it(kernel_cache: Path) -> None:
+def test_the_pipeline_streams_a_product_through_the_tensor_kernel(kernel_cache: Path) -> None:
     from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 
     a, b = make_matrix(1100, 1000, "float32", 1), make_matrix(1000, 900, "float32", 2)
@@ -322,7 +324,7 @@ def test_the_pipeline_streams_through_it(kernel_cache: Path) -> None:
 
 @pytest.mark.gpu
 @needs_tensor
-def test_the_pipeline_takes_no_memory_beside_its_own(kernel_cache: Path) -> None:
+def test_the_pipeline_allocates_nothing_from_cupys_pool(kernel_cache: Path) -> None:
     import cupy
 
     from wavetrim.kernels.pipeline.pipeline import GpuPipeline

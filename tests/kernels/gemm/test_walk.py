@@ -72,7 +72,7 @@ def test_every_step_of_every_tile_is_computed_once(walks: list[tuple[Case, list[
         assert (counts == 1).all(), case
 
 
-def test_owners_wait_for_those_who_contribute_and_for_nobody_else(
+def test_owners_wait_for_exactly_the_workers_that_contribute(
     walks: list[tuple[Case, list[Item]]],
 ) -> None:
     for case, items in walks:
@@ -81,7 +81,7 @@ def test_owners_wait_for_those_who_contribute_and_for_nobody_else(
         assert awaited == contributions, case
 
 
-def test_a_contribution_is_the_first_thing_a_worker_does_and_the_only_one(
+def test_a_worker_contributes_at_most_once_and_first(
     walks: list[tuple[Case, list[Item]]],
 ) -> None:
     for case, items in walks:

@@ -34,7 +34,7 @@ def test_b_is_exchanged_if_all_gpus_need_the_same_parts():
     assert join_all([NEEDS, None, NEEDS]) == [False] * 3
 
 
-def test_a_gpu_that_left_before_it_joined_keeps_nobody_waiting():
+def test_a_gpu_that_leaves_before_it_joins_blocks_no_other():
     exchange = Exchange([0, 0])
     with ThreadPoolExecutor(1) as threads:
         joined = threads.submit(exchange.join, 0, NEEDS)
@@ -42,7 +42,7 @@ def test_a_gpu_that_left_before_it_joined_keeps_nobody_waiting():
         assert joined.result(timeout=10) is False
 
 
-def test_a_piece_is_waited_for_until_it_comes_or_its_gpu_leaves():
+def test_find_waits_for_a_piece_until_it_comes_or_its_gpu_leaves():
     exchange = Exchange([0, 0])
     with ThreadPoolExecutor(2) as threads:
         first, second = (threads.submit(exchange.find, 1, number) for number in (0, 1))
@@ -117,7 +117,7 @@ def test_gpus_that_exchange_b_compute_the_product(twin_executor, begun, shape, p
 
 
 @pytest.mark.gpu
-def test_each_gpu_fetches_all_of_a_b_that_does_not_fit_its_memory(kernel_cache, begun):
+def test_a_b_that_does_not_fit_is_fetched_by_each_gpu(kernel_cache, begun):
     m, n, k = 3000, 6000, 2000
     a, b, c = draw_pinned(m, n, k)
     with Executor(

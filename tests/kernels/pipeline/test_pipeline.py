@@ -64,7 +64,7 @@ def test_ragged_products_agree_with_float64(
 @pytest.mark.parametrize("spec", [*KERNELS[:6], *HALVES], ids=lambda spec: spec.label)
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("factors", [(1.0, 0.0), (-2.5, 0.0), (1.0, 1.0), (0.5, -3.0)], ids=str)
-def test_factors_and_layouts(
+def test_factors_and_layouts_give_the_reference_product(
     pipeline: GpuPipeline, spec: KernelSpec, order: str, factors: tuple[float, float]
 ) -> None:
     alpha, beta = factors
@@ -80,7 +80,7 @@ def test_factors_and_layouts(
     assert np.all(np.isnan(padding_of(c)))
 
 
-def test_views_with_steps_and_backwards_are_packed_on_the_way(pipeline: GpuPipeline) -> None:
+def test_strided_and_reversed_views_are_multiplied(pipeline: GpuPipeline) -> None:
     a, b = draw(600, 500, 400, "float32")
     c = make_output(600, 500, "float32")
     strided = np.repeat(a, 3, axis=1)[:, ::3]
@@ -128,7 +128,7 @@ def test_products_larger_than_the_memory_stream_through_it(
     ],
     ids=str,
 )
-def test_the_first_panel_goes_through_columns_or_long_parts_of_rows(
+def test_a_first_panel_in_several_steps_is_right(
     pipeline: GpuPipeline, shape: tuple[int, int, int], dtype: str, beta: float, memory: str
 ) -> None:
     m, n, k = shape
@@ -149,9 +149,7 @@ def test_the_first_panel_goes_through_columns_or_long_parts_of_rows(
 
 
 @pytest.mark.parametrize("memory", ["pageable", "pinned"])
-def test_the_first_copies_are_told_of_once_and_before_any_row_is_there(
-    kernel_cache: Path, memory: str
-) -> None:
+def test_begun_is_called_once_before_any_progress(kernel_cache: Path, memory: str) -> None:
     spec, (m, n, k) = find_kernel("register", "float32", "64x64"), (3000, 900, 500)
     a, b = draw(m, n, k, "float32")
     c = make_output(m, n, "float32")
@@ -189,9 +187,7 @@ def test_a_limit_below_one_tile_is_refused_with_the_least_value(kernel_cache: Pa
         pipeline.close()
 
 
-def test_files_are_multiplied_from_where_they_are_mapped(
-    pipeline: GpuPipeline, tmp_path: Path
-) -> None:
+def test_mapped_files_are_multiplied(pipeline: GpuPipeline, tmp_path: Path) -> None:
     a, b = draw(700, 650, 600, "float32")
     np.save(tmp_path / "a.npy", a)
     np.save(tmp_path / "b.npy", np.asfortranarray(b))
@@ -204,7 +200,7 @@ def test_files_are_multiplied_from_where_they_are_mapped(
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("beta", [1e-30, 1e30])
-def test_half_precision_is_scaled_by_factors_that_it_has_no_room_for(
+def test_half_precision_is_scaled_by_factors_beyond_its_range(
     pipeline: GpuPipeline, beta: float, dtype: str
 ) -> None:
     a, c = np.ones((1, 1), dtype), np.full((1, 1), np.inf, dtype)
@@ -275,7 +271,7 @@ def test_panels_shrink_to_the_memory_that_others_leave_free(kernel_cache: Path) 
         pipeline.close()
 
 
-def test_callers_take_turns(pipeline: GpuPipeline) -> None:
+def test_concurrent_callers_take_turns(pipeline: GpuPipeline) -> None:
     failures: list[BaseException] = []
 
     def work(size: int) -> None:
@@ -329,7 +325,7 @@ def test_a_result_in_the_memory_of_an_operand_is_refused(pipeline: GpuPipeline) 
         pipeline.multiply(KERNELS[0], a, a.copy(), a, cut=find_cut(a, a))
 
 
-def test_rows_of_a_small_pageable_product_are_final_once_they_are_there(
+def test_the_rows_of_a_small_pageable_product_are_final_when_reported(
     pipeline: GpuPipeline,
 ) -> None:
     a, b = draw(500, 300, 400, "float64")

@@ -23,7 +23,7 @@ def find_resident(problem):
 
 @settings(max_examples=40)
 @given(problem=problems, budget=budgets)
-def test_places_hold_their_parts_and_only_what_shares_a_buffer_meets(problem, budget):
+def test_places_hold_their_parts_and_buffers_do_not_overlap(problem, budget):
     plan = plan_steps(problem, budget)
     buffers = plan.buffers
     ends = {}
@@ -58,7 +58,7 @@ def test_places_hold_their_parts_and_only_what_shares_a_buffer_meets(problem, bu
 
 @settings(max_examples=40)
 @given(problem=problems, budget=budgets)
-def test_splits_lie_behind_the_buffers_where_the_kernel_makes_any(problem, budget):
+def test_splits_lie_after_the_buffers_if_the_kernel_makes_any(problem, budget):
     plan = plan_steps(problem, budget)
     behind = START + plan.buffers.total_bytes - plan.buffers.split_bytes
     for placed in place_steps(plan, START, find_resident(problem)):

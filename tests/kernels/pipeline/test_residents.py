@@ -35,7 +35,7 @@ def keep_all(residents: Residents, keys: str) -> None:
         residents.add(key, make_resident())
 
 
-def test_the_least_recently_used_leaves_and_a_use_counts():
+def test_the_least_recently_used_resident_leaves_first():
     residents = Residents(12 * MIB)
     keep_all(residents, "abc")
     assert residents.use("a") is not None
@@ -46,7 +46,7 @@ def test_the_least_recently_used_leaves_and_a_use_counts():
     assert (counts.uses, counts.fetches, counts.evictions) == (1, 4, 1)
 
 
-def test_who_uses_one_that_is_forgotten_still_has_it_and_nobody_finds_it_again():
+def test_a_forgotten_resident_lives_on_for_its_user_only():
     residents = Residents(12 * MIB)
     keep_all(residents, "a")
     used = residents.use("a")
@@ -58,13 +58,13 @@ def test_who_uses_one_that_is_forgotten_still_has_it_and_nobody_finds_it_again()
     assert (residents.size_bytes, residents.count().evictions) == (0, 0)
 
 
-def test_one_that_is_kept_twice_is_counted_once():
+def test_a_resident_that_is_kept_twice_counts_once():
     residents = Residents(12 * MIB)
     keep_all(residents, "aa")
     assert (residents.size_bytes, residents.count().operands) == (4 * MIB, 1)
 
 
-def test_many_threads_lose_no_byte():
+def test_threads_that_change_residents_lose_no_byte():
     residents = Residents(12 * MIB)
 
     def work(seed: int) -> None:
@@ -163,7 +163,7 @@ def test_b_may_lie_by_columns_or_with_gaps(pipeline, order, beta):
 @pytest.mark.gpu
 @pytest.mark.parametrize("memory", ["pinned", "pageable"])
 @pytest.mark.parametrize("spec", [KERNELS[0], KERNELS[6], KERNELS[7]], ids=lambda spec: spec.label)
-def test_two_take_turns_with_a_product_of_their_shape_that_has_none(pipeline, spec, memory):
+def test_two_residents_and_a_copied_b_of_one_shape_take_turns(pipeline, spec, memory):
     place = lie_in(memory)
     a, c = place(make_matrix(300, 900, spec.dtype, 1)), place(make_output(300, 700, spec.dtype))
     first, second, third = (place(make_matrix(900, 700, spec.dtype, seed)) for seed in (2, 3, 4))
@@ -177,7 +177,7 @@ def test_two_take_turns_with_a_product_of_their_shape_that_has_none(pipeline, sp
 
 
 @pytest.mark.gpu
-def test_after_it_has_left_b_is_copied_in_again_and_its_place_serves_another(pipeline):
+def test_a_forgotten_b_is_copied_in_again(pipeline):
     spec, shape = KERNELS[0], (900, 700)
     a, c = (
         pin_copy(make_matrix(300, 900, spec.dtype, 1)),
@@ -195,7 +195,7 @@ def test_after_it_has_left_b_is_copied_in_again_and_its_place_serves_another(pip
 
 
 @pytest.mark.gpu
-def test_rows_may_be_shared_and_the_queue_may_end_early(pipeline):
+def test_a_row_queue_may_end_early_with_a_resident_b(pipeline):
     spec = find_kernel("register", "float32")
     for memory in ("pinned", "pageable"):
         place = lie_in(memory)
@@ -249,7 +249,7 @@ def test_residents_and_buffers_stay_within_the_memory_together(kernel_cache, lim
 
 
 @pytest.mark.gpu
-def test_none_stays_where_no_memory_is_for_it(kernel_cache):
+def test_without_memory_for_residents_none_is_kept(kernel_cache):
     pipeline = GpuPipeline(cache_dir=kernel_cache, resident_share=0.0)
     try:
         assert not pipeline.keep("b", make_matrix(100, 100, "float32", 1))
@@ -259,7 +259,7 @@ def test_none_stays_where_no_memory_is_for_it(kernel_cache):
 
 @pytest.mark.gpu
 @pytest.mark.serial
-def test_a_thin_product_takes_a_quarter_of_the_time_once_b_is_there(pipeline):
+def test_a_thin_product_with_a_resident_b_takes_a_quarter_of_the_time(pipeline):
     spec, (m, n, k) = find_kernel("cublas", "float32"), (64, 8192, 8192)
     a, b = pin_copy(make_matrix(m, k, "float32", 1)), pin_copy(make_matrix(k, n, "float32", 2))
     c = pin_copy(make_output(m, n, "float32"))

@@ -50,7 +50,7 @@ def test_no_schedule_is_faster_than_the_link_and_the_kernels(
 
 @settings(max_examples=60)
 @given(shape=SHAPES, item_bytes=st.sampled_from([2, 4, 8]))
-def test_what_a_step_waits_for_is_over_when_it_begins(
+def test_a_step_begins_after_all_that_it_waits_for(
     shape: tuple[int, int, int], item_bytes: int
 ) -> None:
     problem = describe(*shape, item_bytes)
@@ -91,7 +91,7 @@ def test_slower_copies_or_kernels_take_no_less(shape: tuple[int, int, int], time
 
 @settings(max_examples=30)
 @given(shape=SHAPES, speed=st.sampled_from([0.01, 0.3, 1.0, 30.0]))
-def test_the_cut_that_is_taken_is_no_slower_than_everything_in_one_step(
+def test_the_chosen_cut_is_no_slower_than_one_step(
     shape: tuple[int, int, int], speed: float
 ) -> None:
     problem = describe(*shape)
@@ -111,7 +111,7 @@ def test_the_cut_that_is_taken_is_no_slower_than_everything_in_one_step(
 
 @settings(max_examples=30)
 @given(shape=SHAPES, times=st.sampled_from([1e-12, 1e3, 1e9]))
-def test_rounding_holds_up_no_schedule(shape: tuple[int, int, int], times: float) -> None:
+def test_rounding_errors_stop_no_schedule(shape: tuple[int, int, int], times: float) -> None:
     """A copy that ends within the rounding of the time that has passed ends all the same."""
     problem = describe(*shape)
     rates = make_rates(problem)
@@ -137,14 +137,14 @@ def test_a_product_bound_by_its_kernels_begins_before_b_has_arrived() -> None:
     assert len(later) <= len(steps), "where copies take nothing there is nothing to hide"
 
 
-def test_where_c_is_what_goes_out_it_begins_to_leave_early() -> None:
+def test_a_schedule_bound_by_copies_out_begins_them_early() -> None:
     timeline = schedule(describe(16_384, 16_384, 256))
     first = next(filter(None, timeline.copies_out))
     assert first[0] < 0.15 * timeline.seconds
 
 
 @pytest.mark.parametrize("size", [6144, 8192, 12_000, 16_384])
-def test_the_gpu_waits_for_a_tenth_of_the_time_at_most(size: int) -> None:
+def test_the_gpu_idles_for_at_most_a_tenth_of_a_large_product(size: int) -> None:
     timeline = schedule(describe(size, size, size))
     busy_seconds = sum(end - begin for begin, end in timeline.kernels)
     assert busy_seconds > 0.9 * timeline.seconds
@@ -181,7 +181,7 @@ def _time_plan(problem: PanelProblem, rates: Rates) -> float:
         ((4096, 11_008, 4096), 8, 15.2e-3),
     ],
 )
-def test_a_schedule_takes_no_longer_than_what_was_measured_by_hand_made_rules(
+def test_a_schedule_is_predicted_near_what_was_measured(
     shape: tuple[int, int, int], item_bytes: int, measured_seconds: float
 ) -> None:
     """Those of an H200 at 0e5a6d6, whose rules were made for these shapes."""

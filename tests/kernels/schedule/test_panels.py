@@ -47,7 +47,7 @@ def test_panels_follow_each_other_and_cover_all_rows(
 
 
 @given(problem=problems, data=st.data())
-def test_panels_end_where_another_device_is_to_begin_and_are_small_beyond(
+def test_a_panel_ends_at_the_planned_rows_and_later_ones_are_small(
     problem: PanelProblem, data: st.DataObject
 ) -> None:
     planned = data.draw(st.integers(1, problem.m))
@@ -61,7 +61,7 @@ def test_panels_end_where_another_device_is_to_begin_and_are_small_beyond(
 
 
 @given(problem=problems, rows=st.integers(1, 5000))
-def test_rounded_rows_are_near_those_that_are_wanted(problem: PanelProblem, rows: int) -> None:
+def test_rounded_rows_are_near_the_wanted_ones(problem: PanelProblem, rows: int) -> None:
     for near in ((0.5, 2.0), (0.7, 1.15)):
         rounded = round_to_waves(problem, rows, near)
         least, most = near[0] * rows - problem.tile_m, near[1] * rows + problem.tile_m
@@ -73,7 +73,7 @@ def test_rounding_takes_the_fullest_wave_nearby_rather_than_the_nearest_size() -
     assert round_to_waves(square(4096), 384, (0.5, 2.0)) == 512
 
 
-def test_the_last_panels_halve_to_what_is_wanted() -> None:
+def test_the_last_panels_halve_down_to_the_wanted_size() -> None:
     sizes = [len(panel) for panel in cut_rows(square(16384), 2048, 1024, 128)]
     assert sizes == [2048, *[1024] * 13, 512, 256, 128, 128]
 

@@ -109,9 +109,7 @@ def test_all_of_a_and_b_that_a_step_reads_has_been_loaded_once(
 
 @settings(max_examples=40)
 @given(problem=problems, budget=budgets)
-def test_with_a_resident_b_no_step_loads_any_of_it_and_none_has_a_buffer(
-    problem: PanelProblem, budget: int
-) -> None:
+def test_a_resident_b_is_never_loaded_and_has_no_buffer(problem: PanelProblem, budget: int) -> None:
     here = plan_steps(replace(problem, b_resident=True), budget)
     assert not any(step.loads_b for step in here.steps)
     assert here.buffers.b_slots == 0
@@ -127,7 +125,7 @@ def test_with_a_resident_b_no_step_loads_any_of_it_and_none_has_a_buffer(
 
 @settings(max_examples=40)
 @given(problem=problems, budget=budgets)
-def test_what_the_kernel_makes_of_any_step_has_room(problem: PanelProblem, budget: int) -> None:
+def test_the_splits_of_every_step_have_room(problem: PanelProblem, budget: int) -> None:
     plan = plan_steps(problem, budget)
     for step in plan.steps:
         a_tiles = -(-len(step.rows) // problem.tile_m) * problem.tile_m
@@ -149,7 +147,7 @@ def test_b_that_fits_is_loaded_once() -> None:
 
 @pytest.mark.parametrize(("k", "item_bytes"), [(8192, 8), (16384, 4)])
 @pytest.mark.parametrize("staged", [False, True])
-def test_parts_of_rows_that_lie_far_apart_arrive_in_long_ones_unless_staged(
+def test_parts_of_long_rows_arrive_in_whole_pieces_unless_staged(
     k: int, item_bytes: int, staged: bool
 ) -> None:
     problem = PanelProblem(8192, 8192, k, item_bytes, 64, 128, 16, 132, staged=staged)
@@ -171,7 +169,7 @@ def test_float16_is_summed_in_one_launch_while_it_fits() -> None:
     assert {len(step.depth) for step in steps} == {8192}
 
 
-def test_columns_are_cut_where_b_does_not_fit_and_k_is_not() -> None:
+def test_columns_not_k_are_cut_where_b_does_not_fit() -> None:
     plan = plan_steps(PanelProblem(4096, 8192, 2048, 4, 128, 128, 8, 132), 48 << 20)
     assert plan.buffers.columns < 8192
     assert plan.buffers.depth == 2048
@@ -185,7 +183,7 @@ def test_k_is_cut_where_one_column_of_tiles_does_not_fit() -> None:
 
 @settings(max_examples=40)
 @given(problem=problems, tiles=st.integers(1, 3))
-def test_a_budget_too_small_for_a_tile_names_the_least_value_which_is_enough(
+def test_the_refusal_of_too_small_a_budget_names_the_least_that_suffices(
     problem: PanelProblem, tiles: int
 ) -> None:
     small = replace(

@@ -62,7 +62,7 @@ def test_a_shared_copy_between_any_two_layouts_keeps_every_element(
     assert np.array_equal(copied, values)
 
 
-def test_nothing_beside_the_target_is_written(pool: ThreadPool) -> None:
+def test_only_the_target_is_written(pool: ThreadPool) -> None:
     around = np.zeros((700, 1100), np.float32)
     copy_matrix(pool, around[10:690, 7:1090], np.ones((680, 1083), np.float32))
     assert around.sum() == 680 * 1083
@@ -71,7 +71,7 @@ def test_nothing_beside_the_target_is_written(pool: ThreadPool) -> None:
 
 @pytest.mark.parametrize("threads", [0, 1, 3])
 @pytest.mark.parametrize("shares_cores", [False, True])
-def test_a_pool_that_is_limited_copies_and_so_it_does_afterwards(
+def test_a_pool_copies_while_it_is_limited_and_afterwards(
     pool: ThreadPool, threads: int, shares_cores: bool
 ) -> None:
     source = np.random.default_rng(6).random((900, 2100), np.float32)
@@ -85,7 +85,7 @@ def test_a_pool_that_is_limited_copies_and_so_it_does_afterwards(
             threading.Event().wait(2e-3)  # longer than they stay awake
 
 
-def test_threads_beyond_a_pools_limit_sleep_on(tmp_path: Path) -> None:
+def test_threads_beyond_the_limit_of_a_pool_stay_asleep(tmp_path: Path) -> None:
     before = {*Path("/proc/self/task").iterdir()}
     pool = open_pool(4, tmp_path)
     mine = sorted({*Path("/proc/self/task").iterdir()} - before, key=lambda task: int(task.name))
@@ -111,7 +111,7 @@ def test_threads_beyond_a_pools_limit_sleep_on(tmp_path: Path) -> None:
     assert woken == [True, False, False, False]
 
 
-def test_a_matrix_without_elements_is_copied(pool: ThreadPool) -> None:
+def test_copying_an_empty_matrix_does_nothing(pool: ThreadPool) -> None:
     copy_matrix(pool, np.empty((0, 7)), np.empty((0, 7)))
     copy_matrix(pool, np.empty((7, 0)), np.empty((7, 0)))
 
@@ -132,7 +132,7 @@ def test_more_callers_than_the_pool_has_slots_copy_at_once(pool: ThreadPool) -> 
         list(callers.map(copy_often, range(len(sources))))
 
 
-def test_a_pool_that_slept_wakes_up(pool: ThreadPool) -> None:
+def test_a_pool_whose_threads_sleep_copies(pool: ThreadPool) -> None:
     source, target = np.ones(3 << 20, np.uint8)[None], np.zeros(3 << 20, np.uint8)[None]
     for _ in range(5):
         threading.Event().wait(0.02)  # longer than its threads stay awake
@@ -141,7 +141,7 @@ def test_a_pool_that_slept_wakes_up(pool: ThreadPool) -> None:
         assert target.all()
 
 
-def test_a_pool_of_one_is_the_caller(tmp_path: Path) -> None:
+def test_a_pool_without_threads_copies_in_the_caller(tmp_path: Path) -> None:
     alone = open_pool(0, tmp_path)
     target = np.zeros((300, 3000))
     copy_matrix(alone, target, np.ones_like(target))
@@ -161,7 +161,7 @@ def test_the_library_is_compiled_once_and_loaded_again(tmp_path: Path) -> None:
     assert library.stat().st_mtime_ns == written
 
 
-def test_a_library_has_another_name_when_a_header_that_all_may_include_changes(
+def test_a_changed_shared_header_changes_the_librarys_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert {*SHARED_HEADERS} == {*Path(wavetrim.native.library.__file__).parent.glob("*.h")}
@@ -172,7 +172,7 @@ def test_a_library_has_another_name_when_a_header_that_all_may_include_changes(
     assert find_name(HOST_LIBRARY) != name_library(HOST_LIBRARY)
 
 
-def test_without_a_compiler_there_is_no_pool_and_one_warning(
+def test_without_a_compiler_there_is_one_warning_and_no_pool(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("CC", str(tmp_path / "no-such-compiler"))
@@ -187,7 +187,7 @@ def test_without_a_compiler_there_is_no_pool_and_one_warning(
     assert "CUDA itself copies pageable memory, which is slower: no C compiler" in warning
 
 
-def test_there_is_no_pool_where_the_library_cannot_be_loaded(
+def test_a_library_that_cannot_be_loaded_means_one_warning_and_no_pool(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     # As in a folder that is mounted noexec: it compiles, and the loader refuses it.
@@ -217,7 +217,7 @@ def test_a_damaged_library_is_compiled_anew(
     assert "cannot be loaded" in caplog.text
 
 
-def test_a_pool_that_is_woken_in_vain_copies_as_before(pool: ThreadPool) -> None:
+def test_a_pool_that_was_woken_without_work_copies(pool: ThreadPool) -> None:
     source = np.random.default_rng(5).random((700, 900), np.float32)
     target = np.zeros_like(source)
     for _ in range(3):

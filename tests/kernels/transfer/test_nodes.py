@@ -19,7 +19,7 @@ from wavetrim.kernels.transfer.nodes import find_cores, stay_beside
         ("none", "0-3", set()),
     ],
 )
-def test_the_cores_beside_a_device_are_read(tmp_path, node, listed, cores):
+def test_the_cores_near_a_device_are_read(tmp_path, node, listed, cores):
     device = tmp_path / "0000:3b:00.0"
     device.mkdir()
     (device / "numa_node").write_text(f"{node}\n")
@@ -28,7 +28,7 @@ def test_the_cores_beside_a_device_are_read(tmp_path, node, listed, cores):
     assert find_cores("0000:5E:00.0", tmp_path) == frozenset()
 
 
-def test_a_thread_stays_on_cores_for_a_while_and_others_do_not():
+def test_only_the_calling_thread_stays_on_the_cores():
     usable = os.sched_getaffinity(0)
     some = frozenset(sorted(usable)[:1])
     with ThreadPoolExecutor(1) as threads:

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.gpu
 SPEC = find_kernel("cublas", "float32")
 
 
-def test_pinned_memory_is_told_from_pageable() -> None:
+def test_pinned_memory_is_recognised() -> None:
     pinned = pin_matrix(30, 50, "float64")
     assert is_pinned(pinned)
     assert is_pinned(pinned[3:7, 10:20])
@@ -42,7 +42,7 @@ def test_a_view_keeps_pinned_memory_alive() -> None:
     assert is_pinned(view)
 
 
-def test_a_matrix_is_locked_for_as_long_as_the_context_lasts() -> None:
+def test_a_matrix_is_page_locked_until_the_context_ends() -> None:
     matrix = np.ones((300, 500), "float32")
     with lock_matrix(matrix) as locked:
         assert is_pinned(locked)
@@ -54,7 +54,7 @@ def test_a_matrix_is_locked_for_as_long_as_the_context_lasts() -> None:
         pass
 
 
-def test_where_pinned_memory_was_is_not_taken_for_it() -> None:
+def test_freed_pinned_memory_is_not_pinned() -> None:
     pinned = pin_matrix(2000, 1000, "float32")
     address = pinned.ctypes.data
     assert is_pinned(pinned)
@@ -74,7 +74,7 @@ def test_more_rows_than_were_locked_are_not_pinned() -> None:
     assert not is_pinned(half)
 
 
-def test_a_matrix_anywhere_in_a_locked_region_is_pinned_and_one_across_two_is_not() -> None:
+def test_a_matrix_is_pinned_only_within_one_locked_region() -> None:
     memory = np.zeros(3 << 20, np.uint8)
     begin = -memory.ctypes.data % 4096
     whole = memory[begin : begin + (2 << 20)].reshape(2048, 1024)
@@ -94,7 +94,7 @@ def test_a_matrix_anywhere_in_a_locked_region_is_pinned_and_one_across_two_is_no
 
 @pytest.mark.parametrize("shape", [(1, 1, 1), (1, 700, 3), (517, 1, 129), (1031, 769, 1257)])
 @pytest.mark.parametrize("pinned", ["abc", "ab", "c", "b"])
-def test_pinned_and_pageable_operands_mix(
+def test_pinned_and_pageable_operands_may_be_mixed(
     pipeline: GpuPipeline, shape: tuple[int, int, int], pinned: str
 ) -> None:
     m, n, k = shape
@@ -120,7 +120,7 @@ def test_pinned_matrices_larger_than_the_memory_stream(limit: int, kernel_cache:
         streaming.close()
 
 
-def test_parts_of_a_pinned_matrix_are_written_and_nothing_else(pipeline: GpuPipeline) -> None:
+def test_only_the_result_within_a_pinned_matrix_is_written(pipeline: GpuPipeline) -> None:
     whole = pin_copy(np.full((400, 600), 7, "float32"))
     a, b = make_matrix(300, 200, "float32", 1), make_matrix(200, 500, "float32", 2)
     pipeline.multiply(
@@ -132,9 +132,7 @@ def test_parts_of_a_pinned_matrix_are_written_and_nothing_else(pipeline: GpuPipe
 
 
 @pytest.mark.parametrize("columns", [1020, 1024, 900])
-def test_what_lies_behind_the_rows_of_pinned_matrices_stays(
-    pipeline: GpuPipeline, columns: int
-) -> None:
+def test_padding_of_pinned_rows_stays_as_it_is(pipeline: GpuPipeline, columns: int) -> None:
     """Rows of 1020 elements lie as far apart on the device as here: 1024."""
     whole = pin_copy(np.full((300, 1024), 7, "float32"))
     a, b = make_matrix(300, 200, "float32", 1), make_matrix(200, columns, "float32", 2)

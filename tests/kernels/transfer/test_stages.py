@@ -20,9 +20,7 @@ from wavetrim.kernels.transfer.stages import CopyRequest, PageableStage
 FOLDER = Path(__file__).parent
 
 
-def test_pieces_through_slabs_arrive_whole_and_failures_are_told(
-    tmp_path: Path, kernel_cache: Path
-) -> None:
+def test_the_staging_check_passes(tmp_path: Path, kernel_cache: Path) -> None:
     source = shutil.copy(FOLDER / "lazy_driver.c", tmp_path / "libcuda.c")
     library = build_library(Path(source))
     driver = library.rename(tmp_path / "libcuda.so.1")
@@ -110,7 +108,7 @@ def test_cuda_copies_pageable_memory_without_a_library(
     assert np.array_equal(values, others)
 
 
-def test_plain_rows_are_one_transfer_each_way() -> None:
+def test_contiguous_rows_are_one_transfer_each_way() -> None:
     matrix = np.ones((3000, 1000), np.float32)
     device = np.empty_like(matrix)
     transfers, stream = HostTransfers(), Stream()

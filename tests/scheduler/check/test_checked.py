@@ -87,7 +87,7 @@ def compute(
 
 @pytest.mark.parametrize("dtype", [*FLOATS, "int32"])
 @pytest.mark.parametrize("beta", [0.0, 3.0])
-def test_wrong_rows_are_computed_again_and_told_of(cpu: Faulty, dtype: str, beta: float) -> None:
+def test_wrong_rows_are_computed_again_and_reported(cpu: Faulty, dtype: str, beta: float) -> None:
     cpu.damaged_rows = (0, 1, 150, 299)
     told: list[str] = []
     verification = compute(cpu, make_product(dtype, beta=beta), told=told)
@@ -139,7 +139,7 @@ def test_wrong_rows_go_to_the_other_device(gpu: Faulty, dtype: str, f: int, devi
 
 
 @pytest.mark.gpu
-def test_rows_of_a_type_that_no_gpu_kernel_has_are_computed_on_the_cpu(gpu: Faulty) -> None:
+def test_wrong_rows_of_a_type_without_a_gpu_kernel_are_recomputed_on_the_cpu(gpu: Faulty) -> None:
     gpu.damaged_rows = (7,)
     verification = compute(gpu, make_product("int64"), f=M)
     assert (verification.wrong_rows, verification.recomputed_on) == ((7,), "cpu")

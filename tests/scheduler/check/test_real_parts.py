@@ -30,7 +30,7 @@ def test_the_real_product_has_the_parts_of_the_complex_one(order: Literal["C", "
 
 
 @pytest.mark.parametrize("magnitudes", [False, True])
-def test_its_sums_are_those_of_the_whole_matrix(magnitudes: bool) -> None:
+def test_block_sums_are_those_of_the_whole_real_matrix(magnitudes: bool) -> None:
     b = make_matrix(7, 11, "complex128", 3)
     weights = np.abs(make_matrix(1, 22, "float64", 4)[0])
     whole = take_columns(b, slice(0, 22))
@@ -40,7 +40,7 @@ def test_its_sums_are_those_of_the_whole_matrix(magnitudes: bool) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
-def test_one_wrong_part_does_not_pass_and_infinities_may_be_any(dtype: str) -> None:
+def test_a_wrong_part_fails_but_any_infinity_passes_for_another(dtype: str) -> None:
     a, b = make_matrix(300, 200, dtype, 5), make_matrix(200, 90, dtype, 6)
     out = a @ b
     outcome = verify_product(a, b, None, out)

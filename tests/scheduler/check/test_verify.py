@@ -19,7 +19,7 @@ from wavetrim.scheduler.errors import VerificationFailed
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-def test_no_damage_passes(dtype: str) -> None:
+def test_hardly_any_damage_passes(dtype: str) -> None:
     random = np.random.default_rng(1)
     sizes = [(size, name) for size in (64, 300) for name in DISTRIBUTIONS]
     products = [draw_product(random, size, dtype, name) for size, name in sizes]
@@ -43,7 +43,7 @@ def test_no_damage_passes(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", [*FLOATS, "int16", "int64"])
-def test_damage_of_a_large_product_does_not_pass(dtype: str) -> None:
+def test_damage_of_a_large_product_fails(dtype: str) -> None:
     random = np.random.default_rng(2)
     product = draw_product(random, 1024, dtype, "normal")
     error = measure_error(product, random)
@@ -59,7 +59,7 @@ def test_damage_of_a_large_product_does_not_pass(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-def test_right_products_with_all_that_a_type_has_pass(dtype: str) -> None:
+def test_right_products_of_special_values_pass(dtype: str) -> None:
     random = np.random.default_rng(3)
     for seed in range(40):
         product = draw_special(random, dtype)
@@ -86,7 +86,7 @@ def test_right_products_pass_in_any_layout_and_of_equal_elements(dtype: str) -> 
         assert verify_product(a, b, None, np.full((300, 500), total, dtype)).passed
 
 
-def test_c_is_not_read_when_beta_is_zero_nor_a_and_b_when_alpha_is() -> None:
+def test_beta_0_does_not_read_c_and_alpha_0_neither_a_nor_b() -> None:
     nan, ones = np.full((20, 20), np.nan), np.ones((20, 20))
     assert verify_product(ones, ones, nan, 20 * ones, beta=0.0).passed
     assert verify_product(nan, nan, ones, 2 * ones, alpha=0.0, beta=2.0).passed
@@ -94,7 +94,7 @@ def test_c_is_not_read_when_beta_is_zero_nor_a_and_b_when_alpha_is() -> None:
     assert not verify_product(nan, nan, ones, nan, alpha=0.0, beta=2.0).passed
 
 
-def test_infinities_and_nans_must_be_where_they_belong() -> None:
+def test_wrong_infinities_and_nans_fail() -> None:
     random = np.random.default_rng(5)
     a, b = (random.standard_normal((40, 40)).astype(np.float32) for _ in range(2))
     a[3, 5] = np.inf
@@ -107,7 +107,7 @@ def test_infinities_and_nans_must_be_where_they_belong() -> None:
         assert (outcome.passed, outcome.wrong_rows) == (False, (row,))
 
 
-def test_float16_is_infinite_where_its_sums_exceed_it_and_nowhere_else() -> None:
+def test_sums_beyond_float16_must_be_infinite() -> None:
     a, b = np.full((4, 300), 200, np.float16), np.full((300, 5), 200, np.float16)
     out = np.full((4, 5), np.inf, np.float16)
     assert verify_product(a, b, None, out).passed
@@ -116,7 +116,7 @@ def test_float16_is_infinite_where_its_sums_exceed_it_and_nowhere_else() -> None
 
 
 @pytest.mark.parametrize("kind", ["float32", "float64"])
-def test_a_scaled_c_beyond_the_range_may_come_back_into_it(kind: str) -> None:
+def test_a_scaled_c_that_overflows_on_the_way_may_be_finite_or_infinite(kind: str) -> None:
     """A device that fuses βC and the sum rounds once; others overflow on their way."""
     large = np.finfo(kind).max / 2
     a, b, c = (np.full((1, 1), value, kind) for value in (-large, 1, large))
@@ -134,7 +134,7 @@ def test_an_unwritten_product_fails_and_the_error_says_where(dtype: str) -> None
 
 
 @pytest.mark.parametrize("wrong", ["all", "half", "one panel"])
-def test_a_large_product_that_is_wrong_from_end_to_end_does_not_pass(wrong: str) -> None:
+def test_a_large_product_with_whole_rows_wrong_fails(wrong: str) -> None:
     """No block is compared where all are alike, unless rounding cannot explain how they are."""
     random = np.random.default_rng(8)
     a = random.standard_normal((128, 2304)).astype(np.float32)
@@ -150,7 +150,7 @@ def test_a_large_product_that_is_wrong_from_end_to_end_does_not_pass(wrong: str)
         assert not verify_product(a, b, None, unwritten).passed
 
 
-def test_the_answer_says_how_much_was_checked_and_what_would_be_caught() -> None:
+def test_a_verification_says_how_much_was_checked_and_what_is_detectable() -> None:
     random = np.random.default_rng(6)
     a, b = (random.standard_normal((1024, 1024)).astype(np.float32) for _ in range(2))
     out = a @ b

@@ -42,7 +42,7 @@ def slabs() -> Iterator[MappedSlabs]:
     assert count_mappings() == 0
 
 
-def test_a_mapping_begins_at_a_multiple_of_2_mib_and_goes_with_its_last_view() -> None:
+def test_a_mapping_starts_at_a_multiple_of_2_mib_and_ends_with_its_last_view() -> None:
     fd = make_memory(5000)
     memory = map_shared(fd, 5000)
     assert memory.ctypes.data % (2 * MIB) == 0
@@ -57,7 +57,7 @@ def test_a_mapping_begins_at_a_multiple_of_2_mib_and_goes_with_its_last_view() -
     assert count_mappings() == 0
 
 
-def test_memory_that_is_put_into_large_pages_keeps_its_bytes_for_all_who_map_it() -> None:
+def test_collapsing_into_huge_pages_keeps_the_bytes_in_every_mapping() -> None:
     fd = make_memory(8 * MIB)
     written = np.random.default_rng(1).integers(0, 256, 8 * MIB, np.uint8)
     other, memory = map_shared(fd, 8 * MIB), map_shared(fd, 8 * MIB)
@@ -71,7 +71,7 @@ def test_memory_that_is_put_into_large_pages_keeps_its_bytes_for_all_who_map_it(
     os.close(fd)
 
 
-def test_what_cannot_be_mapped_is_an_error_and_leaves_nothing() -> None:
+def test_a_mapping_that_fails_leaves_nothing_behind() -> None:
     before = Path("/proc/self/maps").read_text().count("\n")
     for fd, size in ((-1, 4096), (0, 2**60)):
         with pytest.raises(OSError, match="mmap"):
@@ -79,7 +79,7 @@ def test_what_cannot_be_mapped_is_an_error_and_leaves_nothing() -> None:
     assert Path("/proc/self/maps").read_text().count("\n") <= before + 1
 
 
-def test_a_matrix_is_what_another_mapping_of_the_slab_wrote() -> None:
+def test_a_matrix_shows_what_others_wrote_into_the_slab() -> None:
     fd = make_memory(2 * MIB)
     slabs = MappedSlabs(device_index=None, on_locked=lambda slab_id: None)
     slabs.add(7, fd, 2 * MIB)
@@ -103,7 +103,7 @@ def test_an_operand_is_read_only(slabs: MappedSlabs) -> None:
         operand[0, 0] = 1
 
 
-def test_the_last_element_of_a_slab_can_be_had(slabs: MappedSlabs) -> None:
+def test_a_matrix_may_reach_to_the_end_of_its_slab(slabs: MappedSlabs) -> None:
     assert slabs.locate(1, 4 * MIB - 8, 1, 1, "float64").shape == (1, 1)
     assert slabs.locate(1, 0, 1024, 1024, np.dtype("float32")).nbytes == 4 * MIB
 
@@ -125,14 +125,14 @@ def test_the_last_element_of_a_slab_can_be_had(slabs: MappedSlabs) -> None:
         ((1, 0, 1, 1, "O"), r"dtype is '\|O'; it must be a type of numbers"),
     ],
 )
-def test_a_place_that_is_not_there_is_refused_by_name(
+def test_a_place_outside_the_slab_is_refused_with_field_value_and_limit(
     slabs: MappedSlabs, place: tuple[int, int, int, int, str], message: str
 ) -> None:
     with pytest.raises(SlabError, match=message):
         slabs.locate(*place)
 
 
-def test_a_slab_is_mapped_once(slabs: MappedSlabs) -> None:
+def test_a_slab_is_mapped_only_once(slabs: MappedSlabs) -> None:
     fd = make_memory(2 * MIB)
     with pytest.raises(SlabError, match="slab is 1; it must be one that is not mapped yet"):
         slabs.add(1, fd, 2 * MIB)
@@ -177,7 +177,7 @@ def test_locating_takes_microseconds(slabs: MappedSlabs) -> None:
     assert (time.perf_counter() - begin) / 10_000 < allow(50e-6)
 
 
-def test_without_a_gpu_nothing_is_locked() -> None:
+def test_without_a_gpu_no_slab_is_page_locked() -> None:
     told: list[int] = []
     slabs = MappedSlabs(device_index=None, on_locked=told.append)
     fd = make_memory(2 * MIB)
@@ -209,7 +209,7 @@ def test_slabs_are_locked_in_their_order_and_matrices_in_them_are_pinned() -> No
 
 
 @pytest.mark.gpu
-def test_a_removed_slab_is_locked_no_more_and_its_memory_is_ordinary() -> None:
+def test_a_removed_slab_is_unlocked_and_may_be_locked_again() -> None:
     told: Queue[int] = Queue()
     slabs = MappedSlabs(device_index=0, on_locked=told.put)
     fd = fill_memory(64 * MIB)
@@ -223,7 +223,7 @@ def test_a_removed_slab_is_locked_no_more_and_its_memory_is_ordinary() -> None:
 
 
 @pytest.mark.gpu
-def test_a_slab_can_be_removed_at_any_time_of_its_locking() -> None:
+def test_a_slab_can_be_removed_at_any_time_while_it_is_locked() -> None:
     for delay in (0.0, 0.001, 0.02, 0.2):
         slabs = MappedSlabs(device_index=0, on_locked=lambda slab_id: None)
         for slab_id in (1, 2, 3):
@@ -238,7 +238,7 @@ def test_a_slab_can_be_removed_at_any_time_of_its_locking() -> None:
 
 
 @pytest.mark.gpu
-def test_products_go_on_while_slabs_are_locked_and_removed() -> None:
+def test_products_are_right_while_slabs_are_locked_and_removed() -> None:
     import cupy
 
     slabs = MappedSlabs(device_index=0, on_locked=lambda slab_id: None)

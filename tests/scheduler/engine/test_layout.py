@@ -21,7 +21,7 @@ STRIDES = st.tuples(st.integers(-40, 80), st.integers(-40, 80))
     st.sampled_from([1, 2, 4, 8]),
     STRIDES,
 )
-def test_what_is_taken_lies_in_the_memory_and_covers_nothing_twice(
+def test_an_accepted_matrix_lies_in_the_memory_and_covers_no_byte_twice(
     size: int, offset: int, rows: int, columns: int, item: int, strides: tuple[int, int]
 ) -> None:
     try:
@@ -47,7 +47,7 @@ def test_what_is_taken_lies_in_the_memory_and_covers_nothing_twice(
 
 
 @given(COUNTS, COUNTS, st.sampled_from([1, 8]), st.booleans(), st.integers(0, 100))
-def test_what_has_no_gaps_is_taken_wherever_it_fits(
+def test_a_contiguous_matrix_is_accepted_wherever_it_fits(
     rows: int, columns: int, item: int, fortran_order: bool, offset: int
 ) -> None:
     strides = find_strides(rows, columns, item, fortran_order=fortran_order)

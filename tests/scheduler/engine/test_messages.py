@@ -49,7 +49,7 @@ def test_a_run_without_options_has_none_in_its_message():
     assert len(encode_message(message)) < PACKET_BYTES / 100
 
 
-def test_figures_without_a_word_in_json_become_null():
+def test_numbers_that_json_lacks_become_null():
     message = {"type": "x", "list": [1.5, math.nan, {"deep": -math.inf}], "inf": math.inf}
     assert json.loads(encode_message(message)) == {
         "type": "x", "list": [1.5, None, {"deep": None}], "inf": None,
@@ -57,6 +57,6 @@ def test_figures_without_a_word_in_json_become_null():
 
 
 @pytest.mark.parametrize("line", [b"", b"\n", b"{", b"[]", b"{}", b'{"type": 1}', b"\xff\n", b"1"])
-def test_what_is_no_message_is_refused(line):
+def test_malformed_messages_are_refused(line):
     with pytest.raises(MessageError):
         decode_message(line)

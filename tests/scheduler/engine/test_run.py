@@ -48,7 +48,7 @@ def test_copying_c_stops_when_it_is_told_to():
         (FileNotFoundError("/secret/path"), "internal", True, False),
     ],
 )
-def test_every_error_becomes_an_answer(error, kind, retryable, poisoned):
+def test_every_error_becomes_a_failed_event(error, kind, retryable, poisoned):
     event = describe_failure(error)
     message = event.pop("message")
     assert event == {
@@ -82,7 +82,7 @@ def test_a_pipe_is_refused_without_waiting_for_its_other_end(tmp_path, writable)
         open_operand(Operand(str(path), 0, 3, 4, "float64"), None, writable=writable)
 
 
-def test_a_link_is_not_followed(tmp_path):
+def test_a_symbolic_link_is_not_followed(tmp_path):
     np.save(tmp_path / "a.npy", np.ones((3, 4)))
     (tmp_path / "link.npy").symlink_to(tmp_path / "a.npy")
     with pytest.raises(OSError, match="symbolic links"):

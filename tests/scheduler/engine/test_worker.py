@@ -148,7 +148,7 @@ def make_slow_request(folder):
     return make_request(folder, a, a)
 
 
-def test_the_worker_introduces_itself(start):
+def test_a_started_worker_describes_itself(start):
     worker = start("--cpu-threads", "1")
     ready = worker.receive()
     assert (ready["type"], ready["pid"]) == ("ready", worker.process.pid)
@@ -187,7 +187,7 @@ def test_a_c_of_nan_is_not_read_while_beta_is_zero(shared, tmp_path):
     assert np.allclose(read(request.out), a @ a, atol=1e-5)
 
 
-def test_a_request_that_cannot_be_planned_is_not_worth_another_try(shared, tmp_path):
+def test_a_request_that_cannot_be_planned_is_not_retryable(shared, tmp_path):
     a = make_matrix(8, 8, "float32", seed=1)
     failed = shared.run(make_request(tmp_path, a, a, options=PlanOptions(f=9)))[-1]
     assert (failed["type"], failed["kind"], failed["retryable"]) == ("failed", "plan", False)
@@ -211,7 +211,7 @@ def test_the_cpu_alone_needs_no_kernel(shared, tmp_path):
     assert shared.run(request)[-1]["type"] == "succeeded"
 
 
-def test_a_missing_file_is_an_answer_without_its_path(shared, tmp_path):
+def test_the_failure_for_a_missing_file_hides_its_path(shared, tmp_path):
     a = make_matrix(8, 8, "float32", seed=1)
     request = make_request(tmp_path, a, a)
     Path(request.b.slab).unlink()
@@ -221,13 +221,13 @@ def test_a_missing_file_is_an_answer_without_its_path(shared, tmp_path):
     assert shared.run(make_request(tmp_path, a, a))[-1]["type"] == "succeeded"
 
 
-def test_what_is_no_message_is_skipped(shared):
+def test_malformed_messages_are_skipped(shared):
     for packet in (b"nonsense", b'{"type": "cancel"}', b"[]", b'{"type": "ping"}'):
         shared.control.send(packet)
     assert shared.receive(shared.control) == {"type": "pong"}
 
 
-def test_pings_and_a_cancel_are_heard_while_a_product_runs(shared, tmp_path):
+def test_pings_and_a_cancel_are_answered_while_a_product_runs(shared, tmp_path):
     shared.send(make_slow_request(tmp_path).as_message())
     shared.receive_until("planned")
     began = time.monotonic()
@@ -254,7 +254,7 @@ def test_progress_comes_at_most_twenty_times_a_second(shared, tmp_path):
     assert all(0 < share <= 1 for share in shares)
 
 
-def test_rows_that_are_final_are_told_of_as_often_as_is_asked(shared, tmp_path):
+def test_final_rows_are_reported_in_steps_of_the_wanted_size(shared, tmp_path):
     a = make_matrix(2000, 2000, "float64", seed=1)
     request = make_request(tmp_path, a, a, row_step=300)
     shared.send(request.as_message())
@@ -269,7 +269,7 @@ def test_rows_that_are_final_are_told_of_as_often_as_is_asked(shared, tmp_path):
     assert rest[-1]["type"] == "succeeded"
 
 
-def test_a_row_that_changes_after_it_was_final_is_computed_again_and_told_of(shared, tmp_path):
+def test_a_row_that_changes_after_it_was_final_is_computed_again(shared, tmp_path):
     a = make_matrix(2500, 2500, "float64", seed=1)
     request = make_request(tmp_path, a, a, row_step=300, verify=True)
     shared.send(request.as_message())
@@ -288,7 +288,7 @@ def test_a_row_that_changes_after_it_was_final_is_computed_again_and_told_of(sha
     assert np.allclose(product[start], a[start] @ a, rtol=1e-9, atol=1e-9)
 
 
-def test_rows_are_not_told_of_unless_that_is_asked(shared, tmp_path):
+def test_final_rows_are_not_reported_unless_asked_for(shared, tmp_path):
     a = make_matrix(1500, 1500, "float32", seed=1)
     types = {message["type"] for message in shared.run(make_request(tmp_path, a, a))}
     assert types <= {"planned", "progress", "succeeded"}
@@ -323,7 +323,7 @@ def test_operands_become_the_type_of_the_result(shared, tmp_path):
     assert np.allclose(read(out), a.astype(np.float64) @ b.astype(np.float64), rtol=1e-14)
 
 
-def test_a_matrix_beyond_its_slab_is_an_answer(shared):
+def test_a_matrix_beyond_its_slab_fails_without_a_retry(shared):
     shared.share_slab(8)
     inside, beyond = Operand(8, 0, 8, 8, "float32"), Operand(8, 2**20, 8, 8, "float32")
     failed = shared.run(RunRequest("j", inside, inside, None, beyond))[-1]
@@ -331,7 +331,7 @@ def test_a_matrix_beyond_its_slab_is_an_answer(shared):
     assert not failed["retryable"]
 
 
-def test_a_descriptor_that_comes_with_a_slab_is_not_kept(shared):
+def test_the_descriptor_of_a_slab_is_not_kept(shared):
     for slab in (1, 2):
         shared.share_slab(slab)
     shared.send({"type": "drop", "slab": 2})
@@ -340,7 +340,7 @@ def test_a_descriptor_that_comes_with_a_slab_is_not_kept(shared):
     assert not [target for target in kept if "memfd" in target]
 
 
-def test_a_slab_that_is_dropped_is_acknowledged_and_unknown_from_then_on(shared):
+def test_a_dropped_slab_is_acknowledged_and_then_unknown(shared):
     shared.share_slab(3)
     shared.send({"type": "drop", "slab": 3})
     assert shared.receive() == {"type": "dropped", "slab": 3}
@@ -348,12 +348,12 @@ def test_a_slab_that_is_dropped_is_acknowledged_and_unknown_from_then_on(shared)
     assert shared.run(RunRequest("j", operand, operand, None, operand))[-1]["type"] == "failed"
 
 
-def test_the_worker_ends_when_it_is_told_to(worker):
+def test_a_shutdown_ends_the_worker(worker):
     worker.send({"type": "shutdown"})
     assert worker.process.wait(timeout=allow(10)) == 0
 
 
-def test_a_shutdown_stops_the_product_that_runs(worker, tmp_path):
+def test_a_shutdown_stops_a_running_product(worker, tmp_path):
     worker.send(make_slow_request(tmp_path).as_message())
     worker.receive_until("planned")
     worker.tell({"type": "shutdown"})
@@ -361,7 +361,7 @@ def test_a_shutdown_stops_the_product_that_runs(worker, tmp_path):
     assert worker.process.wait(timeout=allow(10)) == 0
 
 
-def test_the_worker_ends_when_the_service_is_gone_even_in_the_middle_of_a_product(worker, tmp_path):
+def test_a_worker_without_its_service_ends_even_during_a_product(worker, tmp_path):
     worker.send(make_slow_request(tmp_path).as_message())
     worker.receive_until("planned")
     worker.close()
@@ -370,14 +370,14 @@ def test_the_worker_ends_when_the_service_is_gone_even_in_the_middle_of_a_produc
     assert time.monotonic() - began < allow(2)
 
 
-def test_signals_from_the_terminal_or_the_control_group_do_not_end_it(shared):
+def test_sigint_and_sigterm_do_not_end_the_worker(shared):
     shared.process.send_signal(signal.SIGINT)
     shared.process.send_signal(signal.SIGTERM)
     shared.tell({"type": "ping"})
     assert shared.receive(shared.control) == {"type": "pong"}
 
 
-def test_when_memory_runs_out_the_worker_goes_first(shared):
+def test_the_out_of_memory_killer_prefers_the_worker(shared):
     score = Path(f"/proc/{shared.process.pid}/oom_score_adj").read_text()
     assert int(score) >= 500
 
@@ -406,7 +406,7 @@ def make_slab_request(memory, job, rows, lane):
     return RunRequest(job=job, c=None, reports=False, lane=lane, **places), matrices
 
 
-def test_products_in_lanes_run_beside_each_other_and_leave_nothing_behind(lanes):
+def test_products_in_lanes_run_at_once_and_release_their_slab(lanes):
     """A slab is let go of at once when its last product has answered, whatever else runs."""
     memory = lanes.share_slab(7, 2**23)
     runs = {
@@ -445,7 +445,7 @@ def test_a_run_in_a_lane_is_cancelled_and_a_shutdown_ends_all(lanes):
     assert lanes.process.wait(timeout=10) == 0
 
 
-def test_a_matrix_that_never_stayed_may_be_forgotten(shared, tmp_path):
+def test_a_matrix_that_was_never_resident_may_be_forgotten(shared, tmp_path):
     a = make_matrix(20, 20, "float32", seed=1)
     shared.send({"type": "forget", "matrix": "deleted"})
     succeeded = shared.run(make_request(tmp_path, a, a, b_key="stored"))[-1]
@@ -453,7 +453,7 @@ def test_a_matrix_that_never_stayed_may_be_forgotten(shared, tmp_path):
 
 
 @pytest.mark.gpu
-def test_a_stored_b_in_a_slab_stays_one_in_a_file_or_that_is_converted_does_not(start, tmp_path):
+def test_only_a_stored_b_in_a_slab_and_of_the_results_type_becomes_resident(start, tmp_path):
     worker = start(device="0")
     worker.receive()
     a, b = make_matrix(16, 2048, "float32", seed=1), make_matrix(2048, 2048, "float32", seed=2)

@@ -48,7 +48,7 @@ def test_the_cpu_alone_computes_every_row(cpu_executor, m, n, k, dtype):
     assert 0 < timings.cpu_seconds <= timings.total_seconds
 
 
-def test_beta_adds_to_the_c_that_is_there(cpu_executor):
+def test_beta_adds_the_old_c(cpu_executor):
     a, b, c = (make_matrix(90, 90, "float64", seed=seed) for seed in range(3))
     before = c.copy()
     cpu_executor.run(plan_for(cpu_executor, 90, 90, 90, "float64"), a, b, c, alpha=2, beta=-0.5)
@@ -84,7 +84,7 @@ def check_final_rows(executor, plan, a, b, before, beta):
 
 
 @pytest.mark.parametrize("beta", [0.0, 2.0])
-def test_rows_are_called_final_when_they_are(cpu_executor, beta):
+def test_rows_are_reported_final_only_when_they_are(cpu_executor, beta):
     m, n, k = 1500, 700, 600
     cpu_executor.pool.prepare()
     plan = plan_for(cpu_executor, m, n, k)
@@ -124,7 +124,7 @@ def test_a_kernel_is_compiled_before_the_clock_starts(tmp_path, options, dtype):
 @pytest.mark.parametrize(
     "shape", [(3000, 1013, 509), (2000, 20_011, 129), (8192, 4096, 4096), (4096, 4096, 300)]
 )
-def test_rows_of_both_parts_are_called_final_when_they_are(
+def test_rows_of_both_parts_are_reported_final_only_when_they_are(
     gpu_executor, shape, planned, moves, beta
 ):
     m, n, k = shape
@@ -137,7 +137,7 @@ def test_rows_of_both_parts_are_called_final_when_they_are(
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("beta", [0.0, 2.0])
-def test_rows_whose_columns_come_in_groups_are_final_in_the_last_one(kernel_cache, beta):
+def test_rows_computed_in_groups_of_columns_are_final_after_the_last_group(kernel_cache, beta):
     m, n, k = 3000, 6000, 2000
     operands = draw_operands(m, n, k)
     with Executor(
@@ -171,7 +171,7 @@ def test_arrays_of_another_problem_are_refused(cpu_executor):
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize(("m", "n", "k"), [(257, 129, 67), (1000, 1013, 509), (4096, 1024, 512)])
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
-def test_gpu_and_cpu_rows_meet_without_a_gap(gpu_executor, m, n, k, dtype, share):
+def test_rows_of_gpu_and_cpu_meet_without_a_gap(gpu_executor, m, n, k, dtype, share):
     a, b = make_matrix(m, k, dtype, seed=1), make_matrix(k, n, dtype, seed=2)
     c = poison(make_matrix(m, n, dtype, seed=3))
     plan = plan_for(gpu_executor, m, n, k, dtype, f=int(share * m))
@@ -203,7 +203,7 @@ def test_wherever_the_boundary_moves_every_row_is_computed_once(gpu_executor, sh
 
 
 @pytest.mark.gpu
-def test_a_thread_that_comes_again_runs_a_librarys_products_itself(gpu_executor):
+def test_the_second_product_of_a_thread_runs_in_that_thread(gpu_executor):
     a, b = make_matrix(700, 300, "float64", seed=1), make_matrix(300, 500, "float64", seed=2)
     plan = plan_for(gpu_executor, 700, 500, 300, "float64", kernel="cublas", f=0)
     seen = []
@@ -225,7 +225,7 @@ def test_a_thread_that_comes_again_runs_a_librarys_products_itself(gpu_executor)
 
 
 @pytest.mark.gpu
-def test_a_given_f_stays_where_it_is(gpu_executor):
+def test_a_given_f_is_kept_by_the_execution(gpu_executor):
     m, n, k = 2000, 700, 300
     a, b = make_matrix(m, k, "float32", seed=1), make_matrix(k, n, "float32", seed=2)
     for f in (1, 700, 1999):

@@ -29,7 +29,7 @@ def populate(begin, end):
 
 
 @pytest.mark.parametrize("make", [populate, touch_range])
-def test_all_pages_are_there_and_hold_what_they_held(tmp_path, make):
+def test_populated_pages_are_mapped_and_keep_their_bytes(tmp_path, make):
     path = tmp_path / "file"
     path.write_bytes(b"head" + os.urandom(1000))
     os.truncate(path, SIZE_BYTES)
@@ -43,7 +43,7 @@ def test_all_pages_are_there_and_hold_what_they_held(tmp_path, make):
 
 
 @given(begin=st.integers(1, 2**40), count=st.integers(1, 10**9))
-def test_ranges_cover_all_bytes_once_and_are_cut_where_huge_pages_begin(begin, count):
+def test_ranges_cover_all_bytes_once_and_are_cut_at_huge_pages(begin, count):
     ranges = cut_range(begin, count)
     assert ranges[0][0] == begin
     assert ranges[-1][1] == begin + count
@@ -54,7 +54,7 @@ def test_ranges_cover_all_bytes_once_and_are_cut_where_huge_pages_begin(begin, c
 
 
 @pytest.mark.parametrize("start", [0, 1, mmap.PAGESIZE - 1])
-def test_every_page_is_touched_from_any_first_byte(start):
+def test_touching_from_any_first_byte_changes_nothing(start):
     pages = mmap.mmap(-1, 5 * mmap.PAGESIZE)
     array = np.frombuffer(pages, np.uint8)
     begin = array.ctypes.data + start

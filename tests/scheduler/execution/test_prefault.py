@@ -35,7 +35,7 @@ def test_a_matrix_is_fresh_until_it_has_been_written(order):
     assert not lacks_pages(c)
 
 
-def test_a_matrix_of_which_most_has_been_written_is_not_fresh():
+def test_a_mostly_written_matrix_is_not_fresh():
     c = make_unwritten()
     c[: ROWS // 4] = 1
     assert lacks_pages(c)
@@ -43,7 +43,7 @@ def test_a_matrix_of_which_most_has_been_written_is_not_fresh():
     assert not lacks_pages(c)
 
 
-def test_small_matrices_and_parts_of_others_are_not_looked_at():
+def test_small_matrices_and_views_are_not_fresh():
     columns = 512
     rows = LEAST_BYTES // 4 // columns
     assert lacks_pages(make_unwritten(rows, columns))
@@ -52,7 +52,7 @@ def test_small_matrices_and_parts_of_others_are_not_looked_at():
     assert not lacks_pages(np.empty((0, 5), np.float32))
 
 
-def test_a_system_that_does_not_tell_has_no_fresh_matrices(monkeypatch):
+def test_without_mincore_no_matrix_is_fresh(monkeypatch):
     c = make_unwritten()
 
     class Refusing:
@@ -64,7 +64,7 @@ def test_a_system_that_does_not_tell_has_no_fresh_matrices(monkeypatch):
     assert not lacks_pages(c)
 
 
-def test_the_pages_of_a_fresh_result_are_there_behind_the_block(fresh_results):
+def test_the_pages_of_a_fresh_result_are_made_during_the_block(fresh_results):
     c = make_unwritten()
     with fresh_results.make_pages(c):
         c[5, 7] = 3
@@ -79,7 +79,7 @@ def wait_until_made(c):
         pass
 
 
-def test_of_a_large_result_only_the_beginning_is_made(fresh_results, monkeypatch):
+def test_only_the_beginning_of_a_large_result_is_prefaulted(fresh_results, monkeypatch):
     monkeypatch.setattr(prefault, "PREPARED_BYTES", 10**6)
     c = make_unwritten()
     with fresh_results.make_pages(c):
@@ -87,7 +87,7 @@ def test_of_a_large_result_only_the_beginning_is_made(fresh_results, monkeypatch
     assert lacks_pages(c)
 
 
-def test_no_page_is_made_any_more_when_the_block_is_over(fresh_results, monkeypatch):
+def test_no_page_is_made_after_the_block(fresh_results, monkeypatch):
     under_way = []
 
     def populate_slowly(begin, end):
@@ -106,12 +106,12 @@ def test_no_page_is_made_any_more_when_the_block_is_over(fresh_results, monkeypa
     assert not under_way
 
 
-def test_a_block_that_fails_fails_as_it_did(fresh_results):
+def test_an_error_in_the_block_is_raised(fresh_results):
     with pytest.raises(KeyError), fresh_results.make_pages(make_unwritten()):
         raise KeyError
 
 
-def test_what_others_write_meanwhile_stays(fresh_results):
+def test_what_others_write_during_prefault_stays(fresh_results):
     for _ in range(20):
         c = make_unwritten()
         with fresh_results.make_pages(c):
@@ -119,7 +119,7 @@ def test_what_others_write_meanwhile_stays(fresh_results):
         assert (c == 7).all()
 
 
-def test_results_that_were_written_start_no_threads(fresh_results):
+def test_a_written_result_starts_no_threads(fresh_results):
     c = np.ones((ROWS, COLUMNS), np.float32)
     with fresh_results.make_pages(c):
         pass

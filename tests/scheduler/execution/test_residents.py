@@ -94,7 +94,7 @@ def check_many_jobs_of_a_few_matrices(engine, **asked):
     return there
 
 
-def test_the_second_product_fetches_b_and_later_ones_use_it(engine):
+def test_the_second_product_makes_b_resident_and_later_ones_use_it(engine):
     a, b = draw(16), draw(seed=2)
     seen = [engine.multiply(a, b, "b")[1] for _ in range(4)]
     assert seen == [False, True, True, True]
@@ -114,7 +114,7 @@ def test_products_on_a_gpu_are_right_while_matrices_come_and_go(gpu_engine):
     assert check_many_jobs_of_a_few_matrices(gpu_engine, options=PlanOptions(f=0)) > 20
 
 
-def test_a_b_without_a_key_or_of_a_product_for_the_cpu_does_not_stay(engine):
+def test_a_b_without_a_key_or_of_a_cpu_product_is_not_resident(engine):
     a, b = draw(16), draw(seed=2)
     for _ in range(5):
         assert not engine.multiply(a, b, None)[1]
@@ -131,7 +131,7 @@ def test_a_b_that_is_too_large_is_copied_in_each_time(engine):
         assert np.array_equal(out, a @ b)
 
 
-def test_a_b_that_went_wrong_on_the_gpu_is_let_go_when_the_check_says_so(engine):
+def test_a_resident_b_that_fails_the_check_is_forgotten(engine):
     a, b = draw(16), draw(seed=2)
     engine.multiply(a, b, "b")
     engine.multiply(a, b, "b")
@@ -153,7 +153,7 @@ def test_a_gpu_that_fails_to_fetch_fails_the_product(engine, monkeypatch):
 
 
 @pytest.mark.gpu
-def test_two_gpus_keep_b_each_and_share_the_rows(kernel_cache):
+def test_two_gpus_that_share_rows_each_have_b_resident(kernel_cache):
     with Executor(cache_dir=kernel_cache, devices=select_devices("0,0")) as executor:
         profile = find_executor_profile(executor)
         a, b, c = (draw(3000, 3000, seed, lambda s, t: pin_matrix(*s, t)) for seed in range(3))
@@ -187,7 +187,7 @@ def test_b_may_be_forgotten_while_a_product_uses_it(gpu_engine):
 
 @pytest.mark.gpu
 @pytest.mark.serial
-def test_many_thin_products_of_one_stored_b_take_a_quarter_of_the_first_ones_time(gpu_engine):
+def test_thin_products_of_a_resident_b_take_a_quarter_of_the_time(gpu_engine):
     make = gpu_engine.make
     a, b = draw(64, 8192, 1, make), draw(8192, 8192, 2, make)
     first = draw(64, 8192, 3, make)

@@ -79,7 +79,7 @@ def test_parts_that_are_as_fast_as_planned_meet_where_it_was_planned() -> None:
     assert row_queue.f == 400
 
 
-def test_what_the_cpu_leaves_and_the_gpu_does_not_take_is_there_in_the_end() -> None:
+def test_rows_that_neither_part_took_are_taken_at_the_end() -> None:
     clock = Clock()
     row_queue = make_queue(1000, 400, clock=clock)
     assert row_queue.take_top(590) == range(590)
@@ -91,7 +91,7 @@ def test_what_the_cpu_leaves_and_the_gpu_does_not_take_is_there_in_the_end() -> 
     assert not row_queue.take_rest()
 
 
-def test_a_cpu_that_is_early_goes_on_beyond_its_own_rows() -> None:
+def test_a_cpu_that_is_early_takes_more_than_its_planned_rows() -> None:
     clock = Clock()
     row_queue = make_queue(10_000, 1000, clock=clock)
     sizes = []

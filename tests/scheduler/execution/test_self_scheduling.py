@@ -55,7 +55,7 @@ def schedules_under_way(draw: st.DrawFn) -> tuple[SelfSchedule, Progress]:
 
 
 @given(schedules_under_way())
-def test_shares_pieces_and_limits_are_of_rows_that_no_part_has_taken(
+def test_shares_pieces_and_limits_lie_in_the_rows_not_taken(
     product: tuple[SelfSchedule, Progress],
 ) -> None:
     schedule, progress = product
@@ -87,7 +87,7 @@ def test_parts_that_are_as_fast_as_planned_keep_the_planned_boundary(
 
 
 @pytest.mark.parametrize("times", [0.25, 0.5, 2.0, 4.0])
-def test_a_cpu_that_takes_longer_is_due_fewer_rows(times: float) -> None:
+def test_a_slower_cpu_has_a_smaller_share(times: float) -> None:
     schedule = SelfSchedule(10_000, 6000, 0.1, round_rows=1, tile_rows=1)
     shares = [
         schedule.find_share(
@@ -103,7 +103,7 @@ def test_a_cpu_that_takes_longer_is_due_fewer_rows(times: float) -> None:
 
 
 @pytest.mark.parametrize("late_seconds", [0.0, 0.03, 0.08])
-def test_a_gpu_whose_first_panel_came_late_is_late_but_not_slow(late_seconds: float) -> None:
+def test_a_late_first_panel_does_not_make_the_gpu_slow(late_seconds: float) -> None:
     schedule = SelfSchedule(10_000, 6000, 0.1, round_rows=1, tile_rows=1)
     now = 0.02 + late_seconds
     first = Progress(
@@ -116,7 +116,7 @@ def test_a_gpu_whose_first_panel_came_late_is_late_but_not_slow(late_seconds: fl
     assert schedule.find_share(first) == pytest.approx(due, abs=1)
 
 
-def test_the_cpu_takes_its_own_rows_before_any_others() -> None:
+def test_the_cpu_takes_its_planned_rows_before_any_others() -> None:
     schedule = SelfSchedule(10_000, 6000, 0.1, round_rows=100, tile_rows=128)
     late = Progress(
         top=3000, bottom=8000, gpu_rows=10, gpu_seconds=0.06, elapsed_seconds=0.06,

@@ -88,7 +88,7 @@ def test_gpus_divide_the_columns_of_a_wide_product(executor, f, beta):
     assert [position for position, _ in timings.part_seconds] == [0, 1, 2]
 
 
-def test_timings_tell_of_each_gpu(executor):
+def test_timings_have_the_seconds_of_each_gpu(executor):
     a, b, c = draw_operands(*SHAPE)
     timings = executor.run(plan_for(f=0), a, b, c)
     document = timings.as_dict()
@@ -111,7 +111,7 @@ def test_the_boundary_moves_between_the_last_gpu_and_the_cpu(executor, monkeypat
     assert executor.pipelines[2].rows < len(plan.gpu_parts[2].rows)
 
 
-def test_the_boundary_of_a_brief_product_stays(executor):
+def test_the_boundary_of_a_brief_product_does_not_move(executor):
     a, b, c = draw_operands(*SHAPE)
     executor.pipelines[2].row_seconds = 0.004
     plan = plan_for(f=600, pinned=False)

@@ -54,7 +54,7 @@ def slow(executor, seconds):
         pipeline.row_seconds = seconds / SHAPE[0]
 
 
-def test_products_on_devices_of_their_own_run_at_the_same_time_and_are_right(executor, callers):
+def test_products_on_different_devices_run_at_the_same_time(executor, callers):
     slow(executor, 1.0)
     lanes = (0,), (1,), (CPU,)
     operands = [draw_operands(*SHAPE, seed=seed) for seed in range(3)]
@@ -69,7 +69,7 @@ def test_products_on_devices_of_their_own_run_at_the_same_time_and_are_right(exe
     assert time.perf_counter() - start < allow(1.8)
 
 
-def test_a_device_works_at_one_product(executor, callers):
+def test_a_device_computes_one_product_at_a_time(executor, callers):
     slow(executor, 0.4)
     operands = [draw_operands(*SHAPE, seed=seed) for seed in range(3)]
     start = time.perf_counter()
@@ -80,7 +80,7 @@ def test_a_device_works_at_one_product(executor, callers):
     assert time.perf_counter() - start >= 1.2
 
 
-def test_one_is_cancelled_while_the_other_goes_on(executor, callers):
+def test_cancelling_one_product_does_not_stop_another(executor, callers):
     slow(executor, 2.0)
     operands = [draw_operands(*SHAPE, seed=seed) for seed in range(2)]
     stop = threading.Event()
@@ -96,7 +96,7 @@ def test_one_is_cancelled_while_the_other_goes_on(executor, callers):
     assert np.array_equal(c, a @ b)
 
 
-def test_a_product_over_all_devices_begins_when_they_are_free_together(executor, callers):
+def test_a_product_on_all_devices_begins_when_all_are_free(executor, callers):
     slow(executor, 0.5)
     operands = [draw_operands(*SHAPE, seed=seed) for seed in range(3)]
     runs = [callers.submit(executor.run, plan_for(one), *operands[one]) for one in (0, 1)]
@@ -114,7 +114,7 @@ def test_a_product_over_all_devices_begins_when_they_are_free_together(executor,
         assert np.array_equal(c, a @ b)
 
 
-def test_times_beside_other_products_correct_no_prediction(executor, callers, monkeypatch):
+def test_products_that_run_at_once_correct_no_prediction(executor, callers, monkeypatch):
     monkeypatch.setattr("wavetrim.scheduler.execution.executor.BRIEF_SECONDS", 0.0)
     history = RunHistory(None, "test")
     plan = plan_for(0, history=history)
@@ -132,7 +132,7 @@ def test_times_beside_other_products_correct_no_prediction(executor, callers, mo
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("kernel", ["auto", "cublas", "register"])
-def test_three_lanes_compute_different_products_again_and_again(twin_executor, callers, kernel):
+def test_three_lanes_compute_different_products(twin_executor, callers, kernel):
     profile = find_executor_profile(twin_executor)
     random = np.random.default_rng(3)
 

@@ -29,7 +29,7 @@ def test_a_product_without_progress_is_noticed() -> None:
 
 
 @pytest.mark.serial
-def test_progress_and_the_end_keep_it_quiet() -> None:
+def test_progress_and_the_end_of_a_product_raise_no_alarm() -> None:
     alarm = Alarm()
     watchdog = Watchdog(1.0, alarm)
     with watchdog.watch(expected_seconds=0.001) as watched:
@@ -48,7 +48,7 @@ def test_a_product_that_was_planned_to_be_slow_has_more_time() -> None:
     assert alarm.seconds >= 1.0
 
 
-def test_a_product_that_stalls_is_noticed_beside_one_that_comes_along() -> None:
+def test_a_stalled_product_is_noticed_while_another_progresses() -> None:
     alarm = Alarm()
     watchdog = Watchdog(0.3, alarm)
     with watchdog.watch(expected_seconds=0.001), watchdog.watch(expected_seconds=0.001) as other:

@@ -74,7 +74,7 @@ def strided(draw: st.DrawFn, shape: tuple[int, ...], dtype: str, seed: int) -> A
 
 @settings(max_examples=300)
 @given(st.data(), shape_pairs(), st.sampled_from(list(ITEM_BYTES)), st.integers(0, 99))
-def test_products_are_numpys(data: Any, shapes: Any, dtype: str, seed: int) -> None:
+def test_products_equal_those_of_numpy(data: Any, shapes: Any, dtype: str, seed: int) -> None:
     mixed = data.draw(st.booleans())
     other = data.draw(st.sampled_from(list(ITEM_BYTES))) if mixed else dtype
     a = data.draw(strided(shapes[0], dtype, seed))
@@ -96,7 +96,7 @@ def test_products_are_numpys(data: Any, shapes: Any, dtype: str, seed: int) -> N
     st.sampled_from(["float32", "float64", "complex64", "int16", "uint64"]),
     st.integers(-3, 3), st.integers(-3, 3),
 )  # fmt: skip
-def test_factors_and_c_are_as_numpy_would_have_them(
+def test_factors_and_c_broadcast_and_wrap_as_in_numpy(
     data: Any, shapes: Any, dtype: str, alpha: int, beta: int
 ) -> None:
     generator = np.random.default_rng(1)
@@ -136,7 +136,7 @@ def test_large_stacks_are_right(dtype: str) -> None:
     assert_equals_numpy(wavetrim.matmul(a[0, 0, 0], b), a[0, 0, 0], b)
 
 
-def test_strides_that_blas_does_not_take_are_taken() -> None:
+def test_strides_that_blas_does_not_take_are_multiplied() -> None:
     a = make_matrix(600, 1400, "float32", 1)[::-2, ::-2]
     b = make_matrix(500, 700, "float32", 2).T
     row = np.broadcast_to(np.float32(0.5), (700, 300))
@@ -144,7 +144,7 @@ def test_strides_that_blas_does_not_take_are_taken() -> None:
         assert_equals_numpy(wavetrim.matmul(a, right), a, right)
 
 
-def test_lists_scalars_of_numpy_and_subclasses_are_taken_as_arrays() -> None:
+def test_lists_and_subclasses_are_taken_as_arrays() -> None:
     assert_equals_numpy(wavetrim.matmul([[1, 2], [3, 4]], [5.0, 6.0]), [[1, 2], [3, 4]], [5.0, 6.0])
     assert_equals_numpy(wavetrim.matmul([], []), [], [])
     masked = np.ma.masked_array([[1.0, 2.0]], mask=[[True, False]])
@@ -170,7 +170,7 @@ def test_types_are_promoted_as_numpy_does() -> None:
     assert wavetrim.matmul(a, a, beta=1.0, c=np.float64(1.5)).dtype == "float64"
 
 
-def test_operands_may_be_read_only_and_stay_as_they_are() -> None:
+def test_read_only_operands_are_not_changed() -> None:
     a, b, c = (make_matrix(*shape, "float64", 1) for shape in ((90, 80), (80, 70), (90, 70)))
     before = [x.copy() for x in (a, b, c)]
     for x in (a, b, c):
@@ -181,7 +181,7 @@ def test_operands_may_be_read_only_and_stay_as_they_are() -> None:
         np.testing.assert_array_equal(x, old)
 
 
-def test_unaligned_operands_are_taken() -> None:
+def test_unaligned_operands_are_multiplied() -> None:
     buffer = np.zeros(8 * 12 + 1, np.uint8)
     a = buffer[1:].view(np.float64).reshape(3, 4)
     a[...] = np.arange(12).reshape(3, 4)
@@ -193,7 +193,7 @@ def test_unaligned_operands_are_taken() -> None:
 
 @pytest.mark.parametrize("m", [8, 300])
 @pytest.mark.parametrize("view", ["whole", "transposed", "stepped", "backwards", "columns"])
-def test_the_result_is_written_where_it_is_wanted_and_nowhere_else(m: int, view: str) -> None:
+def test_only_out_is_written(m: int, view: str) -> None:
     k = 400
     a, b = make_matrix(m, k, "float32", 1), make_matrix(k, m, "float32", 2)
     whole = np.full((2 * m, 2 * m), 7, np.float32)
@@ -245,7 +245,7 @@ def test_without_columns_of_a_the_result_is_beta_c() -> None:
     assert wavetrim.matmul(a, b, verify=True).shape == (3, 2)
 
 
-def test_infinite_and_missing_values_go_through_without_a_warning() -> None:
+def test_infinities_and_nans_pass_through_without_a_warning() -> None:
     for m in (3, 300):
         a = np.ones((m, m), np.float32)
         a[0, 0], a[1, 0] = np.inf, np.nan
@@ -320,7 +320,7 @@ def test_a_refusal_names_the_argument_its_value_and_the_limit(name: str) -> None
     assert isinstance(refused.value, ValueError)
 
 
-def test_the_rows_of_the_cpu_may_be_given() -> None:
+def test_f_and_accuracy_may_be_given() -> None:
     a = make_matrix(300, 300, "float32", 1)
     assert_equals_numpy(wavetrim.matmul(a, a, f=300, device="cpu"), a, a)
     assert_equals_numpy(wavetrim.matmul(a, a, accuracy="strict"), a, a)

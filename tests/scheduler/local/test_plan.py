@@ -25,14 +25,14 @@ from wavetrim.scheduler.profile.provider import ProfileProvider
 from wavetrim.scheduler.profile.store import find_calibration, store_profile
 
 
-def test_the_docstrings_show_what_is_so() -> None:
+def test_the_examples_in_the_docstrings_are_right() -> None:
     flags = doctest.NORMALIZE_WHITESPACE
     failed, tried = doctest.testmod(wavetrim, optionflags=flags)
     assert failed == 0
     assert tried >= 12
 
 
-def test_a_plan_for_another_gpu_is_the_planners() -> None:
+def test_a_plan_for_another_gpu_is_that_of_the_planner() -> None:
     plan = wavetrim.plan(4096, 4096, 4096, dtype=np.float64, device="T4", memory="pinned")
     assert plan == choose_plan(
         GemmProblem(4096, 4096, 4096, "float64", "pinned"),
@@ -46,7 +46,7 @@ def test_a_plan_for_another_gpu_is_the_planners() -> None:
     assert [part.position for part in several.gpu_parts] == [1, 2]
 
 
-def test_a_plan_supposes_other_numbers_as_the_service_does() -> None:
+def test_a_plan_may_suppose_other_numbers() -> None:
     plan = wavetrim.plan(
         4096, 4096, 4096, dtype="float64", device="T4", sms=20,
         cpu_threads=64, cpu_gflops=100, link_gbytes_per_second=25,
@@ -62,14 +62,14 @@ def test_a_plan_supposes_other_numbers_as_the_service_does() -> None:
     json.dumps(described)
 
 
-def test_a_plan_supposes_that_b_is_on_the_gpu_already() -> None:
+def test_a_plan_may_suppose_a_resident_b() -> None:
     sent = wavetrim.plan(64, 8192, 8192, device="H200", memory="pinned")
     there = wavetrim.plan(64, 8192, 8192, device="H200", memory="pinned", resident=True)
     assert there.describe()["resident"]
     assert there.predicted.total_seconds < sent.predicted.total_seconds / 2
 
 
-def test_several_gpus_that_are_not_here_need_no_memory_of_this_machine() -> None:
+def test_a_plan_for_another_machine_ignores_the_memory_of_this_one() -> None:
     sizes = 10**6, 10**6, 10**4
     assert wavetrim.plan(*sizes, device="H200 x2", memory="pinned").profile.device == "H200"
     with pytest.raises(ProblemError, match="this machine has"):
@@ -186,7 +186,7 @@ def test_refused_plans_are_refused_again() -> None:
     assert len(cache) == 0
 
 
-def test_what_is_asked_for_often_stays_and_the_rest_goes() -> None:
+def test_the_plan_cache_keeps_what_is_asked_for_often() -> None:
     cache, profile = PlanCache(capacity=8), make_reference_profile()
     often = GemmProblem(64, 64, 64)
     kept = cache.choose(often, profile)
@@ -196,7 +196,7 @@ def test_what_is_asked_for_often_stays_and_the_rest_goes() -> None:
         assert len(cache) <= 8
 
 
-def test_several_threads_share_kept_plans() -> None:
+def test_several_threads_share_a_plan_cache() -> None:
     cache, profile = PlanCache(capacity=4), make_reference_profile()
     start = threading.Barrier(6)
 

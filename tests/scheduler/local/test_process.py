@@ -12,7 +12,7 @@ from tests.processes import run_python
 from wavetrim.scheduler.local.process import FORKED
 
 
-def test_the_import_brings_nothing_but_itself(tmp_path: Path) -> None:
+def test_importing_wavetrim_imports_nothing_else(tmp_path: Path) -> None:
     program = (
         "import sys, typing; before = set(sys.modules); import wavetrim; "
         "print(sorted(set(sys.modules) - before))"
@@ -28,7 +28,7 @@ def test_a_product_needs_no_http(tmp_path: Path) -> None:
     assert run_python(program, folder=tmp_path).stdout == "set()\n"
 
 
-def test_names_are_known() -> None:
+def test_public_names_are_listed_and_others_are_unknown() -> None:
     assert wavetrim.__version__ == "0.1.0"
     assert dir(wavetrim) == wavetrim.__all__
     assert all(hasattr(wavetrim, name) for name in wavetrim.__all__)
@@ -50,7 +50,7 @@ def test_several_threads_multiply_at_once() -> None:
         assert all(callers.map(multiply, range(120)))
 
 
-def test_blas_has_its_threads_back_after_a_product(tmp_path: Path) -> None:
+def test_blas_has_all_its_threads_after_a_product(tmp_path: Path) -> None:
     program = """
 import numpy, threadpoolctl, wavetrim
 from concurrent.futures import ThreadPoolExecutor
@@ -94,7 +94,7 @@ def test_a_forked_process_multiplies_while_its_parents_threads_do(tmp_path: Path
 
 
 @pytest.mark.gpu
-def test_a_process_forked_from_one_that_used_the_gpu_is_told_so(tmp_path: Path) -> None:
+def test_a_fork_of_a_process_that_used_the_gpu_is_refused_the_gpu(tmp_path: Path) -> None:
     program = """
 import os, numpy, wavetrim
 a = numpy.ones((600, 600), numpy.float32)
@@ -164,7 +164,7 @@ def test_threads_use_the_gpu_after_the_main_thread_has_ended(tmp_path: Path, opt
     assert (ended.returncode, ended.stdout) == (0, "100000000.0\n" * 2), ended.stderr
 
 
-def test_a_product_after_the_end_is_refused(tmp_path: Path) -> None:
+def test_a_product_after_the_interpreters_end_is_refused(tmp_path: Path) -> None:
     program = """
 import atexit, numpy
 def multiply():
@@ -184,7 +184,7 @@ wavetrim.matmul(a, a)
     ), ended.stderr
 
 
-def test_what_is_compiled_is_kept_in_the_users_cache_unless_a_folder_is_named(
+def test_compiled_code_goes_to_the_users_cache_unless_a_folder_is_named(
     tmp_path: Path,
 ) -> None:
     program = "import numpy, wavetrim; a = numpy.ones((500, 500)); wavetrim.matmul(a, a)"
@@ -197,7 +197,7 @@ def test_what_is_compiled_is_kept_in_the_users_cache_unless_a_folder_is_named(
     assert list((data / "kernels").glob("cpu-*.so"))
 
 
-def test_a_setting_that_cannot_be_taken_is_named(tmp_path: Path) -> None:
+def test_a_wrong_setting_is_refused_by_name(tmp_path: Path) -> None:
     program = "import wavetrim; wavetrim.matmul([[1.0]], [[2.0]])"
     refused = run_python(program, folder=tmp_path, WAVETRIM_CPU_THREADS="0")
     assert refused.stderr.rstrip().endswith(
@@ -205,7 +205,7 @@ def test_a_setting_that_cannot_be_taken_is_named(tmp_path: Path) -> None:
     ), refused.stderr
 
 
-def test_a_gpu_that_is_not_to_be_used_is_refused(tmp_path: Path) -> None:
+def test_a_gpu_that_is_switched_off_is_refused(tmp_path: Path) -> None:
     program = "import wavetrim; wavetrim.matmul([[1.0]], [[2.0]], device='gpu')"
     refused = run_python(program, folder=tmp_path, WAVETRIM_DEVICES="none")
     assert "PlanError: device is 'gpu'; it must be None or \"cpu\": " in refused.stderr

@@ -21,7 +21,7 @@ def test_8192_cubed_in_128_tiles_takes_32_waves_on_132_slots():
     assert grid.count_tail_tiles(8192) == 4096 - 31 * 132
 
 
-def test_reference_example_has_seven_by_eight_blocks():
+def test_the_references_example_has_seven_by_eight_tiles():
     grid = WaveGrid(n=256, tile_m=32, tile_n=32, slots=56)
     assert grid.count_tiles(224) == 7 * 8
     assert grid.tail_utilization(224) == 1.0
@@ -47,7 +47,7 @@ def test_full_waves_and_the_tail_hold_every_tile(grid, rows):
 
 
 @given(GRIDS, st.integers(1, 5000), st.lists(st.integers(0, 20000), min_size=2))
-def test_a_split_tail_costs_its_share_at_least_and_a_wave_at_most(grid, steps_k, rows):
+def test_a_split_tail_costs_between_its_share_and_a_wave(grid, steps_k, rows):
     waves = [grid.count_split_waves(count, steps_k) for count in sorted(rows)]
     assert waves == sorted(waves)
     for count, split in zip(sorted(rows), waves, strict=True):

@@ -47,7 +47,7 @@ def refuse(dtype="float32", profile=H200, **options):
 
 @settings(max_examples=30, deadline=None)
 @given(SIZES, SIZES, SIZES, PROFILES, st.sampled_from(["float32", "float64"]), st.data())
-def test_the_kernel_is_as_exact_as_is_asked_for(m, n, k, profile, dtype, data):
+def test_the_chosen_kernel_has_the_wanted_accuracy(m, n, k, profile, dtype, data):
     accuracy = data.draw(st.sampled_from([None, "strict", "library", dtype]))
     plan = choose_plan(GemmProblem(m, n, k, dtype), profile, PlanOptions(accuracy=accuracy))
     assert plan.spec is None or plan.spec.accuracy in MEETING[accuracy]
@@ -56,14 +56,14 @@ def test_the_kernel_is_as_exact_as_is_asked_for(m, n, k, profile, dtype, data):
 
 
 @pytest.mark.parametrize("accuracy", [None, "strict", "library", "float32"])
-def test_every_kernel_that_is_exact_enough_may_be_chosen(accuracy):
+def test_every_kernel_of_sufficient_accuracy_is_a_candidate(accuracy):
     found = {candidate.spec for candidate in find(accuracy=accuracy)}
     ours = [spec for spec in list_kernels(dtype="float32") if spec.automatic]
     wanted = {spec for spec in ours if spec.accuracy in MEETING[accuracy]}
     assert found == wanted
 
 
-def test_tensor_cores_compute_float32_once_its_errors_suffice():
+def test_tensor_cores_compute_float32_only_at_accuracy_float32():
     problem = GemmProblem(8192, 8192, 8192)
     chosen = {
         accuracy: choose_plan(problem, H200, PlanOptions(accuracy=accuracy, f=0)).spec.name
@@ -72,7 +72,7 @@ def test_tensor_cores_compute_float32_once_its_errors_suffice():
     assert chosen == {"strict": "bulk", "library": "bulk", "float32": "tensor"}
 
 
-def test_kernels_are_not_chosen_for_a_k_at_which_another_one_stands_in():
+def test_a_kernel_is_no_candidate_for_a_k_that_another_computes_for_it():
     for k, chosen in ((127, False), (128, True)):
         problem = GemmProblem(4096, 4096, k)
         names = {
@@ -83,7 +83,7 @@ def test_kernels_are_not_chosen_for_a_k_at_which_another_one_stands_in():
         assert {candidate.spec.name for candidate in named} == {"tensor"}
 
 
-def test_a_gpu_without_such_a_kernel_computes_more_exactly():
+def test_a_gpu_without_a_kernel_of_the_accuracy_uses_a_more_exact_one():
     plan = choose_plan(GemmProblem(8192, 8192, 8192), T4, PlanOptions(accuracy="float32", f=0))
     assert plan.spec.accuracy in ("strict", "library")
 
@@ -97,7 +97,7 @@ def test_a_gpu_without_such_a_kernel_computes_more_exactly():
         ("int64", "float64", "strict, library"),
     ],
 )
-def test_errors_of_another_type_are_refused(dtype, accuracy, choices):
+def test_an_accuracy_of_another_type_is_refused(dtype, accuracy, choices):
     error = refuse(dtype, accuracy=accuracy)
     assert (error.field, error.value) == ("accuracy", accuracy)
     assert error.limit.startswith(f"one of {choices} for a product in {dtype}")
@@ -126,11 +126,11 @@ def test_a_named_kernel_that_is_less_exact_is_refused(kernel, dtype, accuracy):
 
 
 @pytest.mark.parametrize("kernel", ["simple", "register", "bulk", "tensor", "cublas"])
-def test_a_kernel_that_is_named_alone_has_whatever_accuracy(kernel):
+def test_a_named_kernel_may_have_any_accuracy(kernel):
     assert {candidate.spec.name for candidate in find(kernel=kernel)} == {kernel}
 
 
-def test_the_cpu_computes_what_no_kernel_computes_so_exactly():
+def test_the_cpu_computes_what_no_kernel_computes_exactly_enough():
     problem = GemmProblem(100, 100, 100, "float16")
     plan = choose_plan(problem, H200, PlanOptions(accuracy="strict"))
     reason = (
@@ -174,7 +174,7 @@ def test_cublas_has_slots_on_whole_partitions_only():
     assert slots == {8: 8, 13: 8, 15: 8, 16: 16, 131: 128, 132: 132}
 
 
-def test_fewer_multiprocessors_take_longer_by_their_share():
+def test_kernel_time_is_inverse_to_the_multiprocessors():
     problem = GemmProblem(132 * 128, 256 * 16, 4096)
     whole = choose_plan(problem, H200, PlanOptions("bulk", "128x256", f=0))
     for sms in (1, 11, 66, 132):
@@ -193,7 +193,7 @@ def test_the_cpu_takes_more_rows_from_a_gpu_that_is_held_back():
     assert rows[0] > rows[2]
 
 
-def test_multiprocessors_that_cannot_be_had_are_refused():
+def test_limits_of_multiprocessors_out_of_range_are_refused():
     for sms in (0, -1, 133):
         error = refuse(sms=sms)
         assert (error.field, error.value, error.limit) == (
@@ -204,7 +204,7 @@ def test_multiprocessors_that_cannot_be_had_are_refused():
     assert "no kernel multiplies int64" in refuse("int64", sms=1).limit
 
 
-def test_a_kernel_that_takes_all_multiprocessors_is_not_held():
+def test_a_kernel_that_is_not_persistent_takes_no_limit_of_multiprocessors():
     error = refuse(kernel="register", sms=66)
     limit = "left out with register; bulk, cublas, tensor can be held to some multiprocessors"
     assert (error.field, error.value, error.limit) == ("sms", 66, limit)
@@ -231,7 +231,7 @@ def with_rates(**gflops):
         (50_000, 51_000, "cublas"),
     ],
 )
-def test_our_own_kernel_is_preferred_only_where_it_is_faster(bulk, cublas, winner):
+def test_our_own_kernel_is_chosen_only_where_it_is_faster(bulk, cublas, winner):
     # Whole waves, so there is no tail to gain from, and enough of them for the last copies to count
     # for little.
     problem = GemmProblem(4 * 132 * 128, 256 * 64, 4096, memory="pinned")
@@ -241,7 +241,7 @@ def test_our_own_kernel_is_preferred_only_where_it_is_faster(bulk, cublas, winne
         assert choose_plan(problem, slow, PlanOptions(f=0)).spec.name == winner
 
 
-def test_of_kernels_that_are_equally_fast_the_library_comes_first():
+def test_the_library_comes_first_among_equally_fast_kernels():
     problem = GemmProblem(4 * 132 * 128, 256 * 64, 4096, memory="pinned")
     for profile in (
         with_rates(bulk=51_000, cublas=51_000),
@@ -257,7 +257,7 @@ def test_a_split_tail_can_make_a_slower_kernel_the_faster_one():
     assert choose_plan(tail_heavy, profile, PlanOptions(f=0)).spec.name == "bulk"
 
 
-def test_what_was_only_assumed_does_not_outrank_what_was_measured():
+def test_an_assumed_rate_does_not_outrank_a_measured_one():
     measured = with_rates(cublas=40_000).kernels
     profile = replace(H200, kernels=(*measured, *(m for m in H200.kernels if m.kernel == "bulk")))
     problem = GemmProblem(8192, 8192, 8192)
@@ -280,7 +280,7 @@ def test_the_tile_is_chosen_by_the_wave_model(shape):
     assert chosen.gpu_curve.kernel_seconds(problem.m) == min(seconds.values())
 
 
-def test_narrow_products_have_narrow_tiles_and_wide_ones_wide_tiles():
+def test_narrow_products_get_narrow_tiles():
     tiles = [
         choose_plan(GemmProblem(8192, n, 8192), H200, PlanOptions("bulk", f=0)).spec.tile.n
         for n in (128, 8192)
@@ -290,7 +290,7 @@ def test_narrow_products_have_narrow_tiles_and_wide_ones_wide_tiles():
 
 @settings(max_examples=30, deadline=None)
 @given(SIZES, SIZES, SIZES, PROFILES, st.sampled_from([None, "float32"]))
-def test_no_kernel_would_make_a_plan_that_is_worth_more(m, n, k, profile, accuracy):
+def test_no_other_kernel_makes_a_clearly_faster_plan(m, n, k, profile, accuracy):
     problem = GemmProblem(m, n, k)
     plan = choose_plan(problem, profile, PlanOptions(accuracy=accuracy))
     named = (

@@ -45,18 +45,18 @@ def test_a_product_that_is_alone_has_all_gpus():
     assert (only.choice.lane, only.begins) == ({0, 1}, 0)
 
 
-def test_a_product_leaves_a_gpu_to_one_that_waits_behind_it():
+def test_a_product_leaves_a_gpu_to_the_next_one():
     (first,) = place(LARGE, behind=1)
     assert len(first.choice.lane) == 1
 
 
-def test_of_two_products_each_has_a_gpu():
+def test_two_products_have_a_gpu_each():
     places = place(LARGE, LARGE)
     assert [set(one.choice.lane) for one in places] == [{0}, {1}]
     assert [one.begins for one in places] == [0, 0]
 
 
-def test_a_large_product_keeps_all_gpus_from_a_small_one_that_goes_to_the_cpu():
+def test_a_small_product_for_the_cpu_leaves_all_gpus_to_a_large_one():
     """One GPU each would leave the second idle: the small one is done at once."""
     large, small = place(LARGE, SMALL)
     assert (large.choice.lane, large.begins) == ({0, 1}, 0)
@@ -70,14 +70,14 @@ def test_a_small_product_goes_to_the_cpu_if_it_ends_sooner_there():
     assert (soon.choice.lane, soon.begins) == ({1}, 0.004)
 
 
-def test_a_product_for_both_gpus_waits_until_they_are_free_together_and_is_not_passed():
+def test_a_product_for_both_gpus_waits_for_both_and_is_not_delayed():
     first, long, short = place(LARGE, offer(0.5, 90.0), offer(0.05, 90.0), busy={0: 0.06})
     assert (first.choice.lane, first.begins) == ({0, 1}, 0.06)
     assert long.begins == pytest.approx(0.06 + 0.55)  # it would not end before
     assert (short.choice.lane, short.begins) == ({1}, 0)  # it does
 
 
-def test_nothing_waits_for_a_device_that_gains_little():
+def test_no_product_waits_for_a_device_that_saves_little():
     (only,) = place(offer(1.0, team=0.55), busy={0: 0.4})
     assert (only.choice.lane, only.begins) == ({1}, 0)
 
@@ -90,14 +90,14 @@ def offer_resident(plain, settled, *, on):
 
 
 @pytest.mark.parametrize("gpu", [0, 1])
-def test_of_two_free_gpus_a_product_takes_the_one_that_has_its_b(gpu):
+def test_a_product_takes_the_free_gpu_that_has_its_b(gpu):
     (only,) = place(offer_resident(1.0, 0.4, on=gpu))
     assert (only.choice.lane, only.begins) == ({gpu}, 0)
     mine, other = place(offer_resident(1.0, 0.4, on=gpu), offer(0.8))
     assert (mine.choice.lane, other.choice.lane) == ({gpu}, {1 - gpu})
 
 
-def test_two_products_of_a_b_on_one_gpu_work_on_both_rather_than_wait_for_it():
+def test_two_products_of_one_resident_b_use_both_gpus():
     """So B is fetched by the second, too, in time."""
     kind = offer_resident(1.0, 0.4, on=1)
     first, second = place(kind, kind)
@@ -128,7 +128,7 @@ def test_no_device_has_two_products(waiting, busy):
 
 
 @given(queues, products, busies)
-def test_who_comes_later_changes_no_reservation_before_it(waiting, later, busy):
+def test_a_later_product_changes_no_earlier_reservation(waiting, later, busy):
     """But for how many GPUs a product leaves to others, which is for them."""
     narrowed = [[one for one in choices if len(one.lane - {CPU}) <= 1] for choices in waiting]
     narrowed = [choices for choices in narrowed if choices]
@@ -182,7 +182,7 @@ streams = st.lists(st.tuples(st.floats(0, 0.5), st.sampled_from([0.001, 0.1, 1.0
 
 
 @given(streams)
-def test_a_product_that_needs_all_devices_begins_in_spite_of_a_stream_of_others(gaps):
+def test_a_product_that_needs_all_devices_does_not_starve(gaps):
     """It begins no later than was said first: later ones only fill what it leaves free."""
     at = itertools.accumulate(gap for gap, _ in gaps)
     needy = (Choice(frozenset({0, 1, CPU}), 1.0),)
@@ -206,7 +206,7 @@ def test_no_gpu_idles_while_products_wait_for_one(sizes):
     assert max(done.values()) <= sum(sizes) / 2 + 1.1 * max(sizes)
 
 
-def test_sixty_four_equal_products_take_half_the_time_of_one_gpu():
+def test_two_gpus_compute_64_equal_products_in_half_the_time():
     arrivals = [Arrival(0.0, n, LARGE) for n in range(64)]
     _, done, _ = simulate(arrivals, 2)
     assert 64 / max(done.values()) >= 1.9
@@ -237,7 +237,7 @@ def test_a_small_product_pays_for_no_second_gpu():
     assert {one.lane for one in choices} == {frozenset({0}), frozenset({1}), frozenset({CPU})}
 
 
-def test_gpus_that_have_b_take_less_time_and_the_others_as_long_as_without():
+def test_only_the_gpus_that_have_b_take_less_time():
     thin = GemmProblem(256, 8192, 8192, "float32", "pinned")
     plain = {one.lane: one.seconds for one in list_here(2, thin)}
     choices = {one.lane: one for one in list_here(2, thin, resident=[1])}
@@ -249,14 +249,14 @@ def test_gpus_that_have_b_take_less_time_and_the_others_as_long_as_without():
     assert there.choice.lane - {CPU} == {1}
 
 
-def test_a_product_whose_b_costs_little_takes_both_gpus_in_spite_of_it():
+def test_a_product_whose_b_is_cheap_to_copy_uses_both_gpus():
     """The model decides: two GPUs with B copied in are faster than the one that has it."""
     large = GemmProblem(16384, 8192, 8192, "float32", "pinned")
     (there,) = place(list_here(2, large, resident=[1]))
     assert there.choice.lane - {CPU} == {0, 1}
 
 
-def test_options_leave_only_the_lanes_that_meet_them():
+def test_options_restrict_the_lanes():
     problem = GemmProblem(8192, 8192, 8192, "float32", "pinned")
     assert all(CPU in one.lane and one.gpus for one in list_here(2, problem, PlanOptions(f=500)))
     assert {one.lane for one in list_here(2, problem, PlanOptions(devices="none"))} == {

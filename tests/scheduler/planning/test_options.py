@@ -24,7 +24,7 @@ def test_options_survive_json_among_other_fields(options):
     assert PlanOptions.read(document) == options
 
 
-def test_what_a_document_lacks_is_left_to_the_planner():
+def test_missing_options_have_their_defaults():
     assert PlanOptions.read({}) == NO_OPTIONS
     assert PlanOptions.read({"f": 3, "kernel": "shared", "tile": "8"}) == PlanOptions(
         "shared", "8", 3

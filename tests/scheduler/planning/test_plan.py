@@ -50,7 +50,7 @@ def test_a_few_rows_do_not_help_until_they_remove_a_wave():
     assert kernel_seconds[-1] < kernel_seconds[0]
 
 
-def test_the_chosen_f_ends_on_a_full_wave():
+def test_the_chosen_f_leaves_full_waves():
     profile = make_reference_profile()
     plan = choose_plan(GemmProblem(2048, 2048, 2048), profile, PlanOptions("simple", "4"))
     assert 0 < plan.f < 2048
@@ -93,7 +93,7 @@ def test_a_plan_is_never_slower_than_one_device_alone(m, n, k, dtype, memory, pr
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("sms", [None, 32, 8])
-def test_splits_promise_their_gain_over_the_best_kernel_alone_on_a_measured_machine(sms, dtype):
+def test_splits_on_a_measured_machine_gain_enough_over_the_best_kernel(sms, dtype):
     measured = json.loads((RESULTS / "host-h200.json").read_text())
     profile = MachineProfile.from_dict(measured["profile"])
     problems = [GemmProblem(*shape, dtype, way) for shape in ALL_SHAPES for way in MEMORIES]
@@ -165,14 +165,14 @@ def test_integers_go_to_the_cpu_even_with_a_gpu():
         ("dtype", "complex256", "one of "),
     ],
 )
-def test_a_product_that_there_cannot_be_is_refused(field, value, limit):
+def test_a_malformed_problem_is_refused(field, value, limit):
     with pytest.raises(ProblemError, match=f"^{field} is {value!r}; it must be {limit}"):
         GemmProblem(**{"m": 1, "n": 1, "k": 1, field: value})
 
 
 @settings(max_examples=50, deadline=None)
 @given(SIZES, SIZES, SIZES, PROFILES)
-def test_pinned_operands_are_never_planned_to_take_longer(m, n, k, profile):
+def test_pinned_operands_never_take_longer_than_pageable_ones(m, n, k, profile):
     pageable, pinned = (choose_plan(GemmProblem(m, n, k, memory=one), profile) for one in MEMORIES)
     allowed = allow_for_splits(allow_for_splits(pageable.predicted.total_seconds))
     assert pinned.predicted.total_seconds <= allowed
@@ -190,7 +190,7 @@ def test_the_memory_of_the_operands_decides_link_and_threads():
     assert [plan["profile"]["cpu"]["threads_beside_gpu"] for plan in described.values()] == [14, 15]
 
 
-def test_the_cpu_takes_rows_where_copies_out_hold_the_gpu_up():
+def test_the_cpu_takes_rows_of_a_product_bound_by_copies_out():
     profile = build_preset_profile(next(p for p in PRESETS if p.name == "H200"), "test", 16)
     plan = choose_plan(GemmProblem(16384, 16384, 256, memory="pinned"), profile)
     assert 0.03 * 16384 < plan.f < 0.5 * 16384
@@ -240,7 +240,7 @@ def test_a_plan_takes_less_than_a_millisecond(shape, memory):
     assert min(seconds) < allow(2e-3)  # less than half of it on an idle machine
 
 
-def test_the_curve_of_a_giant_product_is_drawn_at_once():
+def test_the_curve_of_a_giant_product_takes_seconds_at_most():
     profile = build_preset_profile(PRESETS[0], "test", 16)
     problem = GemmProblem(10**7, 10**7, 100)
     start = time.perf_counter()
@@ -262,7 +262,7 @@ def test_a_split_tail_makes_finer_steps_than_a_wave():
     assert not whole.tail_split
 
 
-def test_a_split_pays_only_if_it_outweighs_what_the_parts_take_from_each_other():
+def test_contention_prevents_a_split():
     profile = make_reference_profile(link_gbytes_per_second=0.1)  # bound by its copies
     problem, options = GemmProblem(2048, 2048, 2048), PlanOptions("simple", "4")
     undisturbed = choose_plan(problem, profile, options)
@@ -277,7 +277,7 @@ def test_a_split_pays_only_if_it_outweighs_what_the_parts_take_from_each_other()
 
 
 @pytest.mark.parametrize("shape", [(8192, 8192, 32), (32768, 16, 4096), (262144, 64, 64)])
-def test_copies_slow_what_reads_and_writes_memory_in_a_split(shape):
+def test_copies_slow_a_cpu_part_that_is_bound_by_memory(shape):
     profile = build_preset_profile(find_preset("H200"), "test", 16)
     memory = {"element_seconds": 2e-10, "narrow_seconds": 2e-12, "copy_columns": 48.0}
     rates = tuple(replace(rate, **memory) for rate in profile.cpu.rates)
@@ -292,7 +292,7 @@ def test_copies_slow_what_reads_and_writes_memory_in_a_split(shape):
     assert 1.5 * seconds[0] < seconds[1] < 2 * seconds[0]
 
 
-def test_copies_hold_up_the_cpu_part_less_where_the_kernels_take_long():
+def test_copies_slow_the_cpu_part_less_where_kernels_take_long():
     profile = build_preset_profile(find_preset("H200"), "test", 16)
     shares = tuple(replace(share, stretch=3.0) for share in profile.cpu.beside_gpu)
     profile = replace(profile, cpu=replace(profile.cpu, beside_gpu=shares))
@@ -303,7 +303,7 @@ def test_copies_hold_up_the_cpu_part_less_where_the_kernels_take_long():
     assert held.cpu_alone_curve == whole.cpu_alone_curve
 
 
-def test_few_columns_cost_the_cpu_what_its_profile_says():
+def test_packing_costs_the_cpu_what_its_profile_says():
     profile = build_preset_profile(find_preset("H200"), "test", 16)
     narrow = GemmProblem(100_000, 64, 64)
 
@@ -317,7 +317,7 @@ def test_few_columns_cost_the_cpu_what_its_profile_says():
     assert more_seconds == pytest.approx(2 * 64 * 100 * flop_seconds)
 
 
-def test_narrow_products_take_the_cpu_what_was_measured_of_them():
+def test_narrow_products_take_the_cpu_the_measured_time():
     profile = build_preset_profile(find_preset("H200"), "test", 16)
     rates = tuple(
         replace(rate, narrow_seconds=2e-12, vector_seconds=4e-11, element_seconds=1e-10)
@@ -338,7 +338,7 @@ def test_narrow_products_take_the_cpu_what_was_measured_of_them():
 
 
 @pytest.mark.parametrize(("shape", "threads"), [((2, 1024, 100), 1), ((2, 20_000, 1000), 16)])
-def test_a_skinny_product_takes_the_cpu_the_time_of_reading_it(shape, threads):
+def test_a_product_of_two_rows_takes_the_cpu_the_time_of_reading_b(shape, threads):
     profile = build_preset_profile(find_preset("H200"), "test", 16)
     rates = tuple(replace(rate, read_seconds=1e-9) for rate in profile.cpu.rates)
     measured = replace(profile, cpu=replace(profile.cpu, rates=rates))
@@ -352,7 +352,7 @@ def _drop_narrow(rate):
     return replace(rate, narrow_seconds=0.0)
 
 
-def test_in_a_split_the_cpu_part_is_done_later_than_by_its_own_clock():
+def test_a_split_adds_start_up_seconds_to_the_cpu_part():
     profile = make_reference_profile()
     for memory in MEMORIES:
         problem = GemmProblem(2048, 2048, 2048, "float32", memory)
@@ -386,7 +386,7 @@ def test_a_gpu_bound_by_its_kernels_leaves_the_cpu_more_threads():
 
 @pytest.mark.parametrize("sms", [132, 32, 8, 4])
 @pytest.mark.parametrize("f", ["auto", 1, 100, 1000, 4000])
-def test_of_all_ways_to_share_the_cpu_none_would_be_faster(f, sms):
+def test_no_other_share_of_the_cpu_is_faster(f, sms):
     profile = build_preset_profile(find_preset("H200"), "test", 16)
     options = PlanOptions("bulk", f=f, sms=sms)
     chosen = choose_plan(SQUARE, profile, options)
@@ -397,7 +397,7 @@ def test_of_all_ways_to_share_the_cpu_none_would_be_faster(f, sms):
 
 
 @pytest.mark.parametrize(("size", "measured_seconds"), [(64, 28e-6), (128, 64e-6), (256, 391e-6)])
-def test_a_small_product_is_predicted_as_one_thread_computes_it(size, measured_seconds):
+def test_a_small_product_is_predicted_as_measured_on_one_thread(size, measured_seconds):
     """Measured on an H200's host, in products half a millisecond apart."""
     document = json.loads((RESULTS / "host-h200.json").read_text(encoding="utf-8"))
     profile = MachineProfile.from_dict(document["profile"])

@@ -33,7 +33,7 @@ def count_uses(problem, *, most=100):
     return next(number for number, fetched in enumerate(uses, 1) if fetched)
 
 
-def test_a_thin_product_takes_a_fraction_of_its_time_with_b_there():
+def test_a_thin_product_takes_a_quarter_of_its_time_with_a_resident_b():
     plain, resident = plan_both(THIN)
     assert resident.predicted.total_seconds < plain.predicted.total_seconds / 4
     assert resident.f == 0
@@ -49,14 +49,14 @@ def test_a_thin_product_takes_a_fraction_of_its_time_with_b_there():
     st.integers(1, 9000), st.integers(1, 9000), st.integers(1, 9000),
     st.sampled_from(["pageable", "pinned"]), st.sampled_from(["float32", "float64"]),
 )  # fmt: skip
-def test_no_plan_is_slower_with_b_there(m, n, k, memory, dtype):
+def test_no_plan_is_slower_with_a_resident_b(m, n, k, memory, dtype):
     plain, resident = plan_both(GemmProblem(m, n, k, dtype, memory))
     assume(is_copied_first(plain.problem) == is_copied_first(resident.problem))
     slower = resident.predicted.total_seconds / plain.predicted.total_seconds
     assert slower < 1.02  # of the family of cuts one is taken that is near the best
 
 
-def test_b_is_fetched_when_products_have_missed_as_much_as_it_costs():
+def test_b_is_fetched_once_products_would_have_saved_its_cost():
     assert count_uses(THIN) == 2
     plain, resident = plan_both(LARGE)
     saved = plain.predicted.total_seconds - resident.predicted.total_seconds
@@ -64,7 +64,7 @@ def test_b_is_fetched_when_products_have_missed_as_much_as_it_costs():
     assert count_uses(LARGE) == -(-find_fetch_seconds(plain, 0) // saved)
 
 
-def test_what_is_there_is_used_at_once_and_what_has_left_must_earn_its_place_anew():
+def test_a_resident_b_is_used_at_once_and_an_evicted_one_earns_its_place_anew():
     residency, (plain, resident) = Residency(), plan_both(THIN)
     assert residency.decide("b", plain, resident, missing=[])
     for _ in range(2):
@@ -72,7 +72,7 @@ def test_what_is_there_is_used_at_once_and_what_has_left_must_earn_its_place_ane
         assert residency.decide("b", plain, resident, missing=[0])
 
 
-def test_each_b_has_savings_of_its_own_and_old_ones_are_forgotten():
+def test_savings_are_counted_for_each_b_and_old_ones_forgotten():
     residency, (plain, resident) = Residency(), plan_both(THIN)
     keys = [f"matrix {number}" for number in range(REMEMBERED + 1)]
     assert not any(residency.decide(key, plain, resident, missing=[0]) for key in keys)
@@ -80,21 +80,21 @@ def test_each_b_has_savings_of_its_own_and_old_ones_are_forgotten():
     assert not residency.decide(keys[0], plain, resident, missing=[0])
 
 
-def test_a_product_that_the_cpu_computes_anyway_keeps_no_b():
+def test_a_product_for_the_cpu_makes_no_b_resident():
     plain, resident = plan_both(GemmProblem(8, 8, 8))
     assert resident.f == 8
     assert not Residency().decide("b", plain, resident, missing=[])
     assert describe_plan(resident)["resident"] is False
 
 
-def test_gpus_that_share_a_product_do_not_exchange_a_b_that_is_there():
+def test_gpus_do_not_exchange_a_resident_b():
     plain, resident = plan_both(LARGE, replace(TWO, peer_gbytes_per_second=397.0))
     assert (plain.exchanges, resident.exchanges) == (True, False)
     assert len(resident.gpu_parts) == 2
     assert resident.predicted.total_seconds <= plain.predicted.total_seconds
 
 
-def test_plans_with_and_without_are_kept_apart_and_so_are_their_runs():
+def test_plans_and_runs_with_a_resident_b_are_kept_apart():
     plans = PlanCache()
     plain, resident = (
         plans.choose(problem, ONE) for problem in (LARGE, replace(LARGE, b_resident=True))
@@ -107,7 +107,7 @@ def test_plans_with_and_without_are_kept_apart_and_so_are_their_runs():
     assert cpu[0] == cpu[1]
 
 
-def test_a_b_too_large_to_stay_is_refused_with_the_most_that_may():
+def test_a_b_too_large_to_be_resident_is_refused_with_the_limit():
     problem = GemmProblem(64, 200_000, 200_000, b_resident=True)
     with pytest.raises(PlanError, match=r"resident is True; it must be false: B has 160000000000 "):
         choose_plan(problem, ONE)

@@ -58,7 +58,7 @@ def measure_split(shares, curves):
 
 
 @given(problems())
-def test_split_is_as_fast_as_the_best_of_all_splits(problem):
+def test_a_split_is_as_fast_as_the_best_of_all_splits(problem):
     m, curves = problem
     shares = split_rows(m, curves)
     assert sum(shares) == m
@@ -68,7 +68,7 @@ def test_split_is_as_fast_as_the_best_of_all_splits(problem):
 
 @settings(max_examples=40)
 @given(problems(devices=st.just(2), rows=st.integers(0, 300)))
-def test_f_is_the_smallest_of_the_best_for_one_gpu_and_the_cpu(problem):
+def test_f_is_the_smallest_of_the_fastest(problem):
     m, (gpu, cpu) = problem
     times = [max(gpu.seconds(m - f), cpu.seconds(f)) for f in range(m + 1)]
     assert split_rows(m, [gpu, cpu])[1] == times.index(min(times))
@@ -131,7 +131,7 @@ def limit_rows(curve, rows):
 
 @settings(max_examples=40)
 @given(GPU_CURVES)
-def test_copies_are_under_way_for_a_part_of_the_time(curve):
+def test_the_share_of_time_with_copies_is_between_0_and_1(curve):
     assert 0 < curve.copying_share <= 1
 
 
@@ -144,7 +144,7 @@ def test_device_curves_never_decrease(curve, rows):
 
 @settings(max_examples=40)
 @given(GPU_CURVES, st.floats(1, 8), st.floats(0, 1e-3))
-def test_beside_the_cpu_the_same_schedule_takes_no_less(curve, stretch, start_seconds):
+def test_a_gpu_curve_beside_a_cpu_part_is_never_faster(curve, stretch, start_seconds):
     beside = curve.slow_by_cpu_part(stretch, start_seconds)
     m = curve.problem.m
     assert beside.find_least_seconds(m) <= beside.seconds(m) * (1 + 1e-9)
@@ -153,7 +153,7 @@ def test_beside_the_cpu_the_same_schedule_takes_no_less(curve, stretch, start_se
 
 @settings(max_examples=20)
 @given(GPU_CURVES, CPU_CURVES, st.integers(1, 400))
-def test_device_curves_are_split_as_well_as_by_trying_every_f(gpu, cpu, m):
+def test_real_curves_are_split_as_well_as_by_trying_every_f(gpu, cpu, m):
     gpu = replace(gpu, problem=replace(gpu.problem, m=m))
     shares = split_rows(m, [gpu, cpu])
     best = min(max(gpu.seconds(m - f), cpu.seconds(f)) for f in range(m + 1))

@@ -42,7 +42,7 @@ def test_two_gpus_take_half_of_a_large_product_each():
 
 @pytest.mark.parametrize("side", [1, 64, 256, 1024])
 @pytest.mark.parametrize("memory", ["pageable", "pinned"])
-def test_a_small_product_does_not_pay_for_the_second_gpu(side, memory):
+def test_a_small_product_uses_one_gpu(side, memory):
     problem = GemmProblem(side, side, side, memory=memory)
     one, eight = choose_plan(problem, ONE), choose_plan(problem, EIGHT)
     assert describe_plan(eight)["devices"] == describe_plan(one)["devices"]
@@ -53,7 +53,7 @@ def test_a_small_product_does_not_pay_for_the_second_gpu(side, memory):
     st.integers(1, 20_000), st.integers(1, 20_000), st.integers(1, 20_000),
     st.sampled_from([*MACHINES]), st.sampled_from(["pageable", "pinned"]),
 )  # fmt: skip
-def test_every_row_is_computed_once_and_no_gpu_more_is_slower(m, n, k, machine, memory):
+def test_a_team_computes_every_row_once_and_is_never_slower_than_one_gpu(m, n, k, machine, memory):
     profile = MACHINES[machine]
     problem = GemmProblem(m, n, k, memory=memory)
     plan = choose_plan(problem, profile)
@@ -102,7 +102,7 @@ def test_the_cpu_keeps_the_last_rows_beside_several_gpus():
     assert describe_curve(plan)[-1]["f"] == LARGE.m
 
 
-def test_links_that_are_slow_together_leave_the_second_gpu_unused():
+def test_a_second_gpu_on_a_shared_slow_link_stays_unused():
     thin = GemmProblem(16384, 16384, 256, memory="pinned")
     fast = choose_plan(thin, TWO)
     assert len(fast.gpu_parts) == 2
@@ -142,7 +142,7 @@ def test_a_gpu_that_is_not_there_is_refused(profile, devices, limit):
     assert refusal.value.limit == limit
 
 
-def test_runs_beside_another_gpu_are_classes_of_their_own():
+def test_runs_of_several_gpus_have_classes_of_their_own():
     def classes(profile, **options):
         plan = choose_plan(LARGE, profile, PlanOptions(**options))
         return {one.run_class for one in plan.corrections}
@@ -181,7 +181,7 @@ def test_equal_gpus_divide_rows_in_whole_tiles():
         )
 
 
-def test_b_crosses_the_links_once_where_gpus_copy_to_each_other_faster():
+def test_gpus_with_fast_links_to_each_other_exchange_b():
     deep = GemmProblem(2048, 2048, 65536, memory="pinned")
     linked = replace(TWO, peer_gbytes_per_second=300.0)
     plans = {
@@ -218,7 +218,7 @@ def test_few_rows_of_a_large_b_are_divided_by_columns(f):
 
 
 @pytest.mark.parametrize("f", ["auto", 0, 100])
-def test_a_kernel_that_one_of_the_gpus_runs_is_used_there(f):
+def test_a_kernel_that_only_one_gpu_runs_is_used_there(f):
     mixed = join_profiles(find_preset_profile("H200"), find_preset_profile("T4"))
     plan = choose_plan(GemmProblem(4096, 4096, 4096), mixed, PlanOptions("bulk", f=f))
     assert [part.position for part in plan.gpu_parts] == [0]
@@ -233,7 +233,7 @@ def test_the_curve_of_divided_columns_has_every_wave():
     assert {1000 - grid.rows_in_waves(n) for n in range(1, grid.count_waves(1000))} <= drawn
 
 
-def test_columns_are_divided_in_whole_tiles_among_as_many_gpus_as_they_are_for():
+def test_columns_are_divided_in_whole_tiles():
     plan = choose_plan_on(
         GemmProblem(64, 4000, 60_000, memory="pinned"), EIGHT, PlanOptions("cublas", f=0), range(8)
     )
@@ -244,7 +244,7 @@ def test_columns_are_divided_in_whole_tiles_among_as_many_gpus_as_they_are_for()
     assert all(len(one) % plan.spec.tile.n == 0 for one in columns[:-1])
 
 
-def test_gpus_of_one_model_that_were_measured_apart_take_equal_rows():
+def test_gpus_of_one_model_take_equal_rows_despite_measured_differences():
     def vary(profile, factor):
         kernels = [
             replace(one, wave_k_seconds=factor * one.wave_k_seconds) for one in profile.kernels

@@ -47,7 +47,7 @@ def test_a_class_that_never_ran_is_not_corrected() -> None:
 
 
 @pytest.mark.parametrize("ratio", [0.5, 0.9, 1.07, 3.0])
-def test_the_factor_goes_to_the_ratio_of_the_runs(ratio: float) -> None:
+def test_the_factor_approaches_the_ratio_of_the_runs(ratio: float) -> None:
     history = make_history()
     errors = []
     for _ in range(KEPT_RUNS):
@@ -58,7 +58,7 @@ def test_the_factor_goes_to_the_ratio_of_the_runs(ratio: float) -> None:
     assert history.find(CLASS).runs == KEPT_RUNS
 
 
-def test_an_outlier_among_runs_is_passed_over() -> None:
+def test_an_outlier_among_runs_is_ignored() -> None:
     history = make_history()
     note(history, 1.1, 4)
     before = history.find(CLASS).factor
@@ -66,7 +66,7 @@ def test_an_outlier_among_runs_is_passed_over() -> None:
     assert history.find(CLASS).factor == pytest.approx(before, rel=0.03)
 
 
-def test_a_first_run_is_followed_only_as_far_as_those_nearby_agree() -> None:
+def test_a_single_run_far_from_its_neighbours_is_not_followed() -> None:
     history = make_history()
     for number in range(3):
         note(history, 1.1, 3, replace(CLASS, product=str(number)))
@@ -77,14 +77,14 @@ def test_a_first_run_is_followed_only_as_far_as_those_nearby_agree() -> None:
     assert history.find(CLASS).factor > 10
 
 
-def test_old_runs_leave() -> None:
+def test_old_runs_are_forgotten() -> None:
     history = make_history()
     note(history, 2.0, 100)
     note(history, 1.0, KEPT_RUNS)
     assert history.find(CLASS).factor == 1.0
 
 
-def test_a_product_that_never_ran_learns_from_those_that_take_about_as_long() -> None:
+def test_a_new_product_is_corrected_by_those_of_similar_seconds() -> None:
     history = make_history()
     note(history, 1.5, 10)
     factors = []
@@ -98,7 +98,7 @@ def test_a_product_that_never_ran_learns_from_those_that_take_about_as_long() ->
     assert (far.factor, far.runs) == (1.0, 0)
 
 
-def test_small_products_with_a_late_start_teach_large_ones_nothing() -> None:
+def test_small_products_do_not_correct_large_ones() -> None:
     """From pageable memory a start of 0.25 ms doubles the least products."""
     history = make_history()
     for number in range(20):
@@ -106,7 +106,7 @@ def test_small_products_with_a_late_start_teach_large_ones_nothing() -> None:
     assert history.find(replace(CLASS, seconds=0.02)).factor == 1.0
 
 
-def test_another_bottleneck_teaches_less_and_another_device_nothing() -> None:
+def test_another_bottleneck_corrects_less_and_another_device_nothing() -> None:
     history = make_history()
     note(history, 2.0, 1)
     same, bound = history.find(OTHER), history.find(replace(OTHER, bottleneck="copies out"))
@@ -114,7 +114,7 @@ def test_another_bottleneck_teaches_less_and_another_device_nothing() -> None:
     assert history.find(replace(OTHER, device="gpu from pageable memory")).factor == 1.0
 
 
-def test_splits_learn_from_devices_alone_but_do_not_teach_them() -> None:
+def test_runs_alone_correct_splits_but_not_the_reverse() -> None:
     alone, split = (replace(CLASS, beside=beside) for beside in ("", "cpu"))
     history = make_history()
     note(history, 2.0, 10, split)
@@ -125,7 +125,7 @@ def test_splits_learn_from_devices_alone_but_do_not_teach_them() -> None:
     assert 1.1 < history.find(split).factor < history.find(alone).factor
 
 
-def test_a_part_has_run_once_products_like_this_have() -> None:
+def test_a_class_has_run_once_similar_products_have() -> None:
     history = make_history()
     note(history, 1.0, 1)
     assert history.has_run(OTHER)
@@ -145,7 +145,7 @@ def test_the_classes_that_ran_last_are_kept() -> None:
     assert "0" not in kept
 
 
-def test_runs_are_kept_in_the_file_for_the_next_process(tmp_path: Path) -> None:
+def test_the_next_process_reads_the_runs_from_the_file(tmp_path: Path) -> None:
     path = tmp_path / "runs.json"
     first = make_history(path)
     note(first, 1.2, 5)
@@ -175,7 +175,7 @@ def test_processes_that_share_a_file_add_their_runs(tmp_path: Path) -> None:
     assert [one.runs for one in third.list_factors()] == [7]
 
 
-def test_a_reader_sees_what_was_written_a_second_later(tmp_path: Path) -> None:
+def test_a_reader_sees_new_runs_after_a_second(tmp_path: Path) -> None:
     clock = Clock()
     path = tmp_path / "runs.json"
     reader = RunHistory(path, "test", clock)
@@ -188,7 +188,7 @@ def test_a_reader_sees_what_was_written_a_second_later(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"format": 2}', '{"format": 2, "basis": "test"}'])
-def test_a_file_that_cannot_be_read_is_passed_over(tmp_path: Path, content: str) -> None:
+def test_an_unreadable_file_is_ignored_and_replaced(tmp_path: Path, content: str) -> None:
     path = tmp_path / "runs.json"
     path.write_text(content)
     history = make_history(path)
@@ -206,7 +206,7 @@ def test_without_its_folder_runs_are_kept_in_memory_only(tmp_path: Path) -> None
     assert not (tmp_path / "missing").exists()
 
 
-def test_the_file_is_written_now_and_then(tmp_path: Path) -> None:
+def test_save_writes_runs_that_are_not_due_yet(tmp_path: Path) -> None:
     clock = Clock()
     path = tmp_path / "runs.json"
     history = RunHistory(path, "test", clock)
@@ -243,7 +243,7 @@ def test_products_of_one_thread_are_corrected_too() -> None:
     assert ratio == pytest.approx(1.5, rel=0.02)
 
 
-def test_products_that_took_longer_are_predicted_to() -> None:
+def test_products_that_took_longer_are_predicted_longer() -> None:
     profile = make_machine(make_history())
     problem, options = GemmProblem(4096, 4096, 4096, memory="pinned"), PlanOptions(f=0)
     first = choose_plan(problem, profile, options)
@@ -266,7 +266,7 @@ def test_a_gpu_that_takes_longer_than_predicted_leaves_more_to_the_cpu() -> None
     assert choose_plan(problem, profile).f == problem.m
 
 
-def test_a_kept_plan_is_made_anew_once_runs_correct_it() -> None:
+def test_a_cached_plan_is_made_anew_once_runs_correct_it() -> None:
     profile = make_machine(make_history())
     plans = PlanCache()
     problem = GemmProblem(4096, 4096, 4096, memory="pinned")
@@ -292,7 +292,7 @@ def test_one_of_fifty_products_may_be_a_trial_of_what_never_ran() -> None:
     assert all(plan.predicted.total_seconds <= most_seconds for plan in trials)
 
 
-def test_nothing_is_tried_where_that_is_off_or_f_is_given_or_all_has_run() -> None:
+def test_there_is_no_trial_if_switched_off_or_f_is_given_or_all_has_run() -> None:
     profile = make_machine(make_history())
     problem = GemmProblem(4096, 4096, 4096, memory="pinned")
     best = choose_plan(problem, profile)
@@ -331,7 +331,7 @@ def test_fifty_mixed_products_correct_a_machine_that_was_never_calibrated() -> N
     assert median(errors[50:]) < 0.08
 
 
-def test_a_kernel_or_device_that_only_noise_puts_ahead_is_not_taken() -> None:
+def test_noise_does_not_change_the_kernel() -> None:
     problem = GemmProblem(4096, 4096, 4096, memory="pinned")
     usual = choose_plan(problem, make_machine(make_history()), PlanOptions(f=0))
     for times, stays in ((1.02, True), (1.4, False)):
@@ -366,7 +366,7 @@ def test_a_split_that_took_longer_than_promised_is_not_chosen_again() -> None:
     assert choose_plan(problem, profile).f == 0
 
 
-def test_what_a_seen_shape_is_corrected_by_is_found_in_microseconds() -> None:
+def test_the_correction_of_a_known_shape_is_found_within_a_millisecond() -> None:
     history = make_history()
     for number in range(KEPT_CLASSES):
         note(history, 1.1, 1, replace(CLASS, product=str(number)))
@@ -402,7 +402,7 @@ def test_classes_differ_by_device_memory_size_kernel_and_bottleneck() -> None:
         assert len(classify(base) & classify(other)) <= 1  # of the CPU alone, memory says nothing
 
 
-def test_an_executor_counts_what_its_runs_take(tmp_path: Path, kernel_cache: Path) -> None:
+def test_an_executor_records_its_runs(tmp_path: Path, kernel_cache: Path) -> None:
     import numpy as np
 
     with Executor(cache_dir=kernel_cache, cpu_threads=2) as executor:

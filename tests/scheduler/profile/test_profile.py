@@ -44,7 +44,7 @@ def test_a_local_gpu_is_found_by_index_uuid_or_name(device):
     assert "calibrate" in profile.source
 
 
-def test_the_cpu_can_be_asked_for_beside_a_gpu():
+def test_the_cpu_can_be_chosen_on_a_machine_with_a_gpu():
     assert find("cpu", [H200]).gpu is None
 
 
@@ -76,7 +76,7 @@ def test_every_group_of_figures_names_its_source():
     assert all(group.source for group in groups)
 
 
-def test_a_stored_calibration_is_used_until_driver_or_threads_change(tmp_path):
+def test_a_calibration_is_used_until_driver_or_threads_change(tmp_path):
     measured = replace(find(None, [H200]), source="measured", key=read_key(H200, 8))
     store_profile(measured, tmp_path)
     assert find(None, [H200], tmp_path) == measured
@@ -105,7 +105,7 @@ def test_what_a_calibration_lacks_is_assumed(tmp_path):
     assert {model.kernel for model in found.kernels if not model.assumed} == {"cublas"}
 
 
-def test_a_calibration_that_cannot_be_read_is_passed_over(tmp_path):
+def test_an_unreadable_calibration_is_ignored(tmp_path):
     """Format 1 knew of one link and one number of threads beside the GPU."""
     profile = replace(find(None, [H200]), measured_at="2026-01-01", key=read_key(H200, 8))
     path = store_profile(profile, tmp_path)

@@ -33,11 +33,11 @@ def measure(threads: int, gflops: float, gpu: str = "none", day: int = 1) -> Mac
     )
 
 
-def test_without_numbers_the_machine_is_itself() -> None:
+def test_without_other_numbers_the_profile_is_unchanged() -> None:
     assert suppose(T4, WhatIf(), "float64") is T4
 
 
-def test_threads_and_rates_take_the_place_of_the_machines_and_say_so() -> None:
+def test_supposed_numbers_replace_the_machines_and_are_named_as_such() -> None:
     more = suppose(T4, WhatIf(cpu_threads=64), "float64")
     assert more.cpu == replace(
         estimate_cpu(64, T4.gpu),
@@ -55,7 +55,7 @@ def test_threads_and_rates_take_the_place_of_the_machines_and_say_so() -> None:
     assert all("as asked" in link.source for link in linked.links)
 
 
-def test_more_of_anything_moves_f_and_is_no_slower() -> None:
+def test_more_threads_rate_or_link_is_faster_and_moves_f() -> None:
     plans = {
         name: choose_plan(PROBLEM, suppose(T4, what_if, "float64"))
         for name, what_if in {
@@ -75,7 +75,7 @@ def test_more_of_anything_moves_f_and_is_no_slower() -> None:
     assert "as asked" in describe_plan(plans["rate"])["profile"]["cpu"]["source"]
 
 
-def test_a_supposed_link_is_that_of_every_gpu() -> None:
+def test_a_supposed_link_applies_to_every_gpu() -> None:
     two = find_preset_profile("H200 x2")
     square = GemmProblem(16384, 16384, 16384, memory="pinned")
     plan = choose_plan(square, suppose(two, WhatIf(link_gbytes_per_second=25), "float32"))
@@ -92,7 +92,7 @@ def test_a_supposed_link_is_that_of_every_gpu() -> None:
         ({"link_gbytes_per_second": float("inf")}, "link_gbytes_per_second"),
     ],
 )
-def test_numbers_of_no_machine_are_refused(numbers: dict[str, float], field: str) -> None:
+def test_impossible_numbers_are_refused(numbers: dict[str, float], field: str) -> None:
     with pytest.raises(PlanError, match=f"{field} is .*; it must be "):
         WhatIf(**numbers)  # type: ignore[arg-type]
 
@@ -103,7 +103,7 @@ def test_a_machine_without_a_gpu_has_no_link_to_replace() -> None:
         suppose(cpu, WhatIf(link_gbytes_per_second=9), "float32")
 
 
-def test_a_preset_stands_beside_the_newest_calibrated_cpu(tmp_path: Path) -> None:
+def test_a_preset_is_combined_with_the_newest_calibrated_cpu(tmp_path: Path) -> None:
     provider = ProfileProvider(directory=tmp_path, devices=(), cpu_threads=2)
     assert provider.find("T4").cpu == T4.cpu
     for gflops, gpu, day in ((70.0, "GPU-1", 1), (80.0, "none", 3), (75.0, "GPU-2", 2)):
@@ -117,12 +117,12 @@ def test_a_preset_stands_beside_the_newest_calibrated_cpu(tmp_path: Path) -> Non
     assert found.links == T4.links
 
 
-def test_a_word_that_begins_two_presets_names_both() -> None:
+def test_an_ambiguous_preset_is_refused_with_its_matches() -> None:
     with pytest.raises(PlanError, match=r"must be one of A100 SXM 40, A100 SXM 80$"):
         find_preset_profile("a100", cpu_threads=2)
 
 
-def test_what_no_memory_can_hold_is_refused_with_both_figures() -> None:
+def test_a_product_beyond_memory_is_refused_with_both_sizes() -> None:
     GemmProblem(2**22, 2**22, 2**10).check_fits()
     huge = GemmProblem(2**23, 2**23, 1)
     assert huge.operand_bytes > ADDRESSABLE_BYTES
