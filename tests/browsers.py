@@ -1,4 +1,4 @@
-"""A headless Chromium for tests: `browser` is one for all modules, `page` a tab for one test."""
+"""A headless Chromium for tests: one `browser` for all modules, a `tab` for each module."""
 
 import base64
 import json
@@ -18,7 +18,7 @@ from tests.environment import ROOT
 AXE = ROOT / "tests" / "page" / "vendor" / "axe.min.js"
 
 SHOWN = "document.getElementById('view').dataset.shown === location.hash && location.hash"
-"""True once the page shows what its address says."""
+"""True once the page has drawn what its address says."""
 
 
 @pytest.fixture(scope="session")
@@ -30,13 +30,13 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def tab(browser: Browser) -> Page:
-    """One tab for a module: to open one takes half a second of a core."""
+    """A tab for a module's tests: to open one takes half a second of a core."""
     return browser.open_page()
 
 
 @pytest.fixture
 def page(tab: Page) -> Page:
-    """The tab, of a desktop's size. It still shows what the test before has left."""
+    """The tab at a desktop's size. It still shows what the last test left."""
     tab.resize(1280, 900)
     tab.requests.clear()
     tab.problems.clear()
@@ -45,7 +45,7 @@ def page(tab: Page) -> Page:
 
 @pytest.fixture
 def saved(page: Page) -> Callable[[str], bytes]:
-    """Presses a button of the page that saves a file; gives what is in it."""
+    """Presses a button that saves a file; returns the file's bytes."""
 
     def save(button: str) -> bytes:
         page.run("globalThis.kept = null; URL.createObjectURL = ((make) => (blob) => {"
@@ -65,7 +65,7 @@ def saved(page: Page) -> Callable[[str], bytes]:
 
 
 def show(page: Page, url: str) -> None:
-    """Open the explorer at an address, and wait until it is drawn."""
+    """Open a page at an address, and wait until it is drawn."""
     page.open(url)
     page.wait(SHOWN)
 
@@ -78,29 +78,29 @@ def show_anew(page: Page, url: str) -> None:
 
 
 def go(page: Page, script: str) -> None:
-    """Do something that makes another address, and wait until that is drawn."""
+    """Run a script that changes the address, and wait until the page is drawn again."""
     before = page.run("location.hash")
     page.run(f"{script}; null")
     page.wait(f"location.hash !== {before!r} && {SHOWN}")
 
 
 def find_barriers(page: Page) -> list[Any]:
-    """What axe finds serious in what the page shows, with the elements."""
+    """Serious accessibility problems that axe finds in the page, with their elements."""
     page.run(f"{AXE.read_text(encoding='utf-8')}; null")
     passed, found = page.run(
         "axe.run().then(({ passes, violations }) => [passes.length, violations"
         ".filter(({ impact }) => ['serious', 'critical'].includes(impact))"
         ".map(({ id, nodes }) => [id, nodes.map((node) => node.html)])])"
     )
-    assert passed > 20  # so that something would have been found
+    assert passed > 20, "axe has looked at little"
     barriers: list[Any] = found
     return barriers
 
 
 def expect_picture(drawn: bytes, kept: Path) -> None:
-    """A picture looks like the one in a file.
+    """Assert that a picture looks like the one in a file.
 
-    Fonts differ among machines, and times among runs: what is compared are means over squares.
+    Means over squares are compared, because fonts differ among machines and times among runs.
     """
     new = matplotlib.image.imread(BytesIO(drawn), format="png")
     old = matplotlib.image.imread(kept)

@@ -1,7 +1,7 @@
-"""Clients for tests: blocking and asynchronous ones alike, over TCP and over a Unix socket.
+"""Clients for tests: blocking and asynchronous, over TCP and over a Unix socket.
 
-`client` is each of them in turn. An asynchronous one is driven step by step, so that the same test
-can be told of both. The fixtures are made known by conftest.py.
+The fixture `client` is each of them in turn. Calls of an asynchronous client are awaited at once,
+so one test serves both. The fixtures are known in all tests by conftest.py.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ _APP = "wavetrim.service.app:create_app"
 
 
 class Awaited:
-    """An object of the asynchronous client whose calls are awaited at once."""
+    """An object of the asynchronous client, whose calls are awaited at once."""
 
     def __init__(self, wrapped: Any, loop: asyncio.AbstractEventLoop) -> None:
         self.wrapped = wrapped
@@ -48,7 +48,7 @@ class Awaited:
 
 
 def open_client(kind: str, url: str | Path, **options: Any) -> Any:
-    """A client of a kind, whose calls return what they return."""
+    """A client of a kind; calls of both kinds return results, not coroutines."""
     if kind == "blocking":
         return Client(url, **options)
     return Awaited(AsyncClient(url, **options), asyncio.new_event_loop())
@@ -65,7 +65,7 @@ def close_client(client: Any) -> None:
 
 @pytest.fixture(params=["blocking over TCP", "asyncio over Unix"])
 def client(request: pytest.FixtureRequest) -> Iterator[Any]:
-    """Each client and each kind of socket; `connect` opens both clients over TCP."""
+    """A blocking client over TCP, then an asynchronous one over a Unix socket."""
     kind, _, way = request.param.partition(" over ")
     if way == "TCP":
         running: RunningServer = request.getfixturevalue("shared_server")
@@ -84,7 +84,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def connect(kind: str) -> Iterator[Callable[..., Any]]:
-    """Opens clients of a kind; all are closed after the test."""
+    """Opens clients of each kind in turn; all are closed after the test."""
     opened: list[Any] = []
 
     def open_one(url: str | Path, **options: Any) -> Any:
@@ -98,7 +98,7 @@ def connect(kind: str) -> Iterator[Callable[..., Any]]:
 
 @pytest.fixture(scope="session")
 def unix_socket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The socket of a service that listens on nothing else."""
+    """The socket of a service that listens on no port."""
     folder = tmp_path_factory.mktemp("unix")
     path = folder / "wavetrim.sock"
     settings = {"data_dir": folder / "data", **SHARED_SETTINGS}

@@ -1,4 +1,4 @@
-"""The command line as its users run it: `wavetrim`, in a process of its own or in this one."""
+"""The command line `wavetrim`, in a process of its own or in this one."""
 
 import contextlib
 import os
@@ -18,18 +18,18 @@ from wavetrim.service.cli.main import app
 
 
 def make_environment(**variables: str) -> dict[str, str]:
-    """This process's environment without wavetrim's settings and GPUs, and with some more."""
+    """This process's environment for a command: without a GPU, with these variables."""
     return {**clear_environment(), **list_quick_settings(), **variables}
 
 
 def list_quick_settings() -> dict[str, str]:
-    """Variables by which commands know no GPU, and start with little memory and compiled C."""
+    """Variables that make commands start fast: no GPU, little memory, C compiled before."""
     names = ("arena_slab_bytes", "devices", "kernel_cache_dir")
     return {f"WAVETRIM_{name.upper()}": str(SHARED_SETTINGS[name]) for name in names}
 
 
 def invoke_command(*arguments: object, folder: Path, **variables: str) -> Result:
-    """Run a command in this process, which is quicker; for those that end at once."""
+    """Run a command in this process, which is faster; for commands that end at once."""
     hidden = {name: None for name in os.environ if name.startswith("WAVETRIM_")}
     with contextlib.chdir(folder):
         return CliRunner().invoke(
@@ -42,7 +42,7 @@ def run_command(
 ) -> subprocess.CompletedProcess[str]:
     """Run a command in a folder until it ends.
 
-    It is forked, which is quicker, unless it has variables that the interpreter reads at its start.
+    It is forked, which is faster, unless it has variables that the interpreter reads at its start.
     """
     words = [*map(str, arguments)]
     environment = make_environment(**variables)
@@ -67,7 +67,7 @@ def run_command(
 
 
 class StartedCommand(ForkedProcess):
-    """A command that runs, to be used as a `subprocess.Popen` of text whose output is in pipes."""
+    """A running command, used like a `subprocess.Popen` of text with its output in pipes."""
 
     def __init__(self, words: Sequence[str], folder: Path, environment: Mapping[str, str]) -> None:
         (output, output_end), (errors, errors_end) = os.pipe(), os.pipe()
@@ -87,7 +87,7 @@ class StartedCommand(ForkedProcess):
         self.wait()
 
     def communicate(self, timeout: float | None = None) -> tuple[str, str]:
-        """Read what it writes, and wait for its end."""
+        """Its output and errors, once it has ended."""
         with ThreadPoolExecutor(2) as pool:
             output, errors = pool.map(lambda file: file.read(), (self.stdout, self.stderr))
         self.wait(timeout)

@@ -1,4 +1,4 @@
-"""What all tests share: which of them run, and where kernels are cached."""
+"""What all tests share: which tests run, in which order, and where kernels are cached."""
 
 import gc
 import os
@@ -19,8 +19,8 @@ pytest_plugins = (
 settings.register_profile("wavetrim", deadline=None)
 settings.load_profile("wavetrim")
 
-# A shell starts its background commands deaf to Ctrl-C, and so would be the processes that tests
-# start and interrupt.
+# A shell lets its background commands ignore SIGINT. The processes that tests start would inherit
+# that, and tests interrupt them.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
@@ -61,11 +61,11 @@ LONG_FILES: Final = (
     "service/cli/commands/test_demo",
     "service/storage/matrices/test_damage",
 )
-"""Files that take long, the longest first: so no process is busy alone at the end."""
+"""Files that take long, the longest first, so that all processes end at about the same time."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Begin with long files; leave GPU tests out, unless the marker expression speaks of them."""
+    """Begin with long files; leave GPU tests out, unless the marker expression has "gpu"."""
     places = {ROOT / "tests" / f"{name}.py": place for place, name in enumerate(LONG_FILES)}
     items.sort(key=lambda item: places.get(item.path, len(places)))
     if "gpu" in config.option.markexpr:
@@ -77,20 +77,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """Have the garbage collector look at what tests make only, not at all that was imported."""
+    """Let the garbage collector skip all that was imported before the tests."""
     gc.collect()
     gc.freeze()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Fail a GPU test where there is no GPU: it was asked for, so skipping would hide it."""
+    """Fail a GPU test where there is no GPU: to skip it would hide that it did not run."""
     if item.get_closest_marker("gpu") and not list_devices():
         pytest.fail("this test needs a CUDA GPU, and CuPy sees none", pytrace=False)
 
 
 @pytest.fixture(scope="session", autouse=True)
 def kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One folder of compiled code for the whole run: for services, and all processes of xdist."""
+    """One folder of compiled code for the whole run, shared by services and xdist's processes."""
     folder = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         folder = folder.parent

@@ -1,4 +1,4 @@
-"""What processes that tests start find in their environment."""
+"""The environment of processes that tests start."""
 
 import os
 from pathlib import Path
@@ -11,27 +11,29 @@ os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
 ROOT = Path(__file__).parents[1]
 
 ALL_ARCHITECTURES = os.environ.get("WAVETRIM_TEST_ARCHITECTURES") == "all"
-"""Whether kernels are compiled for all architectures, as `.ci/run` does: it takes a core longer."""
+"""Whether kernels are compiled for all architectures, as in `.ci/run`; it takes longer."""
 
 ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_120")
-"""All of them: Turing to Blackwell."""
+"""All that kernels are compiled for, Turing to Blackwell."""
 
 MEASURED_ARCHITECTURE = "sm_90a"
-"""What kernels are tuned on; every kernel claims it."""
+"""The architecture that kernels are tuned on; every kernel runs on it."""
 
 SHARED_SETTINGS: dict[str, Any] = {
     "devices": "none",
     "cpu_threads": 1,
     "arena_slab_bytes": 16 * 2**20,
 }
-"""Settings of services that tests start, unless they choose others. They start sooner with little
-memory, and with C that was compiled before: conftest adds the folder of that."""
+"""Settings of services that tests start, unless a test chooses others.
+
+They make a start fast: little memory, and C compiled before, whose folder conftest.py adds.
+"""
 
 
 def clear_environment(*folders: Path) -> dict[str, str]:
     """This process's environment without wavetrim's settings.
 
-    A child finds modules in these folders, in the clone, and where this process finds its own.
+    A child imports from these folders, from the clone and from this process's PYTHONPATH.
     """
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("WAVETRIM_")}
     path = [*map(str, folders), str(ROOT), os.environ.get("PYTHONPATH", "")]

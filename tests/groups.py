@@ -1,4 +1,4 @@
-"""Control groups of their own, for what happens when memory is short."""
+"""Control groups with little memory, for tests of what happens when it runs out."""
 
 import os
 from collections.abc import Iterator
@@ -19,18 +19,18 @@ class MemoryGroup:
     """A control group.
 
     Attributes:
-        folder: Where the system shows it.
+        folder: Its folder in /sys/fs/cgroup.
     """
 
     folder: Path
 
     @property
     def prefix(self) -> tuple[str, ...]:
-        """What runs a command in it."""
+        """A command that runs the command after it in the group."""
         return "sh", "-c", f'echo $$ >{self.folder}/cgroup.procs && exec "$@"', "sh"
 
     def count_kills(self) -> int:
-        """How many of its processes were killed because its memory was used up."""
+        """How many of its processes were killed for want of memory."""
         events = ("memory.oom_control", "memory.events")
         text = next((self.folder / name).read_text() for name in events if self._has(name))
         return next(int(line.split()[1]) for line in text.splitlines() if "oom_kill " in line)
@@ -41,9 +41,9 @@ class MemoryGroup:
 
 @contextmanager
 def memory_group(limit_bytes: int) -> Iterator[MemoryGroup]:
-    """A group with so much memory, of version 1 or 2; skips the test where none can be made.
+    """A control group of version 1 or 2 with a limit of memory; skips where none can be made.
 
-    Its processes must have ended, or been told to, when the block ends.
+    Its processes must be ending when the block ends.
     """
     if (_GROUPS / "memory" / "memory.limit_in_bytes").exists():
         parent, limit = _GROUPS / "memory", "memory.limit_in_bytes"

@@ -1,6 +1,6 @@
 """An engine with GPUs that compute in host memory, for services on a machine without any.
 
-What a process finds as `sitecustomize` puts them in place of the real ones: all else is real.
+A `sitecustomize` puts `HostPipeline` in the place of `GpuPipeline`; all other parts are real.
 """
 
 from dataclasses import replace
@@ -22,7 +22,7 @@ _INFO = DeviceInfo(
 
 
 def write_sitecustomize(folder: Path, *, row_seconds: float, resident_bytes: int = 0) -> Path:
-    """Let processes that find this folder have such GPUs; returns the folder."""
+    """Write a `sitecustomize` into a folder, for a process's PYTHONPATH; returns the folder."""
     (folder / "sitecustomize.py").write_text(
         "from tests.host_gpus import install\n\n"
         f"install(row_seconds={row_seconds}, resident_bytes={resident_bytes})\n"
@@ -31,7 +31,12 @@ def write_sitecustomize(folder: Path, *, row_seconds: float, resident_bytes: int
 
 
 def install(*, row_seconds: float, resident_bytes: int) -> None:
-    """Have products computed by GPUs that take so long for a row of C, and keep so much of B."""
+    """Put GPUs that compute in host memory in place of real ones.
+
+    Args:
+        row_seconds: Seconds that each takes for a row of C.
+        resident_bytes: Limit of each one's resident operands.
+    """
     HostPipeline.row_seconds = row_seconds
     HostPipeline.resident_bytes = resident_bytes
     device.select_devices = _select

@@ -1,4 +1,4 @@
-"""A caller of leases in the plainest way: sockets, mmap and NumPy, as any language has them."""
+"""A caller of leases without our client: sockets, mmap and NumPy, as any language has them."""
 
 import array
 import json
@@ -36,7 +36,7 @@ class Lease:
 
     Args:
         client: Over the service's Unix socket.
-        size_bytes: How much is asked for.
+        size_bytes: Its wanted size.
     """
 
     def __init__(self, client: httpx.Client, size_bytes: int) -> None:

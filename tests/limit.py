@@ -1,4 +1,4 @@
-"""Limits of wall-clock time for tests: they grow with what else wants the machine's cores.
+"""Limits of wall-clock time for tests, which grow with the machine's load.
 
     began = time.monotonic()
     ...
@@ -13,10 +13,10 @@ from typing import Self
 
 
 class Limit(float):
-    """Seconds that something may take, as busy as the machine is.
+    """Seconds that something may take at the machine's present load.
 
     Args:
-        seconds: On a machine that does nothing else.
+        seconds: Its limit on an idle machine.
         load: Threads that run or wait for a core.
         cores: Those of this process.
     """
@@ -33,7 +33,7 @@ class Limit(float):
 
 
 def allow(seconds: float) -> Limit:
-    """The limit for what takes at most so many seconds on a quiet machine."""
+    """The limit now of what may take these seconds on an idle machine."""
     average, *_, processes, _ = Path("/proc/loadavg").read_text().split()
-    running = int(processes.split("/")[0]) - 1  # without who asks
+    running = int(processes.split("/")[0]) - 1  # without this thread
     return Limit(seconds, max(float(average), running), len(os.sched_getaffinity(0)))

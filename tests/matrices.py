@@ -27,7 +27,7 @@ SUMMED_ROUNDOFF = {**STORED_ROUNDOFF, "float16": 2.0**-24, "bfloat16": 2.0**-24}
 """Relative error of one addition while the products are summed: halves are summed in float32."""
 
 SLOW = 900
-"""Side of a square int64 product of about a second: 64-bit integers have no fast product."""
+"""Side of a square int64 product that takes a second: 64-bit integers have no fast product."""
 
 
 def make_matrix(
@@ -101,13 +101,13 @@ def pin_copy(matrix: Array) -> Array:
 
 
 def poison(array: Array) -> Array:
-    """Fill in place with what no product contains: NaN, or the largest integer. Returns `array`."""
+    """Fill an array with NaN, or the largest integer, which no product contains; returns it."""
     array[...] = np.iinfo(array.dtype).max if is_integer(array.dtype) else np.nan
     return array
 
 
 def is_poison(array: Array) -> npt.NDArray[np.bool_]:
-    """Where `array` still holds poison."""
+    """Which elements are still poison."""
     if is_integer(array.dtype):
         return np.asarray(array == np.iinfo(array.dtype).max)
     return np.asarray(np.isnan(array))

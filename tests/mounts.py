@@ -1,4 +1,4 @@
-"""Small file systems of their own, for what happens when a disk is full."""
+"""Small file systems, for tests of what happens when a disk is full."""
 
 import subprocess
 import tempfile

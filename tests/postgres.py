@@ -1,8 +1,7 @@
 """A real PostgreSQL server for tests: its own cluster in a temporary folder, on a Unix socket.
 
-`postgres` is one for all tests that do not stop it, `postgres_url` a database of the module's own
-in it; `database` is an empty one with tables, of SQLite and of PostgreSQL. All are fixtures, made
-known by conftest.py.
+Fixtures, known in all tests by conftest.py: `postgres` is one server for all tests that do not stop
+it, `postgres_url` a database for a module, `database` an empty one of SQLite and of PostgreSQL.
 """
 
 import itertools
@@ -29,7 +28,7 @@ class PostgresServer:
     Args:
         programs: Folder of initdb and pg_ctl.
         folder: Empty; the user of the server can enter it.
-        user: Who runs the server; None for whoever runs the tests.
+        user: The user that runs the server; None for the user that runs the tests.
     """
 
     def __init__(self, programs: Path, folder: Path, user: str | None) -> None:
@@ -41,13 +40,13 @@ class PostgresServer:
         self._call("initdb", "--auth=trust", "--username=wavetrim", "--no-sync", "--encoding=UTF8")
 
     def start(self) -> None:
-        """Starts the server and waits until it answers."""
+        """Start the server and wait until it answers."""
         # fsync is off: these clusters need not survive a power loss.
         options = f"-F -k {self._folder} -c listen_addresses= -c max_connections=40"
         self._call("pg_ctl", "start", "--wait", f"--log={self._folder}/log", "-o", options)
 
     def stop(self, mode: str = "fast") -> None:
-        """Stops the server, whoever is connected: "fast" in good order, "immediate" as a crash."""
+        """Stop the server and its connections: "fast" in good order, "immediate" as a crash."""
         self._call("pg_ctl", "stop", "--wait", f"--mode={mode}")
 
     def create_database(self) -> str:
@@ -126,7 +125,7 @@ def find_programs() -> Path | None:
 
 
 def find_user() -> str | None:
-    """Who runs the server: PostgreSQL's own user or nobody, when the tests run as root."""
+    """The user that runs the server if the tests run as root: "postgres", else "nobody"."""
     if os.geteuid() != 0:
         return None
     names = {entry.pw_name for entry in pwd.getpwall()}

@@ -1,11 +1,11 @@
-"""Programs of the service in processes that are forked, not started: their imports are done.
+"""Programs of the service in processes that are forked from one that has imported them.
 
-`python -m wavetrim serve` takes a second or two of a core to import what it needs. Here one process
-imports that once and forks for each program: the same code, with a `__main__`, environment,
-arguments, descriptors, signals and exit status of its own. Only what the interpreter itself reads
-as it starts (PYTHON… variables, the command line in /proc) is the first process's.
+`python -m wavetrim serve` takes a second or two of a core for its imports. Here one process imports
+once and forks for each program. A program has its own `__main__`, environment, arguments,
+descriptors, signals and exit status. Only what the interpreter reads at its start (PYTHON…
+variables, the command line in /proc) is that of the first process.
 
-The parent of a forked program waits for it and tells its exit status over a socket.
+A forked parent waits for each program and sends its exit status over a socket.
 """
 
 import atexit
@@ -27,11 +27,11 @@ from typing import Final
 _REQUEST_BYTES: Final = 2**20
 _IMPORTED: Final = ("app", "cli.server.foreground", "cli.main")
 _DEAF_TO: Final = (signal.SIGINT, signal.SIGTERM)
-"""What a terminal, or whoever ends a whole group, sends to the process that forks, too."""
+"""Signals that a terminal sends to the whole group, also to the process that forks."""
 
 
 class ForkedProcess:
-    """A program that runs, to be used as a `subprocess.Popen`; its standard input is empty.
+    """A running program, used like a `subprocess.Popen`; its standard input is empty.
 
     Args:
         module: What `python -m` would run.
@@ -66,7 +66,7 @@ class ForkedProcess:
         """Wait for its end.
 
         Raises:
-            subprocess.TimeoutExpired: It goes on.
+            subprocess.TimeoutExpired: It still runs.
         """
         if self.returncode is None and not select.select([self._status], [], [], timeout)[0]:
             raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0)
@@ -90,7 +90,7 @@ class ForkedProcess:
 
 @cache
 def _start_preloaded() -> socket.socket:
-    """Where this process's own process that forks takes requests; it ends with this one."""
+    """Start the process that forks, once; returns its socket. It ends with this process."""
     ours, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _REQUEST_BYTES)
     with theirs:
@@ -102,9 +102,9 @@ def _start_preloaded() -> socket.socket:
 
 
 def _become_program(requests: socket.socket) -> str:
-    """Forks for each request; returns in the forked processes: the module that they are to run."""
+    """Fork for each request; returns in each child, with the module that it is to run."""
     handlers = {number: signal.signal(number, signal.SIG_IGN) for number in _DEAF_TO}
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody asks how a program's parent has ended
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # a parent's exit status is never read
     while True:
         content, files, _, _ = socket.recv_fds(requests, _REQUEST_BYTES, 3)
         if not content:

@@ -30,7 +30,7 @@ def run_python(
 
 
 def list_children(pid: int) -> list[int]:
-    """The processes that a process has started and that are there."""
+    """A process's children that still exist."""
     return [
         int(folder.name)
         for folder in Path("/proc").iterdir()
@@ -39,7 +39,7 @@ def list_children(pid: int) -> list[int]:
 
 
 def read_parent(folder: Path) -> int | None:
-    """The parent of a process in /proc; None where it is gone."""
+    """The parent of a process in /proc; None if the process is gone."""
     try:
         status = (folder / "stat").read_text()
     except OSError:
@@ -48,7 +48,7 @@ def read_parent(folder: Path) -> int | None:
 
 
 def is_gone(pid: int) -> bool:
-    """True when the process has ended, whether or not somebody has collected it."""
+    """Whether a process has ended, reaped or not."""
     try:
         status = (Path("/proc") / str(pid) / "stat").read_text()
     except OSError:
@@ -57,14 +57,14 @@ def is_gone(pid: int) -> bool:
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = 20) -> None:
-    """Waits for a condition.
+    """Wait until a condition is true.
 
     Raises:
-        AssertionError: It did not come true in time, which is longer on a busy machine.
+        AssertionError: It did not become true in time; a busy machine has more time.
     """
     began = time.monotonic()
     while not condition():
         limit, waited = allow(seconds), time.monotonic() - began
         assert waited < limit, f"it did not happen within {limit}"
-        # To ask a service for its metrics takes it 10 ms: it is not asked without a pause.
+        # To answer for its metrics takes a service 10 ms, so pauses grow.
         time.sleep(min(0.01 + waited / 10, 0.1))

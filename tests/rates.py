@@ -1,4 +1,4 @@
-"""Rates of a machine with an H200, near enough to choose schedules by."""
+"""Rates of a machine with an H200, good enough to choose schedules by."""
 
 from dataclasses import replace
 from typing import Any
@@ -14,7 +14,7 @@ _FLOPS_A_SECOND = {2: 700e12, 4: 52.5e12, 8: 60.5e12, 16: 15.1e12}  # by the byt
 
 
 def make_rates(problem: PanelProblem, **changes: Any) -> Rates:
-    """What its link and its fastest kernels take."""
+    """The rates of its link and its fastest kernels for a problem."""
     wave = 2 * problem.slots * problem.tile_m * problem.tile_n
     rates = Rates(
         in_bytes_per_second=55.2e9,
@@ -32,10 +32,10 @@ def make_rates(problem: PanelProblem, **changes: Any) -> Rates:
 
 
 def find_cut(c: NDArray[Any], a: NDArray[Any], **changes: Any) -> Cut:
-    """How C = A·B is cut for such a machine."""
+    """How C = A·B is cut for this machine."""
     problem = PanelProblem(*c.shape, a.shape[1], c.itemsize, 128, 128, 16, 132)
     return plan_steps(problem, make_rates(problem, **changes), 1 << 36).cut
 
 
 RATES = make_rates(PanelProblem(1, 1, 1, 4, 128, 128, 16, 132))
-"""Of float32 kernels with such tiles."""
+"""Rates of float32 kernels with tiles of 128 x 128."""

@@ -6,8 +6,8 @@
     with RunningServer(tmp_path / "data", arena_bytes=0) as server:
         ...
 
-`server` is one server for a whole module, `shared_server` one for all modules; `start_server`
-makes one with settings of its own. All are fixtures, made known by conftest.py.
+Fixtures, known in all tests by conftest.py: `server` is one server for a module, `shared_server`
+one for all modules, and `start_server` starts servers with settings of their own.
 """
 
 import io
@@ -35,17 +35,17 @@ _SERVE = ("serve", "--access-log", "--port")
 NPY = {"Content-Type": "application/x-npy"}
 
 Start = Callable[..., "RunningServer"]
-"""What the fixture `start_server` is: starts a server with these settings."""
+"""The type of the fixture `start_server`, which starts a server with settings."""
 
 
 class RunningServer:
-    """A started service; as a context, one that is ready to compute, and is stopped at the end.
+    """A started service. As a context it is ready to compute, and stopped at the end.
 
     Args:
-        data_dir: Its data folder; may hold what an earlier server has left.
-        prefix: A command that runs it, in surroundings of its own.
-        until_live: Whether it is waited for at once.
-        settings: More settings, by their names.
+        data_dir: Its data folder; may be that of an earlier server.
+        prefix: A command that runs the service, such as one that enters a control group.
+        until_live: Whether to wait until the process answers.
+        settings: More settings by name.
     """
 
     def __init__(
@@ -102,11 +102,11 @@ class RunningServer:
         return httpx.Client(base_url=self.url, verify=trusted, timeout=60)
 
     def wait_live(self, seconds: float = 60) -> None:
-        """Waits until the process answers."""
+        """Wait until the process answers."""
         self._wait_ok("/healthz/live", seconds)
 
     def wait_ready(self, seconds: float = 60) -> None:
-        """Waits until jobs are computed."""
+        """Wait until the service computes."""
         self._wait_ok("/healthz/ready", seconds)
 
     def _wait_ok(self, path: str, seconds: float) -> None:
@@ -126,7 +126,7 @@ class RunningServer:
         raise AssertionError(f"{path} answered {answer}; the log:\n{self.read_log()[-4000:]}")
 
     def wait_logged(self, words: str) -> None:
-        """Waits until words are in the log."""
+        """Wait until words are in the log."""
         wait_until(lambda: words in self.read_log())
 
     def read_log(self) -> str:
@@ -134,17 +134,17 @@ class RunningServer:
         return self.log.read_text(errors="replace")
 
     def terminate(self) -> None:
-        """Sends SIGTERM and does not wait."""
+        """Send SIGTERM without waiting."""
         self.process.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """Ends the service at once, as the out-of-memory killer does."""
+        """Kill the service, as the out-of-memory killer does."""
         self.client.close()
         self.process.kill()
         self.process.wait(10)
 
     def stop(self, seconds: float = 30) -> int:
-        """Ends the service in good order; returns its exit code."""
+        """Stop the service in good order; returns its exit code."""
         self.client.close()
         if self.process.poll() is None:
             self.terminate()
@@ -155,26 +155,26 @@ class RunningServer:
             self.process.wait(10)
 
     def restart(self) -> None:
-        """Starts the service again over the same folder and port, after `kill` or `stop`."""
+        """Start the service again with its folder and port, after `kill` or `stop`."""
         self.client.close()
         self.process = self._launch()
         self.client = self._open_client()
         self.wait_live()
 
     def upload(self, array: NDArray[Any]) -> str:
-        """Stores an array; returns the matrix's id."""
+        """Store an array; returns the matrix's id."""
         response = self.client.post("/v1/matrices", content=encode_npy(array), headers=NPY)
         assert response.status_code == 201, response.text
         return str(response.json()["id"])
 
     def download(self, path: str) -> NDArray[Any]:
-        """Fetches an array from a path that sends .npy files."""
+        """Fetch an array from a path that sends .npy files."""
         response = self.client.get(path)
         assert response.status_code == 200, response.text
         return decode_npy(response.content)
 
     def wait_job(self, job_id: str, seconds: float = 60) -> dict[str, Any]:
-        """Waits until a job has ended; returns it as the service shows it."""
+        """Wait until a job has ended; returns it as the service shows it."""
         began = time.monotonic()
         while True:
             job: dict[str, Any] = self.client.get(f"/v1/jobs/{job_id}?wait_seconds=10").json()
@@ -183,7 +183,7 @@ class RunningServer:
             assert time.monotonic() - began < allow(seconds), job
 
     def read_metric(self, name: str) -> float:
-        """A metric's value, by its name with its labels; 0 where there is none yet."""
+        """A metric's value by its name with labels; 0 if there is none yet."""
         text = self.client.get("/metrics").text
         assert name.split("{", maxsplit=1)[0] in text, name
         lines = (line for line in text.splitlines() if line.startswith(f"{name} "))
@@ -214,7 +214,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
 
 @pytest.fixture(scope="session")
 def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """One server for all tests that do not mind what others have left in it."""
+    """One server for all tests that do not depend on what others have stored."""
     with RunningServer(tmp_path_factory.mktemp("shared") / "data") as running:
         yield running
 
@@ -234,7 +234,7 @@ def start_server(tmp_path: Path) -> Iterator[Start]:
 
 
 def open_http(where: str | Path, **options: Any) -> httpx.Client:
-    """A client of a URL, or over a Unix socket, without TLS: to read certificates takes 40 ms."""
+    """A client of a URL or a Unix socket, without TLS: to read certificates takes 40 ms."""
     options = {"base_url": str(where), "timeout": 60, **options}
     if isinstance(where, Path):
         options["base_url"] = "http://localhost"
@@ -243,7 +243,7 @@ def open_http(where: str | Path, **options: Any) -> httpx.Client:
 
 
 def find_free_port() -> int:
-    """A loopback port that nobody listens on at this moment."""
+    """A loopback port that is free at this moment."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         return int(listener.getsockname()[1])
 

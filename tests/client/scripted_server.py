@@ -1,4 +1,4 @@
-"""A server that answers by a script, and breaks connections on purpose."""
+"""A server that answers by a script, and may break connections."""
 
 import contextlib
 import re
@@ -9,17 +9,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 Reply = bytes | Callable[["Received"], bytes]
-"""What is sent for a request: bytes as they are, or what makes them."""
+"""The bytes that answer a request, or a function of the request that makes them."""
 
 
 @dataclass
 class Received:
-    """A request as it came.
+    """A request.
 
     Attributes:
         line: Method and target.
         headers: By their names in lower case.
-        body: The body, as far as it came.
+        body: The body, as far as it was received.
     """
 
     line: str
@@ -38,7 +38,7 @@ class ScriptedUrl(str):
     """The server's address.
 
     Attributes:
-        requests: What has arrived.
+        requests: All requests so far.
     """
 
     requests: list[Received]
@@ -52,13 +52,13 @@ def serve_script(
     read_body: bool = True,
     context: ssl.SSLContext | None = None,
 ) -> Iterator[ScriptedUrl]:
-    """Answer each request by the next reply; the last one is for all that follow.
+    """Serve each request with the next reply, and later ones with the last.
 
     Args:
-        replies: What is sent.
+        replies: The replies, in order.
         close: Whether the connection is closed after each.
-        read_body: Whether the request's body is read before.
-        context: Speaks TLS by it.
+        read_body: Whether a request's body is read before the reply.
+        context: Makes the server speak TLS.
     """
     with socket.create_server(("127.0.0.1", 0)) as listener:
         scheme = "http" if context is None else "https"

@@ -1,4 +1,4 @@
-"""Where a service is looked for, and what is said of a place where there is none."""
+"""Addresses of services, and errors where there is none."""
 
 import socket
 import threading
@@ -80,7 +80,7 @@ def test_a_silent_service_times_out(connect: Callable[..., Any]) -> None:
         pytest.raises(ServiceTimeout, match=r"silent for 0\.2 s"),
     ):
         connect(url, timeout=0.2).devices()
-    assert len(url.requests) == 1, "what was waited for is not asked for again"
+    assert len(url.requests) == 1, "a request that timed out is retried"
 
 
 def test_a_service_that_reads_nothing_times_out(connect: Callable[..., Any]) -> None:

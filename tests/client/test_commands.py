@@ -121,7 +121,7 @@ def test_ctrl_c_leaves_nothing_behind(command: str, server: RunningServer, files
     before = server.list_matrix_files()
     arguments = [command, "B.npy", "large.npy"]
     with start_command(*arguments, folder=files, WAVETRIM_URL=server.url) as process:
-        # The second file's beginning: the client has heard that the first one is stored.
+        # The second file has begun, so the client knows that the first one is stored.
         while len(server.list_matrix_files() - before) < 2:
             assert process.poll() is None
         process.send_signal(signal.SIGINT)
@@ -129,7 +129,7 @@ def test_ctrl_c_leaves_nothing_behind(command: str, server: RunningServer, files
     assert process.returncode == ExitCode.INTERRUPTED, errors
     assert output == ""
     while server.list_matrix_files() != before:
-        time.sleep(0.01)  # the service learns of the broken upload by and by
+        time.sleep(0.01)  # the service notices the broken upload a little later
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Connections: kept, found closed, shared after a fork, encrypted, answered early."""
+"""Connections: reused, replaced, after a fork, with TLS, and with early answers."""
 
 import os
 import ssl
@@ -22,7 +22,7 @@ def test_a_connection_is_reused(connect: Callable[..., Any]) -> None:
     with serve_script([DEVICES], close=False) as url:
         client = connect(url, timeout=5, retries=0)
         for _ in range(3):
-            client.devices()  # this server listens to one connection at a time
+            client.devices()  # this server serves one connection at a time
     assert len(url.requests) == 3
 
 
@@ -32,7 +32,7 @@ def test_a_closed_connection_is_replaced(connect: Callable[..., Any]) -> None:
         client = connect(url, retries=0)
         for _ in range(3):
             assert client.put(np.eye(2)).id == "m"
-            time.sleep(0.1)  # until it is closed: what is sent before that is lost
+            time.sleep(0.1)  # until it is closed; what is sent before is lost
 
 
 def test_a_forked_process_has_connections_of_its_own(server: RunningServer) -> None:

@@ -1,4 +1,4 @@
-"""Downloads over connections that break, of contents that change, with digests that lie."""
+"""Downloads over connections that break, of contents that change, with wrong digests."""
 
 import hashlib
 from collections.abc import Callable
@@ -21,14 +21,14 @@ OBJECTS = encode_npy(np.zeros(1)).replace(b"<f8'", b"|O' ")
 
 @dataclass
 class Content:
-    """What is sent of one file, and how it fails.
+    """Answers with a file, as a reply of `serve_script`, and fails on purpose.
 
     Attributes:
         data: The file.
         etag: Its entity tag; changes to `later_etag` after the first answer.
-        broken_after: So many bytes are sent before the connection breaks; one entry an answer.
-        digest: What Content-Digest announces.
-        ranges: The Range headers that were asked for.
+        broken_after: For each answer, bytes that are sent before the connection breaks.
+        digest: The digest that Content-Digest announces.
+        ranges: The Range headers of requests so far.
     """
 
     data: bytes

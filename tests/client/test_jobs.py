@@ -1,4 +1,4 @@
-"""Jobs: posted, waited for, cancelled; and what an interrupted one leaves behind."""
+"""Jobs: posted, awaited, cancelled, interrupted."""
 
 import signal
 import subprocess
@@ -216,7 +216,7 @@ def test_an_error_during_a_submit_leaves_no_matrix_behind(
 
     with pytest.raises(RuntimeError, match="the caller's own"):
         client.submit(np.eye(4), np.eye(4), on_upload=fail)
-    wait_until(lambda: server.list_matrix_files() == before)  # it learns of the broken upload
+    wait_until(lambda: server.list_matrix_files() == before)  # it notices the broken upload later
 
 
 INTERRUPTED = {

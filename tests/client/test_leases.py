@@ -1,4 +1,4 @@
-"""Arrays in leases: the client names them instead of sending them, and cleans up behind them."""
+"""Arrays in leases: the client names them instead of sending them, and returns their memory."""
 
 import gc
 import os
@@ -99,7 +99,7 @@ def test_out_may_have_any_layout_or_be_an_operand(local: Any) -> None:
     ):
         assert local.matmul(a, b, out=out) is out
         np.testing.assert_allclose(out, expected)
-    assert local.matmul(a, b, out=a) is a, "an operand, too: the result goes there in the end"
+    assert local.matmul(a, b, out=a) is a, "the result may replace an operand"
     np.testing.assert_allclose(a, expected)
 
 
@@ -112,7 +112,7 @@ def test_large_ordinary_arrays_are_copied_into_a_lease(server: RunningServer, lo
         local.matmul(a, b, out=out)
         assert_product(out, a, b)
     assert server.read_metric(RECEIVED) == before
-    assert count_leases(server) == leases + 1, "whose places are used again"
+    assert count_leases(server) == leases + 1, "one lease is reused"
 
 
 def test_refusals_are_the_same_as_without_leases(local: Any) -> None:

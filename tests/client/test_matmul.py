@@ -1,4 +1,4 @@
-"""A product in one call, by NumPy's rules."""
+"""`Client.matmul` follows NumPy's rules."""
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""alpha·A·B + beta·C in one call, where the product's type is chosen and the product is checked."""
+"""`Client.matmul` computes alpha·A·B + beta·C, in a chosen type, and verified."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Matrices go to a service and come back: arrays of any strides, and files."""
+"""Matrices are stored and fetched: arrays of any strides, and files."""
 
 import asyncio
 import subprocess
@@ -132,7 +132,7 @@ def test_files_are_read_and_written_outside_the_event_loop(
         if event == "open" and str(tmp_path) in str(arguments[0]):
             openers[Path(str(arguments[0])).name.split(".")[-1]] = threading.get_ident()
 
-    sys.addaudithook(note)  # for good; it looks at this test's folder only
+    sys.addaudithook(note)  # cannot be removed; it notes this test's folder only
 
     async def exchange() -> None:
         async with AsyncClient(shared_server.url) as client:

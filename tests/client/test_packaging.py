@@ -59,7 +59,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The interpreter of an environment that has the wheel, beside what this one has."""
+    """The interpreter of an environment with the wheel and all packages of this one."""
     folder = tmp_path_factory.mktemp("environment")
     venv.create(folder, symlinks=True, with_pip=False)
     paths = {"base": str(folder), "platbase": str(folder)}

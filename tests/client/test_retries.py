@@ -1,4 +1,4 @@
-"""What is sent again, how often, and never twice where that would do something twice."""
+"""Which requests are retried, how often, and that nothing is done twice."""
 
 import contextlib
 import json
@@ -93,7 +93,7 @@ def test_a_product_whose_answer_breaks_is_retried(connect: Callable[..., Any]) -
     with serve_script([BROKEN, whole[:-8], whole]) as url:
         assert connect(url).matmul(a, a, out=a) is a
     np.testing.assert_array_equal(a, np.eye(2))
-    assert len({request.body for request in url.requests}) == 1, "out is written at the end only"
+    assert len({request.body for request in url.requests}) == 1, "out changed between the tries"
 
 
 def test_a_long_retry_after_is_not_waited_for(
@@ -167,7 +167,7 @@ def test_a_submit_whose_answer_is_lost_is_one_job(
     before = {job.id for job in direct.jobs()}
     with lose_answers(server, b"POST /v1/jobs ", count=2) as (url, lost):
         job = connect(url).submit(matrix, matrix)
-    assert lost == [202, 200], "the service had taken it, then known it again"
+    assert lost == [202, 200], "the service took it once, then recognised it"
     assert {job.id for job in direct.jobs()} - before == {job.id}
     assert direct.job(job.id).wait().state == "succeeded"
 
@@ -179,7 +179,7 @@ def test_an_upload_whose_answer_is_lost_is_one_matrix(
     before = {matrix.id for matrix in direct.matrices()}
     with lose_answers(server, b"POST /v1/matrices ", count=2) as (url, lost):
         matrix = connect(url).put(np.eye(4))
-    assert lost == [201, 200], "the service had stored it, then known it again"
+    assert lost == [201, 200], "the service stored it once, then recognised it"
     assert {one.id for one in direct.matrices()} - before == {matrix.id}
     np.testing.assert_array_equal(direct.get(matrix), np.eye(4))
 

@@ -1,4 +1,4 @@
-"""Sums of rows over blocks of columns: the C library and NumPy agree, however rows lie."""
+"""Sums of rows over blocks of columns, by the C library and by NumPy, in every layout."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Rows that the CPU pool calls final are as they will be, whoever still computes others."""
+"""Rows that the CPU pool reports as final do not change, while others are still computed."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path

@@ -253,7 +253,7 @@ def test_an_error_in_the_progress_callback_stops_the_other_blocks(pool: CpuPool)
 
 
 def test_an_error_in_a_worker_reaches_the_caller(pool: CpuPool) -> None:
-    # The subclass stands in for what a block may meet in a worker, a failing disk for instance.
+    # The subclass fails as a block may in a worker, on a failing disk for instance.
     class Unreadable(np.ndarray):  # type: ignore[type-arg]
         def __array_ufunc__(self, *inputs: object, **options: object) -> object:
             raise OSError("this block cannot be read")

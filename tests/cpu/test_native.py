@@ -1,4 +1,4 @@
-"""The C of products compiles without warnings, and sanitizers find nothing in its threads."""
+"""The C of products compiles without warnings, and passes the sanitizers."""
 
 import platform
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The CPU pool computes the rows that it is given part by part, and no thread waits in between."""
+"""The CPU pool takes rows part by part, and no thread waits between parts."""
 
 import threading
 import time
@@ -60,7 +60,7 @@ def test_taken_rows_are_computed_once_and_others_stay_as_they_are(
 
 
 class Held(np.ndarray):  # type: ignore[type-arg]
-    """A matrix whose products tell what they are of, and may be held up."""
+    """A matrix that calls `meet` with the result before each of its products."""
 
     meet: Callable[[Matrix], None]
 
@@ -133,7 +133,7 @@ def test_parts_are_taken_one_at_a_time_with_the_rows_in_progress(open_pool: Open
         pool.multiply_rows(np.ones((1600, 300)), np.ones((300, 500)), c, take)
     assert np.all(c == 300)
     assert in_hand[0] == 0
-    assert len(in_hand) == len(parts)  # nobody asks for more than all
+    assert len(in_hand) == len(parts)  # none is taken after the last one
     assert all(-1e-6 < rows <= 1600 for rows in in_hand)
 
 

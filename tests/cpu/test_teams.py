@@ -1,4 +1,4 @@
-"""Teams of threads in C and in Python: layouts, vectors, errors, callers, and how they end."""
+"""Teams of threads in C and in Python: layouts, vectors, errors, callers and their end."""
 
 import threading
 import time
@@ -30,7 +30,7 @@ OpenPool = Callable[[int], CpuPool]
 
 
 def lie(values: Matrix, layout: str) -> Matrix:
-    """The same values in another layout, all of which BLAS takes."""
+    """The same values in another layout that BLAS takes."""
     rows, columns = values.shape
     order = "F" if "columns" in layout else "C"
     pad = 5 if "padded" in layout else 0
@@ -142,7 +142,7 @@ def test_products_that_blas_does_not_take_are_left_to_python(
     assert not takes(a[:, :0], b[:0], c)
     assert not takes(*(matrix.astype(np.int32) for matrix in (a, b, c)))
     pool.close()
-    assert not takes(a, b, c), "there are no threads any more"
+    assert not takes(a, b, c), "the threads have ended"
     pool.close()
 
 

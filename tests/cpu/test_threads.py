@@ -1,4 +1,4 @@
-"""Which cores count as usable, on real trees of control-group files."""
+"""How many cores are usable, by affinity and by files of control groups."""
 
 import os
 from pathlib import Path

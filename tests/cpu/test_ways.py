@@ -1,4 +1,4 @@
-"""Where the threads are in C: compiled when they are needed, not without BLAS, not in a fork."""
+"""When threads are in C: from the first large product on, not without BLAS, not in a fork."""
 
 import logging
 import os
@@ -56,8 +56,8 @@ def test_without_a_compiler_products_run_in_python(
 ) -> None:
     monkeypatch.setenv("CC", str(tmp_path / "no-such-compiler"))
     with caplog.at_level(logging.WARNING), CpuPool(2, cache_dir=tmp_path / "empty") as pool:
-        if pool.prepare():  # beside its source there is one that was compiled before
-            pytest.skip("the library lies beside its source")
+        if pool.prepare():  # next to its source is a library compiled before
+            pytest.skip("the library is compiled next to its source")
         c = np.zeros((300, 300))
         pool.multiply(np.ones((300, 40)), np.ones((40, 300)), c)
     assert np.all(c == 40)
@@ -97,7 +97,7 @@ def test_threads_in_c_run_at_idle_priority_only_where_they_yield(
         pool.multiply(np.ones((900, 300)), np.ones((300, 300)), np.zeros((900, 300)))
         least, until = 3 if yields else 0, time.monotonic() + 10
         while (found := count_classes())[19, os.SCHED_IDLE] < least and time.monotonic() < until:
-            time.sleep(0.01)  # one that the product did not want may have only just begun
+            time.sleep(0.01)  # a thread that the product did not need may just have begun
     own = os.nice(0), os.SCHED_OTHER
     assert found[19, os.SCHED_IDLE] == least
     assert found[own] >= (1 if yields else 4)

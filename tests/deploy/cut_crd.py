@@ -1,9 +1,8 @@
-"""Cuts KubeRay's definition of a RayCluster down to what the tests hold manifests against.
+"""Cuts KubeRay's definition of a RayCluster down to the schema that tests need.
 
 `python -m tests.deploy.cut_crd ray.io_rayclusters.yaml v1.7.0`, with that file of KubeRay's
-helm-chart/kuberay-operator/crds, writes tests/deploy/data/raycluster.json. Version v1's schema is
-kept. Its pod templates, most of the file, are not: they are Kubernetes' own, whose schema the tests
-have from kubernetes-validate.
+helm-chart/kuberay-operator/crds, writes tests/deploy/data/raycluster.json: the schema of version v1
+without its pod templates. Those are Kubernetes' own, and the tests validate them by its schema.
 """
 
 import json
@@ -17,7 +16,7 @@ RAYCLUSTER = Path(__file__).parent / "data" / "raycluster.json"
 
 
 def cut(definition: dict[str, Any]) -> dict[str, Any]:
-    """The schema of version v1, its pod templates replaced by any object."""
+    """The schema of version v1, in which a pod template may be any object."""
     (version,) = (one for one in definition["spec"]["versions"] if one["name"] == "v1")
     schema: dict[str, Any] = version["schema"]["openAPIV3Schema"]
     spec = schema["properties"]["spec"]["properties"]

@@ -1,4 +1,4 @@
-"""nginx in front of a service, with the configuration that deploy/ has."""
+"""nginx in front of a service, with the configuration of deploy/."""
 
 import os
 import pwd
@@ -14,7 +14,7 @@ from tests.processes import wait_until
 from tests.server import ROOT, find_free_port
 
 COMMAND: Final = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
-"""nginx, where it is installed."""
+"""nginx; None where it is not installed."""
 
 CERTIFICATE: Final = "ssl_certificate /etc/nginx/wavetrim.pem;"
 KEY: Final = "ssl_certificate_key /etc/nginx/wavetrim.key;"
@@ -25,13 +25,13 @@ _TEMPORARY: Final = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 def run_nginx(
     folder: Path, upstream: str, *, buffering: bool, tls: tuple[Path, Path] | None = None
 ) -> Iterator[int]:
-    """nginx until the block ends; yields its port.
+    """Run nginx until the block ends; yields its port.
 
     Args:
-        folder: For its files.
-        upstream: Where the service is, as nginx names it.
-        buffering: Whether it takes a request's body whole before it asks the service.
-        tls: Its certificate and the key; without them it does not encrypt.
+        folder: Its folder.
+        upstream: The service's address in nginx's form.
+        buffering: Whether it receives a whole body before it calls the service.
+        tls: Its certificate and key; None for plain HTTP.
     """
     assert COMMAND is not None
     port = find_free_port()

@@ -1,4 +1,4 @@
-"""A real Prometheus over one service, with the rules that deploy/ has."""
+"""A real Prometheus that watches one service, with the rules of deploy/."""
 
 import contextlib
 import json
@@ -18,7 +18,7 @@ from tests.server import ROOT, find_free_port
 
 COMMAND: Final = shutil.which("prometheus")
 PROMTOOL: Final = shutil.which("promtool")
-"""Debian's package has both, where it is installed."""
+"""Both are in Debian's package; None where it is not installed."""
 
 FOLDER: Final = ROOT / "deploy" / "prometheus"
 SCRAPE_SECONDS: Final = 0.25
@@ -29,13 +29,13 @@ class Prometheus:
     """A started Prometheus.
 
     Attributes:
-        url: Where it answers.
+        url: Its address.
     """
 
     url: str
 
     def ask(self, path: str, **fields: str) -> Any:
-        """What its API answers."""
+        """The data in an answer of its API."""
         address = f"{self.url}/api/v1/{path}?{urllib.parse.urlencode(fields)}"
         with urllib.request.urlopen(address, timeout=30) as answer:
             document = json.load(answer)
@@ -50,7 +50,7 @@ class Prometheus:
 
 @contextlib.contextmanager
 def run_prometheus(folder: Path, target: str) -> Iterator[Prometheus]:
-    """Prometheus until the block ends, as deploy/ has it but for the target and its haste."""
+    """Run Prometheus until the block ends, as in deploy/ but faster, for one target."""
     assert COMMAND is not None
     configuration = yaml.safe_load((FOLDER / "prometheus.yaml").read_text())
     configuration["global"] = {

@@ -1,4 +1,4 @@
-"""What deploy/ says, held against what the service and the Dockerfile say."""
+"""deploy/ agrees with the service, the project and the Dockerfile."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What deploy/kubernetes says: rendered by kustomize, held against schemas and the service."""
+"""deploy/kubernetes, rendered by kustomize, follows the schemas and agrees with the service."""
 
 import json
 import re
@@ -26,10 +26,10 @@ FOLDER = ROOT / "deploy" / "kubernetes"
 OVERLAYS = sorted(path.name for path in (FOLDER / "overlays").iterdir())
 SOURCES = sorted(set(FOLDER.rglob("*.yaml")) - set(FOLDER.rglob("kustomization.yaml")))
 VERSIONS = ("1.30", "1.37")
-"""Kubernetes' versions whose schemas must hold: an old one, and the newest that is known."""
+"""Versions of Kubernetes whose schemas are checked: an old one, and the newest known."""
 
 LEAST_KUBECTL = 21
-"""kubectl 1.21 is the first whose kustomize knows the fields that the overlays use."""
+"""The kustomize of kubectl 1.21 is the first that knows the fields of the overlays."""
 GIB = 2**30
 
 
@@ -48,7 +48,7 @@ def find_renderer() -> list[str]:
 
 @cache
 def render(overlay: str) -> list[Object]:
-    """All that an overlay makes."""
+    """The objects of an overlay."""
     done = run([*find_renderer(), str(FOLDER / "overlays" / overlay)])
     assert done.returncode == 0, done.stderr
     return list(yaml.safe_load_all(done.stdout))
@@ -64,7 +64,7 @@ def list_groups(cluster: Object) -> list[Object]:
 
 
 def list_pods(overlay: str) -> Iterator[Object]:
-    """The specifications of all pods of an overlay."""
+    """The specifications of an overlay's pods."""
     for one in render(overlay):
         if one["kind"] == "Deployment":
             yield one["spec"]["template"]["spec"]
@@ -73,7 +73,7 @@ def list_pods(overlay: str) -> Iterator[Object]:
 
 
 def find_service(overlay: str) -> tuple[Object, Object]:
-    """The pod of the service, and its container."""
+    """The service's pod and container."""
     ((pod, container),) = (
         (pod, container)
         for pod in list_pods(overlay)
@@ -96,7 +96,7 @@ def list_gpus(overlay: str) -> list[int]:
 
 
 def close(schema: Any) -> Any:
-    """A schema of a custom resource that takes no fields but those it names, as kubectl does."""
+    """A schema that allows only the fields that it names, as kubectl does."""
     if isinstance(schema, list):
         return [close(one) for one in schema]
     if not isinstance(schema, dict):
@@ -108,7 +108,7 @@ def close(schema: Any) -> Any:
 
 
 def validate(one: Object, version: str) -> None:
-    """Hold an object against the schema of its kind."""
+    """Validate an object by the schema of its kind."""
     if one["kind"] != "RayCluster":
         kubernetes_validate.validate(one, version, strict=True)
         return
@@ -308,4 +308,6 @@ def test_the_command_accepts_the_arguments_of_the_pods(tmp_path: Path) -> None:
     for line in lines:
         done = run_command(*line, folder=tmp_path, HOME=str(tmp_path))
         assert done.returncode == 2
-        assert "RAY_AUTH_TOKEN" in done.stderr  # it looks for the token once it has read its line
+        assert (
+            "RAY_AUTH_TOKEN" in done.stderr
+        )  # it looks for the token after it has parsed its arguments

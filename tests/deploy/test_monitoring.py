@@ -1,4 +1,4 @@
-"""The dashboard's queries and the alerts, asked of a real Prometheus over a live service."""
+"""The dashboard's queries and the alerts, in a real Prometheus that watches a service."""
 
 import json
 import re
@@ -30,7 +30,7 @@ DASHBOARD = json.loads((ROOT / "deploy" / "grafana" / "wavetrim.json").read_text
 ALERTS = yaml.safe_load((FOLDER / "alerts.yaml").read_text())["groups"][0]["rules"]
 CASES = Path(__file__).parent / "data" / "alerts_test.yaml"
 WITHOUT_GPU = "wavetrim_gpu_"
-"""Metrics that there are with a GPU only."""
+"""Prefix of metrics that exist with a GPU only."""
 
 VARIABLES = {"$__rate_interval": "30s", "$instance": ".*"}
 
@@ -45,7 +45,7 @@ def list_queries() -> dict[str, str]:
 
 
 def use(server: RunningServer) -> None:
-    """Something of all that a dashboard shows."""
+    """Use the service so that all of the dashboard has data."""
     body = encode_npy(np.ones((600, 600)))  # products that take no time correct no prediction
     for _ in range(3):
         assert server.client.post("/v1/matmul", content=2 * body, headers=NPY).status_code == 200
@@ -72,7 +72,7 @@ def prometheus(
     folder = tmp_path_factory.mktemp("prometheus")
     with run_prometheus(folder, f"127.0.0.1:{watched.port}") as running:
         use(watched)
-        # The model's correction comes with the history of runs, which is written a little later.
+        # Corrections appear a little later, when the history of runs is written.
         scrapes = (
             "wavetrim_correction_factor and on (job, instance)"
             " (count_over_time(wavetrim_build_info[1m]) > 3)"
@@ -107,7 +107,7 @@ def test_the_dashboard_shows_what_was_done(prometheus: Prometheus) -> None:
 
 
 def is_number(found: dict[str, Any]) -> bool:
-    """Whether a quantile is one: of a route that nobody has called meanwhile it is NaN."""
+    """Whether a quantile is a number; it is NaN for a route without recent calls."""
     return bool(found["value"][1] != "NaN")
 
 
@@ -138,7 +138,7 @@ def test_the_panels_of_the_dashboard_do_not_overlap() -> None:
 
 
 def test_the_dashboard_has_what_grafana_imports() -> None:
-    """What Grafana asks of a dashboard's JSON, and whose absence shows in its browser only."""
+    """Parts of a dashboard's JSON whose absence shows only in Grafana's page."""
     source = {"type": "prometheus", "uid": "${datasource}"}
     variables = {one["name"]: one for one in DASHBOARD["templating"]["list"]}
     assert variables["datasource"]["type"] == "datasource"
@@ -181,7 +181,7 @@ def test_a_healthy_service_raises_no_alert(prometheus: Prometheus) -> None:
         lambda: all(r["health"] == "ok" for r in prometheus.ask("rules")["groups"][0]["rules"])
     )
     alerts = {alert["labels"]["alertname"] for alert in prometheus.ask("alerts")["alerts"]}
-    assert alerts <= {"WavetrimDiskFills"}  # others may fill this machine's disk meanwhile
+    assert alerts <= {"WavetrimDiskFills"}  # other programs may fill this disk
 
 
 def test_a_killed_service_raises_the_alert(
@@ -198,7 +198,7 @@ def test_a_killed_service_raises_the_alert(
 
 
 def promtool(*arguments: object) -> str:
-    """Run promtool; returns what it says."""
+    """Run promtool; returns its output."""
     assert PROMTOOL is not None
     ended = subprocess.run(
         [PROMTOOL, *map(str, arguments)],
@@ -234,7 +234,7 @@ def test_each_alert_is_raised_by_its_own_cause_only(tmp_path: Path) -> None:
     assert raised == {rule["alert"] for rule in ALERTS}
     cases["rule_files"] = [str(FOLDER / "alerts.yaml")]
     for case in cases["tests"]:
-        # Every other alert is silent meanwhile, unless the case says that it is not.
+        # Every other alert is silent, unless the case says otherwise.
         told = {test["alertname"] for test in case["alert_rule_test"]}
         at = case["alert_rule_test"][0]["eval_time"]
         for rule in ALERTS:

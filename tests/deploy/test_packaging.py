@@ -1,4 +1,4 @@
-"""The wheel, the environment and the locks."""
+"""The wheel, and the locks of its dependencies."""
 
 import re
 import tomllib

@@ -1,4 +1,4 @@
-"""The service behind nginx: bodies both ways, refusals, and connections that are kept."""
+"""The service behind nginx: bodies both ways, refusals, kept connections and TLS."""
 
 import contextlib
 import json
@@ -34,13 +34,13 @@ STORAGE_BYTES = 32 * MIB
 
 @dataclass
 class Proxied:
-    """A service, and the proxy before it.
+    """A service behind a proxy.
 
     Attributes:
         service: The service.
-        buffering: Whether the proxy takes a body whole before it asks the service.
-        port: The proxy's.
-        client: Asks the proxy, with the key.
+        buffering: Whether the proxy receives a whole body before it calls the service.
+        port: The proxy's port.
+        client: A client of the proxy, with the key.
     """
 
     service: RunningServer
@@ -128,7 +128,7 @@ def test_ranges_and_conditional_requests_work(proxied: Proxied, matrix: str) -> 
 
 
 def refuse(proxied: Proxied, path: str, content: bytes, *lines: str) -> tuple[int, dict[str, str]]:
-    """The status and the problem of a request whose whole body is sent, whatever is answered."""
+    """Send a whole body, whatever is answered; returns the status and the problem."""
     with proxied.connect() as connection:
         connection.sendall(make_head(path, len(content), *lines))
         with contextlib.suppress(ConnectionError):  # the proxy may have answered and closed

@@ -1,9 +1,8 @@
-"""Every fenced block of docs/ runs, in the order of its page, beside a service of its own.
+"""Every fenced block of docs/ runs, in the order of its page, with a service for each page.
 
-What follows the language says that a block needs more than that: `sh gpu`, `sh cluster` (Ray or
-Kubernetes) and `sh install` (it fetches packages). Of those the shell's syntax is checked, and that
-each command of `wavetrim` has the options that it is given. The blocks of docs/operations.md run in
-test_operations.py, on folders of their own.
+A word after the language marks a block that needs more: `sh gpu`, `sh cluster` (Ray or Kubernetes)
+and `sh install` (it fetches packages). Such a block does not run: its shell syntax is checked, and
+the options of its `wavetrim` commands. Blocks of pages in ELSEWHERE are checked likewise.
 """
 
 import contextlib
@@ -54,7 +53,7 @@ BLOCKS = {
 
 @dataclass(frozen=True)
 class Stage:
-    """Where blocks run: a folder with `wavetrim` and `python`, and a service."""
+    """The surroundings of blocks: a folder with `wavetrim` and `python`, and a service."""
 
     folder: Path
     server: RunningServer
@@ -62,7 +61,7 @@ class Stage:
     prefix: str
 
     def adapt(self, text: str) -> str:
-        """A block for this service in place of the one at its usual address."""
+        """A block with the addresses of this service in place of the usual ones."""
         address = self.server.url.removeprefix("http://")
         for usual, found in (
             ("localhost:8000", address),
@@ -146,13 +145,13 @@ def test_a_block_that_fails_is_found(stage: Stage) -> None:
 
 
 def check_shell(text: str) -> None:
-    """The shell can read it, and `wavetrim` would take its words."""
+    """Assert that its shell syntax is right, and `wavetrim` has its commands and options."""
     subprocess.run(["bash", "-nc", text], check=True)
     for line in re.findall(r"\bwavetrim ([a-z].*)$", text.replace("\\\n", " "), re.MULTILINE):
         check_wavetrim(shlex.split(line, comments=True))
 
 
 def check_wavetrim(words: list[str]) -> None:
-    """The command exists and has these options; it does not run."""
+    """Assert that a command exists and has these options, without running it."""
     ended = CliRunner().invoke(app, [*words, "--help"])
     assert ended.exit_code == 0, f"wavetrim {shlex.join(words)}: {ended.stderr}"

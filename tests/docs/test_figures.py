@@ -1,4 +1,4 @@
-"""Pages and plots show the figures that were measured, whatever benchmark wrote them."""
+"""Pages and plots show the measured figures of every benchmark."""
 
 import json
 import re
@@ -163,7 +163,7 @@ def test_results_are_read_as_they_are_written(kind: Kind, tmp_path: Path) -> Non
 )
 def test_incomplete_results_are_refused(kind: Kind, damage, message: str, tmp_path: Path) -> None:
     if kind.name == "http" and "no rows" in message:
-        return  # a machine on which nothing ran still says so
+        return  # a machine on which nothing ran is shown
     kind.write(tmp_path, damage)
     with pytest.raises(ResultsError, match=f"{message}.*`make bench-{kind.name}`"):
         kind.read(tmp_path)

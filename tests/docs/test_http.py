@@ -1,4 +1,4 @@
-"""docs/http.md and its plots show the figures that were measured, held against what is asked."""
+"""docs/http.md and its plots show the measured figures, judged by their bounds."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ INVENTED = invent_results()
 
 
 def find_judgement(results: HttpResults, words: str) -> Judgement:
-    """The one judgement whose bound has these words."""
+    """The judgement whose bound has these words."""
     (found,) = (one for one in judge(results) if words in one.what)
     return found
 

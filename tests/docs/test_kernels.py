@@ -1,4 +1,4 @@
-"""docs/kernels.md and the README's plot show the figures that were measured."""
+"""docs/kernels.md and the README's plot show the measured figures."""
 
 import re
 
@@ -10,7 +10,7 @@ INVENTED = invent_results()
 
 
 def read_table(text: str, first: str) -> list[str]:
-    """Cells of the first line that begins with this cell."""
+    """The cells of the first line that begins with a cell."""
     line = next(line for line in text.splitlines() if line.startswith(f"| {first} |"))
     return line.strip("| ").split(" | ")
 

@@ -1,4 +1,4 @@
-"""docs/operations.md: what it names is there, what it shows was measured, its commands work."""
+"""docs/operations.md names tests, settings and metrics that exist, and sums up tries."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""docs/performance.md and its plots show the figures that were measured."""
+"""docs/performance.md and its plots show the measured figures."""
 
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ PLOTS = list_plots(INVENTED)
 
 
 def read_cells(text: str, *first: str) -> list[str]:
-    """Cells of the first line that begins with these."""
+    """The cells of the first line that begins with these, after them."""
     begin = f"| {' | '.join(first)} |"
     line = next(line for line in text.splitlines() if line.startswith(begin))
     return line.strip("| ").split(" | ")[len(first) :]

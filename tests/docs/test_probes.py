@@ -1,4 +1,4 @@
-"""docs/probes.md lists the probes that are kept beside it."""
+"""docs/probes.md lists the kept probes."""
 
 import re
 import shutil
@@ -24,7 +24,7 @@ EMPTY = "before\n<!-- probed -->\n<!-- /probed -->\nafter\n"
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder as `wavetrim probe --out` leaves it after all probes; nobody changes it."""
+    """A folder as `wavetrim probe --out` writes it for all probes; tests do not change it."""
     folder = tmp_path_factory.mktemp("written")
     for report in list_probe_reports():
         write_report(report, folder)

@@ -1,4 +1,4 @@
-"""The documents say what is so: commands run, tables match, paths exist."""
+"""The documents are right: sessions print what is shown, commands and paths exist."""
 
 import os
 import re
@@ -17,7 +17,7 @@ FOLDERS = "service|scheduler|kernels|cpu|native|lab|tests|benchmarks|deploy|docs
 
 
 def normalise(output: str) -> str:
-    """Ids, times and measured figures differ from run to run; everything else does not."""
+    """Output without ids, times and measured figures, which differ between runs."""
     output = re.sub(r"\b[0-9a-f]{30,}\b", "ID", output)
     output = re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+(Z|\+00:00)", "TIME", output)
     output = re.sub(r'("(?:f|waves|waves_gpu_only)":|wavetrim-f: )\d+', r"\1ROWS", output)

@@ -1,4 +1,4 @@
-"""docs/reproduce.md lists the runs that are kept beside it."""
+"""docs/reproduce.md lists the kept runs."""
 
 import shutil
 from pathlib import Path
@@ -14,7 +14,7 @@ EMPTY = "before\n<!-- reproduced -->\n<!-- /reproduced -->\nafter\n"
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder as `wavetrim reproduce --out` leaves it after all experiments; nobody changes it."""
+    """A folder as `wavetrim reproduce --out` writes it; tests do not change it."""
     folder = tmp_path_factory.mktemp("written")
     for report in list_reports():
         if report.passed:

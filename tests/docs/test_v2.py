@@ -1,4 +1,4 @@
-"""docs/v2.md says what the code does; its blocks run in test_code_blocks.py."""
+"""docs/v2.md has the limits of the code; its blocks run in test_code_blocks.py."""
 
 from tests.environment import ROOT
 from wavetrim.service.api.v2.datatypes import MOST_JSON_ELEMENTS

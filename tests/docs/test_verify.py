@@ -1,4 +1,4 @@
-"""docs/verify.md shows what was measured of the check."""
+"""docs/verify.md explains the check."""
 
 from benchmarks.verify.tables import PAGE
 from wavetrim.scheduler.check.verify import Verification

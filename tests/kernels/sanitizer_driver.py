@@ -18,7 +18,7 @@ from wavetrim.kernels.spec import KernelSpec
 def multiply_ragged(
     spec: KernelSpec, k: int, cache_dir: Path, *, padding: int, sms: int | None
 ) -> None:
-    """One product that leaves parts of tiles over on all sides; raises when it is wrong."""
+    """A product with ragged tiles on all sides; raises if it is wrong."""
     m, n = spec.tile.m + 3, spec.tile.n + 5
     generator = np.random.default_rng(0)
     a, b, c = (
@@ -35,15 +35,15 @@ def multiply_ragged(
 def main() -> None:
     """Run the kernels that we compile, all or those named, with unaligned and aligned rows.
 
-    Those that can be held to few multiprocessors compute a second product there.
+    Persistent ones compute a second product on few multiprocessors.
     """
-    cupy.cuda.set_allocator(None)  # an allocation each, so that one past its end is seen
+    cupy.cuda.set_allocator(None)  # separate allocations, so that accesses past an end are seen
     names = sys.argv[2:]
     capability = list_devices()[0].compute_capability
     for spec in list_kernels(compute_capability=capability):
         if spec.source and (not names or spec.name in names):
             for padding in (0, 3):  # a padding of 3 aligns rows
-                long_k = 64 if spec.splits_tail else 4  # so long that the tail is split
+                long_k = 64 if spec.splits_tail else 4  # long enough to split the tail
                 for k in (spec.tile.k + 1, long_k * spec.tile.k + 1):
                     for sms in (None, spec.sms_quantum) if spec.persistent else (None,):
                         multiply_ragged(spec, k, Path(sys.argv[1]), padding=padding, sms=sms)

@@ -17,11 +17,11 @@ from wavetrim.kernels.spec import KernelSpec
 SIMPLE = find_kernel("simple", "float32", "4")
 
 
-pytestmark = pytest.mark.timeout(900)  # all of it takes a core a minute and a half
+pytestmark = pytest.mark.timeout(900)  # together they take a core for 90 s
 
 
 def list_architectures(spec: KernelSpec) -> list[str]:
-    """Those that a kernel claims, the least first."""
+    """The architectures that a kernel claims, the least first."""
 
     def claims(arch: str) -> bool:
         digits = arch.removeprefix("sm_").rstrip("a")
@@ -31,8 +31,10 @@ def list_architectures(spec: KernelSpec) -> list[str]:
 
 
 def list_compilations() -> list[tuple[KernelSpec, str]]:
-    """All kernels for all architectures; usually for the measured one, a kernel a source for the
-    least."""
+    """All kernels for all architectures, if these are to be compiled.
+
+    Otherwise all for the measured one, and one kernel of each source for the least.
+    """
     specs = [spec for spec in list_kernels() if spec.source]
     if ALL_ARCHITECTURES:
         return [(spec, arch) for spec in specs for arch in list_architectures(spec)]

@@ -1,4 +1,4 @@
-"""Waiting for an event of a device that failed ends."""
+"""Waiting for an event of a failed device ends."""
 
 import subprocess
 import sys
@@ -9,7 +9,7 @@ from tests.environment import ROOT
 
 pytestmark = pytest.mark.gpu
 
-# A program of its own, since its context is lost: it fills memory that is not its own.
+# A program of its own, because it loses its context: it writes to an invalid address.
 PROGRAM = """
 import cupy
 from cupy.cuda import Event, MemoryPointer, UnownedMemory

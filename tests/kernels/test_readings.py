@@ -1,4 +1,4 @@
-"""What the driver tells of a GPU, and what is read where there is none."""
+"""The driver's readings of a GPU."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Reports of the probes, from figures that nobody measured."""
+"""Reports of the probes, from invented figures."""
 
 from tests.lab.reports import HARDWARE
 from wavetrim.kernels.timing.links import DIRECTIONS, MEMORIES, LockReading

@@ -1,4 +1,4 @@
-"""Reports of experiments, from figures that nobody measured."""
+"""Reports of experiments, from invented figures."""
 
 import numpy as np
 

@@ -14,8 +14,8 @@ from wavetrim.lab.gpu.stopwatch import Stopwatch
 
 
 def main() -> None:
-    """Run them, each reading checked; the last line says how many there were."""
-    cupy.cuda.set_allocator(None)  # an allocation each, so that one past its end is seen
+    """Run the probes, each reading checked, and print their number."""
+    cupy.cuda.set_allocator(None)  # separate allocations, so that accesses past an end are seen
     watch = Stopwatch(0, Path(sys.argv[1]), filler_bytes=1 << 20)
     readings = [
         *memory_probes.measure_strided_copies(watch, 1001, (1, 3, 8), 1),

@@ -1,4 +1,4 @@
-"""Reads of shared memory and constants, and registers, on a GPU."""
+"""Probes of shared memory, constants and registers on a GPU."""
 
 from pathlib import Path
 

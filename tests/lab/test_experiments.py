@@ -1,4 +1,4 @@
-"""What the experiments make of measurements: figures, tables, plots, files. No GPU is needed."""
+"""Figures, tables, plots and files that experiments make of measurements, without a GPU."""
 
 import csv
 import io
@@ -246,7 +246,7 @@ def test_written_reports_are_complete_and_their_axes_begin_at_0(
 
 
 def check_plot(plot: Plot, figure: Any) -> None:
-    """It shows all of its lines, names the hardware, and its axes begin at 0 or say why not."""
+    """It shows all lines and the hardware; its axes begin at 0 or are labelled logarithmic."""
     assert HARDWARE.gpu in figure.get_suptitle()
     for axes, panel in zip(figure.axes, plot.panels, strict=True):
         shown_label = (figure.axes[0] if plot.same_y else axes).get_ylabel()

@@ -1,4 +1,4 @@
-"""The survey of a GPU's kernels: those that can win are measured first."""
+"""The survey of a GPU's kernels measures first those that plans may choose."""
 
 import pytest
 
@@ -15,7 +15,7 @@ def test_every_kernel_is_listed_once_and_the_textbook_ones_last(gpu):
     here = list_kernels(compute_capability=gpu.compute_capability)
     assert sorted(spec.label for spec in specs) == sorted(spec.label for spec in here)
     asked = [spec.accuracy == "float32" or not spec.automatic for spec in specs]
-    assert asked == sorted(asked)  # what plans take only on request comes last of all
+    assert asked == sorted(asked)  # kernels that plans take only on request are last
     textbook = [spec.name in TEXTBOOK for spec in specs[: asked.count(False)]]
     assert textbook == sorted(textbook)
 

@@ -1,4 +1,4 @@
-"""Copies between host and GPU, and between GPUs."""
+"""Probes of copies between host and GPU, and between GPUs."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The probes of global memory on a GPU: every byte where it belongs, and rates that make sense."""
+"""Probes of global memory on a GPU: every byte is right, and rates are plausible."""
 
 import pytest
 
@@ -18,7 +18,7 @@ from wavetrim.lab.gpu.stopwatch import Stopwatch
 pytestmark = pytest.mark.gpu
 
 MANY = 1 << 24
-"""Elements enough to keep a GPU busy."""
+"""Enough elements to keep a GPU busy."""
 
 
 def check(readings: tuple[MemoryReading, ...]) -> None:

@@ -1,4 +1,4 @@
-"""What runs at the same time on a GPU."""
+"""Probes of what runs at the same time on a GPU."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The kernels of the probes compile, and are what they promise."""
+"""The kernels of the probes compile, with the registers and memory that they promise."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What the probes make of readings: figures, tables, plots, files. No GPU is needed."""
+"""Figures, tables, plots and files that probes make of readings, without a GPU."""
 
 import csv
 import io
@@ -59,7 +59,7 @@ def read_rows(report: Report, folder: Path) -> list[dict[str, str]]:
 
 @pytest.mark.parametrize("report", list_probe_reports(), ids=lambda report: report.name)
 def test_reports_are_written_whole(report: Report, tmp_path: Path) -> None:
-    """Their plots are drawn in docs/test_probes.py."""
+    """Their plots are drawn in tests/docs/test_probes.py."""
     assert report.plots
     rows = read_rows(report, tmp_path)
     text = format_report(report)

@@ -26,7 +26,7 @@ def count_threads() -> int:
 
 
 def await_threads(count: int) -> None:
-    """Threads that have been joined are listed for a moment still."""
+    """Wait for a number of threads: joined ones are still listed for a moment."""
     until = time.monotonic() + 10
     while count_threads() != count and time.monotonic() < until:
         time.sleep(0.001)
@@ -62,11 +62,11 @@ def test_a_held_pool_is_freed_only_after_its_last_holder(pool: ThreadPool) -> No
 
 
 def test_a_forked_process_has_no_threads(pool: ThreadPool) -> None:
-    with warnings.catch_warnings():  # from Python 3.12 on, of what is tested here
+    with warnings.catch_warnings():  # Python 3.12 warns of forks with threads
         warnings.simplefilter("ignore", DeprecationWarning)
         child = os.fork()
     if child == 0:
-        pool.close()  # which would wait for threads that are not there
+        pool.close()  # it does not wait for threads of the parent
         os._exit(int(pool.has_threads))
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert pool.has_threads

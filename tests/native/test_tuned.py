@@ -1,4 +1,4 @@
-"""The tuned numbers are few, in one file, and each says where it comes from."""
+"""The tuned numbers are few, in one file, and each names its origin."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""The page's model in a browser, beside the planner in Python: what tests ask of both."""
+"""The page's model in a browser and the planner in Python, asked for the same plans."""
 
 import json
 from dataclasses import asdict
@@ -89,7 +89,7 @@ class Model:
         self, machine: str, problem: GemmProblem, options: PlanOptions, f: int,
         *, takes_all: bool = False,
     ) -> dict[str, Any]:  # fmt: skip
-        """The plan of a machine, or that with all of its GPUs, with what F = `f` would take."""
+        """The plan of a machine, with the seconds at F = `f`; `takes_all` uses all of its GPUs."""
         query = {
             "machine": machine,
             "problem": asdict(problem),
@@ -134,7 +134,7 @@ def check(
     model: Model, machine: str, profile: MachineProfile,
     problem: GemmProblem, options: PlanOptions, f: int = 0,
 ) -> None:  # fmt: skip
-    """The plan is Python's, and of several GPUs that with all of them, chosen or not."""
+    """Assert that the page's plan equals Python's; of several GPUs also the plan with all."""
     is_possible = options.f == "auto" or options.f <= problem.m
     for takes_all in (False, True) if profile.beside and is_possible else (False,):
         found = model.ask(machine, problem, options, f, takes_all=takes_all)

@@ -1,4 +1,4 @@
-"""Every view can be used: on a phone and a wide screen, light and dark, by the keyboard."""
+"""Every view is accessible: on narrow and wide screens, light and dark, by keyboard."""
 
 from collections.abc import Iterator
 
@@ -14,7 +14,7 @@ VIEWS = ("explorer&device=T4&threads=2", "jobs", "storage", "ladder&rung=tensor.
 
 @pytest.fixture(params=VIEWS)
 def url(request: pytest.FixtureRequest, server: RunningServer) -> Iterator[str]:
-    """A view of a service that has something to show: jobs that have ended, run and wait."""
+    """The address of a view of a service with jobs that have ended, run and wait."""
     jobs: list[str] = []
 
     def post(size: int, **options: bool) -> None:

@@ -47,7 +47,7 @@ def test_the_page_requests_nothing_outside_its_service(
     assert read_headline(page)
     assert page.problems == []
     assert all(url.startswith(f"{shared_server.url}/") for url in page.requests)
-    assert len(page.requests) > 20  # so that a request would have been seen
+    assert len(page.requests) > 20  # requests are seen
 
 
 def test_the_page_shows_the_plan_that_the_service_makes(
@@ -93,7 +93,7 @@ def test_supposed_numbers_give_the_plan_of_the_service(
 
 
 def store_cpu(folder: Path, gflops: float) -> None:
-    """A calibration of a CPU of two threads that is said to have this rate."""
+    """Store a calibration of a CPU with two threads of this rate."""
     cpu = estimate_cpu(2)
     rates = tuple(replace(rate, gflops=gflops, source="measured here") for rate in cpu.rates)
     store_profile(

@@ -45,7 +45,7 @@ def plan(server: RunningServer, **query: Any) -> dict[str, Any]:
 
 
 def read_devices(page: Page) -> list[list[str]]:
-    """The table of who computes what."""
+    """The table of the devices and their parts."""
     cells: list[list[str]] = page.run(
         "[...document.querySelectorAll('.parts tbody tr')]"
         ".map((row) => [...row.children].map((cell) => cell.textContent))"
@@ -198,7 +198,7 @@ def test_the_map_shows_the_waves_and_name_of_each_gpu(page: Page, address: str) 
     names = page.run("[...document.querySelectorAll('#map text')].map((one) => one.textContent)")
     assert [one for one in names if one.startswith("GPU")] == list(table)
     lines = page.run("document.querySelectorAll('#map line').length")
-    assert lines == 2 * (len(table) - 1)  # each on a ground of its own
+    assert lines == 2 * (len(table) - 1)  # two for each boundary
     label = page.run("document.querySelector('#map svg').getAttribute('aria-label')")
     assert all(f"of {name} in" in label for name in table)
 

@@ -1,4 +1,4 @@
-"""The files of the pages: who may read them, under which policy, and that none is out of date."""
+"""The files of the pages: their policies, their types, and that none is out of date."""
 
 import re
 from hashlib import sha256

@@ -1,4 +1,4 @@
-"""The page's jobs: live, both sides, and a product that is posted and checked in the browser."""
+"""The page's jobs: shown live, and a product that is posted and checked in the browser."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""The page's ladder: sources, places on the roofline, and the probes."""
+"""The page's ladder: kernels with their sources, on the roofline, and probes."""
 
 import json
 from collections.abc import Iterator
@@ -75,7 +75,7 @@ def test_a_kernel_is_chosen_by_a_click_and_back_undoes_it(
     go(page, "history.back()")
     assert page.run(title) == "naive, float32"
     source, roofline = place(page, ".source"), place(page, "#rung svg")
-    assert source["x"] > roofline["x"] + roofline["width"]  # beside, not below
+    assert source["x"] > roofline["x"] + roofline["width"]  # to its right, not below
 
 
 @pytest.mark.parametrize("name", sorted({plot.probe for plot in PLOTS}))

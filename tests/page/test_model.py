@@ -1,4 +1,4 @@
-"""The page's model in JavaScript gives what the planner in Python gives: equal, not near."""
+"""The page's model in JavaScript plans exactly as the planner in Python."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The page's storage, devices and what has been learnt of them."""
+"""The page's storage: matrices, devices, arena and profile."""
 
 import json
 import re
@@ -16,7 +16,7 @@ ROWS = "[...document.querySelectorAll('[data-matrix]')]"
 
 
 def show_bytes(size: int) -> str:
-    """As the page has it."""
+    """A size as the page writes it."""
     power = min((size.bit_length() - 1) // 10, 4)
     value = size / 1024**power
     shown = f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

@@ -1,4 +1,4 @@
-"""Several GPUs in the page's model: shares, ways, waves and seconds of each are Python's."""
+"""Plans for several GPUs in the page's model equal those in Python."""
 
 import json
 from dataclasses import replace
@@ -31,7 +31,7 @@ products = st.builds(
     dtype=st.sampled_from(["float32", "float64", "float16"]),
     memory=st.sampled_from(MEMORIES),
 )  # fmt: skip
-"""Large ones, most of which pay for more than one GPU."""
+"""Large products, most of which use several GPUs."""
 team_options = st.builds(PlanOptions, f=st.one_of(st.just("auto"), st.integers(0, 1000)))
 rates = st.floats(1.0, 1000.0)
 
@@ -58,7 +58,7 @@ def test_several_of_a_preset_are_planned_as_in_python(
 
 @cache
 def measured_profile() -> MachineProfile:
-    """Two H100s whose links were measured together, and the way from one to the other."""
+    """Two H100s, with measured joint rates of their links and a rate between them."""
     documents = [one.document["profile"] for one in read_host_results(RESULTS)]
     (document,) = [one for one in documents if one.get("joint")]
     return MachineProfile.from_dict(document)
@@ -74,7 +74,7 @@ def test_gpus_that_were_measured_together_are_planned_as_in_python(
 
 
 def test_copied_exchanged_and_divided_b_are_compared(model: Model) -> None:
-    """B fetched by each, B exchanged, and columns."""
+    """B fetched by each GPU, B exchanged, and columns divided."""
     model.learn("measured", measured_profile())
     found = []
     for shape in ((16384, 256, 4096), (16384, 16384, 4096), (1024, 4096, 4096)):
@@ -121,7 +121,7 @@ def test_gpus_that_differ_are_planned_as_in_python(
     model: Model, names: list[str], slower: float, joint: list[JointLinks],
     problem: GemmProblem, options: PlanOptions, f: int,
 ) -> None:  # fmt: skip
-    """They divide rows so that all end together; links that differ by 4% are alike."""
+    """They divide rows so that all end together; links that differ by 4% count as equal."""
     profiles = [replace(find_preset_profile(name, 8), joint=tuple(joint)) for name in names]
     links = tuple(
         replace(link, in_gbytes_per_second=slower * link.in_gbytes_per_second)

@@ -1,4 +1,4 @@
-"""The 16-bit tensor kernel, in both types: clusters and waves, tiles that no neighbour shares."""
+"""The 16-bit tensor kernel in both types: clusters, waves, ragged tiles and errors."""
 
 import re
 from functools import partial
@@ -70,7 +70,7 @@ def test_warpgroups_multiply_both_types_and_wait_once_a_stage(
 def test_any_number_of_multiprocessors_gives_the_same_bits(
     spec: KernelSpec, kernel_cache: Path
 ) -> None:
-    """Tiles in odd numbers, also where neighbours in the order are not in one column."""
+    """Odd numbers of tiles, also where the tiles of a cluster lie in different columns."""
     import cupy
 
     count = list_devices()[0].sm_count
@@ -128,7 +128,7 @@ def test_sums_that_the_type_cannot_hold_are_infinite(spec: KernelSpec, kernel_ca
 @needs_tensor
 @pytest.mark.parametrize("tile", [str(spec.tile) for spec in SPECS if spec.dtype == "bfloat16"])
 def test_bfloat16_has_the_range_of_float32(tile: str, kernel_cache: Path) -> None:
-    """A kernel that took its bits for float16 would give infinities and NaN."""
+    """A kernel that read its bits as float16 would give infinities and NaN."""
     import cupy
 
     spec = find_kernel("tensor", "bfloat16", tile)

@@ -1,4 +1,4 @@
-"""cuBLAS held to some multiprocessors: what it computes, how fast, and in which order."""
+"""cuBLAS held to some multiprocessors: its results, rates and order on streams."""
 
 import statistics
 from concurrent.futures import ThreadPoolExecutor

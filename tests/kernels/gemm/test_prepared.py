@@ -1,4 +1,4 @@
-"""Prepared launches: what they are made of, and that products which use them again are right."""
+"""Prepared launches: their arguments and calls, and products that reuse them."""
 
 import ctypes
 import gc

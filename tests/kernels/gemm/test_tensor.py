@@ -1,4 +1,4 @@
-"""The tensor kernels: parts, errors beside cuBLAS's, what is left alone, some multiprocessors."""
+"""The tensor kernels: parts, errors against cuBLAS, elements beyond bfloat16, held products."""
 
 from functools import partial
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The walk of bulk's blocks over tiles, compiled for the host from the kernel's own source."""
+"""The order in which bulk's blocks walk over tiles; the kernel's own source, run on the host."""
 
 import shutil
 import subprocess
@@ -35,7 +35,7 @@ class Item:
 
 
 def draw_cases() -> Iterator[Case]:
-    """What launches on 1…140 multiprocessors are, and any other division."""
+    """Divisions as of launches on 1…140 multiprocessors, and others."""
     yield Case(4096, 4, 16, 132)  # 8192x8192x256 in tiles of 128x128: fewer steps than workers
     generator = np.random.default_rng(0)
     for _ in range(300):

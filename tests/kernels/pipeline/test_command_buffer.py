@@ -1,4 +1,4 @@
-"""A product's commands give A·B in whatever order three queues take them."""
+"""The commands of a product give A·B in every order of its three queues."""
 
 import random
 from ctypes import c_byte
@@ -35,7 +35,7 @@ class StepCall:
 
 
 class Device:
-    """Carries out commands on host memory, each queue in order, the queues in any."""
+    """Carries out commands on host memory: each queue in order, the queues in any order."""
 
     def __init__(self, steps: tuple[PlacedStep, ...], hosts: list[NDArray[Any]]) -> None:
         self._steps, self._hosts = steps, hosts
@@ -48,7 +48,7 @@ class Device:
             queues[queue].append((kind, words))
         while any(queues):
             ready = [queue for queue in queues if queue and self._is_ready(*queue[0])]
-            assert ready, "each event that is awaited comes"
+            assert ready, "an event is awaited that never comes"
             self._carry_out(*order.choice(ready).pop(0))
 
     def _is_ready(self, kind: int, words: list[int]) -> bool:
@@ -106,7 +106,7 @@ def test_every_order_of_the_queues_gives_the_product(problem, budget, seed, time
     assert len(buffer.kernel_spans) == (len(steps) if timed else 0)
     awaited = buffer.commands[buffer.commands[:, 0] == CommandKind.WAIT, 2]
     kinds = buffer.commands[:, 0].tolist(), buffer.commands[:, 2].tolist()
-    for event in set(awaited.tolist()):  # CUDA takes an event that is not recorded for passed
+    for event in set(awaited.tolist()):  # for CUDA, an unrecorded event has passed
         record, wait = (
             list(zip(*kinds, strict=True)).index((kind, event))
             for kind in (CommandKind.RECORD, CommandKind.WAIT)

@@ -1,4 +1,4 @@
-"""The exchange of B between GPUs: none waits for a piece that never comes, pieces cover B."""
+"""The exchange of B between GPUs: pieces cover B, and none is awaited that never comes."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -71,7 +71,7 @@ def twin_executor(kernel_cache):
 
 
 def plan_exchange(executor, m, n, k, f=0):
-    """A plan whose GPUs exchange B, also where it costs more time than it saves."""
+    """A plan whose GPUs exchange B, even where that costs more time than it saves."""
     profile = replace(find_executor_profile(executor), peer_gbytes_per_second=1000.0)
     problem = GemmProblem(m, n, k, memory="pinned")
     with pytest.MonkeyPatch.context() as patch:
@@ -89,7 +89,7 @@ def draw_pinned(m, n, k):
 
 @pytest.fixture
 def begun(monkeypatch):
-    """What each GPU found out at the start: whether B is exchanged."""
+    """For each GPU of each product, whether B is exchanged."""
     found, begin = [], Seat.begin
 
     def watch(self, *operands):

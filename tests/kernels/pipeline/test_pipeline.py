@@ -267,7 +267,7 @@ def test_panels_shrink_to_the_memory_that_others_leave_free(kernel_cache: Path) 
         pipeline.multiply(KERNELS[0], a, b, c, cut=find_cut(c, a))
         assert_product(c, a, b)
     finally:
-        others.clear()  # a failure's traceback would keep the memory from the next tests
+        others.clear()  # or a traceback would keep the memory
         pipeline.close()
 
 

@@ -1,4 +1,4 @@
-"""Every step has places of its own within the memory, wide enough for its parts of A, B and C."""
+"""Every step has places in the memory that are large enough for its parts of A, B and C."""
 
 from itertools import pairwise
 
@@ -14,7 +14,7 @@ ELSEWHERE = 1 << 50
 
 
 def find_resident(problem):
-    """Where all of B is, if it is on the device already."""
+    """The place of a resident B."""
     if not problem.b_resident:
         return None
     pitch = pitch_items(problem.n, problem.item_bytes)

@@ -1,4 +1,4 @@
-"""Operands that stay: the least recently used leave, in use or not, and products stay right."""
+"""Resident operands: the least recently used leave first, and products are always right."""
 
 import threading
 import time
@@ -110,7 +110,7 @@ def lie_in(memory: str) -> Callable[[Array], Array]:
 def multiply_here(
     pipeline: GpuPipeline, spec: KernelSpec, a: Array, b: Array, key: str, **how: Any
 ) -> Array:
-    """A·B with a B that is resident, whose elements in host memory are wrong."""
+    """A·B with a resident B, while B in host memory is wrong."""
     assert key in pipeline.residents
     c = how.pop("c", None)
     if c is None:

@@ -1,4 +1,4 @@
-"""A product is cut as the machine's rates want it, and its schedule keeps their bounds."""
+"""A product is cut by the machine's rates, and its schedule is within their bounds."""
 
 import time
 from dataclasses import replace
@@ -42,7 +42,7 @@ def test_no_schedule_is_faster_than_the_link_and_the_kernels(
     in_seconds = (m * k + k * n) * item_bytes / rates.in_bytes_per_second
     out_seconds = m * n * item_bytes / rates.out_bytes_per_second
     assert timeline.seconds > max(in_seconds, out_seconds, 2 * m * n * k / 61e12)
-    # Both ways at once take as long as the rates say, one after the other.
+    # Copies both ways at once take as long as the duplex factor says.
     together_seconds = duplex / 2 * (in_seconds + out_seconds)
     assert timeline.seconds > max(in_seconds, out_seconds, together_seconds) * (1 - 1e-9)
     assert 0 < timeline.copying_seconds <= timeline.seconds
@@ -112,7 +112,7 @@ def test_the_chosen_cut_is_no_slower_than_one_step(
 @settings(max_examples=30)
 @given(shape=SHAPES, times=st.sampled_from([1e-12, 1e3, 1e9]))
 def test_rounding_errors_stop_no_schedule(shape: tuple[int, int, int], times: float) -> None:
-    """A copy that ends within the rounding of the time that has passed ends all the same."""
+    """A copy whose remaining seconds are below the rounding of the clock still ends."""
     problem = describe(*shape)
     rates = make_rates(problem)
     rates = replace(rates, depth_seconds=times * rates.depth_seconds)
@@ -134,7 +134,7 @@ def test_a_product_bound_by_its_kernels_begins_before_b_has_arrived() -> None:
     assert len(steps[0].depth) * len(steps[0].columns) < 8192 * 8192 / 4
     slow_kernels = replace(rates, depth_seconds=1000 * rates.depth_seconds)
     later = plan_steps(problem, slow_kernels, MEMORY_BYTES).steps
-    assert len(later) <= len(steps), "where copies take nothing there is nothing to hide"
+    assert len(later) <= len(steps), "without time for copies there is nothing to hide"
 
 
 def test_a_schedule_bound_by_copies_out_begins_them_early() -> None:
@@ -184,6 +184,6 @@ def _time_plan(problem: PanelProblem, rates: Rates) -> float:
 def test_a_schedule_is_predicted_near_what_was_measured(
     shape: tuple[int, int, int], item_bytes: int, measured_seconds: float
 ) -> None:
-    """Those of an H200 at 0e5a6d6, whose rules were made for these shapes."""
+    """Measured on an H200 at 0e5a6d6, with rules that were made for these shapes."""
     seconds = schedule(describe(*shape, item_bytes)).seconds
     assert 0.85 * measured_seconds < seconds < 1.08 * measured_seconds

@@ -1,4 +1,4 @@
-"""Rows are cut into panels of whole waves that shrink at the end; pieces fit their slabs."""
+"""Rows are cut into panels of whole waves, which shrink at the end."""
 
 from dataclasses import replace
 from itertools import pairwise

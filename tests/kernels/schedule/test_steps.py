@@ -1,4 +1,4 @@
-"""Steps compute every element of C from every k once, within the memory, never in a used buffer."""
+"""Steps add every k to every element of C once, within the memory, in buffers that are free."""
 
 from dataclasses import replace
 from typing import Any
@@ -117,7 +117,7 @@ def test_a_resident_b_is_never_loaded_and_has_no_buffer(problem: PanelProblem, b
     whole = here.buffers.depth == problem.k
     for step in here.steps:
         part = None if whole else step.rows, step.depth, step.columns
-        assert not (step.begins_b and part in begun), "splits of a part are made once"
+        assert not (step.begins_b and part in begun), "the splits of a part are made twice"
         begun.add(part)
     loaded = plan_steps(replace(problem, b_resident=False), budget).steps
     assert all(step.loads_b == step.begins_b for step in loaded)

@@ -1,7 +1,7 @@
-"""Copies matrices in and out natively, beside a driver that does nothing before it must.
+"""Copies matrices in and out in C, with a driver that delays everything for as long as it may.
 
-A program of its own, because the driver takes the name of CUDA's: its arguments are that library,
-and the folder of compiled C.
+A program of its own, because the driver has the name of CUDA's. Its arguments are that library, and
+the folder of compiled C.
 """
 
 import ctypes
@@ -31,7 +31,7 @@ LAYOUTS = ("rows", "columns", "back")
 
 
 class HostSlab:
-    """What a slab is without CUDA: memory."""
+    """A slab without CUDA."""
 
     def __init__(self, size_bytes: int) -> None:
         self._memory = np.empty(size_bytes, np.uint8)
@@ -39,18 +39,18 @@ class HostSlab:
         self.freed = False
 
     def free(self) -> None:
-        """Tell that it was called."""
+        """Note the call."""
         self.freed = True
 
 
 class Stream:
-    """The driver does not look at it."""
+    """A stream, which the driver ignores."""
 
     ptr = 0
 
 
 class Event:
-    """One of the driver's."""
+    """An event of the driver."""
 
     def __init__(self, driver: ctypes.CDLL) -> None:
         self._memory = ctypes.c_void_p()
@@ -92,7 +92,7 @@ def check(caller: Caller, shape: tuple[int, int], pitch: int, layout: str) -> No
     place = Layout(device.ctypes.data, rows, columns, pitch, 4)
     caller.copy(source, place, inwards=True)
     assert np.array_equal(device[:, :columns], source), (shape, pitch, layout)
-    # Padding travels where rows are padded in the slab, too; never beyond the last element.
+    # Padding is copied where rows are padded in the slab, too, but never after the last element.
     assert pitch - columns < 32 or (device[:, columns:] == -1).all()
     back = np.full_like(source, -2)
     caller.copy(back, place, inwards=False)
@@ -100,7 +100,7 @@ def check(caller: Caller, shape: tuple[int, int], pitch: int, layout: str) -> No
 
 
 def check_failure(stage: NativeStage, driver: ctypes.CDLL) -> None:
-    """What the driver refuses is told of every copy behind it, until it is forgotten."""
+    """After a refusal by the driver every later copy fails, until the stage is abandoned."""
     matrix = np.ones((3, 5), np.float32)
     place = Layout(matrix.ctypes.data, 3, 5, 5, 4)
     events = Event(driver), Event(driver)
@@ -115,7 +115,7 @@ def check_failure(stage: NativeStage, driver: ctypes.CDLL) -> None:
 
 
 def check_lost_context(stage: NativeStage, driver: ctypes.CDLL) -> None:
-    """Where everything fails, nothing waits for ever, also not for what was under way."""
+    """Where everything fails, nothing waits forever, not even for copies under way."""
     matrix = np.ones((1500, 1500), np.float32)
     device = np.zeros_like(matrix)
     place = Layout(device.ctypes.data, 1500, 1500, 1500, 4)
@@ -137,7 +137,7 @@ def check_lost_context(stage: NativeStage, driver: ctypes.CDLL) -> None:
 
 
 def check_dropping(stage: NativeStage, driver: ctypes.CDLL) -> None:
-    """What is abandoned is over, whether it had begun or not; then the stage goes on."""
+    """Abandoned copies are done, begun or not; then the stage works again."""
     values = np.random.default_rng(1).random((3000, 1500), np.float32)
     device = np.zeros_like(values)
     place = Layout(device.ctypes.data, 3000, 1500, 1500, 4)
@@ -153,7 +153,7 @@ def check_dropping(stage: NativeStage, driver: ctypes.CDLL) -> None:
 def send_out(
     stage: NativeStage, driver: ctypes.CDLL, sizes: Sequence[int]
 ) -> list[tuple[Any, Any, PendingCopy]]:
-    """Ask for square matrices, all at once: each on the device, its copy to be, and when."""
+    """Request copies of square matrices; returns each on the device, its target and its copy."""
     sent = []
     for value, size in enumerate(sizes):
         device = np.full((size, size), value, np.float32)
@@ -165,7 +165,7 @@ def send_out(
 
 
 def check_queue(stage: NativeStage, driver: ctypes.CDLL) -> None:
-    """Transfers run ahead into the next matrices, and each gets its own elements."""
+    """Transfers run ahead into the next matrices, and each matrix gets its own elements."""
     sent = send_out(stage, driver, [3, 1500, 700, 2500, 1, 1024, 1025, 2000] * 3)
     for device, matrix, walk in sent:
         walk.result()
@@ -182,7 +182,7 @@ def check_queue(stage: NativeStage, driver: ctypes.CDLL) -> None:
 
 
 def check_queue_that_ends(stage: NativeStage, driver: ctypes.CDLL) -> None:
-    """Behind what fails or is dropped, slabs with transfers that ran ahead are used again."""
+    """After failed or dropped copies, slabs with transfers that ran ahead are reused."""
     for _ in range(5):
         driver.hold(1)
         sent = send_out(stage, driver, [1400, 5, 2500, 5])
@@ -205,7 +205,7 @@ def check_queue_that_ends(stage: NativeStage, driver: ctypes.CDLL) -> None:
 
 
 def check_closed(stage: NativeStage, walk: PendingCopy) -> None:
-    """A closed stage refuses, and so does a copy of it; closing once more does nothing."""
+    """A closed stage and its copies refuse calls; closing again does nothing."""
     stage.close()
     for call in (stage.finish, stage.abandon, walk.done, walk.result, lambda: stage.limit(1)):
         with pytest.raises(RuntimeError, match="closed"):
@@ -213,7 +213,7 @@ def check_closed(stage: NativeStage, walk: PendingCopy) -> None:
 
 
 def check_commands(pool: ThreadPool, driver: ctypes.CDLL) -> None:
-    """Commands in C: copies with and without padding, a launch, clearing, and what is refused."""
+    """Commands in C: copies with and without padding, a launch, clearing, and a refusal."""
     source = np.random.default_rng(1).random((7, 9), np.float32)
     device = np.full((2, 7, 12), -1, np.float32)
     result = np.full((7, 20), -2, np.float32)
@@ -264,7 +264,7 @@ def check_commands(pool: ThreadPool, driver: ctypes.CDLL) -> None:
 
 
 def check_no_memory(pool: ThreadPool) -> None:
-    """A stage that does not come about leaves no slab behind."""
+    """A stage that cannot be made leaves no slab behind."""
     made: list[HostSlab] = []
 
     def make_slab(size_bytes: int) -> HostSlab:
@@ -281,7 +281,7 @@ def check_no_memory(pool: ThreadPool) -> None:
 
 
 class Refusal(Exception):
-    """What the driver says."""
+    """A status of the driver."""
 
 
 def refuse(status: int) -> None:

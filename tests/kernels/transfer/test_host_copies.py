@@ -1,4 +1,4 @@
-"""Copies between host matrices by threads in C, and the library that they are in."""
+"""Copies between host matrices by threads in C, and their library."""
 
 import logging
 import re
@@ -91,16 +91,14 @@ def test_threads_beyond_the_limit_of_a_pool_stay_asleep(tmp_path: Path) -> None:
     mine = sorted({*Path("/proc/self/task").iterdir()} - before, key=lambda task: int(task.name))
 
     def count_switches() -> list[int]:
-        """How often each thread has gone to sleep; the first are the first of the pool."""
+        """How often each thread of the pool has gone to sleep, in the order of their starts."""
         texts = ((task / "status").read_text() for task in mine)
         found = (re.search(r"^voluntary_ctxt_switches:\s+(\d+)", text, re.M) for text in texts)
         return [int(match[1]) for match in found if match]
 
     source = np.ones((2000, 2000), np.float32)
     pool.limit(1)
-    copy_matrix(
-        pool, np.empty_like(source), source
-    )  # those that slept for it learn that they are not wanted
+    copy_matrix(pool, np.empty_like(source), source)  # threads that were about to wake fall asleep
     threading.Event().wait(0.05)
     slept = count_switches()
     for _ in range(20):
@@ -168,7 +166,7 @@ def test_a_changed_shared_header_changes_the_librarys_name(
     changed = tmp_path / "waiting.h"
     changed.write_text("// another\n")
     monkeypatch.setattr(wavetrim.native.library, "SHARED_HEADERS", (changed,))
-    find_name = name_library.__wrapped__  # what it found before is kept
+    find_name = name_library.__wrapped__  # its result is cached
     assert find_name(HOST_LIBRARY) != name_library(HOST_LIBRARY)
 
 
@@ -180,8 +178,8 @@ def test_without_a_compiler_there_is_one_warning_and_no_pool(
         compile_library(HOST_LIBRARY, tmp_path)
     with caplog.at_level(logging.WARNING):
         pools = [open_copiers(2, cache_dir=tmp_path / "empty") for _ in range(3)]
-    if pools[0] is not None:  # beside its source there is one that was compiled before
-        pytest.skip("the library lies beside its source")
+    if pools[0] is not None:  # next to its source is a library compiled before
+        pytest.skip("the library is compiled next to its source")
     assert pools == [None] * 3
     (warning,) = caplog.messages
     assert "CUDA itself copies pageable memory, which is slower: no C compiler" in warning
@@ -198,7 +196,7 @@ def test_a_library_that_cannot_be_loaded_means_one_warning_and_no_pool(
     with caplog.at_level(logging.WARNING):
         pool = open_copiers(2, cache_dir=tmp_path / "empty")
     if pool is not None:
-        pytest.skip("the library lies beside its source")
+        pytest.skip("the library is compiled next to its source")
     (warning,) = caplog.messages
     assert "CUDA itself copies pageable memory, which is slower" in warning
     assert name_library(HOST_LIBRARY) in warning

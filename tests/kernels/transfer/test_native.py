@@ -1,4 +1,4 @@
-"""The C library compiles without warnings, and sanitizers find nothing while threads share it."""
+"""The C of transfers compiles without warnings, and passes the sanitizers."""
 
 from pathlib import Path
 

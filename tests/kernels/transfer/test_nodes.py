@@ -1,4 +1,4 @@
-"""Memory nodes: the cores beside a device as the system tells them, and staying on them."""
+"""Memory nodes: the cores near a device, and threads that stay on them."""
 
 import os
 import threading

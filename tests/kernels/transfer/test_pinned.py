@@ -1,4 +1,4 @@
-"""Page-locked matrices go to the GPU and back without staging, mixed with pageable ones."""
+"""Pinned matrices are copied to the GPU and back without staging, also mixed with pageable ones."""
 
 import ctypes
 import gc
@@ -61,7 +61,7 @@ def test_freed_pinned_memory_is_not_pinned() -> None:
     del pinned
     gc.collect()
     nobodys = np.ctypeslib.as_array((ctypes.c_float * 2_000_000).from_address(address))
-    assert not is_pinned(nobodys.reshape(2000, 1000))  # which reads none of it
+    assert not is_pinned(nobodys.reshape(2000, 1000))  # reads none of it
 
 
 def test_more_rows_than_were_locked_are_not_pinned() -> None:
@@ -133,7 +133,7 @@ def test_only_the_result_within_a_pinned_matrix_is_written(pipeline: GpuPipeline
 
 @pytest.mark.parametrize("columns", [1020, 1024, 900])
 def test_padding_of_pinned_rows_stays_as_it_is(pipeline: GpuPipeline, columns: int) -> None:
-    """Rows of 1020 elements lie as far apart on the device as here: 1024."""
+    """Rows of 1020 elements have the same leading dimension on the device as here, 1024."""
     whole = pin_copy(np.full((300, 1024), 7, "float32"))
     a, b = make_matrix(300, 200, "float32", 1), make_matrix(200, columns, "float32", 2)
     pipeline.multiply(

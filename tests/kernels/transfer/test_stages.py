@@ -1,4 +1,4 @@
-"""Both ways between pageable memory and the device keep every element; what fails is told."""
+"""Copies between pageable memory and the device keep every element, in C and by CUDA."""
 
 import os
 import shutil
@@ -37,7 +37,7 @@ def test_the_staging_check_passes(tmp_path: Path, kernel_cache: Path) -> None:
 
 
 class HostTransfers:
-    """In place of CUDA's transfers: rows that are copied in host memory."""
+    """Copies rows in host memory, in place of CUDA's transfers."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -57,7 +57,7 @@ class HostTransfers:
 
 
 class Stream:
-    """Notes what it is asked for; what it is given is done at once."""
+    """Notes its calls; its work is done at once."""
 
     def __init__(self) -> None:
         self.notes: list[Any] = []

@@ -1,4 +1,4 @@
-"""A complex product is a real one of twice the length and width, of which only parts are made."""
+"""A complex product as a real one of twice the length and width, which is made in parts."""
 
 from typing import Literal
 

@@ -117,7 +117,7 @@ def test_sums_beyond_float16_must_be_infinite() -> None:
 
 @pytest.mark.parametrize("kind", ["float32", "float64"])
 def test_a_scaled_c_that_overflows_on_the_way_may_be_finite_or_infinite(kind: str) -> None:
-    """A device that fuses βC and the sum rounds once; others overflow on their way."""
+    """A device that fuses βC and the sum rounds once; on others βC overflows."""
     large = np.finfo(kind).max / 2
     a, b, c = (np.full((1, 1), value, kind) for value in (-large, 1, large))
     for value in (large * 2 * 0.75, np.inf):
@@ -135,14 +135,14 @@ def test_an_unwritten_product_fails_and_the_error_says_where(dtype: str) -> None
 
 @pytest.mark.parametrize("wrong", ["all", "half", "one panel"])
 def test_a_large_product_with_whole_rows_wrong_fails(wrong: str) -> None:
-    """No block is compared where all are alike, unless rounding cannot explain how they are."""
+    """No block is compared where all look alike, unless rounding cannot explain their errors."""
     random = np.random.default_rng(8)
     a = random.standard_normal((128, 2304)).astype(np.float32)
     b = random.standard_normal((2304, 4096)).astype(np.float32)
     out = a @ b
     outcome = verify_product(a, b, None, out)
     assert outcome.passed
-    assert outcome.elements_compared < out.size / 1000  # by chance one block stands out
+    assert outcome.elements_compared < out.size / 1000  # one block may differ by chance
     rows = {"all": slice(None), "half": slice(0, 64), "one panel": slice(96, 128)}[wrong]
     for damaged in (np.zeros_like(out), random.standard_normal(out.shape).astype(np.float32) * 48):
         unwritten = out.copy()

@@ -1,7 +1,7 @@
-"""Whose memory a product leaves behind: a caller's matrices are the caller's again when it ends.
+"""When a product ends, nothing refers to the caller's matrices any more.
 
-Who keeps one gives its memory back later, in the middle of another product: page-locked
-memory holds up everything that the driver is asked meanwhile, for a tenth of a second a gigabyte.
+Otherwise their memory would be freed later, during another product. To free page-locked memory
+blocks the driver for a tenth of a second a gigabyte.
 """
 
 import gc
@@ -21,7 +21,7 @@ from wavetrim.scheduler.problem import GemmProblem
 
 @pytest.fixture(autouse=True)
 def without_collector():
-    """What goes only with the garbage collector goes at any time, too."""
+    """References must be gone without the garbage collector."""
     gc.disable()
     yield
     gc.enable()
@@ -48,7 +48,7 @@ def test_the_cpu_keeps_no_matrix(open_pool, dtype):
 
 
 def wait_for_release(operands, kept):
-    """Drop the operands; threads that come too late for a block may hold them for a moment."""
+    """Drop the operands; a thread that finds no block left may hold them for a moment."""
     operands.clear()
     for _ in range(10**6):
         if not any(one() is not None for one in kept):

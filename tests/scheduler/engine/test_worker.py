@@ -1,4 +1,4 @@
-"""The engine process as it is: started, spoken to over its socket, left alone."""
+"""The engine process: started, sent messages over its sockets, and ended."""
 
 import mmap
 import os
@@ -53,7 +53,7 @@ class WorkerProcess:
         socket.send_fds(self.work, [encode_message(message)], list(files))
 
     def tell(self, message):
-        """Send what is heard while a product runs."""
+        """Send a message that is read while a product runs."""
         self.control.send(encode_message(message))
 
     def share_slab(self, slab, size_bytes=2**20):
@@ -109,7 +109,7 @@ def worker(start):
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory, kernel_cache):
-    """One worker for all tests that only have it compute, and hear all that it says of that."""
+    """One worker for all tests that only compute and read all its messages."""
     folder = tmp_path_factory.mktemp("shared")
     started = WorkerProcess(folder, "--cpu-threads", "2", cache=kernel_cache)
     assert started.receive()["type"] == "ready"
@@ -384,7 +384,7 @@ def test_the_out_of_memory_killer_prefers_the_worker(shared):
 
 @pytest.fixture
 def lanes(start, tmp_path, monkeypatch):
-    """A worker with two GPUs that compute in host memory, half a second for a hundred rows."""
+    """A worker with two GPUs in host memory, which take half a second for a hundred rows."""
     folder = write_sitecustomize(tmp_path, row_seconds=0.005)
     monkeypatch.setenv("PYTHONPATH", clear_environment(folder)["PYTHONPATH"])
     worker = start("--cpu-threads", "2", device="0,1")
@@ -393,7 +393,7 @@ def lanes(start, tmp_path, monkeypatch):
 
 
 def make_slab_request(memory, job, rows, lane):
-    """A product in slab 7, 100 columns wide, with its place by its job's number."""
+    """A product in slab 7 with 100 columns; its place follows from the job's number."""
     begin = int(job) * 2**20
     names = {"a": (rows, 500), "b": (500, 100), "out": (rows, 100)}
     places, matrices = {}, {}
@@ -407,7 +407,7 @@ def make_slab_request(memory, job, rows, lane):
 
 
 def test_products_in_lanes_run_at_once_and_release_their_slab(lanes):
-    """A slab is let go of at once when its last product has answered, whatever else runs."""
+    """A slab can be dropped once its last product has answered."""
     memory = lanes.share_slab(7, 2**23)
     runs = {
         job: make_slab_request(memory, job, rows, frozenset(lane))
@@ -475,7 +475,7 @@ def test_only_a_stored_b_in_a_slab_and_of_the_results_type_becomes_resident(star
             seen.append(succeeded["plan"]["resident"])
     assert (seen[0], seen[3], any(seen[4:])) == (False, True, False)
     worker.send({"type": "forget", "matrix": "kept"})
-    worker.run(in_file)  # it has heard of it by then
+    worker.run(in_file)  # after it, the worker has forgotten
     worker.tell({"type": "ping"})
     (told,) = worker.receive(worker.control)["residents"]
     assert (told["operands"], told["size_bytes"], told["fetches"]) == (0, 0, 1)

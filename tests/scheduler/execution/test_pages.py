@@ -1,4 +1,4 @@
-"""The pages of memory: made whole, in ranges that cover it, without a change to what is in them."""
+"""Pages are made in ranges that cover the memory, and keep their bytes."""
 
 import itertools
 import mmap
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from wavetrim.scheduler.execution.pages import cut_range, populate_range, touch_range
 
 SIZE_BYTES = 17_000_000
-"""Some pieces, the last of them ragged."""
+"""Several ranges, the last one ragged."""
 
 
 def count_mapped_bytes(path):

@@ -1,4 +1,4 @@
-"""Fresh results: their pages are made beside the product, and nobody else's."""
+"""The pages of fresh results are made during the product, and no others."""
 
 import mmap
 import time
@@ -21,7 +21,7 @@ def fresh_results():
 
 
 def make_unwritten(rows=ROWS, columns=COLUMNS, order="C"):
-    """A matrix that nobody has written: zeros that have addresses and no memory."""
+    """A matrix that was never written: it has addresses, and no memory yet."""
     pages = mmap.mmap(-1, rows * columns * 4)
     flat = np.frombuffer(pages, np.float32)
     return flat.reshape((rows, columns), order=order)
@@ -74,7 +74,7 @@ def test_the_pages_of_a_fresh_result_are_made_during_the_block(fresh_results):
 
 
 def wait_until_made(c):
-    """Until no page that is looked at is missing; the test's own time limit ends it else."""
+    """Wait until no page is missing; the test's time limit ends this otherwise."""
     while lacks_pages(c):
         pass
 

@@ -1,4 +1,4 @@
-"""A stored B that comes again is copied to the GPU once, and never taken for another one.
+"""A stored B that is used again becomes resident, and is never mistaken for another.
 
 The GPUs compute in host memory, with the real list of residents. The tests marked `gpu` run on a
 GPU, or on two pipelines of one.
@@ -32,7 +32,7 @@ SIDE = 2048
 
 
 class Engine:
-    """What computes an engine's products, without its sockets."""
+    """Computes products as an engine does, without its sockets."""
 
     def __init__(self, executor, profile):
         self.executor, self.profile = executor, profile
@@ -40,7 +40,7 @@ class Engine:
         self.choice = ResidentChoice(executor.residents, self.plans)
 
     def multiply(self, a, b, key, **asked):
-        """A·B; whether the plan had B resident."""
+        """A·B, and whether the plan had B resident."""
         out = poison(self.make((len(a), b.shape[1]), a.dtype))
         place = Operand("", 0, 1, 1, "float32")
         request = RunRequest("job", place, place, None, place, **asked)
@@ -78,7 +78,7 @@ def draw(rows=SIDE, columns=SIDE, seed=1, make=np.empty):
 
 
 def check_many_jobs_of_a_few_matrices(engine, **asked):
-    """Products of random matrices in turn, some of which are deleted, and their number with B."""
+    """Multiply by random matrices while some are deleted; returns how often B was resident."""
     random, there = np.random.default_rng(5), 0
     a = draw(16, make=engine.make)
     stored = {f"matrix {seed}": draw(seed=seed, make=engine.make) for seed in range(5)}
@@ -101,7 +101,9 @@ def test_the_second_product_makes_b_resident_and_later_ones_use_it(engine):
     (told,) = engine.executor.residents.describe()
     assert (told["index"], told["operands"], told["size_bytes"]) == (0, 1, b.nbytes)
     assert (told["fetches"], told["uses"]) == (1, 3)
-    assert np.array_equal(engine.multiply(a, np.zeros_like(b), "b")[0], a @ b), "by what is there"
+    assert np.array_equal(engine.multiply(a, np.zeros_like(b), "b")[0], a @ b), (
+        "computed with the resident B"
+    )
 
 
 def test_products_are_right_while_matrices_come_and_go(engine):

@@ -1,4 +1,4 @@
-"""Both parts together take every row once, wherever they meet."""
+"""Both parts together take every row once, wherever the boundary is."""
 
 import time
 from collections.abc import Callable
@@ -15,7 +15,7 @@ ROWS = st.integers(1, 3000)
 
 
 def make_queue(rows: int, f: int, clock: Callable[[], float] = time.perf_counter) -> RowQueue:
-    """A queue that moves: both parts are planned to take 0.1 ms for each row of the CPU."""
+    """A queue with a moving boundary: both parts are planned to take 0.1 ms a CPU row."""
     schedule = SelfSchedule(rows, rows - f, f * 1e-4, round_rows=10, tile_rows=1) if f else None
     return RowQueue(rows, f, schedule, clock)
 

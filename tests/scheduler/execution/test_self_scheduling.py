@@ -1,4 +1,4 @@
-"""Both parts end together: with the planned rows where the plan is right, with others where not."""
+"""Both parts end together: at the planned rows if the plan is right, at others if not."""
 
 import heapq
 from dataclasses import replace
@@ -28,7 +28,7 @@ H200 = build_preset_profile(PRESET, "test", 16)
 
 @st.composite
 def schedules_under_way(draw: st.DrawFn) -> tuple[SelfSchedule, Progress]:
-    """A schedule, and how far its parts are."""
+    """A schedule, and the progress of its parts."""
     rows = draw(st.integers(2, 20_000))
     schedule = SelfSchedule(
         rows=rows,
@@ -134,7 +134,7 @@ def test_the_first_piece_is_half_of_the_cpus_part_in_whole_rounds() -> None:
 
 
 def choose_splits() -> list[Plan]:
-    """Splits of products on some multiprocessors of an H200, by its data sheet."""
+    """Splits of products on some multiprocessors of an H200 by its data sheet."""
     shapes = [
         *((16384, 16384, 256, None), (65536, 512, 512, 8), (8192, 8192, 8192, 8)),
         *((3000, 2500, 9000, 8), (10_000, 1000, 4000, 4), (5890, 4956, 3037, 8)),
@@ -150,11 +150,17 @@ def choose_splits() -> list[Plan]:
 def play(
     plan: Plan, *, moves: bool, cpu_times: float, gpu_times: float, late: float = 0.0
 ) -> float:
-    """Seconds until both are done, each part so many times as slow as its curve.
+    """Simulate a plan; returns the seconds until both parts are done.
 
-    The CPU tells of what it has computed four times a piece, and a later piece costs 50 µs. The GPU
-    starts `late` by this share of the plan's time, and each panel is known to be computed only
-    half as long after that.
+    The CPU reports four times a piece; a later piece costs 50 µs.
+
+    Args:
+        plan: The plan.
+        moves: Whether the boundary moves.
+        cpu_times: How much longer the CPU takes than its curve.
+        gpu_times: How much longer the GPU takes than its curve.
+        late: Delay of the GPU's start, as a share of the plan's time. Each panel is reported half
+            as late again.
     """
     m, now = plan.problem.m, 0.0
     late_seconds = late * plan.predicted.total_seconds
@@ -206,7 +212,7 @@ def play(
 def test_a_moving_boundary_costs_little_and_saves_much(
     cpu_times: float, gpu_times: float, late: float, mean: float, most: float
 ) -> None:
-    """Against the planned F pinned, as a geometric mean, and at most."""
+    """Times over those of the planned F pinned: their geometric mean, and the largest."""
     plans = choose_splits()
     assert len(plans) >= 5
     ratios = []

@@ -100,7 +100,7 @@ def test_timings_have_the_seconds_of_each_gpu(executor):
 
 
 def test_the_boundary_moves_between_the_last_gpu_and_the_cpu(executor, monkeypatch):
-    """A last GPU that is far slower than planned leaves rows to the CPU."""
+    """A last GPU that is much slower than planned leaves rows to the CPU."""
     monkeypatch.setattr("wavetrim.scheduler.execution.run.MOVING_SECONDS", 0.0)
     a, b, c = draw_operands(*SHAPE)
     executor.pipelines[2].row_seconds = 0.004

@@ -1,4 +1,4 @@
-"""Several products at once, each on devices of its own.
+"""Several products at once, each on its own devices.
 
 The GPUs compute in host memory, the CPU part is real. The test marked `gpu` runs two pipelines on
 one GPU.
@@ -49,7 +49,7 @@ def plan_for(*devices, history=None):
 
 
 def slow(executor, seconds):
-    """Let each GPU take so long for all rows."""
+    """Let each GPU take these seconds for all rows."""
     for pipeline in executor.pipelines:
         pipeline.row_seconds = seconds / SHAPE[0]
 

@@ -1,4 +1,4 @@
-"""A product whose GPU makes no progress is noticed; one that comes along is left alone."""
+"""A product without progress on the GPU raises an alarm; one with progress does not."""
 
 import threading
 import time
@@ -9,14 +9,13 @@ from wavetrim.scheduler.execution.watchdog import TIMES_EXPECTED, Watchdog
 
 
 class Alarm:
-    """What a watchdog calls: remembers it."""
+    """What a watchdog calls: it remembers the call."""
 
     def __init__(self) -> None:
         self.rung = threading.Event()
         self.seconds = 0.0
 
     def __call__(self, seconds: float) -> None:
-        """Remember."""
         self.seconds = seconds
         self.rung.set()
 

@@ -18,7 +18,7 @@ LARGE = (230, 190, 410)
 
 
 def assert_equals_numpy(actual: Any, a: Any, b: Any) -> None:
-    """Shape and type of NumPy's; integers exactly, floats within what K additions may err."""
+    """NumPy's shape and type; integers are exact, floats within the error of K additions."""
     expected = np.matmul(a, b)
     dtype = np.result_type(np.asarray(a), np.asarray(b))
     expected = expected.astype(dtype)  # of bfloat16 it is float32
@@ -52,7 +52,7 @@ def shape_pairs(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 @st.composite
 def strided(draw: st.DrawFn, shape: tuple[int, ...], dtype: str, seed: int) -> Array:
-    """An array of that shape whose axes are reversed, stepped over, repeated or exchanged."""
+    """An array of a shape whose axes are reversed, strided, broadcast or exchanged."""
     generator = np.random.default_rng(seed)
     ways = [draw(st.sampled_from(["plain", "back", "step", "still"])) for _ in shape]
     order = draw(st.permutations(range(len(shape))))

@@ -1,4 +1,4 @@
-"""`wavetrim.plan`, `wavetrim.empty`, kept plans and profiles, and what the docstrings show."""
+"""`wavetrim.plan`, `wavetrim.empty`, caches of plans and profiles, and examples in docstrings."""
 
 import doctest
 import json

@@ -1,4 +1,4 @@
-"""`wavetrim.matmul` in a process: what an import costs, threads, forks, the end, the settings."""
+"""`wavetrim.matmul` in a process: its imports, threads, forks, end and settings."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Waves: how the GPU rounds work up."""
+"""Waves: tiles are computed in rounds of all slots."""
 
 from hypothesis import given
 from hypothesis import strategies as st

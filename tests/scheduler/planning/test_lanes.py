@@ -1,4 +1,4 @@
-"""Which devices work at which product: nobody starves, no device works twice, none idles."""
+"""Which devices compute which product: none starves, no device has two, none idles."""
 
 import heapq
 import itertools
@@ -57,7 +57,7 @@ def test_two_products_have_a_gpu_each():
 
 
 def test_a_small_product_for_the_cpu_leaves_all_gpus_to_a_large_one():
-    """One GPU each would leave the second idle: the small one is done at once."""
+    """With a GPU each, the second would soon idle: the small product is done at once."""
     large, small = place(LARGE, SMALL)
     assert (large.choice.lane, large.begins) == ({0, 1}, 0)
     assert (small.choice.lane, small.begins) == ({CPU}, 0)
@@ -98,7 +98,7 @@ def test_a_product_takes_the_free_gpu_that_has_its_b(gpu):
 
 
 def test_two_products_of_one_resident_b_use_both_gpus():
-    """So B is fetched by the second, too, in time."""
+    """Then the second GPU makes B resident, too."""
     kind = offer_resident(1.0, 0.4, on=1)
     first, second = place(kind, kind)
     assert (first.choice.lane, first.begins) == ({1}, 0)
@@ -129,7 +129,7 @@ def test_no_device_has_two_products(waiting, busy):
 
 @given(queues, products, busies)
 def test_a_later_product_changes_no_earlier_reservation(waiting, later, busy):
-    """But for how many GPUs a product leaves to others, which is for them."""
+    """Except for the number of GPUs that a product leaves to later ones."""
     narrowed = [[one for one in choices if len(one.lane - {CPU}) <= 1] for choices in waiting]
     narrowed = [choices for choices in narrowed if choices]
     before = place_products(narrowed, busy, 4)
@@ -138,7 +138,7 @@ def test_a_later_product_changes_no_earlier_reservation(waiting, later, busy):
 
 @given(queues, busies)
 def test_no_product_leaves_a_free_lane_in_which_it_would_end_sooner(waiting, busy):
-    """Unless others were before it, or it leaves GPUs to others."""
+    """Except where others are before it, or it leaves GPUs to others."""
     first = place_products(waiting, busy, 4)[0]
     if len(waiting) == 1 and first.begins > 0:
         free = [one for one in waiting[0] if all(busy.get(d, 0) <= 0 for d in one.lane)]
@@ -155,7 +155,7 @@ class Arrival:
 
 
 def simulate(arrivals, gpus):
-    """Run products as predicted; returns when each began and ended, and the first promise of it."""
+    """Run products as predicted; returns when each began, ended, and was first planned to begin."""
     events = [(one.at, one.number) for one in arrivals]
     heapq.heapify(events)
     waiting, ends, begun, done, promised = [], {}, {}, {}, {}
@@ -183,7 +183,7 @@ streams = st.lists(st.tuples(st.floats(0, 0.5), st.sampled_from([0.001, 0.1, 1.0
 
 @given(streams)
 def test_a_product_that_needs_all_devices_does_not_starve(gaps):
-    """It begins no later than was said first: later ones only fill what it leaves free."""
+    """It begins no later than first planned: later products only fill what it leaves free."""
     at = itertools.accumulate(gap for gap, _ in gaps)
     needy = (Choice(frozenset({0, 1, CPU}), 1.0),)
     kinds = [offer(size, 3 * size) for _, size in gaps]
@@ -200,7 +200,7 @@ def test_a_product_that_needs_all_devices_does_not_starve(gaps):
 
 @given(st.lists(st.sampled_from([0.1, 0.5, 1.0]), min_size=4, max_size=40))
 def test_no_gpu_idles_while_products_wait_for_one(sizes):
-    """The last product ends as list scheduling promises: all work on two, and one product more."""
+    """The last product ends within the bound of list scheduling."""
     arrivals = [Arrival(0.0, n, offer(size, team=0.6 * size)) for n, size in enumerate(sizes)]
     _, done, _ = simulate(arrivals, 2)
     assert max(done.values()) <= sum(sizes) / 2 + 1.1 * max(sizes)
@@ -250,7 +250,7 @@ def test_only_the_gpus_that_have_b_take_less_time():
 
 
 def test_a_product_whose_b_is_cheap_to_copy_uses_both_gpus():
-    """The model decides: two GPUs with B copied in are faster than the one that has it."""
+    """By the model, two GPUs that copy B in are faster than the one that has it."""
     large = GemmProblem(16384, 8192, 8192, "float32", "pinned")
     (there,) = place(list_here(2, large, resident=[1]))
     assert there.choice.lane - {CPU} == {0, 1}

@@ -1,4 +1,4 @@
-"""Options of a plan: bundled in the house, flat on the wire."""
+"""Options of a plan are one object in Python, and fields of a message in JSON."""
 
 import json
 

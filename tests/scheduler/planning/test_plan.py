@@ -1,4 +1,4 @@
-"""The plan: F where it pays, 0 and M where they win, refusals that name field, value and limit."""
+"""The plan: a split where it pays, otherwise F = 0 or M; refusals name field, value and limit."""
 
 import json
 import time
@@ -39,7 +39,7 @@ def test_every_row_goes_to_the_cpu_without_a_gpu():
 
 
 def test_a_few_rows_do_not_help_until_they_remove_a_wave():
-    """R4, Table 17: at 2048 with W=4 the GPU part stays as long while F rises from 0 to 32."""
+    """As in R4's Table 17: at 2048 with W=4 the GPU part takes as long at F = 32 as at F = 0."""
     profile = make_reference_profile()
     problem = GemmProblem(2048, 2048, 2048)
     whole = choose_plan(problem, profile, PlanOptions("simple", "4", 0))
@@ -107,7 +107,7 @@ def test_splits_on_a_measured_machine_gain_enough_over_the_best_kernel(sms, dtyp
 
 
 def allow_for_splits(seconds):
-    """What a plan may take where the best split takes so long, and does not promise enough."""
+    """The most seconds of a plan whose best split takes `seconds`, but gains too little."""
     return seconds / (1 - find_split_gain("pageable")) * (1 + 1e-9)
 
 
@@ -371,7 +371,7 @@ def test_a_slower_cpu_beside_the_gpu_is_given_fewer_rows():
 
 
 def test_a_gpu_bound_by_its_kernels_leaves_the_cpu_more_threads():
-    """Copies have time then, so fewer threads are enough for them."""
+    """Copies are not urgent then, so fewer threads are enough for them."""
     profile = build_preset_profile(find_preset("H200"), "test", 16)
     shares = (
         CpuShare("pageable", threads=6, copiers=8),

@@ -1,4 +1,4 @@
-"""A B earns its place by what products would have saved with it there, and plans know of it."""
+"""B is fetched once products would have saved its cost, and plans use a resident B."""
 
 from dataclasses import replace
 
@@ -27,7 +27,7 @@ def plan_both(problem, profile=ONE):
 
 
 def count_uses(problem, *, most=100):
-    """Products until B is fetched."""
+    """The number of products until B is fetched."""
     residency, (plain, resident) = Residency(), plan_both(problem)
     uses = (residency.decide("b", plain, resident, missing=[0]) for _ in range(most))
     return next(number for number, fetched in enumerate(uses, 1) if fetched)
@@ -53,7 +53,7 @@ def test_no_plan_is_slower_with_a_resident_b(m, n, k, memory, dtype):
     plain, resident = plan_both(GemmProblem(m, n, k, dtype, memory))
     assume(is_copied_first(plain.problem) == is_copied_first(resident.problem))
     slower = resident.predicted.total_seconds / plain.predicted.total_seconds
-    assert slower < 1.02  # of the family of cuts one is taken that is near the best
+    assert slower < 1.02  # the chosen cut is only near the best
 
 
 def test_b_is_fetched_once_products_would_have_saved_its_cost():

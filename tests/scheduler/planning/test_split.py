@@ -1,4 +1,4 @@
-"""The split is the fastest one: compared with every possible division of the rows."""
+"""The split is the fastest of all divisions of the rows."""
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -125,7 +125,7 @@ CPU_CURVES = st.builds(
 
 
 def limit_rows(curve, rows):
-    """The curve knows no more rows than its product has."""
+    """Rows that the curve's product has."""
     return min(rows, curve.problem.m) if isinstance(curve, GpuCurve) else rows
 
 

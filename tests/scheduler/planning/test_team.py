@@ -1,4 +1,4 @@
-"""Plans over several GPUs: rows, seconds and waves of each, one where others gain nothing."""
+"""Plans for several GPUs: rows, seconds and waves of each; one GPU where others gain nothing."""
 
 import time
 from dataclasses import replace
@@ -203,7 +203,7 @@ def test_gpus_with_fast_links_to_each_other_exchange_b():
 
 @pytest.mark.parametrize("f", [0, 100])
 def test_few_rows_of_a_large_b_are_divided_by_columns(f):
-    """Then each GPU fetches its part of B alone, and no GPU waits for another."""
+    """Then each GPU fetches its own part of B, and none waits for another."""
     wide = GemmProblem(256, 8192, 8192, memory="pinned")
     options = PlanOptions(f=f)
     one = choose_plan_on(wide, TWO, options, (0,))

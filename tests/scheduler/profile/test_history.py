@@ -1,4 +1,4 @@
-"""Runs correct predictions: robust, close by, kept in a file, forgotten on another basis."""
+"""Runs correct predictions of similar products, in this and in later processes."""
 
 import json
 import math
@@ -99,7 +99,7 @@ def test_a_new_product_is_corrected_by_those_of_similar_seconds() -> None:
 
 
 def test_small_products_do_not_correct_large_ones() -> None:
-    """From pageable memory a start of 0.25 ms doubles the least products."""
+    """From pageable memory, a start of 0.25 ms doubles the time of the smallest products."""
     history = make_history()
     for number in range(20):
         note(history, 2.0, 3, replace(CLASS, product=str(number), seconds=0.00025))
@@ -218,14 +218,14 @@ def test_save_writes_runs_that_are_not_due_yet(tmp_path: Path) -> None:
 
 
 def make_machine(history: RunHistory) -> MachineProfile:
-    """An H200 as its data sheet has it, with a history."""
+    """A machine with an H200 by its data sheet, and a history."""
     preset = find_preset("H200")
     assert preset is not None
     return replace(build_preset_profile(preset, "test", 16), corrections=history)
 
 
 def run_as_if(plan: Plan, times: float) -> None:
-    """Count a run of a plan for one device that took `times` as long as uncorrected figures say."""
+    """Record a run of a one-device plan that took `times` its uncorrected prediction."""
     (correction,) = plan.corrections
     seconds = plan.predicted.total_seconds / correction.factor
     plan.profile.corrections.note(correction.run_class, seconds, seconds * times)
@@ -314,7 +314,7 @@ def draw_problem(source: random.Random) -> GemmProblem:
 
 
 def test_fifty_mixed_products_correct_a_machine_that_was_never_calibrated() -> None:
-    """Each memory takes its own times as long, each bottleneck too, with noise and outliers."""
+    """Times differ by memory and bottleneck from predictions, with noise and outliers."""
     source = random.Random(5)
     profile = make_machine(make_history())
     errors = []
@@ -342,7 +342,7 @@ def test_noise_does_not_change_the_kernel() -> None:
 
 
 def test_a_kernel_does_not_seem_fast_because_it_never_ran() -> None:
-    """All kernels take half as long again for this product as for others."""
+    """All kernels take 1.5 times as long for this product as for others."""
     profile = make_machine(make_history())
     problem, options = GemmProblem(6144, 6144, 6144, memory="pinned"), PlanOptions(f=0)
     usual = choose_plan(problem, profile, options)
@@ -399,7 +399,7 @@ def test_classes_differ_by_device_memory_size_kernel_and_bottleneck() -> None:
 
     assert len(classify(base)) == 4
     for other in others:
-        assert len(classify(base) & classify(other)) <= 1  # of the CPU alone, memory says nothing
+        assert len(classify(base) & classify(other)) <= 1  # the CPU's class has no memory
 
 
 def test_an_executor_records_its_runs(tmp_path: Path, kernel_cache: Path) -> None:

@@ -1,4 +1,4 @@
-"""Presets: every GPU the product promises, with figures that agree with each other."""
+"""Presets: every promised GPU, with figures that agree with each other."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Profiles: the stored calibration of this very machine first, then a preset, then a rule."""
+"""Profiles: this machine's calibration first, then a preset, then an estimate."""
 
 import json
 from dataclasses import replace
@@ -106,7 +106,7 @@ def test_what_a_calibration_lacks_is_assumed(tmp_path):
 
 
 def test_an_unreadable_calibration_is_ignored(tmp_path):
-    """Format 1 knew of one link and one number of threads beside the GPU."""
+    """Format 1 had one link, and one number of CPU threads in a split."""
     profile = replace(find(None, [H200]), measured_at="2026-01-01", key=read_key(H200, 8))
     path = store_profile(profile, tmp_path)
     document = json.loads(path.read_text())

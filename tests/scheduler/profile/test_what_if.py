@@ -1,4 +1,4 @@
-"""Plans for machines that are not there: other numbers, and this machine's CPU beside a preset."""
+"""Plans for other machines: supposed numbers, and a preset with this machine's CPU."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +21,7 @@ T4 = find_preset_profile("T4", cpu_threads=2)
 
 
 def measure(threads: int, gflops: float, gpu: str = "none", day: int = 1) -> MachineProfile:
-    """A calibration of this machine, as one with some GPU would have stored it."""
+    """A calibration of this machine's CPU, stored together with a GPU."""
     cpu = estimate_cpu(threads)
     rates = tuple(replace(rate, gflops=gflops, source="measured") for rate in cpu.rates)
     return MachineProfile(
