@@ -2,7 +2,6 @@
 
 import json
 import time
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -13,14 +12,12 @@ from tests.environment import ROOT
 from tests.limit import allow
 from tests.scheduler.profiles import find_preset_profile, make_reference_profile
 from wavetrim.scheduler.errors import PlanError, ProblemError
-from wavetrim.scheduler.model.cpu import NARROW, CpuShare
-from wavetrim.scheduler.model.curves import build_cpu_curve
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.choice import choose_plan, find_split_gain
 from wavetrim.scheduler.planning.description import describe_curve, describe_plan
 from wavetrim.scheduler.problem import ITEM_BYTES, MEMORIES, GemmProblem
 from wavetrim.scheduler.profile.machine import MachineProfile
-from wavetrim.scheduler.profile.presets import PRESETS, find_preset
+from wavetrim.scheduler.profile.presets import PRESETS
 from wavetrim.scheduler.profile.store import build_preset_profile
 
 RESULTS = ROOT / "benchmarks" / "results"
@@ -260,150 +257,3 @@ def test_a_split_tail_makes_finer_steps_than_a_wave():
     assert seconds[0] < seconds[1]
     whole = choose_plan(GemmProblem(4224, 4224, 4224), profile, PlanOptions("register", f=0))
     assert not whole.tail_split
-
-
-def test_contention_prevents_a_split():
-    profile = make_reference_profile(link_gbytes_per_second=0.1)  # bound by its copies
-    problem, options = GemmProblem(2048, 2048, 2048), PlanOptions("simple", "4")
-    undisturbed = choose_plan(problem, profile, options)
-    assert 0 < undisturbed.f < 2048
-    shares = tuple(replace(share, link_stretch=3.0) for share in profile.cpu.beside_gpu)
-    cpu = replace(profile.cpu, beside_gpu=shares)
-    disturbed = choose_plan(problem, replace(profile, cpu=cpu), options)
-    assert disturbed.f == 0
-    assert disturbed.predicted == undisturbed.predict(0)
-    f = undisturbed.f
-    assert disturbed.predict(f).gpu_seconds > 2 * undisturbed.predict(f).gpu_seconds
-
-
-@pytest.mark.parametrize("shape", [(8192, 8192, 32), (32768, 16, 4096), (262144, 64, 64)])
-def test_copies_slow_a_cpu_part_that_is_bound_by_memory(shape):
-    profile = build_preset_profile(find_preset("H200"), "test", 16)
-    memory = {"element_seconds": 2e-10, "narrow_seconds": 2e-12, "copy_columns": 48.0}
-    rates = tuple(replace(rate, **memory) for rate in profile.cpu.rates)
-    problem = GemmProblem(*shape, memory="pinned")
-    seconds = []
-    for stretch in (1.0, 2.0):
-        shares = tuple(replace(one, memory_stretch=stretch) for one in profile.cpu.beside_gpu)
-        cpu = replace(profile.cpu, rates=rates, beside_gpu=shares)
-        options = PlanOptions(f=problem.m // 2)
-        plan = choose_plan(problem, replace(profile, cpu=cpu), options)
-        seconds.append(plan.predicted.cpu_seconds)
-    assert 1.5 * seconds[0] < seconds[1] < 2 * seconds[0]
-
-
-def test_copies_slow_the_cpu_part_less_where_kernels_take_long():
-    profile = build_preset_profile(find_preset("H200"), "test", 16)
-    shares = tuple(replace(share, stretch=3.0) for share in profile.cpu.beside_gpu)
-    profile = replace(profile, cpu=replace(profile.cpu, beside_gpu=shares))
-    whole, held = (
-        choose_plan(SQUARE, profile, PlanOptions("bulk", f=512, sms=sms)) for sms in (132, 4)
-    )
-    assert held.cpu_curve.row_seconds < 0.8 * whole.cpu_curve.row_seconds
-    assert held.cpu_alone_curve == whole.cpu_alone_curve
-
-
-def test_packing_costs_the_cpu_what_its_profile_says():
-    profile = build_preset_profile(find_preset("H200"), "test", 16)
-    narrow = GemmProblem(100_000, 64, 64)
-
-    def find_row_seconds(columns: float) -> float:
-        rates = tuple(replace(rate, copy_columns=columns) for rate in profile.cpu.rates)
-        cpu = replace(profile.cpu, rates=rates)
-        return build_cpu_curve(narrow, replace(profile, cpu=cpu)).row_seconds
-
-    flop_seconds = 1e-9 / profile.find_cpu_rate("float32").gflops
-    more_seconds = find_row_seconds(100.0) - find_row_seconds(0.0)
-    assert more_seconds == pytest.approx(2 * 64 * 100 * flop_seconds)
-
-
-def test_narrow_products_take_the_cpu_the_measured_time():
-    profile = build_preset_profile(find_preset("H200"), "test", 16)
-    rates = tuple(
-        replace(rate, narrow_seconds=2e-12, vector_seconds=4e-11, element_seconds=1e-10)
-        for rate in profile.cpu.rates
-    )
-    measured = replace(profile, cpu=replace(profile.cpu, rates=rates))
-    for columns in (1, 64, NARROW):
-        curve = build_cpu_curve(GemmProblem(100_000, columns, 64), measured)
-        assert curve.row_seconds == pytest.approx(max(columns * 64 * 2e-12, 64 * 4e-11))
-    outer = build_cpu_curve(GemmProblem(100_000, 64, 1), measured)
-    assert outer.row_seconds == pytest.approx(64 * 1e-10)
-    share = profile.cpu.list_shares("pageable")[0]
-    beside = build_cpu_curve(GemmProblem(100_000, 64, 64), measured, share)
-    assert beside.row_seconds > 64 * 64 * 2e-12
-    wider = GemmProblem(100_000, NARROW + 1, 64)
-    plain = replace(profile, cpu=replace(profile.cpu, rates=tuple(map(_drop_narrow, rates))))
-    assert build_cpu_curve(wider, measured) == build_cpu_curve(wider, plain)
-
-
-@pytest.mark.parametrize(("shape", "threads"), [((2, 1024, 100), 1), ((2, 20_000, 1000), 16)])
-def test_a_product_of_two_rows_takes_the_cpu_the_time_of_reading_b(shape, threads):
-    profile = build_preset_profile(find_preset("H200"), "test", 16)
-    rates = tuple(replace(rate, read_seconds=1e-9) for rate in profile.cpu.rates)
-    measured = replace(profile, cpu=replace(profile.cpu, rates=rates))
-    m, n, k = shape
-    reading_seconds = k * n * 1e-9 / threads
-    curve = build_cpu_curve(GemmProblem(m, n, k), measured)
-    assert reading_seconds < curve.seconds(m) < 1.5 * reading_seconds
-
-
-def _drop_narrow(rate):
-    return replace(rate, narrow_seconds=0.0)
-
-
-def test_a_split_adds_start_up_seconds_to_the_cpu_part():
-    profile = make_reference_profile()
-    for memory in MEMORIES:
-        problem = GemmProblem(2048, 2048, 2048, "float32", memory)
-        share = CpuShare(memory, profile.cpu.threads, 2)
-        alone, beside = (build_cpu_curve(problem, profile, one) for one in (None, share))
-        assert 2e-4 < beside.call_seconds - alone.call_seconds < 2e-3
-
-
-def test_a_slower_cpu_beside_the_gpu_is_given_fewer_rows():
-    profile = make_reference_profile()
-    problem, options = GemmProblem(2048, 2048, 2048), PlanOptions("simple", "4")
-    shares = tuple(replace(share, stretch=2.0) for share in profile.cpu.beside_gpu)
-    slower = replace(profile, cpu=replace(profile.cpu, beside_gpu=shares))
-    fewer, more = (choose_plan(problem, one, options).f for one in (slower, profile))
-    assert 0 < fewer < more
-
-
-def test_a_gpu_bound_by_its_kernels_leaves_the_cpu_more_threads():
-    """Copies are not urgent then, so fewer threads are enough for them."""
-    profile = build_preset_profile(find_preset("H200"), "test", 16)
-    shares = (
-        CpuShare("pageable", threads=6, copiers=8),
-        CpuShare("pageable", 14, 1, link_stretch=5.0),
-    )
-    profile = replace(profile, cpu=replace(profile.cpu, beside_gpu=shares))
-    whole = choose_plan(SQUARE, profile, PlanOptions("bulk", f=64))
-    held = choose_plan(SQUARE, profile, PlanOptions("bulk", f=512, sms=8))
-    assert held.share.threads > whole.share.threads
-    assert held.share.copiers < whole.share.copiers
-
-
-@pytest.mark.parametrize("sms", [132, 32, 8, 4])
-@pytest.mark.parametrize("f", ["auto", 1, 100, 1000, 4000])
-def test_no_other_share_of_the_cpu_is_faster(f, sms):
-    profile = build_preset_profile(find_preset("H200"), "test", 16)
-    options = PlanOptions("bulk", f=f, sms=sms)
-    chosen = choose_plan(SQUARE, profile, options)
-    for share in profile.cpu.list_shares("pageable"):
-        only = replace(profile, cpu=replace(profile.cpu, beside_gpu=(share,)))
-        other = choose_plan(SQUARE, only, options)
-        assert chosen.predicted.total_seconds <= other.predicted.total_seconds
-
-
-@pytest.mark.parametrize(("size", "measured_seconds"), [(64, 28e-6), (128, 64e-6), (256, 391e-6)])
-def test_a_small_product_is_predicted_as_measured_on_one_thread(size, measured_seconds):
-    """Measured on an H200's host, in products half a millisecond apart."""
-    document = json.loads((RESULTS / "host-h200.json").read_text(encoding="utf-8"))
-    profile = MachineProfile.from_dict(document["profile"])
-    # Measured before the cost of packing within the caches was.
-    rates = tuple(replace(rate, cached_copy_columns=10.0) for rate in profile.cpu.rates)
-    profile = replace(profile, cpu=replace(profile.cpu, rates=rates))
-    plan = choose_plan(GemmProblem(size, size, size, memory="pinned"), profile)
-    assert plan.cpu_only_seconds == pytest.approx(measured_seconds, rel=0.25)
-    assert (plan.f == size) == (plan.cpu_only_seconds < plan.gpu_only_seconds)

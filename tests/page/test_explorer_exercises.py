@@ -1,0 +1,80 @@
+"""Exercises of the wave explorer: a guess before a measurement, questions and their answers."""
+
+import json
+import re
+from urllib.parse import urlencode
+
+import pytest
+
+from docs.browser import Page
+from tests.browsers import go, show
+from tests.page.explorer import (
+    FILE,
+)
+
+SPLIT = "#m=4096&n=4096&k=4096&dtype=float64&device=T4&threads=2"
+
+
+MEASURED = "#m=4096&n=4096&k=4096&dtype=float32&memory=pageable&device=host-h200&sms=8"
+
+
+def test_a_measurement_is_hidden_until_a_guess_is_made(page: Page) -> None:
+    show(page, f"{FILE}{MEASURED}")
+    points = "document.querySelectorAll('#curve circle[stroke]').length"
+    assert page.run(points) == 0
+    go(page, "document.getElementById('guess-f').value = 500; "
+             "document.querySelector('#guess form').requestSubmit()")  # fmt: skip
+    assert page.run(points) > 20
+    assert "Nearest to your guess of 500" in page.run(
+        "document.getElementById('revealed').textContent"
+    )
+    assert "guess=500" in page.run("location.hash")
+
+
+def test_a_measured_product_is_shown_on_the_machine_as_it_was_measured(page: Page) -> None:
+    show(page, f"{FILE}#device=T4&threads=3&linkrate=10&rate=700&gpus=2")
+    go(page, "(() => { const one = document.getElementById('sweep'); one.value = '0'; "
+             "one.dispatchEvent(new Event('change', { bubbles: true })); })()")  # fmt: skip
+    address = page.run("location.hash")
+    assert "device=host-" in address
+    assert not any(f"{name}=" in address for name in ("threads", "linkrate", "rate", "gpus"))
+
+
+ANSWERS = {
+    1: ("5", "4"), 2: ("wave", "copies"), 3: ("640", "208"), 4: ("448", "2000"),
+    5: ("more", "less"), 6: ("copy out", "kernel"), 7: ("k", "size"), 8: ("1025", "0"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("number", ANSWERS)
+def test_an_exercise_checks_its_answer(page: Page, number: int) -> None:
+    show(page, f"{FILE}{SPLIT}")
+    go(page, f"document.querySelectorAll('.exercises button')[{number - 1}].click()")
+    question = page.run("document.querySelector('.question').textContent")
+    assert question.endswith(("?", ".)"))
+    assert "undefined" not in question
+    assert "NaN" not in question
+    right, wrong = ANSWERS[number]
+    for answer, verdict in ((wrong, "Not so."), (right, "Right.")):
+        base = page.run("location.hash").split("&answer=")[0]
+        address = f"{base}&{urlencode({'answer': answer})}"
+        go(page, f"location.hash = {json.dumps(address)}")
+        told = page.run("document.querySelector('.verdict').textContent")
+        assert told.startswith(verdict), told
+    assert page.problems == []
+
+
+def test_an_exercise_keeps_the_chosen_f_back_until_it_is_answered(page: Page) -> None:
+    show(page, f"{FILE}#device=T4&threads=4&exercise=5")
+    visible = "document.getElementById('f-number').checkVisibility()"
+    assert not page.run(visible)
+    go(page, "document.querySelector('.choices button').click()")
+    assert page.run(visible)
+
+
+def test_one_more_column_costs_a_wave(page: Page) -> None:
+    show(page, f"{FILE}{SPLIT}")
+    go(page, "document.querySelectorAll('.exercises button')[1].click()")
+    question = page.run("document.querySelector('.question').textContent")
+    (share,) = re.findall(r"costs ([0-9.]+)% of the time", question)
+    assert 2.5 < float(share) < 3.5

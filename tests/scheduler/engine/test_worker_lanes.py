@@ -1,0 +1,76 @@
+"""Products in lanes: several at once in one engine process."""
+
+import numpy as np
+import pytest
+
+from tests.environment import clear_environment
+from tests.host_gpus import write_sitecustomize
+from tests.matrices import make_matrix
+from wavetrim.scheduler.engine.messages import (
+    Operand,
+    RunRequest,
+)
+from wavetrim.scheduler.planning.lanes import CPU
+
+
+@pytest.fixture
+def lanes(start, tmp_path, monkeypatch):
+    """A worker with two GPUs in host memory, which take half a second for a hundred rows."""
+    folder = write_sitecustomize(tmp_path, row_seconds=0.005)
+    monkeypatch.setenv("PYTHONPATH", clear_environment(folder)["PYTHONPATH"])
+    worker = start("--cpu-threads", "2", device="0,1")
+    assert len(worker.receive()["devices"]) == 2
+    return worker
+
+
+def make_slab_request(memory, job, rows, lane):
+    """A product in slab 7 with 100 columns; its place follows from the job's number."""
+    begin = int(job) * 2**20
+    names = {"a": (rows, 500), "b": (500, 100), "out": (rows, 100)}
+    places, matrices = {}, {}
+    for name, shape in names.items():
+        places[name] = Operand(7, begin, *shape, "float32")
+        size = 4 * shape[0] * shape[1]
+        matrices[name] = memory[begin : begin + size].view(np.float32).reshape(shape)
+        matrices[name][...] = make_matrix(*shape, "float32", seed=len(name))
+        begin += size
+    return RunRequest(job=job, c=None, reports=False, lane=lane, **places), matrices
+
+
+def test_products_in_lanes_run_at_once_and_release_their_slab(lanes):
+    """A slab can be dropped once its last product has answered."""
+    memory = lanes.share_slab(7, 2**23)
+    runs = {
+        job: make_slab_request(memory, job, rows, frozenset(lane))
+        for job, rows, lane in (("1", 200, {0}), ("2", 100, {1}), ("3", 20, {CPU}))
+    }
+    for request, _ in runs.values():
+        lanes.send(request.as_message())
+    ends, begun = [], {}
+    while len(ends) < 3:
+        message = lanes.receive()
+        if message["type"] == "begun":
+            begun[message["job"]] = message["lane"]
+        else:
+            assert message["type"] == "succeeded", message
+            ends.append(message["job"])
+    assert begun == {"1": [0], "2": [1]}
+    assert ends == ["3", "2", "1"]
+    lanes.send({"type": "drop", "slab": 7})
+    assert lanes.receive() == {"type": "dropped", "slab": 7}
+    for _, matrices in runs.values():
+        assert np.allclose(matrices["out"], matrices["a"] @ matrices["b"], atol=1e-3)
+
+
+def test_a_run_in_a_lane_is_cancelled_and_a_shutdown_ends_all(lanes):
+    memory = lanes.share_slab(7, 2**23)
+    for job, device in (("1", 0), ("2", 1)):
+        request, _ = make_slab_request(memory, job, 500, frozenset({device}))
+        lanes.send(request.as_message())
+    lanes.receive_until("begun")
+    lanes.receive_until("begun")
+    lanes.tell({"type": "cancel", "job": "1"})
+    assert lanes.receive() == {"type": "cancelled", "job": "1"}
+    lanes.tell({"type": "shutdown"})
+    lanes.send({"type": "shutdown"})
+    assert lanes.process.wait(timeout=10) == 0

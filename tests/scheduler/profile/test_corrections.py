@@ -1,0 +1,218 @@
+"""Runs correct the next plans: seconds, kernels, splits and trials."""
+
+import math
+import random
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+from wavetrim.scheduler.execution.executor import Executor
+from wavetrim.scheduler.model.corrections import RunClass, classify_cpu_run, classify_gpu_run
+from wavetrim.scheduler.model.device_runs import KEPT_RUNS
+from wavetrim.scheduler.options import PlanOptions
+from wavetrim.scheduler.planning.cache import PlanCache
+from wavetrim.scheduler.planning.choice import choose_plan
+from wavetrim.scheduler.planning.description import describe_plan
+from wavetrim.scheduler.planning.plan import Plan
+from wavetrim.scheduler.planning.trial import TRIAL_EXCESS, TRIAL_INTERVAL
+from wavetrim.scheduler.problem import MEMORIES, GemmProblem
+from wavetrim.scheduler.profile.history import RunHistory
+from wavetrim.scheduler.profile.machine import MachineProfile
+from wavetrim.scheduler.profile.presets import find_preset
+from wavetrim.scheduler.profile.provider import ProfileProvider
+from wavetrim.scheduler.profile.store import build_preset_profile
+
+
+def make_machine() -> MachineProfile:
+    """A machine with an H200 by its data sheet, and an empty history."""
+    preset = find_preset("H200")
+    assert preset is not None
+    return replace(build_preset_profile(preset, "test", 16), corrections=RunHistory(None, "test"))
+
+
+def run_as_if(plan: Plan, times: float) -> None:
+    """Record a run of a one-device plan that took `times` its uncorrected prediction."""
+    (correction,) = plan.corrections
+    seconds = plan.predicted.total_seconds / correction.factor
+    plan.profile.corrections.note(correction.run_class, seconds, seconds * times)
+
+
+def test_products_of_one_thread_are_corrected_too() -> None:
+    profile = make_machine()
+    problem = GemmProblem(64, 64, 64)
+    first = choose_plan(problem, profile)
+    assert first.f == 64
+    for _ in range(20):
+        run_as_if(choose_plan(problem, profile), 1.5)
+    later = choose_plan(problem, profile, PlanOptions(f=64))
+    ratio = later.predicted.total_seconds / first.predicted.total_seconds
+    assert ratio == pytest.approx(1.5, rel=0.02)
+
+
+def test_products_that_took_longer_are_predicted_longer() -> None:
+    profile = make_machine()
+    problem, options = GemmProblem(4096, 4096, 4096, memory="pinned"), PlanOptions(f=0)
+    first = choose_plan(problem, profile, options)
+    for _ in range(20):
+        run_as_if(choose_plan(problem, profile, options), 1.25)
+    later = choose_plan(problem, profile, options)
+    ratio = later.predicted.total_seconds / first.predicted.total_seconds
+    assert ratio == pytest.approx(1.25, rel=0.02)
+    (told,) = describe_plan(later)["profile"]["corrections"]
+    assert told["runs"] >= KEPT_RUNS
+    assert told["factor"] == pytest.approx(1.25, rel=0.02)
+
+
+def test_a_gpu_that_takes_longer_than_predicted_leaves_more_to_the_cpu() -> None:
+    profile = make_machine()
+    problem = GemmProblem(1024, 1024, 1024)
+    assert choose_plan(problem, profile).f == 0
+    for _ in range(20):
+        run_as_if(choose_plan(problem, profile, PlanOptions(f=0)), 30.0)
+    assert choose_plan(problem, profile).f == problem.m
+
+
+def test_a_cached_plan_is_made_anew_once_runs_correct_it() -> None:
+    profile = make_machine()
+    plans = PlanCache()
+    problem = GemmProblem(4096, 4096, 4096, memory="pinned")
+    first = plans.choose(problem, profile)
+    assert plans.choose(problem, profile) is first
+    for _ in range(5):
+        run_as_if(first, 1.3)
+    later = plans.choose(problem, profile)
+    assert later is not first
+    assert plans.choose(problem, profile) is later
+
+
+def test_one_of_fifty_products_may_be_a_trial_of_what_never_ran() -> None:
+    profile = make_machine()
+    plans = PlanCache(explores=True)
+    problem = GemmProblem(4096, 4096, 4096, memory="pinned")
+    best = choose_plan(problem, profile)
+    run_as_if(best, 1.0)
+    chosen = [plans.choose_next(problem, profile) for _ in range(2 * TRIAL_INTERVAL)]
+    trials = [plan for plan in chosen if (plan.spec, plan.f) != (best.spec, best.f)]
+    assert 0 < len(trials) <= 2
+    most_seconds = best.predicted.total_seconds * (1 + TRIAL_EXCESS)
+    assert all(plan.predicted.total_seconds <= most_seconds for plan in trials)
+
+
+def test_there_is_no_trial_if_switched_off_or_f_is_given_or_all_has_run() -> None:
+    profile = make_machine()
+    problem = GemmProblem(4096, 4096, 4096, memory="pinned")
+    best = choose_plan(problem, profile)
+    products = range(3 * TRIAL_INTERVAL)
+    off, on = PlanCache(), PlanCache(explores=True)
+    assert {off.choose_next(problem, profile).spec for _ in products} == {best.spec}
+    given = PlanOptions(f=0)
+    chosen = choose_plan(problem, profile, given).spec
+    assert {on.choose_next(problem, profile, given).spec for _ in products} == {chosen}
+    for _ in products:
+        run_as_if(on.choose_next(problem, profile), 1.0)
+    assert {on.choose_next(problem, profile).spec for _ in products} == {best.spec}
+
+
+def draw_problem(source: random.Random) -> GemmProblem:
+    m, n, k = (round(2 ** source.uniform(7, 14)) for _ in range(3))
+    dtype = source.choice(["float32", "float64"])
+    return GemmProblem(m, n, k, dtype, source.choice(MEMORIES))
+
+
+def test_fifty_mixed_products_correct_a_machine_that_was_never_calibrated() -> None:
+    """Times differ by memory and bottleneck from predictions, with noise and outliers."""
+    source = random.Random(5)
+    profile = make_machine()
+    errors = []
+    for _ in range(250):
+        problem = draw_problem(source)
+        plan = choose_plan(problem, profile, PlanOptions(f=0))
+        (correction,) = plan.corrections
+        times = 1.6 if problem.memory == "pageable" else 0.8
+        times *= 1.0 if "copies" in correction.run_class.bottleneck else 1.2
+        times *= math.exp(source.gauss(0, 0.03)) * (5 if source.random() < 0.03 else 1)
+        errors.append(abs(correction.factor / times - 1))
+        run_as_if(plan, times)
+    assert median(errors[:10]) > 0.12
+    assert median(errors[50:]) < 0.08
+
+
+def test_noise_does_not_change_the_kernel() -> None:
+    problem = GemmProblem(4096, 4096, 4096, memory="pinned")
+    usual = choose_plan(problem, make_machine(), PlanOptions(f=0))
+    for times, stays in ((1.02, True), (1.4, False)):
+        profile = make_machine()
+        for _ in range(20):
+            run_as_if(replace(usual, profile=profile), times)
+        assert (choose_plan(problem, profile, PlanOptions(f=0)).spec == usual.spec) == stays
+
+
+def test_a_kernel_does_not_seem_fast_because_it_never_ran() -> None:
+    """All kernels take 1.5 times as long for this product as for others."""
+    profile = make_machine()
+    problem, options = GemmProblem(6144, 6144, 6144, memory="pinned"), PlanOptions(f=0)
+    usual = choose_plan(problem, profile, options)
+    slowest_seconds = 0.0
+    for _ in range(30):
+        plan = choose_plan(problem, profile, options)
+        slowest_seconds = max(slowest_seconds, plan.uncorrected_seconds)
+        run_as_if(plan, 1.5)
+    assert slowest_seconds < 1.1 * usual.uncorrected_seconds
+    assert choose_plan(problem, profile, options).spec == usual.spec
+
+
+def test_a_split_that_took_longer_than_promised_is_not_chosen_again() -> None:
+    profile = make_machine()
+    problem = GemmProblem(16384, 16384, 256, memory="pinned")
+    split = choose_plan(problem, profile)
+    assert 0 < split.f < problem.m
+    for _ in range(3):
+        for one, seconds in zip(split.corrections, (0.01, 0.01), strict=True):
+            profile.corrections.note(one.run_class, seconds, 1.4 * seconds)
+    assert choose_plan(problem, profile).f == 0
+
+
+def test_classes_differ_by_device_memory_size_kernel_and_bottleneck() -> None:
+    profile = make_machine()
+    base = GemmProblem(4096, 4096, 4096)
+    others = [
+        replace(base, memory="pinned"),
+        replace(base, m=16384),
+        replace(base, k=64),
+        replace(base, dtype="float64"),
+    ]
+
+    def classify(problem: GemmProblem) -> set[RunClass]:
+        curve = choose_plan(problem, profile, PlanOptions(f=0)).gpu_alone_curve
+        spec = choose_plan(problem, profile, PlanOptions(f=0)).spec
+        assert curve is not None
+        assert spec is not None
+        return {
+            classify_gpu_run(problem, curve.problem, curve.rates, spec, shared=shared)
+            for shared in (False, True)
+        } | {classify_cpu_run(problem, 1.0, shared=shared) for shared in (False, True)}
+
+    assert len(classify(base)) == 4
+    for other in others:
+        assert len(classify(base) & classify(other)) <= 1  # the CPU's class has no memory
+
+
+def test_an_executor_records_its_runs(tmp_path: Path, kernel_cache: Path) -> None:
+    import numpy as np
+
+    with Executor(cache_dir=kernel_cache, cpu_threads=2) as executor:
+        provider = ProfileProvider(directory=tmp_path, devices=(), cpu_threads=2)
+        problem = GemmProblem(2000, 1000, 1500)  # not brief: of these one in eight is counted
+        a, b = np.ones((2000, 1500), "float32"), np.ones((1500, 1000), "float32")
+        c = np.empty((2000, 1000), "float32")
+        plans = PlanCache()
+        for _ in range(6):
+            plan = plans.choose(problem, provider.find())
+            executor.run(plan, a, b, c)
+    (correction,) = choose_plan(problem, provider.find()).corrections
+    assert correction.runs == 5, "all but the first, which loads what it needs"
+    provider.save_runs()
+    again = ProfileProvider(directory=tmp_path, devices=(), cpu_threads=2)
+    assert [one.runs for one in again.list_corrections()] == [5]
