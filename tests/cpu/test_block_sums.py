@@ -52,7 +52,7 @@ def test_threads_share_the_rows_of_a_large_matrix(sums: BlockSums) -> None:
     matrix = make_matrix(3001, 1500, "float32", seed=1)
     found = sums.sum(matrix, np.ones(1500, "float32"), 100)
     expected = matrix.reshape(3001, 15, 100).sum(axis=2, dtype="float64")
-    assert np.allclose(found, expected, rtol=0, atol=1e-4)
+    assert np.allclose(found, expected, rtol=0, atol=100 * np.finfo("float32").eps)
     assert np.array_equal(sums.find_maxima(matrix), np.abs(matrix).max(axis=0))
 
 

@@ -23,6 +23,7 @@ def start(tmp_path, kernel_cache):
 
 @pytest.fixture
 def worker(start):
+    """A worker for a test that ends it."""
     started = start("--cpu-threads", "2")
     assert started.receive()["type"] == "ready"
     return started

@@ -5,7 +5,7 @@ import pytest
 
 from tests.environment import clear_environment
 from tests.host_gpus import write_sitecustomize
-from tests.matrices import make_matrix
+from tests.matrices import assert_product, make_matrix
 from wavetrim.scheduler.engine.messages import (
     Operand,
     RunRequest,
@@ -59,7 +59,7 @@ def test_products_in_lanes_run_at_once_and_release_their_slab(lanes):
     lanes.send({"type": "drop", "slab": 7})
     assert lanes.receive() == {"type": "dropped", "slab": 7}
     for _, matrices in runs.values():
-        assert np.allclose(matrices["out"], matrices["a"] @ matrices["b"], atol=1e-3)
+        assert_product(matrices["out"], matrices["a"], matrices["b"])
 
 
 def test_a_run_in_a_lane_is_cancelled_and_a_shutdown_ends_all(lanes):

@@ -39,6 +39,7 @@ class WorkerProcess:
             connection.close()
 
     def send(self, message, files=()):
+        """Send a message, with descriptors, that is read between products."""
         socket.send_fds(self.work, [encode_message(message)], list(files))
 
     def tell(self, message):
@@ -55,6 +56,7 @@ class WorkerProcess:
         return memory
 
     def receive(self, connection=None):
+        """The next message of the work socket, or of another."""
         return decode_message((connection or self.work).recv(PACKET_BYTES))
 
     def receive_until(self, *types):
@@ -65,15 +67,18 @@ class WorkerProcess:
         return seen
 
     def run(self, request):
+        """Send a request; returns all messages about it."""
         self.send(request.as_message())
         return self.receive_until("succeeded", "failed", "cancelled")
 
     def close(self):
+        """Close our ends of the sockets."""
         self.work.close()
         self.control.close()
 
 
 def write(folder, name, array):
+    """Save an array as an operand."""
     path = folder / name
     np.save(path, array)
     offset = path.stat().st_size - array.nbytes
@@ -82,10 +87,12 @@ def write(folder, name, array):
 
 
 def read(operand):
+    """The array in an operand's file."""
     return np.load(operand.slab)
 
 
 def make_request(folder, a, b, c=None, **options):
+    """A request whose operands are saved in a folder."""
     out = poison(np.empty((a.shape[0], b.shape[1]), a.dtype))
     return RunRequest(
         job="job-1",
