@@ -12,6 +12,7 @@ from benchmarks.common.tables import RESULTS
 from benchmarks.host.results import read_host_results
 from docs.browser import Browser, BrowserError
 from tests.page.model import Model, check, many, options, plain_options, problems, rows, some
+from tests.scheduler.profiles import change_shares
 from wavetrim.kernels.device import DeviceInfo
 from wavetrim.scheduler.errors import PlanError, ProblemError
 from wavetrim.scheduler.options import PlanOptions
@@ -162,9 +163,7 @@ def corrected_profile() -> MachineProfile:
 
     Copies slow its memory in splits.
     """
-    plain = measured_profile()
-    shares = tuple(replace(share, memory_stretch=1.4) for share in plain.cpu.beside_gpu)
-    plain = replace(plain, cpu=replace(plain.cpu, beside_gpu=shares))
+    plain = change_shares(measured_profile(), memory_stretch=1.4)
     history = RunHistory(None, "test")
     for number, (m, n, k) in enumerate([(4096,) * 3, (8192,) * 3, (16384, 16384, 256), (64,) * 3]):
         for dtype in ("float32", "float64"):

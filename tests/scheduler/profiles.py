@@ -1,6 +1,7 @@
 """Profiles of machines for tests: those of presets, of an executor, and one that is made up."""
 
 from dataclasses import replace
+from typing import Any, Final
 
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.model.cpu import CpuModel, CpuShare
@@ -13,6 +14,21 @@ from wavetrim.scheduler.profile.store import build_preset_profile, find_profile
 def find_preset_profile(device: str, cpu_threads: int = 16) -> MachineProfile:
     """The profile of a machine by its name, such as "T4", "H200 x2" or "cpu"."""
     return find_profile(device, devices=(), directory=None, cpu_threads=cpu_threads)
+
+
+H200: Final = find_preset_profile("H200")
+
+
+def change_rates(profile: MachineProfile, **changes: Any) -> MachineProfile:
+    """A profile with other fields in all rates of its CPU."""
+    rates = tuple(replace(rate, **changes) for rate in profile.cpu.rates)
+    return replace(profile, cpu=replace(profile.cpu, rates=rates))
+
+
+def change_shares(profile: MachineProfile, **changes: Any) -> MachineProfile:
+    """A profile with other fields in all shares of its CPU in splits."""
+    shares = tuple(replace(share, **changes) for share in profile.cpu.beside_gpu)
+    return replace(profile, cpu=replace(profile.cpu, beside_gpu=shares))
 
 
 def join_profiles(first: MachineProfile, *others: MachineProfile) -> MachineProfile:
@@ -45,7 +61,7 @@ def make_reference_profile(
     profile = build_preset_profile(PRESETS[0], "reference", 8)
     model = KernelModel("simple", "float32", "4x4x4", 1280, 0.0, 0.0, 1.2e-3 / 2048, "R4")
     links = make_links(link_gbytes_per_second)
-    rates = tuple(replace(rate, gflops=cpu_gflops) for rate in profile.cpu.rates)
+    rates = change_rates(profile, gflops=cpu_gflops).cpu.rates
     shares = tuple(CpuShare(memory, threads=8, copiers=1) for memory in MEMORIES)
     cpu = CpuModel(8, rates, shares)
     return replace(profile, links=links, kernels=(model,), cpu=cpu)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.scheduler.profiles import H200
 from wavetrim.cpu.blocks import cut_strips
 from wavetrim.kernels.schedule.cuts import plan_steps
 from wavetrim.native.tuned import PANELS_AHEAD
@@ -18,12 +19,6 @@ from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.problem import GemmProblem
-from wavetrim.scheduler.profile.presets import find_preset
-from wavetrim.scheduler.profile.store import build_preset_profile
-
-PRESET = find_preset("H200")
-assert PRESET is not None
-H200 = build_preset_profile(PRESET, "test", 16)
 
 
 @st.composite

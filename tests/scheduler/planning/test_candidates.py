@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.matrices import FLOATS
-from tests.scheduler.profiles import find_preset_profile, make_links
+from tests.scheduler.profiles import H200, find_preset_profile, make_links
 from wavetrim.kernels.catalog import list_kernels
 from wavetrim.scheduler.errors import PlanError
 from wavetrim.scheduler.options import PlanOptions
@@ -21,7 +21,6 @@ from wavetrim.scheduler.profile.presets import PRESETS
 from wavetrim.scheduler.profile.store import build_preset_profile
 
 CPU_ONLY = find_preset_profile("cpu", cpu_threads=8)
-H200 = build_preset_profile(PRESETS[0], "test", 16)
 T4 = find_preset_profile("T4", cpu_threads=8)
 PROFILES = st.sampled_from([build_preset_profile(gpu, "test", 16) for gpu in PRESETS])
 SIZES = st.integers(1, 20_000)

@@ -6,19 +6,15 @@ from dataclasses import replace
 import pytest
 
 from tests.environment import ROOT
-from tests.scheduler.profiles import make_reference_profile
+from tests.scheduler.profiles import H200, change_rates, change_shares, make_reference_profile
 from wavetrim.scheduler.model.cpu import NARROW, CpuShare
 from wavetrim.scheduler.model.curves import build_cpu_curve
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.problem import MEMORIES, GemmProblem
 from wavetrim.scheduler.profile.machine import MachineProfile
-from wavetrim.scheduler.profile.presets import find_preset
-from wavetrim.scheduler.profile.store import build_preset_profile
 
 RESULTS = ROOT / "benchmarks" / "results"
-
-
 SQUARE = GemmProblem(4096, 4096, 4096)
 
 
@@ -27,9 +23,7 @@ def test_contention_prevents_a_split():
     problem, options = GemmProblem(2048, 2048, 2048), PlanOptions("simple", "4")
     undisturbed = choose_plan(problem, profile, options)
     assert 0 < undisturbed.f < 2048
-    shares = tuple(replace(share, link_stretch=3.0) for share in profile.cpu.beside_gpu)
-    cpu = replace(profile.cpu, beside_gpu=shares)
-    disturbed = choose_plan(problem, replace(profile, cpu=cpu), options)
+    disturbed = choose_plan(problem, change_shares(profile, link_stretch=3.0), options)
     assert disturbed.f == 0
     assert disturbed.predicted == undisturbed.predict(0)
     f = undisturbed.f
@@ -38,24 +32,20 @@ def test_contention_prevents_a_split():
 
 @pytest.mark.parametrize("shape", [(8192, 8192, 32), (32768, 16, 4096), (262144, 64, 64)])
 def test_copies_slow_a_cpu_part_that_is_bound_by_memory(shape):
-    profile = build_preset_profile(find_preset("H200"), "test", 16)
-    memory = {"element_seconds": 2e-10, "narrow_seconds": 2e-12, "copy_columns": 48.0}
-    rates = tuple(replace(rate, **memory) for rate in profile.cpu.rates)
+    profile = change_rates(H200, element_seconds=2e-10, narrow_seconds=2e-12, copy_columns=48.0)
     problem = GemmProblem(*shape, memory="pinned")
-    seconds = []
-    for stretch in (1.0, 2.0):
-        shares = tuple(replace(one, memory_stretch=stretch) for one in profile.cpu.beside_gpu)
-        cpu = replace(profile.cpu, rates=rates, beside_gpu=shares)
-        options = PlanOptions(f=problem.m // 2)
-        plan = choose_plan(problem, replace(profile, cpu=cpu), options)
-        seconds.append(plan.predicted.cpu_seconds)
-    assert 1.5 * seconds[0] < seconds[1] < 2 * seconds[0]
+    alone, beside = (
+        choose_plan(
+            problem, change_shares(profile, memory_stretch=one), PlanOptions(f=shape[0] // 2)
+        )
+        for one in (1.0, 2.0)
+    )
+    seconds = alone.predicted.cpu_seconds
+    assert 1.5 * seconds < beside.predicted.cpu_seconds < 2 * seconds
 
 
 def test_copies_slow_the_cpu_part_less_where_kernels_take_long():
-    profile = build_preset_profile(find_preset("H200"), "test", 16)
-    shares = tuple(replace(share, stretch=3.0) for share in profile.cpu.beside_gpu)
-    profile = replace(profile, cpu=replace(profile.cpu, beside_gpu=shares))
+    profile = change_shares(H200, stretch=3.0)
     whole, held = (
         choose_plan(SQUARE, profile, PlanOptions("bulk", f=512, sms=sms)) for sms in (132, 4)
     )
@@ -64,52 +54,38 @@ def test_copies_slow_the_cpu_part_less_where_kernels_take_long():
 
 
 def test_packing_costs_the_cpu_what_its_profile_says():
-    profile = build_preset_profile(find_preset("H200"), "test", 16)
     narrow = GemmProblem(100_000, 64, 64)
 
     def find_row_seconds(columns: float) -> float:
-        rates = tuple(replace(rate, copy_columns=columns) for rate in profile.cpu.rates)
-        cpu = replace(profile.cpu, rates=rates)
-        return build_cpu_curve(narrow, replace(profile, cpu=cpu)).row_seconds
+        return build_cpu_curve(narrow, change_rates(H200, copy_columns=columns)).row_seconds
 
-    flop_seconds = 1e-9 / profile.find_cpu_rate("float32").gflops
+    flop_seconds = 1e-9 / H200.find_cpu_rate("float32").gflops
     more_seconds = find_row_seconds(100.0) - find_row_seconds(0.0)
     assert more_seconds == pytest.approx(2 * 64 * 100 * flop_seconds)
 
 
 def test_narrow_products_take_the_cpu_the_measured_time():
-    profile = build_preset_profile(find_preset("H200"), "test", 16)
-    rates = tuple(
-        replace(rate, narrow_seconds=2e-12, vector_seconds=4e-11, element_seconds=1e-10)
-        for rate in profile.cpu.rates
-    )
-    measured = replace(profile, cpu=replace(profile.cpu, rates=rates))
+    measured = change_rates(H200, narrow_seconds=2e-12, vector_seconds=4e-11, element_seconds=1e-10)
     for columns in (1, 64, NARROW):
         curve = build_cpu_curve(GemmProblem(100_000, columns, 64), measured)
         assert curve.row_seconds == pytest.approx(max(columns * 64 * 2e-12, 64 * 4e-11))
     outer = build_cpu_curve(GemmProblem(100_000, 64, 1), measured)
     assert outer.row_seconds == pytest.approx(64 * 1e-10)
-    share = profile.cpu.list_shares("pageable")[0]
+    share = H200.cpu.list_shares("pageable")[0]
     beside = build_cpu_curve(GemmProblem(100_000, 64, 64), measured, share)
     assert beside.row_seconds > 64 * 64 * 2e-12
     wider = GemmProblem(100_000, NARROW + 1, 64)
-    plain = replace(profile, cpu=replace(profile.cpu, rates=tuple(map(_drop_narrow, rates))))
+    plain = change_rates(measured, narrow_seconds=0.0)
     assert build_cpu_curve(wider, measured) == build_cpu_curve(wider, plain)
 
 
 @pytest.mark.parametrize(("shape", "threads"), [((2, 1024, 100), 1), ((2, 20_000, 1000), 16)])
 def test_a_product_of_two_rows_takes_the_cpu_the_time_of_reading_b(shape, threads):
-    profile = build_preset_profile(find_preset("H200"), "test", 16)
-    rates = tuple(replace(rate, read_seconds=1e-9) for rate in profile.cpu.rates)
-    measured = replace(profile, cpu=replace(profile.cpu, rates=rates))
+    measured = change_rates(H200, read_seconds=1e-9)
     m, n, k = shape
     reading_seconds = k * n * 1e-9 / threads
     curve = build_cpu_curve(GemmProblem(m, n, k), measured)
     assert reading_seconds < curve.seconds(m) < 1.5 * reading_seconds
-
-
-def _drop_narrow(rate):
-    return replace(rate, narrow_seconds=0.0)
 
 
 def test_a_split_adds_start_up_seconds_to_the_cpu_part():
@@ -124,20 +100,18 @@ def test_a_split_adds_start_up_seconds_to_the_cpu_part():
 def test_a_slower_cpu_beside_the_gpu_is_given_fewer_rows():
     profile = make_reference_profile()
     problem, options = GemmProblem(2048, 2048, 2048), PlanOptions("simple", "4")
-    shares = tuple(replace(share, stretch=2.0) for share in profile.cpu.beside_gpu)
-    slower = replace(profile, cpu=replace(profile.cpu, beside_gpu=shares))
+    slower = change_shares(profile, stretch=2.0)
     fewer, more = (choose_plan(problem, one, options).f for one in (slower, profile))
     assert 0 < fewer < more
 
 
 def test_a_gpu_bound_by_its_kernels_leaves_the_cpu_more_threads():
     """Copies are not urgent then, so fewer threads are enough for them."""
-    profile = build_preset_profile(find_preset("H200"), "test", 16)
     shares = (
         CpuShare("pageable", threads=6, copiers=8),
         CpuShare("pageable", 14, 1, link_stretch=5.0),
     )
-    profile = replace(profile, cpu=replace(profile.cpu, beside_gpu=shares))
+    profile = replace(H200, cpu=replace(H200.cpu, beside_gpu=shares))
     whole = choose_plan(SQUARE, profile, PlanOptions("bulk", f=64))
     held = choose_plan(SQUARE, profile, PlanOptions("bulk", f=512, sms=8))
     assert held.share.threads > whole.share.threads
@@ -147,11 +121,10 @@ def test_a_gpu_bound_by_its_kernels_leaves_the_cpu_more_threads():
 @pytest.mark.parametrize("sms", [132, 32, 8, 4])
 @pytest.mark.parametrize("f", ["auto", 1, 100, 1000, 4000])
 def test_no_other_share_of_the_cpu_is_faster(f, sms):
-    profile = build_preset_profile(find_preset("H200"), "test", 16)
     options = PlanOptions("bulk", f=f, sms=sms)
-    chosen = choose_plan(SQUARE, profile, options)
-    for share in profile.cpu.list_shares("pageable"):
-        only = replace(profile, cpu=replace(profile.cpu, beside_gpu=(share,)))
+    chosen = choose_plan(SQUARE, H200, options)
+    for share in H200.cpu.list_shares("pageable"):
+        only = replace(H200, cpu=replace(H200.cpu, beside_gpu=(share,)))
         other = choose_plan(SQUARE, only, options)
         assert chosen.predicted.total_seconds <= other.predicted.total_seconds
 
@@ -161,9 +134,8 @@ def test_a_small_product_is_predicted_as_measured_on_one_thread(size, measured_s
     """Measured on an H200's host, in products half a millisecond apart."""
     document = json.loads((RESULTS / "host-h200.json").read_text(encoding="utf-8"))
     profile = MachineProfile.from_dict(document["profile"])
-    # Measured before the cost of packing within the caches was.
-    rates = tuple(replace(rate, cached_copy_columns=10.0) for rate in profile.cpu.rates)
-    profile = replace(profile, cpu=replace(profile.cpu, rates=rates))
+    # The profile was measured before packing within the caches had a cost of its own.
+    profile = change_rates(profile, cached_copy_columns=10.0)
     plan = choose_plan(GemmProblem(size, size, size, memory="pinned"), profile)
     assert plan.cpu_only_seconds == pytest.approx(measured_seconds, rel=0.25)
     assert (plan.f == size) == (plan.cpu_only_seconds < plan.gpu_only_seconds)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from benchmarks.host.suite import ALL_SHAPES
 from tests.environment import ROOT
 from tests.limit import allow
-from tests.scheduler.profiles import find_preset_profile, make_reference_profile
+from tests.scheduler.profiles import H200, find_preset_profile, make_reference_profile
 from wavetrim.scheduler.errors import PlanError, ProblemError
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.choice import choose_plan, find_split_gain
@@ -176,9 +176,8 @@ def test_pinned_operands_never_take_longer_than_pageable_ones(m, n, k, profile):
 
 
 def test_the_memory_of_the_operands_decides_link_and_threads():
-    profile = build_preset_profile(PRESETS[0], "test", 16)
     described = {
-        memory: describe_plan(choose_plan(GemmProblem(4096, 4096, 4096, memory=memory), profile))
+        memory: describe_plan(choose_plan(GemmProblem(4096, 4096, 4096, memory=memory), H200))
         for memory in MEMORIES
     }
     for memory, plan in described.items():
@@ -188,8 +187,7 @@ def test_the_memory_of_the_operands_decides_link_and_threads():
 
 
 def test_the_cpu_takes_rows_of_a_product_bound_by_copies_out():
-    profile = build_preset_profile(next(p for p in PRESETS if p.name == "H200"), "test", 16)
-    plan = choose_plan(GemmProblem(16384, 16384, 256, memory="pinned"), profile)
+    plan = choose_plan(GemmProblem(16384, 16384, 256, memory="pinned"), H200)
     assert 0.03 * 16384 < plan.f < 0.5 * 16384
 
 
@@ -202,8 +200,7 @@ def test_every_element_type_has_a_plan_on_every_preset(dtype):
 
 
 def test_the_curve_has_every_wave_boundary_and_the_chosen_f():
-    profile = build_preset_profile(PRESETS[0], "test", 16)
-    plan = choose_plan(GemmProblem(3456, 4096, 4096), profile)
+    plan = choose_plan(GemmProblem(3456, 4096, 4096), H200)
     points = describe_curve(plan)
     drawn = [point["f"] for point in points]
     grid = plan.gpu_curve.grid
@@ -218,8 +215,7 @@ def test_the_curve_has_every_wave_boundary_and_the_chosen_f():
 @settings(max_examples=25, deadline=None)
 @given(SIZES, SIZES, SIZES)
 def test_the_curve_is_thinned_to_512_points(m, n, k):
-    profile = build_preset_profile(PRESETS[0], "test", 16)
-    points = describe_curve(choose_plan(GemmProblem(m, n, k), profile, PlanOptions("simple")))
+    points = describe_curve(choose_plan(GemmProblem(m, n, k), H200, PlanOptions("simple")))
     assert 1 <= len(points) <= 512
 
 
@@ -228,32 +224,29 @@ def test_the_curve_is_thinned_to_512_points(m, n, k):
     "shape", [(10**6, 4096, 4096), (10**6, 64, 64), (65536, 256, 256), (4224,) * 3]
 )
 def test_a_plan_takes_less_than_a_millisecond(shape, memory):
-    profile = build_preset_profile(PRESETS[0], "test", 16)
     seconds = []
     for _ in range(20):
         start = time.thread_time()
-        choose_plan(GemmProblem(*shape, memory=memory), profile)
+        choose_plan(GemmProblem(*shape, memory=memory), H200)
         seconds.append(time.thread_time() - start)
     assert min(seconds) < allow(2e-3)  # less than half of it on an idle machine
 
 
 def test_the_curve_of_a_giant_product_takes_seconds_at_most():
-    profile = build_preset_profile(PRESETS[0], "test", 16)
     problem = GemmProblem(10**7, 10**7, 100)
     start = time.perf_counter()
-    points = describe_curve(choose_plan(problem, profile, PlanOptions("simple", "8")))
+    points = describe_curve(choose_plan(problem, H200, PlanOptions("simple", "8")))
     assert time.perf_counter() - start < allow(2)
     assert len(points) <= 512
 
 
 def test_a_split_tail_makes_finer_steps_than_a_wave():
-    profile = build_preset_profile(PRESETS[0], "test", 16)
-    plan = choose_plan(GemmProblem(4224, 4224, 4224), profile, PlanOptions("bulk", "128x256", f=0))
+    plan = choose_plan(GemmProblem(4224, 4224, 4224), H200, PlanOptions("bulk", "128x256", f=0))
     curve = plan.gpu_curve
     assert (plan.waves, plan.tail_utilization, plan.tail_split) == (5, 0.25, True)
     waves = (curve.kernel_seconds(4224) - curve.rates.launch_seconds) / curve.wave_seconds
     assert 4.25 < waves < 4.3
     seconds = [curve.kernel_seconds(rows) for rows in range(4096, 4224 + 1, 128)]
     assert seconds[0] < seconds[1]
-    whole = choose_plan(GemmProblem(4224, 4224, 4224), profile, PlanOptions("register", f=0))
+    whole = choose_plan(GemmProblem(4224, 4224, 4224), H200, PlanOptions("register", f=0))
     assert not whole.tail_split

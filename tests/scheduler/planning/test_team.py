@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.limit import allow
-from tests.scheduler.profiles import find_preset_profile, join_profiles, make_links
+from tests.scheduler.profiles import change_rates, find_preset_profile, join_profiles, make_links
 from wavetrim.scheduler.errors import PlanError
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.choice import choose_plan, choose_plan_on
@@ -90,8 +90,7 @@ def test_a_faster_gpu_takes_more_rows_so_that_both_end_together():
 
 
 def test_the_cpu_keeps_the_last_rows_beside_several_gpus():
-    strong_cpu = replace(TWO.cpu, rates=tuple(replace(r, gflops=20_000) for r in TWO.cpu.rates))
-    plan = choose_plan(LARGE, replace(TWO, cpu=strong_cpu))
+    plan = choose_plan(LARGE, change_rates(TWO, gflops=20_000))
     assert plan.f > 0
     assert len(plan.gpu_parts) == 2
     assert plan.gpu_parts[-1].rows.stop == LARGE.m - plan.f

@@ -8,6 +8,7 @@ from statistics import median
 
 import pytest
 
+from tests.scheduler.profiles import H200
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.model.corrections import RunClass, classify_cpu_run, classify_gpu_run
 from wavetrim.scheduler.model.device_runs import KEPT_RUNS
@@ -20,16 +21,12 @@ from wavetrim.scheduler.planning.trial import TRIAL_EXCESS, TRIAL_INTERVAL
 from wavetrim.scheduler.problem import MEMORIES, GemmProblem
 from wavetrim.scheduler.profile.history import RunHistory
 from wavetrim.scheduler.profile.machine import MachineProfile
-from wavetrim.scheduler.profile.presets import find_preset
 from wavetrim.scheduler.profile.provider import ProfileProvider
-from wavetrim.scheduler.profile.store import build_preset_profile
 
 
 def make_machine() -> MachineProfile:
     """A machine with an H200 by its data sheet, and an empty history."""
-    preset = find_preset("H200")
-    assert preset is not None
-    return replace(build_preset_profile(preset, "test", 16), corrections=RunHistory(None, "test"))
+    return replace(H200, corrections=RunHistory(None, "test"))
 
 
 def run_as_if(plan: Plan, times: float) -> None:
