@@ -1,7 +1,6 @@
-// Drives the C library of products from several threads at once, for the sanitizers: callers share one
-// pool, in place of BLAS are plain loops, and parts are added by whoever has none. Some calls are
-// given up, some takers fail, and pools are closed under their callers. Ends with 1 where an element
-// is not what it should be.
+// Calls the C library of products from several threads at once, for the sanitizers. Callers share one
+// pool, plain loops replace BLAS, and any thread without work adds a part. Some calls are abandoned,
+// some takers fail, and pools are closed during calls. Exits with 1 if an element is wrong.
 #include "../../cpu/native/calls.h"
 
 #include <pthread.h>
@@ -20,8 +19,8 @@ enum {
     K = 11,
     PART = 6,  // rows
     HEIGHT = 2,  // of a block
-    FAILING = 7,  // every so many rounds a taker fails
-    DROPPED = 5,  // every so many rounds a call is given up
+    FAILING = 7,  // a taker fails every 7th round
+    DROPPED = 5,  // a call is abandoned every 5th round
 };
 
 typedef struct {
@@ -78,13 +77,13 @@ static int take(int64_t key, double rows_in_progress)
 {
     Caller* caller = &callers[key];
     expect(atomic_fetch_add(&caller->inside, 1) == 0, "two take at once");
-    expect(rows_in_progress >= 0 && rows_in_progress < M + 1, "more is in hand than there is");
+    expect(rows_in_progress >= 0 && rows_in_progress < M + 1, "more rows are in progress than there are");
     const int top = caller->rows, bottom = top + PART < M ? top + PART : M;
     const int fails = caller->round % FAILING == FAILING - 1 && top > M / 2;
     caller->rows = bottom;
     atomic_fetch_sub(&caller->inside, 1);
     if (fails) {
-        usleep(1000);  // those who wait for the part go to sleep
+        usleep(1000);  // threads that wait for the part fall asleep
         return 0;
     }
     if (top == M) {
@@ -127,7 +126,7 @@ static void check_result(const Caller* caller, int is_deep)
     }
 }
 
-// One call; with `steps` it is given up after so many.
+// One call, abandoned after `steps` steps; -1 for never.
 static void call_once(Pool* pool, Caller* caller, int64_t key, int is_deep, int steps)
 {
     const Product product = {
@@ -167,7 +166,7 @@ static void* call_often(void* argument)
     const int64_t key = (int64_t)(intptr_t)argument;
     Caller* caller = &callers[key];
     for (caller->round = 0; caller->round < ROUNDS; ++caller->round) {
-        // Anew each time, so that a thread which still wrote into the last one would be caught.
+        // New each time, so that the sanitizers find a thread that still uses the last ones.
         caller->a = make_matrix(M * K);
         caller->b = make_matrix(K * N);
         caller->c = make_matrix(M * N);
@@ -188,7 +187,7 @@ static void* close_it(void* argument)
     return NULL;
 }
 
-// A pool is closed while a call is under way, which its caller ends by itself.
+// A pool is closed during a call, which its caller then ends alone.
 static void close_early(int threads)
 {
     Pool* closing = open_pool(threads, 1, threads % 2);

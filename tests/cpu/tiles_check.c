@@ -1,5 +1,5 @@
-// Multiplies parts of bfloat16 by emulated tiles (cpu/native/tiles.c), for sizes around those of tiles and for
-// all ways in which matrices lie, and compares with plain sums. Ends with 1 where an element is wrong.
+// Multiplies bfloat16 by emulated tiles (cpu/native/tiles.c), for sizes near those of tiles and in every
+// layout, and compares with plain sums. Exits with 1 if an element is wrong.
 #define EMULATED_TILES
 #include "../../cpu/native/tiles.c"
 

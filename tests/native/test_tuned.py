@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from wavetrim.native import library, tuned
-from wavetrim.native.library import Library, name_library
+from wavetrim.native import tuned
 
 SOURCE = Path(tuned.__file__).read_text(encoding="utf-8")
 ORIGIN = re.compile(r"(?P<unit>[^;]+); (chosen|(?P<machine>[^;]+); (?P<commit>[0-9a-f]{7}))")
@@ -32,15 +31,3 @@ def test_at_most_25_numbers_are_tuned() -> None:
 def test_a_tuned_number_has_unit_machine_and_commit_or_was_chosen(name: str, origin: str) -> None:
     assert isinstance(getattr(tuned, name), int | float)
     assert ORIGIN.fullmatch(origin), f"{name}: {origin!r}"
-
-
-def test_a_changed_tuned_number_changes_the_librarys_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    example = Library("example", Path(tuned.__file__).parent, (), (), otherwise="")
-    name = name_library(example)
-    pauses = f"-DPAUSES={tuned.PAUSES}"
-    assert pauses in library.FLAGS
-    others = (flag.replace(pauses, pauses + "1") for flag in library.FLAGS)
-    monkeypatch.setattr(library, "FLAGS", tuple(others))
-    name_library.cache_clear()
-    assert name_library(example) != name
-    name_library.cache_clear()

@@ -1,6 +1,6 @@
-// Stands in for libcuda.so.1 where there is no GPU: what a stream is given waits in a list until
-// somebody waits for an event behind it, so that memory that is used again too soon shows. Device
-// memory is the host's. Any thread may call it.
+// Stands in for libcuda.so.1 where there is no GPU. Copies wait in a list, and are made only when an
+// event after them is awaited: memory that is reused too early then shows. Device memory is host
+// memory. Any thread may call it.
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,7 +60,7 @@ static int add(void* target, size_t target_pitch, const void* source, size_t sou
     return status;
 }
 
-// What every copy is refused with from now on; 0 for none.
+// Refuses every copy with a status from now on; 0 for none.
 void refuse(int status)
 {
     pthread_mutex_lock(&lock);
@@ -68,7 +68,7 @@ void refuse(int status)
     pthread_mutex_unlock(&lock);
 }
 
-// What everything fails with from now on, as in a context that is lost; 0 for nothing.
+// Lets every call fail with a status from now on, as in a lost context; 0 for none.
 void fail(int status)
 {
     pthread_mutex_lock(&lock);
@@ -76,7 +76,7 @@ void fail(int status)
     pthread_mutex_unlock(&lock);
 }
 
-// Whether no event passes any more.
+// Whether events are held back.
 void hold(int whether)
 {
     pthread_mutex_lock(&lock);
@@ -84,7 +84,7 @@ void hold(int whether)
     pthread_mutex_unlock(&lock);
 }
 
-// Copies that were asked for so far.
+// Number of copies requested so far.
 long count_copies(void)
 {
     pthread_mutex_lock(&lock);

@@ -1,6 +1,6 @@
-// Drives the C library from several threads at once, for the sanitizers: callers share one pool, and
-// stages walk in their threads beside them. Its libcuda.so.1 is lazy_driver.c. Ends with 1 where an
-// element is not what it should be.
+// Calls the C library from several threads at once, for the sanitizers: callers share one pool, while
+// stages copy in threads of their own. Its libcuda.so.1 is lazy_driver.c. Exits with 1 if an element is
+// wrong.
 #include "../../../kernels/transfer/native/copies.h"
 
 #include <pthread.h>
@@ -54,7 +54,7 @@ static int32_t* make_matrix(int32_t seed, int pitch)
     return matrix;
 }
 
-// Copies by rows, and from rows to columns and back, by a pool that is limited meanwhile.
+// Copies by rows, and from rows to columns and back, in a pool whose limit changes.
 static void* copy_often(void* argument)
 {
     const int32_t seed = (int32_t)(intptr_t)argument * 1000000;
@@ -85,7 +85,7 @@ static int64_t ask(Stage* stage, int inwards, int alone, void* const* events, in
         (unsigned long long)(uintptr_t)device, PITCH * ITEM, ROWS, COLUMNS, ITEM);
 }
 
-// In and out through a stage, sometimes by this thread itself; then some that are dropped.
+// Copies in and out through a stage, sometimes in this thread; then abandons some copies.
 static void walk_often(Stage* stage, void* const* events, int32_t seed)
 {
     int32_t* source = make_matrix(seed, COLUMNS);
@@ -106,7 +106,7 @@ static void walk_often(Stage* stage, void* const* events, int32_t seed)
         memset(target, 0, sizeof(int32_t) * ROWS * COLUMNS);
         for (int i = 0; i < 5; ++i) ask(stage, i % 2, 0, events, source, device);
         abandon_copies(stage);
-        expect(finish_stage(stage) == 0, "what was abandoned is told of");
+        expect(finish_stage(stage) == 0, "an abandoned copy is reported");
     }
     free(source);
     free(target);

@@ -14,11 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-import wavetrim.native.library
 from wavetrim.kernels.transfer.host_copies import copy_matrix, open_copiers
 from wavetrim.kernels.transfer.host_library import HOST_LIBRARY
 from wavetrim.native.errors import CompilationFailed
-from wavetrim.native.library import SHARED_HEADERS, compile_library, load_library, name_library
+from wavetrim.native.library import compile_library, name_library
 from wavetrim.native.pool import ThreadPool
 
 Matrix = NDArray[Any]
@@ -145,29 +144,6 @@ def test_a_pool_without_threads_copies_in_the_caller(tmp_path: Path) -> None:
     copy_matrix(alone, target, np.ones_like(target))
     alone.close()
     assert target.all()
-
-
-def test_the_library_is_compiled_once_and_loaded_again(tmp_path: Path) -> None:
-    try:
-        library = compile_library(HOST_LIBRARY, tmp_path)
-    except CompilationFailed as error:
-        pytest.skip(str(error))
-    assert library.name == name_library(HOST_LIBRARY)
-    assert [path.name for path in tmp_path.iterdir()] == [library.name]
-    written = library.stat().st_mtime_ns
-    assert load_library(HOST_LIBRARY, tmp_path) is not None
-    assert library.stat().st_mtime_ns == written
-
-
-def test_a_changed_shared_header_changes_the_librarys_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert {*SHARED_HEADERS} == {*Path(wavetrim.native.library.__file__).parent.glob("*.h")}
-    changed = tmp_path / "waiting.h"
-    changed.write_text("// another\n")
-    monkeypatch.setattr(wavetrim.native.library, "SHARED_HEADERS", (changed,))
-    find_name = name_library.__wrapped__  # its result is cached
-    assert find_name(HOST_LIBRARY) != name_library(HOST_LIBRARY)
 
 
 def test_without_a_compiler_there_is_one_warning_and_no_pool(

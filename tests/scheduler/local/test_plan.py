@@ -1,11 +1,7 @@
-"""`wavetrim.plan`, `wavetrim.empty`, caches of plans and profiles, and examples in docstrings."""
+"""`wavetrim.plan`, `wavetrim.empty`, and the examples in docstrings."""
 
 import doctest
 import json
-import threading
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,16 +9,10 @@ import pytest
 
 import wavetrim
 from tests.matrices import FLOATS, assert_product, make_matrix
-from tests.scheduler.profiles import find_preset_profile, make_reference_profile
-from wavetrim.cpu.gemm import CpuPool
-from wavetrim.scheduler.calibration.cpu import measure_cpu_briefly
+from tests.scheduler.profiles import find_preset_profile
 from wavetrim.scheduler.errors import FieldError, PlanError, ProblemError
-from wavetrim.scheduler.options import PlanOptions
-from wavetrim.scheduler.planning.cache import PlanCache
 from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.problem import ITEM_BYTES, GemmProblem
-from wavetrim.scheduler.profile.provider import ProfileProvider
-from wavetrim.scheduler.profile.store import find_calibration, store_profile
 
 
 def test_the_examples_in_the_docstrings_are_right() -> None:
@@ -164,69 +154,3 @@ def test_products_on_the_gpu_are_right(dtype: str) -> None:
 def test_integers_are_refused_to_the_gpu() -> None:
     with pytest.raises(PlanError, match=r"device is 'gpu'.*no kernel multiplies int32"):
         wavetrim.matmul(np.ones((300, 300), "int32"), np.eye(300, dtype="int32"), device="gpu")
-
-
-def test_a_plan_is_made_once_for_product_options_and_profile() -> None:
-    cache, profile = PlanCache(), make_reference_profile()
-    problem = GemmProblem(2048, 2048, 2048)
-    first = cache.choose(problem, profile)
-    assert first == choose_plan(problem, profile)
-    assert cache.choose(GemmProblem(2048, 2048, 2048), profile) is first
-    assert cache.choose(problem, replace(profile)) is not first
-    assert cache.choose(problem, profile, PlanOptions("simple", f=5)).f == 5
-    assert cache.choose(problem, profile) is first
-    assert len(cache) == 3
-
-
-def test_refused_plans_are_refused_again() -> None:
-    cache = PlanCache()
-    for _ in range(2):
-        with pytest.raises(PlanError, match="f is 9"):
-            cache.choose(GemmProblem(8, 8, 8), make_reference_profile(), PlanOptions(f=9))
-    assert len(cache) == 0
-
-
-def test_the_plan_cache_keeps_what_is_asked_for_often() -> None:
-    cache, profile = PlanCache(capacity=8), make_reference_profile()
-    often = GemmProblem(64, 64, 64)
-    kept = cache.choose(often, profile)
-    for m in range(1, 60):
-        cache.choose(GemmProblem(m, 8, 8), profile)
-        assert cache.choose(often, profile) is kept
-        assert len(cache) <= 8
-
-
-def test_several_threads_share_a_plan_cache() -> None:
-    cache, profile = PlanCache(capacity=4), make_reference_profile()
-    start = threading.Barrier(6)
-
-    def ask(seed: int) -> bool:
-        start.wait()
-        problems = [GemmProblem(1 + (seed + turn) % 9, 8, 8) for turn in range(80)]
-        return all(cache.choose(one, profile).problem == one for one in problems)
-
-    with ThreadPoolExecutor(6) as askers:
-        assert all(askers.map(ask, range(6)))
-
-
-def test_a_profile_is_read_again_when_a_calibration_is_stored(tmp_path: Path) -> None:
-    with CpuPool(1) as pool:
-        provider = ProfileProvider(
-            devices=(),
-            directory=tmp_path,
-            cpu_threads=1,
-            measure_cpu=lambda: measure_cpu_briefly(pool),
-        )
-        brief = provider.find()
-        assert brief.measured_at is None
-        assert "brief measurement" in brief.find_cpu_rate("float64").source
-        assert provider.find() is brief
-        key = {"gpu_uuid": "none"}
-        for moment in ("2026-01-01T00:00:00", "2026-01-02T00:00:00"):
-            stored = store_profile(replace(brief, key=key, measured_at=moment), tmp_path)
-            stored.replace(find_calibration(None, tmp_path, 1))
-            read = provider.find()
-            assert read.measured_at == moment
-            assert provider.find() is read
-        find_calibration(None, tmp_path, 1).unlink()
-        assert provider.find().measured_at is None

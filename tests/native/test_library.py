@@ -1,0 +1,51 @@
+"""Compiled C is kept under a name that changes with its sources and flags."""
+
+from pathlib import Path
+
+import pytest
+
+from wavetrim.kernels.transfer.host_library import HOST_LIBRARY
+from wavetrim.native import library, tuned
+from wavetrim.native.errors import CompilationFailed
+from wavetrim.native.library import (
+    SHARED_HEADERS,
+    Library,
+    compile_library,
+    load_library,
+    name_library,
+)
+
+
+def test_the_library_is_compiled_once_and_loaded_again(tmp_path: Path) -> None:
+    try:
+        file = compile_library(HOST_LIBRARY, tmp_path)
+    except CompilationFailed as error:
+        pytest.skip(str(error))
+    assert file.name == name_library(HOST_LIBRARY)
+    assert [path.name for path in tmp_path.iterdir()] == [file.name]
+    written = file.stat().st_mtime_ns
+    assert load_library(HOST_LIBRARY, tmp_path) is not None
+    assert file.stat().st_mtime_ns == written
+
+
+def test_a_changed_shared_header_changes_the_librarys_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert {*SHARED_HEADERS} == {*Path(library.__file__).parent.glob("*.h")}
+    changed = tmp_path / "waiting.h"
+    changed.write_text("// another\n")
+    monkeypatch.setattr(library, "SHARED_HEADERS", (changed,))
+    find_name = name_library.__wrapped__  # its result is cached
+    assert find_name(HOST_LIBRARY) != name_library(HOST_LIBRARY)
+
+
+def test_a_changed_tuned_number_changes_the_librarys_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    example = Library("example", Path(tuned.__file__).parent, (), (), otherwise="")
+    name = name_library(example)
+    pauses = f"-DPAUSES={tuned.PAUSES}"
+    assert pauses in library.FLAGS
+    others = (flag.replace(pauses, pauses + "1") for flag in library.FLAGS)
+    monkeypatch.setattr(library, "FLAGS", tuple(others))
+    name_library.cache_clear()
+    assert name_library(example) != name
+    name_library.cache_clear()

@@ -1,0 +1,94 @@
+"""Products whose GPUs exchange B, by two pipelines on one GPU."""
+
+import threading
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.matrices import draw_operands, pin_copy, poison
+from tests.scheduler.profiles import find_executor_profile
+from wavetrim.kernels.device import select_devices
+from wavetrim.kernels.pipeline.exchange import Seat
+from wavetrim.scheduler.errors import ExecutionCancelled
+from wavetrim.scheduler.execution.executor import Executor
+from wavetrim.scheduler.options import PlanOptions
+from wavetrim.scheduler.planning import team_curves
+from wavetrim.scheduler.planning.choice import choose_plan_on
+from wavetrim.scheduler.problem import GemmProblem
+
+
+def plan_exchange(executor, m, n, k, f=0):
+    """A plan whose GPUs exchange B, even where that costs more time than it saves."""
+    profile = replace(find_executor_profile(executor), peer_gbytes_per_second=1000.0)
+    problem = GemmProblem(m, n, k, memory="pinned")
+    with pytest.MonkeyPatch.context() as patch:
+        for cost in ("EXCHANGE_STEP_SECONDS", "EXCHANGE_SECONDS"):
+            patch.setattr(team_curves, cost, 0.0)
+        plan = choose_plan_on(problem, profile, PlanOptions(f=f), (0, 1))
+    assert plan.exchanges
+    return plan
+
+
+def draw_pinned(m, n, k):
+    a, b, c = map(pin_copy, draw_operands(m, n, k))
+    return a, b, poison(c)
+
+
+@pytest.fixture
+def begun(monkeypatch):
+    """For each GPU of each product, whether B is exchanged."""
+    found, begin = [], Seat.begin
+
+    def watch(self, *operands):
+        found.append(begin(self, *operands))
+        return found[-1]
+
+    monkeypatch.setattr(Seat, "begin", watch)
+    return found
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("planned", [0.0, 0.1])
+@pytest.mark.parametrize("moves", [False, True])
+@pytest.mark.parametrize(
+    "shape", [(4096, 4096, 4096), (3000, 2011, 1013), (12000, 16384, 256), (2048, 8192, 8192)]
+)
+def test_gpus_that_exchange_b_compute_the_product(twin_executor, begun, shape, planned, moves):
+    a, b, c = draw_pinned(*shape)
+    plan = plan_exchange(twin_executor, *shape, f=int(planned * shape[0]))
+    for _ in range(3):
+        c.fill(np.nan)
+        twin_executor.run(replace(plan, pinned=not moves), a, b, c)
+        assert np.array_equal(c, a @ b)
+    assert begun == [True] * 6
+
+
+@pytest.mark.gpu
+def test_a_b_that_does_not_fit_is_fetched_by_each_gpu(kernel_cache, begun):
+    m, n, k = 3000, 6000, 2000
+    a, b, c = draw_pinned(m, n, k)
+    with Executor(
+        cache_dir=kernel_cache, devices=select_devices("0,0"), gpu_memory_bytes=24 << 20
+    ) as executor:
+        executor.run(plan_exchange(executor, m, n, k), a, b, c)
+    assert np.array_equal(c, a @ b)
+    assert begun == [False] * 2
+
+
+@pytest.mark.gpu
+def test_a_product_that_exchanges_b_can_be_cancelled_and_the_next_is_right(twin_executor):
+    shape = 8192, 8192, 8192
+    a, b, c = draw_pinned(*shape)
+    plan = plan_exchange(twin_executor, *shape)
+    stop = threading.Event()
+    threading.Timer(0.005, stop.set).start()
+
+    def run_until_stopped():
+        while True:
+            twin_executor.run(plan, a, b, c, cancelled=stop.is_set)
+
+    with pytest.raises(ExecutionCancelled):
+        run_until_stopped()
+    twin_executor.run(plan, a, b, c)
+    assert np.array_equal(c[::97], a[::97] @ b)

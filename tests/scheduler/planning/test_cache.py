@@ -1,0 +1,57 @@
+"""The cache of plans: one plan for a product, its options and its profile."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
+
+from tests.scheduler.profiles import make_reference_profile
+from wavetrim.scheduler.errors import PlanError
+from wavetrim.scheduler.options import PlanOptions
+from wavetrim.scheduler.planning.cache import PlanCache
+from wavetrim.scheduler.planning.choice import choose_plan
+from wavetrim.scheduler.problem import GemmProblem
+
+
+def test_a_plan_is_made_once_for_product_options_and_profile() -> None:
+    cache, profile = PlanCache(), make_reference_profile()
+    problem = GemmProblem(2048, 2048, 2048)
+    first = cache.choose(problem, profile)
+    assert first == choose_plan(problem, profile)
+    assert cache.choose(GemmProblem(2048, 2048, 2048), profile) is first
+    assert cache.choose(problem, replace(profile)) is not first
+    assert cache.choose(problem, profile, PlanOptions("simple", f=5)).f == 5
+    assert cache.choose(problem, profile) is first
+    assert len(cache) == 3
+
+
+def test_refused_plans_are_refused_again() -> None:
+    cache = PlanCache()
+    for _ in range(2):
+        with pytest.raises(PlanError, match="f is 9"):
+            cache.choose(GemmProblem(8, 8, 8), make_reference_profile(), PlanOptions(f=9))
+    assert len(cache) == 0
+
+
+def test_the_plan_cache_keeps_what_is_asked_for_often() -> None:
+    cache, profile = PlanCache(capacity=8), make_reference_profile()
+    often = GemmProblem(64, 64, 64)
+    kept = cache.choose(often, profile)
+    for m in range(1, 60):
+        cache.choose(GemmProblem(m, 8, 8), profile)
+        assert cache.choose(often, profile) is kept
+        assert len(cache) <= 8
+
+
+def test_several_threads_share_a_plan_cache() -> None:
+    cache, profile = PlanCache(capacity=4), make_reference_profile()
+    start = threading.Barrier(6)
+
+    def ask(seed: int) -> bool:
+        start.wait()
+        problems = [GemmProblem(1 + (seed + turn) % 9, 8, 8) for turn in range(80)]
+        return all(cache.choose(one, profile).problem == one for one in problems)
+
+    with ThreadPoolExecutor(6) as askers:
+        assert all(askers.map(ask, range(6)))
