@@ -173,6 +173,16 @@ class RunningServer:
         assert response.status_code == 200, response.text
         return decode_npy(response.content)
 
+    def post_job(self, a: NDArray[Any] | str, b: NDArray[Any] | str, **options: Any) -> str:
+        """Post a job of arrays or of ids of stored matrices; returns the job's id."""
+        operands = {
+            name: one if isinstance(one, str) else self.upload(one)
+            for name, one in (("a", a), ("b", b))
+        }
+        response = self.client.post("/v1/jobs", json={**operands, **options})
+        assert response.status_code == 202, response.text
+        return str(response.json()["id"])
+
     def wait_job(self, job_id: str, seconds: float = 60) -> dict[str, Any]:
         """Wait until a job has ended; returns it as the service shows it."""
         began = time.monotonic()

@@ -51,8 +51,7 @@ def use(server: RunningServer) -> None:
         assert server.client.post("/v1/matmul", content=2 * body, headers=NPY).status_code == 200
     assert server.client.get("/v1/jobs/none").status_code == 404
     stored = server.upload(np.ones((9, 9)))
-    job = server.client.post("/v1/jobs", json={"a": stored, "b": stored}).json()
-    assert server.wait_job(job["id"])["state"] == "succeeded"
+    assert server.wait_job(server.post_job(stored, stored))["state"] == "succeeded"
     with socket.create_connection(("127.0.0.1", server.port)) as connection:
         connection.sendall(b"no request\r\n\r\n")
         assert b" 400 " in connection.recv(100)

@@ -19,8 +19,7 @@ def url(request: pytest.FixtureRequest, server: RunningServer) -> Iterator[str]:
 
     def post(size: int, **options: bool) -> None:
         a = server.upload(make_matrix(size, size, "int64", seed=1))
-        answer = server.client.post("/v1/jobs", json={"a": a, "b": a, **options})
-        jobs.append(answer.raise_for_status().json()["id"])
+        jobs.append(server.post_job(a, a, **options))
 
     post(300, verify=True)
     server.wait_job(jobs[0])

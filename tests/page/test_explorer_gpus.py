@@ -106,9 +106,7 @@ def test_all_gpus_of_the_service_can_be_chosen(page: Page, two_gpus: RunningServ
 
 def test_a_job_is_shown_on_the_gpu_that_computed_it(page: Page, two_gpus: RunningServer) -> None:
     a, b = make_matrix(300, 200, "float32", seed=1), make_matrix(200, 100, "float32", seed=2)
-    operands = {name: two_gpus.upload(one) for name, one in (("a", a), ("b", b))}
-    sent = two_gpus.client.post("/v1/jobs", json={**operands, "f": 0, "devices": "1"})
-    job = two_gpus.wait_job(sent.json()["id"])
+    job = two_gpus.wait_job(two_gpus.post_job(a, b, f=0, devices="1"))
     show_anew(page, f"{two_gpus.url}/#view=jobs&job={job['id']}")
     page.run("document.querySelector('.job [aria-label^=See]').click(); null")
     page.wait("document.getElementById('told-job')")

@@ -23,11 +23,6 @@ Array = NDArray[Any]
 CARD = "document.querySelector('[data-job=\"{}\"]')"
 
 
-def post(server: RunningServer, a: Array, b: Array, **options: Any) -> str:
-    asked = {"a": server.upload(a), "b": server.upload(b), **options}
-    return str(server.client.post("/v1/jobs", json=asked).json()["id"])
-
-
 def read(page: Page, expression: str) -> str:
     return str(page.run(f"{expression}.textContent"))
 
@@ -176,7 +171,7 @@ def test_jobs_of_others_appear_and_progress_live(page: Page, shared_server: Runn
     show_anew(page, f"{shared_server.url}/#view=jobs")
     assert read(page, "document.querySelector('.live')") == "Live"
     slow = make_matrix(1400, 1400, "int64", seed=1)
-    job_id = post(shared_server, slow, slow)
+    job_id = shared_server.post_job(slow, slow)
     card = CARD.format(job_id)
     width = f"Number({card}.querySelector('.rows-bar .cpu').getAttribute('width'))"
     page.wait(f"{card}?.querySelector('.rows-bar .cpu') && {width} > 0 && {width} < 1000")
@@ -201,7 +196,7 @@ def test_jobs_of_others_appear_and_progress_live(page: Page, shared_server: Runn
 
 def test_a_job_is_cancelled_by_its_button(page: Page, shared_server: RunningServer) -> None:
     slow = make_matrix(2000, 2000, "int64", seed=1)
-    job_id = post(shared_server, slow, slow)
+    job_id = shared_server.post_job(slow, slow)
     show_anew(page, f"{shared_server.url}/#view=jobs&job={job_id}")
     card = CARD.format(job_id)
     assert page.run(f"{card}.classList.contains('selected')")
@@ -216,7 +211,7 @@ def test_a_job_is_shown_in_the_explorer_with_its_measured_times(
     page: Page, shared_server: RunningServer, saved: Callable[[str], bytes]
 ) -> None:
     a, b = make_matrix(300, 200, "float32", seed=1), make_matrix(200, 100, "float32", seed=2)
-    job = shared_server.wait_job(post(shared_server, a, b))
+    job = shared_server.wait_job(shared_server.post_job(a, b))
     show_anew(page, f"{shared_server.url}/#view=jobs&job={job['id']}")
     page.run(f"{CARD.format(job['id'])}.querySelector('[aria-label^=See]').click(); null")
     page.wait("document.getElementById('told-job')")
@@ -240,7 +235,7 @@ def test_the_page_reconnects_to_a_restarted_service(page: Page, start_server: St
     page.wait(f"{live}.textContent.startsWith('Not connected')")
     server.restart()
     server.wait_ready()
-    job_id = post(server, np.ones((5, 5)), np.ones((5, 5)))
+    job_id = server.post_job(np.ones((5, 5)), np.ones((5, 5)))
     page.wait(f"{live}.textContent === 'Live' && {CARD.format(job_id)}")
 
 

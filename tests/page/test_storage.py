@@ -30,7 +30,7 @@ def row(matrix: str) -> str:
 def test_matrices_are_shown_with_size_age_and_use(page: Page, server: RunningServer) -> None:
     stored = server.upload(make_matrix(30, 20, "float32", seed=1))
     slow = server.upload(make_matrix(2000, 2000, "int64", seed=1))
-    job = server.client.post("/v1/jobs", json={"a": slow, "b": slow}).json()["id"]
+    job = server.post_job(slow, slow)
     show(page, f"{server.url}/#view=storage")
     cells = page.run(f"[...{row(stored)}.children].map((one) => one.textContent)")
     assert cells[:3] == [stored[:8], "30 × 20 float32", "2.47 KiB"]
@@ -63,7 +63,7 @@ def test_devices_arena_and_profile_are_those_of_the_service(
     b = server.upload(make_matrix(700, 800, "float64", seed=2))
 
     def has_learnt() -> bool:
-        server.wait_job(server.client.post("/v1/jobs", json={"a": a, "b": b}).json()["id"])
+        server.wait_job(server.post_job(a, b))
         return bool(server.client.get("/v1/profile").json()["corrections"])
 
     wait_until(has_learnt)
