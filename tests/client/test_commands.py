@@ -4,6 +4,7 @@ import json
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -44,37 +45,27 @@ def test_uploaded_files_are_downloaded_unchanged(server: RunningServer, files: P
 
 
 def test_with_json_nothing_else_is_printed(server: RunningServer, files: Path) -> None:
-    def read(*arguments: object) -> object:
+    def read(*arguments: object) -> Any:
         done = call(server, files, *arguments, "--json")
         assert done.exit_code == 0, done.stderr
         return json.loads(done.stdout)
 
-    match read("upload", "A.npy", "B.npy"):
-        case [{"id": str(a), "shape": [30, 20]}, {"id": str(b), "dtype": "float32"}]:
-            pass
-        case other:
-            pytest.fail(str(other))
-    match read("submit", a, b, "--wait"):
-        case {"id": str(job), "state": "succeeded", "result": str(result)}:
-            pass
-        case other:
-            pytest.fail(str(other))
-    match read("submit", a, b):
-        case {"id": str(later), "state": str()}:
-            pass
-        case other:
-            pytest.fail(str(other))
-    match read("status", job):
-        case {"state": "succeeded"}:
-            pass
-        case other:
-            pytest.fail(str(other))
+    stored = read("upload", "A.npy", "B.npy")
+    assert [(one["shape"], one["dtype"]) for one in stored] == [
+        ([30, 20], "float32"), ([20, 10], "float32"),
+    ]  # fmt: skip
+    a, b = (one["id"] for one in stored)
+    done = read("submit", a, b, "--wait")
+    assert done["state"] == "succeeded"
+    job, result = done["id"], done["result"]
+    assert read("status", job)["state"] == "succeeded"
+    later = read("submit", a, b)["id"]
     size = 128 + 30 * 10 * 4
     assert read("fetch", job, "-o", "C.npy") == {"job": job, "file": "C.npy", "bytes": size}
     downloaded = {"id": result, "file": "D.npy", "bytes": size}
     assert read("download", result, "-o", "D.npy") == downloaded
     assert (files / "C.npy").read_bytes() == (files / "D.npy").read_bytes()
-    call(server, files, "fetch", later, "-o", "E.npy", "--wait")
+    assert call(server, files, "fetch", later, "-o", "E.npy", "--wait").exit_code == 0
     assert read("rm", a, b, result) == {"removed": [a, b, result]}
 
 
