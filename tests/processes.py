@@ -67,4 +67,4 @@ def wait_until(condition: Callable[[], bool], seconds: float = 20) -> None:
         limit, waited = allow(seconds), time.monotonic() - began
         assert waited < limit, f"it did not happen within {limit}"
         # To answer for its metrics takes a service 10 ms, so pauses grow.
-        time.sleep(min(0.01 + waited / 10, 0.1))
+        time.sleep(min(0.01 + waited / 10, 0.25))

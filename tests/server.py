@@ -44,6 +44,7 @@ class RunningServer:
     Args:
         data_dir: Its data folder; may be that of an earlier server.
         prefix: A command that runs the service, such as one that enters a control group.
+        modules: A folder where its engine finds modules first, such as a `sitecustomize`.
         until_live: Whether to wait until the process answers.
         settings: More settings by name.
     """
@@ -53,11 +54,13 @@ class RunningServer:
         data_dir: Path,
         *,
         prefix: Sequence[str] = (),
+        modules: Path | None = None,
         until_live: bool = True,
         **settings: Any,
     ) -> None:
         self.data_dir = data_dir
         self.prefix = prefix
+        self.modules = [] if modules is None else [modules]
         self.settings = settings
         self.port = int(str(settings.get("port") or find_free_port()))
         self.url = f"{'https' if 'tls_certificate' in settings else 'http'}://127.0.0.1:{self.port}"
@@ -81,7 +84,7 @@ class RunningServer:
     def _launch(self) -> subprocess.Popen[bytes] | ForkedProcess:
         wanted = {"data_dir": self.data_dir, **SHARED_SETTINGS, **self.settings}
         settings = {f"WAVETRIM_{name.upper()}": str(value) for name, value in wanted.items()}
-        environment = {**clear_environment(), **settings}
+        environment = {**clear_environment(*self.modules), **settings}
         arguments = [*_SERVE, str(self.port)]
         with self.log.open("ab") as log:
             if not self.prefix:

@@ -40,6 +40,7 @@ class LocalCluster:
             initialize_head=True,
             head_node_args={
                 "num_cpus": 0, "object_store_memory": STORE_BYTES, "include_dashboard": False,
+                "include_log_monitor": False, "no_monitor": True,  # processes nobody asks
             },
         )  # fmt: skip
         self.address: str = self._cluster.address

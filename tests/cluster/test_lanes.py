@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 
 from tests.cluster.local_cluster import start_cluster
-from tests.environment import clear_environment
 from tests.host_gpus import write_sitecustomize
 from tests.matrices import make_matrix
 from tests.processes import wait_until
@@ -22,13 +21,12 @@ def list_busy(server: RunningServer) -> set[str]:
 
 def test_two_gpus_beside_a_node_work_at_two_jobs(tmp_path: Path) -> None:
     """Jobs that name F stay on the service's machine; its GPUs compute in host memory."""
-    folder = write_sitecustomize(tmp_path, row_seconds=2.0 / ROWS)
-    prefix = ["env", f"PYTHONPATH={clear_environment(folder)['PYTHONPATH']}"]
+    modules = write_sitecustomize(tmp_path, row_seconds=2.0 / ROWS)
     a, b = make_matrix(ROWS, 2000, "float32", seed=1), make_matrix(2000, 2000, "float32", seed=2)
     with (
         start_cluster(1, profile_dir=tmp_path) as cluster,
         RunningServer(
-            tmp_path / "data", prefix=prefix, devices="0,1", ray_address=cluster.address
+            tmp_path / "data", modules=modules, devices="0,1", ray_address=cluster.address
         ) as server,
         Client(server.url) as client,
     ):

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -24,6 +25,8 @@ from tests.server import RunningServer
 from wavetrim.client import Client, Matrix
 from wavetrim.scheduler.profile.store import find_profile, read_key, store_profile
 
+NODES = 3
+
 ROWS = 1200
 """Of a product that is split."""
 
@@ -37,7 +40,7 @@ KILLS = int(os.environ.get("WAVETRIM_NODE_KILLS", "3"))
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     profiles = tmp_path_factory.mktemp("profiles")
     store_profile_of(profiles, gflops=0.2)
-    with start_cluster(4, profile_dir=profiles) as cluster:
+    with start_cluster(NODES, profile_dir=profiles) as cluster:
         yield cluster
 
 
@@ -67,7 +70,7 @@ def server(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> I
     folder = tmp_path_factory.mktemp("head") / "data"
     store_profile_of(folder / "profiles", gflops=0.01)
     with RunningServer(folder, ray_address=cluster.address, stall_seconds=5) as server:
-        wait_for_nodes(server, 4)
+        wait_for_nodes(server, NODES)
         yield server
 
 
@@ -87,19 +90,20 @@ def wait_for_nodes(server: RunningServer, count: int) -> None:
 
 
 def multiply_exactly(a: Array, b: Array) -> Array:
-    """NumPy's product of integers, whose sums are exact in float64 too, and soon there."""
+    """The product of integers by NumPy's BLAS: quick, and exact, as float64 holds the sums."""
     return a.astype(np.float64) @ b.astype(np.float64)
 
 
 def find_parts(client: Client) -> list[dict[str, Any]]:
-    """Who computed a product that takes a second, as BLAS has no integers; it is checked."""
+    """The parts of a product by engine; it takes a second, as BLAS has no integers. Checks it."""
     a, b = make_matrix(ROWS, 600, "int64", seed=1), make_matrix(600, 500, "int64", seed=2)
     job = client.submit(a, b)
     status = job.wait()
     assert np.array_equal(job.result(), multiply_exactly(a, b))
     assert status.plan is not None
     assert status.timings is not None
-    assert status.plan["f"] == status.timings["f_actual"] == ROWS  # of no GPU, lost ones' too
+    # There is no GPU: the CPU computes all rows, those of lost nodes too.
+    assert status.plan["f"] == status.timings["f_actual"] == ROWS
     parts: list[dict[str, Any]] = status.plan.get("nodes") or []
     return parts
 
@@ -107,7 +111,7 @@ def find_parts(client: Client) -> list[dict[str, Any]]:
 def test_the_devices_of_all_nodes_are_listed(server: RunningServer, tmp_path: Path) -> None:
     assert server.client.get("/v1/devices").json()["profile"]["measured_at"] == CALIBRATED_AT
     nodes = list_nodes(server)
-    assert len({node["id"] for node in nodes}) == 4
+    assert len({node["id"] for node in nodes}) == NODES
     for node in nodes:
         assert node["cpu_threads"] == 1
         assert node["devices"] == []
@@ -136,16 +140,16 @@ def test_products_over_nodes_are_numpys(client: Client, dtype: str) -> None:
 
 def test_whole_jobs_go_to_the_engine_that_ends_them_first(client: Client) -> None:
     a = client.put(make_matrix(600, 600, "int64", seed=1))  # slow: BLAS has no integers
-    jobs = [client.submit(a, a) for _ in range(10)]
+    jobs = [client.submit(a, a) for _ in range(2 * NODES)]
     plans = [job.wait().plan or {} for job in jobs]
     engines = {part["engine"] for plan in plans for part in plan.get("nodes", [])}
-    assert len(engines) >= 3
+    assert len(engines) > 1
 
 
 def test_a_stored_b_stays_at_the_nodes_and_is_never_taken_for_another(
     cluster: LocalCluster, server: RunningServer, client: Client
 ) -> None:
-    a = make_matrix(1200, 700, "int64", seed=1)
+    a = make_matrix(600, 700, "int64", seed=1)
 
     def multiply(stored: Matrix, expected: Array) -> None:
         job = client.submit(a, stored, priority=1)
@@ -159,11 +163,11 @@ def test_a_stored_b_stays_at_the_nodes_and_is_never_taken_for_another(
             multiply(stored, expected)
     assert any(stored.id in node["resident"] for node in list_nodes(server))
     before = cluster.list_engines()
-    for engine in before:  # nobody is told: they begin anew without it
+    for engine in before:  # the service is not told that B is gone with them
         os.kill(engine, signal.SIGKILL)
-    wait_until(lambda: len(set(cluster.list_engines()) - set(before)) == 4, 60)
+    wait_until(lambda: len(set(cluster.list_engines()) - set(before)) == NODES, 60)
     multiply(stored, expected)
-    wait_for_nodes(server, 4)
+    wait_for_nodes(server, NODES)
 
 
 def test_parts_of_b_are_put_once_for_all_nodes_of_a_product(cluster: LocalCluster) -> None:
@@ -227,7 +231,7 @@ def test_engines_killed_in_the_middle_cost_their_unfinished_rows(
             stop.set()
         done = [count.result() for count in counts]
     assert sum(done) > 0
-    wait_for_nodes(server, 4)
+    wait_for_nodes(server, NODES)
 
 
 def test_a_node_that_hangs_is_given_up_after_its_deadline(
@@ -240,33 +244,36 @@ def test_a_node_that_hangs_is_given_up_after_its_deadline(
     assert any(part["rows_done"] < np.diff(part["rows"]) for part in parts)
     assert sum(part["rows_done"] for part in parts) == ROWS
     wait_until(lambda: bool(set(engines) - set(cluster.list_engines())))
-    for engine in set(engines) & set(cluster.list_engines()):  # nobody has asked these for anything
+    for engine in set(engines) & set(cluster.list_engines()):  # they were asked for nothing
         os.kill(engine, signal.SIGCONT)
-    wait_for_nodes(server, 4)
+    wait_for_nodes(server, NODES)
+
+
+@contextmanager
+def computing(client: Client) -> Iterator[None]:
+    """A product that was planned just now and takes a second: right, whatever the block does."""
+    a, b = make_matrix(ROWS, 600, "int64", seed=1), make_matrix(600, 500, "int64", seed=2)
+    job = client.submit(a, b)
+    wait_until(lambda: job.status().plan is not None)
+    yield
+    assert job.wait().state == "succeeded"
+    assert np.array_equal(job.result(), multiply_exactly(a, b))
 
 
 def test_a_node_that_leaves_in_the_middle_is_replaced(
     cluster: LocalCluster, server: RunningServer, client: Client
 ) -> None:
-    a, b = make_matrix(2600, 2400, "float32", seed=1), make_matrix(2400, 2500, "float32", seed=2)
-    job = client.submit(a, b)
-    time.sleep(0.3)
-    cluster.remove_node(cluster.nodes[0])
-    job.wait()
-    assert np.allclose(job.result(), a @ b, rtol=1e-4, atol=0.1)
-    wait_until(lambda: len(list_nodes(server)) == 3, 60)
+    with computing(client):
+        cluster.remove_node(cluster.nodes[0])
+    wait_until(lambda: len(list_nodes(server)) == NODES - 1, 60)
     cluster.add_node()
-    wait_for_nodes(server, 4)
+    wait_for_nodes(server, NODES)
 
 
 def test_the_clusters_process_may_end_at_any_time(server: RunningServer, client: Client) -> None:
-    a, b = make_matrix(2600, 2400, "float32", seed=1), make_matrix(2400, 2500, "float32", seed=2)
-    job = client.submit(a, b)
-    time.sleep(0.3)
-    os.kill(find_cluster_process(server), signal.SIGKILL)
-    job.wait()
-    assert np.allclose(job.result(), a @ b, rtol=1e-4, atol=0.1)
-    wait_for_nodes(server, 4)
+    with computing(client):
+        os.kill(find_cluster_process(server), signal.SIGKILL)
+    wait_for_nodes(server, NODES)
 
 
 def test_jobs_outlive_the_service_and_end_once(server: RunningServer) -> None:
@@ -274,14 +281,13 @@ def test_jobs_outlive_the_service_and_end_once(server: RunningServer) -> None:
     expected = multiply_exactly(a, a)
     with Client(server.url) as client:
         stored = client.put(a)
-        jobs = [client.submit(stored, stored).id for _ in range(6)]
-        time.sleep(0.5)
+        jobs = [client.submit(stored, stored) for _ in range(6)]
+        wait_until(lambda: any(job.status().plan for job in jobs))
         server.kill()
         server.restart()
-        wait_for_nodes(server, 4)
+        wait_for_nodes(server, NODES)
     with Client(server.url) as client:
-        for job_id in jobs:
-            job = client.job(job_id)
+        for job in (client.job(job.id) for job in jobs):
             assert job.wait().state == "succeeded"
             assert np.array_equal(job.result(), expected)
 

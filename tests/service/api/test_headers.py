@@ -62,15 +62,6 @@ def test_every_header_of_an_answer_is_described(server: RunningServer) -> None:
         assert sent <= {name.lower() for name in described}, (path, answer.status_code)
 
 
-def test_a_missing_key_is_told_how_to_send_it(start_server: Any) -> None:
-    server = start_server(api_key="sixteen-characters")
-    answer = server.client.get("/v1/me")
-    described = server.client.get("/openapi.json").json()["paths"]["/v1/me"]["get"]["responses"]
-    assert answer.status_code == 401
-    assert answer.headers["WWW-Authenticate"].startswith("Bearer")
-    assert set(described["401"]["headers"]) == {"WWW-Authenticate", "X-Request-Id"}
-
-
 def test_a_file_comes_in_the_media_type_that_is_asked_for(server: RunningServer) -> None:
     path = f"/v1/matrices/{server.upload(EYE)}/data"
     both = encode_npy(EYE) * 2

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.environment import clear_environment
 from tests.host_gpus import write_sitecustomize
 from tests.processes import wait_until
 from tests.server import RunningServer, Start
@@ -57,13 +56,13 @@ def test_metrics_show_what_the_engine_tells_and_nothing_once_it_is_gone() -> Non
 
 def test_a_job_goes_to_the_gpu_on_which_its_b_is(tmp_path: Path) -> None:
     """Two GPUs that compute in host memory; B is brought to the second by jobs that name it."""
-    folder = write_sitecustomize(tmp_path, row_seconds=1e-5, resident_bytes=2**28)
-    prefix = ["env", f"PYTHONPATH={clear_environment(folder)['PYTHONPATH']}"]
+    modules = write_sitecustomize(tmp_path, row_seconds=1e-5, resident_bytes=2**28)
     draw = np.random.default_rng(1)
     a, b = (draw.integers(-3, 4, shape).astype("float32") for shape in ((300, 2000), (2000, 2000)))
     with RunningServer(
-        tmp_path / "data", prefix=prefix, devices="0,1", arena_bytes=2**28, arena_slab_bytes=2**27
-    ) as server:
+        tmp_path / "data", modules=modules, devices="0,1",
+        arena_bytes=2**28, arena_slab_bytes=2**27,
+    ) as server:  # fmt: skip
         request = {"a": server.upload(a), "b": server.upload(b), "f": 0}
 
         def multiply(**options: Any) -> tuple[str, bool]:

@@ -58,6 +58,18 @@ def test_every_call_of_the_api_needs_the_key(locked: RunningServer, key: bytes |
         assert response.headers["content-type"] == "application/problem+json"
 
 
+def test_a_missing_or_wrong_key_is_told_how_to_send_it(locked: RunningServer) -> None:
+    for headers in ({}, {b"Authorization": KEY.encode()}):
+        refused = locked.client.get("/v1/me", headers=headers)
+        assert refused.status_code == 401
+        assert "Authorization: Bearer" in refused.json()["detail"]
+        assert KEY not in refused.text
+    detail = call(locked, "GET", "/v1/me", b"wrong").json()["detail"]
+    assert detail == "the API key is not the service's, nor any caller's"
+    described = locked.client.get("/openapi.json").json()["paths"]["/v1/me"]["get"]["responses"]
+    assert set(described["401"]["headers"]) == {"WWW-Authenticate", "X-Request-Id"}
+
+
 def test_with_the_key_calls_are_answered(locked: RunningServer) -> None:
     assert call(locked, "GET", "/v1/devices", KEY.encode()).status_code == 200
     assert call(locked, "GET", "/v1/matrices/x", KEY.encode()).status_code == 404

@@ -449,18 +449,19 @@ def test_a_client_that_is_killed_in_a_product_gives_its_lease_back(
 ) -> None:
     with Lease(client, 2 * MIB) as other:
         other.memory[:] = 42
-        for _ in range(2):
-            spawn = multiprocessing.get_context("spawn")
-            ready = spawn.Event()
-            process = spawn.Process(target=hold_lease, args=(find_socket(server), ready))
-            process.start()
-            assert ready.wait(60)
-            wait_until(lambda: server.read_metric(RUNNING) == 1)
-            assert process.pid is not None
-            os.kill(process.pid, signal.SIGKILL)
-            process.join()
-            wait_until(lambda: describe_arena(client)["leases"] == 1)
-            wait_until(lambda: describe_arena(client)["made_bytes"] <= 62 * MIB)
+        spawn = multiprocessing.get_context("spawn")
+        ready = spawn.Event()
+        process = spawn.Process(target=hold_lease, args=(find_socket(server), ready))
+        process.start()
+        assert ready.wait(60)
+        wait_until(lambda: server.read_metric(RUNNING) == 1)
+        assert process.pid is not None
+        os.kill(process.pid, signal.SIGKILL)
+        process.join()
+        wait_until(lambda: describe_arena(client)["leases"] == 1)
+        wait_until(lambda: describe_arena(client)["made_bytes"] <= 62 * MIB)
+        with Lease(client, 60 * MIB) as next_one:
+            assert not next_one.memory.any()
         assert (other.memory == 42).all()
         a, a_place = other.place(0, (100, 100))
         out, out_place = other.place(MIB, (100, 100))
@@ -471,13 +472,11 @@ def test_a_client_that_is_killed_in_a_product_gives_its_lease_back(
 
 
 def test_an_engine_that_is_killed_in_a_product_costs_no_lease(
-    start_server: Start, tmp_path: Path
+    server: RunningServer, client: httpx.Client
 ) -> None:
-    server = start_server(unix_socket=tmp_path / "socket", arena_bytes=128 * MIB)
-    server.wait_ready()
-    with open_http(tmp_path / "socket") as client, Lease(client, 64 * MIB) as lease:
+    with Lease(client, 24 * MIB) as lease:
         a, a_place = lease.place(0, (1200, 1200), "int64")
-        out, out_place = lease.place(32 * MIB, (1200, 1200), "int64")
+        out, out_place = lease.place(12 * MIB, (1200, 1200), "int64")
         fill(a, 1)
         with ThreadPoolExecutor(1) as pool:
             pending = pool.submit(

@@ -287,7 +287,7 @@ def test_many_clients_who_come_and_drop_see_no_bytes_of_each_other(server: WireS
         await asyncio.gather(*(call_and_drop(server, client) for client in range(8)))
 
     asyncio.run(call_in_turn())
-    wait_until(lambda: server.ask("/count-places", method="GET")[1] == str(PLACES).encode())
+    wait_until(lambda: server.ask("/count-places", method="GET")[1] == str(PLACES).encode(), 40)
 
 
 async def call_and_drop(server: WireServer, client: int) -> None:

@@ -79,8 +79,11 @@ class WireApp:
             place[:] = POISON * count
 
     async def shared(self, scope: Any, receive: Any, send: Any) -> None:
-        """Reads the body into a place that many requests use in turn, and sends it back."""
-        reader = self.make_reader(scope, receive)
+        """Reads the body into a place that many requests use in turn, and sends it back.
+
+        Its patience is short: under TLS uvloop may tell only then that a client has dropped.
+        """
+        reader = self.make_reader(scope, receive, idle_seconds=8)
         count = reader.length_bytes
         assert count is not None
         async with self.place_freed:

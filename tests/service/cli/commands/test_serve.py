@@ -2,7 +2,6 @@
 
 import re
 import signal
-import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -58,14 +57,6 @@ def test_beyond_loopback_it_needs_a_key(tmp_path: Path) -> None:
     assert "WAVETRIM_API_KEY" in refused.stderr
     assert refused.stdout == ""
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_taken_port_is_said(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        failed = invoke_command("serve", "--port", port, folder=tmp_path)
-    assert failed.exit_code == ExitCode.FAILED
-    assert f"cannot listen on 127.0.0.1 port {port}: Address already in use" in failed.stderr
 
 
 def test_options_go_before_the_environment(tmp_path: Path) -> None:

@@ -92,18 +92,20 @@ def test_a_large_changed_file_never_arrives_whole(server: RunningServer) -> None
     server.client.delete(f"/v1/matrices/{matrix_id}")
 
 
-@pytest.mark.parametrize("change", CHANGES)
-def test_a_job_whose_operand_has_changed_fails_at_once(
-    server: RunningServer, change: Callable[[Path], None]
-) -> None:
+def test_a_job_whose_operand_has_changed_fails_at_once(server: RunningServer) -> None:
     slow = server.upload(make_matrix(900, 900, "int64", seed=1))
-    operand = server.upload(make_matrix(900, 9, "int64", seed=2))
-    first = server.client.post("/v1/jobs", json={"a": slow, "b": slow}).json()
-    second = server.client.post("/v1/jobs", json={"a": slow, "b": operand}).json()
-    change(find_file(server, operand))
-    job = server.wait_job(second["id"])
-    assert (job["state"], job["error"]["kind"], job["attempts"]) == ("failed", "storage", 1)
-    assert operand in job["error"]["message"]
+    operands = [server.upload(make_matrix(900, 9, "int64", seed=2)) for _ in CHANGES]
+    # The others wait for the first while their operands are changed.
+    first, *others = (
+        server.client.post("/v1/jobs", json={"a": slow, "b": b}).json() for b in (slow, *operands)
+    )
+    for change, operand in zip(CHANGES, operands, strict=True):
+        change(find_file(server, operand))
+    for change, operand, posted in zip(CHANGES, operands, others, strict=True):
+        job = server.wait_job(posted["id"])
+        told = job["state"], job["error"]["kind"], job["attempts"]
+        assert told == ("failed", "storage", 1), change
+        assert operand in job["error"]["message"]
     assert server.wait_job(first["id"])["state"] == "succeeded"
 
 

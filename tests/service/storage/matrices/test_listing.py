@@ -1,6 +1,7 @@
 """Matrices in a list, and how long they and finished jobs are kept."""
 
 import os
+import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -156,18 +157,21 @@ def test_finished_jobs_are_forgotten_by_age_and_by_number(database: Engine) -> N
 def test_the_service_removes_by_itself_what_is_too_old(start_server: Start) -> None:
     server = start_server(matrix_ttl_seconds=2, job_ttl_seconds=2)
     server.wait_ready()
-    slow = server.upload(make_matrix(2200, 2200, "int64", seed=1))
-    small = server.upload(ARRAY.T @ ARRAY)
+    used, small = (server.upload(np.ones((size, size), np.float32)) for size in (90, 4))
     done = server.client.post("/v1/jobs", json={"a": small, "b": small}).json()["id"]
-    running = server.client.post("/v1/jobs", json={"a": slow, "b": slow}).json()["id"]
+    server.wait_job(done)
+    engine = server.find_engine()
+    os.kill(engine, signal.SIGSTOP)  # the next job does not end
+    unfinished = server.client.post("/v1/jobs", json={"a": used, "b": used}).json()["id"]
     old = f"/v1/jobs/{done}"
     wait_until(
         lambda: server.client.get(old).status_code != 200 and len(list_all(server, 9)) == 1, 60
     )
     # What the unfinished job needs is still there.
-    assert server.client.get(f"/v1/jobs/{running}").json()["state"] in ("queued", "running")
-    assert [entry["id"] for entry in list_all(server, 9)] == [slow]
-    server.client.delete(f"/v1/jobs/{running}")
+    assert server.client.get(f"/v1/jobs/{unfinished}").json()["state"] in ("queued", "running")
+    assert [entry["id"] for entry in list_all(server, 9)] == [used]
+    os.kill(engine, signal.SIGCONT)
+    server.client.delete(f"/v1/jobs/{unfinished}")
 
 
 def test_the_database_does_not_grow_over_40_000_jobs(tmp_path: Path) -> None:
