@@ -15,6 +15,9 @@ from tests.processes import list_children
 
 STORE_BYTES = 160 * 2**20
 
+HEALTH_CHECK_MILLISECONDS = 500
+"""A node whose process is gone has left after five of these; a slow one has longer to answer."""
+
 ENVIRONMENT = {
     "RAY_AUTH_MODE": "token",
     "RAY_AUTH_TOKEN": secrets.token_hex(32),
@@ -41,6 +44,7 @@ class LocalCluster:
             head_node_args={
                 "num_cpus": 0, "object_store_memory": STORE_BYTES, "include_dashboard": False,
                 "include_log_monitor": False, "no_monitor": True,  # processes nobody asks
+                "_system_config": {"health_check_period_ms": HEALTH_CHECK_MILLISECONDS},
             },
         )  # fmt: skip
         self.address: str = self._cluster.address

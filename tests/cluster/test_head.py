@@ -5,7 +5,14 @@ from pathlib import Path
 import numpy as np
 
 from tests.cluster.local_cluster import start_cluster
-from tests.cluster.test_nodes import list_nodes, multiply_exactly, store_profile_of, wait_for_nodes
+from tests.cluster.test_nodes import (
+    HEAD_GFLOPS,
+    NODE_GFLOPS,
+    list_nodes,
+    multiply_exactly,
+    store_profile_of,
+    wait_for_nodes,
+)
 from tests.matrices import make_matrix
 from tests.processes import wait_until
 from tests.server import RunningServer
@@ -13,9 +20,9 @@ from wavetrim.client import Client
 
 
 def test_jobs_end_right_when_rays_head_is_killed(tmp_path: Path) -> None:
-    store_profile_of(tmp_path, gflops=0.2)
+    store_profile_of(tmp_path, gflops=NODE_GFLOPS)
     a, b = make_matrix(1200, 600, "int64", seed=1), make_matrix(600, 500, "int64", seed=2)
-    store_profile_of(tmp_path / "data" / "profiles", gflops=0.01)
+    store_profile_of(tmp_path / "data" / "profiles", gflops=HEAD_GFLOPS)
     with (
         start_cluster(1, profile_dir=tmp_path) as cluster,
         RunningServer(tmp_path / "data", ray_address=cluster.address, stall_seconds=5) as server,
