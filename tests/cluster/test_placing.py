@@ -71,7 +71,7 @@ def test_every_row_has_one_engine_and_none_alone_would_end_sooner(
         assert all(ends[share.engine].busy_seconds == 0 for share in shares)
 
 
-def test_a_node_behind_a_slow_network_gets_nothing_that_is_quicker_here() -> None:
+def test_a_node_over_a_slow_network_gets_nothing_that_is_quicker_here() -> None:
     traffic = Traffic(b_bytes=10**8, in_row_bytes=4000, out_row_bytes=4000)
     curve = make_curve(1000, 1e-3, 0)
 

@@ -1,4 +1,4 @@
-"""Callers who stall, trickle, vanish and half-close, beside those who behave."""
+"""Callers that stall, trickle, vanish and half-close, among callers that behave."""
 
 import json
 import random

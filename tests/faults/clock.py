@@ -39,7 +39,7 @@ class ShiftedClock:
         self.prefix = ("env", f"LD_PRELOAD={library}", f"CLOCK_SHIFT={self._shift}")
 
     def shift(self, seconds: int) -> None:
-        """Have the clock be ahead of the real one by so much from now on."""
+        """From now on the clock is this number of seconds ahead of the real one."""
         with self._shift.open("r+b", buffering=0) as file:
             file.write(struct.pack("=q", seconds))
 

@@ -34,7 +34,7 @@ def replace_by_link(path: Path, foreign: Path) -> None:
 
 
 def replace_by_pipe(path: Path, _foreign: Path) -> None:
-    """Have whoever opens it wait for a writer."""
+    """Put a pipe in its place: opening it waits for a writer."""
     path.unlink()
     os.mkfifo(path)
 

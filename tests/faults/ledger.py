@@ -18,7 +18,7 @@ SETTLE_SECONDS = 120.0
 """A job that has not ended after this, with no fault about, is lost."""
 
 LEAVE_SECONDS = 20.0
-"""What a caller who has left was sending or fetching is gone by then."""
+"""By then, nothing is left of what a caller that has left was sending or fetching."""
 
 
 @dataclass(slots=True)

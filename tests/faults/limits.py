@@ -92,7 +92,7 @@ class FullArena(Fault):
 
 
 class FullSharedMemory(Fault):
-    """/dev/shm has no byte left, for as long as the service runs."""
+    """/dev/shm has no byte left while the service runs."""
 
     told = "/dev/shm is full"
 

@@ -15,7 +15,7 @@ from tests.faults.ledger import Array, Ledger
 from tests.server import NPY, decode_npy, encode_npy, open_http
 
 PATIENCE_SECONDS: Final = 90.0
-"""A caller who gets no answer for so long gives up: the service hangs."""
+"""A caller without an answer for this long gives up: the service hangs."""
 
 _AGAIN_SECONDS: Final = 0.2
 _LOOK_SECONDS: Final = 0.02

@@ -251,7 +251,7 @@ def test_request_ids_come_back_and_are_made_where_they_are_missing_or_odd(
     odd = shared_server.client.get("/healthz/live", headers={"X-Request-Id": 'a b"c'})
     assert len(odd.headers["x-request-id"]) == 32
     shared_server.client.get("/v1/matrices/none", headers={"X-Request-Id": "find-me"})
-    shared_server.client.get("/healthz/live")  # its line is written behind the answer
+    shared_server.client.get("/healthz/live")  # by now the line of the one before is written
     assert "[find-me] GET '/v1/matrices/none' 404" in shared_server.read_log()
 
 

@@ -106,7 +106,7 @@ def test_every_product_is_right_in_the_file_that_was_made_ahead_for_it(
     run_shared(scenario)
 
 
-def test_a_product_that_is_soon_done_has_nothing_written_beside_it(
+def test_nothing_is_written_while_a_short_product_is_computed(
     run_shared: RunShared, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written: list[Job] = []

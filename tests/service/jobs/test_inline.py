@@ -19,7 +19,7 @@ from wavetrim.service.api.v2.datatypes import DATATYPES
 
 @contextmanager
 def stopped_engine(server: RunningServer) -> Iterator[None]:
-    """The engine computes nothing in this block, and goes on behind it."""
+    """The engine computes nothing in this block, and goes on after it."""
     engine = server.find_engine()
     os.kill(engine, signal.SIGSTOP)
     try:

@@ -84,7 +84,7 @@ def test_two_gpus_work_at_two_jobs_and_a_small_one_passes_them(slow_gpus: Path) 
     asyncio.run(scenario())
 
 
-def test_a_job_beside_is_cancelled_while_the_other_goes_on(slow_gpus: Path) -> None:
+def test_one_of_two_running_jobs_is_cancelled_and_the_other_goes_on(slow_gpus: Path) -> None:
     async def scenario() -> None:
         async with running_gpus(slow_gpus, "0,1") as parts:
             goes, ends = await submit(parts, *store_operands(parts), count=2)
@@ -113,7 +113,7 @@ def test_jobs_of_all_lanes_run_again_when_the_engine_ends(slow_gpus: Path) -> No
     asyncio.run(scenario())
 
 
-def test_the_lane_knows_how_many_jobs_wait_behind_it(slow_gpus: Path) -> None:
+def test_the_lane_knows_how_many_jobs_wait_for_it(slow_gpus: Path) -> None:
     async def scenario() -> None:
         async with running_gpus(slow_gpus, "0,1") as parts:
             jobs = await submit(parts, *store_operands(parts), count=9)

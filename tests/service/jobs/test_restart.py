@@ -53,7 +53,7 @@ def wait_for_written_try(running: RunningServer, job_id: str) -> None:
 
 
 def expect_product(running: RunningServer, job_id: str, a: Array, *, attempts: int) -> None:
-    """The job succeeds in so many tries, and its product is right."""
+    """The job succeeds in this number of tries, and its product is right."""
     job = running.wait_job(job_id)
     assert (job["state"], job["attempts"], job["error"]) == ("succeeded", attempts, None)
     product = running.download(f"/v1/jobs/{job_id}/result")

@@ -38,7 +38,7 @@ class KnownProduct:
 
     @property
     def body(self) -> bytes:
-        """All files, one behind the other."""
+        """All files, one after the other."""
         return b"".join(self.parts)
 
 

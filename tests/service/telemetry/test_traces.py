@@ -44,7 +44,7 @@ class Collector(ThreadingHTTPServer):
                 self.spans += scope.spans
 
     def find(self, trace: str, count: int) -> dict[str, Any]:
-        """The spans of a trace by name, once so many have come."""
+        """The spans of a trace by name, once this number has come."""
         found: list[Any] = []
 
         def look() -> bool:

@@ -14,7 +14,7 @@ OWN_KEY = "the-service's-own-key"
 
 
 def manage_keys(server: RunningServer, *arguments: object) -> str:
-    """`wavetrim keys` beside a service; returns what it prints."""
+    """Run `wavetrim keys` while a service runs; returns what it prints."""
     done = invoke_command(
         "keys", *arguments, "--data-dir", server.data_dir, folder=server.data_dir.parent
     )

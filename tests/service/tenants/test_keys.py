@@ -1,4 +1,4 @@
-"""Keys of several callers: made and revoked beside the running service, each with its scopes."""
+"""Keys of several callers: made and revoked while the service runs, each with its scopes."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Results of jobs on a real server: written beside the product, in two transactions a job."""
+"""Results of jobs on a real server: written while they are computed, in two transactions a job."""
 
 import os
 import signal

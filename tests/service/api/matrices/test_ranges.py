@@ -33,7 +33,7 @@ def test_other_units_several_ranges_and_nonsense_mean_the_whole_file(text: str) 
 
 
 @pytest.mark.parametrize("text", ["bytes=10-", "bytes=10-12", "bytes=-0"])
-def test_ranges_behind_the_end_are_not_satisfiable(text: str) -> None:
+def test_ranges_after_the_end_are_not_satisfiable(text: str) -> None:
     with pytest.raises(RangeNotSatisfiable) as refusal:
         parse_range(text, 10)
     assert refusal.value.size_bytes == 10

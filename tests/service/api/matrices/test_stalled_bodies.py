@@ -1,4 +1,4 @@
-"""Bodies that are announced and do not come hold next to nothing of disk and memory."""
+"""Bodies that are announced and do not come hold hardly any disk and memory."""
 
 import contextlib
 import json

@@ -501,6 +501,6 @@ def test_the_end_of_the_service_ends_leases_and_removes_the_socket(
         lease.memory[:] = 3
         assert server.stop() == 0
         assert lease.connection.recv(1) == b""
-        assert (lease.memory == 3).all(), "it is the owner's, for as long as it is mapped"
+        assert (lease.memory == 3).all(), "it is the owner's while it is mapped"
     assert {path.name for path in tmp_path.iterdir() if path.is_socket()} == set()
     assert "Traceback" not in server.read_log()

@@ -21,7 +21,7 @@ def server(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[W
 
 
 def ask(server: WireServer, content: bytes, count: int, *, ends: bool = False) -> list[Answer]:
-    """Sends bytes, and perhaps the end; receives so many answers, and then the connection's end."""
+    """Sends bytes, and perhaps the end; receives `count` answers, then the connection's end."""
     received, answers = b"", []
     with server.connect() as connection:
         connection.sendall(content)

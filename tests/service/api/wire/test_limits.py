@@ -53,7 +53,7 @@ def test_a_head_of_just_the_limit_is_taken_and_a_longer_one_refused(server: Wire
 
 
 def test_a_hundred_fields_are_taken_and_one_more_is_refused(server: WireServer) -> None:
-    for count, expected in ((97, 200), (98, 431)):  # beside Host, Content-Type and -Length
+    for count, expected in ((97, 200), (98, 431)):  # and Host, Content-Type, Content-Length
         with server.connect() as connection:
             connection.sendall(make_head("/plain", 0, *(f"X-{i}: 1" for i in range(count))))
             status, problem = read_answer(connection)
@@ -74,7 +74,7 @@ def test_a_hundred_fields_are_taken_and_one_more_is_refused(server: WireServer) 
     ],
     ids=["fields", "value", "url", "trailers", "empty lines"],
 )
-def test_who_sends_a_head_for_ever_is_cut_off_and_nothing_of_it_is_kept(
+def test_a_head_that_never_ends_is_cut_off_and_nothing_of_it_is_kept(
     server: WireServer, begin: bytes, again: bytes
 ) -> None:
     before = read_resident_bytes(server)
@@ -91,7 +91,7 @@ def test_who_sends_a_head_for_ever_is_cut_off_and_nothing_of_it_is_kept(
 
 def test_a_head_that_trickles_is_late_and_the_client_is_told(server: WireServer) -> None:
     with server.connect() as connection:
-        for _ in range(2):  # also behind another request
+        for _ in range(2):  # not only as the first request
             connection.sendall(make_head("/plain", 1) + b"x")
             assert read_answer(connection) == (200, b"x")
         began = time.monotonic()
@@ -105,14 +105,14 @@ def test_a_head_that_trickles_is_late_and_the_client_is_told(server: WireServer)
     assert b"complete within 2 s of its first byte" in problem
 
 
-def test_who_says_nothing_is_closed_without_a_word(server: WireServer) -> None:
+def test_a_silent_connection_is_closed_without_a_word(server: WireServer) -> None:
     with server.connect() as connection:
         began = time.monotonic()
         assert connection.recv(1) == b""
         assert LIMITS.head_seconds - 0.1 < time.monotonic() - began < allow(15)
 
 
-def test_fields_behind_a_chunked_body_are_no_headers(server: WireServer) -> None:
+def test_fields_after_a_chunked_body_are_no_headers(server: WireServer) -> None:
     head = make_head("/plain", None, "Transfer-Encoding: chunked")
     with server.connect() as connection:
         for _ in range(2):
@@ -129,7 +129,7 @@ def test_many_small_chunks_are_no_head(server: WireServer) -> None:
         assert read_answer(connection) == (200, content)
 
 
-def test_who_has_said_all_gets_the_answer_and_who_has_left_is_noticed(server: WireServer) -> None:
+def test_a_half_closed_client_is_answered_and_one_that_left_is_noticed(server: WireServer) -> None:
     if server.way == "tls":  # which knows no half-closed connection
         return
     request = make_head("/slow?seconds=2.5", 1) + b"x"

@@ -78,7 +78,7 @@ def test_a_head_in_single_bytes_and_a_slow_tail(server: WireServer) -> None:
         assert read_answer(connection) == (200, body)
 
 
-def test_requests_behind_a_pulled_body_are_served(server: WireServer) -> None:
+def test_requests_sent_right_after_a_pulled_body_are_served(server: WireServer) -> None:
     first, second, third = make_body(2 * MIB, 1), make_body(100_000, 2), make_body(10, 3)
     requests = b"".join(
         make_head(path, len(body)) + body
@@ -141,7 +141,7 @@ def test_a_client_waits_for_100_continue_only_until_the_body_is_wanted(server: W
 
 
 @pytest.mark.parametrize("query", ["after=0", "after=1000", "after=200000", "after=70000&wait=0.5"])
-def test_who_is_refused_early_sees_the_answer(server: WireServer, query: str) -> None:
+def test_a_client_that_is_refused_early_sees_the_answer(server: WireServer, query: str) -> None:
     body = make_body(24 * MIB)
     with server.connect() as connection:
         # The body is sent whole before the answer is looked at.
@@ -150,7 +150,7 @@ def test_who_is_refused_early_sees_the_answer(server: WireServer, query: str) ->
         assert connection.recv(1) == b""
 
 
-def test_who_is_refused_and_says_nothing_more_is_not_waited_for(server: WireServer) -> None:
+def test_a_refused_client_that_says_nothing_more_is_not_waited_for(server: WireServer) -> None:
     with server.connect() as connection:
         connection.sendall(make_head("/refuse", 10**12) + make_body(100_000))
         assert read_answer(connection) == (413, b"too much")
@@ -166,14 +166,14 @@ def test_a_drop_in_mid_body_ends_the_call(server: WireServer) -> None:
         server.wait_event("left")
 
 
-def test_who_leaves_behind_a_pulled_body_is_noticed(server: WireServer) -> None:
+def test_a_client_that_leaves_after_a_pulled_body_is_noticed(server: WireServer) -> None:
     with server.connect() as connection:
         connection.sendall(make_head("/wait-left", MIB) + make_body(MIB))
         server.wait_event("body")
     server.wait_event("left")
 
 
-def test_nothing_is_written_behind_a_call_that_was_cancelled(server: WireServer) -> None:
+def test_a_call_that_was_cancelled_writes_nothing_more(server: WireServer) -> None:
     with server.connect() as connection:
         connection.sendall(make_head("/give-up?seconds=0.2", MIB) + make_body(200_000))
         time.sleep(0.35)
@@ -181,7 +181,7 @@ def test_nothing_is_written_behind_a_call_that_was_cancelled(server: WireServer)
         assert read_answer(connection) == (200, b"clean")
 
 
-def test_who_falls_silent_is_told_so_but_not_who_is_slow(server: WireServer) -> None:
+def test_a_silent_client_is_told_so_and_a_slow_one_is_served(server: WireServer) -> None:
     with server.connect() as connection:
         connection.sendall(make_head("/stall", 100_000))
         for _ in range(5):  # in sum longer than its patience
@@ -205,7 +205,7 @@ def test_a_head_request_has_no_body_and_keeps_the_connection(server: WireServer)
         assert read_answer(connection)[0] == 200
 
 
-def test_http_1_0_closes_behind_the_answer(server: WireServer) -> None:
+def test_http_1_0_closes_after_the_answer(server: WireServer) -> None:
     body = make_body(MIB)
     with server.connect() as connection:
         head = make_head("/echo", len(body)).replace(b"HTTP/1.1", b"HTTP/1.0")
@@ -215,7 +215,9 @@ def test_http_1_0_closes_behind_the_answer(server: WireServer) -> None:
 
 
 @pytest.mark.parametrize("together", [True, False])
-def test_a_body_behind_an_upgrade_is_refused_by_name(server: WireServer, together: bool) -> None:
+def test_a_body_after_an_upgrade_header_is_refused_by_name(
+    server: WireServer, together: bool
+) -> None:
     head = make_head(
         "/echo", 100_000, "Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: A"
     )
@@ -237,7 +239,7 @@ def test_an_upgrade_without_a_body_is_ignored(server: WireServer) -> None:
             assert read_answer(connection)[0] == 200
 
 
-def test_idle_connections_are_closed_behind_a_pulled_body(server: WireServer) -> None:
+def test_idle_connections_are_closed_after_a_pulled_body(server: WireServer) -> None:
     body = make_body(MIB)
     with server.connect() as connection:
         connection.sendall(make_head("/echo", len(body)) + body)
@@ -266,7 +268,7 @@ def test_a_slow_reader_gets_its_own_bytes(server: WireServer) -> None:
     server.wait_event("sent")
 
 
-def test_a_reader_who_stops_or_leaves_gives_the_memory_back(server: WireServer) -> None:
+def test_a_reader_that_stops_or_leaves_gives_the_memory_back(server: WireServer) -> None:
     server.list_events()
     with server.connect(receive_buffer=100_000) as connection:
         path = f"/large?count={24 * MIB}&patience=0.5"
@@ -282,7 +284,7 @@ def test_a_reader_who_stops_or_leaves_gives_the_memory_back(server: WireServer) 
         server.wait_event("lost")
 
 
-def test_many_clients_who_come_and_drop_see_no_bytes_of_each_other(server: WireServer) -> None:
+def test_many_clients_that_come_and_drop_see_no_bytes_of_each_other(server: WireServer) -> None:
     async def call_in_turn() -> None:
         await asyncio.gather(*(call_and_drop(server, client) for client in range(8)))
 
@@ -291,7 +293,7 @@ def test_many_clients_who_come_and_drop_see_no_bytes_of_each_other(server: WireS
 
 
 async def call_and_drop(server: WireServer, client: int) -> None:
-    """Requests of one client, of which some are given up within the body or the answer."""
+    """Requests of one client. It gives some up in the middle of the body or the answer."""
     source = random.Random(client)
     reader = writer = None
     for _ in range(25):

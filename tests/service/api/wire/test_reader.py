@@ -75,7 +75,7 @@ def test_a_body_comes_back_whoever_serves(post: Post, size: int) -> None:
     assert post("/echo", body).content == body
 
 
-def test_memory_may_be_used_again_behind_an_answer_of_any_server(post: Post) -> None:
+def test_memory_may_be_used_again_after_an_answer_of_any_server(post: Post) -> None:
     expected = random.Random(str(3 * MIB)).randbytes(3 * MIB)
     assert post(f"/large?count={3 * MIB}", b"").content == expected
 
@@ -107,7 +107,7 @@ def test_a_digest_is_compared_with_what_has_come(post: Post, size: int) -> None:
 
 @pytest.mark.parametrize("rows", [3, 300])
 @pytest.mark.parametrize("chunked", [True, False])
-def test_several_files_lie_behind_each_other(post: Post, rows: int, chunked: bool) -> None:
+def test_a_body_may_hold_several_files(post: Post, rows: int, chunked: bool) -> None:
     a, b = np.random.default_rng(rows).random((2, rows, 71))
     body = encode_npy(a) + encode_npy(b)
     sent = iter([body[:100], body[100:150], body[150:]]) if chunked else body

@@ -1,4 +1,4 @@
-"""The service's own routes on the wire: refusals before, within and behind a body."""
+"""The service's own routes on the wire: refusals before, within and after a body."""
 
 import socket
 import time
@@ -19,7 +19,7 @@ def connect(server: RunningServer) -> socket.socket:
 
 
 @pytest.mark.parametrize("path", ["/v1/matrices", "/v1/jobs"])
-def test_a_body_behind_an_upgrade_is_refused_by_name(
+def test_a_body_after_an_upgrade_header_is_refused_by_name(
     shared_server: RunningServer, path: str
 ) -> None:
     lines = ("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABk")

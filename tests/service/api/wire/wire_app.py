@@ -204,7 +204,7 @@ class WireApp:
         await answer(send, 200, b"all")
 
     async def wait_left(self, scope: Any, receive: Any, send: Any) -> None:
-        """Pulls a body and waits behind it until the client leaves."""
+        """Pulls a body, then waits until the client leaves."""
         reader = self.make_reader(scope, receive)
         with memoryview(self.memory) as memory, memory[: reader.length_bytes] as place:
             await reader.read_into(place)

@@ -1,4 +1,4 @@
-"""The timeline of a plan: each queue's busy times, as long as predicted, in characters."""
+"""The timeline of a plan: each queue's busy times in characters, of the predicted lengths."""
 
 from dataclasses import replace
 

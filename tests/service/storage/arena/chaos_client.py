@@ -71,7 +71,7 @@ class ClientConnection:
         while b"\r\n\r\n" not in read:
             chunk = self.receive()
             if not chunk:
-                raise EOFError(f"the connection ended behind {read!r}")
+                raise EOFError(f"the connection ended after {read!r}")
             read += chunk
         head, self._ahead = read.split(b"\r\n\r\n", 1)[0], read.split(b"\r\n\r\n", 1)[1]
         lines = head.decode("latin-1").split("\r\n")
@@ -278,7 +278,7 @@ class ChaosClient:
         self._leave()
 
     def half_close(self) -> None:
-        """Nothing is sent behind the request, which the service takes for leaving or does not."""
+        """Ends its sending side after the request; the service may take that for leaving."""
         product = self._make()
         self._send(self._head(product) + product.body)
         connection = self._connect()

@@ -1,7 +1,7 @@
 """Hundreds of requests of clients who behave badly, by every transport, and killed engines.
 
 Slabs are small, so the arena grows, evicts what is on disk, is full, and gives memory back all
-the time. Freed memory is poisoned, so that whoever reads it too late shows as wrong bytes. The seed
+the time. Freed memory is poisoned, so a read that comes too late shows as wrong bytes. The seed
 of a run is in its failures; WAVETRIM_CHAOS_SEED repeats it, as far as threads can be repeated.
 WAVETRIM_CHAOS_DECKS makes a run longer.
 """
@@ -129,7 +129,7 @@ def run(server: RunningServer, address: Address, seed: int, numbers: range) -> C
 
 
 def check_grown(server: RunningServer) -> None:
-    """What is kept lies in many slabs, and what has no place beside it goes through a file."""
+    """What is kept fills many slabs; a matrix that finds no place goes through a file."""
     assert read_arena(server, "made_bytes") > ARENA_BYTES // 2
     long = np.ones((1, ARENA_BYTES // 8))
     content = encode_npy(long) + encode_npy(long.T)

@@ -213,7 +213,7 @@ def test_100000_random_steps_never_overlap_and_end_as_they_began(live_bytes: int
 
 
 def time_pairs(live: int, pairs: int = 20_000) -> float:
-    """Seconds of a pair of take and give beside so many live extents, with holes between them."""
+    """Seconds of one take and give, with this number of live extents and holes between them."""
     drawn, placement = random.Random(1), Placement()
     placement.add_slab(1, GIB)
     extents = list[tuple[int, int]]()

@@ -105,7 +105,7 @@ def test_an_engine_that_is_killed_in_mid_product_changes_no_answer(start_server:
     check_service(server)
 
 
-def test_a_hole_that_somebody_punches_does_not_end_the_service(start_server: Start) -> None:
+def test_a_hole_punched_into_the_arena_does_not_end_the_service(start_server: Start) -> None:
     server = start_server()
     server.wait_ready()
     check_service(server)
@@ -130,7 +130,7 @@ def punch(path: Path) -> None:
         os.close(file)
 
 
-def test_who_goes_on_sending_slowly_behind_a_refusal_sees_it_and_is_let_go(
+def test_a_refused_client_that_sends_on_slowly_sees_the_refusal_and_is_let_go(
     start_server: Start,
 ) -> None:
     server = start_server()
@@ -154,7 +154,7 @@ def test_who_goes_on_sending_slowly_behind_a_refusal_sees_it_and_is_let_go(
 
 
 @pytest.mark.serial  # a body that gets no place within 10 s is refused
-def test_hundreds_who_hold_one_matrix_and_wait_for_the_next_all_get_their_product(
+def test_hundreds_of_callers_each_with_one_matrix_sent_all_get_their_product(
     start_server: Start,
 ) -> None:
     server = start_server(arena_bytes=32 * MIB, arena_poison=True)

@@ -11,7 +11,7 @@ from sqlalchemy import Engine, Table
 from wavetrim.service.storage.database.tables import jobs, matrices
 
 FAILED_EVERY: Final = 1000
-"""One in so many jobs has failed; one has been cancelled, and all others succeeded."""
+"""Jobs whose number is a multiple of it have failed; one was cancelled, the others succeeded."""
 
 _PLAN: Final = json.dumps(
     {

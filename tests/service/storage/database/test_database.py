@@ -113,7 +113,7 @@ def test_a_database_goes_on_when_its_pool_has_lost_every_connection(
         connection.invalidate()
     with closing(sqlite3.connect(tmp_path / "wavetrim.db")) as other:  # would be the last one
         other.execute("SELECT * FROM matrices").fetchall()
-    add_matrix(sqlite, "behind")
+    add_matrix(sqlite, "after")
     with reading(sqlite) as connection:
         assert len(connection.execute(select(matrices)).all()) == 2
 
@@ -131,7 +131,7 @@ def test_what_is_committed_is_in_the_file_that_was_moved_away(
     with closing(sqlite3.connect(aside)) as other:
         assert other.execute("SELECT id FROM matrices").fetchall() == [("kept",)]
     aside.rename(path)
-    add_matrix(sqlite, "behind")
+    add_matrix(sqlite, "after")
 
 
 def test_what_a_sqlite_writer_has_read_stays_true_until_it_commits(sqlite: Engine) -> None:

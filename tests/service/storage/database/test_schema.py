@@ -117,7 +117,7 @@ def test_an_older_file_is_kept_as_it_was_beside_the_upgraded_one(
     assert not columns & {"owner", "trace"}
     open_database(f"sqlite:///{folder / 'wavetrim.db'}").dispose()
     assert len([*folder.glob("*.db")]) == 2
-    copy.replace(folder / "wavetrim.db")  # whoever goes back, and comes again
+    copy.replace(folder / "wavetrim.db")  # as after a downgrade and a second upgrade
     again = open_database(f"sqlite:///{folder / 'wavetrim.db'}")
     with reading(again) as connection:
         assert set(connection.scalars(select(jobs.c.id))) == {DONE, WAITING}

@@ -235,7 +235,7 @@ def test_a_growing_file_that_finds_no_room_is_given_up(
 
 
 class FailingSync:
-    """fsync that fails so many times, as a disk does that has lost what was written to it."""
+    """fsync that fails this number of times, as on a disk that has lost what was written."""
 
     def __init__(self, failures: int, monkeypatch: pytest.MonkeyPatch) -> None:
         self.failures = failures

@@ -54,7 +54,7 @@ def count_written(path: Path) -> int:
     It is not read: that would leave in the page cache what the disk had before a direct write.
     """
     written = end = 0
-    with path.open("rb") as file, suppress(OSError):  # no data behind the last byte
+    with path.open("rb") as file, suppress(OSError):  # there is no data after the last byte
         while True:
             begin = os.lseek(file.fileno(), end, os.SEEK_DATA)
             end = os.lseek(file.fileno(), begin, os.SEEK_HOLE)

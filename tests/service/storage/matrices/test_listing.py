@@ -51,7 +51,7 @@ def add_job(
 
 
 def list_all(server: RunningServer, limit: int) -> list[dict[str, Any]]:
-    """All pages, one behind the other."""
+    """The matrices of all pages."""
     found: list[dict[str, Any]] = []
     query: dict[str, Any] = {"limit": limit}
     while True:
