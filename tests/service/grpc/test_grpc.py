@@ -236,7 +236,7 @@ def test_the_asynchronous_client_computes_and_streams(server: RunningServer) -> 
         assert_product(answer.as_numpy("C"), a, b)
 
 
-def test_what_is_counted_is_told(client: InferenceServerClient) -> None:
+def test_successes_and_failures_are_counted(client: InferenceServerClient) -> None:
     def count() -> tuple[int, int]:
         (stats,) = client.get_inference_statistics("matmul").model_stats
         return stats.inference_stats.success.count, stats.inference_stats.fail.count
@@ -274,7 +274,7 @@ def test_tensors_lie_in_shared_memory(client: InferenceServerClient) -> None:
         shared_memory.destroy_shared_memory_region(region)
 
 
-def test_what_cannot_be_is_refused_by_its_status(client: InferenceServerClient) -> None:
+def test_an_impossible_request_is_refused_by_its_status(client: InferenceServerClient) -> None:
     a, b, _ = draw()
     long = np.ones((1, MESSAGE_BYTES // 4), "float32")
     column, row = np.ones((600, 1), "float32"), np.ones((1, 600), "float32")

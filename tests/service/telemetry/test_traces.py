@@ -162,7 +162,7 @@ def test_without_the_library_traces_are_refused(monkeypatch: pytest.MonkeyPatch)
         create_app(Settings(traces="otlp"))
 
 
-def test_who_asks_how_the_service_is_makes_no_span(
+def test_a_look_at_the_services_health_makes_no_span(
     server: RunningServer, collector: Collector
 ) -> None:
     server.client.get("/healthz/live", headers={"traceparent": f"00-{'1' * 32}-{PARENT}-01"})

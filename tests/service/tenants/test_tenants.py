@@ -89,7 +89,7 @@ def ask(client: httpx.Client, method: str, path: str, **more: Any) -> tuple[int,
 
 
 @pytest.mark.parametrize("headers", [{}, {"Range": "bytes=0-3"}, {"If-None-Match": "*"}])
-def test_what_is_anothers_is_answered_as_what_does_not_exist(
+def test_a_thing_of_another_caller_is_answered_as_one_that_is_not_there(
     callers: Callers, things: Things, headers: dict[str, str]
 ) -> None:
     calls = list_calls()
@@ -184,7 +184,7 @@ def test_an_admin_and_the_services_own_key_see_and_remove_all(
         assert admin.delete(f"/v1/matrices/{store(callers.ada)['id']}").status_code == 204
 
 
-def test_who_has_no_scope_for_it_cannot_touch_its_own_either(
+def test_without_the_scope_a_caller_cannot_delete_its_own_things_either(
     server: RunningServer, callers: Callers
 ) -> None:
     eve = open_caller(server, manage_keys(server, "add", "eve", "--scope", "read"))

@@ -234,7 +234,7 @@ def test_a_new_key_is_taken_and_one_that_was_withdrawn_is_not_any_more() -> None
         read_with(url, rotate)
 
 
-def test_many_who_ask_for_an_unknown_key_have_the_issuer_asked_once() -> None:
+def test_many_tokens_of_unknown_keys_have_the_issuer_asked_once() -> None:
     issuer = Issuer()
     issuer.add("known", "ES256")
 

@@ -193,7 +193,7 @@ def test_metrics_and_the_description_can_be_closed() -> None:
         assert ask_app(path, docs="off") == 404
 
 
-def test_metrics_that_need_the_key_are_shown_to_who_has_it(start_server: Start) -> None:
+def test_metrics_that_need_the_key_are_shown_to_callers_with_it(start_server: Start) -> None:
     server = start_server(api_key=KEY, metrics="key")
     assert call(server, "GET", "/metrics", None).status_code == 401
     assert "wavetrim_jobs" in call(server, "GET", "/metrics", KEY.encode()).text

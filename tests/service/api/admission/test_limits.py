@@ -87,7 +87,7 @@ def test_silent_connections_do_not_lock_others_out_at_64_descriptors(tmp_path: P
                 for way in ("tcp", "unix")
                 for _ in range(40)
             ]
-            # Who is inside already does not feel it; the database and the engine work.
+            # A caller that was connected before does not feel it; database and engine work.
             matrix = server.upload(array)
             body = {"a": matrix, "b": matrix}
             job = server.client.post("/v1/jobs", json=body).json()["id"]
@@ -117,7 +117,7 @@ def test_connections_that_never_shake_hands_do_not_lock_others_out_either(tmp_pa
         server = stack.enter_context(RunningServer(tmp_path / "data", **settings))
         began = time.monotonic()
         silent = [stack.enter_context(connect(server)) for _ in range(80)]
-        # Who is inside already does not feel it.
+        # A caller that was connected before does not feel it.
         matrix = server.upload(np.eye(300))
         job = server.client.post("/v1/jobs", json={"a": matrix, "b": matrix}).json()["id"]
         done = server.wait_job(job)
@@ -138,7 +138,7 @@ def test_connections_that_never_shake_hands_do_not_lock_others_out_either(tmp_pa
     assert 1 <= log.count("refused before the application: closed, too many connections") < 5
 
 
-def test_what_is_refused_before_the_application_is_counted_and_told_now_and_then(
+def test_refusals_before_the_application_are_all_counted_and_some_logged(
     locked: RunningServer,
 ) -> None:
     for head, expected in ((b"GET / HTTP/1.1\r\n" + b"X: 1\r\n" * 200, 431), (b"?\r\n\r\n", 400)):

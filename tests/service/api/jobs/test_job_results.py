@@ -89,7 +89,7 @@ def test_a_result_is_written_while_later_rows_are_computed(
     assert np.array_equal(np.load(find_file(server, job)), kept)
 
 
-def test_what_a_try_has_written_is_written_anew_by_the_next(
+def test_what_one_try_has_written_the_next_writes_anew(
     server: RunningServer, slow: Array, square: Array
 ) -> None:
     job_id = post(server, server.upload(slow))
@@ -159,7 +159,7 @@ def test_a_look_at_a_job_waits_for_its_end_as_long_as_it_is_asked_to(
     assert (refused.status_code, refused.json()["field"]) == (422, "wait_seconds")
 
 
-def test_who_waits_for_a_queued_job_is_told_when_the_service_ends(
+def test_a_caller_that_waits_for_a_queued_job_is_told_when_the_service_ends(
     start_server: Start, slow: Array
 ) -> None:
     server = start_server(drain_seconds=20)

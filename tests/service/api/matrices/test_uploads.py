@@ -252,7 +252,7 @@ def test_full_storage_refuses_until_a_matrix_is_removed(tight_server: RunningSer
     assert server.client.delete(f"/v1/matrices/{second}").status_code == 204
 
 
-def test_a_caller_who_leaves_leaves_nothing(shared_server: RunningServer) -> None:
+def test_nothing_is_left_of_an_upload_whose_caller_leaves(shared_server: RunningServer) -> None:
     files = shared_server.list_matrix_files()
     content = encode_npy(np.zeros((1000, 1000)))
     with send_raw(shared_server, len(content), content[:5_000_000]):

@@ -180,7 +180,7 @@ def place(lease: Lease, /, **changed: Any) -> Document:
         ({"slab": 1}, "a.slab"),
     ],
 )
-def test_a_place_that_is_none_is_refused(
+def test_an_impossible_place_is_refused(
     client: httpx.Client, lease: Lease, changed: Document, field: str | None
 ) -> None:
     lease.memory[:] = 1

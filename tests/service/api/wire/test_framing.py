@@ -45,27 +45,25 @@ def test_a_client_that_has_said_all_gets_each_of_its_answers(server: WireServer)
 
 
 @pytest.mark.parametrize("before", [1, 3])
-def test_what_is_no_request_does_not_cost_those_before_it_their_answers(
-    server: WireServer, before: int
-) -> None:
+def test_requests_before_a_malformed_one_are_answered(server: WireServer, before: int) -> None:
     requests = make_head("/slow?seconds=0.2", 0) * before
     answers = ask(server, requests + GARBAGE, before)
     assert [(answer.status, answer.body) for answer in answers] == [(200, b"slow")] * before
 
 
-def test_what_is_no_request_is_refused_as_anything_else(server: WireServer) -> None:
+def test_a_malformed_request_is_refused_by_a_problem_document(server: WireServer) -> None:
     (answer,) = ask(server, GARBAGE, 1)
     assert answer.status == 400
     assert b'"type": "urn:wavetrim:problem:request-malformed"' in answer.body
 
 
-def test_a_chunk_that_is_none_ends_the_request_with_a_refusal(server: WireServer) -> None:
+def test_a_malformed_chunk_ends_the_request_with_a_refusal(server: WireServer) -> None:
     for content in (b"1\r\nx\r\nno length\r\n", b"1\r\nxx\r\n"):
         (answer,) = ask(server, CHUNKED + content, 1)
         assert (answer.status, b"request-malformed" in answer.body) == (400, True)
 
 
-def test_a_chunk_that_is_none_does_not_cost_those_before_it_their_answers(
+def test_requests_before_a_malformed_chunk_are_answered(
     server: WireServer,
 ) -> None:
     requests = make_head("/slow?seconds=0.2", 0) + make_head("/plain", 1) + b"x"
@@ -91,7 +89,7 @@ def test_other_transfer_codings_than_chunks_are_refused(server: WireServer, codi
         assert answer.status == 400
 
 
-def test_what_comes_together_with_an_upgrade_is_never_read_from_its_middle(
+def test_a_request_sent_together_with_an_upgrade_is_never_read_from_its_middle(
     server: WireServer,
 ) -> None:
     upgrade = make_head("/large?count=10", None, "Connection: Upgrade", "Upgrade: h2c")

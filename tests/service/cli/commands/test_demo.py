@@ -50,7 +50,7 @@ def test_the_main_job_passes_and_leaves_nothing(tmp_path: Path) -> None:
 def test_over_nodes_one_is_killed_and_nothing_is_left() -> None:
     with tempfile.TemporaryDirectory(prefix="w-", dir="/tmp") as name:  # short: it holds sockets
         folder = Path(name)
-        done = run_demo("--nodes", 2, "--size", 2500, "--runs", 1, folder=folder)
+        done = run_demo("--nodes", 2, "--size", 2500, folder=folder)
         assert done.returncode == 0, done.stdout + done.stderr
         assert "cluster: 2 nodes" in done.stdout
         assert "a node was killed while the product was computed\n" in done.stdout

@@ -57,7 +57,7 @@ def test_a_file_that_is_there_is_replaced_as_a_whole(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.stderr
     assert (tmp_path / "C.npy").is_symlink()
     assert_product(np.load(tmp_path / "real.npy"), a, a)
-    assert not kept.any(), "who has the old file mapped keeps it"
+    assert not kept.any(), "the old file stays as it was for a reader that has it mapped"
 
 
 def test_an_operand_is_not_overwritten(tmp_path: Path) -> None:

@@ -443,7 +443,7 @@ async def test_a_lease_whose_caller_leaves_while_it_is_made_is_given_back() -> N
 
 
 @on_loop
-async def test_who_comes_while_the_first_slab_is_made_waits_for_it() -> None:
+async def test_memory_asked_for_while_the_first_slab_is_made_comes_from_it() -> None:
     arena = Arena(limit_bytes=64 * MIB, slab_bytes=64 * MIB, read_room=lambda: GIB)
     asking = asyncio.create_task(arena.obtain(1000, "socket in"))
     starting = asyncio.create_task(arena.start())
@@ -512,7 +512,7 @@ async def test_obtain_grows_to_the_limit_and_then_refuses_with_field_value_and_l
 
 
 @on_loop
-async def test_many_who_wait_for_one_slab_all_get_their_place() -> None:
+async def test_many_callers_that_wait_for_one_slab_all_get_their_place() -> None:
     async with running_arena(limit=64 * MIB) as arena:
         holds = await asyncio.gather(*(arena.obtain(MIB, "matrix") for _ in range(60)))
         places = {(hold.extent.slab.id, hold.extent.offset_bytes) for hold in holds}
@@ -610,7 +610,7 @@ async def test_obtaining_ends_though_others_take_whatever_is_evicted() -> None:
 
 
 @on_loop
-async def test_who_is_told_of_slabs_hears_of_those_that_are_there_and_of_each_new_one() -> None:
+async def test_a_listener_hears_of_the_slabs_there_are_and_of_each_new_one() -> None:
     async with running_arena(limit=64 * MIB) as arena:
         heard: list[int] = []
         arena.on_slab_made = lambda slab: heard.append(slab.id)

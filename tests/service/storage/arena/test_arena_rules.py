@@ -1,4 +1,4 @@
-"""The arena's rules in a running service, each as someone would break it."""
+"""The arena's rules in a running service: each test tries to break one."""
 
 import ctypes
 import os

@@ -53,7 +53,7 @@ def test_a_locked_database_is_told_and_readiness_knows_until_a_write_succeeds(
             assert int(refused.headers["retry-after"]) >= 1
             assert "SELECT" not in refused.text
             assert "INSERT" not in refused.text
-        # Who only reads waits for nobody.
+        # Reads do not wait.
         assert server.client.get(f"/v1/matrices/{matrix_id}").status_code == 200
         unready = server.client.get("/healthz/ready")
         assert unready.status_code == 503

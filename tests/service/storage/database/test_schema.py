@@ -171,7 +171,7 @@ def test_tables_that_are_not_those_of_their_version_are_refused(
         open_database(url)
 
 
-def test_what_an_operator_has_added_is_let_be(url: str, plain: Engine) -> None:
+def test_what_an_operator_has_added_is_accepted(url: str, plain: Engine) -> None:
     open_database(url).dispose()
     with plain.begin() as connection:
         connection.execute(text("CREATE INDEX mine ON jobs (attempts)"))

@@ -270,7 +270,7 @@ def test_a_sync_that_fails_again_is_told_and_leaves_no_file(
 
 
 @pytest.mark.parametrize("kind", ["file", "link", "pipe", "nothing"])
-def test_what_takes_the_place_of_a_file_is_not_stored_in_its_stead(
+def test_a_file_is_stored_right_whatever_was_put_in_its_place_meanwhile(
     writer: DiskWriter, memory: memoryview, tmp_path: Path, kind: str
 ) -> None:
     (tmp_path / "folder").mkdir()
@@ -289,7 +289,7 @@ def test_what_takes_the_place_of_a_file_is_not_stored_in_its_stead(
     assert foreign.read_bytes() == bytes(SIZE_BYTES)
 
 
-def test_who_brings_more_than_may_wait_waits(memory: memoryview, tmp_path: Path) -> None:
+def test_a_write_that_would_fill_the_queue_waits(memory: memoryview, tmp_path: Path) -> None:
     gate = CommitGate()
     writer = DiskWriter(gate=gate, most_waiting_bytes=10_000)
     file = begin_file(writer, tmp_path / "a")

@@ -109,7 +109,7 @@ def test_a_job_whose_operand_has_changed_fails_at_once(server: RunningServer) ->
     assert server.wait_job(first["id"])["state"] == "succeeded"
 
 
-def test_what_lies_in_the_arena_is_served_whatever_became_of_its_file(start_server: Start) -> None:
+def test_a_matrix_in_the_arena_is_served_although_its_file_was_changed(start_server: Start) -> None:
     running = start_server()
     matrix_id = running.upload(ARRAY)
     change_byte(find_file(running, matrix_id))

@@ -84,7 +84,7 @@ def test_what_is_held_follows_what_has_come(
     asyncio.run(receive())
 
 
-def test_who_stalls_in_the_middle_leaves_nothing() -> None:
+def test_a_body_that_stalls_in_the_middle_leaves_nothing() -> None:
     async def stall(arena: Arena, most_calls: int) -> None:
         sender = Sender(arena, 4096)
 
