@@ -70,7 +70,7 @@ def _measure_share(
     both = _run_both(copy, deep, measured.until)
     row_seconds = (both.compute_seconds - rate.call_seconds) / (m + rate.startup_rows)
     arithmetic_seconds = 2e-9 * k * (_SIDE + rate.copy_columns) / rate.gflops
-    alone_seconds = arithmetic_seconds + _SIDE * rate.element_seconds
+    alone_seconds = arithmetic_seconds + _SIDE * rate.write_seconds
     part = share.threads / pool.threads
     # Contention makes nothing faster; a ratio below 1 shows the machine's changing speed.
     stretch = max(1.0, row_seconds * part / alone_seconds)

@@ -27,7 +27,13 @@ _SHORT_SIDE: Final = 256
 
 _SHALLOW_ROWS: Final = 1024
 _SHALLOWER: Final = 16
-"""Rows of a product of smaller K, and the divisor of K."""
+_SHALLOW_K: Final = 64
+"""Rows of a product of smaller K, and the divisor of K; for types whose products memory can bound,
+its K, with `_UNCACHED_ELEMENTS` of C."""
+
+_LEAST_WRITE_SHARE: Final = 0.25
+"""Least cost of an element of C beside its arithmetic, as a share of the time to write it; chosen.
+Arithmetic hides little of that time: with K = 21 and 64 none to a half of it (2 and 32 cores)."""
 
 _CACHED: Final = (512, 64), (16, 256)
 _LEAST_ROWS: Final = 512
@@ -47,7 +53,7 @@ _MOST_COPY_COLUMNS: Final = 128
 """Most columns of arithmetic that packing A may cost, for noisy measurements."""
 
 _UNCACHED_ELEMENTS: Final = 1 << 26
-"""Elements of C with K = 1, and of B with a single row: more than caches hold."""
+"""Elements of C with a small K, and of B with a single row: more than caches hold."""
 
 _MEMORY_BOUND: Final = "float32", "float64"
 """Element types whose products memory can bound."""
@@ -128,6 +134,8 @@ def _measure_rate(
     rows = (*_FEW_ROWS, _MANY_ROWS) if is_bound else _FEW_ROWS
     line = _measure_line(time_product, side, rows)
     m, k = _SHALLOW_ROWS, side // _SHALLOWER
+    if is_bound and side > _SHALLOW_K:
+        m, k = _UNCACHED_ELEMENTS // side, _SHALLOW_K
     shallow_seconds = time_product(m, side, k) - line.call_seconds
     shallow_row_seconds = max(0.0, shallow_seconds) / (m + line.startup_rows)
     cost = fit_row_cost(side, (side, line.row_seconds), (k, shallow_row_seconds))
@@ -171,13 +179,14 @@ def _measure_memory(
     alone_seconds = time_product(*_LEAST)
     m, n, k = _ALONE
     alone_elements = m * k + k * n + m * n
-    # Arithmetic does not hide the time to write C: products of K = 21 and 64 took the sum of both.
     rest = _UNCACHED_ELEMENTS // side
-    element_seconds = time_product(rest, side, 1) / _UNCACHED_ELEMENTS
+    write_seconds = time_product(rest, side, 1) / _UNCACHED_ELEMENTS
+    element_seconds = max(cost.element_seconds, _LEAST_WRITE_SHARE * write_seconds)
     read_seconds = max(0.0, time_product(*_ALONE) - alone_seconds) / alone_elements
-    return replace(
-        _measure_cached(time_product, rate, cost, cache_bytes),
-        element_seconds=element_seconds,
+    uncached = replace(
+        rate,
+        element_seconds=min(element_seconds, write_seconds),
+        write_seconds=write_seconds,
         vector_seconds=time_product(1, side, rest) / _UNCACHED_ELEMENTS,
         copy_columns=_find_copy_columns(cost, time_product(*_TALL) - call_seconds),
         narrow_seconds=max(0.0, time_product(*_NARROW) - call_seconds) / math.prod(_NARROW),
@@ -185,21 +194,29 @@ def _measure_memory(
         alone_gflops=2e-9 * math.prod(_DENSE) / max(1e-9, time_product(*_DENSE) - alone_seconds),
         read_seconds=read_seconds,
     )
+    return _measure_cached(time_product, uncached, cost, cache_bytes)
 
 
 def _measure_cached(time_product: _Time, rate: CpuRate, cost: RowCost, cache_bytes: int) -> CpuRate:
-    """The rate with the costs of elements of C and of packing A within the caches."""
+    """The rate with the costs of elements of C and of packing A within the caches.
+
+    They are at most those beyond the caches: both are differences of noisy times.
+    """
     half = cache_bytes // 2 // ITEM_BYTES[rate.dtype]
     (wide, shallow_k), (narrow, deep_k) = _CACHED
     m = max(_LEAST_ROWS, half // deep_k)
     seconds = time_product(m, narrow, deep_k) - rate.call_seconds
     copy_columns = seconds / (2 * m * deep_k * cost.flop_seconds) - narrow
-    copy_columns = min(max(0.0, copy_columns), _MOST_COPY_COLUMNS)
+    copy_columns = min(max(0.0, copy_columns), rate.copy_columns)
     m = max(_LEAST_ROWS, half // wide)
     seconds = time_product(m, wide, shallow_k) - rate.call_seconds
     arithmetic_seconds = 2 * shallow_k * (wide + copy_columns) * cost.flop_seconds
     element_seconds = max(0.0, seconds / m - arithmetic_seconds) / wide
-    return replace(rate, cached_element_seconds=element_seconds, cached_copy_columns=copy_columns)
+    return replace(
+        rate,
+        cached_element_seconds=min(element_seconds, rate.element_seconds),
+        cached_copy_columns=copy_columns,
+    )
 
 
 def _find_copy_columns(cost: RowCost, seconds: float) -> float:

@@ -22,8 +22,9 @@ class CpuRate:
         call_seconds: Seconds to start and join the pool.
         row_quantum: Blocks have a multiple of this number of rows.
         source: Where the figures come from.
-        element_seconds: Seconds to write an element of C beyond the caches, in addition to its
+        element_seconds: Seconds of an element of C beyond the caches, in addition to its
             arithmetic.
+        write_seconds: Least seconds of such an element for any K: the time to write it.
         vector_seconds: Seconds of an element of B in products of one row; 0 if not measured.
         copy_columns: Cost for BLAS to pack a row of an A beyond the caches, in columns of
             arithmetic.
@@ -43,6 +44,7 @@ class CpuRate:
     row_quantum: int
     source: str
     element_seconds: float = 0.0
+    write_seconds: float = 0.0
     vector_seconds: float = 0.0
     copy_columns: float = PACKING_WEIGHT
     narrow_seconds: float = 0.0

@@ -118,7 +118,7 @@ def _find_row_seconds(
         cpu.find_uncached_share(problem.m * columns * problem.item_bytes) for columns in (k, n)
     )
     moving_seconds = memory_slower * max(
-        a_share * k * rate.vector_seconds, c_share * n * rate.element_seconds
+        a_share * k * rate.vector_seconds, c_share * n * rate.write_seconds
     )
     if rate.narrow_seconds and max(n, k) <= NARROW:
         return max(n * k * rate.narrow_seconds * fewer * memory_slower, moving_seconds)

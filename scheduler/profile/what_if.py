@@ -127,6 +127,7 @@ def _scale_cpu(cpu: CpuModel, threads: int) -> CpuModel:
             rate,
             gflops=rate.gflops * factor,
             element_seconds=rate.element_seconds / factor,
+            write_seconds=rate.write_seconds / factor,
             cached_element_seconds=rate.cached_element_seconds / factor,
             narrow_seconds=rate.narrow_seconds / factor,
             source=f"{rate.source}; scaled from {cpu.threads} to {threads} threads",

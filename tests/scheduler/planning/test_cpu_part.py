@@ -65,7 +65,7 @@ def test_packing_costs_the_cpu_what_its_profile_says():
 
 
 def test_narrow_products_take_the_cpu_the_measured_time():
-    measured = change_rates(H200, narrow_seconds=2e-12, vector_seconds=4e-11, element_seconds=1e-10)
+    measured = change_rates(H200, narrow_seconds=2e-12, vector_seconds=4e-11, write_seconds=1e-10)
     for columns in (1, 64, NARROW):
         curve = build_cpu_curve(GemmProblem(100_000, columns, 64), measured)
         assert curve.row_seconds == pytest.approx(max(columns * 64 * 2e-12, 64 * 4e-11))

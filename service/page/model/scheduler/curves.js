@@ -90,7 +90,7 @@ function findRowSeconds(problem, rate, cpu, { fewer, slower, memorySlower }) {
   const [aShare, cShare] = [k, n].map((columns) => findUncachedShare(cpu, m * columns * itemBytes));
   const movingSeconds =
     memorySlower *
-    Math.max(aShare * k * rate.vector_seconds, cShare * n * rate.element_seconds);
+    Math.max(aShare * k * rate.vector_seconds, cShare * n * rate.write_seconds);
   if (rate.narrow_seconds && Math.max(n, k) <= NARROW)
     return Math.max(n * k * rate.narrow_seconds * fewer * memorySlower, movingSeconds);
   const copyColumns = aShare * rate.copy_columns + (1 - aShare) * rate.cached_copy_columns;

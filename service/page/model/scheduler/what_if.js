@@ -47,6 +47,7 @@ function scaleCpu(cpu, threads) {
     ...rate,
     gflops: rate.gflops * factor,
     element_seconds: rate.element_seconds / factor,
+    write_seconds: rate.write_seconds / factor,
     cached_element_seconds: rate.cached_element_seconds / factor,
     narrow_seconds: rate.narrow_seconds / factor,
     source: `${rate.source}; scaled from ${cpu.threads} to ${threads} threads`,
