@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 _CACHES: Final = Path("/sys/devices/system/cpu/cpu0/cache")
-_OWN_LEVELS: Final = 2
+_OWN_LEVELS: Final = 2  # on x86 and most ARM servers; cores share the third
 _UNITS: Final = {"K": 1 << 10, "M": 1 << 20}
 
 

@@ -18,7 +18,7 @@ from benchmarks.host.machine import BlasThreads, GpuWakers
 from benchmarks.host.results import HostRow, SweepRow
 from benchmarks.host.suite import Product
 from benchmarks.host.sweep import Sweep, estimate_sweep_seconds
-from benchmarks.host.throughput import as_document, measure_throughput
+from benchmarks.host.throughput import measure_throughput
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.choice import choose_plan
@@ -76,7 +76,7 @@ class HostBench:
         """Products a second on one GPU and on all, if there are several; part of the document."""
         if len(self._executor.devices) > 1:
             rows = measure_throughput(self._executor, self._profile, until=self._until)
-            self._record.document["throughput"] = as_document(rows)
+            self._record.document["throughput"] = rows
             for row in rows:
                 print(row, flush=True)
 

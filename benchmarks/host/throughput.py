@@ -11,10 +11,10 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Any, Final
+from typing import Final
 
 from benchmarks.common.operands import Operands, draw_operands, pin_operands
 from benchmarks.common.shapes import ProductRow, make_cube
@@ -102,11 +102,6 @@ def measure_throughput(
         )
         for (name, gpus), taken in seconds.items()
     ]  # fmt: skip
-
-
-def as_document(rows: Sequence[ThroughputRow]) -> list[dict[str, Any]]:
-    """The rows for a results file."""
-    return [asdict(row) for row in rows]
 
 
 def compute_waiting(

@@ -29,7 +29,7 @@ _SHALLOW_ROWS: Final = 1024
 _SHALLOWER: Final = 16
 _SHALLOW_K: Final = 64
 """Rows of a product of smaller K, and the divisor of K; for types whose products memory can bound,
-its K, with `_UNCACHED_ELEMENTS` of C."""
+its K, with `_UNCACHED_ELEMENTS` of C. Chosen."""
 
 _LEAST_WRITE_SHARE: Final = 0.25
 """Least cost of an element of C beside its arithmetic, as a share of the time to write it; chosen.
@@ -47,7 +47,7 @@ _LEAST: Final = 16, 16, 16
 _ALONE: Final = 2, 1024, 160
 _DENSE: Final = 128, 128, 128
 """M, N, K of products that one thread computes: of nearly no time, of the time to read B, and of
-the time of arithmetic."""
+the time of arithmetic; chosen."""
 
 _MOST_COPY_COLUMNS: Final = 128
 """Most columns of arithmetic that packing A may cost, for noisy measurements."""
