@@ -91,7 +91,7 @@ def _measure_memory_stretch(
     m, k = _SHALLOW
     writing = _run_both(copy, _prepare_product(pool, m, k, share.threads, rate.dtype), until)
     seconds = writing.compute_seconds - rate.call_seconds
-    return max(1.0, seconds / (m * _SIDE * rate.element_seconds))
+    return max(1.0, seconds / (m * _SIDE * rate.write_seconds))
 
 
 def _measure_start(measured: PipelineProfile, pool: CpuPool, share: CpuShare) -> float:
