@@ -119,7 +119,8 @@ def multiply_plainly(a: Matrix, b: Matrix, c: Matrix) -> None:
     Raises:
         ValueError: The shapes do not fit.
     """
-    if a.shape[-1:] == b.shape[-2:-1] == (1,) and c.shape[-2:] == a.shape[-2:-1] + b.shape[-1:]:
+    is_outer = a.ndim > 1 and a.shape[-1:] == b.shape[-2:-1] == (1,)
+    if is_outer and c.shape[-2:] == a.shape[-2:-1] + b.shape[-1:]:
         np.multiply(a, b, c)
     else:
         np.matmul(a, b, c)

@@ -40,7 +40,7 @@ _CONSTANTS: Final = {
     "scheduler.problem": ("ADDRESSABLE_BYTES", "ITEM_BYTES", "MEMORIES"),
     "scheduler.options": ("ACCURACIES", "DEFAULT_ACCURACY"),
     "scheduler.model.cpu": ("NARROW",),
-    "scheduler.model.curves": ("MEMORY_SHARE", "LATE_SECONDS", "SMALL_PRODUCT_BYTES"),
+    "scheduler.model.curves": ("MEMORY_SHARE", "SMALL_PRODUCT_BYTES"),
     "scheduler.model.gpu_curve": ("_KNOTS", "_PARTS"),
     "scheduler.planning.candidates": ("_LOOSER",),
     "scheduler.planning.split": ("INTERVAL_SHARE",),
@@ -56,6 +56,7 @@ _CONSTANTS: Final = {
     "scheduler.profile.estimate": (
         *("PEAK_SHARE", "TILE_SHARE", "LAUNCH_SECONDS", "LINK_SHARE", "CALL_SECONDS"),
         *("STEP_SECONDS", "COPY_SECONDS", "CPU_THREAD_GFLOPS", "PINNED_STRETCH", "START_SECONDS"),
+        "LATE_SECONDS",
         *("COPIER_GBYTES_PER_SECOND", "STAGED_STRETCH", "CPU_WRITE_GBYTES_PER_SECOND", "TOGETHER"),
         *("_THREADS_AN_SM", "_BLOCKS_AN_SM", "STAGING_THREADS"),
     ),

@@ -105,10 +105,6 @@ SPLIT_GAIN: Final = 0.05  # share of seconds; H200, 16 cores; 0e5a6d6
 """Least gain that a split must promise over the better single device, which is the steadier choice.
 Twice this if copies are staged, because they want the CPU's cores as well."""
 
-LATE_SECONDS: Final = 7e-4  # seconds; H200, 16 cores; f9c66ed
-"""Time by which the CPU part of a split ends later than by its own clock. 0.6 to 1.1 ms if operands
-are pageable, because it waits for the GPU's first copies; else 0.5 to 1.3 ms."""
-
 MACROS: Final = {
     "AWAKE_NANOSECONDS": round(AWAKE_SECONDS * 1e9),
     "NAP_NANOSECONDS": round(NAP_SECONDS * 1e9),

@@ -7,6 +7,7 @@ buffer serves any host addresses: its copies name operand, row and offset.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from itertools import count
 from typing import Final, NamedTuple
 
@@ -23,6 +24,16 @@ IN, COMPUTE, OUT = range(3)
 
 _A, _B, _C = range(3)
 _WORDS: Final = 7
+_FIRST_EVENT: Final = 0
+
+
+class Timed(IntEnum):
+    """What lies between events whose times can be read."""
+
+    NOTHING = 0
+    WHOLE = 1
+    EACH = 2
+    """Each copy and kernel, which delays them by some microseconds."""
 
 
 class Store(NamedTuple):
@@ -51,9 +62,10 @@ class CommandBuffer:
         events: Number of events.
         computed: The event after each step's kernel.
         stores: The copies out, in order.
-        kernel_spans: Events around kernels, in pairs, if it is timed.
+        timed: What its events time.
+        kernel_spans: Events around kernels, in pairs, if each is timed.
         copy_spans: Events around copies, likewise.
-        whole_span: The first event and the last, likewise.
+        whole_span: The first event and the last, if anything is timed.
         memory: What the commands point to, kept alive.
         address: Address of the first command.
     """
@@ -65,6 +77,7 @@ class CommandBuffer:
     events: int
     computed: tuple[int, ...]
     stores: tuple[Store, ...]
+    timed: Timed
     kernel_spans: NDArray[np.int32]
     copy_spans: NDArray[np.int32]
     whole_span: NDArray[np.int32]
@@ -78,7 +91,7 @@ def record_commands(
     *,
     label: str,
     reads_c: bool,
-    timed: bool,
+    timed: Timed,
 ) -> CommandBuffer:
     """Record the steps of a product.
 
@@ -87,7 +100,7 @@ def record_commands(
         launches: The calls of each step's launch.
         label: The kernel, for messages.
         reads_c: Whether first steps read C.
-        timed: Whether copies and kernels lie between events whose times can be read.
+        timed: What is timed.
     """
     return _Recorder(steps, launches, reads_c=reads_c, timed=timed).record(label)
 
@@ -101,7 +114,7 @@ class _Recorder:
         launches: Sequence[Sequence[Call]],
         *,
         reads_c: bool,
-        timed: bool,
+        timed: Timed,
     ) -> None:
         self._steps, self._launches = steps, launches
         self._reads_c, self._timed = reads_c, timed
@@ -122,7 +135,8 @@ class _Recorder:
             self._load(placed)
             self._launch(index)
             ends.append(len(self._rows))
-        whole = [(self._copy_spans[0][0], self._copy_spans[-1][1])] if self._timed else []
+        stores = tuple(self._stored.values())
+        whole = [(_FIRST_EVENT, stores[-1].event)] if self._timed else []
         commands = np.array(self._rows, np.int64)
         return CommandBuffer(
             label=label,
@@ -131,7 +145,8 @@ class _Recorder:
             ends=tuple(ends),
             events=next(self._numbers),
             computed=tuple(self._computed),
-            stores=tuple(self._stored.values()),
+            stores=stores,
+            timed=self._timed,
             kernel_spans=np.array(self._kernel_spans, np.int32),
             copy_spans=np.array(self._copy_spans, np.int32),
             whole_span=np.array(whole, np.int32),
@@ -195,12 +210,13 @@ class _Recorder:
         self._add(queue, kind, *words)
 
     def _begin(self, queue: int) -> int:
-        """Record the event before a span; -1 if the product is not timed."""
-        return self._mark(queue) if self._timed else -1
+        """Record the event before a span; -1 if that is not timed."""
+        is_first = self._timed and not self._rows
+        return self._mark(queue) if is_first or self._timed == Timed.EACH else -1
 
     def _end(self, spans: list[tuple[int, int]], begin: int, end: int) -> None:
-        """Note a span, if the product is timed."""
-        if self._timed:
+        """Note a span, if each is timed."""
+        if self._timed == Timed.EACH:
             spans.append((begin, end))
 
     def _mark(self, queue: int) -> int:

@@ -1,7 +1,7 @@
 """Products from page-locked memory: found or recorded as command buffers, and submitted."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -10,7 +10,7 @@ import numpy as np
 from wavetrim.kernels.device import DeviceInfo
 from wavetrim.kernels.gemm.prepared import bind_context
 from wavetrim.kernels.gemm.resident import check_sms
-from wavetrim.kernels.pipeline.command_buffer import CommandBuffer, record_commands
+from wavetrim.kernels.pipeline.command_buffer import CommandBuffer, Timed, record_commands
 from wavetrim.kernels.pipeline.device_memory import DeviceMemory
 from wavetrim.kernels.pipeline.host_product import GpuTimings, HostProduct
 from wavetrim.kernels.pipeline.places import PlacedStep
@@ -64,27 +64,40 @@ class DirectPath:
         operands = product.describe_operands()
         if product.needs_staging(operands):
             return self._compute_copied(product, operands, cut)
-        resident = product.resident_b
         problem = product.find_panels(self._device.sm_count, staged=False)
-        key = (
-            *(product.spec, problem, cut, product.sms, product.alpha, product.beta, product.timed),
-            None if resident is None else resident.place,
-        )
-        commands = self._memory.commands
-        buffer = commands.get(key)
-        if buffer is None and key not in commands:
-            buffer = self._record(product, problem, cut)
-            if len(commands) >= _KEPT_BUFFERS:
-                commands.clear()
-            commands[key] = buffer
+        timed = Timed.EACH if product.timed else Timed.NOTHING
+        buffer = self._find_buffer(product, problem, cut, timed)
         if buffer is None:
             return None
         if product.shared is not None:
             steps = self._memory.prepare(problem, cut, product.resident_b)
-            record = partial(self._record_steps, product, recurs=False)
+            record = partial(self._record_steps, product, timed=timed, recurs=False)
             return self._submitter.run_shared(buffer, product, operands, steps, record)
         awake = product.copied_bytes <= AWAKE_PRODUCT_BYTES
         return self._submitter.run(buffer, product, operands, awake=awake)
+
+    def enqueue(self, product: HostProduct, cut: Cut) -> Callable[[], GpuTimings] | None:
+        """Enqueue a product without waiting for it.
+
+        Args:
+            product: The product; its rows are not shared.
+            cut: How its rows are cut into steps.
+
+        Returns:
+            What waits for it and returns its times; None if it must be staged or cannot be a
+            command buffer.
+
+        Raises:
+            KernelsError: As for `GpuPipeline.multiply`.
+            CUDADriverError: CUDA refuses a command.
+        """
+        operands = product.describe_operands()
+        if product.needs_staging(operands):
+            return None
+        problem = product.find_panels(self._device.sm_count, staged=False)
+        timed = Timed.EACH if product.timed else Timed.WHOLE
+        buffer = self._find_buffer(product, problem, cut, timed)
+        return None if buffer is None else self._submitter.enqueue(buffer, product, operands)
 
     def close(self) -> None:
         """Give back what libraries hold, and free memory."""
@@ -147,8 +160,26 @@ class DirectPath:
         places = self._bounce.place((a, c))
         return None if places is None else (places[0], product.b, places[1])
 
+    def _find_buffer(
+        self, product: HostProduct, problem: PanelProblem, cut: Cut, timed: Timed
+    ) -> CommandBuffer | None:
+        """The commands of the planned rows, kept or new; None if they cannot be commands."""
+        resident = product.resident_b
+        key = (
+            *(product.spec, problem, cut, product.sms, product.alpha, product.beta, timed),
+            None if resident is None else resident.place,
+        )
+        commands = self._memory.commands
+        buffer = commands.get(key)
+        if buffer is None and key not in commands:
+            buffer = self._record(product, problem, cut, timed)
+            if len(commands) >= _KEPT_BUFFERS:
+                commands.clear()
+            commands[key] = buffer
+        return buffer
+
     def _record(
-        self, product: HostProduct, problem: PanelProblem, cut: Cut
+        self, product: HostProduct, problem: PanelProblem, cut: Cut, timed: Timed
     ) -> CommandBuffer | None:
         """The commands of the planned rows; None if they cannot be commands."""
         import cupy
@@ -163,10 +194,10 @@ class DirectPath:
             if steps[0].step.buffer_columns != steps[-1].step.buffer_columns:
                 return None  # each row is needed again for other columns of B
             steps = tuple(placed for placed in steps if placed.step.rows.start < shared.planned)
-        return self._record_steps(product, steps, recurs=True)
+        return self._record_steps(product, steps, timed=timed, recurs=True)
 
     def _record_steps(
-        self, product: HostProduct, steps: Sequence[PlacedStep], *, recurs: bool
+        self, product: HostProduct, steps: Sequence[PlacedStep], *, timed: Timed, recurs: bool
     ) -> CommandBuffer | None:
         """The commands of some steps; `recurs` if the same steps may come again."""
         import cupy
@@ -177,8 +208,7 @@ class DirectPath:
             if calls is None:
                 return None
             buffer = record_commands(
-                steps, calls, label=product.spec.label, reads_c=product.beta != 0,
-                timed=product.timed,
-            )  # fmt: skip
-            self._submitter.prepare(buffer, timed=product.timed)
+                steps, calls, label=product.spec.label, reads_c=product.beta != 0, timed=timed
+            )
+            self._submitter.prepare(buffer)
         return buffer

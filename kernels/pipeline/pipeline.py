@@ -7,6 +7,7 @@ enqueued one by one (staged_path.py). A B that is used often may stay on the GPU
 import os
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
@@ -190,6 +191,60 @@ class GpuPipeline:
             except BaseException as error:
                 self._raise_recovered(error)
             return timings
+
+    def submit(
+        self,
+        spec: KernelSpec,
+        a: Matrix,
+        b: Matrix,
+        c: Matrix,
+        *,
+        cut: Cut,
+        alpha: float = 1.0,
+        beta: float = 0.0,
+        progress: Callable[[int], None] | None = None,
+        sms: int | None = None,
+        final: Callable[[range], None] | None = None,
+        timed: bool = False,
+        b_key: str | None = None,
+    ) -> Callable[[], GpuTimings] | None:
+        """Enqueue C ← αA·B + βC without waiting for it, with the arguments of `multiply`.
+
+        Returns:
+            What must be called, in the same thread: it waits for the product, reports its rows, and
+            returns its times. Other callers wait for that. None if the product cannot be enqueued
+            at once, as its operands must be staged; nothing is done then.
+
+        Raises:
+            KernelsError: As `multiply`; what was returned raises likewise.
+        """
+        product = HostProduct(
+            *(spec, a, b, c, alpha, beta, progress, None, sms, None, None, None, final),
+            timed=timed,
+            resident_b=None if b_key is None else self.residents.use(b_key),
+        )
+        product.check()
+        if self._direct is None or alpha == 0 or c.size == 0:
+            return None
+        self._lock.acquire()
+        finish = None
+        try:
+            finish = self._direct.enqueue(product, cut)
+        except BaseException as error:
+            self._raise_recovered(error)
+        finally:
+            if finish is None:
+                self._lock.release()
+        return None if finish is None else partial(self._finish, finish)
+
+    def _finish(self, finish: Callable[[], GpuTimings]) -> GpuTimings:
+        """Wait for a submitted product."""
+        try:
+            return finish()
+        except BaseException as error:
+            self._raise_recovered(error)
+        finally:
+            self._lock.release()
 
     def keep(self, key: str, b: Matrix) -> bool:
         """Copy a B into memory of its own, where it stays for products that give its key.

@@ -8,11 +8,14 @@ from enum import IntEnum
 from itertools import takewhile
 from typing import Any, Final, TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
 from wavetrim.kernels.errors import DeviceFailure
 from wavetrim.kernels.events import EventPool
 from wavetrim.kernels.gemm.cublas import find_gemm_address
 from wavetrim.kernels.pipeline.arrivals import RowReports
-from wavetrim.kernels.pipeline.command_buffer import COMPUTE, CommandBuffer, Store
+from wavetrim.kernels.pipeline.command_buffer import COMPUTE, CommandBuffer, Store, Timed
 from wavetrim.kernels.pipeline.host_product import GpuTimings, HostProduct
 from wavetrim.kernels.pipeline.places import PlacedStep
 from wavetrim.kernels.transfer.copies import HostOperand
@@ -87,9 +90,9 @@ class Submitter:
             self._binding.multiply = find_gemm_address()
         return bool(self._binding.multiply)
 
-    def prepare(self, buffer: CommandBuffer, *, timed: bool) -> None:
+    def prepare(self, buffer: CommandBuffer) -> None:
         """Create the events that a buffer needs. The pipeline's device must be the current one."""
-        self._binding.events = self._events[timed].reserve(buffer.events)
+        self._binding.events = self._events[bool(buffer.timed)].reserve(buffer.events)
 
     def run(
         self,
@@ -113,13 +116,41 @@ class Submitter:
             CUDADriverError: CUDA refuses a command, or the device failed.
         """
         started = time.perf_counter()
-        self._bind(buffer, product, operands)
+        self._bind(buffer, operands)
         waiting = Waiting.AWAKE if awake else Waiting.NAPPING
         if product.is_watched:
             self._run_watched(buffer, product, waiting)
         else:
             self._advance(buffer, 0, len(buffer.ends), buffer.stores[-1].event, waiting)
-        return self._read_times(buffer, product, started)
+        return self._read_times(buffer, started)
+
+    def enqueue(
+        self, buffer: CommandBuffer, product: HostProduct, operands: Sequence[HostOperand]
+    ) -> Callable[[], GpuTimings]:
+        """Enqueue the whole product without waiting for it.
+
+        Args:
+            buffer: Its commands, which have been prepared.
+            product: The product; its rows are not shared.
+            operands: A, B and C in page-locked memory.
+
+        Returns:
+            What waits for the product, reports its rows, and returns its times. It raises the same
+            errors.
+
+        Raises:
+            DeviceFailure: cuBLAS refuses a product.
+            CUDADriverError: CUDA refuses a command.
+        """
+        started = time.perf_counter()
+        self._bind(buffer, operands)
+        self._advance(buffer, 0, len(buffer.ends))
+
+        def finish() -> GpuTimings:
+            self._report(buffer, deque(buffer.stores), RowReports(product), Waiting.NAPPING)
+            return self._read_times(buffer, started)
+
+        return finish
 
     def run_shared(
         self,
@@ -147,7 +178,7 @@ class Submitter:
             CUDADriverError: CUDA refuses a command, or the device failed.
         """
         started = time.perf_counter()
-        self._bind(buffer, product, operands)
+        self._bind(buffer, operands)
         assert product.shared is not None, "only shared rows are taken"
         reports, expected = RowReports(product), deque[Store]()
         submitted, panels = 0, list[int]()
@@ -179,7 +210,7 @@ class Submitter:
         self._report(buffer, expected, reports, Waiting.NAPPING)
         if product.timed and submitted < len(buffer.ends):
             buffer = _expect_buffer(record(buffer.steps[:submitted]))  # for its times
-        return self._read_times(buffer, product, started)
+        return self._read_times(buffer, started)
 
     def close(self) -> None:
         """Give back cuBLAS's handle."""
@@ -189,11 +220,9 @@ class Submitter:
 
             cublas.destroy(handle)
 
-    def _bind(
-        self, buffer: CommandBuffer, product: HostProduct, operands: Sequence[HostOperand]
-    ) -> None:
+    def _bind(self, buffer: CommandBuffer, operands: Sequence[HostOperand]) -> None:
         binding = self._binding
-        binding.events = self._events[product.timed].reserve(buffer.events)
+        binding.events = self._events[bool(buffer.timed)].reserve(buffer.events)
         for place, operand in enumerate(operands):
             self._hosts[place], self._pitches[place] = operand.address, operand.pitch_bytes
 
@@ -243,20 +272,24 @@ class Submitter:
         self._check(buffer, status)
         return True
 
-    def _read_times(
-        self, buffer: CommandBuffer, product: HostProduct, started: float
-    ) -> GpuTimings:
+    def _read_times(self, buffer: CommandBuffer, started: float) -> GpuTimings:
         """The product's times; all events have passed."""
-        if not product.timed:
+        if buffer.timed == Timed.NOTHING:
             return GpuTimings(None, None, time.perf_counter() - started)
-        seconds = ctypes.c_double()
-        times: list[float] = []
-        for pairs in (buffer.kernel_spans, buffer.copy_spans, buffer.whole_span):
-            pointers = self._binding.events, pairs.ctypes.data
-            self._check(buffer, self._read(*pointers, len(pairs), ctypes.byref(seconds)))
-            times.append(seconds.value)
-        kernel_seconds, transfer_seconds, gpu_seconds = times
+        gpu_seconds = self._add_up(buffer, buffer.whole_span)
+        if buffer.timed == Timed.WHOLE:
+            return GpuTimings(None, None, gpu_seconds)
+        kernel_seconds, transfer_seconds = (
+            self._add_up(buffer, spans) for spans in (buffer.kernel_spans, buffer.copy_spans)
+        )
         return GpuTimings(kernel_seconds, transfer_seconds, gpu_seconds)
+
+    def _add_up(self, buffer: CommandBuffer, spans: NDArray[np.int32]) -> float:
+        """The sum of the seconds between pairs of events."""
+        seconds = ctypes.c_double()
+        status = self._read(self._address, spans.ctypes.data, len(spans), ctypes.byref(seconds))
+        self._check(buffer, status)
+        return seconds.value
 
     def _check(self, buffer: CommandBuffer, status: int) -> None:
         if status > 0:

@@ -129,8 +129,12 @@ def is_pinned(matrix: Matrix) -> bool:
 
 def find_address(matrix: Matrix) -> int:
     """Address of the first element."""
-    address: int = matrix.__array_interface__["data"][0]  # faster than matrix.ctypes
-    return address
+    try:
+        buffer: Any = matrix
+        return ctypes.addressof(ctypes.c_char.from_buffer(buffer))  # takes a quarter of the time
+    except (TypeError, ValueError, BufferError):  # read-only, empty, not contiguous, bfloat16
+        address: int = matrix.__array_interface__["data"][0]
+        return address
 
 
 def has_adjacent_rows(matrix: Matrix) -> bool:

@@ -9,7 +9,7 @@ from typing import Final
 from wavetrim.kernels.compile import compile_kernels
 from wavetrim.kernels.device import DeviceInfo
 from wavetrim.scheduler.calibration.contention import measure_shares
-from wavetrim.scheduler.calibration.cpu import measure_cpu
+from wavetrim.scheduler.calibration.cpu import measure_cpu, measure_tiny_calls
 from wavetrim.scheduler.calibration.kernels import Report, measure_kernels, order_kernels
 from wavetrim.scheduler.calibration.latencies import measure_latencies
 from wavetrim.scheduler.calibration.links import PipelineProfile, measure_link, wake_gpu
@@ -28,9 +28,9 @@ from wavetrim.scheduler.profile.store import (
 _LINK_SHARE: Final = 0.1
 """Reported progress when the links' measurement begins; chosen."""
 
-CALIBRATION_SECONDS: Final = 20.0
-"""Time of a calibration once kernels are compiled; chosen. CPU and links come first, kernels take
-the rest."""
+CALIBRATION_SECONDS: Final = 18.0
+"""Time of a calibration once kernels are compiled; chosen, so that all takes at most 20 s. CPU and
+links come first, kernels take the rest."""
 
 _CPU_SECONDS: Final = 4.0
 """Time after which the CPU is measured as briefly as possible; chosen."""
@@ -72,6 +72,7 @@ def calibrate(
         key=read_key(info, cpu.threads),
         measured_at=stamp,
     )
+    profile = measure_tiny_calls(executor, profile)
     if info is not None:
         profile = _measure_gpu(executor, profile, info, cache_dir, began=began, tell=tell)
     if directory is not None:
@@ -90,11 +91,10 @@ def _measure_gpu(
     tell: Report,
 ) -> MachineProfile:
     """The profile with a GPU: links and contention, then kernels, then latencies."""
-    pipeline, source = executor.pipeline, f"measured {profile.measured_at}"
-    assert pipeline is not None, "an executor has a pipeline for each GPU"
+    source = f"measured {profile.measured_at}"
     gpu, threads = describe_gpu(info), profile.cpu.threads
     measured = PipelineProfile(
-        pipeline,
+        executor,
         build_preset_profile(gpu, "estimated", threads),
         until=began + _LINKS_UNTIL_SECONDS,
     )
@@ -105,7 +105,7 @@ def _measure_gpu(
         for memory in MEMORIES
     )
     rate = profile.find_cpu_rate("float32")
-    shares = measure_shares(measured, executor.pool, share_cpu(threads), rate)
+    shares = measure_shares(measured, share_cpu(threads), rate)
 
     def tell_kernel(label: str, share: float) -> None:
         tell(label, _LINK_SHARE + (1 - _LINK_SHARE) * share)

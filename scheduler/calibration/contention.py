@@ -12,22 +12,27 @@ from functools import partial
 from typing import Final
 
 from wavetrim.cpu.gemm import CpuPool
-from wavetrim.kernels.catalog import find_kernel
-from wavetrim.scheduler.calibration.links import LINK_SIDE, PipelineProfile, prepare_copies
+from wavetrim.scheduler.calibration.links import (
+    LINK_SIDE,
+    PipelineProfile,
+    prepare_copies,
+    prepare_run,
+)
 from wavetrim.scheduler.calibration.operands import draw_matrices
 from wavetrim.scheduler.calibration.repetition import repeat, repeat_in_pairs
+from wavetrim.scheduler.execution.timings import Timings
 from wavetrim.scheduler.model.cpu import CpuRate, CpuShare
-from wavetrim.scheduler.problem import Memory
+from wavetrim.scheduler.planning.plan import Plan
+from wavetrim.scheduler.problem import GemmProblem, Memory
 
 _SECONDS: Final = 0.15
 _START_SECONDS: Final = 0.2
 """Time of a measurement: of contention, and of the CPU part's start."""
 
-_BRIEF: Final = 32768, 256, 256
-"""A product whose GPU part takes about as long as the start of the CPU part: M, N, K."""
-
-_BRIEF_PART: Final = 1024, 256
-"""Rows and K of the CPU part beside it."""
+_GPU_BOUND: Final = (32768, 256, 256), 1024
+_CPU_BOUND: Final = (2048, 1024, 1024), 1536
+"""M, N, K and F of a split that ends with its GPU part, soon after the CPU part has begun, and of
+one that ends with its CPU part."""
 
 _SIDE: Final = 4096
 """Columns of the CPU part's products."""
@@ -40,15 +45,14 @@ _SHALLOW: Final = 8192, 1
 
 
 def measure_shares(
-    measured: PipelineProfile, pool: CpuPool, shares: Sequence[CpuShare], rate: CpuRate
+    measured: PipelineProfile, shares: Sequence[CpuShare], rate: CpuRate
 ) -> tuple[CpuShare, ...]:
     """The ways to share the CPU, each with its measured contention.
 
     Copies go through the link both ways while the CPU computes one product after another.
 
     Args:
-        measured: The pipeline.
-        pool: The CPU pool.
+        measured: The executor.
         shares: Threads and copiers of each way to share.
         rate: The CPU's rate in float32, with all threads.
     """
@@ -56,14 +60,13 @@ def measure_shares(
         memory: repeat(_prepare_copies(measured, memory), _SECONDS, until=measured.until)
         for memory in {share.memory for share in shares}
     }
-    return tuple(
-        _measure_share(measured, pool, share, rate, alone[share.memory]) for share in shares
-    )
+    return tuple(_measure_share(measured, share, rate, alone[share.memory]) for share in shares)
 
 
 def _measure_share(
-    measured: PipelineProfile, pool: CpuPool, share: CpuShare, rate: CpuRate, copy_seconds: float
+    measured: PipelineProfile, share: CpuShare, rate: CpuRate, copy_seconds: float
 ) -> CpuShare:
+    pool = measured.executor.pool
     copy = _prepare_copies(measured, share.memory, share.copiers)
     m, k = _DEEP
     deep = _prepare_product(pool, m, k, share.threads, rate.dtype)
@@ -80,7 +83,8 @@ def _measure_share(
         stretch=stretch,
         link_stretch=max(1.0, both.copy_seconds / copy_seconds),
         memory_stretch=max(stretch, memory_stretch),
-        start_seconds=_measure_start(measured, pool, share),
+        start_seconds=_measure_start(measured, share.memory),
+        late_seconds=_measure_late(measured, share.memory),
     )
 
 
@@ -94,31 +98,30 @@ def _measure_memory_stretch(
     return max(1.0, seconds / (m * _SIDE * rate.write_seconds))
 
 
-def _measure_start(measured: PipelineProfile, pool: CpuPool, share: CpuShare) -> float:
+def _measure_start(measured: PipelineProfile, memory: Memory) -> float:
     """Seconds that the GPU part takes longer if the CPU part starts with it."""
-    spec = find_kernel("register", "float32")
-    begun = threading.Event()
-    copy = prepare_copies(
-        *(measured, share.memory, *_BRIEF), spec=spec, copiers=share.copiers, begun=begun.set
+    shape, f = _GPU_BOUND
+    problem = GemmProblem(*shape, memory=memory)
+    alone, split = (measured.plan(problem, f=rows) for rows in (0, f))
+    spared_seconds = alone.predicted.gpu_seconds - split.predicted.gpu_seconds
+    seconds, split_seconds = (
+        _repeat_run(measured, plan, lambda timings: timings.total_seconds)
+        for plan in (alone, split)
     )
-    compute = _prepare_product(pool, *_BRIEF_PART, share.threads, "float32")
-    time_start = partial(
-        repeat_in_pairs,
-        budget_seconds=_START_SECONDS,
-        until=measured.until,
-    )
-    with ThreadPoolExecutor(1) as thread:
+    return max(0.0, split_seconds + spared_seconds - seconds)
 
-        def run_both() -> float:
-            begun.clear()
-            copying = thread.submit(copy)
-            copying.add_done_callback(lambda _: begun.set())  # if it failed before
-            begun.wait()
-            compute()
-            return copying.result()
 
-        seconds = time_start(run_both)
-    return max(0.0, seconds - time_start(copy))
+def _measure_late(measured: PipelineProfile, memory: Memory) -> float:
+    """Seconds by which the CPU part ends later than by its own clock."""
+    shape, f = _CPU_BOUND
+    plan = measured.plan(GemmProblem(*shape, memory=memory), f=f)
+    return _repeat_run(measured, plan, lambda timings: timings.total_seconds - timings.cpu_seconds)
+
+
+def _repeat_run(measured: PipelineProfile, plan: Plan, read: Callable[[Timings], float]) -> float:
+    """Median of a figure of a plan's runs."""
+    run = prepare_run(measured, plan)
+    return repeat_in_pairs(lambda: read(run()), _START_SECONDS, until=measured.until)
 
 
 def _prepare_copies(

@@ -1,6 +1,7 @@
 """Measures the CPU: a line of seconds over rows for each element type."""
 
 import math
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -13,9 +14,13 @@ from wavetrim.cpu.model import find_core_cache_bytes
 from wavetrim.scheduler.calibration.operands import draw_matrices
 from wavetrim.scheduler.calibration.repetition import repeat_in_pairs
 from wavetrim.scheduler.calibration.row_cost import RowCost, fit_row_cost
+from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.model.cpu import CpuModel, CpuRate
-from wavetrim.scheduler.problem import ITEM_BYTES
+from wavetrim.scheduler.options import PlanOptions
+from wavetrim.scheduler.planning.choice import choose_plan
+from wavetrim.scheduler.problem import ITEM_BYTES, GemmProblem
 from wavetrim.scheduler.profile.estimate import estimate_cpu, share_cpu
+from wavetrim.scheduler.profile.machine import MachineProfile
 
 _FEW_ROWS: Final = 16, 64, 256
 _MANY_ROWS: Final = 2048
@@ -93,6 +98,30 @@ def measure_cpu(pool: CpuPool, source: str, *, until: float = math.inf) -> CpuMo
     assumed = estimate_cpu(pool.threads)
     rates = tuple(_measure_rate(pool, rate, source, until=until) for rate in assumed.rates)
     return CpuModel(pool.threads, rates, share_cpu(pool.threads), _find_cache_bytes(pool))
+
+
+def measure_tiny_calls(executor: Executor, profile: MachineProfile) -> MachineProfile:
+    """The profile with `alone_seconds` of calls as users make them, for types that memory bounds.
+
+    Around the pool's call an executor takes some microseconds, as long as a tiny product.
+    """
+    cpu = profile.cpu
+
+    def measure(rate: CpuRate) -> CpuRate:
+        if rate.dtype not in _MEMORY_BOUND:
+            return rate
+        m, n, k = _LEAST
+        plan = choose_plan(GemmProblem(m, n, k, rate.dtype), profile, PlanOptions(f=m))
+        a, b, c = draw_matrices(rate.dtype, m, n, k)
+
+        def run() -> float:
+            started = time.perf_counter()
+            executor.run(plan, a, b, c)
+            return time.perf_counter() - started
+
+        return replace(rate, alone_seconds=repeat_in_pairs(run, _SECONDS[True]))
+
+    return replace(profile, cpu=replace(cpu, rates=tuple(map(measure, cpu.rates))))
 
 
 def _find_cache_bytes(pool: CpuPool) -> int:

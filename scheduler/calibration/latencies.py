@@ -2,27 +2,31 @@
 
 import math
 import statistics
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
 from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.schedule.cuts import take_whole
-from wavetrim.scheduler.calibration.links import PipelineProfile, prepare_copies
+from wavetrim.scheduler.calibration.links import PipelineProfile, prepare_copies, prepare_run
 from wavetrim.scheduler.calibration.repetition import repeat_in_pairs
 from wavetrim.scheduler.options import PlanOptions
-from wavetrim.scheduler.planning.choice import choose_plan
-from wavetrim.scheduler.problem import GemmProblem, Memory
+from wavetrim.scheduler.planning.plan import Plan
+from wavetrim.scheduler.problem import MEMORIES, GemmProblem, Memory
 from wavetrim.scheduler.profile.machine import LinkModel, MachineProfile
 
-_STEP_SECONDS: Final = 0.15
-_CALL_SECONDS: Final = 0.1
+_ROUNDS: Final = 3
+_STEP_SECONDS: Final = 0.05
+_CALL_SECONDS: Final = 0.05
 _FILL_SECONDS: Final = 0.12
-"""Times of the measurements."""
+"""Rounds of brief measurements, and the time of each measurement."""
 
 _TINY: Final = 64
 _STEPS: Final = 16
+_CALLED: Final = GemmProblem(_TINY, _TINY, _TINY)
 _COPIED: Final = GemmProblem(768, 768, 768, memory="pageable")
+_BRIEF: Final = (_COPIED, *(replace(_CALLED, memory=memory) for memory in MEMORIES))
 _MIDDLING: Final = (
     GemmProblem(256, 4096, 4096),
     GemmProblem(2048, 2048, 2048),
@@ -30,28 +34,36 @@ _MIDDLING: Final = (
     GemmProblem(65536, 256, 256),
     GemmProblem(65536, 256, 256, "float64"),
 )
-"""Products: tiny ones, their number of steps, one that is copied whole first, and some of medium
-size that are bound by copies in, or by copies both ways."""
+"""Products: tiny ones, their number of steps, one of a single step, one that is copied whole first,
+both in their kinds of memory, and some of medium size that are bound by copies in, or by copies
+both ways."""
 
 _MOST_COPIED_GBYTES: Final = 200.0
 """Rate above which copies within host memory take no noticeable time."""
 
 
 def measure_latencies(measured: PipelineProfile) -> MachineProfile:
-    """The profile with the time that each step, call and copy costs beyond the links' rates."""
+    """The profile with the time that each step, call and copy costs beyond the links' rates.
+
+    Brief products are measured in several rounds, with other measurements in between: on a virtual
+    machine they take up to twice as long for a while.
+    """
 
     def set_links(find: Callable[[LinkModel], LinkModel]) -> PipelineProfile:
         links = tuple(map(find, measured.profile.links))
         return replace(measured, profile=replace(measured.profile, links=links))
 
-    step_seconds = measure_step(measured)
-    measured = set_links(lambda link: replace(link, step_seconds=step_seconds))
+    rounds, steps = [], []
+    for _ in range(_ROUNDS):
+        rounds.append({problem: _time_brief(measured, problem) for problem in _BRIEF})
+        steps.append(measure_step(measured))
+    seconds = {one: statistics.median(times[one] for times in rounds) for one in _BRIEF}
+    measured = set_links(lambda link: replace(link, step_seconds=statistics.median(steps)))
     measured = set_links(
-        lambda link: replace(link, call_seconds=measure_call(measured, link.memory))
+        lambda link: replace(link, call_seconds=_find_call(measured, link.memory, seconds))
     )
-    copied = measure_copied(
-        set_links(lambda link: replace(link, copied_gbytes_per_second=math.inf))
-    )
+    fast = set_links(lambda link: replace(link, copied_gbytes_per_second=math.inf))
+    copied = _find_copied(fast, seconds[_COPIED])
     measured = set_links(lambda link: replace(link, copied_gbytes_per_second=copied))
     return set_links(
         lambda link: replace(link, fill_seconds=measure_fill(measured, link.memory))
@@ -79,53 +91,54 @@ def measure_step(measured: PipelineProfile) -> float:
     return max(0.0, more - less) / (_STEPS - 1)
 
 
-def measure_call(measured: PipelineProfile, memory: Memory) -> float:
+def _find_call(
+    measured: PipelineProfile, memory: Memory, seconds: Mapping[GemmProblem, float]
+) -> float:
     """Time of a product before its first step: that of a tiny product, less its schedule's.
 
     Args:
-        measured: The pipeline, with a profile by which a call takes no time.
+        measured: The executor, with a profile by which a call takes no time.
         memory: The kind of host memory.
+        seconds: Times of brief products.
     """
-    tiny = GemmProblem(_TINY, _TINY, _TINY, memory=memory)
-    return max(0.0, _time_beyond(measured, tiny))
+    tiny = replace(_CALLED, memory=memory)
+    return max(0.0, seconds[tiny] - measured.plan(tiny).predicted.total_seconds)
 
 
-def measure_copied(measured: PipelineProfile) -> float:
+def _find_copied(measured: PipelineProfile, seconds: float) -> float:
     """Rate of copies within host memory, 1e9 bytes a second, of a product that is copied first.
 
     Args:
-        measured: The pipeline, with a profile by which such copies take no time.
+        measured: The executor, with a profile by which such copies take no time.
+        seconds: Time of that product.
     """
     copied_gbytes = _COPIED.copied_bytes / 1e9
-    return copied_gbytes / max(_time_beyond(measured, _COPIED), copied_gbytes / _MOST_COPIED_GBYTES)
+    beyond = seconds - measured.plan(_COPIED).predicted.total_seconds
+    return copied_gbytes / max(beyond, copied_gbytes / _MOST_COPIED_GBYTES)
 
 
-def _time_beyond(measured: PipelineProfile, problem: GemmProblem) -> float:
-    """Time of a brief product by cuBLAS, less its predicted time."""
-    spec = find_kernel("cublas", problem.dtype)
-    curve = measured.build_curve(spec, problem)
-    seconds = repeat_in_pairs(
-        prepare_copies(measured, problem.memory, problem.m, problem.n, problem.k),
-        _CALL_SECONDS,
-        until=measured.until,
-    )
-    return seconds - curve.seconds(problem.m)
+def _time_brief(measured: PipelineProfile, problem: GemmProblem) -> float:
+    """Time of a brief product by cuBLAS."""
+    return _time_plan(measured, measured.plan(problem), _CALL_SECONDS)
+
+
+def _time_plan(measured: PipelineProfile, plan: Plan, budget_seconds: float) -> float:
+    """Time of a plan, as users run it."""
+    run = prepare_run(measured, plan)
+
+    def measure() -> float:
+        started = time.perf_counter()
+        run()
+        return time.perf_counter() - started
+
+    return repeat_in_pairs(measure, budget_seconds, until=measured.until)
 
 
 def measure_fill(measured: PipelineProfile, memory: Memory) -> float:
     """Time of medium products beyond their curve: copies need time to reach their rates."""
     costs = []
     for middling in _MIDDLING:
-        problem = replace(middling, memory=memory)
-        plan = choose_plan(problem, measured.profile, PlanOptions(f=0))
-        curve = plan.gpu_alone_curve
-        assert plan.spec is not None, "without rows for the CPU there is a kernel"
-        assert curve is not None, "and its curve"
-        shape = problem.m, problem.n, problem.k
-        seconds = repeat_in_pairs(
-            prepare_copies(measured, memory, *shape, spec=plan.spec),
-            _FILL_SECONDS,
-            until=measured.until,
-        )
-        costs.append(seconds - curve.seconds(problem.m))
+        plan = measured.plan(replace(middling, memory=memory), kernel=PlanOptions().kernel)
+        seconds = _time_plan(measured, plan, _FILL_SECONDS)
+        costs.append(seconds - plan.predicted.total_seconds)
     return max(0.0, statistics.median(costs))

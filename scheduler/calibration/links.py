@@ -13,8 +13,13 @@ from wavetrim.kernels.spec import KernelSpec
 from wavetrim.kernels.timing.joint_rates import measure_joint_rates
 from wavetrim.scheduler.calibration.operands import OperandMemory
 from wavetrim.scheduler.calibration.repetition import repeat
+from wavetrim.scheduler.execution.executor import Executor
+from wavetrim.scheduler.execution.timings import Timings
 from wavetrim.scheduler.model.curves import build_gpu_curve
 from wavetrim.scheduler.model.gpu_curve import GpuCurve
+from wavetrim.scheduler.options import PlanOptions
+from wavetrim.scheduler.planning.choice import choose_plan
+from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.problem import GemmProblem, Memory
 from wavetrim.scheduler.profile.estimate import COPY_SECONDS
 from wavetrim.scheduler.profile.machine import LinkModel, MachineProfile
@@ -37,19 +42,28 @@ _WAKING: Final = 2048
 
 @dataclass(frozen=True, slots=True)
 class PipelineProfile:
-    """The measured pipeline, and the profile by which its products are cut.
+    """The measured executor's first pipeline, and the profile by which its products are cut.
 
     Attributes:
-        pipeline: The pipeline.
+        executor: Runs whole products, as users do.
         profile: Estimates, and what has been measured so far.
         memory: The memory of its products.
         until: Time (`time.perf_counter`) after which each measurement is as brief as possible.
     """
 
-    pipeline: GpuPipeline
+    executor: Executor
     profile: MachineProfile
     memory: OperandMemory = field(default_factory=OperandMemory)
     until: float = math.inf
+
+    @property
+    def pipeline(self) -> GpuPipeline:
+        """The pipeline of the GPU that is measured."""
+        return self.executor.pipelines[0]
+
+    def plan(self, problem: GemmProblem, *, f: int = 0, kernel: str = "cublas") -> Plan:
+        """The plan of a product by the current profile."""
+        return choose_plan(problem, self.profile, PlanOptions(f=f, kernel=kernel))
 
     def find_cut(self, spec: KernelSpec, problem: GemmProblem) -> Cut:
         """The cut of a product by the current profile."""
@@ -151,12 +165,10 @@ def prepare_copies(
     n: int,
     k: int,
     *,
-    spec: KernelSpec | None = None,
     cut: Cut | None = None,
     copiers: int | None = None,
-    begun: Callable[[], None] | None = None,
 ) -> Callable[[], float]:
-    """A call that runs a product through the pipeline and returns its seconds.
+    """A call that runs a product by cuBLAS through the pipeline and returns its seconds.
 
     The product has run before, so that all it needs is loaded. Its matrices replace those of the
     last product of this kind of memory.
@@ -167,24 +179,43 @@ def prepare_copies(
         m: Rows of C.
         n: Columns of C.
         k: Columns of A.
-        spec: The kernel; None for cuBLAS.
         cut: How it is cut into steps; None for the fastest schedule by the profile.
         copiers: Threads of each staged copy; None for all.
-        begun: Called when the first copies of a product are under way.
     """
-    kernel = spec or find_kernel("cublas", "float32")
+    kernel = find_kernel("cublas", "float32")
     steps = cut or measured.find_cut(kernel, GemmProblem(m, n, k, kernel.dtype, memory=memory))
     a, b, c = measured.memory.take(memory, ((m, k), (k, n), (m, n)), kernel.dtype)
 
     def measure() -> float:
         start = time.perf_counter()
-        measured.pipeline.multiply(kernel, a, b, c, cut=steps, copiers=copiers, begun=begun)
+        measured.pipeline.multiply(kernel, a, b, c, cut=steps, copiers=copiers)
         return time.perf_counter() - start
 
+    _warm_up(measure)
+    return measure
+
+
+def prepare_run(measured: PipelineProfile, plan: Plan) -> Callable[[], Timings]:
+    """A call that runs a plan as users do, and returns its times.
+
+    The product has run before. Its matrices replace those of the last product of this kind of
+    memory.
+    """
+    problem = plan.problem
+    m, n, k = problem.m, problem.n, problem.k
+    a, b, c = measured.memory.take(problem.memory, ((m, k), (k, n), (m, n)), problem.dtype)
+
+    def run() -> Timings:
+        return measured.executor.run(plan, a, b, c)
+
+    _warm_up(run)
+    return run
+
+
+def _warm_up(call: Callable[[], object]) -> None:
     warm = time.perf_counter() + _WARM_SECONDS
     while time.perf_counter() < warm:
-        measure()
-    return measure
+        call()
 
 
 def _time_pipeline(measured: PipelineProfile, memory: Memory, m: int, n: int, k: int) -> float:

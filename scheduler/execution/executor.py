@@ -213,10 +213,11 @@ class Executor:
             self._brief_runs += 1
             alone = alone and self._brief_runs % BRIEF_RUNS_NOTED == 0
         run = plan.spec, plan.positions
-        if run in self._warm and alone:
+        if run not in self._warm:
+            self._warm.add(run)
+        elif alone:
             for correction, predicted_seconds, seconds in compare_with_plan(plan, timings):
                 plan.profile.corrections.note(correction.run_class, predicted_seconds, seconds)
-        self._warm.add(run)
 
     def _run_short(
         self, plan: Plan, a: Matrix, b: Matrix, c: Matrix, *, alpha: float, beta: float
@@ -225,19 +226,20 @@ class Executor:
 
         Between other work the caches hold none of that code, and each call costs some µs.
         """
+        started = time.perf_counter()
         check_operands(plan, a, b, c)
         try:
             if plan.is_small:
-                start = time.perf_counter()
                 self.pool.multiply_alone(a, b, c, alpha, beta)
-                seconds = time.perf_counter() - start
                 alone = self._occupancy.is_empty
             else:
                 with self._occupancy.hold(plan.lane) as stay:
-                    seconds = self.pool.multiply(a, b, c, alpha=alpha, beta=beta)
+                    started = time.perf_counter()
+                    self.pool.multiply(a, b, c, alpha=alpha, beta=beta)
                 alone = stay.was_alone
         except CpuError as error:
             _raise_translated(error)
+        seconds = time.perf_counter() - started
         timings = Timings(0.0, 0.0, 0.0, seconds, seconds, plan.f)
         self._note_run(plan, timings, alone=alone)
         return timings

@@ -31,7 +31,8 @@ from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.planning.team import GpuPart
 
 MOVING_SECONDS: Final = 0.05
-"""Least predicted time for which the boundary moves. Chosen: handing out rows takes both parts the
+"""Least predicted time for which the boundary moves, and GPU parts report rows and can be stopped
+while the CPU part computes. Chosen: handing out rows takes both parts the
 interpreter's lock, which the CPU's threads may hold while they wait for a core. Of twelve splits
 eight of 11 to 42 ms took 1.045 times as long as with F pinned, four of 90 ms and more 0.98 times
 (an H200 held to 8 multiprocessors; 0e5a6d6)."""
@@ -68,7 +69,9 @@ class Execution:
         # The rows of the last GPU and of the CPU.
         self._queued = slice(self._parts[-1].rows.start if self._parts else 0, plan.problem.m)
         rows = plan.problem.m - self._queued.start
-        self._row_queue = RowQueue(rows, plan.f, _choose_schedule(plan, self._parts, rows))
+        self._is_brief = plan.predicted.total_seconds < MOVING_SECONDS
+        schedule = None if self._is_brief else _choose_schedule(plan, self._parts, rows)
+        self._row_queue = RowQueue(rows, plan.f, schedule)
         self._counter = RowCounter(plan.problem.m, product.progress)
         self._final = FinalRows(product.final)
         self._stop = threading.Event()
@@ -99,13 +102,12 @@ class Execution:
         The CPU part starts once the GPUs have work: waking its threads needs the interpreter's
         lock.
         """
-        gpu_parts = [
-            self._gpu_threads[part.position].submit(self._compute_gpu_rows, number)
-            for number, part in enumerate(self._parts)
-        ]
+        waits: list[Callable[[], GpuTimings]] = []
+        timings: list[GpuTimings] = []
         failures: list[BaseException] = []
         cpu_seconds = 0.0
         try:
+            waits.extend(map(self._start_gpu_part, range(len(self._parts))))
             if self._plan.f:
                 for begun in self._begun:
                     begun.wait()
@@ -113,10 +115,11 @@ class Execution:
         except BaseException as error:
             self._stop.set()
             failures.append(error)
-        for gpu_part in gpu_parts:
-            gpu_failure = gpu_part.exception()
-            if gpu_failure is not None:
-                failures.append(gpu_failure)
+        for wait in waits:
+            try:
+                timings.append(wait())
+            except BaseException as error:
+                failures.append(error)
         if failures:
             raise _find_cause(failures)
         if self._row_queue.moves and (rest := self._row_queue.take_rest()):
@@ -124,7 +127,44 @@ class Execution:
             cpu_seconds += self._multiply_on_cpu(
                 self._queued, lambda _: next(parts, range(0)), self._pool.threads, None
             )
-        return [gpu_part.result() for gpu_part in gpu_parts], cpu_seconds
+        return timings, cpu_seconds
+
+    def _start_gpu_part(self, number: int) -> Callable[[], GpuTimings]:
+        """Start a part; returns what waits for it.
+
+        A brief part that needs nothing more of the host is enqueued whole by the calling thread:
+        another one would begin 0.1 ms later, and its reports need the interpreter's lock.
+        """
+        if self._is_brief and self._exchange is None:
+            wait = self._submit_gpu_rows(number)
+            if wait is not None:
+                return wait
+        position = self._parts[number].position
+        return self._gpu_threads[position].submit(self._compute_gpu_rows, number).result
+
+    def _submit_gpu_rows(self, number: int) -> Callable[[], GpuTimings] | None:
+        """Enqueue a part; returns what waits for it, or None if it needs the host meanwhile."""
+        product, plan, part = self._product, self._plan, self._parts[number]
+        assert plan.spec is not None, "a plan with GPU rows names a kernel"
+        _, mine = self._find_rows(number)
+        columns = slice(part.columns.start, part.columns.stop)
+        share = len(part.columns) / plan.problem.n
+        finish = self._pipelines[part.position].submit(
+            plan.spec, product.a[mine], product.b[:, columns], product.c[mine, columns],
+            cut=part.cut, alpha=product.alpha, beta=product.beta, sms=plan.sms,
+            progress=partial(self._count_gpu_rows, None, share),
+            final=self._open_final(number), timed=product.timed, b_key=product.b_key,
+        )  # fmt: skip
+        if finish is None:
+            return None
+        self._begun[number].set()
+
+        def wait() -> GpuTimings:
+            watchdog = self._watchdog
+            with watchdog.watch(plan.predicted.total_seconds) if watchdog else NOTHING:
+                return finish()
+
+        return wait
 
     def _compute_gpu_rows(self, number: int) -> GpuTimings:
         product, plan = self._product, self._plan
@@ -249,16 +289,14 @@ class Execution:
 def _choose_schedule(plan: Plan, parts: Sequence[GpuPart], rows: int) -> SelfSchedule | None:
     """The rule of the boundary between the last GPU and the CPU; None if it does not move.
 
-    It does not move if F was given, in products shorter than MOVING_SECONDS, and if the GPUs divide
-    columns.
+    It does not move if F was given, and if the GPUs divide columns.
 
     Args:
         plan: The plan.
         parts: The parts of its GPUs.
         rows: Rows of the last of them and of the CPU.
     """
-    is_brief = plan.predicted.total_seconds < MOVING_SECONDS
-    if plan.pinned or not parts or not plan.f or is_brief or plan.divides_columns:
+    if plan.pinned or not parts or not plan.f or plan.divides_columns:
         return None
     problem = plan.problem
     strips = cut_strips(plan.f, problem.n, max(1, problem.k), plan.share.threads)

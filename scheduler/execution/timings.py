@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from wavetrim.kernels.pipeline.host_product import GpuTimings
-from wavetrim.native.tuned import LATE_SECONDS
 from wavetrim.scheduler.model.corrections import Correction
 from wavetrim.scheduler.model.cost import CpuCurve
 from wavetrim.scheduler.model.gpu_curve import GpuCurve
@@ -60,7 +59,7 @@ def compare_with_plan(plan: Plan, timings: Timings) -> list[tuple[Correction, fl
         if 0 < stop - part.rows.start <= part.curve.m:
             parts.append((part.curve, stop - part.rows.start, seconds))
     if f:
-        parts.append((plan.cpu_curve, f, timings.cpu_seconds + LATE_SECONDS))
+        parts.append((plan.cpu_curve, f, timings.cpu_seconds + plan.share.late_seconds))
     return [
         (curve.correction, curve.seconds(rows) / curve.correction.factor, seconds)
         for curve, rows, seconds in parts

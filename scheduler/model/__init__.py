@@ -23,5 +23,6 @@ them from runs that took about as long on the same device.
   both, and the time that copies lose at their start.
 - Contention (`CpuShare`) is what GPU part and CPU part take from each other in a split. The CPU
   part slows copies, and copies slow the CPU part while they are under way. A GPU part takes at
-  least as long as the CPU's threads take to start. With staged copies the CPU part starts late.
+  least as long as the CPU's threads take to start. The CPU part starts late: once the GPU's work
+  is enqueued, or its first staged copies are under way.
 """

@@ -76,6 +76,8 @@ class CpuShare:
         link_stretch: Factor on the time of the GPU part's copies while the CPU part computes.
         memory_stretch: Factor on the CPU part's time to read A and write C during copies.
         start_seconds: Seconds that the GPU part loses while the CPU part's threads wake up.
+        late_seconds: Seconds by which the CPU part ends later than by its own clock: it begins once
+            the GPU's work is enqueued, or its first staged copies are under way.
     """
 
     memory: Memory
@@ -85,6 +87,7 @@ class CpuShare:
     link_stretch: float = 1.0
     start_seconds: float = 0.0
     memory_stretch: float = 1.0
+    late_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

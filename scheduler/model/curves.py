@@ -9,7 +9,7 @@ from wavetrim.kernels.gemm.splits import find_split_item_bytes
 from wavetrim.kernels.schedule.panels import PanelProblem
 from wavetrim.kernels.schedule.schedule import Rates
 from wavetrim.kernels.spec import KernelSpec
-from wavetrim.native.tuned import LATE_SECONDS, SMALL_PRODUCT_BYTES
+from wavetrim.native.tuned import SMALL_PRODUCT_BYTES
 from wavetrim.scheduler.model.corrections import classify_cpu_run, classify_gpu_run
 from wavetrim.scheduler.model.cost import CpuCurve
 from wavetrim.scheduler.model.cpu import NARROW, CpuModel, CpuRate, CpuShare
@@ -49,7 +49,7 @@ def build_cpu_curve(
     curve = CpuCurve(
         row_seconds=row_seconds,
         startup_rows=rate.startup_rows,
-        call_seconds=rate.call_seconds + LATE_SECONDS,
+        call_seconds=rate.call_seconds + share.late_seconds,
         row_quantum=rate.row_quantum,
         vector_seconds=problem.n * problem.k * rate.vector_seconds,
     )

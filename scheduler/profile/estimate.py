@@ -71,6 +71,10 @@ PINNED_STRETCH: Final = 1.02
 START_SECONDS: Final = 5e-4
 """Time that the GPU part loses while threads of the CPU part wake up."""
 
+LATE_SECONDS: Final[dict[Memory, float]] = {"pageable": 8e-4, "pinned": 2e-4}
+"""Time by which the CPU part ends later than by its own clock: it waits for the first staged
+copies, or until all steps are enqueued."""
+
 COPIER_GBYTES_PER_SECOND: Final = 8.0
 """Rate of one thread that reads memory, or copies to or from page-locked slabs."""
 
@@ -190,6 +194,7 @@ def share_cpu(threads: int, link_gbytes_per_second: float = 0.0) -> tuple[CpuSha
         copiers=copiers,
         link_stretch=max(STAGED_STRETCH, slowed),
         start_seconds=START_SECONDS,
+        late_seconds=LATE_SECONDS["pageable"],
     )
     pinned = CpuShare(
         memory="pinned",
@@ -197,6 +202,7 @@ def share_cpu(threads: int, link_gbytes_per_second: float = 0.0) -> tuple[CpuSha
         copiers=1,
         link_stretch=PINNED_STRETCH,
         start_seconds=START_SECONDS,
+        late_seconds=LATE_SECONDS["pinned"],
     )
     return staged, pinned
 

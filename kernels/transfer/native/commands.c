@@ -120,6 +120,24 @@ static int run(const Command* commands, int64_t count, const Binding* binding, i
     return status != 0 || event < 0 ? status : await(binding->events[event], how);
 }
 
+// Make the binding's context the thread's own, if it is not; `before` gets the one that it had.
+static int enter_context(const Binding* binding, void** before, int* entered)
+{
+    *entered = 0;
+    int status = load_driver();
+    if (status == 0) status = driver.find_context(before);
+    if (status != 0 || *before == binding->context) return status;
+    status = driver.use_context(binding->context);
+    *entered = status == 0;
+    return status;
+}
+
+static int leave_context(void* before, int entered, int status)
+{
+    const int restored = entered ? driver.use_context(before) : 0;
+    return status != 0 ? status : restored;
+}
+
 // Enqueue commands in order, then wait until an event has passed: returns the first error, a CUresult or a
 // negative cublasStatus_t.
 //
@@ -128,25 +146,24 @@ static int run(const Command* commands, int64_t count, const Binding* binding, i
 EXPORTED int run_commands(const Command* commands, int64_t count, const Binding* binding, int64_t event, int how)
 {
     void* before;
-    int status = load_driver();
-    if (status == 0) status = driver.find_context(&before);
-    if (status != 0) return status;
-    if (before == binding->context) return run(commands, count, binding, event, how);
-    status = driver.use_context(binding->context);
+    int entered;
+    int status = enter_context(binding, &before, &entered);
     if (status == 0) status = run(commands, count, binding, event, how);
-    const int restored = driver.use_context(before);
-    return status != 0 ? status : restored;
+    return leave_context(before, entered, status);
 }
 
 // Add up the seconds between pairs of events that have passed: returns a CUresult.
-EXPORTED int read_spans(void* const* events, const int32_t* pairs, int64_t count, double* seconds)
+EXPORTED int read_spans(const Binding* binding, const int32_t* pairs, int64_t count, double* seconds)
 {
+    void* const* const events = binding->events;
+    void* before;
+    int entered;
+    int status = enter_context(binding, &before, &entered);
     *seconds = 0;
-    for (int64_t i = 0; i < count; ++i) {
+    for (int64_t i = 0; i < count && status == 0; ++i) {
         float milliseconds = 0;
-        const int status = driver.read_milliseconds(&milliseconds, events[pairs[2 * i]], events[pairs[2 * i + 1]]);
-        if (status != 0) return status;
+        status = driver.read_milliseconds(&milliseconds, events[pairs[2 * i]], events[pairs[2 * i + 1]]);
         *seconds += milliseconds / 1e3;
     }
-    return 0;
+    return leave_context(before, entered, status);
 }

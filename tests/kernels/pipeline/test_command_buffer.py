@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tests.kernels.schedule.plans import budgets, plan_steps, problems
 from wavetrim.kernels.gemm.operands import Layout
 from wavetrim.kernels.gemm.prepared import Command, CommandKind
-from wavetrim.kernels.pipeline.command_buffer import CommandBuffer, record_commands
+from wavetrim.kernels.pipeline.command_buffer import CommandBuffer, Timed, record_commands
 from wavetrim.kernels.pipeline.places import PlacedStep, place_steps
 from wavetrim.kernels.schedule.buffers import pitch_items
 
@@ -83,7 +83,7 @@ class Device:
 
 
 @settings(max_examples=30)
-@given(problem=problems, budget=budgets, seed=st.integers(0, 999), timed=st.booleans())
+@given(problem=problems, budget=budgets, seed=st.integers(0, 999), timed=st.sampled_from(Timed))
 def test_every_order_of_the_queues_gives_the_product(problem, budget, seed, timed):
     problem = replace(problem, item_bytes=max(4, problem.item_bytes))
     plan = plan_steps(problem, budget)
@@ -103,7 +103,8 @@ def test_every_order_of_the_queues_gives_the_product(problem, budget, seed, time
     hosts = [a, np.full_like(b, 77) if problem.b_resident else b, c]
     Device(steps, hosts).run(buffer, random.Random(seed))
     assert np.array_equal(c, a @ b)
-    assert len(buffer.kernel_spans) == (len(steps) if timed else 0)
+    assert len(buffer.kernel_spans) == (len(steps) if timed == Timed.EACH else 0)
+    assert len(buffer.whole_span) == bool(timed)
     awaited = buffer.commands[buffer.commands[:, 0] == CommandKind.WAIT, 2]
     kinds = buffer.commands[:, 0].tolist(), buffer.commands[:, 2].tolist()
     for event in set(awaited.tolist()):  # for CUDA, an unrecorded event has passed

@@ -175,6 +175,41 @@ def test_begun_is_called_once_before_any_progress(kernel_cache: Path, memory: st
     assert_product(c, a, b, None, beta=0.0)
 
 
+@pytest.mark.parametrize("beta", [0.0, 2.0])
+@pytest.mark.parametrize("timed", [False, True])
+def test_a_product_is_enqueued_at_once_and_awaited_later(
+    pipeline: GpuPipeline, *, timed: bool, beta: float
+) -> None:
+    spec, (m, n, k) = find_kernel("register", "float32", "64x64"), (3000, 900, 500)
+    a, b = (pin_copy(one) for one in draw(m, n, k, "float32"))
+    before = make_matrix(m, n, "float32", 3) if beta else None
+    c = pin_copy(make_output(m, n, "float32") if before is None else before)
+    reported: list[int] = []
+    final: list[range] = []
+    finish = pipeline.submit(
+        spec, a, b, c,
+        cut=find_cut(c, a), beta=beta, progress=reported.append, final=final.append, timed=timed,
+    )  # fmt: skip
+    assert finish is not None
+    others = threading.Thread(target=pipeline.keep, args=("other", b))
+    others.start()
+    timings = finish()
+    others.join(60)
+    assert_product(c, a, b, before, beta=beta)
+    assert sum(reported) == m
+    assert final[-1] == range(m)
+    assert 0 < timings.gpu_seconds < 1
+    assert (timings.kernel_seconds is not None) == timed
+
+
+def test_a_product_that_is_staged_is_not_enqueued_at_once(pipeline: GpuPipeline) -> None:
+    a, b = draw(300, 200, 100, "float32")
+    c = make_output(300, 200, "float32")
+    before = c.copy()
+    assert pipeline.submit(find_kernel("cublas", "float32"), a, b, c, cut=find_cut(c, a)) is None
+    assert np.array_equal(c, before, equal_nan=True)
+
+
 def test_a_limit_below_one_tile_is_refused_with_the_least_value(kernel_cache: Path) -> None:
     a, b = draw(300, 300, 300, "float32")
     pipeline = GpuPipeline(cache_dir=kernel_cache, gpu_memory_bytes=4096)

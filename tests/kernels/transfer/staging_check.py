@@ -256,7 +256,7 @@ def check_commands(pool: ThreadPool, driver: ctypes.CDLL) -> None:
     assert (result[:, 6:] == -2).all()
     assert (result[6] == -2).all()
     seconds, pairs = ctypes.c_double(), np.array([(0, 1), (0, 1)], np.int32)
-    pool.library.read_spans(events, pairs.ctypes.data, 2, ctypes.byref(seconds))
+    pool.library.read_spans(ctypes.addressof(binding), pairs.ctypes.data, 2, ctypes.byref(seconds))
     assert seconds.value == 2 * 4e-3  # the driver calls a copy, launch or clearing a millisecond
     driver.refuse(2)
     assert run(-1, 0) == 2

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from functools import partial
 
 from wavetrim.kernels.errors import DeviceFailure, PipelineCancelled
 from wavetrim.kernels.pipeline.host_product import GpuTimings
@@ -18,12 +19,14 @@ class HostPipeline:
         fails: Whether each product and each fetch of an operand fails.
         row_seconds: Seconds that each row of C takes.
         resident_bytes: Limit of resident operands.
+        submits: Whether products can be enqueued at once; they are computed while they are awaited.
     """
 
     panel_rows = 128
     fails = False
     row_seconds = 0.0
     resident_bytes = 0
+    submits = False
 
     def __init__(self, index=0, **_):
         self.index = self.device_index = index
@@ -38,6 +41,11 @@ class HostPipeline:
         self.residents.shrink(self.residents.limit_bytes - b.nbytes)
         self.residents.add(key, Resident(None, b.nbytes, b.copy()))
         return True
+
+    def submit(self, spec, a, b, c, **arguments):
+        if not self.submits:
+            return None
+        return partial(self.multiply, spec, a, b, c, cancelled=None, **arguments)
 
     def multiply(
         self, spec, a, b, c, *, cut, alpha, beta, cancelled, final=None, progress=None, shared=None,

@@ -39,6 +39,15 @@ def plan_for(gpus=3, *, f, pinned=True, corrections=None):
     return replace(plan, pinned=pinned)
 
 
+@pytest.fixture(params=[False, True], ids=["in threads", "enqueued at once"])
+def submits(request, executor):
+    """Whether GPU parts are computed in threads of their own, or enqueued by the calling thread."""
+    for pipeline in executor.pipelines:
+        pipeline.submits = request.param
+    return request.param
+
+
+@pytest.mark.usefixtures("submits")
 @pytest.mark.parametrize("moves", [False, True])
 @pytest.mark.parametrize("f", [0, 500])
 @pytest.mark.parametrize("beta", [0.0, 2.0])
@@ -66,6 +75,7 @@ def test_all_devices_compute_their_rows_of_one_product(executor, f, moves, beta)
     assert max(counts) <= SHAPE[0]
 
 
+@pytest.mark.usefixtures("submits")
 @pytest.mark.parametrize("f", [0, 60])
 @pytest.mark.parametrize("beta", [0.0, 2.0])
 def test_gpus_divide_the_columns_of_a_wide_product(executor, f, beta):
@@ -122,11 +132,12 @@ def test_the_boundary_of_a_brief_product_does_not_move(executor):
 
 @pytest.mark.parametrize("failing", [0, 2])
 @pytest.mark.parametrize("f", [0, 300])
-def test_the_failure_of_one_gpu_stops_all_parts(executor, failing, f):
+def test_the_failure_of_one_gpu_stops_all_parts(executor, submits, failing, f):
     a, b, c = draw_operands(*SHAPE)
     for number, pipeline in enumerate(executor.pipelines):
         pipeline.fails = number == failing
-        pipeline.row_seconds = 0.005  # some seconds, unless it is stopped
+        # In threads some seconds, unless it is stopped; what is enqueued at once ends.
+        pipeline.row_seconds = 0.0 if submits else 0.005
     start = time.perf_counter()
     with pytest.raises(ExecutionError, match="the GPU is lost"):
         executor.run(plan_for(f=f), a, b, c)

@@ -10,7 +10,7 @@ import { CpuCurve } from "./cost.js";
 import { GpuCurve } from "./gpu_curve.js";
 import { countShares, isSmall } from "./problem.js";
 
-const { MEMORY_SHARE, LATE_SECONDS, NARROW, SMALL_PRODUCT_BYTES } = TABLES.constants;
+const { MEMORY_SHARE, NARROW, SMALL_PRODUCT_BYTES } = TABLES.constants;
 
 /** The CPU's curve.
  *
@@ -29,7 +29,7 @@ export function buildCpuCurve(problem, profile, share = null, copying = 1) {
   const fields = {
     rowSeconds: findRowSeconds(problem, rate, profile.cpu, { fewer, slower, memorySlower }),
     startupRows: rate.startup_rows,
-    callSeconds: rate.call_seconds + LATE_SECONDS,
+    callSeconds: rate.call_seconds + share.late_seconds,
     rowQuantum: rate.row_quantum,
     vectorSeconds: problem.n * problem.k * rate.vector_seconds,
   };

@@ -19,6 +19,7 @@ const {
   CPU_THREAD_GFLOPS,
   PINNED_STRETCH,
   START_SECONDS,
+  LATE_SECONDS,
   COPIER_GBYTES_PER_SECOND,
   STAGED_STRETCH,
   CPU_WRITE_GBYTES_PER_SECOND,
@@ -144,6 +145,7 @@ export function shareCpu(threads, linkRate) {
     copiers: copying,
     link_stretch: linkStretch,
     start_seconds: START_SECONDS,
+    late_seconds: LATE_SECONDS[memory],
   });
   return [
     share("pageable", left, copiers, Math.max(STAGED_STRETCH, slowed)),
