@@ -23,15 +23,26 @@ def find_cpu_name() -> str:
 
 def find_core_cache_bytes() -> int:
     """Size of the largest cache that a core has for itself; 0 if the kernel does not tell."""
-    sizes = [0]
-    for level in sorted(_CACHES.glob("index*")):
+    own = [size for level, size in _list_caches() if level <= _OWN_LEVELS]
+    return max(own, default=0)
+
+
+def find_largest_cache_bytes() -> int:
+    """Size of the largest cache, which cores share; 0 if the kernel does not tell."""
+    return max((size for _, size in _list_caches()), default=0)
+
+
+def _list_caches() -> list[tuple[int, int]]:
+    """Level and bytes of each cache of the first core, without those of instructions."""
+    found = []
+    for cache in sorted(_CACHES.glob("index*")):
         try:
-            kind, size, depth = (
-                (level / name).read_text(encoding="ascii").strip()
+            kind, size, level = (
+                (cache / name).read_text(encoding="ascii").strip()
                 for name in ("type", "size", "level")
             )
-            if kind != "Instruction" and int(depth) <= _OWN_LEVELS:
-                sizes.append(int(size[:-1]) * _UNITS[size[-1]])
+            if kind != "Instruction":
+                found.append((int(level), int(size[:-1]) * _UNITS[size[-1]]))
         except (OSError, ValueError, KeyError):
             continue
-    return max(sizes)
+    return found

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Final
 
 from wavetrim.cpu.gemm import CpuPool
+from wavetrim.scheduler.calibration.cpu import find_uncached_bytes
 from wavetrim.scheduler.calibration.links import (
     LINK_SIDE,
     PipelineProfile,
@@ -23,7 +24,7 @@ from wavetrim.scheduler.calibration.repetition import repeat, repeat_in_pairs
 from wavetrim.scheduler.execution.timings import Timings
 from wavetrim.scheduler.model.cpu import CpuRate, CpuShare
 from wavetrim.scheduler.planning.plan import Plan
-from wavetrim.scheduler.problem import GemmProblem, Memory
+from wavetrim.scheduler.problem import ITEM_BYTES, GemmProblem, Memory
 
 _SECONDS: Final = 0.15
 _START_SECONDS: Final = 0.2
@@ -40,8 +41,8 @@ _SIDE: Final = 4096
 _DEEP: Final = 512, 4096
 """Rows and K of a product that is bound by arithmetic, and takes about as long as a split's."""
 
-_SHALLOW: Final = 8192, 1
-"""Rows and K of a product that is bound by writing C, which is larger than caches."""
+_SHALLOW_K: Final = 1
+"""K of a product that is bound by writing C, which no cache holds."""
 
 
 def measure_shares(
@@ -92,8 +93,9 @@ def _measure_memory_stretch(
     copy: Callable[[], float], pool: CpuPool, share: CpuShare, rate: CpuRate, until: float
 ) -> float:
     """Factor on the time to write C while copies are under way."""
-    m, k = _SHALLOW
-    writing = _run_both(copy, _prepare_product(pool, m, k, share.threads, rate.dtype), until)
+    m = find_uncached_bytes() // ITEM_BYTES[rate.dtype] // _SIDE
+    product = _prepare_product(pool, m, _SHALLOW_K, share.threads, rate.dtype)
+    writing = _run_both(copy, product, until)
     seconds = writing.compute_seconds - rate.call_seconds
     return max(1.0, seconds / (m * _SIDE * rate.write_seconds))
 

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 
 from wavetrim.cpu.gemm import CpuPool
-from wavetrim.cpu.model import find_core_cache_bytes
+from wavetrim.cpu.model import find_core_cache_bytes, find_largest_cache_bytes
 from wavetrim.scheduler.calibration.operands import draw_matrices
 from wavetrim.scheduler.calibration.repetition import repeat_in_pairs
 from wavetrim.scheduler.calibration.row_cost import RowCost, fit_row_cost
@@ -34,7 +34,7 @@ _SHALLOW_ROWS: Final = 1024
 _SHALLOWER: Final = 16
 _SHALLOW_K: Final = 64
 """Rows of a product of smaller K, and the divisor of K; for types whose products memory can bound,
-its K, with `_UNCACHED_ELEMENTS` of C. Chosen."""
+its K, with a C that no cache holds. Chosen."""
 
 _LEAST_WRITE_SHARE: Final = 0.25
 """Least cost of an element of C beside its arithmetic, as a share of the time to write it; chosen.
@@ -57,8 +57,10 @@ the time of arithmetic; chosen."""
 _MOST_COPY_COLUMNS: Final = 128
 """Most columns of arithmetic that packing A may cost, for noisy measurements."""
 
-_UNCACHED_ELEMENTS: Final = 1 << 26
-"""Elements of C with a small K, and of B with a single row: more than caches hold."""
+_LEAST_UNCACHED_BYTES: Final = 256 << 20
+_UNCACHED: Final = 2.0
+"""Least bytes of C with a small K, and of B with a single row, and their least multiple of the
+largest cache; chosen."""
 
 _MEMORY_BOUND: Final = "float32", "float64"
 """Element types whose products memory can bound."""
@@ -124,6 +126,11 @@ def measure_tiny_calls(executor: Executor, profile: MachineProfile) -> MachinePr
     return replace(profile, cpu=replace(cpu, rates=tuple(map(measure, cpu.rates))))
 
 
+def find_uncached_bytes() -> int:
+    """Size of a matrix that no cache holds."""
+    return max(_LEAST_UNCACHED_BYTES, round(_UNCACHED * find_largest_cache_bytes()))
+
+
 def _find_cache_bytes(pool: CpuPool) -> int:
     """Size of the caches that the threads' cores have for themselves."""
     return pool.threads * find_core_cache_bytes()
@@ -164,7 +171,7 @@ def _measure_rate(
     line = _measure_line(time_product, side, rows)
     m, k = _SHALLOW_ROWS, side // _SHALLOWER
     if is_bound and side > _SHALLOW_K:
-        m, k = _UNCACHED_ELEMENTS // side, _SHALLOW_K
+        m, k = find_uncached_bytes() // ITEM_BYTES[assumed.dtype] // side, _SHALLOW_K
     shallow_seconds = time_product(m, side, k) - line.call_seconds
     shallow_row_seconds = max(0.0, shallow_seconds) / (m + line.startup_rows)
     cost = fit_row_cost(side, (side, line.row_seconds), (k, shallow_row_seconds))
@@ -208,15 +215,15 @@ def _measure_memory(
     alone_seconds = time_product(*_LEAST)
     m, n, k = _ALONE
     alone_elements = m * k + k * n + m * n
-    rest = _UNCACHED_ELEMENTS // side
-    write_seconds = time_product(rest, side, 1) / _UNCACHED_ELEMENTS
+    rest = find_uncached_bytes() // ITEM_BYTES[rate.dtype] // side
+    write_seconds = time_product(rest, side, 1) / (rest * side)
     element_seconds = max(cost.element_seconds, _LEAST_WRITE_SHARE * write_seconds)
     read_seconds = max(0.0, time_product(*_ALONE) - alone_seconds) / alone_elements
     uncached = replace(
         rate,
         element_seconds=min(element_seconds, write_seconds),
         write_seconds=write_seconds,
-        vector_seconds=time_product(1, side, rest) / _UNCACHED_ELEMENTS,
+        vector_seconds=time_product(1, side, rest) / (rest * side),
         copy_columns=_find_copy_columns(cost, time_product(*_TALL) - call_seconds),
         narrow_seconds=max(0.0, time_product(*_NARROW) - call_seconds) / math.prod(_NARROW),
         alone_seconds=alone_seconds,

@@ -256,7 +256,12 @@ def test_a_calibration_is_stored_and_used(tmp_path: Path, monkeypatch: pytest.Mo
         return profiles[0]
 
     # To be stored, figures need not be those of large products.
-    shorter = {"_SIDES": (256,), "_UNCACHED_ELEMENTS": 2**20, "_TALL": (512, 64, 512)}
+    shorter = {
+        "_SIDES": (256,),
+        "_LEAST_UNCACHED_BYTES": 2**22,
+        "_UNCACHED": 0,
+        "_TALL": (512, 64, 512),
+    }
     for name, value in {**shorter, "_SECONDS": {True: 0.01, False: 0.01}}.items():
         monkeypatch.setattr(f"wavetrim.scheduler.calibration.cpu.{name}", value)
     before = invoke_command("plan", 512, 512, 512, "--json", folder=home)
