@@ -31,6 +31,7 @@ from wavetrim.scheduler.engine.run import describe_failure, run_request
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.execution.watchdog import Watchdog
 from wavetrim.scheduler.planning.cache import PlanCache
+from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.scheduler.profile.provider import ProfileProvider
 
@@ -102,9 +103,13 @@ class Worker:
         if plan is None:
             self._compute(request)
             return
+        self._threads.submit(plan.lane, partial(self._begin, request, plan))
+
+    def _begin(self, request: RunRequest, plan: Plan) -> None:
+        """Compute a product in a device's thread; those sent before it there have ended."""
         lane, seconds = sorted(plan.lane), plan.predicted.total_seconds
         self._service.send({"type": "begun", "job": request.job, "lane": lane, "seconds": seconds})
-        self._threads.submit(plan.lane, partial(self._compute, request))
+        self._compute(request)
 
     def _compute(self, request: RunRequest) -> None:
         try:

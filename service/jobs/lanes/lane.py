@@ -3,7 +3,8 @@
 Jobs and products in one call wait in the same lane. On a machine without a GPU one product runs at
 a time. With GPUs, a single product may have all devices; while several wait, each takes the devices
 on which it ends first, and others run at the same time (`scheduler/planning/lanes.py`). A few small
-products are sent ahead, so that the engine can begin the next one without waiting for a message.
+products are sent ahead, and for each device the next one a moment before it is free, so that the
+engine can begin it without waiting for a message.
 
 With a cluster, a product goes to the engine where it should end first, including what is queued
 there; the GPUs of this machine have lanes as before. A product that waits for an engine keeps its
@@ -40,6 +41,10 @@ LOOK_AHEAD: Final = 32
 
 LOOK_SECONDS: Final = 5e-3
 """Least time until waiting products are considered again although nothing has ended; chosen."""
+
+AHEAD_SECONDS: Final = 5e-3
+"""Time before its devices should be free at which the next product is sent, so that they need not
+wait for an answer and a message; chosen."""
 
 STOP_GRACE_SECONDS: Final = 5.0
 """How long an engine may take to stop a product before it is killed; chosen."""
@@ -186,7 +191,7 @@ class Lane:
         self._turns.put_back(turns)
 
     def _place_here(self, turns: Sequence[Turn]) -> None:
-        """Send those products whose devices are free; look again when others should be."""
+        """Send those products whose devices are nearly free; look again when others should be."""
         known: list[Turn] = []
         next_look = math.inf
         for turn in turns:
@@ -195,10 +200,13 @@ class Lane:
             if self._host.is_known(turn):
                 known.append(turn)
         for turn, place in self._host.place(known, behind=self.count_behind()).items():
-            if place.begins > 0:
+            lane = place.choice.lane
+            if place.begins > AHEAD_SECONDS:
+                next_look = min(next_look, place.begins - AHEAD_SECONDS)
+            elif place.begins > 0 and not self._load.may_follow(lane):
                 next_look = min(next_look, place.begins)
-            elif place.choice.lane or not self._load.has_many_small:
-                self._start_here(turn, place.choice.seconds, place.choice.lane)
+            elif lane or not self._load.has_many_small:
+                self._start_here(turn, place.choice.seconds, lane)
         self._look_again(next_look)
 
     def _look_again(self, seconds: float) -> None:
@@ -276,6 +284,7 @@ class Lane:
         if message["type"] == "begun":
             lane, seconds = frozenset(message["lane"]), message["seconds"]
             self._load.begin(turn.request.job, lane, seconds)
+            turn.note_wait()
             self.advance()
             return
         if message["type"] in FINAL_TYPES:

@@ -1,5 +1,6 @@
 """What an engine has to do: its products, where it computes them, and when they should end."""
 
+import itertools
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -42,18 +43,30 @@ class Load:
             job: Id of the product.
             turn: Its turn.
             seconds: How long it should take.
-            lane: The devices that work at it; None for all, after the engine's other products.
+            lane: The devices that work at it, after what they have to do; None for all.
         """
         was_idle = not self.runs
-        begins_in = self.find_busy() if lane is None else 0.0
-        self.runs[job] = _Run(turn, time.monotonic() + begins_in + seconds, lane)
+        self.runs[job] = run = _Run(turn, 0.0, lane)
+        run.ends_at = self._find_begin(run) + seconds
         self._large += not turn.is_small
         return was_idle
 
     def begin(self, job: str, lane: Lane, seconds: float) -> None:
         """The engine says which devices work at a product, and how long it should take."""
         run = self.runs[job]
-        run.lane, run.ends_at = lane, time.monotonic() + seconds
+        run.lane = lane
+        run.ends_at = self._find_begin(run) + seconds
+
+    def _find_begin(self, run: _Run) -> float:
+        """When a product begins: once its devices have done what was sent before."""
+        now = time.monotonic()
+        earlier = itertools.takewhile(lambda other: other is not run, self.runs.values())
+        begins = [
+            max(now + _LEAST_SECONDS, other.ends_at)
+            for other in earlier
+            if run.lane is None or other.lane is None or run.lane & other.lane
+        ]
+        return max(begins, default=now)
 
     def remove(self, job: str) -> None:
         """A product has ended."""
@@ -70,6 +83,17 @@ class Load:
     def has_many_small(self) -> bool:
         """Whether the engine has as many small products as it may."""
         return len(self.runs) - self._large >= AHEAD
+
+    def may_follow(self, lane: Lane) -> bool:
+        """Whether one more product may be sent to some devices: each has one at most.
+
+        Not while another product has all devices until the engine says which of them it takes.
+        """
+        lanes = [run.lane for run in self.runs.values()]
+        return (
+            all(sum(one is not None and device in one for one in lanes) < 2 for device in lane)
+            and None not in lanes
+        )
 
     def find_busy(self) -> float:
         """Seconds that the engine should be busy; more than 0 while it has a product."""

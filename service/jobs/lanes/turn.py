@@ -19,7 +19,7 @@ class Turn:
         order: Minus its priority, since when its caller waits, and a running number.
         final: Becomes the engine's final message; "cancelled" if it was given up before its turn.
         begun: Becomes done when the product is sent to the engine, or given up.
-        waited_seconds: How long it has waited for that.
+        waited_seconds: How long it has waited for that, and for its devices if they were busy.
         is_urgent: Whether it may take several engines although other products wait.
         is_estimated: Whether a thread is finding how long the engines would take.
         begins_at: When all its devices should be free, by the monotonic clock; later products do
@@ -72,8 +72,12 @@ class Turn:
 
     def begin(self) -> None:
         """The product is about to be sent, or was given up."""
-        self.waited_seconds = time.perf_counter() - self._entered
+        self.note_wait()
         settle(self.begun, None)
+
+    def note_wait(self) -> None:
+        """The product has waited until now."""
+        self.waited_seconds = time.perf_counter() - self._entered
 
 
 def _do_nothing() -> None:

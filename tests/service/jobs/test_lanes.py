@@ -126,10 +126,29 @@ def test_the_lane_knows_how_many_jobs_wait_for_it(slow_gpus: Path) -> None:
     asyncio.run(scenario())
 
 
+def test_the_next_product_is_sent_before_its_device_is_free_and_no_further_one(
+    slow_gpus: Path,
+) -> None:
+    """The GPU is slower than the model knows, so both should end within milliseconds."""
+
+    async def scenario() -> None:
+        async with running_gpus(slow_gpus, "0") as parts:
+            jobs = await submit(parts, *store_operands(parts), count=4, f=0)
+            seen = set()
+            while not (await asyncio.to_thread(parts.jobs.get, jobs[-1].id)).state.finished:
+                seen.add(parts.lane.running)
+                await asyncio.sleep(0.01)
+            assert max(seen) == 2
+            for job in jobs:
+                check(parts, await parts.dispatcher.wait(job.id))
+
+    asyncio.run(scenario())
+
+
 def test_a_job_that_waits_has_a_device_reserved_and_tells_for_when(slow_gpus: Path) -> None:
     async def scenario() -> None:
         async with running_gpus(slow_gpus, "0") as parts:
-            jobs = await submit(parts, *store_operands(parts), count=2)
+            jobs = await submit(parts, *store_operands(parts), count=3)
             await wait_until_busy(parts, {"cuda:0"})
             promised = 0.0
             while not promised:
@@ -173,8 +192,9 @@ def test_an_urgent_job_passes_those_that_wait_in_the_lane(slow_gpus: Path) -> No
             running = [await asyncio.to_thread(parts.jobs.get, one.id) for one in others]
             # On a busy machine one of them may have begun before the urgent job came.
             assert not all(one.state.finished for one in running)
-            for one in others:
-                await parts.dispatcher.cancel(one.id)
+            for one, state in zip(others, running, strict=True):
+                if not state.state.finished:
+                    await parts.dispatcher.cancel(one.id)
 
     asyncio.run(scenario())
 
