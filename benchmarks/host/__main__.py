@@ -6,7 +6,7 @@ Two parts, each with a file of its own, which is written again after every produ
   and page-locked ones, and each has its product checked. First the small products and those drawn
   at random, whose seed is the date, then the suite.
 - `sweeps`, into results/host-<gpu>-sweeps.json: the time at the model's F over that at the best F
-  (regret), and the plan as users run it, on free cores and on busy ones.
+  (regret), and over that of each device alone.
 
 Run `make bench-host`, or `python -m benchmarks.host [--parts contests sweeps] [--seconds 560]`. The
 seconds are those of each part; what did not fit is listed in its file. The second part can run by

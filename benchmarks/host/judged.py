@@ -1,6 +1,5 @@
 """The bounds that figures should meet, and whether they do."""
 
-import statistics
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -14,7 +13,6 @@ from benchmarks.host.results import (
     Contest,
     HostResults,
     HostRow,
-    SweepRow,
     list_contests,
 )
 from benchmarks.host.suite import ALL_SHAPES, SMALL_SIZES
@@ -24,10 +22,7 @@ LEAST_MEANS: Final = {"pinned": 1.10, "pageable": 4.0}
 """Least geometric mean of the speed over the fastest other's, at the random products."""
 
 REGRETS: Final = {90: 1.02, 95: 1.06}
-MOVING_RATIO: Final = 1.0
-BUSY_SPEED: Final = 1.2
-"""Percentiles of regret; of splits, the moving boundary's time over that of the pinned F, and the
-inverse with half of the cores busy."""
+"""Largest regret at each percentile."""
 
 KEPT_SHARE: Final = 0.98
 """Share of earlier figures that must be kept."""
@@ -46,7 +41,10 @@ def judge(results: HostResults) -> list[Judgement]:
         contests = list_contests(results.rows)
         judgements += _judge_contests(contests) + judge_predictions(results.rows)
         judgements += _judge_reached(results.rows, contests)
-    return judgements + (_judge_sweeps(results.regret) if results.regret else [])
+    if results.regret:
+        regrets = [row.regret for row in results.regret]
+        judgements += judge_percentiles("regret of F", REGRETS, regrets)
+    return judgements
 
 
 def _judge_contests(contests: Sequence[Contest]) -> list[Judgement]:
@@ -102,22 +100,4 @@ def _judge_reached(rows: Sequence[HostRow], contests: Sequence[Contest]) -> list
         )
         for name, reached in REACHED_MEANS.items()
         for dtype in DTYPES
-    ]
-
-
-def _judge_sweeps(regret: Sequence[SweepRow]) -> list[Judgement]:
-    splits = [row for row in regret if row.is_split]
-    pinned = [f"the plan as it is over {of}its F pinned" for of in ("that of ", "")]
-    moving = (row.moving_seconds / row.measured_seconds["total"] for row in splits)
-    busy = (
-        row.busy_moving_seconds / row.busy_pinned_seconds
-        for row in splits
-        if row.busy_pinned_seconds is not None and row.busy_moving_seconds is not None
-    )
-    return [
-        *judge_percentiles("regret of F", REGRETS, [row.regret for row in regret]),
-        judge_values(
-            f"splits: mean time of {pinned[0]}", MOVING_RATIO, moving, statistics.geometric_mean
-        ),
-        judge_speed(f"splits, half of the cores busy: mean speed of {pinned[1]}", BUSY_SPEED, busy),
     ]

@@ -1,11 +1,8 @@
-"""The state of the machine during a turn: BLAS threads awake, the GPU's clocks up, cores busy."""
+"""The state of the machine during a turn: BLAS threads awake and the GPU's clocks up."""
 
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import Final
 
 import threadpoolctl
@@ -18,7 +15,6 @@ turn needs."""
 
 _SIDE: Final = 2048
 _WAKE_SECONDS: Final = 0.03
-_WORK: Final = "print(flush=True)\nwhile True: pass"
 
 
 class BlasThreads:
@@ -70,23 +66,3 @@ class GpuWaker:
             while time.perf_counter() < until:
                 cupy.dot(self._matrix, self._matrix, out=self._product)
                 cupy.cuda.get_current_stream().synchronize()
-
-
-@contextmanager
-def take_cores(count: int) -> Iterator[list[int]]:
-    """Keep some usable cores busy, the last ones, by processes of usual priority.
-
-    Yields:
-        The processes, each of which may use one core only.
-    """
-    processes = []
-    with ExitStack() as stack:
-        for core in sorted(os.sched_getaffinity(0))[-count:] if count else ():
-            process = subprocess.Popen([sys.executable, "-c", _WORK], stdout=subprocess.PIPE)
-            stack.enter_context(process)
-            stack.callback(process.kill)
-            os.sched_setaffinity(process.pid, {core})
-            assert process.stdout is not None, "it was opened as a pipe"
-            process.stdout.readline()  # it has begun
-            processes.append(process.pid)
-        yield processes

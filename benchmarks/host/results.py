@@ -129,15 +129,11 @@ class SweepRow(ProductRow):
         best_f: The fastest F of the sweep.
         regret: Time at `f` over time at `best_f`.
         predicted_seconds: "gpu", "cpu" and "total" at `f`, by the model.
-        measured_seconds: The same as measured with `f` pinned, medians.
+        measured_seconds: The same as measured, medians.
         kernel: Name and tile of the GPU's kernel.
         gpu_alone_seconds: Time at F = 0.
         cpu_alone_seconds: Time at F = M; None if the model predicts far too long a time.
-        moving_seconds: Time with the plan as it is, whose boundary may move from `f`.
         turns: Turns of the final measurements.
-        busy_moving_seconds: As `moving_seconds` while half of the cores are busy; None if one
-            device computes all rows.
-        busy_pinned_seconds: The same with `f` pinned.
         curve: (F, seconds, predicted seconds), one turn each.
     """
 
@@ -151,10 +147,7 @@ class SweepRow(ProductRow):
     kernel: str
     gpu_alone_seconds: float
     cpu_alone_seconds: float | None
-    moving_seconds: float
     turns: int
-    busy_moving_seconds: float | None = None
-    busy_pinned_seconds: float | None = None
     curve: Sequence[Sequence[float]] = field(default_factory=tuple)
 
     @property
@@ -164,9 +157,9 @@ class SweepRow(ProductRow):
 
     @property
     def over_better_alone(self) -> float:
-        """Time with the plan, its boundary moving, over that of the better device alone."""
+        """Time at the model's F over that of the better device alone."""
         alone = [x for x in (self.gpu_alone_seconds, self.cpu_alone_seconds) if x is not None]
-        return self.moving_seconds / min(alone)
+        return self.measured_seconds["total"] / min(alone)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,8 +201,8 @@ class HostResults:
 def read_host_file(file: Path) -> HostResults:
     """Read one host-<gpu>.json.
 
-    Files written before 2026-12 may hold contests with the GPU held to some multiprocessors: these
-    are ignored.
+    Files written before 2026-12 may hold contests with the GPU held to some multiprocessors, and
+    times with an F that moved while products ran: these are ignored.
 
     Raises:
         ResultsError: It is no JSON, or lacks something.

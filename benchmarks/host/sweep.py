@@ -7,9 +7,7 @@ from typing import Final
 
 from benchmarks.common.operands import Operands
 from benchmarks.common.turns import take_turns
-from benchmarks.host.machine import take_cores
 from benchmarks.host.results import SweepRow
-from wavetrim.cpu.threads import usable_cores
 from wavetrim.kernels.spec import KernelSpec
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.execution.timings import Timings
@@ -35,22 +33,18 @@ LOOKS: Final = 512
 
 LEAST_POINTS: Final = 10
 FINALISTS: Final = 4
-"""The fastest F of the sweep, measured again with the model's F, each device alone, and the plan
-whose boundary may move."""
+"""The fastest F of the sweep, measured again with the model's F and each device alone."""
+
+FINAL_POINTS: Final = FINALISTS + 3
+"""Most values of F that are measured again."""
 
 FINAL_TURNS: Final = 5
 MOST_FINAL_TURNS: Final = 25
 FINAL_SECONDS: Final = 0.4
 """Time that short turns may fill beyond FINAL_TURNS, because medians of few vary by chance."""
 
-BUSY_SHARE: Final = 0.5
-"""Share of the cores that are kept busy while a split and its F, pinned, are compared again."""
-
-BUSY_TIME: Final = 0.2
-"""Share of the time of a split's sweep for that comparison."""
-
 LEAST_FINAL_TURNS: Final = 3
-LEAST_RUNS: Final = 2 * LEAST_POINTS + LEAST_FINAL_TURNS * (FINALISTS + 4)
+LEAST_RUNS: Final = 2 * LEAST_POINTS + LEAST_FINAL_TURNS * FINAL_POINTS
 """Fewest products of a sweep."""
 
 USUAL_SECONDS: Final = 8.0
@@ -60,7 +54,7 @@ LONGEST_SECONDS: Final = 16.0
 
 def estimate_sweep_seconds(total_seconds: float) -> float:
     """About the time of a sweep whose plan takes `total_seconds`; 0 if it would be too long."""
-    runs = 1.5 * (WAVES + POINTS) + FINAL_TURNS * (FINALISTS + 4)
+    runs = 1.5 * (WAVES + POINTS) + FINAL_TURNS * FINAL_POINTS
     usual = max(total_seconds, LEAST_REACH_SECONDS / REACH)
     least_seconds = LEAST_RUNS * total_seconds
     if least_seconds > LONGEST_SECONDS:
@@ -70,7 +64,7 @@ def estimate_sweep_seconds(total_seconds: float) -> float:
 
 def count_final_turns(total_seconds: float) -> int:
     """Turns of the final measurements of a product that takes `total_seconds`."""
-    fitting = int(FINAL_SECONDS / (total_seconds * (FINALISTS + 4)))
+    fitting = int(FINAL_SECONDS / (total_seconds * FINAL_POINTS))
     return max(FINAL_TURNS, min(fitting, MOST_FINAL_TURNS))
 
 
@@ -104,23 +98,19 @@ class Sweep:
         curve = {f: self._run(f, operands).total_seconds for f in points}
         finalists = sorted(curve, key=curve.__getitem__)[:FINALISTS]
         alone = [0] + [m] * self._is_cpu_worthwhile()
-        again: list[int | None] = [None, *dict.fromkeys([chosen, *alone, *finalists])]
-        reserved_seconds = BUSY_TIME * seconds if 0 < chosen < m else 0.0
-        turns = count_final_turns(total_seconds)
-        timings = self._repeat(again, turns, operands, deadline - reserved_seconds)
-        busy = self._repeat_while_busy(total_seconds, operands, deadline)
-        return self._make_row(operands, curve, timings, busy)
+        again = list(dict.fromkeys([chosen, *alone, *finalists]))
+        timings = self._repeat(again, count_final_turns(total_seconds), operands, deadline)
+        return self._make_row(operands, curve, timings)
 
     def _make_row(
         self,
         operands: Operands,
         curve: Mapping[int, float],
-        timings: Mapping[int | None, Sequence[Timings]],
-        busy: Mapping[int | None, Sequence[Timings]],
+        timings: Mapping[int, Sequence[Timings]],
     ) -> SweepRow:
         m, chosen, predicted = self._problem.m, self.plan.f, self.plan.predicted
         medians = {f: find_median(of) for f, of in timings.items()}
-        best = min((f for f in medians if f is not None), key=lambda f: medians[f]["total"])
+        best = min(medians, key=lambda f: medians[f]["total"])
         return SweepRow(
             *(*operands.shape, operands.dtype, operands.memory),
             sms=self._sms or self._count_sms(),
@@ -136,42 +126,23 @@ class Sweep:
             kernel=f"{self._spec.name} {self._spec.tile}",
             gpu_alone_seconds=medians[0]["total"],
             cpu_alone_seconds=medians[m]["total"] if m in medians else None,
-            moving_seconds=medians[None]["total"],
             turns=min(map(len, timings.values())),
-            busy_moving_seconds=find_median(busy[None])["total"] if busy else None,
-            busy_pinned_seconds=find_median(busy[chosen])["total"] if busy else None,
             curve=[(f, curve[f], self.plan.predict(f).total_seconds) for f in sorted(curve)],
         )
 
-    def _repeat_while_busy(
-        self, total_seconds: float, operands: Operands, deadline: float
-    ) -> dict[int | None, list[Timings]]:
-        """A split as it is, None, and with its F pinned, while others take half of the cores."""
-        chosen = self.plan.f
-        if not 0 < chosen < self._problem.m:
-            return {}
-        with take_cores(round(BUSY_SHARE * usable_cores())):
-            for f in (None, chosen):
-                self._run(f, operands)
-            return self._repeat(
-                [None, chosen], count_final_turns(total_seconds), operands, deadline
-            )
-
     def _repeat(
-        self, rows: Sequence[int | None], turns: int, operands: Operands, deadline: float
-    ) -> dict[int | None, list[Timings]]:
-        """Measure some values of F in turns; None stands for the plan as it is."""
-        timings: dict[int | None, list[Timings]] = {f: [] for f in rows}
+        self, rows: Sequence[int], turns: int, operands: Operands, deadline: float
+    ) -> dict[int, list[Timings]]:
+        """Measure some values of F in turns."""
+        timings: dict[int, list[Timings]] = {f: [] for f in rows}
         for _, f in take_turns(rows, turns, least=LEAST_FINAL_TURNS, until=deadline):
             timings[f].append(self._run(f, operands))
         return timings
 
-    def _run(self, f: int | None, operands: Operands) -> Timings:
-        """One product with a given F, which pins the boundary; None for the plan as it is."""
-        plan = self.plan
-        if f is not None:
-            options = PlanOptions(self._spec.name, str(self._spec.tile), f, sms=self._sms)
-            plan = choose_plan(self._problem, self._profile, options)
+    def _run(self, f: int, operands: Operands) -> Timings:
+        """One product with a given F, by the plan's kernel."""
+        options = PlanOptions(self._spec.name, str(self._spec.tile), f, sms=self._sms)
+        plan = choose_plan(self._problem, self._profile, options)
         return self._executor.run(plan, operands.a, operands.b, operands.c)
 
     def _is_cpu_worthwhile(self) -> bool:

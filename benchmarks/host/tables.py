@@ -135,13 +135,10 @@ def render_splits(results: HostResults) -> str:
         "type": lambda row: row.dtype,
         "multiprocessors": lambda row: str(row.sms),
         "F": lambda row: str(row.f),
-        OURS: lambda row: show_ms(row.moving_seconds),
-        "F pinned": lambda row: show_ms(row.measured_seconds["total"]),
+        OURS: lambda row: show_ms(row.measured_seconds["total"]),
         "GPU alone": lambda row: show_ms(row.gpu_alone_seconds),
         "CPU alone": lambda row: show_ms(row.cpu_alone_seconds),
         "speed over the better one": lambda row: f"{1 / row.over_better_alone:.2f}",
-        f"{OURS}, busy cores": lambda row: show_ms(row.busy_moving_seconds),
-        "F pinned, busy cores": lambda row: show_ms(row.busy_pinned_seconds),
     }
     return render_columns(columns, (row for row in results.regret if row.is_split))
 

@@ -38,10 +38,7 @@ SWEEP = SweepRow(
     kernel="cublas 128x256x8",
     gpu_alone_seconds=0.0125,
     cpu_alone_seconds=None,
-    moving_seconds=0.01,
     turns=5,
-    busy_moving_seconds=0.015,
-    busy_pinned_seconds=0.02,
     curve=[[0, 0.0125, 0.0125], [32, 0.0099, 0.0105], [64, 0.01, 0.0104]],
 )
 """A sweep whose model guessed almost the best F."""
