@@ -57,9 +57,6 @@ about 1 ms, a nap 0.1 ms."""
 
 # The GPU's part
 
-PANELS_AHEAD: Final = 3  # panels; chosen
-"""Most panels taken from a row queue and not computed yet: one is computed, one copied in."""
-
 MIN_DEPTH: Final = 256  # columns of A; chosen
 """Shortest part of K to prefer if GPU memory is short: each part reads and writes C again."""
 

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -13,7 +12,6 @@ from wavetrim.kernels.gemm.resident import check_sms
 from wavetrim.kernels.pipeline.command_buffer import CommandBuffer, Timed, record_commands
 from wavetrim.kernels.pipeline.device_memory import DeviceMemory
 from wavetrim.kernels.pipeline.host_product import GpuTimings, HostProduct
-from wavetrim.kernels.pipeline.places import PlacedStep
 from wavetrim.kernels.pipeline.submission import Submitter
 from wavetrim.kernels.schedule.panels import PanelProblem
 from wavetrim.kernels.schedule.steps import Cut
@@ -54,7 +52,7 @@ class DirectPath:
 
         Args:
             product: The product.
-            cut: How the planned rows are cut into steps.
+            cut: How its rows are cut into steps.
 
         Raises:
             PipelineCancelled: The caller cancelled the product.
@@ -69,10 +67,6 @@ class DirectPath:
         buffer = self._find_buffer(product, problem, cut, timed)
         if buffer is None:
             return None
-        if product.shared is not None:
-            steps = self._memory.prepare(problem, cut, product.resident_b)
-            record = partial(self._record_steps, product, timed=timed, recurs=False)
-            return self._submitter.run_shared(buffer, product, operands, steps, record)
         awake = product.copied_bytes <= AWAKE_PRODUCT_BYTES
         return self._submitter.run(buffer, product, operands, awake=awake)
 
@@ -80,7 +74,7 @@ class DirectPath:
         """Enqueue a product without waiting for it.
 
         Args:
-            product: The product; its rows are not shared.
+            product: The product.
             cut: How its rows are cut into steps.
 
         Returns:
@@ -115,7 +109,7 @@ class DirectPath:
         Overlapping copies and transfers would save less than enqueueing steps one by one costs.
         Returns None if the product must be staged.
         """
-        if product.copied_bytes > SMALL_PRODUCT_BYTES or product.shared is not None:
+        if product.copied_bytes > SMALL_PRODUCT_BYTES:
             return None
         started = time.perf_counter()
         places = self._place_copies(product, operands)
@@ -163,7 +157,7 @@ class DirectPath:
     def _find_buffer(
         self, product: HostProduct, problem: PanelProblem, cut: Cut, timed: Timed
     ) -> CommandBuffer | None:
-        """The commands of the planned rows, kept or new; None if they cannot be commands."""
+        """The commands of a product, kept or new; None if they cannot be commands."""
         resident = product.resident_b
         key = (
             *(product.spec, problem, cut, product.sms, product.alpha, product.beta, timed),
@@ -181,34 +175,20 @@ class DirectPath:
     def _record(
         self, product: HostProduct, problem: PanelProblem, cut: Cut, timed: Timed
     ) -> CommandBuffer | None:
-        """The commands of the planned rows; None if they cannot be commands."""
+        """The commands of a product; None if they cannot be commands."""
         import cupy
 
-        spec, shared = product.spec, product.shared
+        spec = product.spec
         check_sms(spec, product.sms, self._device.sm_count)
-        with cupy.cuda.Device(self._device.index):
+        with cupy.cuda.Device(self._device.index), self._compute:
             steps = self._memory.prepare(problem, cut, product.resident_b)
             if spec.source is None and not self._submitter.has_gemm:
                 return None
-        if shared is not None:
-            if steps[0].step.buffer_columns != steps[-1].step.buffer_columns:
-                return None  # each row is needed again for other columns of B
-            steps = tuple(placed for placed in steps if placed.step.rows.start < shared.planned)
-        return self._record_steps(product, steps, timed=timed, recurs=True)
-
-    def _record_steps(
-        self, product: HostProduct, steps: Sequence[PlacedStep], *, timed: Timed, recurs: bool
-    ) -> CommandBuffer | None:
-        """The commands of some steps; `recurs` if the same steps may come again."""
-        import cupy
-
-        with cupy.cuda.Device(self._device.index), self._compute:
             bind_context()
-            calls = self._memory.launches.list_calls(product, steps, recurs=recurs)
+            calls = self._memory.launches.list_calls(product, steps)
             if calls is None:
                 return None
-            buffer = record_commands(
-                steps, calls, label=product.spec.label, reads_c=product.beta != 0, timed=timed
-            )
+            reads_c = product.beta != 0
+            buffer = record_commands(steps, calls, label=spec.label, reads_c=reads_c, timed=timed)
             self._submitter.prepare(buffer)
         return buffer

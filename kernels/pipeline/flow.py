@@ -3,14 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
-from wavetrim.kernels.events import EventPool, await_event, find_runtime
+from wavetrim.kernels.events import EventPool, find_runtime
 from wavetrim.kernels.pipeline.arrivals import Arrivals, Spans
 from wavetrim.kernels.pipeline.host_product import HostProduct
 from wavetrim.kernels.pipeline.launch_cache import LaunchCache
 from wavetrim.kernels.pipeline.places import PlacedStep
 from wavetrim.kernels.transfer.copies import HostOperand, OperandPart, PendingCopy
 from wavetrim.kernels.transfer.staging import Staging
-from wavetrim.native.tuned import PANELS_AHEAD
 
 
 class Flow:
@@ -43,8 +42,7 @@ class Flow:
     ) -> None:
         self._product = product
         self._a, self._b, self._c = operands
-        self._planned = steps
-        self._steps = list(steps)
+        self._steps = steps
         self._inward = inward
         self._outward = outward
         self._compute, self._passing = compute, passing
@@ -53,8 +51,6 @@ class Flow:
         self._options = launches.find_options(product)
         self._reads_c = product.beta != 0
         self._loads: list[list[PendingCopy]] = []
-        self._taken_rows = 0
-        self._panel_ends: list[int] = []
         self._arrivals = Arrivals(product)
         seat = product.seat
         self._seat = seat if seat is not None and seat.begin(self._b, steps) else None
@@ -67,16 +63,13 @@ class Flow:
         Raises:
             PipelineCancelled: The caller cancelled the product.
         """
-        index = 0
         with self._compute:
-            while index < len(self._steps):
+            for index in range(len(self._steps)):
                 self._load_ahead(index)
                 if index == 0 and self._product.begun is not None:
                     self._product.begun()
-                if index < len(self._steps):  # `_load_ahead` drops steps when no rows are left
-                    self._launch(index)
-                    self._arrivals.report()
-                index += 1
+                self._launch(index)
+                self._arrivals.report()
         self._arrivals.finish()
         return self._arrivals.spans
 
@@ -89,39 +82,7 @@ class Flow:
                 return
             if self._reads_c and step.first and not self._c_is_free(ahead, index):
                 return
-            if not self._take_rows(ahead, index):
-                return
             self._loads.append(self._load(self._steps[ahead]))
-
-    def _take_rows(self, ahead: int, index: int) -> bool:
-        """Take the rows of step `ahead` from the row queue; False if too early or none are left."""
-        shared, step = self._product.shared, self._steps[ahead].step
-        if shared is None or step.rows.start < self._taken_rows:
-            return True
-        if not self._is_time(ahead, index):
-            return False
-        rows = shared.take(len(step.rows))
-        if not rows:
-            del self._steps[ahead:]
-            return False
-        panel = [one for one in self._steps[ahead:] if one.step.rows == step.rows]
-        if len(rows) < len(step.rows):  # then these are the last rows
-            self._steps[ahead:] = [one.cut(rows) for one in panel]
-        self._taken_rows = rows.stop
-        self._panel_ends.append(ahead + len(panel) - 1)
-        return True
-
-    def _is_time(self, ahead: int, index: int) -> bool:
-        """Whether fewer than PANELS_AHEAD of the taken panels are still to be computed."""
-        if len(self._panel_ends) < PANELS_AHEAD:
-            return True
-        end = self._panel_ends[-PANELS_AHEAD]
-        if end >= index:
-            return False
-        computed = self._arrivals.computed[end]
-        if ahead == index:  # nothing else can be enqueued
-            await_event(computed)
-        return bool(computed.done)
 
     def _c_is_free(self, ahead: int, index: int) -> bool:
         """Whether the earlier C in the buffer of step `ahead` has been copied out."""
@@ -165,8 +126,7 @@ class Flow:
             self._arrivals.await_left(step.c_follows)
         start, end = self._events.take(), self._events.take()
         self._record(start.ptr, address)
-        recurs = placed is self._planned[index]
-        self._launches.enqueue(self._options, index, placed, address, recurs=recurs)
+        self._launches.enqueue(self._options, index, placed, address)
         self._record(end.ptr, address)
         store = None
         if step.last:

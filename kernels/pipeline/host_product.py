@@ -1,7 +1,6 @@
 """A product whose operands are in host memory, and its times."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -35,20 +34,6 @@ class GpuTimings(NamedTuple):
     gpu_seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class SharedRows:
-    """A row queue that a pipeline shares with another device.
-
-    Attributes:
-        planned: Rows that the pipeline is likely to get.
-        take: Takes up to the given number of rows from the top of the queue. Returns an empty range
-            when no rows are left, and is not called again.
-    """
-
-    planned: int
-    take: Callable[[int], range]
-
-
 class HostProduct(NamedTuple):
     """C ← αA·B + βC in host memory: the arguments of `GpuPipeline.multiply`, which describes them.
 
@@ -65,7 +50,6 @@ class HostProduct(NamedTuple):
     progress: Callable[[int], None] | None
     cancelled: Callable[[], bool] | None
     sms: int | None = None
-    shared: SharedRows | None = None
     copiers: int | None = None
     begun: Callable[[], None] | None = None
     final: Callable[[range], None] | None = None
@@ -127,17 +111,9 @@ class HostProduct(NamedTuple):
     def find_panels(self, sm_count: int, *, staged: bool) -> PanelProblem:
         """What decides how it is cut, on a GPU with `sm_count` multiprocessors."""
         slots = sm_count if self.sms is None else self.spec.count_held_sms(self.sms, sm_count)
-        planned_rows = self.shared.planned if self.shared is not None else 0
         shape = (*self.c.shape, self.a.shape[1])
         b_resident = self.resident_b is not None
-        return _find_panels(
-            self.spec, shape, slots, planned_rows, staged=staged, b_resident=b_resident
-        )
-
-    def cut(self, rows: range) -> "HostProduct":
-        """The part that computes these rows, without a row queue."""
-        part = slice(rows.start, rows.stop)
-        return self._replace(a=self.a[part], c=self.c[part], shared=None)
+        return _find_panels(self.spec, shape, slots, staged=staged, b_resident=b_resident)
 
 
 @lru_cache(maxsize=256)
@@ -145,7 +121,6 @@ def _find_panels(
     spec: KernelSpec,
     shape: tuple[int, int, int],
     slots: int,
-    planned_rows: int,
     *,
     staged: bool,
     b_resident: bool,
@@ -154,7 +129,6 @@ def _find_panels(
     return PanelProblem(
         *(*shape, find_dtype(spec.dtype).itemsize, tile.m, tile.n, tile.k, slots),
         find_split_item_bytes(spec, shape[2]),
-        planned_rows=planned_rows,
         splits_tail=spec.splits_tail,
         splits_short=spec.splits_short,
         staged=staged,

@@ -65,9 +65,7 @@ class LaunchCache:
             options = self._options[key] = LaunchOptions(product)
         return options
 
-    def enqueue(
-        self, options: LaunchOptions, number: int, placed: PlacedStep, stream: int, *, recurs: bool
-    ) -> None:
+    def enqueue(self, options: LaunchOptions, number: int, placed: PlacedStep, stream: int) -> None:
         """Enqueue the launch of a step without waiting.
 
         Args:
@@ -75,39 +73,33 @@ class LaunchCache:
             number: Index of the step in its product; steps are enqueued in order.
             placed: The step.
             stream: Address of CuPy's current stream, always the same one.
-            recurs: Whether to cache the launch: the same step may come again.
 
         Raises:
             KernelsError: As for `prepare_product` and `PreparedLaunch.enqueue`.
         """
-        launch = self._find(options, number, placed, recurs=recurs)
+        launch = self._find(options, number, placed)
         if number % FLAG_SETS == 0 and options.spec.splits_tail:
             self._workspace.clear(stream)
         launch.enqueue(stream)
 
     def list_calls(
-        self, product: HostProduct, steps: Sequence[PlacedStep], *, recurs: bool
+        self, product: HostProduct, steps: Sequence[PlacedStep]
     ) -> list[tuple[Call, ...]] | None:
         """The calls of each step's launch; all have commands.
 
         Args:
             product: The product.
             steps: Its steps, in order.
-            recurs: Whether to cache the launches: the same steps may come again.
 
         Returns:
-            The calls; None if one cannot be a command, or if the steps may come again and a launch
-            does not last.
+            The calls; None if one cannot be a command, or a launch does not last.
 
         Raises:
             KernelsError: As for `prepare_product`.
         """
         options = self.find_options(product)
-        launches = [
-            self._find(options, number, placed, recurs=recurs)
-            for number, placed in enumerate(steps)
-        ]
-        if recurs and not all(launch.lasting for launch in launches):
+        launches = [self._find(options, number, placed) for number, placed in enumerate(steps)]
+        if not all(launch.lasting for launch in launches):
             return None
         calls = [launch.calls for launch in launches]
         if any(call.command is None for part in calls for call in part):
@@ -118,14 +110,12 @@ class LaunchCache:
             calls[number] = (clearing, *calls[number])
         return calls
 
-    def _find(
-        self, options: LaunchOptions, number: int, placed: PlacedStep, *, recurs: bool
-    ) -> PreparedLaunch:
+    def _find(self, options: LaunchOptions, number: int, placed: PlacedStep) -> PreparedLaunch:
         """The prepared launch of a step."""
         launch = self._kept.get((placed, options))
         if launch is None:
             launch = options.prepare(number, placed, self._cache_dir, self._workspace)
-            if recurs and launch.lasting:
+            if launch.lasting:
                 self._kept[placed, options] = launch
         return launch
 

@@ -24,11 +24,7 @@ from wavetrim.kernels.gemm.launch import hold, load_functions
 from wavetrim.kernels.pipeline.device_memory import DeviceMemory
 from wavetrim.kernels.pipeline.direct_path import DirectPath
 from wavetrim.kernels.pipeline.exchange import Seat
-from wavetrim.kernels.pipeline.host_product import (
-    GpuTimings,
-    HostProduct,
-    SharedRows,
-)
+from wavetrim.kernels.pipeline.host_product import GpuTimings, HostProduct
 from wavetrim.kernels.pipeline.residents import (
     MOST_RESIDENT_SHARE,
     RESIDENT_SHARE,
@@ -123,7 +119,6 @@ class GpuPipeline:
         progress: Callable[[int], None] | None = None,
         cancelled: Callable[[], bool] | None = None,
         sms: int | None = None,
-        shared: SharedRows | None = None,
         copiers: int | None = None,
         begun: Callable[[], None] | None = None,
         final: Callable[[range], None] | None = None,
@@ -138,13 +133,12 @@ class GpuPipeline:
             a: A[M,K] of the kernel's element type; any strides, also mapped from a file.
             b: B[K,N], likewise.
             c: C[M,N], likewise; writable, sharing no memory with A and B.
-            cut: How the planned rows are cut into steps; panels are smaller if memory is short.
+            cut: How the rows are cut into steps; panels are smaller if memory is short.
             alpha: Factor of the product.
             beta: Factor of the old C.
             progress: Called in the calling thread with the rows newly finished; adds up to M.
             cancelled: Polled in the calling thread between panels; True ends the product.
             sms: Limit of multiprocessors, for a `persistent` kernel; None for all.
-            shared: Row queue shared with another device; None to compute all rows.
             copiers: Threads for each copy between the caller's memory and pinned slabs; None for
                 all. Fewer leave cores to other work.
             begun: Called once in the calling thread when the first copies are under way: work that
@@ -166,17 +160,16 @@ class GpuPipeline:
             CompilationFailed: The kernel does not compile for the device.
         """
         product = HostProduct(
-            *(spec, a, b, c, alpha, beta, progress, cancelled, sms, shared, copiers, begun, final),
+            *(spec, a, b, c, alpha, beta, progress, cancelled, sms, copiers, begun, final),
             timed=timed,
             seat=seat,
             resident_b=None if b_key is None else self.residents.use(b_key),
         )
         product.check()
         if alpha == 0 or c.size == 0:
-            rows = shared.take(c.shape[0]) if shared is not None else range(c.shape[0])
-            _scale(c[rows.start : rows.stop], beta)
+            _scale(c, beta)
             if progress is not None:
-                progress(len(rows))
+                progress(c.shape[0])
             return GpuTimings(0.0, 0.0, 0.0)
         with self._lock:
             try:
@@ -219,7 +212,7 @@ class GpuPipeline:
             KernelsError: As `multiply`; what was returned raises likewise.
         """
         product = HostProduct(
-            *(spec, a, b, c, alpha, beta, progress, None, sms, None, None, None, final),
+            *(spec, a, b, c, alpha, beta, progress, None, sms, None, None, final),
             timed=timed,
             resident_b=None if b_key is None else self.residents.use(b_key),
         )

@@ -1,6 +1,6 @@
 """Steps with their addresses in device memory."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from wavetrim.kernels.gemm.operands import Layout
 from wavetrim.kernels.gemm.splits import SplitMemory
@@ -27,16 +27,6 @@ class PlacedStep:
     b: Layout
     c: Layout
     splits: SplitMemory | None
-
-    def cut(self, rows: range) -> "PlacedStep":
-        """The step for its first rows only."""
-        return replace(
-            self,
-            step=self.step._replace(rows=rows),
-            a=replace(self.a, rows=len(rows)),
-            arriving=replace(self.arriving, rows=len(rows)),
-            c=replace(self.c, rows=len(rows)),
-        )
 
 
 def place_steps(

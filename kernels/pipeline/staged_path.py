@@ -54,7 +54,7 @@ class StagedPath:
 
         Args:
             product: The product.
-            cut: How the planned rows are cut into steps.
+            cut: How its rows are cut into steps.
 
         Raises:
             PipelineCancelled: The caller cancelled the product.
@@ -66,17 +66,6 @@ class StagedPath:
         staged = product.needs_staging(operands)
         helpers = self._wake_copiers(product.copiers) if staged else 0
         steps = self._place_steps(product, cut, staged=staged)
-        if (
-            product.shared is not None
-            and steps[0].step.buffer_columns != steps[-1].step.buffer_columns
-        ):
-            # Groups of columns: each row is needed again, so all planned rows are taken now.
-            rows = product.shared.take(product.shared.planned)
-            if not rows:
-                return GpuTimings(0.0, 0.0, 0.0)
-            product = product.cut(rows)
-            operands = product.describe_operands()
-            steps = self._place_steps(product, cut, staged=staged)
         self._prepare(
             helpers,
             alone=product.copied_bytes <= SMALL_PRODUCT_BYTES,

@@ -2,11 +2,9 @@
 
 import ctypes
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from enum import IntEnum
-from itertools import takewhile
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,21 +13,15 @@ from wavetrim.kernels.errors import DeviceFailure
 from wavetrim.kernels.events import EventPool
 from wavetrim.kernels.gemm.cublas import find_gemm_address
 from wavetrim.kernels.pipeline.arrivals import RowReports
-from wavetrim.kernels.pipeline.command_buffer import COMPUTE, CommandBuffer, Store, Timed
+from wavetrim.kernels.pipeline.command_buffer import COMPUTE, CommandBuffer, Timed
 from wavetrim.kernels.pipeline.host_product import GpuTimings, HostProduct
-from wavetrim.kernels.pipeline.places import PlacedStep
 from wavetrim.kernels.transfer.copies import HostOperand
-from wavetrim.native.tuned import PANELS_AHEAD
-
-Record: TypeAlias = Callable[[Sequence[PlacedStep]], CommandBuffer | None]
-"""Records other steps of the product, if they can be commands."""
 
 _STEPS_AHEAD: Final = 16
 """Most steps enqueued and not done. Chosen: with more a cancellation takes longer."""
 
 _QUEUES = _OPERANDS = 3
 _NO_EVENT: Final = -1
-_NOT_READY: Final = 600  # CUDA_ERROR_NOT_READY
 
 
 class Waiting(IntEnum):
@@ -37,7 +29,6 @@ class Waiting(IntEnum):
 
     NAPPING = 0
     AWAKE = 1
-    LOOKING = 2
 
 
 class Binding(ctypes.Structure):
@@ -106,7 +97,7 @@ class Submitter:
 
         Args:
             buffer: Its commands, which have been prepared.
-            product: The product; its rows are not shared.
+            product: The product.
             operands: A, B and C in page-locked memory.
             awake: Whether to poll all the time while waiting.
 
@@ -131,7 +122,7 @@ class Submitter:
 
         Args:
             buffer: Its commands, which have been prepared.
-            product: The product; its rows are not shared.
+            product: The product.
             operands: A, B and C in page-locked memory.
 
         Returns:
@@ -144,73 +135,16 @@ class Submitter:
         """
         started = time.perf_counter()
         self._bind(buffer, operands)
-        self._advance(buffer, 0, len(buffer.ends))
+        submitted = self._advance(buffer, 0, len(buffer.ends))
 
         def finish() -> GpuTimings:
-            self._report(buffer, deque(buffer.stores), RowReports(product), Waiting.NAPPING)
+            reports = RowReports(product)
+            for store in buffer.stores:
+                self._advance(buffer, submitted, submitted, store.event)
+                reports.report(store.step)
             return self._read_times(buffer, started)
 
         return finish
-
-    def run_shared(
-        self,
-        buffer: CommandBuffer,
-        product: HostProduct,
-        operands: Sequence[HostOperand],
-        steps: Sequence[PlacedStep],
-        record: Record,
-    ) -> GpuTimings:
-        """Compute the rows that the row queue gives, panel by panel.
-
-        Panels are recorded on the way if they differ from the recorded ones: one that is cut
-        because the queue ends, and those beyond the planned rows.
-
-        Args:
-            buffer: Commands of the first steps, which have been prepared.
-            product: The product.
-            operands: A, B and C in page-locked memory.
-            steps: The steps of all rows.
-            record: Records and prepares other steps.
-
-        Raises:
-            PipelineCancelled: The caller cancelled the product.
-            DeviceFailure: cuBLAS refuses a product.
-            CUDADriverError: CUDA refuses a command, or the device failed.
-        """
-        started = time.perf_counter()
-        self._bind(buffer, operands)
-        assert product.shared is not None, "only shared rows are taken"
-        reports, expected = RowReports(product), deque[Store]()
-        submitted, panels = 0, list[int]()
-        while submitted < len(steps):
-            panel = _take_panel(steps, submitted)
-            planned = panel[0].step.rows
-            if len(panels) >= PANELS_AHEAD:
-                last = panels[-PANELS_AHEAD] - 1
-                self._wait(buffer, buffer.computed[last], Waiting.NAPPING)
-            self._report(buffer, expected, reports, Waiting.LOOKING)
-            rows = product.shared.take(len(planned))
-            if not rows:
-                break
-            if len(rows) < len(planned):
-                panel = [placed.cut(rows) for placed in panel]
-            until = submitted + len(panel)
-            if len(rows) < len(planned) or until > len(buffer.ends):
-                buffer = _expect_buffer(record((*buffer.steps[:submitted], *panel)))
-            self._advance(buffer, submitted, until)
-            if product.begun is not None and submitted == 0:
-                product.begun()
-            expected.extend(one for one in buffer.stores if submitted <= one.number < until)
-            submitted = until
-            panels.append(until)
-            if len(rows) < len(planned):
-                break
-        if submitted == 0:
-            return GpuTimings(0.0, 0.0, 0.0)
-        self._report(buffer, expected, reports, Waiting.NAPPING)
-        if product.timed and submitted < len(buffer.ends):
-            buffer = _expect_buffer(record(buffer.steps[:submitted]))  # for its times
-        return self._read_times(buffer, started)
 
     def close(self) -> None:
         """Give back cuBLAS's handle."""
@@ -240,15 +174,6 @@ class Submitter:
             if store.number + 1 < steps:
                 reports.poll()
 
-    def _report(
-        self, buffer: CommandBuffer, expected: deque[Store], reports: RowReports, waiting: Waiting
-    ) -> None:
-        """Report copies out that are done; wait for all that are expected, unless only looking."""
-        while expected and self._wait(buffer, expected[0].event, waiting):
-            reports.report(expected.popleft().step)
-        if expected:
-            reports.poll()
-
     def _advance(
         self,
         buffer: CommandBuffer,
@@ -263,14 +188,6 @@ class Submitter:
         address = buffer.address + begin * buffer.commands.strides[0]
         self._check(buffer, self._run(address, count, self._address, event, waiting))
         return max(submitted, steps)
-
-    def _wait(self, buffer: CommandBuffer, event: int, waiting: Waiting) -> bool:
-        """Wait for an event; returns whether it has passed."""
-        status = self._run(buffer.address, 0, self._address, event, waiting)
-        if status == _NOT_READY:
-            return False
-        self._check(buffer, status)
-        return True
 
     def _read_times(self, buffer: CommandBuffer, started: float) -> GpuTimings:
         """The product's times; all events have passed."""
@@ -298,14 +215,3 @@ class Submitter:
             raise driver.CUDADriverError(status)
         if status < 0:
             raise DeviceFailure(f"{buffer.label}: cuBLAS returned {-status}")
-
-
-def _expect_buffer(buffer: CommandBuffer | None) -> CommandBuffer:
-    assert buffer is not None, "other steps of the product have been recorded"
-    return buffer
-
-
-def _take_panel(steps: Sequence[PlacedStep], first: int) -> list[PlacedStep]:
-    """The steps from `first` on that compute the same rows."""
-    rows = steps[first].step.rows
-    return list(takewhile(lambda placed: placed.step.rows == rows, steps[first:]))

@@ -43,23 +43,21 @@ def plan_steps(problem: PanelProblem, rates: Rates, gpu_memory_bytes: int) -> St
     """The steps of a product by the fastest cut of the family that fits the memory.
 
     First the prologue is chosen, with panels of a usual size. Then the number of panels, the drain
-    and the prologue's steps along K are varied in turn. All this is for the planned rows; rows
-    beyond them follow in panels of the last size.
+    and the prologue's steps along K are varied in turn.
 
     Raises:
         OperandError: Not even one tile fits; the message names the smallest `gpu_memory_bytes`.
     """
-    planned = replace(problem, m=problem.likely_rows, planned_rows=0)
-    best = cut_steps(planned, take_whole(planned), gpu_memory_bytes)
-    best_seconds = time_schedule(planned, best.steps, rates).seconds
+    best = cut_steps(problem, take_whole(problem), gpu_memory_bytes)
+    best_seconds = time_schedule(problem, best.steps, rates).seconds
     prologues = partial(_list_prologues, rates)
     for vary in (prologues, _vary_panels, _vary_drain, _vary_depth):
-        for cut in vary(planned, best.cut):
-            plan = cut_steps(planned, cut, gpu_memory_bytes)
-            seconds = time_schedule(planned, plan.steps, rates).seconds
+        for cut in vary(problem, best.cut):
+            plan = cut_steps(problem, cut, gpu_memory_bytes)
+            seconds = time_schedule(problem, plan.steps, rates).seconds
             if seconds < best_seconds:
                 best, best_seconds = plan, seconds
-    return best if planned == problem else cut_steps(problem, best.cut, gpu_memory_bytes)
+    return best
 
 
 def take_whole(problem: PanelProblem) -> Cut:

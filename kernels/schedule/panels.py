@@ -25,7 +25,6 @@ class PanelProblem:
         slots: Thread blocks that run at the same time.
         split_item_bytes: Bytes of bfloat16 splits for each element of A and B, in whole tiles; 0
             for kernels without splits.
-        planned_rows: Rows planned for the GPU if another device shares the row queue; 0 for all.
         splits_tail: Whether the kernel divides a partly filled wave among all slots.
         splits_short: Whether the kernel divides a product of less than one wave among all slots.
         staged: Whether copies go through slabs.
@@ -41,16 +40,10 @@ class PanelProblem:
     tile_k: int
     slots: int
     split_item_bytes: int = 0
-    planned_rows: int = 0
     splits_tail: bool = False
     splits_short: bool = False
     staged: bool = False
     b_resident: bool = False
-
-    @property
-    def likely_rows(self) -> int:
-        """Rows planned for the GPU, which computes more only if the other device is slow."""
-        return self.planned_rows or self.m
 
     @property
     def tiles_per_tile_row(self) -> int:
@@ -112,16 +105,11 @@ def round_to_waves(problem: PanelProblem, rows: int, near: tuple[float, float]) 
 def cut_rows(
     problem: PanelProblem, first_rows: int, panel_rows: int, last_rows: int
 ) -> list[range]:
-    """Cut M into panels: `first_rows`, then `panel_rows`, finally halving down to `last_rows`.
-
-    Panels beyond the planned rows have `last_rows`.
-    """
-    panels = [range(min(first_rows, problem.likely_rows))]
+    """Cut M into panels: `first_rows`, then `panel_rows`, finally halving down to `last_rows`."""
+    panels = [range(min(first_rows, problem.m))]
     while panels[-1].stop < problem.m:
         start = panels[-1].stop
-        left = problem.likely_rows - start
-        if left <= 0:
-            left = min(last_rows, problem.m - start)
+        left = problem.m - start
         size = min(panel_rows, left, max(left // 2 // last_rows, 1) * last_rows)
         panels.append(range(start, start + size))
     return panels

@@ -37,8 +37,8 @@ from wavetrim.scheduler.execution.watchdog import Watchdog
 from wavetrim.scheduler.planning.lanes import CPU
 from wavetrim.scheduler.planning.plan import Plan
 
-_Run: TypeAlias = tuple[list[GpuTimings], float, int]
-"""The times of each GPU part, the CPU part's seconds, and the rows that the CPU has computed."""
+_Run: TypeAlias = tuple[list[GpuTimings], float]
+"""The times of each GPU part, and the CPU part's seconds."""
 
 BRIEF_SECONDS: Final = 3e-3
 BRIEF_RUNS_NOTED: Final = 8
@@ -125,7 +125,7 @@ class Executor:
         timed: bool = False,
         b_key: str | None = None,
     ) -> Timings:
-        """C ← αA·B + βC as the plan divides it. Unless F was given, the boundary moves.
+        """C ← αA·B + βC as the plan divides it.
 
         Args:
             plan: Made for this product.
@@ -166,23 +166,23 @@ class Executor:
             staged = plan.gpu_rows > 0 and plan.problem.memory == "pageable"
             try:
                 with self._prefault.make_pages(c) if staged else NOTHING:
-                    gpus, cpu_seconds, f_actual = self._compute(product)
+                    gpus, cpu_seconds = self._compute(product)
             except BaseException as error:
                 _raise_translated(error)
             total_seconds = time.perf_counter() - started
-        timings = sum_up(plan, gpus, cpu_seconds, f_actual, total_seconds)
+        timings = sum_up(plan, gpus, cpu_seconds, total_seconds)
         self._note_run(plan, timings, alone=stay.was_alone)
         return timings
 
     def _compute(self, product: PlannedProduct) -> _Run:
         if product.plan.is_gpu_alone:
-            return [self._gpu_alone.compute(product)], 0.0, 0
+            return [self._gpu_alone.compute(product)], 0.0
         execution = Execution(
             product, pipelines=self.pipelines, pool=self.pool, gpu_threads=self._gpu_threads,
             watchdog=self._watchdog,
         )  # fmt: skip
         gpus, cpu_seconds = execution.compute()
-        return gpus, cpu_seconds, execution.f
+        return gpus, cpu_seconds
 
     @property
     def pipeline(self) -> GpuPipeline | None:

@@ -1,8 +1,7 @@
 """One run of a plan in parts: what they share, and how they end together.
 
-Each GPU has its range of rows, or its columns of all GPUs' rows, and computes it in a thread of its
-own. The last GPU's rows and the CPU's are one row queue, so that the boundary between them may
-move, unless the GPUs divide columns.
+Each GPU has its range of rows, or its columns of all GPUs' rows. Brief parts are enqueued at once,
+others computed in a thread of their own.
 """
 
 import threading
@@ -12,30 +11,23 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from wavetrim.cpu.blocks import cut_strips
 from wavetrim.cpu.errors import ProductCancelled
 from wavetrim.cpu.gemm import CpuPool
 from wavetrim.kernels.errors import PipelineCancelled
 from wavetrim.kernels.pipeline.exchange import Exchange
-from wavetrim.kernels.pipeline.host_product import GpuTimings, SharedRows
+from wavetrim.kernels.pipeline.host_product import GpuTimings
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.kernels.schedule.steps import Cut
 from wavetrim.native.call_threads import CallThreads
 from wavetrim.scheduler.execution.final_rows import FinalRows
 from wavetrim.scheduler.execution.product import NOTHING, SHORT_SECONDS, PlannedProduct
-from wavetrim.scheduler.execution.row_queue import RowQueue
 from wavetrim.scheduler.execution.rows_done import RowCounter
-from wavetrim.scheduler.execution.self_scheduling import SelfSchedule
 from wavetrim.scheduler.execution.watchdog import Watchdog, Watched
-from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.planning.team import GpuPart
 
-MOVING_SECONDS: Final = 0.05
-"""Least predicted time for which the boundary moves, and GPU parts report rows and can be stopped
-while the CPU part computes. Chosen: handing out rows takes both parts the
-interpreter's lock, which the CPU's threads may hold while they wait for a core. Of twelve splits
-eight of 11 to 42 ms took 1.045 times as long as with F pinned, four of 90 ms and more 0.98 times
-(an H200 held to 8 multiprocessors; 0e5a6d6)."""
+LONG_SECONDS: Final = 0.05
+"""Least predicted time for which GPU parts report rows and can be stopped while the CPU part
+computes; chosen."""
 
 CANCELLATIONS: Final = (ProductCancelled, PipelineCancelled)
 """Errors of a part that was cancelled."""
@@ -66,12 +58,7 @@ class Execution:
         self._pipelines, self._pool, self._gpu_threads = pipelines, pool, gpu_threads
         self._watchdog = watchdog
         self._parts = plan.gpu_parts
-        # The rows of the last GPU and of the CPU.
-        self._queued = slice(self._parts[-1].rows.start if self._parts else 0, plan.problem.m)
-        rows = plan.problem.m - self._queued.start
-        self._is_brief = plan.predicted.total_seconds < MOVING_SECONDS
-        schedule = None if self._is_brief else _choose_schedule(plan, self._parts, rows)
-        self._row_queue = RowQueue(rows, plan.f, schedule)
+        self._is_brief = plan.predicted.total_seconds < LONG_SECONDS
         self._counter = RowCounter(plan.problem.m, product.progress)
         self._final = FinalRows(product.final)
         self._stop = threading.Event()
@@ -80,11 +67,6 @@ class Execution:
         if plan.exchanges:
             gpus = [pipelines[part.position] for part in self._parts]
             self._exchange = Exchange([gpu.device_index for gpu in gpus])
-
-    @property
-    def f(self) -> int:
-        """Rows that the CPU has taken."""
-        return self._row_queue.f
 
     def compute(self) -> tuple[list[GpuTimings], float]:
         """Compute all rows; returns the timings of each GPU part and the CPU part's seconds.
@@ -122,11 +104,6 @@ class Execution:
                 failures.append(error)
         if failures:
             raise _find_cause(failures)
-        if self._row_queue.moves and (rest := self._row_queue.take_rest()):
-            parts = iter([rest])
-            cpu_seconds += self._multiply_on_cpu(
-                self._queued, lambda _: next(parts, range(0)), self._pool.threads, None
-            )
         return timings, cpu_seconds
 
     def _start_gpu_part(self, number: int) -> Callable[[], GpuTimings]:
@@ -146,11 +123,10 @@ class Execution:
         """Enqueue a part; returns what waits for it, or None if it needs the host meanwhile."""
         product, plan, part = self._product, self._plan, self._parts[number]
         assert plan.spec is not None, "a plan with GPU rows names a kernel"
-        _, mine = self._find_rows(number)
-        columns = slice(part.columns.start, part.columns.stop)
+        rows, columns = _slice(part.rows), _slice(part.columns)
         share = len(part.columns) / plan.problem.n
         finish = self._pipelines[part.position].submit(
-            plan.spec, product.a[mine], product.b[:, columns], product.c[mine, columns],
+            plan.spec, product.a[rows], product.b[:, columns], product.c[rows, columns],
             cut=part.cut, alpha=product.alpha, beta=product.beta, sms=plan.sms,
             progress=partial(self._count_gpu_rows, None, share),
             final=self._open_final(number), timed=product.timed, b_key=product.b_key,
@@ -170,8 +146,7 @@ class Execution:
         product, plan = self._product, self._plan
         part, begun = self._parts[number], self._begun[number]
         assert plan.spec is not None, "a plan with GPU rows names a kernel"
-        shared, mine = self._find_rows(number)
-        columns = slice(part.columns.start, part.columns.stop)
+        rows, columns = _slice(part.rows), _slice(part.columns)
         share = len(part.columns) / plan.problem.n
         seat = None if self._exchange is None else self._exchange.seats[number]
         watchdog = self._watchdog
@@ -179,11 +154,11 @@ class Execution:
         try:
             with watchdog.watch(plan.predicted.total_seconds) if watchdog else NOTHING as watched:
                 timings = self._pipelines[part.position].multiply(
-                    plan.spec, product.a[mine], product.b[:, columns], product.c[mine, columns],
+                    plan.spec, product.a[rows], product.b[:, columns], product.c[rows, columns],
                     cut=self._find_cut(part), alpha=product.alpha, beta=product.beta, sms=plan.sms,
                     progress=partial(self._count_gpu_rows, watched, share),
                     cancelled=self._is_cancelled,
-                    shared=shared, copiers=self._count_copiers(), begun=begun.set,
+                    copiers=self._count_copiers(), begun=begun.set,
                     final=self._open_final(number), timed=product.timed, seat=seat,
                     b_key=product.b_key,
                 )  # fmt: skip
@@ -195,13 +170,6 @@ class Execution:
             if seat is not None:
                 seat.leave()
         return timings._replace(gpu_seconds=time.perf_counter() - started)
-
-    def _find_rows(self, number: int) -> tuple[SharedRows | None, slice]:
-        """A part's row queue, if it has one, and the rows of C that it may compute."""
-        rows = self._parts[number].rows
-        if self._row_queue.moves and number == len(self._parts) - 1:
-            return SharedRows(len(rows), self._row_queue.take_top), self._queued
-        return None, slice(rows.start, rows.stop)
 
     def _find_cut(self, part: GpuPart) -> Cut:
         """The cut of a part; GPUs that exchange B cut it alike."""
@@ -227,86 +195,36 @@ class Execution:
             watched.note_progress()
         self._counter.add("gpu", share * rows)
 
-    def _count_cpu_rows(self, rows: float) -> None:
-        self._row_queue.note_cpu_rows(rows)
-        self._counter.add("cpu", rows)
-
     def _compute_cpu_rows(self) -> float:
-        plan, queued = self._plan, self._queued
-        threads = plan.share.threads if plan.gpu_rows else self._pool.threads
-        if self._row_queue.moves:
-            final = self._final.open_cpu(queued.start)
-            return self._multiply_on_cpu(queued, self._row_queue.take_bottom, threads, final)
-        rows = self._row_queue.take_bottom(0.0)
-        mine = slice(queued.start + rows.start, queued.start + rows.stop)
-        if plan.predicted.cpu_seconds <= SHORT_SECONDS:
-            return self._multiply_silently(mine, threads)
-        parts = iter([range(len(rows))])
-        final = self._final.open_cpu(mine.start)
-        return self._multiply_on_cpu(mine, lambda _: next(parts, range(0)), threads, final)
-
-    def _multiply_silently(self, mine: slice, threads: int) -> float:
-        """Compute rows of C in one call, and report them afterwards."""
-        product, rows = self._product, mine.stop - mine.start
+        """Compute the last F rows of C; if they take a moment only, report them afterwards."""
+        product, plan = self._product, self._plan
+        rows = slice(plan.problem.m - plan.f, plan.problem.m)
+        compute = partial(
+            self._pool.multiply,
+            product.a[rows], product.b, product.c[rows],
+            alpha=product.alpha, beta=product.beta,
+            threads=plan.share.threads if plan.gpu_rows else self._pool.threads,
+        )  # fmt: skip
+        report, final = partial(self._counter.add, "cpu"), self._final.open_cpu(rows.start)
         try:
-            seconds = self._pool.multiply(
-                product.a[mine], product.b, product.c[mine],
-                alpha=product.alpha, beta=product.beta, threads=threads,
-            )  # fmt: skip
+            if plan.predicted.cpu_seconds > SHORT_SECONDS:
+                return compute(progress=report, cancelled=self._is_cancelled, final=final)
+            seconds = compute()
         except BaseException:
             self._stop.set()
             raise
-        self._count_cpu_rows(rows)
-        if (final := self._final.open_cpu(mine.start)) is not None:
-            final([range(rows)])
+        report(plan.f)
+        if final is not None:
+            final([range(plan.f)])
         return seconds
-
-    def _multiply_on_cpu(
-        self,
-        mine: slice,
-        take: Callable[[float], range],
-        threads: int,
-        final: Callable[[Sequence[range]], None] | None,
-    ) -> float:
-        """Compute those of some rows of C that `take` returns, counted from the first of them."""
-        product = self._product
-        try:
-            return self._pool.multiply_rows(
-                product.a[mine], product.b, product.c[mine], take,
-                likely_rows=self._plan.f if self._row_queue.moves else None,
-                alpha=product.alpha, beta=product.beta, threads=threads,
-                progress=self._count_cpu_rows, cancelled=self._is_cancelled, final=final,
-            )  # fmt: skip
-        except BaseException:
-            self._stop.set()
-            raise
 
     def _is_cancelled(self) -> bool:
         cancelled = self._product.cancelled
         return self._stop.is_set() or (cancelled is not None and cancelled())
 
 
-def _choose_schedule(plan: Plan, parts: Sequence[GpuPart], rows: int) -> SelfSchedule | None:
-    """The rule of the boundary between the last GPU and the CPU; None if it does not move.
-
-    It does not move if F was given, and if the GPUs divide columns.
-
-    Args:
-        plan: The plan.
-        parts: The parts of its GPUs.
-        rows: Rows of the last of them and of the CPU.
-    """
-    if plan.pinned or not parts or not plan.f or plan.divides_columns:
-        return None
-    problem = plan.problem
-    strips = cut_strips(plan.f, problem.n, max(1, problem.k), plan.share.threads)
-    return SelfSchedule(
-        rows=rows,
-        planned=rows - plan.f,
-        total_seconds=plan.predicted.total_seconds,
-        round_rows=strips.round_rows,
-        tile_rows=parts[-1].curve.problem.tile_m,
-    )
+def _slice(part: range) -> slice:
+    return slice(part.start, part.stop)
 
 
 def _find_cause(failures: list[BaseException]) -> BaseException:

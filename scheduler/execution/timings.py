@@ -20,7 +20,7 @@ class Timings(NamedTuple):
             several.
         cpu_seconds: The CPU part.
         total_seconds: From the start of both parts to the end of the longer one.
-        f_actual: Rows computed by the CPU: the plan's F, unless the boundary moved.
+        f_actual: Rows computed by the CPU; those of a product over several hosts are added.
         part_seconds: Position and seconds of each GPU's part, in the order of the rows.
     """
 
@@ -45,21 +45,16 @@ class Timings(NamedTuple):
 
 def compare_with_plan(plan: Plan, timings: Timings) -> list[tuple[Correction, float, float]]:
     """The correction, uncorrected prediction and seconds from the plan's start of each part."""
-    f, m = timings.f_actual, plan.problem.m
-    gpus = plan.gpu_parts
-    if plan.f == m or plan.is_gpu_alone:  # the boundary has not moved: the plan's prediction holds
+    if plan.f == plan.problem.m or plan.is_gpu_alone:
         correction = plan.corrections[0]
         predicted_seconds = plan.predicted.total_seconds / correction.factor
         return [(correction, predicted_seconds, timings.total_seconds)]
-    # The last GPU's rows end where the CPU's begin.
-    stops = [part.rows.stop for part in gpus[:-1]] + [m - f]
-    parts: list[tuple[GpuCurve | CpuCurve, int, float]] = []
-    for part, stop, (_, seconds) in zip(gpus, stops, timings.part_seconds, strict=True):
-        # A GPU that took over rows of the CPU may have more than its curve covers.
-        if 0 < stop - part.rows.start <= part.curve.m:
-            parts.append((part.curve, stop - part.rows.start, seconds))
-    if f:
-        parts.append((plan.cpu_curve, f, timings.cpu_seconds + plan.share.late_seconds))
+    parts: list[tuple[GpuCurve | CpuCurve, int, float]] = [
+        (part.curve, len(part.rows), seconds)
+        for part, (_, seconds) in zip(plan.gpu_parts, timings.part_seconds, strict=True)
+    ]
+    if plan.f:
+        parts.append((plan.cpu_curve, plan.f, timings.cpu_seconds + plan.share.late_seconds))
     return [
         (curve.correction, curve.seconds(rows) / curve.correction.factor, seconds)
         for curve, rows, seconds in parts
@@ -67,7 +62,7 @@ def compare_with_plan(plan: Plan, timings: Timings) -> list[tuple[Correction, fl
 
 
 def sum_up(
-    plan: Plan, gpus: Sequence[GpuTimings], cpu_seconds: float, f_actual: int, total_seconds: float
+    plan: Plan, gpus: Sequence[GpuTimings], cpu_seconds: float, total_seconds: float
 ) -> Timings:
     """The seconds of an execution from those of its parts."""
     if plan.is_gpu_alone:
@@ -81,7 +76,7 @@ def sum_up(
         gpu_seconds=max((gpu.gpu_seconds for gpu in gpus), default=0.0),
         cpu_seconds=cpu_seconds,
         total_seconds=total_seconds,
-        f_actual=f_actual,
+        f_actual=plan.f,
         part_seconds=tuple(
             (part.position, gpu.gpu_seconds) for part, gpu in zip(plan.gpu_parts, gpus, strict=True)
         ),

@@ -172,7 +172,7 @@ def _choose_rows(
             _add_kernel(cpu_plan, kernel, options).move(options.f, kernel.spec)
             for cpu_plan in cpu_plans
         ]
-        return replace(min(given, key=_get_total_seconds), pinned=True)
+        return min(given, key=_get_total_seconds)
     first = _add_kernel(cpu_plans[0], kernel, options)
     alone = first.move(0, kernel.spec)
     chosen = _take_faster(alone, first)

@@ -61,7 +61,6 @@ class Plan:
         cpu_curve: Rows → seconds on the CPU in a split.
         cpu_alone_curve: Rows → seconds on the CPU without a GPU part.
         no_gpu_reason: Why no GPU can compute the product; None if one can.
-        pinned: Whether F was given, so that the boundary must not move.
         is_small: Whether the CPU computes the product in one thread (`wavetrim.cpu.blocks`).
         positions: Positions of the curves' GPUs among those of the profile.
         gpu_shares: Rows of each of them.
@@ -80,7 +79,6 @@ class Plan:
     cpu_curve: CpuCurve
     cpu_alone_curve: CpuCurve
     no_gpu_reason: str | None = None
-    pinned: bool = False
     is_small: bool = False
     positions: tuple[int, ...] = ()
     gpu_shares: tuple[int, ...] = ()

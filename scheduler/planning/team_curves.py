@@ -30,8 +30,8 @@ EXCHANGE_SECONDS: Final = 1e-3
 model 22 products took 0.9 ms longer, in the median (two H100s, 32 cores; b9f573b)."""
 
 COLUMNS_LEAD: Final = 0.03
-"""Share of the time by which dividing columns must be faster; chosen. Rows are adjacent in memory,
-and their boundary with the CPU part may move."""
+"""Share of the time by which dividing columns must be faster; chosen. Rows are adjacent in
+memory."""
 
 WAKE_SECONDS: Final = 1e-4
 """Time until the threads of a team's GPUs are awake; chosen. One GPU works in the calling thread.

@@ -102,13 +102,12 @@ static int submit(const Command* command, const Binding* binding)
     }
 }
 
-enum { NAPPING, AWAKE, LOOKING };  // as in kernels/pipeline/submission.py
+enum { NAPPING, AWAKE };  // as in kernels/pipeline/submission.py
 
 static int await(void* event, int how)
 {
     int status;
     if (how == NAPPING) return await_event(event);
-    if (how == LOOKING) return driver.query_event(event);
     while ((status = driver.query_event(event)) == NOT_READY) pause_briefly();
     return status;
 }
@@ -141,8 +140,7 @@ static int leave_context(void* before, int entered, int status)
 // Enqueue commands in order, then wait until an event has passed: returns the first error, a CUresult or a
 // negative cublasStatus_t.
 //
-// event: index of the event; negative not to wait. how: with naps, polling all the time, or only looking, when
-// the result may be NOT_READY.
+// event: index of the event; negative not to wait. how: with naps, or polling all the time.
 EXPORTED int run_commands(const Command* commands, int64_t count, const Binding* binding, int64_t event, int how)
 {
     void* before;

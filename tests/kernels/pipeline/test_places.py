@@ -70,14 +70,3 @@ def test_splits_lie_after_the_buffers_if_the_kernel_makes_any(problem, budget):
         assert placed.splits.first == step.depth_offset
         assert placed.splits.depth == step.buffer_depth
         assert placed.splits.fresh == step.begins_b
-
-
-@settings(max_examples=20)
-@given(problem=problems, budget=budgets)
-def test_a_step_cut_short_keeps_its_places(problem, budget):
-    whole = place_steps(plan_steps(problem, budget), START, find_resident(problem))[0]
-    cut = whole.cut(whole.step.rows[:1])
-    assert cut.step.rows == whole.step.rows[:1]
-    assert (cut.a.rows, cut.b.rows, cut.c.rows) == (1, whole.b.rows, 1)
-    assert cut.arriving.rows == 1
-    assert (cut.a.pointer, cut.b, cut.c.pointer) == (whole.a.pointer, whole.b, whole.c.pointer)

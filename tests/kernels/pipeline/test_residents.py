@@ -13,7 +13,6 @@ from tests.rates import find_cut, make_rates
 from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.gemm.operands import Layout
 from wavetrim.kernels.gemm.splits import find_split_item_bytes
-from wavetrim.kernels.pipeline.host_product import SharedRows
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.kernels.pipeline.residents import Resident, Residents
 from wavetrim.kernels.schedule.cuts import plan_steps
@@ -192,31 +191,6 @@ def test_a_forgotten_b_is_copied_in_again(pipeline):
         other = pin_copy(make_matrix(*shape, spec.dtype, 20 + number))
         pipeline.multiply(spec, a, other, c, cut=find_resident_cut(spec, c, a), b_key=key)
         assert_product(c, a, other)
-
-
-@pytest.mark.gpu
-def test_a_row_queue_may_end_early_with_a_resident_b(pipeline):
-    spec = find_kernel("register", "float32")
-    for memory in ("pinned", "pageable"):
-        place = lie_in(memory)
-        a, b = (
-            place(make_matrix(3000, 500, "float32", 1)),
-            place(make_matrix(500, 900, "float32", 2)),
-        )
-        c = place(make_output(3000, 900, "float32"))
-        key = f"shared {memory}"
-        assert pipeline.keep(key, b)
-        taken = [0]
-
-        def take(rows: int, taken: list[int] = taken) -> range:
-            start = taken[0]
-            taken[0] = min(2111, start + rows)
-            return range(start, taken[0])
-
-        shared = SharedRows(2500, take)
-        multiply_here(pipeline, spec, a, b, key, c=c, shared=shared)
-        assert_product(c[:2111], a[:2111], b)
-        assert np.all(np.isnan(c[2111:]))
 
 
 @pytest.mark.gpu

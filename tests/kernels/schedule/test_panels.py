@@ -1,6 +1,5 @@
 """Rows are cut into panels of whole waves, which shrink at the end."""
 
-from dataclasses import replace
 from itertools import pairwise
 
 from hypothesis import given
@@ -44,20 +43,6 @@ def test_panels_follow_each_other_and_cover_all_rows(
     sizes = [len(panel) for panel in panels[1:]]
     assert max(sizes, default=0) <= rows
     assert sizes[:-1] == sorted(sizes[:-1], reverse=True)
-
-
-@given(problem=problems, data=st.data())
-def test_a_panel_ends_at_the_planned_rows_and_later_ones_are_small(
-    problem: PanelProblem, data: st.DataObject
-) -> None:
-    planned = data.draw(st.integers(1, problem.m))
-    rows = problem.m // 100 + 1
-    last = data.draw(st.integers(1, rows)) + problem.m // 1000
-    panels = cut_rows(replace(problem, planned_rows=planned), 2 * rows, rows, last)
-    assert planned in [panel.stop for panel in panels]
-    assert panels[-1].stop == problem.m
-    assert all(before.stop == after.start for before, after in pairwise(panels))
-    assert all(len(panel) <= last for panel in panels if panel.start >= planned)
 
 
 @given(problem=problems, rows=st.integers(1, 5000))

@@ -48,7 +48,7 @@ class HostPipeline:
         return partial(self.multiply, spec, a, b, c, cancelled=None, **arguments)
 
     def multiply(
-        self, spec, a, b, c, *, cut, alpha, beta, cancelled, final=None, progress=None, shared=None,
+        self, spec, a, b, c, *, cut, alpha, beta, cancelled, final=None, progress=None,
         begun=None, b_key=None, **_,
     ):  # fmt: skip
         resident = None if b_key is None else self.residents.use(b_key)
@@ -58,16 +58,9 @@ class HostPipeline:
         threading.Event().wait(0.01)
         if self.fails:
             raise DeviceFailure("the GPU is lost")
-        rest = iter(range(0, c.shape[0], self.panel_rows))
         self.rows = 0
-        while True:
-            if shared is not None:
-                rows = shared.take(self.panel_rows)
-            else:
-                start = next(rest, c.shape[0])
-                rows = range(start, min(start + self.panel_rows, c.shape[0]))
-            if not rows:
-                return GpuTimings(0.5, 0.25, 0.75)
+        for start in range(0, c.shape[0], self.panel_rows):
+            rows = range(start, min(start + self.panel_rows, c.shape[0]))
             if cancelled is not None and cancelled():
                 raise PipelineCancelled("cancelled")
             time.sleep(self.row_seconds * len(rows))
@@ -78,6 +71,7 @@ class HostPipeline:
                 progress(len(rows))
             if final is not None:
                 final(range(rows.stop))
+        return GpuTimings(0.5, 0.25, 0.75)
 
     def load(self, spec, *, sms=None):
         pass

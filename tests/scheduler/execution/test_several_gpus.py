@@ -1,4 +1,4 @@
-"""One product on several GPUs: rows of each, the moving boundary, progress, failures, timings.
+"""One product on several GPUs: rows of each, progress, failures, timings.
 
 The GPUs compute in host memory, the CPU part is real. The tests marked `gpu` run two pipelines on
 one GPU.
@@ -15,7 +15,6 @@ from tests.matrices import draw_operands, poison
 from tests.scheduler.profiles import find_executor_profile, find_preset_profile
 from wavetrim.scheduler.errors import ExecutionCancelled, ExecutionError
 from wavetrim.scheduler.execution.executor import BRIEF_RUNS_NOTED, BRIEF_SECONDS
-from wavetrim.scheduler.execution.run import MOVING_SECONDS
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.choice import choose_plan_on
 from wavetrim.scheduler.problem import GemmProblem
@@ -29,14 +28,13 @@ def executor(open_executor):
     return open_executor(gpus=3)
 
 
-def plan_for(gpus=3, *, f, pinned=True, corrections=None):
+def plan_for(gpus=3, *, f, corrections=None):
     profile = find_preset_profile(f"H200 x{gpus}", cpu_threads=2)
     if corrections is not None:
         profile = replace(profile, corrections=corrections)
     m, n, k = SHAPE
     options = PlanOptions("register", f=f)
-    plan = choose_plan_on(GemmProblem(m, n, k), profile, options, range(gpus))
-    return replace(plan, pinned=pinned)
+    return choose_plan_on(GemmProblem(m, n, k), profile, options, range(gpus))
 
 
 @pytest.fixture(params=[False, True], ids=["in threads", "enqueued at once"])
@@ -48,10 +46,9 @@ def submits(request, executor):
 
 
 @pytest.mark.usefixtures("submits")
-@pytest.mark.parametrize("moves", [False, True])
 @pytest.mark.parametrize("f", [0, 500])
 @pytest.mark.parametrize("beta", [0.0, 2.0])
-def test_all_devices_compute_their_rows_of_one_product(executor, f, moves, beta):
+def test_all_devices_compute_their_rows_of_one_product(executor, f, beta):
     a, b, before = draw_operands(*SHAPE)
     expected = a @ b + (beta * before if beta else 0)
     c = before.copy() if beta else poison(before.copy())
@@ -62,15 +59,14 @@ def test_all_devices_compute_their_rows_of_one_product(executor, f, moves, beta)
         for rows in final:
             assert np.array_equal(c[rows.start : rows.stop], expected[rows.start : rows.stop])
 
-    plan = plan_for(f=f, pinned=not moves)
+    plan = plan_for(f=f)
     timings = executor.run(plan, a, b, c, beta=beta, progress=seen.append, final=check)
     assert np.array_equal(c, expected)
     computed = [pipeline.rows for pipeline in executor.pipelines]
-    assert sum(computed) == SHAPE[0] - timings.f_actual
-    assert computed[:2] == [len(part.rows) for part in plan.gpu_parts[:2]]
-    assert (timings.f_actual == f) or moves
+    assert computed == [len(part.rows) for part in plan.gpu_parts]
+    assert timings.f_actual == f
     assert seen[-1].share == pytest.approx(1.0)
-    assert seen[-1].cpu == pytest.approx(timings.f_actual)
+    assert seen[-1].cpu == pytest.approx(f)
     assert counts == sorted(counts)
     assert max(counts) <= SHAPE[0]
 
@@ -107,27 +103,6 @@ def test_timings_have_the_seconds_of_each_gpu(executor):
     assert document["kernel_seconds"] == 3 * 0.5
     one = plan_for(gpus=1, f=0)
     assert "gpu0_seconds" not in executor.run(one, a, b, c).as_dict()
-
-
-def test_the_boundary_moves_between_the_last_gpu_and_the_cpu(executor, monkeypatch):
-    """A last GPU that is much slower than planned leaves rows to the CPU."""
-    monkeypatch.setattr("wavetrim.scheduler.execution.run.MOVING_SECONDS", 0.0)
-    a, b, c = draw_operands(*SHAPE)
-    executor.pipelines[2].row_seconds = 0.004
-    plan = plan_for(f=600, pinned=False)
-    timings = executor.run(plan, a, b, c)
-    assert timings.f_actual > 600
-    assert np.array_equal(c, a @ b)
-    assert executor.pipelines[2].rows < len(plan.gpu_parts[2].rows)
-
-
-def test_the_boundary_of_a_brief_product_does_not_move(executor):
-    a, b, c = draw_operands(*SHAPE)
-    executor.pipelines[2].row_seconds = 0.004
-    plan = plan_for(f=600, pinned=False)
-    assert plan.predicted.total_seconds < MOVING_SECONDS
-    assert executor.run(plan, a, b, c).f_actual == 600
-    assert np.array_equal(c, a @ b)
 
 
 @pytest.mark.parametrize("failing", [0, 2])
@@ -195,7 +170,7 @@ def test_two_pipelines_compute_one_product(twin_executor, shape, planned, beta):
     expected = a @ b + (beta * c if beta else 0)
     profile = find_executor_profile(twin_executor)
     options = PlanOptions(f=int(planned * m))
-    plan = replace(choose_plan_on(GemmProblem(m, n, k), profile, options, (0, 1)), pinned=False)
+    plan = choose_plan_on(GemmProblem(m, n, k), profile, options, (0, 1))
     timings = twin_executor.run(plan, a, b, c, beta=beta)
     assert np.array_equal(c, expected)
     assert len(timings.part_seconds) == 2
