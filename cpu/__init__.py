@@ -7,12 +7,12 @@ blocks are tuned in `native/tuned.py`.
 A product too small to share is NumPy's, in the calling thread (`products.multiply_alone`).
 
 float32, float64, the complex types of both and bfloat16 go to threads in C (`native_team`), which
-call a BLAS held to one thread (`blas` finds it) through the C `library`. They need the interpreter
-only to take the next rows. Python's own threads would take its lock one after the other, and the
-thread that launches kernels wants it at the same time. BLAS's own threads are not used: after each
-product they spin for 0.1 s, on cores that copies and the next product want. A product whose rows
-are taken part by part, or that reports, is a `native_call`. Any other is one call of the library;
-all about it but its memory is `prepared` once.
+call a BLAS held to one thread (`blas` finds it) through the C `library` and never need the
+interpreter. Python's own threads would take its lock one after the other, and the thread that
+launches kernels wants it at the same time. BLAS's own threads are not used: after each product they
+spin for 0.1 s, on cores that copies and the next product want. A product that reports is a call of
+the library for each block that the calling thread computes. Any other is one call; all about it but
+its memory is `prepared` once.
 
 - `native/calls.c`: the calls. A caller wakes a few threads, those wake others, and each begins at
   once; a thread that comes too late finds nothing, and nobody waits for it. However a call ends, it
@@ -26,8 +26,8 @@ all about it but its memory is `prepared` once.
 
 On a machine with a GPU these threads are the least urgent of all (`native/pool.c`).
 
-All else goes to threads in Python (`python_team`), which compute a `cut` product block by block
-(`products`): other element types, layouts that BLAS does not take, and K = 1. So does every product
-without a C compiler or an OpenBLAS, after one warning, and in a forked process, which has none of
-the C threads. `model` names the CPU, `errors` are what is refused.
+All else goes to threads in Python (`python_team`), which compute it block by block (`products`):
+other element types, layouts that BLAS does not take, and K = 1. So does every product without a C
+compiler or an OpenBLAS, after one warning, and in a forked process, which has none of the C
+threads. `model` names the CPU, `errors` are what is refused.
 """

@@ -89,13 +89,7 @@ def cut_range(size: int, parts: int, quantum: int) -> list[tuple[int, int]]:
 
 
 def cut_blocks(
-    m: int,
-    n: int,
-    k: int,
-    *,
-    threads: int,
-    max_elements: int | None = None,
-    likely_rows: int | None = None,
+    m: int, n: int, k: int, *, threads: int, max_elements: int | None = None
 ) -> list[Block]:
     """Cut C[m,n] into blocks that cover it once, each with the whole of K.
 
@@ -109,61 +103,17 @@ def cut_blocks(
         threads: Threads that will take the blocks.
         max_elements: Largest block in elements, where each block needs a temporary; None for no
             limit.
-        likely_rows: Rows that the whole product is likely to have, if `m` is a part of them. Blocks
-            are then as large as those of the whole (`cut_strips`), if `m` rows occupy all threads.
 
     Returns:
         The blocks, row by row.
     """
-    strips = cut_strips(likely_rows, n, k, threads, max_elements) if likely_rows else None
-    if strips is not None and 4 * m >= 3 * strips.round_rows:
-        row_parts = round(max(m, strips.round_rows) / strips.rows)
-        column_parts = strips.column_parts
-    else:
-        row_parts, column_parts = choose_grid(m, n, k, threads, max_elements)
+    row_parts, column_parts = choose_grid(m, n, k, threads, max_elements)
     columns = cut_range(n, column_parts, COLUMN_QUANTUM)
     return [
         Block(*rows, *column, 0, k)
         for rows in cut_range(m, row_parts, ROW_QUANTUM)
         for column in columns
     ]
-
-
-@dataclass(frozen=True, slots=True)
-class Strips:
-    """Strips of rows, for a product whose rows are handed out part by part.
-
-    Attributes:
-        rows: Rows of a strip; a strip is one row of blocks.
-        column_parts: Blocks in a strip.
-        round_rows: Rows of as many strips as it takes to give each thread a block.
-    """
-
-    rows: int
-    column_parts: int
-    round_rows: int
-
-
-def cut_strips(m: int, n: int, k: int, threads: int, max_elements: int | None = None) -> Strips:
-    """Cut a product into strips that give each thread two blocks, if blocks stay large enough.
-
-    A single strip becomes two of half the rows, if these take no longer.
-
-    Args:
-        m: Rows of A and C, at least 1.
-        n: Columns of B and C, at least 1.
-        k: Columns of A and rows of B, at least 1.
-        threads: Threads that will take the blocks.
-        max_elements: Largest block in elements, or None.
-    """
-    row_parts, column_parts = choose_grid(m, n, k, threads, max_elements, least_rounds=2)
-    if row_parts == 1 and column_parts >= 2 * threads:
-        halves = 2, max(threads, -(-_count_needed(m, n, k, max_elements) // 2))
-        if _rate_grid(m, n, threads, halves) <= _rate_grid(m, n, threads, (1, column_parts)):
-            row_parts, column_parts = halves
-    rows = -(-m // row_parts)
-    strips = min(row_parts, -(-threads // column_parts))
-    return Strips(rows, column_parts, min(m, rows * strips))
 
 
 def cut_depth(m: int, n: int, k: int, *, threads: int) -> list[Block]:
@@ -176,7 +126,7 @@ def cut_depth(m: int, n: int, k: int, *, threads: int) -> list[Block]:
         m: Rows of A and C.
         n: Columns of B and C.
         k: Columns of A and rows of B.
-        threads: Threads that will take the parts.
+        threads: Threads that will compute the parts.
 
     Returns:
         Blocks that all cover the whole of C, each with a part of K; their products are to be
@@ -191,9 +141,7 @@ def cut_depth(m: int, n: int, k: int, *, threads: int) -> list[Block]:
 
 
 @lru_cache(maxsize=1024)
-def choose_grid(
-    m: int, n: int, k: int, threads: int, max_elements: int | None, *, least_rounds: int = 1
-) -> tuple[int, int]:
+def choose_grid(m: int, n: int, k: int, threads: int, max_elements: int | None) -> tuple[int, int]:
     """Choose into how many ranges to cut the rows and the columns.
 
     Args:
@@ -202,14 +150,13 @@ def choose_grid(
         k: Length of the dot products.
         threads: Threads that will take the blocks.
         max_elements: Largest block in elements, or None.
-        least_rounds: Fewest blocks for each thread, if they stay large enough.
 
     Returns:
         (ranges of rows, ranges of columns).
     """
     needed, large = _count_needed(m, n, k, max_elements), _count_useful(m, n, k) // LARGE
     shares = max(needed, count_shares(m, n, k, threads))
-    rounds = min(BLOCKS_PER_THREAD, max(least_rounds, large // (BLOCKS_PER_THREAD * threads)))
+    rounds = min(BLOCKS_PER_THREAD, max(1, large // (BLOCKS_PER_THREAD * threads)))
     enough = max(shares, min(large, min(rounds, 2) * threads))
     wanted = max(shares, min(large, rounds * threads))
     most_rows, most_columns = -(-m // ROW_QUANTUM), -(-n // COLUMN_QUANTUM)

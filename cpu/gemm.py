@@ -114,6 +114,7 @@ class CpuPool:
         threads: int | None = None,
         progress: Callable[[float], None] | None = None,
         cancelled: Callable[[], bool] | None = None,
+        final: Callable[[Sequence[range]], None] | None = None,
     ) -> float:
         """C ← αA·B + βC in place. As in BLAS, β = 0 never reads C, and α = 0 neither A nor B.
 
@@ -128,6 +129,8 @@ class CpuPool:
             progress: Called in the calling thread with the rows newly finished (elements of C
                 divided by N, so fractions occur); the calls add up to M.
             cancelled: Polled in the calling thread; True ends the product.
+            final: Called in the calling thread with rows that will not be written again, those of
+                earlier calls included; others may be final, too. Only for products of C threads.
 
         Returns:
             Seconds of the product.
@@ -138,84 +141,20 @@ class CpuPool:
             ProductCancelled: `cancelled` returned True; C is incomplete.
             CpuError: The pool is closed.
         """
-        if progress is None and cancelled is None:
-            started = time.perf_counter()
-            if self._multiply_at_once(a, b, c, alpha=alpha, beta=beta, threads=threads):
-                return time.perf_counter() - max(started, self._opened_at)
-        parts = iter([range(a.shape[0])])
-        return self.multiply_rows(
-            a, b, c, lambda _: next(parts, range(0)),
-            alpha=alpha, beta=beta, threads=threads, progress=progress, cancelled=cancelled,
-        )  # fmt: skip
-
-    def multiply_rows(
-        self,
-        a: Matrix,
-        b: Matrix,
-        c: Matrix,
-        take: Callable[[float], range],
-        *,
-        likely_rows: int | None = None,
-        alpha: float = 1.0,
-        beta: float = 0.0,
-        threads: int | None = None,
-        progress: Callable[[float], None] | None = None,
-        cancelled: Callable[[], bool] | None = None,
-        final: Callable[[Sequence[range]], None] | None = None,
-    ) -> float:
-        """Like `multiply`, but only for the rows of C that `take` returns, part by part.
-
-        The next part is taken as soon as the last block of the current part has begun. So no thread
-        waits for another until `take` has no more rows.
-
-        Args:
-            a: A[M,K].
-            b: B[K,N].
-            c: C[M,N]; rows that are not taken are neither read nor written.
-            take: Returns the next rows, an empty range after the last. Its argument is an estimate
-                of the rows still in progress. Called by one thread at a time, but by any thread of
-                the pool; not called again once all rows are taken. An exception ends the product.
-            likely_rows: Number of rows that `take` is likely to return in total; determines the
-                size of blocks (`wavetrim.cpu.blocks.cut_strips`). None if unknown.
-            alpha: Factor of the product.
-            beta: Factor of C.
-            threads: Threads that take part; None for all.
-            progress: Called in the calling thread with the rows newly finished.
-            cancelled: Polled in the calling thread; True ends the product.
-            final: Called in the calling thread with rows that will not be written again, those of
-                earlier calls included; others may be final, too. Only for products of C threads.
-
-        Returns:
-            Seconds of the product.
-
-        Raises:
-            OperandError: As `multiply` does.
-            ProductCancelled: `cancelled` returned True.
-            CpuError: The pool is closed.
-        """
         started = time.perf_counter()
-        check_operands(a, b, c, alpha=alpha, beta=beta)
-        if self._closed:
-            raise CpuError("the pool of CPU threads is closed")
-        product = Product(
-            a, b, c, alpha, beta, take, likely_rows, min(threads or self.threads, self.threads)
-        )
-        shape = c.shape[0], c.shape[1], a.shape[1]
-        if self._may_open and c.dtype in NATIVE_DTYPES and can_share(*shape):
-            self.prepare()
-        native = self._native
-        described = native.describe(a, b, c, alpha, beta) if native is not None else None
-        with self._hold:
-            if native is not None and described is not None:
-                native.multiply(product, described, progress, cancelled, final)
-            else:
-                self._python.multiply(product, progress, cancelled)
+        reports = progress is not None or cancelled is not None or final is not None
+        if reports or not self._multiply_at_once(a, b, c, alpha=alpha, beta=beta, threads=threads):
+            check_operands(a, b, c, alpha=alpha, beta=beta)
+            if self._closed:
+                raise CpuError("the pool of CPU threads is closed")
+            product = Product(a, b, c, alpha, beta, min(threads or self.threads, self.threads))
+            self._multiply_by_blocks(product, progress, cancelled, final)
         return time.perf_counter() - max(started, self._opened_at)
 
     def _multiply_at_once(
         self, a: Matrix, b: Matrix, c: Matrix, *, alpha: float, beta: float, threads: int | None
     ) -> bool:
-        """Compute a product with as little Python as possible; False leaves it to `multiply_rows`.
+        """Compute a product with as little Python as possible; False leaves it to the other way.
 
         Operands are refused there, or here by the same checks.
         """
@@ -241,6 +180,26 @@ class CpuPool:
             with hold_blas:
                 return team.multiply_at_once(a, b, c, prepared, taking - 1, alpha=alpha, beta=beta)
         return team.multiply_at_once(a, b, c, prepared, taking - 1, alpha=alpha, beta=beta)
+
+    def _multiply_by_blocks(
+        self,
+        product: Product,
+        progress: Callable[[float], None] | None,
+        cancelled: Callable[[], bool] | None,
+        final: Callable[[Sequence[range]], None] | None,
+    ) -> None:
+        """Compute a product whose operands are checked, and report it block by block."""
+        a, b, c = product.a, product.b, product.c
+        m, n, k = *c.shape, a.shape[1]
+        if self._may_open and c.dtype in NATIVE_DTYPES and can_share(m, n, k):
+            self.prepare()
+        native, factors = self._native, (product.alpha, product.beta)
+        described = native.describe(a, b, c, *factors) if native is not None else None
+        with self._hold:
+            if native is not None and described is not None:
+                native.multiply(product, described, progress, cancelled, final)
+            else:
+                self._python.multiply(product, progress, cancelled)
 
     def multiply_alone(self, a: Matrix, b: Matrix, c: Matrix, alpha: float, beta: float) -> None:
         """C ← αA·B + βC in the calling thread, for a small product (`blocks.is_small`).

@@ -1,18 +1,12 @@
 """The C library of cpu/native/: products and sums of rows, as ctypes."""
 
 import ctypes
-from ctypes import c_char_p, c_double, c_int, c_int64, c_void_p
+from ctypes import c_char_p, c_int, c_int64, c_void_p
 from pathlib import Path
 from struct import Struct
 from typing import Final
 
 from wavetrim.native.library import Library
-
-OVER: Final = 0
-TAKE: Final = 2
-"""Results of `compute_next`: all is done, and the caller is to take the next part."""
-
-TAKER: Final = ctypes.CFUNCTYPE(c_int, c_int64, c_double)
 
 
 class BlasAddresses(ctypes.Structure):
@@ -33,13 +27,7 @@ PRODUCT: Final = Struct("3P10q2d")
 class Report(ctypes.Structure):
     """`Report` of calls.h."""
 
-    _fields_ = (
-        *(
-            (name, c_int64)
-            for name in ("terms", "taken_start", "taken_stop", "open_start", "open_stop")
-        ),
-        ("rows_in_progress", c_double),
-    )
+    _fields_ = tuple((name, c_int64) for name in ("terms", "open_start", "open_stop"))
 
 
 class RowsFields(ctypes.Structure):
@@ -56,6 +44,8 @@ class RowsFields(ctypes.Structure):
     )
 
 
+_CALL: Final = c_void_p, c_void_p, c_char_p, c_int, c_void_p, c_char_p, c_int64
+
 CPU_LIBRARY: Final = Library(
     name="cpu",
     folder=Path(__file__).parent / "native",
@@ -64,15 +54,10 @@ CPU_LIBRARY: Final = Library(
     otherwise="products on the CPU run in Python threads, which is slower",
     signatures={
         "prefers_tiles": (c_int, (c_void_p,)),
-        "begin_call": (c_void_p, (c_void_p, c_void_p, c_char_p, c_int, TAKER, c_int64)),
-        "add_part": (c_int, (c_void_p, c_int64, c_void_p, c_char_p, c_int64, c_int)),
-        "multiply_at_once": (
-            c_int,
-            (c_void_p, c_void_p, c_char_p, c_int, c_void_p, c_char_p, c_int64),
-        ),
-        "end_parts": (None, (c_void_p,)),
+        "begin_call": (c_void_p, _CALL),
         "compute_next": (c_int, (c_void_p, c_void_p)),
         "end_call": (None, (c_void_p,)),
+        "multiply_at_once": (c_int, _CALL),
         "has_halves": (c_int, ()),
         "widen_rows": (None, (c_void_p,)),
         "sum_blocks": (None, (c_void_p,)),

@@ -7,11 +7,10 @@ from typing import Final
 import numpy as np
 
 from wavetrim.cpu.blas import Blas
-from wavetrim.cpu.errors import CpuError
-from wavetrim.cpu.library import PRODUCT, BlasAddresses
-from wavetrim.cpu.native_call import NativeCall, add_sums, take_for
-from wavetrim.cpu.prepared import Fields, Layout, Prepared, find_fields
-from wavetrim.cpu.products import Matrix, Product
+from wavetrim.cpu.errors import CpuError, ProductCancelled
+from wavetrim.cpu.library import PRODUCT, BlasAddresses, Report
+from wavetrim.cpu.prepared import Cut, Fields, Layout, Prepared, find_fields, pack_blocks
+from wavetrim.cpu.products import Matrix, Product, combine
 from wavetrim.native.element_types import find_accumulator
 from wavetrim.native.pool import ThreadPool
 
@@ -58,25 +57,62 @@ class NativeTeam:
         described: bytes,
         progress: Callable[[float], None] | None,
         cancelled: Callable[[], bool] | None,
-        final: Callable[[Sequence[range]], None] | None = None,
+        final: Callable[[Sequence[range]], None] | None,
     ) -> None:
-        """Compute a product that `describe` has described.
+        """Compute a product that `describe` has described, and report it block by block.
+
+        Args:
+            product: The product.
+            described: What `describe` returned for it.
+            progress: Called with the rows newly finished.
+            cancelled: Polled before each block; True ends the product.
+            final: Called with all rows that are final so far.
 
         Raises:
             CpuError: The pool is closed.
             MemoryError: No memory for the call.
             ProductCancelled: `cancelled` returned True.
         """
-        call = NativeCall(product, self._pool.library)
+        c = product.c
+        cut = pack_blocks(*c.shape, product.a.shape[1], product.threads)
+        sums, sums_address = _make_sums(cut, c)
         with self._pool.hold() as pool:
             if pool is None:
                 raise CpuError(_CLOSED)
-            address = self._pool.library.begin_call(
-                pool, ctypes.byref(self._blas), described, product.threads - 1, take_for, call.key
-            )
-            if address is None:
+            call = self._pool.library.begin_call(
+                pool, ctypes.byref(self._blas), described, product.threads - 1, sums_address,
+                cut.blocks, cut.blocks_count,
+            )  # fmt: skip
+            if call is None:
                 raise MemoryError(_NO_MEMORY)
-            call.follow(address, progress, cancelled, final)
+            # An interrupt here leaks the call, but no thread has begun it.
+            self._follow(call, product, progress, cancelled, final if sums is None else None)
+        if sums is not None:
+            _add_sums(sums, c, alpha=product.alpha, beta=product.beta)
+
+    def _follow(
+        self,
+        call: int,
+        product: Product,
+        progress: Callable[[float], None] | None,
+        cancelled: Callable[[], bool] | None,
+        final: Callable[[Sequence[range]], None] | None,
+    ) -> None:
+        library, report, is_on = self._pool.library, Report(), True
+        try:
+            while is_on:
+                if cancelled is not None and cancelled():
+                    raise ProductCancelled("the product was cancelled")
+                is_on = library.compute_next(call, ctypes.byref(report))
+                if report.terms and progress is not None:
+                    progress(report.terms / product.b.size)
+                if report.terms and final is not None:
+                    # The rows above and below the blocks that are not finished.
+                    above = range(report.open_start)
+                    below = range(report.open_stop, product.c.shape[0])
+                    final(tuple(rows for rows in (above, below) if rows))
+        finally:
+            library.end_call(call)  # returns when no thread uses the arrays any more
 
     def multiply_at_once(
         self, a: Matrix, b: Matrix, c: Matrix, prepared: Prepared, helpers: int, *,
@@ -112,10 +148,7 @@ class NativeTeam:
         described = self._pack(fields, at, alpha, beta)
         if described is None or not alpha or not c.flags.writeable:
             return False
-        sums = None
-        if cut.depths > 1:
-            sums = np.empty((cut.depths, *c.shape), find_accumulator(c.dtype))
-        sums_address = None if sums is None else _find_address(sums)
+        sums, sums_address = _make_sums(cut, c)
         pool = self._pool.take_hold()
         try:
             if pool is None:
@@ -129,8 +162,22 @@ class NativeTeam:
         if not done:
             raise MemoryError(_NO_MEMORY)
         if sums is not None:
-            add_sums(sums, c, alpha=alpha, beta=beta)
+            _add_sums(sums, c, alpha=alpha, beta=beta)
         return True
+
+
+def _make_sums(cut: Cut, c: Matrix) -> tuple[Matrix | None, int | None]:
+    """Memory for the partial sums and its address; None where K is not cut."""
+    if cut.depths == 1:
+        return None, None
+    sums = np.empty((cut.depths, *c.shape), find_accumulator(c.dtype))
+    return sums, _find_address(sums)
+
+
+def _add_sums(sums: Matrix, c: Matrix, *, alpha: float, beta: float) -> None:
+    """C ← α·(partial sums) + βC, in a fixed order, so that results are repeatable."""
+    with np.errstate(all="ignore"):
+        combine(sums.sum(axis=0), c, alpha=alpha, beta=beta)
 
 
 def _describe_layout(matrix: Matrix) -> Layout:

@@ -23,7 +23,7 @@ _KINDS: Final = (np.ndarray, np.memmap)
 
 
 class Cut(NamedTuple):
-    """Blocks of a part.
+    """The blocks of a product.
 
     Attributes:
         blocks: An array of `Block` (calls.h).
@@ -37,18 +37,17 @@ class Cut(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def pack_blocks(m: int, n: int, k: int, threads: int, likely_rows: int | None) -> Cut:
-    """Cut a part into blocks, packed for C.
+def pack_blocks(m: int, n: int, k: int, threads: int) -> Cut:
+    """Cut a product into blocks, packed for C.
 
     Args:
-        m: Rows of the part, at least 1.
+        m: Rows of A and C, at least 1.
         n: Columns of B and C, at least 1.
         k: Columns of A and rows of B, at least 1.
         threads: Threads that will take the blocks.
-        likely_rows: As for `cut_blocks`.
     """
     deep = cut_depth(m, n, k, threads=threads)
-    blocks = deep or cut_blocks(m, n, k, threads=threads, likely_rows=likely_rows)
+    blocks = deep or cut_blocks(m, n, k, threads=threads)
     return Cut(b"".join(map(_pack_block, blocks)), len(blocks), max(1, len(deep)))
 
 
@@ -127,4 +126,4 @@ def prepare(a: Layout, b: Layout, c: Layout, threads: int) -> Prepared | None:
     if is_small(m, n, k, dtype.name):
         return Prepared(is_small=True)
     fields = find_fields(a, b, c)
-    return fields and Prepared(False, fields, pack_blocks(m, n, k, threads, None))
+    return fields and Prepared(False, fields, pack_blocks(m, n, k, threads))

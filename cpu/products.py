@@ -7,11 +7,11 @@ use NumPy's own loops.
 """
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextvars import copy_context
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,13 +31,10 @@ DTYPES = frozenset(
 )
 """Element types that can be multiplied."""
 
-TakeRows: TypeAlias = Callable[[float], range]
-"""Returns the next rows of C, given an estimate of the rows in progress; empty after the last."""
-
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """Some rows of C ← αA·B + βC, to be computed by some threads.
+    """C ← αA·B + βC, to be computed by some threads.
 
     Attributes:
         a: A[M,K].
@@ -45,8 +42,6 @@ class Product:
         c: C[M,N].
         alpha: Factor of the product.
         beta: Factor of the old C.
-        take: Returns the next rows. Called by one thread at a time, but by any thread.
-        likely_rows: Number of rows that `take` is likely to return in total, or None.
         threads: Threads that take part, the caller included.
     """
 
@@ -55,8 +50,6 @@ class Product:
     c: Matrix
     alpha: float
     beta: float
-    take: TakeRows
-    likely_rows: int | None
     threads: int
 
 

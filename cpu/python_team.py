@@ -1,25 +1,18 @@
 """Products by Python threads: those that C threads do not compute, or all without the C library."""
 
-import threading
-import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from typing import TypeAlias
 
 import numpy as np
 
-from wavetrim.cpu.blocks import Block
-from wavetrim.cpu.cut import CutProduct
+from wavetrim.cpu.blocks import Block, cut_blocks, cut_depth
 from wavetrim.cpu.errors import ProductCancelled
-from wavetrim.cpu.products import Product
+from wavetrim.cpu.products import Matrix, Product, combine, form_product, multiply_block, scale
 from wavetrim.native.call_threads import CallThreads
-
-TakeProduct: TypeAlias = Callable[[float], CutProduct | None]
-"""Returns the next part of a call, given the rows in progress; None after the last."""
-
-_Work: TypeAlias = tuple[CutProduct, Block]
+from wavetrim.native.element_types import BLAS_DTYPES, find_accumulator
+from wavetrim.native.tuned import TEMPORARY_ELEMENTS
 
 
 class PythonTeam:
@@ -38,23 +31,25 @@ class PythonTeam:
         progress: Callable[[float], None] | None,
         cancelled: Callable[[], bool] | None,
     ) -> None:
-        """Compute a product.
+        """Compute a product, and report it block by block.
 
         Raises:
             ProductCancelled: `cancelled` returned True.
         """
-        left = product.c.shape[0]
-
-        def take_product(rows_in_progress: float) -> CutProduct | None:
-            nonlocal left
-            rows = product.take(rows_in_progress) if left else range(0)
-            if not rows:
-                return None
-            left -= len(rows)
-            return CutProduct(product, rows)
-
-        call = _Call(take_product, summon=self._summon, helpers=product.threads - 1)
-        call.follow(progress, cancelled)
+        cut = _CutProduct(product)
+        call = _Call(cut)
+        try:
+            _poll(cancelled)
+            self._summon(call, min(product.threads, call.unheard) - 1)
+            while call.unheard:
+                call.compute_next()
+                rows = call.hear()
+                if rows and progress is not None:
+                    progress(rows)
+                _poll(cancelled)
+        finally:
+            call.stop()
+        cut.add_sums()
 
     def close(self) -> None:
         """End the threads once their blocks are done. Idempotent."""
@@ -67,171 +62,125 @@ class PythonTeam:
                 self._threads.submit(call.help)
 
 
-class _Call:
-    """The parts of one product, computed without a barrier between them.
+def _poll(cancelled: Callable[[], bool] | None) -> None:
+    if cancelled is not None and cancelled():
+        raise ProductCancelled("the product was cancelled")
 
-    A thread that finds no block left takes the next part while the others finish their blocks.
+
+class _Call:
+    """The blocks of a product, computed by the caller and by helpers, and what they report.
 
     Args:
-        take: Returns the next part. Called by one thread at a time, but by any thread.
-        summon: Called with the number of threads that should help now.
-        helpers: Largest number of helpers, not counting the caller.
+        cut: The product.
+
+    Attributes:
+        unheard: Blocks whose end the caller has not heard of.
     """
 
-    def __init__(
-        self, take: TakeProduct, *, summon: Callable[["_Call", int], None], helpers: int
-    ) -> None:
-        self._take, self._summon = take, summon
-        self._helpers = helpers
-        self._summoned = 0
-        self._left: deque[_Work] = deque()
-        self._products: list[CutProduct] = []
-        self._taking = threading.Lock()
-        self._ended = False
-        self._blocks = 0
-        self._heard = 0
-        self._running = _Running()
+    def __init__(self, cut: "_CutProduct") -> None:
+        self._cut = cut
+        self._left = deque(cut.blocks)
         self._news: SimpleQueue[float | BaseException] = SimpleQueue()
+        self.unheard = len(self._left)
 
     def help(self) -> None:
         """Compute blocks until none is left."""
-        while self._compute_next():
+        while self.compute_next():
             pass
 
-    def follow(
-        self, progress: Callable[[float], None] | None, cancelled: Callable[[], bool] | None
-    ) -> None:
-        """Help until all is computed; after each block report progress and poll `cancelled`.
-
-        Raises:
-            ProductCancelled: `cancelled` returned True.
-        """
-        try:
-            while True:
-                if cancelled is not None and cancelled():
-                    raise ProductCancelled("the product was cancelled")
-                # No part follows once no block is left, so `_blocks` is final.
-                computed = self._compute_next()
-                if not computed and self._heard == self._blocks:
-                    break
-                rows = self._hear()
-                if rows and progress is not None:
-                    progress(rows)
-        finally:
-            self._stop()
-        for product in self._products:
-            product.finish()
-
-    def _compute_next(self) -> bool:
+    def compute_next(self) -> bool:
         """Compute one block and report it, or its error; False when none is left."""
-        work = self._pop()
-        if work is None:
+        try:
+            block = self._left.popleft()
+        except IndexError:
             return False
-        product, block = work
-        rows = product.count_rows(block)
-        self._running.begin(rows)
         try:
             with np.errstate(all="ignore"):
-                product.compute(block)
+                self._cut.compute(block)
         except BaseException as error:  # raised again in the caller's thread
             self._news.put(error)
         else:
-            self._running.end()
-            self._news.put(rows)
+            self._news.put(self._cut.count_rows(block))
         return True
 
-    def _pop(self) -> _Work | None:
-        while True:
-            try:
-                return self._left.popleft()
-            except IndexError:
-                pass
-            with self._taking:
-                if not self._left:
-                    if self._ended:
-                        return None
-                    self._extend()
-
-    def _extend(self) -> None:
-        """Take the next part. The caller holds the lock `_taking`."""
-        try:
-            product = self._take(self._running.count_rows())
-        except BaseException as error:
-            self._ended = True
-            self._blocks += 1
-            self._news.put(error)
-            return
-        if product is None:
-            self._ended = True
-            return
-        blocks = product.blocks
-        self._products.append(product)
-        self._blocks += len(blocks)
-        self._left.extend((product, block) for block in blocks)
-        more = min(self._helpers, len(blocks) - 1) - self._summoned
-        if more > 0:
-            self._summoned += more
-            self._summon(self, more)
-
-    def _hear(self) -> float:
+    def hear(self) -> float:
         """Wait for a report, then sum the rows of all reports there are."""
         rows = 0.0
         news = self._news.get()
         with suppress(Empty):
             while True:
-                self._heard += 1
+                self.unheard -= 1
                 if isinstance(news, BaseException):
                     raise news
                 rows += news
                 news = self._news.get_nowait()
         return rows
 
-    def _stop(self) -> None:
+    def stop(self) -> None:
         """Drop the blocks not begun and wait for those in progress.
 
         No thread may write into the arrays after the call has returned.
         """
-        with self._taking:
-            self._ended = True
-        while self._left:
-            try:
+        with suppress(IndexError):
+            while True:
                 self._left.popleft()
-            except IndexError:
-                break
-            self._heard += 1
-        while self._heard < self._blocks:
+                self.unheard -= 1
+        while self.unheard:
             self._news.get()
-            self._heard += 1
+            self.unheard -= 1
 
 
-class _Running:
-    """Estimates how many rows of the blocks in progress are left, from the pace of finished ones.
+class _CutProduct:
+    """A product cut into blocks.
 
-    Each thread has one block at a time.
+    Args:
+        product: The product.
+
+    Attributes:
+        blocks: Blocks to compute once each, in any order; empty where C has no elements.
     """
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._begun: dict[int, tuple[float, float]] = {}
-        self._done_rows = 0.0
-        self._done_seconds = 0.0
+    blocks: list[Block]
 
-    def begin(self, rows: float) -> None:
-        """Record that the calling thread begins a block."""
-        with self._lock:
-            self._begun[threading.get_ident()] = rows, time.perf_counter()
+    def __init__(self, product: Product) -> None:
+        self._product = product
+        (m, n), k, threads = product.c.shape, product.a.shape[1], product.threads
+        self._skips_product = product.alpha == 0 or k == 0
+        self._partial_sums: dict[int, Matrix] = {}
+        self.blocks = []
+        if m and n:
+            k = 1 if self._skips_product else k
+            self.blocks = cut_depth(m, n, k, threads=threads)
+            self._sums_parts = bool(self.blocks)
+            if not self.blocks:
+                direct = product.beta == 0 and product.c.dtype in BLAS_DTYPES
+                most = None if direct else TEMPORARY_ELEMENTS
+                self.blocks = cut_blocks(m, n, k, threads=threads, max_elements=most)
 
-    def end(self) -> None:
-        """Record that the calling thread has finished its block."""
-        with self._lock:
-            rows, begun = self._begun.pop(threading.get_ident())
-            self._done_rows += rows
-            self._done_seconds += time.perf_counter() - begun
+    def compute(self, block: Block) -> None:
+        """Compute one block; may be called from any thread."""
+        product = self._product
+        a, b = product.a[block.rows, block.depth], product.b[block.depth, block.columns]
+        c = product.c[block.rows, block.columns]
+        if self._skips_product:
+            scale(c, product.beta)
+        elif self._sums_parts:
+            self._partial_sums[block.depth_start] = form_product(a, b)
+        else:
+            multiply_block(a, b, c, alpha=product.alpha, beta=product.beta)
 
-    def count_rows(self) -> float:
-        """Rows left of the blocks in progress, at the average pace of finished blocks."""
-        now = time.perf_counter()
-        with self._lock:
-            pace = self._done_rows / self._done_seconds if self._done_seconds else 0.0
-            running = list(self._begun.values())
-        return sum(max(0.0, rows - pace * (now - begun)) for rows, begun in running)
+    def count_rows(self, block: Block) -> float:
+        """Rows of C that a block is worth, by its share of the product."""
+        share = (block.depth_stop - block.depth_start) / self.blocks[-1].depth_stop
+        return block.elements * share / int(self._product.c.shape[1])
+
+    def add_sums(self) -> None:
+        """Add up the partial sums if K was cut; call it after all blocks are done."""
+        if self._partial_sums:
+            c = self._product.c
+            total = np.zeros(c.shape, find_accumulator(c.dtype))
+            # In the order of K, not of completion, so that results are reproducible bit by bit.
+            for start in sorted(self._partial_sums):
+                total += self._partial_sums[start]
+            with np.errstate(all="ignore"):
+                combine(total, c, alpha=self._product.alpha, beta=self._product.beta)

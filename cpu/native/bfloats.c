@@ -70,7 +70,7 @@ static void sum_part(
     widen_matrix(a, rows, depth, wide_a, &part.a_row, &part.a_column);
     widen_matrix(b, depth, columns, wide_b, &part.b_row, &part.b_column);
     const Block whole = {.row_stop = rows, .column_stop = columns, .depth_stop = depth};
-    multiply_block(blas, &part, &whole, 0, NULL, NULL);
+    multiply_block(blas, &part, &whole, NULL, NULL);
 }
 
 // C ← α·total + βC, for some rows and columns of C.
@@ -93,11 +93,11 @@ static void store(const Product* product, char* c, int64_t rows, int64_t columns
 }
 
 static void multiply_some(
-    const Blas* blas, const Product* product, const Block* block, int64_t first_row, float* sum, float* total)
+    const Blas* blas, const Product* product, const Block* block, float* sum, float* total)
 {
     const int64_t rows = block->row_stop - block->row_start, columns = block->column_stop - block->column_start;
     const int64_t longest = rows > columns ? rows : columns, step = TEMPORARY_ELEMENTS / longest;
-    const int64_t top = first_row + block->row_start, left = block->column_start;
+    const int64_t top = block->row_start, left = block->column_start;
     for (int64_t first = block->depth_start; first < block->depth_stop; first += step) {
         const int64_t rest = block->depth_stop - first, depth = rest < step ? rest : step;
         const Source a = {
@@ -115,8 +115,7 @@ static void multiply_some(
     }
 }
 
-void multiply_bfloats(
-    const Blas* blas, const Product* product, const Block* block, int64_t first_row, float* sum, float* memory)
+void multiply_bfloats(const Blas* blas, const Product* product, const Block* block, float* sum, float* memory)
 {
     const int64_t n = block->column_stop - block->column_start;
     const int64_t width = n < TEMPORARY_ELEMENTS ? n : TEMPORARY_ELEMENTS, height = TEMPORARY_ELEMENTS / width;
@@ -128,7 +127,7 @@ void multiply_bfloats(
             some.column_start = column;
             some.column_stop = column + width < block->column_stop ? column + width : block->column_stop;
             float* const place = sum == NULL ? NULL : sum + (row - block->row_start) * n + column;
-            multiply_some(blas, product, &some, first_row, place, memory);
+            multiply_some(blas, product, &some, place, memory);
         }
     }
 }

@@ -87,14 +87,13 @@ static View view(const char* data, int64_t row, int64_t column, int64_t item, in
     return (View){(char*)data + top * row + left * column, row / item, column / item};
 }
 
-void multiply_block(
-    const Blas* blas, const Product* product, const Block* block, int64_t first_row, char* sum, float* memory)
+void multiply_block(const Blas* blas, const Product* product, const Block* block, char* sum, float* memory)
 {
     if (product->kind == BFLOATS) {
-        multiply_bfloats(blas, product, block, first_row, (float*)sum, memory);
+        multiply_bfloats(blas, product, block, (float*)sum, memory);
         return;
     }
-    const int64_t top = first_row + block->row_start, left = block->column_start;
+    const int64_t top = block->row_start, left = block->column_start;
     const int64_t columns = block->column_stop - left, item = product->item;
     Work work = {
         .a = view(product->a, product->a_row, product->a_column, item, top, block->depth_start),

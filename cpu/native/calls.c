@@ -1,8 +1,7 @@
 // Calls: products whose blocks are computed by the caller and by threads of a pool.
 //
-// A call has one part at a time. A thread that finds no block left takes the next part while the others
-// finish their blocks. One lock guards all shared state; it is held for nanoseconds, and a block takes a
-// thousand times as long. A waiting thread spins first, because most waits are short, and then sleeps.
+// One lock guards all shared state; it is held for nanoseconds, and a block takes a thousand times as long.
+// A caller that waits for its helpers spins first, because most waits are short, and then sleeps.
 //
 // Threads wake up as a flat tree: the caller wakes some and begins its own block, and each woken thread
 // wakes as many others. On a virtual machine it takes a thread 0.1 ms or more to wake up, and some µs to
@@ -11,14 +10,6 @@
 
 #include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
-
-// A block in progress.
-typedef struct {
-    int64_t terms;  // 0 while there is none
-    int64_t begun;
-    int64_t row_start, row_stop;  // of C
-} Running;
 
 struct Call {
     Task task;  // first, because helpers get its address
@@ -26,20 +17,15 @@ struct Call {
     pthread_mutex_t lock;
     Blas blas;
     Product product;
-    Taker taker;
-    int64_t key;
-    int most, summoned;  // helpers: limit, and requested so far
-    int users;           // helpers at work now
-    int joined;          // helpers that ever joined
-    int taking, ended;
-    int64_t first_row;
-    int64_t taken_start, taken_stop;  // rows of all parts
+    int is_offered;  // whether threads may join
+    int users;       // helpers at work now
+    int joined;      // helpers that ever joined
     char* sums;
     float* memory;  // of each thread, for bfloat16
-    Block* blocks;  // of the current part
-    int64_t count, left;
-    int64_t done_terms, done_nanoseconds, told_terms;
-    Running running[];  // the caller's, then those of the helpers
+    const Block* blocks;
+    int64_t count, left;  // blocks: all, and those that have not begun
+    int64_t done_terms, told_terms;
+    const Block* in_progress[];  // the caller's block, then those of the helpers; NULL for none
 };
 
 static void lock(Call* call)
@@ -53,88 +39,32 @@ static void lock(Call* call)
 
 static void unlock(Call* call) { pthread_mutex_unlock(&call->lock); }
 
-static unsigned read_changes(const Call* call) { return read_word(find_changes(call->pool)); }
-
-// Release the lock and wait for a change after `seen`.
-static void wait_for_change(Call* call, unsigned seen)
+// Release the lock until all helpers have left.
+static void await_helpers(Call* call)
 {
-    unlock(call);
-    await_word(find_changes(call->pool), seen);
-    lock(call);
-}
-
-static void announce_change(Call* call) { change_word(find_changes(call->pool), EVERYONE); }
-
-// Rows left of the blocks in progress, at the average pace of finished blocks.
-static double count_rows_in_progress(const Call* call)
-{
-    const int64_t now = read_clock();
-    const double pace = call->done_nanoseconds ? (double)call->done_terms / call->done_nanoseconds : 0;
-    double terms = 0;
-    for (int i = 0; i <= call->joined; ++i) {
-        const Running* running = &call->running[i];
-        const double left = running->terms - pace * (now - running->begun);
-        if (running->terms && left > 0) terms += left;
+    Word* const changes = find_changes(call->pool);
+    while (call->users > 0) {
+        const unsigned seen = read_word(changes);
+        unlock(call);
+        await_word(changes, seen);
+        lock(call);
     }
-    return terms / ((double)call->product.n * call->product.k);
-}
-
-// Report the rows taken, and which of them may still be written: from the first to the last row of blocks
-// in progress or not begun.
-static void report_rows(const Call* call, Report* report)
-{
-    int64_t start = INT64_MAX, stop = 0;
-    for (int i = 0; i <= call->joined; ++i) {
-        const Running* running = &call->running[i];
-        if (running->terms && running->row_start < start) start = running->row_start;
-        if (running->terms && running->row_stop > stop) stop = running->row_stop;
-    }
-    if (call->left > 0) {  // blocks are in the order of their rows
-        const int64_t first = call->first_row + call->blocks[call->count - call->left].row_start;
-        const int64_t last = call->first_row + call->blocks[call->count - 1].row_stop;
-        if (first < start) start = first;
-        if (last > stop) stop = last;
-    }
-    report->taken_start = call->taken_start;
-    report->taken_stop = call->taken_stop;
-    report->open_start = start < stop ? start : call->taken_stop;
-    report->open_stop = start < stop ? stop : call->taken_stop;
 }
 
 // Compute the next block, without the lock.
-static void compute_block(Call* call, Running* running)
+static void compute_block(Call* call, int thread)
 {
     const int64_t index = call->count - call->left--;
-    const Block block = call->blocks[index];
-    const int64_t first_row = call->first_row;
+    const Block* const block = call->in_progress[thread] = &call->blocks[index];
+    unlock(call);
     const int64_t item = call->product.kind == BFLOATS ? (int64_t)sizeof(float) : call->product.item;  // of sums
-    const int64_t elements = (block.row_stop - block.row_start) * (block.column_stop - block.column_start);
-    char* sum = call->sums == NULL ? NULL : call->sums + index * elements * item;
-    running->terms = elements * (block.depth_stop - block.depth_start);
-    running->begun = read_clock();
-    running->row_start = first_row + block.row_start;
-    running->row_stop = first_row + block.row_stop;
-    unlock(call);
-    const int64_t thread = running - call->running;
+    const int64_t elements = (block->row_stop - block->row_start) * (block->column_stop - block->column_start);
+    char* const sum = call->sums == NULL ? NULL : call->sums + index * elements * item;
     float* const memory = call->memory == NULL ? NULL : call->memory + thread * MEMORY_PARTS * TEMPORARY_ELEMENTS;
-    multiply_block(&call->blas, &call->product, &block, first_row, sum, memory);
-    const int64_t now = read_clock();
+    multiply_block(&call->blas, &call->product, block, sum, memory);
     lock(call);
-    call->done_terms += running->terms;
-    call->done_nanoseconds += now - running->begun;
-    running->terms = 0;
-}
-
-static void have_part_taken(Call* call)
-{
-    const double rows = count_rows_in_progress(call);
-    call->taking = 1;
-    unlock(call);
-    const int taken = call->taker(call->key, rows);
-    lock(call);
-    if (taken) return;
-    call->ended = 1;
-    announce_change(call);
+    call->done_terms += elements * (block->depth_stop - block->depth_start);
+    call->in_progress[thread] = NULL;
 }
 
 // Run by each pool thread that joins a call.
@@ -144,134 +74,99 @@ static void help_call(Task* task)
     call_others(call->pool, task, WOKEN);
     lock(call);
     ++call->users;
-    Running* const running = &call->running[++call->joined];
-    for (;;) {
-        const unsigned seen = read_changes(call);  // read before is_closing, so no change is missed
-        if (is_closing(call->pool)) break;
-        if (call->left > 0) {
-            compute_block(call, running);
-        } else if (call->ended) {
-            break;
-        } else if (!call->taking) {
-            have_part_taken(call);
-        } else {
-            wait_for_change(call, seen);
-        }
-    }
-    if (--call->users == 0) announce_change(call);
+    const int thread = ++call->joined;
+    while (call->left > 0 && !is_closing(call->pool)) compute_block(call, thread);
+    if (--call->users == 0) change_word(find_changes(call->pool), EVERYONE);
     unlock(call);
 }
 
 Call* begin_call(
-    Pool* pool, const Blas* blas, const Product* product, int helpers, Taker taker, int64_t key)
+    Pool* pool, const Blas* blas, const Product* product, int helpers, char* sums, const Block* blocks,
+    int64_t count)
 {
-    Call* call = calloc(1, sizeof(Call) + (helpers + 1) * sizeof(Running));
+    const int places = count - 1 < helpers ? (int)count - 1 : helpers;
+    Call* call = calloc(1, sizeof(Call) + (places + 1) * sizeof(Block*));
     if (call == NULL) return NULL;
     *call = (Call){
-        .task.help = help_call, .pool = pool, .blas = *blas, .product = *product, .most = helpers,
-        .taker = taker, .key = key,
+        .task = {.help = help_call, .places = places}, .pool = pool, .blas = *blas, .product = *product,
+        .sums = sums, .blocks = blocks, .count = count, .left = count,
     };
     if (product->kind == BFLOATS) {
-        call->memory = malloc((helpers + 1) * MEMORY_PARTS * TEMPORARY_ELEMENTS * sizeof(float));
+        call->memory = malloc((places + 1) * MEMORY_PARTS * TEMPORARY_ELEMENTS * sizeof(float));
         if (call->memory == NULL) {
             free(call);
             return NULL;
         }
     }
     pthread_mutex_init(&call->lock, NULL);
-    offer_task(pool, &call->task);
     return call;
 }
 
-int add_part(Call* call, int64_t first_row, char* sums, const Block* blocks, int64_t count, int last)
+static void find_helpers(Call* call)
 {
-    Block* copied = malloc(count * sizeof(Block));
-    if (copied == NULL) return 0;
-    memcpy(copied, blocks, count * sizeof(Block));
-    lock(call);
-    free(call->blocks);
-    call->blocks = copied;
-    call->first_row = first_row;
-    const int64_t stop = first_row + blocks[count - 1].row_stop;
-    if (call->taken_start == call->taken_stop) {
-        call->taken_start = first_row;
-        call->taken_stop = stop;
-    }
-    if (first_row < call->taken_start) call->taken_start = first_row;
-    if (stop > call->taken_stop) call->taken_stop = stop;
-    call->sums = sums;
-    call->count = count;
-    call->left = call->ended ? 0 : count;  // the caller may have given up meanwhile
-    call->taking = 0;
-    const int wanted = (count - 1 < call->most ? (int)count - 1 : call->most) - call->summoned;
-    if (wanted > 0 && !call->ended) {
-        call->summoned += wanted;
-        atomic_fetch_add(&call->task.places, wanted);
-    }
-    if (last) call->ended = 1;
-    announce_change(call);
-    unlock(call);
-    if (atomic_load(&call->task.places) > 0) clear_core(call->pool);
+    call->is_offered = 1;
+    if (atomic_load(&call->task.places) == 0) return;
+    clear_core(call->pool);
+    offer_task(call->pool, &call->task);
     call_helpers(call->pool, &call->task, WOKEN);
-    return 1;
+}
+
+// Report which rows may still be written: from the first to the last row of blocks in progress or not begun.
+static void report_rows(const Call* call, Report* report)
+{
+    const int64_t all_rows = call->blocks[call->count - 1].row_stop;
+    int64_t start = all_rows, stop = 0;
+    for (int i = 0; i <= call->joined; ++i) {
+        const Block* const block = call->in_progress[i];
+        if (block != NULL && block->row_start < start) start = block->row_start;
+        if (block != NULL && block->row_stop > stop) stop = block->row_stop;
+    }
+    if (call->left > 0) {  // blocks are in the order of their rows
+        const int64_t first = call->blocks[call->count - call->left].row_start;
+        if (first < start) start = first;
+        stop = all_rows;
+    }
+    report->open_start = start;
+    report->open_stop = start < stop ? stop : all_rows;
+}
+
+int compute_next(Call* call, Report* report)
+{
+    if (!call->is_offered) find_helpers(call);
+    lock(call);
+    const int computes = call->left > 0;
+    if (computes) {
+        compute_block(call, 0);
+    } else {
+        await_helpers(call);
+    }
+    report->terms = call->done_terms - call->told_terms;
+    call->told_terms = call->done_terms;
+    report_rows(call, report);
+    unlock(call);
+    return computes;
+}
+
+void end_call(Call* call)
+{
+    lock(call);
+    call->left = 0;
+    await_helpers(call);
+    unlock(call);
+    withdraw_task(&call->task);
+    pthread_mutex_destroy(&call->lock);
+    free(call->memory);
+    free(call);
 }
 
 int multiply_at_once(
     Pool* pool, const Blas* blas, const Product* product, int helpers, char* sums, const Block* blocks,
     int64_t count)
 {
-    Call* const call = begin_call(pool, blas, product, helpers, NULL, 0);
+    Call* const call = begin_call(pool, blas, product, helpers, sums, blocks, count);
     if (call == NULL) return 0;
-    const int begun = add_part(call, 0, sums, blocks, count, 1);
     Report report;
-    while (begun && compute_next(call, &report) != OVER) continue;
+    while (compute_next(call, &report)) continue;
     end_call(call);
-    return begun;
-}
-
-void end_parts(Call* call)
-{
-    lock(call);
-    call->taking = 0;
-    call->ended = 1;
-    announce_change(call);
-    unlock(call);
-}
-
-int compute_next(Call* call, Report* report)
-{
-    int state = ON;
-    lock(call);
-    while (call->left == 0 && (call->ended ? call->users > 0 : call->taking)) {
-        wait_for_change(call, read_changes(call));
-    }
-    if (call->left > 0) {
-        compute_block(call, &call->running[0]);
-    } else if (call->ended) {
-        state = OVER;
-    } else {
-        call->taking = 1;
-        report->rows_in_progress = count_rows_in_progress(call);
-        state = TAKE;
-    }
-    report->terms = call->done_terms - call->told_terms;
-    report_rows(call, report);
-    call->told_terms = call->done_terms;
-    unlock(call);
-    return state;
-}
-
-void end_call(Call* call)
-{
-    lock(call);
-    call->ended = 1;
-    call->left = 0;
-    announce_change(call);  // wakes helpers that wait for a part
-    while (call->users > 0) wait_for_change(call, read_changes(call));
-    unlock(call);
-    withdraw_task(&call->task);
-    pthread_mutex_destroy(&call->lock);
-    free(call->blocks);
-    free(call->memory);
-    free(call);
+    return 1;
 }

@@ -29,7 +29,7 @@ typedef struct {
     double alpha, beta;
 } Product;
 
-// Rows of a part, columns, and a range of K that one thread computes at a time.
+// Rows, columns and a range of K that one thread computes at a time.
 typedef struct {
     int64_t row_start, row_stop, column_start, column_stop, depth_start, depth_stop;
 } Block;
@@ -37,54 +37,38 @@ typedef struct {
 // What compute_next tells the caller.
 typedef struct {
     int64_t terms;  // elements of C finished since the last report, times K
-    int64_t taken_start, taken_stop;  // range of rows over all parts so far
     int64_t open_start, open_stop;  // range of rows whose blocks are not finished
-    double rows_in_progress;  // rows left of the blocks in progress, for TAKE
 } Report;
 
-enum { OVER = 0, ON = 1, TAKE = 2 };
-
 typedef struct Call Call;
-
-// Callback that takes the next part: calls add_part or end_parts of the call with this key. Runs in any
-// thread of the pool. Returns 0 on failure, which ends the parts, too.
-typedef int (*Taker)(int64_t key, double rows_in_progress);
 
 // Whether tiles multiply bfloat16 faster than this BLAS, by a short trial.
 EXPORTED int prefers_tiles(const Blas* blas);
 
-// Begin a call with at most `helpers` threads of the pool. Returns NULL without memory.
+// Begin a call with at most `helpers` threads of the pool, which join with the first compute_next: until then no
+// array is used. The blocks are in the order of their rows, at least one, and must live as long as the call. With
+// `sums`, they are ranges of K, and their products, row-major and without factors, are stored there one after the
+// other. Returns NULL without memory.
 EXPORTED Call* begin_call(
-    Pool* pool, const Blas* blas, const Product* product, int helpers, Taker taker, int64_t key);
-
-// Add a part. Rows of its blocks count from `first_row` of A and C. With `sums`, the blocks are ranges of
-// K, and their products, row-major and without factors, are stored there one after the other. `last` says
-// that no part follows, which saves a callback. Returns 0 without memory. Only a thread that was told to
-// take a part may call it.
-EXPORTED int add_part(
-    Call* call, int64_t first_row, char* sums, const Block* blocks, int64_t count, int last);
-
-// Compute a whole product: a call of one part, without callbacks and reports. Returns 0 without memory.
-EXPORTED int multiply_at_once(
     Pool* pool, const Blas* blas, const Product* product, int helpers, char* sums, const Block* blocks,
     int64_t count);
 
-// Declare that no part follows. Only a thread that was told to take a part may call it.
-EXPORTED void end_parts(Call* call);
-
 // Compute the next block in the calling thread, which is always the same; wait while helpers have all blocks
-// that are left. Returns ON after a block, TAKE when the caller must take a part, and OVER when all is done.
+// that are left. Returns 1 after a block, and 0 when all is done.
 EXPORTED int compute_next(Call* call, Report* report);
 
 // Drop the blocks that have not begun, wait for the others, and free the call.
 EXPORTED void end_call(Call* call);
 
+// Compute a whole product: a call without reports. Returns 0 without memory.
+EXPORTED int multiply_at_once(
+    Pool* pool, const Blas* blas, const Product* product, int helpers, char* sums, const Block* blocks,
+    int64_t count);
+
 // Compute one block, into C if `sum` is NULL, else into `sum`. `memory` is the thread's own, for bfloat16.
-void multiply_block(
-    const Blas* blas, const Product* product, const Block* block, int64_t first_row, char* sum, float* memory);
+void multiply_block(const Blas* blas, const Product* product, const Block* block, char* sum, float* memory);
 
 enum { MEMORY_PARTS = 3 };  // of `memory`, of TEMPORARY_ELEMENTS floats each
 
 // The same for bfloat16 (bfloats.c); `sum` is of floats.
-void multiply_bfloats(
-    const Blas* blas, const Product* product, const Block* block, int64_t first_row, float* sum, float* memory);
+void multiply_bfloats(const Blas* blas, const Product* product, const Block* block, float* sum, float* memory);

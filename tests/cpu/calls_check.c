@@ -1,6 +1,6 @@
-// Calls the C library of products from several threads at once, for the sanitizers. Callers share one
-// pool, plain loops replace BLAS, and any thread without work adds a part. Some calls are abandoned,
-// some takers fail, and pools are closed during calls. Exits with 1 if an element is wrong.
+// Calls the C library of products from several threads at once, for the sanitizers. Callers share one pool, and
+// plain loops replace BLAS. Some calls are abandoned, and pools are closed during calls. Exits with 1 if an element
+// is wrong, or a report.
 #include "../../cpu/native/calls.h"
 
 #include <pthread.h>
@@ -17,22 +17,20 @@ enum {
     M = 37,
     N = 19,
     K = 11,
-    PART = 6,  // rows
     HEIGHT = 2,  // of a block
-    FAILING = 7,  // a taker fails every 7th round
+    MOST_BLOCKS = (M + HEIGHT - 1) / HEIGHT * 2,
     DROPPED = 5,  // a call is abandoned every 5th round
 };
 
+// What one call uses. New each time, so that the sanitizers find a thread that still uses the last ones.
 typedef struct {
-    Call* call;
-    float *a, *b, *c;
-    float* sums;
-    int rows;  // taken
-    int round;
-    atomic_int inside;  // takers
-} Caller;
+    float *a, *b, *c, *sums;
+    Block* blocks;
+    int is_deep;  // whether K is cut
+    int count;
+    Product product;
+} Work;
 
-static Caller callers[CALLERS];
 static atomic_int wrong;
 
 static void expect(int holds, const char* what)
@@ -73,85 +71,6 @@ static void multiply_vector(
 
 static const Blas blas = {{(void*)multiply, NULL}, {(void*)multiply_vector, NULL}, sizeof(int64_t)};
 
-static int take(int64_t key, double rows_in_progress)
-{
-    Caller* caller = &callers[key];
-    expect(atomic_fetch_add(&caller->inside, 1) == 0, "two take at once");
-    expect(rows_in_progress >= 0 && rows_in_progress < M + 1, "more rows are in progress than there are");
-    const int top = caller->rows, bottom = top + PART < M ? top + PART : M;
-    const int fails = caller->round % FAILING == FAILING - 1 && top > M / 2;
-    caller->rows = bottom;
-    atomic_fetch_sub(&caller->inside, 1);
-    if (fails) {
-        usleep(1000);  // threads that wait for the part fall asleep
-        return 0;
-    }
-    if (top == M) {
-        end_parts(caller->call);
-        return 1;
-    }
-    Block blocks[PART];
-    int count = 0;
-    for (int row = 0; row < bottom - top; row += HEIGHT) {
-        const int stop = row + HEIGHT < bottom - top ? row + HEIGHT : bottom - top;
-        blocks[count++] = (Block){row, stop, 0, N / 2, 0, K};
-        blocks[count++] = (Block){row, stop, N / 2, N, 0, K};
-    }
-    return add_part(caller->call, top, NULL, blocks, count, key % 2 && bottom == M);
-}
-
-// The whole of C from two parts of K.
-static int take_depth(int64_t key, double rows_in_progress)
-{
-    (void)rows_in_progress;
-    Caller* caller = &callers[key];
-    if (caller->rows == M) {
-        end_parts(caller->call);
-        return 1;
-    }
-    caller->rows = M;
-    const Block blocks[] = {{0, M, 0, N, 0, K / 2}, {0, M, 0, N, K / 2, K}};
-    return add_part(caller->call, 0, (char*)caller->sums, blocks, 2, key % 2);
-}
-
-static void check_result(const Caller* caller, int is_deep)
-{
-    for (int i = 0; i < M; ++i) {
-        for (int j = 0; j < N; ++j) {
-            float sum = 0;
-            for (int l = 0; l < K; ++l) sum += caller->a[i * K + l] * caller->b[l * N + j];
-            const int at = i * N + j;
-            expect((is_deep ? caller->sums[at] + caller->sums[M * N + at] : caller->c[at]) == sum, "C is wrong");
-        }
-    }
-}
-
-// One call, abandoned after `steps` steps; -1 for never.
-static void call_once(Pool* pool, Caller* caller, int64_t key, int is_deep, int steps)
-{
-    const Product product = {
-        .a = (char*)caller->a, .b = (char*)caller->b, .c = (char*)caller->c, .a_row = K * 4, .a_column = 4,
-        .b_row = N * 4, .b_column = 4, .c_row = N * 4, .c_column = 4, .n = N, .k = K, .item = 4, .alpha = 1,
-    };
-    Taker taker = is_deep ? take_depth : take;
-    caller->rows = 0;
-    memset(caller->c, 0xff, M * N * sizeof(float));
-    caller->call = begin_call(pool, &blas, &product, THREADS, taker, key);
-    Report report;
-    int64_t terms = 0;
-    int state = ON, failed = 0;
-    for (int step = 0; state != OVER && !failed && step != steps; ++step) {
-        state = compute_next(caller->call, &report);
-        terms += report.terms;
-        if (state == TAKE) failed = !taker(key, report.rows_in_progress);
-    }
-    end_call(caller->call);
-    if (state == OVER && caller->rows == M && terms == (int64_t)M * N * K) check_result(caller, is_deep);
-    if (steps < 0 && caller->round % FAILING != FAILING - 1) {
-        expect(state == OVER && terms == (int64_t)M * N * K, "terms are missing");
-    }
-}
-
 static float* make_matrix(int elements)
 {
     float* matrix = malloc(elements * sizeof(float));
@@ -159,26 +78,94 @@ static float* make_matrix(int elements)
     return matrix;
 }
 
+static Work make_work(int is_deep)
+{
+    Work work = {
+        .a = make_matrix(M * K), .b = make_matrix(K * N), .c = malloc(M * N * sizeof(float)),
+        .sums = make_matrix(2 * M * N), .blocks = malloc(MOST_BLOCKS * sizeof(Block)), .is_deep = is_deep,
+    };
+    memset(work.c, 0xff, M * N * sizeof(float));
+    work.product = (Product){
+        .a = (char*)work.a, .b = (char*)work.b, .c = (char*)work.c, .a_row = K * 4, .a_column = 4,
+        .b_row = N * 4, .b_column = 4, .c_row = N * 4, .c_column = 4, .n = N, .k = K, .item = 4, .alpha = 1,
+    };
+    if (is_deep) {
+        work.blocks[work.count++] = (Block){0, M, 0, N, 0, K / 2};
+        work.blocks[work.count++] = (Block){0, M, 0, N, K / 2, K};
+        return work;
+    }
+    for (int row = 0; row < M; row += HEIGHT) {
+        const int stop = row + HEIGHT < M ? row + HEIGHT : M;
+        work.blocks[work.count++] = (Block){row, stop, 0, N / 2, 0, K};
+        work.blocks[work.count++] = (Block){row, stop, N / 2, N, 0, K};
+    }
+    return work;
+}
+
+static void free_work(Work* work)
+{
+    free(work->a);
+    free(work->b);
+    free(work->c);
+    free(work->sums);
+    free(work->blocks);
+}
+
+// Check some rows of the result.
+static void check_rows(const Work* work, int64_t start, int64_t stop)
+{
+    for (int64_t i = start; i < stop; ++i) {
+        for (int j = 0; j < N; ++j) {
+            float sum = 0;
+            for (int l = 0; l < K; ++l) sum += work->a[i * K + l] * work->b[l * N + j];
+            const int64_t at = i * N + j;
+            expect((work->is_deep ? work->sums[at] + work->sums[M * N + at] : work->c[at]) == sum, "C is wrong");
+        }
+    }
+}
+
+static char* find_sums(const Work* work) { return work->is_deep ? (char*)work->sums : NULL; }
+
+static Call* begin(Pool* pool, const Work* work)
+{
+    return begin_call(pool, &blas, &work->product, THREADS, find_sums(work), work->blocks, work->count);
+}
+
+// Follow a call, and check what it reports; abandon it after `steps` steps, -1 for never.
+static void follow(Call* call, const Work* work, int steps)
+{
+    Report report;
+    int64_t terms = 0;
+    int is_on = 1;
+    for (int step = 0; is_on && step != steps; ++step) {
+        is_on = compute_next(call, &report);
+        terms += report.terms;
+        check_rows(work, 0, report.open_start);
+        check_rows(work, report.open_stop, M);
+    }
+    end_call(call);
+    if (!is_on) check_rows(work, 0, M);
+    expect(is_on || terms == (int64_t)M * N * K, "terms are missing");
+    expect(steps >= 0 || !is_on, "the call did not end");
+}
+
 static Pool* pool;
 
 static void* call_often(void* argument)
 {
-    const int64_t key = (int64_t)(intptr_t)argument;
-    Caller* caller = &callers[key];
-    for (caller->round = 0; caller->round < ROUNDS; ++caller->round) {
-        // New each time, so that the sanitizers find a thread that still uses the last ones.
-        caller->a = make_matrix(M * K);
-        caller->b = make_matrix(K * N);
-        caller->c = make_matrix(M * N);
-        caller->sums = make_matrix(2 * M * N);
-        const int is_dropped = caller->round % DROPPED == DROPPED - 1;
-        call_once(pool, caller, key, caller->round % 3 == 2, is_dropped ? caller->round % 4 : -1);
-        free(caller->a);
-        free(caller->b);
-        free(caller->c);
-        free(caller->sums);
+    for (int round = 0; round < ROUNDS; ++round) {
+        Work work = make_work(round % 3 == 2);
+        if (round % DROPPED == DROPPED - 1) {
+            follow(begin(pool, &work), &work, round % 4);
+        } else if (round % 2) {
+            follow(begin(pool, &work), &work, -1);
+        } else {
+            multiply_at_once(pool, &blas, &work.product, THREADS, find_sums(&work), work.blocks, work.count);
+            check_rows(&work, 0, M);
+        }
+        free_work(&work);
     }
-    return NULL;
+    return argument;
 }
 
 static void* close_it(void* argument)
@@ -192,34 +179,21 @@ static void close_early(int threads)
 {
     Pool* closing = open_pool(threads, 1, threads % 2);
     if (threads == 1) usleep(1000);  // it goes to sleep
-    Caller* caller = &callers[0];
-    *caller = (Caller){.a = make_matrix(M * K), .b = make_matrix(K * N), .c = make_matrix(M * N)};
-    const Product product = {
-        .a = (char*)caller->a, .b = (char*)caller->b, .c = (char*)caller->c, .a_row = K * 4, .a_column = 4,
-        .b_row = N * 4, .b_column = 4, .c_row = N * 4, .c_column = 4, .n = N, .k = K, .item = 4, .alpha = 1,
-    };
-    caller->call = begin_call(closing, &blas, &product, THREADS, take, 0);
+    Work work = make_work(0);
+    Call* const call = begin(closing, &work);
     pthread_t closer;
     pthread_create(&closer, NULL, close_it, closing);
-    Report report;
-    for (int state = ON; state != OVER;) {
-        state = compute_next(caller->call, &report);
-        if (state == TAKE) take(0, report.rows_in_progress);
-    }
-    check_result(caller, 0);
-    end_call(caller->call);
+    follow(call, &work, -1);
     pthread_join(closer, NULL);
     free_pool(closing);
-    free(caller->a);
-    free(caller->b);
-    free(caller->c);
+    free_work(&work);
 }
 
 int main(void)
 {
     pool = open_pool(THREADS, 1, 1);
     pthread_t thread[CALLERS];
-    for (intptr_t i = 0; i < CALLERS; ++i) pthread_create(&thread[i], NULL, call_often, (void*)i);
+    for (int i = 0; i < CALLERS; ++i) pthread_create(&thread[i], NULL, call_often, NULL);
     for (int i = 0; i < CALLERS; ++i) pthread_join(thread[i], NULL);
     close_pool(pool);
     free_pool(pool);

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wavetrim.cpu.blocks import count_shares, cut_blocks, cut_depth, cut_range, cut_strips
+from wavetrim.cpu.blocks import count_shares, cut_blocks, cut_depth, cut_range
 from wavetrim.native.tuned import MAX_BLOCK_FLOPS
 
 sizes = st.integers(1, 700)
@@ -115,43 +115,11 @@ def test_a_large_c_is_never_cut_along_k() -> None:
     assert cut_depth(4096, 4096, 10**6, threads=8) == []
 
 
-@given(m=st.integers(1, 20_000), n=sizes, k=st.integers(1, 5000), threads=st.integers(1, 32))
-def test_a_round_of_strips_lies_in_the_product_and_occupies_all_threads(
-    m: int, n: int, k: int, threads: int
-) -> None:
-    strips = cut_strips(m, n, k, threads)
-    assert 1 <= strips.rows <= strips.round_rows <= m
-    rounds = -(-strips.round_rows // strips.rows) * strips.column_parts
-    assert rounds >= threads or strips.round_rows == m or strips.rows * rounds >= m
-
-
-def test_the_blocks_of_a_part_are_as_large_as_those_of_the_whole_product() -> None:
-    strips = cut_strips(2304, 16384, 256, 14)
-    whole = cut_blocks(2304, 16384, 256, threads=14)
-    part = cut_blocks(2 * strips.rows, 16384, 256, threads=14, likely_rows=2304)
-    assert max(block.elements for block in part) == max(block.elements for block in whole)
-    assert len(part) == 2 * strips.column_parts
-
-
-def test_a_part_smaller_than_a_round_occupies_all_threads() -> None:
-    assert len(cut_blocks(1000, 256, 2560, threads=14, likely_rows=100_000)) % 14 == 0
-
-
 def test_a_narrow_product_gives_each_thread_equally_many_blocks() -> None:
+    assert len(cut_blocks(1000, 256, 2560, threads=14)) % 14 == 0
     for rows in range(3000, 40_000, 700):
         assert len(cut_blocks(rows, 256, 256, threads=14)) % 14 == 0
 
 
 def test_a_product_with_k_1_occupies_all_threads() -> None:
     assert len(cut_blocks(8192, 8192, 1, threads=14)) >= 14
-
-
-def test_the_first_round_is_half_of_a_product_where_that_costs_little() -> None:
-    assert cut_strips(256, 8192, 8192, 14).round_rows == 128
-    assert cut_strips(64, 8192, 8192, 14).round_rows == 64
-
-
-def test_a_part_nearly_as_large_as_a_round_has_as_many_blocks() -> None:
-    strips = cut_strips(409, 8192, 8192, 14)
-    for rows in (strips.round_rows - 1, strips.round_rows):
-        assert len(cut_blocks(rows, 8192, 8192, threads=14, likely_rows=409)) == 28

@@ -1,7 +1,5 @@
 """The CPU pool computes C ← αA·B + βC for every type, shape and stride, as NumPy and BLAS would."""
 
-import threading
-import time
 import tracemalloc
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +11,6 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from tests.matrices import FLOATS, assert_product, draw_array
-from wavetrim.cpu.errors import ProductCancelled
 from wavetrim.cpu.gemm import CpuPool
 
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
@@ -211,41 +208,6 @@ def test_half_precision_never_converts_all_of_b(open_pool: OpenPool) -> None:
     assert peak_bytes < b.nbytes / 2
 
 
-def test_progress_adds_up_to_the_rows_and_comes_in_the_calling_thread(pool: CpuPool) -> None:
-    a, b, c = np.ones((1601, 600)), np.ones((600, 1401)), np.empty((1601, 1401))
-    calls: list[tuple[float, threading.Thread]] = []
-    pool.multiply(a, b, c, progress=lambda rows: calls.append((rows, threading.current_thread())))
-    assert len(calls) > 1
-    assert sum(rows for rows, _ in calls) == pytest.approx(1601)
-    assert {thread for _, thread in calls} == {threading.current_thread()}
-
-
-def test_a_cancelled_product_ends_early_and_leaves_the_pool_usable(pool: CpuPool) -> None:
-    a = np.ones((2048, 1024))
-    c = np.zeros((2048, 2048))
-    rows: list[float] = []
-    with pytest.raises(ProductCancelled):
-        pool.multiply(a, a.T, c, beta=1, progress=rows.append, cancelled=lambda: bool(rows))
-    assert 0 < sum(rows) < 2048
-    pool.multiply(a, a.T, c)
-    assert np.all(c == 1024)
-
-
-def test_an_error_in_the_progress_callback_stops_the_other_blocks(pool: CpuPool) -> None:
-    a = np.ones((2048, 1024))
-    c = np.zeros((2048, 2048))
-
-    def fail(rows: float) -> None:
-        raise LookupError("the caller's own error")
-
-    with pytest.raises(LookupError, match="own error"):
-        pool.multiply(a, a.T, c, beta=1, progress=fail)
-    finished = c.copy()
-    time.sleep(0.1)
-    assert np.array_equal(c, finished)
-    assert np.any(c == 0)
-
-
 def test_an_error_in_a_worker_reaches_the_caller(pool: CpuPool) -> None:
     # The subclass fails as a block may in a worker, on a failing disk for instance.
     class Unreadable(np.ndarray):  # type: ignore[type-arg]
@@ -260,22 +222,3 @@ def test_an_error_in_a_worker_reaches_the_caller(pool: CpuPool) -> None:
 def test_multiply_returns_the_seconds_of_the_product(pool: CpuPool) -> None:
     a = np.ones((512, 512))
     assert 0 < pool.multiply(a, a.copy(), np.empty((512, 512))) < 60
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("shape", [(300, 257, 129), (2, 3000, 300), (3000, 2, 300), (9, 7, 50_021)])
-def test_a_product_has_the_same_bits_with_reports_and_without(
-    pool: CpuPool, shape: tuple[int, int, int], dtype: str
-) -> None:
-    m, n, k = shape
-    rng = np.random.default_rng(6)
-    a, b, old = (
-        draw_array(rng, (m, k), dtype),
-        draw_array(rng, (k, n), dtype),
-        draw_array(rng, (m, n), dtype),
-    )
-    told, untold = old.copy(), old.copy()
-    pool.multiply(a, b, told, alpha=2, beta=-1, progress=lambda _: None)
-    pool.multiply(a, b, untold, alpha=2, beta=-1)
-    assert np.array_equal(told, untold)
-    assert_product(untold, a, b, old, alpha=2, beta=-1)

@@ -85,5 +85,6 @@ def test_a_closed_pool_refuses_products(open_pool: OpenPool) -> None:
     pool = open_pool(2)
     pool.close()
     pool.close()
-    with pytest.raises(CpuError, match="closed"):
-        pool.multiply(np.ones((2, 2)), np.ones((2, 2)), np.ones((2, 2)))
+    for progress in (None, lambda _: None):
+        with pytest.raises(CpuError, match="closed"):
+            pool.multiply(np.ones((2, 2)), np.ones((2, 2)), np.ones((2, 2)), progress=progress)

@@ -4,7 +4,6 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from tests.limit import allow
 from tests.matrices import assert_product, make_matrix
 from wavetrim.cpu.blas import find_blas
 from wavetrim.cpu.errors import CpuError, ProductCancelled
@@ -146,21 +144,20 @@ def test_products_that_blas_does_not_take_are_left_to_python(
     pool.close()
 
 
-def test_an_error_in_take_in_a_thread_of_the_team_reaches_the_caller(open_pool: OpenPool) -> None:
-    caller, a, c = threading.current_thread(), np.ones((2000, 200)), np.zeros((2000, 300))
-    began = time.perf_counter()
+def test_all_threads_in_python_compute_at_the_same_time(open_pool: OpenPool) -> None:
+    waiting, met = threading.Barrier(3), threading.local()
 
-    def take(_: float) -> range:
-        if threading.current_thread() is not caller:
-            raise LookupError("no more to be had")
-        assert time.perf_counter() - began < allow(20), "no thread of the team ever takes"
-        return range(1, 2000)  # never all of them
+    class Meeting(np.ndarray):  # type: ignore[type-arg]
+        def __array_ufunc__(self, ufunc: Any, _: str, *inputs: Any, out: Any) -> Any:
+            if not hasattr(met, "others"):
+                met.others = waiting.wait(10)
+            return ufunc(np.asarray(inputs[0]), inputs[1], out=out)
 
+    a, c = np.ones((2048, 256)).view(Meeting), np.zeros((2048, 256))
     with open_pool(3) as pool:
-        with pytest.raises(LookupError, match="no more"):
-            pool.multiply_rows(a, np.ones((200, 300)), c, take)
-        pool.multiply(a, np.ones((200, 300)), c)
-    assert np.all(c == 200)
+        pool.multiply(a, np.ones((256, 256)), c)
+    assert np.all(c == 256)
+    assert not waiting.broken
 
 
 def test_several_callers_share_a_pool(open_pool: OpenPool) -> None:
@@ -174,13 +171,12 @@ def test_several_callers_share_a_pool(open_pool: OpenPool) -> None:
             a = rng.integers(-3, 4, (m, k)).astype(np.float32)
             b = np.ones((k, n), np.float32)
             c = np.full((m, n), np.nan, np.float32)
-            edges = [*range(0, m, 30), m]
-            parts = iter([range(*edge) for edge in pairwise(edges)])
+            told: list[float] = []
             stops = index == 3 and turn % 3 == 2
             try:
-                pool.multiply_rows(
-                    a, b, c, lambda _: next(parts, range(0)),  # noqa: B023
-                    cancelled=(lambda: True) if stops else None,
+                pool.multiply(
+                    a, b, c, progress=told.append if index % 2 else None,
+                    cancelled=(lambda: bool(told)) if stops else None,  # noqa: B023
                 )  # fmt: skip
             except ProductCancelled:
                 assert stops

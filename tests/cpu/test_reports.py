@@ -1,0 +1,172 @@
+"""A product reports rows that are done and rows that are final, and can be cancelled."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from tests.matrices import FLOATS, assert_product, draw_array, draw_operands
+from wavetrim.cpu.errors import ProductCancelled
+from wavetrim.cpu.gemm import CpuPool
+
+Matrix = NDArray[Any]
+OpenPool = Callable[[int], CpuPool]
+
+
+@pytest.fixture(scope="module")
+def pools(kernel_cache: Path) -> Iterator[dict[int, CpuPool]]:
+    opened = {threads: CpuPool(threads, cache_dir=kernel_cache) for threads in (1, 2, 4)}
+    for pool in opened.values():
+        assert pool.prepare()
+    yield opened
+    for pool in opened.values():
+        pool.close()
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    shape=st.tuples(st.integers(0, 400), st.integers(0, 200), st.integers(0, 3000)),
+    dtype=st.sampled_from([*FLOATS, "int8", "int64"]),
+    factors=st.tuples(st.sampled_from([0, 1, -2]), st.sampled_from([0, 1, 2])),
+    threads=st.integers(1, 4),
+)
+def test_progress_adds_up_to_the_rows_of_a_right_product(
+    open_pool: OpenPool,
+    shape: tuple[int, int, int],
+    dtype: str,
+    factors: tuple[int, int],
+    threads: int,
+) -> None:
+    (m, n, k), (alpha, beta) = shape, factors
+    rng = np.random.default_rng(1)
+    a, b, c = (rng.integers(-1, 2, shape).astype(dtype) for shape in ((m, k), (k, n), (m, n)))
+    with np.errstate(all="ignore"):
+        product = a.real.astype(np.int64) @ b.real.astype(np.int64)
+        expected = (alpha * product + beta * c.real.astype(np.int64)).astype(dtype)
+    told: list[float] = []
+    with open_pool(4) as pool:
+        pool.multiply(a, b, c, alpha=alpha, beta=beta, threads=threads, progress=told.append)
+    assert np.array_equal(c, expected)
+    assert sum(told) == pytest.approx(m if n else 0)
+
+
+def test_progress_comes_in_the_calling_thread(pool: CpuPool) -> None:
+    a, b, c = np.ones((1601, 600)), np.ones((600, 1401)), np.empty((1601, 1401))
+    calls: list[threading.Thread] = []
+    pool.multiply(a, b, c, progress=lambda _: calls.append(threading.current_thread()))
+    assert len(calls) > 1
+    assert set(calls) == {threading.current_thread()}
+
+
+def test_a_product_that_is_cancelled_from_the_beginning_computes_nothing(
+    open_pool: OpenPool,
+) -> None:
+    c = np.zeros((900, 500))
+    with open_pool(4) as pool, pytest.raises(ProductCancelled):
+        pool.multiply(np.ones((900, 300)), np.ones((300, 500)), c, cancelled=lambda: True)
+    assert not np.any(c)
+
+
+def test_a_cancelled_product_ends_early_and_leaves_the_pool_usable(pool: CpuPool) -> None:
+    a = np.ones((2048, 1024))
+    c = np.zeros((2048, 2048))
+    rows: list[float] = []
+    with pytest.raises(ProductCancelled):
+        pool.multiply(a, a.T, c, beta=1, progress=rows.append, cancelled=lambda: bool(rows))
+    assert 0 < sum(rows) < 2048
+    pool.multiply(a, a.T, c)
+    assert np.all(c == 1024)
+
+
+def test_an_error_in_the_progress_callback_stops_the_other_blocks(pool: CpuPool) -> None:
+    a = np.ones((2048, 1024))
+    c = np.zeros((2048, 2048))
+
+    def fail(rows: float) -> None:
+        raise LookupError("the caller's own error")
+
+    with pytest.raises(LookupError, match="own error"):
+        pool.multiply(a, a.T, c, beta=1, progress=fail)
+    finished = c.copy()
+    time.sleep(0.1)
+    assert np.array_equal(c, finished)
+    assert np.any(c == 0)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [(300, 257, 129), (2, 3000, 300), (3000, 2, 300), (9, 7, 50_021)])
+def test_a_product_has_the_same_bits_with_reports_and_without(
+    pool: CpuPool, shape: tuple[int, int, int], dtype: str
+) -> None:
+    m, n, k = shape
+    rng = np.random.default_rng(6)
+    a, b, old = (
+        draw_array(rng, (m, k), dtype),
+        draw_array(rng, (k, n), dtype),
+        draw_array(rng, (m, n), dtype),
+    )
+    told, untold = old.copy(), old.copy()
+    pool.multiply(a, b, told, alpha=2, beta=-1, progress=lambda _: None)
+    pool.multiply(a, b, untold, alpha=2, beta=-1)
+    assert np.array_equal(told, untold)
+    assert_product(untold, a, b, old, alpha=2, beta=-1)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    shape=st.tuples(st.integers(1, 900), st.integers(1, 900), st.integers(2, 1200)),
+    dtype=st.sampled_from(["float32", "float64"]),
+    beta=st.sampled_from([0.0, 1.0]),
+    threads=st.sampled_from([1, 2, 4]),
+)
+def test_final_rows_are_not_written_again(
+    pools: dict[int, CpuPool],
+    shape: tuple[int, int, int],
+    dtype: str,
+    beta: float,
+    threads: int,
+) -> None:
+    m, n, k = shape
+    a, b, c = draw_operands(m, n, k, dtype=dtype)
+    expected = a @ b + beta * c
+    if beta == 0:
+        c[:] = np.nan
+    counts = []
+
+    def check(final: Sequence[range]) -> None:
+        counts.append(sum(map(len, final)))
+        for rows in final:
+            part = slice(rows.start, rows.stop)
+            assert np.array_equal(c[part], expected[part])
+
+    pools[threads].multiply(a, b, c, beta=beta, final=check)
+    assert np.array_equal(c, expected)
+    assert counts == sorted(counts)
+    assert counts[-1:] in ([], [m])  # none where K is cut
+
+
+def test_rows_become_final_while_others_are_computed(pools: dict[int, CpuPool]) -> None:
+    a = np.ones((2000, 800))
+    counts: list[int] = []
+    pools[1].multiply(
+        a, a[:800], np.empty((2000, 800)),
+        final=lambda final: counts.append(sum(map(len, final))),
+    )  # fmt: skip
+    assert counts == sorted(counts)
+    assert 0 < counts[0] < counts[-1] == 2000
+
+
+def test_a_sum_of_parts_of_k_is_never_reported_as_final(pools: dict[int, CpuPool]) -> None:
+    a = np.ones((8, 400_000))
+    told: list[Sequence[range]] = []
+    c = np.full((8, 8), np.nan)
+    pools[2].multiply(a, a.T, c, final=told.append)
+    assert told == []
+    assert np.array_equal(c, np.full((8, 8), 400_000.0))
