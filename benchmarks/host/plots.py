@@ -56,7 +56,7 @@ def list_plots(results: HostResults) -> dict[str, Plot]:
     if results.is_several:
         return {}
     plots = {"limit": plot_limit(results)} if pick_rows(results) else {}
-    if results.document.get("profile", {}).get("gpu"):
+    if plots and results.document.get("profile", {}).get("gpu"):
         plots["timelines"] = plot_timelines(results)
     return plots | ({"f": plot_f(results)} if pick_drawn_sweeps(results) else {})
 
