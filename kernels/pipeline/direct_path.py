@@ -180,12 +180,13 @@ class DirectPath:
 
         spec = product.spec
         check_sms(spec, product.sms, self._device.sm_count)
-        with cupy.cuda.Device(self._device.index), self._compute:
+        with cupy.cuda.Device(self._device.index):
             steps = self._memory.prepare(problem, cut, product.resident_b)
             if spec.source is None and not self._submitter.has_gemm:
                 return None
-            bind_context()
-            calls = self._memory.launches.list_calls(product, steps)
+            with self._compute:
+                bind_context()
+                calls = self._memory.launches.list_calls(product, steps)
             if calls is None:
                 return None
             reads_c = product.beta != 0
