@@ -1,5 +1,6 @@
 """Products by Python threads: those that C threads do not compute, or all without the C library."""
 
+import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -81,12 +82,19 @@ class _Call:
         self._cut = cut
         self._left = deque(cut.blocks)
         self._news: SimpleQueue[float | BaseException] = SimpleQueue()
+        self._helping = threading.Condition()
+        self._helpers = 0
         self.unheard = len(self._left)
 
     def help(self) -> None:
         """Compute blocks until none is left."""
+        with self._helping:
+            self._helpers += 1
         while self.compute_next():
             pass
+        with self._helping:
+            self._helpers -= 1
+            self._helping.notify()
 
     def compute_next(self) -> bool:
         """Compute one block and report it, or its error; False when none is left."""
@@ -117,17 +125,13 @@ class _Call:
         return rows
 
     def stop(self) -> None:
-        """Drop the blocks not begun and wait for those in progress.
+        """Drop the blocks not begun and wait for helpers with others; whoever comes finds nothing.
 
         No thread may write into the arrays after the call has returned.
         """
-        with suppress(IndexError):
-            while True:
-                self._left.popleft()
-                self.unheard -= 1
-        while self.unheard:
-            self._news.get()
-            self.unheard -= 1
+        self._left.clear()
+        with self._helping:
+            self._helping.wait_for(lambda: not self._helpers)
 
 
 class _CutProduct:

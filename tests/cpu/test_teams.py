@@ -1,10 +1,12 @@
 """Teams of threads in C and in Python: layouts, vectors, errors, callers and their end."""
 
+import sys
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -158,6 +160,40 @@ def test_all_threads_in_python_compute_at_the_same_time(open_pool: OpenPool) -> 
         pool.multiply(a, np.ones((256, 256)), c)
     assert np.all(c == 256)
     assert not waiting.broken
+
+
+def test_an_interrupt_at_any_line_ends_a_product_in_python(open_pool: OpenPool) -> None:
+    a, b = np.ones((256, 64), np.int32), np.ones((64, 256), np.int32)
+
+    def multiply(last_line: int) -> bool:
+        """Whether a product, interrupted where it comes to this line of the caller's, completes."""
+        lines = 0
+
+        def interrupt(frame: FrameType, event: str, _: Any) -> Any:
+            nonlocal lines
+            if frame.f_code.co_name not in ("compute_next", "hear"):
+                return None
+            lines += event == "line"
+            if lines == last_line:
+                raise KeyboardInterrupt
+            return interrupt
+
+        c, before = np.zeros((256, 256), np.int32), sys.gettrace()
+        sys.settrace(interrupt)
+        try:
+            pool.multiply(a, b, c, threads=2)
+        except KeyboardInterrupt:
+            seen = c.copy()
+            time.sleep(0.001)
+            assert np.array_equal(c, seen)
+            return False
+        finally:
+            sys.settrace(before)
+        return bool(np.all(c == 64))
+
+    with open_pool(2) as pool:
+        assert any(multiply(line) for line in range(1, 1000))
+        assert not multiply(1)
 
 
 def test_several_callers_share_a_pool(open_pool: OpenPool) -> None:
