@@ -123,9 +123,6 @@ def make_timings_table(timings: Mapping[str, float | None], plan: Mapping[str, A
             f"{expected / measured:.2f}" if expected and measured else "",
             end_section=part == "cpu",
         )
-    moved_to = timings.get("f_actual", plan["f"])
-    if moved_to != plan["f"]:
-        table.add_row("F", str(plan["f"]), str(moved_to), "")
     if (waited := timings.get("device_wait_seconds")) is not None:
         table.add_row("waited", "", format_seconds(waited), "")
     return table
