@@ -155,11 +155,14 @@ class SlabSupply:
         """Give back unused slabs, if a slab of this size could then be made.
 
         Returns:
-            Whether anything was given back.
+            Whether anything was given back, also what had begun to leave before.
         """
         if self._closed:
             return False
+        made_bytes = self.made_bytes
         room_bytes = await run_to_end(self._read_room)
+        if self.made_bytes < made_bytes:
+            return True
         unused = sorted(self._table.list_unused(), key=lambda slab: -slab.size_bytes)
         left_bytes = min(room_bytes, self._limit_bytes - self.made_bytes)
         left_bytes += sum(slab.size_bytes for slab in self._leaving)

@@ -412,6 +412,23 @@ async def test_a_leased_slab_counts_until_the_engine_has_let_go_of_it() -> None:
 
 
 @on_loop
+async def test_a_lease_gets_memory_that_is_given_back_while_the_room_is_read() -> None:
+    reading = threading.Event()
+
+    def read_room() -> int:
+        while reading.is_set() and arena.describe().made_bytes > 4 * MIB:
+            time.sleep(0.001)
+        return GIB
+
+    async with running_arena(room=read_room) as arena:
+        hold = take(arena, 1000)
+        arena.give_leased_back(await arena.lease(4 * MIB))
+        reading.set()
+        assert (await arena.lease(4 * MIB)).size_bytes == 4 * MIB
+        hold.release()
+
+
+@on_loop
 async def test_a_lease_makes_unused_slabs_leave_and_evicts() -> None:
     async with running_arena(limit=8 * MIB) as arena:
         kept = [take(arena, 3 * MIB)]
