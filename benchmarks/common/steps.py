@@ -14,6 +14,9 @@ Item = TypeVar("Item")
 LEAST_SHARE: Final = 0.85
 """Share of their estimates that later steps keep when an earlier one takes more time."""
 
+LEAST_PART: Final = 0.25
+"""Least part of its estimate that a step is begun with; chosen."""
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -31,24 +34,29 @@ class Step:
 
 
 def take_steps(steps: Sequence[Step], until: float, record: Record) -> None:
-    """Take the steps that there is time for. A step that fails is left out.
+    """Take the steps in order. Where time is short, the longest ones are left out.
+
+    A step that fails is left out, too.
 
     Args:
-        steps: The most important first.
+        steps: The steps.
         until: Value of time.perf_counter() by which all should be done.
         record: Written after each step.
 
     Raises:
         DeviceFailure: The GPU computes nothing after this failure.
     """
-    for place, step in enumerate(steps):
+    waiting = list(steps)
+    while waiting:
         left = until - time.perf_counter()
-        seconds = share_seconds(left, [one.estimate_seconds for one in steps[place:]])
-        if seconds is None:
+        estimates = [step.estimate_seconds for step in waiting]
+        excess = find_excess(left, estimates)
+        step = waiting.pop(0 if excess is None else excess)
+        if excess is not None:
             record.leave_out(step.name, f"{left:.0f} s are left")
             continue
         try:
-            step.act(seconds)
+            step.act(share_seconds(left, estimates))
         except (KernelsError, SchedulerError, MemoryError) as error:
             record.leave_out(step.name, f"{type(error).__name__}: {error}")
             if isinstance(error, DeviceFailure) and error.poisoned:
@@ -58,17 +66,20 @@ def take_steps(steps: Sequence[Step], until: float, record: Record) -> None:
             print(f"--- {step.name}, {until - time.perf_counter():.0f} s left", flush=True)
 
 
-def share_seconds(left: float, estimates: Sequence[float]) -> float | None:
+def find_excess(left: float, estimates: Sequence[float]) -> int | None:
+    """Index of the longest measurement if there is too little time for all, else None."""
+    if LEAST_PART * sum(estimates) <= left:
+        return None
+    return max(range(len(estimates)), key=lambda index: (estimates[index], index))
+
+
+def share_seconds(left: float, estimates: Sequence[float]) -> float:
     """Seconds that the first of some measurements may take of the time that is left.
 
     That is its share by estimate; or more, if the others still have LEAST_SHARE of theirs.
-
-    Returns:
-        None if that is too little to begin.
     """
     first, *others = estimates
-    share = max(left * first / sum(estimates), left - LEAST_SHARE * sum(others))
-    return share if share > first / 4 else None
+    return max(left * first / sum(estimates), left - LEAST_SHARE * sum(others))
 
 
 def share_time(
