@@ -13,7 +13,7 @@ from wavetrim.kernels.schedule.panels import PanelProblem
 from wavetrim.kernels.spec import KernelSpec
 from wavetrim.kernels.transfer.copies import HostOperand, describe_operand
 from wavetrim.kernels.transfer.pinned import Matrix
-from wavetrim.native.element_types import find_dtype
+from wavetrim.native.element_types import find_accumulator, find_dtype
 
 if TYPE_CHECKING:
     from wavetrim.kernels.pipeline.exchange import Seat
@@ -37,8 +37,8 @@ class GpuTimings(NamedTuple):
 class HostProduct(NamedTuple):
     """C ← αA·B + βC in host memory: the arguments of `GpuPipeline.multiply`, which describes them.
 
-    α is not 0. `resident_b` is B on the device, if it is there already. A named tuple, as brief
-    products notice how long a dataclass takes to make.
+    Where α is 0, only C is scaled. `resident_b` is B on the device, if it is there already. A named
+    tuple, as brief products notice how long a dataclass takes to make.
     """
 
     spec: KernelSpec
@@ -89,6 +89,17 @@ class HostProduct(NamedTuple):
             # The first compares bounds alone, which is faster.
             if np.may_share_memory(operand, c) and np.shares_memory(operand, c):
                 raise OperandError(f"C shares memory with {name}; it must have memory of its own")
+
+    def scale_c(self) -> None:
+        """C ← βC: the product where α is 0."""
+        c, beta = self.c, self.beta
+        if beta == 0:
+            c[...] = 0
+        elif beta != 1:
+            # Halves cannot represent every factor, so they are scaled in float32, as kernels do.
+            factor = find_accumulator(c.dtype).type(beta)
+            with np.errstate(all="ignore"):
+                np.multiply(c, factor, out=c, casting="same_kind")
 
     def _check_each(self, dtype: np.dtype[Any]) -> None:
         for name, operand in zip("ABC", (self.a, self.b, self.c), strict=True):

@@ -11,8 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
-import numpy as np
-
 from wavetrim.kernels.device import find_device
 from wavetrim.kernels.errors import (
     DeviceFailure,
@@ -35,7 +33,6 @@ from wavetrim.kernels.schedule.steps import Cut
 from wavetrim.kernels.spec import KernelSpec
 from wavetrim.kernels.transfer.host_copies import open_copiers
 from wavetrim.kernels.transfer.pinned import Matrix
-from wavetrim.native.element_types import find_accumulator
 from wavetrim.native.tuned import STAGING_THREADS
 
 
@@ -167,7 +164,7 @@ class GpuPipeline:
         )
         product.check()
         if alpha == 0 or c.size == 0:
-            _scale(c, beta)
+            product.scale_c()
             if progress is not None:
                 progress(c.shape[0])
             return GpuTimings(0.0, 0.0, 0.0)
@@ -301,13 +298,3 @@ class GpuPipeline:
         if isinstance(error, list_cuda_errors()):
             raise DeviceFailure(str(error), poisoned=is_poisoning(error)) from error
         raise error
-
-
-def _scale(c: Matrix, beta: float) -> None:
-    if beta == 0:
-        c[...] = 0
-    elif beta != 1:
-        # Halves cannot represent every factor, so they are scaled in float32, as kernels do.
-        factor = find_accumulator(c.dtype).type(beta)
-        with np.errstate(all="ignore"):
-            np.multiply(c, factor, out=c, casting="same_kind")

@@ -1,8 +1,8 @@
 """Measures a profile: `calibrate` calls `cpu`, `links`, `contention`, `kernels` and `latencies`.
 
-`gpus` does so for each GPU of a machine, and measures what their links reach together. `profiles`
-has the current profile of a machine that runs products; there, a CPU that was never calibrated is
-measured briefly.
+`cpu` has `cpu_memory` for what memory bounds. `gpus` measures each GPU of a machine so, and what
+their links reach together. `profiles` has the current profile of a machine that runs products;
+there, a CPU that was never calibrated is measured briefly.
 
 A brief product is measured as the second of two after a pause, so it follows its like. The median
 counts, because few products are as fast as the best of several runs (`repetition`). Contention is

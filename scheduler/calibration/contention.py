@@ -12,7 +12,7 @@ from functools import partial
 from typing import Final
 
 from wavetrim.cpu.gemm import CpuPool
-from wavetrim.scheduler.calibration.cpu import find_uncached_bytes
+from wavetrim.scheduler.calibration.cpu_memory import find_uncached_bytes
 from wavetrim.scheduler.calibration.links import (
     LINK_SIDE,
     PipelineProfile,

@@ -2,18 +2,24 @@
 
 import math
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from wavetrim.cpu.gemm import CpuPool
-from wavetrim.cpu.model import find_core_cache_bytes, find_largest_cache_bytes
+from wavetrim.scheduler.calibration.cpu_memory import (
+    LEAST,
+    MEMORY_BOUND,
+    TimeProduct,
+    find_cache_bytes,
+    find_uncached_bytes,
+    measure_memory,
+)
 from wavetrim.scheduler.calibration.operands import draw_matrices
 from wavetrim.scheduler.calibration.repetition import repeat_in_pairs
-from wavetrim.scheduler.calibration.row_cost import RowCost, fit_row_cost
+from wavetrim.scheduler.calibration.row_cost import fit_row_cost
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.model.cpu import CpuModel, CpuRate
 from wavetrim.scheduler.options import PlanOptions
@@ -36,35 +42,6 @@ _SHALLOW_K: Final = 64
 """Rows of a product of smaller K, and the divisor of K; for types whose products memory can bound,
 its K, with a C that no cache holds. Chosen."""
 
-_LEAST_WRITE_SHARE: Final = 0.25
-"""Least cost of an element of C beside its arithmetic, as a share of the time to write it; chosen.
-Arithmetic hides little of that time: with K = 21 and 64 none to a half of it (2 and 32 cores)."""
-
-_CACHED: Final = (512, 64), (16, 256)
-_LEAST_ROWS: Final = 512
-"""N and K of two products of which C or A fills half of the caches, and their least M; chosen."""
-
-_NARROW: Final = 1 << 16, 64, 64
-_TALL: Final = 1 << 14, 64, 4096
-"""M, N, K of products with few columns; A of the second exceeds the caches."""
-
-_LEAST: Final = 16, 16, 16
-_ALONE: Final = 2, 1024, 160
-_DENSE: Final = 128, 128, 128
-"""M, N, K of products that one thread computes: of nearly no time, of the time to read B, and of
-the time of arithmetic; chosen."""
-
-_MOST_COPY_COLUMNS: Final = 128
-"""Most columns of arithmetic that packing A may cost, for noisy measurements."""
-
-_LEAST_UNCACHED_BYTES: Final = 256 << 20
-_UNCACHED: Final = 2.0
-"""Least bytes of C with a small K, and of B with a single row, and their least multiple of the
-largest cache; chosen."""
-
-_MEMORY_BOUND: Final = "float32", "float64"
-"""Element types whose products memory can bound."""
-
 _PRODUCT_SECONDS: Final = 0.02
 """Time for which the size of a product is chosen."""
 
@@ -73,10 +50,6 @@ _SECONDS: Final = {True: 0.1, False: 0.03}
 
 _BRIEF_SECONDS: Final = 0.03
 """The same for a brief measurement."""
-
-
-_Time: TypeAlias = Callable[[int, int, int], float]
-"""Measures the seconds of a product of M, N, K."""
 
 
 class _Line(NamedTuple):
@@ -99,7 +72,7 @@ def measure_cpu(pool: CpuPool, source: str, *, until: float = math.inf) -> CpuMo
     """
     assumed = estimate_cpu(pool.threads)
     rates = tuple(_measure_rate(pool, rate, source, until=until) for rate in assumed.rates)
-    return CpuModel(pool.threads, rates, share_cpu(pool.threads), _find_cache_bytes(pool))
+    return CpuModel(pool.threads, rates, share_cpu(pool.threads), find_cache_bytes(pool.threads))
 
 
 def measure_tiny_calls(executor: Executor, profile: MachineProfile) -> MachineProfile:
@@ -110,9 +83,9 @@ def measure_tiny_calls(executor: Executor, profile: MachineProfile) -> MachinePr
     cpu = profile.cpu
 
     def measure(rate: CpuRate) -> CpuRate:
-        if rate.dtype not in _MEMORY_BOUND:
+        if rate.dtype not in MEMORY_BOUND:
             return rate
-        m, n, k = _LEAST
+        m, n, k = LEAST
         plan = choose_plan(GemmProblem(m, n, k, rate.dtype), profile, PlanOptions(f=m))
         a, b, c = draw_matrices(rate.dtype, m, n, k)
 
@@ -124,16 +97,6 @@ def measure_tiny_calls(executor: Executor, profile: MachineProfile) -> MachinePr
         return replace(rate, alone_seconds=repeat_in_pairs(run, _SECONDS[True]))
 
     return replace(profile, cpu=replace(cpu, rates=tuple(map(measure, cpu.rates))))
-
-
-def find_uncached_bytes() -> int:
-    """Size of a matrix that no cache holds."""
-    return max(_LEAST_UNCACHED_BYTES, round(_UNCACHED * find_largest_cache_bytes()))
-
-
-def _find_cache_bytes(pool: CpuPool) -> int:
-    """Size of the caches that the threads' cores have for themselves."""
-    return pool.threads * find_core_cache_bytes()
 
 
 def measure_cpu_briefly(pool: CpuPool) -> CpuModel:
@@ -162,7 +125,7 @@ def _measure_rate(
     pool: CpuPool, assumed: CpuRate, source: str, *, brief: bool = False, until: float = math.inf
 ) -> CpuRate:
     """The figures of one element type; what memory bounds only if that matters, and not briefly."""
-    is_bound = assumed.dtype in _MEMORY_BOUND and not brief
+    is_bound = assumed.dtype in MEMORY_BOUND and not brief
     budget_seconds = _BRIEF_SECONDS if brief else _SECONDS[is_bound]
     time_product = partial(_time_pool, pool, assumed.dtype, budget_seconds, until)
     side = _choose_side(assumed)
@@ -185,10 +148,10 @@ def _measure_rate(
     )
     if not is_bound:
         return rate
-    return _measure_memory(time_product, rate, cost, side, _find_cache_bytes(pool))
+    return measure_memory(time_product, rate, cost, side, find_cache_bytes(pool.threads))
 
 
-def _measure_line(time_product: _Time, side: int, rows: tuple[int, ...]) -> _Line:
+def _measure_line(time_product: TimeProduct, side: int, rows: tuple[int, ...]) -> _Line:
     """The line of seconds over rows, from products of few and of many rows.
 
     The additional cost of the first row has two parts: reading B, which counts in rows, and a fixed
@@ -205,62 +168,6 @@ def _measure_line(time_product: _Time, side: int, rows: tuple[int, ...]) -> _Lin
     beyond = intercept - (short_seconds - most * short_row_seconds)
     startup_rows = max(0.0, beyond / (row_seconds - short_row_seconds))
     return _Line(row_seconds, startup_rows, max(0.0, intercept - startup_rows * row_seconds))
-
-
-def _measure_memory(
-    time_product: _Time, rate: CpuRate, cost: RowCost, side: int, cache_bytes: int
-) -> CpuRate:
-    """The rate with what memory bounds: narrow products, single rows, K = 1, one thread."""
-    call_seconds = rate.call_seconds
-    alone_seconds = time_product(*_LEAST)
-    m, n, k = _ALONE
-    alone_elements = m * k + k * n + m * n
-    rest = find_uncached_bytes() // ITEM_BYTES[rate.dtype] // side
-    write_seconds = time_product(rest, side, 1) / (rest * side)
-    element_seconds = max(cost.element_seconds, _LEAST_WRITE_SHARE * write_seconds)
-    read_seconds = max(0.0, time_product(*_ALONE) - alone_seconds) / alone_elements
-    uncached = replace(
-        rate,
-        element_seconds=min(element_seconds, write_seconds),
-        write_seconds=write_seconds,
-        vector_seconds=time_product(1, side, rest) / (rest * side),
-        copy_columns=_find_copy_columns(cost, time_product(*_TALL) - call_seconds),
-        narrow_seconds=max(0.0, time_product(*_NARROW) - call_seconds) / math.prod(_NARROW),
-        alone_seconds=alone_seconds,
-        alone_gflops=2e-9 * math.prod(_DENSE) / max(1e-9, time_product(*_DENSE) - alone_seconds),
-        read_seconds=read_seconds,
-    )
-    return _measure_cached(time_product, uncached, cost, cache_bytes)
-
-
-def _measure_cached(time_product: _Time, rate: CpuRate, cost: RowCost, cache_bytes: int) -> CpuRate:
-    """The rate with the costs of elements of C and of packing A within the caches.
-
-    They are at most those beyond the caches: both are differences of noisy times.
-    """
-    half = cache_bytes // 2 // ITEM_BYTES[rate.dtype]
-    (wide, shallow_k), (narrow, deep_k) = _CACHED
-    m = max(_LEAST_ROWS, half // deep_k)
-    seconds = time_product(m, narrow, deep_k) - rate.call_seconds
-    copy_columns = seconds / (2 * m * deep_k * cost.flop_seconds) - narrow
-    copy_columns = min(max(0.0, copy_columns), rate.copy_columns)
-    m = max(_LEAST_ROWS, half // wide)
-    seconds = time_product(m, wide, shallow_k) - rate.call_seconds
-    arithmetic_seconds = 2 * shallow_k * (wide + copy_columns) * cost.flop_seconds
-    element_seconds = max(0.0, seconds / m - arithmetic_seconds) / wide
-    return replace(
-        rate,
-        cached_element_seconds=min(element_seconds, rate.element_seconds),
-        cached_copy_columns=copy_columns,
-    )
-
-
-def _find_copy_columns(cost: RowCost, seconds: float) -> float:
-    """Cost of packing A in a product of few columns, in columns of arithmetic."""
-    m, n, k = _TALL
-    arithmetic_seconds = seconds / m - n * cost.element_seconds
-    copy_columns = arithmetic_seconds / (2 * k * cost.flop_seconds) - n
-    return min(max(0.0, copy_columns), _MOST_COPY_COLUMNS)
 
 
 def _time_pool(

@@ -257,13 +257,14 @@ def test_a_calibration_is_stored_and_used(tmp_path: Path, monkeypatch: pytest.Mo
 
     # To be stored, figures need not be those of large products.
     shorter = {
-        "_SIDES": (256,),
-        "_LEAST_UNCACHED_BYTES": 2**22,
-        "_UNCACHED": 0,
-        "_TALL": (512, 64, 512),
+        "cpu._SIDES": (256,),
+        "cpu._SECONDS": {True: 0.01, False: 0.01},
+        "cpu_memory._LEAST_UNCACHED_BYTES": 2**22,
+        "cpu_memory._UNCACHED": 0,
+        "cpu_memory._TALL": (512, 64, 512),
     }
-    for name, value in {**shorter, "_SECONDS": {True: 0.01, False: 0.01}}.items():
-        monkeypatch.setattr(f"wavetrim.scheduler.calibration.cpu.{name}", value)
+    for name, value in shorter.items():
+        monkeypatch.setattr(f"wavetrim.scheduler.calibration.{name}", value)
     before = invoke_command("plan", 512, 512, 512, "--json", folder=home)
     assert "estimate" in json.loads(before.stdout)["profile"]["source"]
     monkeypatch.setattr("wavetrim.scheduler.calibration.gpus.calibrate", calibrate_watched)
