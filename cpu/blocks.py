@@ -16,7 +16,10 @@ from wavetrim.native.tuned import (
     MAX_BLOCK_FLOPS,
     MIN_BLOCK_TERMS,
     MOST_TERMS,
+    NARROW_COLUMNS,
+    NARROW_TIMES,
     PACKING_WEIGHT,
+    WIDE_TIMES,
 )
 
 LEAST_SHARED: Final = 4
@@ -24,15 +27,6 @@ LEAST_SHARED: Final = 4
 
 LARGE: Final = 16
 """Least blocks of a thread that gets several, in smallest blocks. Chosen: small ones pack more."""
-
-NARROW_COLUMNS: Final = 128
-"""Columns of C for each thread below which its block reads short pieces of B's rows; chosen."""
-
-NARROW_PARTS: Final = 8
-WIDE_PARTS: Final = 64
-"""K is cut if B has at least this many times the elements of all threads' copies of C: with short
-pieces of rows, and without. Chosen: with 128x512x65536 in float64 16 threads take 24 ms instead of
-42, with 64x8192x4096 27 instead of 14."""
 
 ROW_QUANTUM = 16
 COLUMN_QUANTUM = 32
@@ -134,7 +128,7 @@ def cut_depth(m: int, n: int, k: int, *, threads: int) -> list[Block]:
     """
     # Each part writes a C of its own, and one thread adds them up.
     shares = count_shares(m, n, k, threads)
-    least = NARROW_PARTS if n < NARROW_COLUMNS * shares else WIDE_PARTS
+    least = NARROW_TIMES if n < NARROW_COLUMNS * shares else WIDE_TIMES
     if shares < 2 or k < least * shares * m:
         return []
     return [Block(0, m, 0, n, *depth) for depth in cut_range(k, shares, ROW_QUANTUM)]

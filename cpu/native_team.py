@@ -12,6 +12,7 @@ from wavetrim.cpu.library import PRODUCT, BlasAddresses, Report
 from wavetrim.cpu.prepared import Cut, Fields, Layout, Prepared, find_fields, pack_blocks
 from wavetrim.cpu.products import Matrix, Product, combine
 from wavetrim.native.element_types import find_accumulator
+from wavetrim.native.library import find_address
 from wavetrim.native.pool import ThreadPool
 
 _CLOSED: Final = "the pool of CPU threads is closed"
@@ -40,7 +41,7 @@ class NativeTeam:
         They must in a forked process, where the pool has no threads.
         """
         fields = find_fields(*map(_describe_layout, (a, b, c)))
-        at = _find_address(a), _find_address(b), _find_address(c)
+        at = find_address(a), find_address(b), find_address(c)
         return self._pack(fields, at, alpha, beta) if fields and alpha else None
 
     def _pack(
@@ -140,7 +141,7 @@ class NativeTeam:
         fields, cut = prepared.fields, prepared.cut
         assert fields is not None, "a product that is not small has fields"
         assert cut is not None, "a product that is not small has a cut"
-        at = _find_address(a), _find_address(b), _find_address(c)
+        at = find_address(a), find_address(b), find_address(c)
         first, (a_span, b_span, c_span) = at[2], fields.spans
         last = first + c_span
         if (at[0] < last and first < at[0] + a_span) or (at[1] < last and first < at[1] + b_span):
@@ -171,7 +172,7 @@ def _make_sums(cut: Cut, c: Matrix) -> tuple[Matrix | None, int | None]:
     if cut.depths == 1:
         return None, None
     sums = np.empty((cut.depths, *c.shape), find_accumulator(c.dtype))
-    return sums, _find_address(sums)
+    return sums, find_address(sums)
 
 
 def _add_sums(sums: Matrix, c: Matrix, *, alpha: float, beta: float) -> None:
@@ -182,9 +183,3 @@ def _add_sums(sums: Matrix, c: Matrix, *, alpha: float, beta: float) -> None:
 
 def _describe_layout(matrix: Matrix) -> Layout:
     return type(matrix), matrix.dtype, matrix.shape, matrix.strides
-
-
-def _find_address(matrix: Matrix) -> int:
-    """As `matrix.ctypes.data`, which takes 1.5 times as long."""
-    address: int = matrix.__array_interface__["data"][0]
-    return address

@@ -18,7 +18,9 @@ from ctypes import c_int, c_void_p
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
+
+from numpy.typing import NDArray
 
 from wavetrim.native.errors import CompilationFailed
 from wavetrim.native.tuned import MACROS
@@ -168,3 +170,13 @@ def _try_load(path: Path) -> ctypes.CDLL | None:
     except OSError as error:  # compiled for another machine, or damaged
         logger.warning("%s cannot be loaded: %s", path, error)
         return None
+
+
+def find_address(array: NDArray[Any]) -> int:
+    """Address of an array's first element, in a quarter of the time of `array.ctypes.data`."""
+    try:
+        buffer: Any = array
+        return ctypes.addressof(ctypes.c_char.from_buffer(buffer))
+    except (TypeError, ValueError, BufferError):  # read-only, empty, not contiguous, bfloat16
+        address: int = array.__array_interface__["data"][0]
+        return address

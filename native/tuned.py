@@ -89,6 +89,15 @@ PACKING_WEIGHT: Final = 48  # rows or columns; chosen
 """Cost for BLAS to pack a block's part of B (or A), in rows (or columns) of arithmetic: 32 on an
 H200's host by calibration, 4 to 12 on an EPYC with AVX-512."""
 
+NARROW_COLUMNS: Final = 128  # columns; H200, 16 cores; 5e3d0e4
+"""Columns of C for each thread below which its block reads short pieces of B's rows."""
+
+NARROW_TIMES: Final = 8  # elements; H200, 16 cores; 5e3d0e4
+WIDE_TIMES: Final = 64  # elements; H200, 16 cores; 5e3d0e4
+"""Elements of B for each element of all threads' copies of C from which K is cut: with short pieces
+of rows, and without. At 128x512x65536 in float64 cutting takes 24 ms and blocks of C take 42, at
+64x8192x4096 27 and 14."""
+
 TEMPORARY_ELEMENTS: Final = 1 << 18  # elements; chosen
 """Largest temporary of a block whose type BLAS lacks: its C, or what of A or B is converted at a
 time."""

@@ -18,6 +18,6 @@ that share a product each fetch a part of B over their own link and copy the res
 so that B crosses the links once.
 
 Nothing of the caller's is kept, except for what `keep` is given with a key. The next product uses
-the same events. Those that can be timed delay a stream, so a command buffer has them only where
-times are asked for.
+the same events. Those that can be timed delay a stream a little, so a command buffer has them only
+where times are asked for, and in parts of splits, whose ends nobody sees come.
 """

@@ -4,7 +4,8 @@ from typing import Any, NamedTuple, Protocol
 
 from wavetrim.kernels.events import await_event, has_passed
 from wavetrim.kernels.gemm.operands import Layout
-from wavetrim.kernels.transfer.pinned import Matrix, find_address, is_locked
+from wavetrim.kernels.transfer.pinned import Matrix, is_locked
+from wavetrim.native.library import find_address
 
 
 class HostOperand(NamedTuple):

@@ -18,6 +18,7 @@ from numpy.typing import DTypeLike, NDArray
 from wavetrim.kernels.errors import DeviceFailure, OperandError
 from wavetrim.kernels.events import find_runtime
 from wavetrim.native.element_types import find_dtype
+from wavetrim.native.library import find_address
 
 Matrix = NDArray[Any]
 
@@ -125,16 +126,6 @@ def unlock_region(address: int, size_bytes: int, *, device_index: int | None = N
 def is_pinned(matrix: Matrix) -> bool:
     """Whether copies of this matrix need no staging: page-locked rows of adjacent elements."""
     return is_locked(matrix, find_address(matrix))
-
-
-def find_address(matrix: Matrix) -> int:
-    """Address of the first element."""
-    try:
-        buffer: Any = matrix
-        return ctypes.addressof(ctypes.c_char.from_buffer(buffer))  # takes a quarter of the time
-    except (TypeError, ValueError, BufferError):  # read-only, empty, not contiguous, bfloat16
-        address: int = matrix.__array_interface__["data"][0]
-        return address
 
 
 def has_adjacent_rows(matrix: Matrix) -> bool:

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from wavetrim.kernels.transfer.host_library import HOST_LIBRARY
@@ -11,6 +12,7 @@ from wavetrim.native.library import (
     SHARED_HEADERS,
     Library,
     compile_library,
+    find_address,
     load_library,
     name_library,
 )
@@ -49,3 +51,12 @@ def test_a_changed_tuned_number_changes_the_librarys_name(monkeypatch: pytest.Mo
     name_library.cache_clear()
     assert name_library(example) != name
     name_library.cache_clear()
+
+
+def test_addresses_are_found_of_arrays_of_every_kind() -> None:
+    plain = np.zeros((6, 8))
+    frozen = plain.copy()
+    frozen.flags.writeable = False
+    halves = np.zeros((3, 4), "bfloat16")
+    for array in (plain, frozen, halves, plain[:0], plain[1:, ::2], plain.T, plain[::-1]):
+        assert find_address(array) == array.ctypes.data
