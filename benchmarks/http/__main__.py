@@ -40,7 +40,7 @@ def main() -> int:
     with_gpu = environment["hardware"]["gpu"] is not None
     arguments.seconds = arguments.seconds or (SECONDS if with_gpu else SECONDS_ON_FEW_CORES)
     host = name_host(environment) if with_gpu else "cpu"
-    out: Path = arguments.out or Path(f"benchmarks/results/http-{host}.json")
+    out: Path = arguments.out / f"http-{host}.json"
     record = Record(out, environment, absent="absent")
     try:
         with (
@@ -88,7 +88,7 @@ def read_arguments() -> argparse.Namespace:
     add("--profile", type=Path, help="a profile, or a results file that has one")
     add("--pytriton-python", default=sys.executable, help="an interpreter that has PyTriton")
     add("--folder", type=Path, help="where servers keep their files; default: as TMPDIR says")
-    add("--out", type=Path)
+    add("--out", type=Path, default=Path("benchmarks/results"), help="folder of results")
     arguments = parser.parse_args()
     picked = arguments.sizes or arguments.dtypes or arguments.clients
     arguments.parts = arguments.parts or (["products"] if picked else list(PARTS))

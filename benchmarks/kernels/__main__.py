@@ -5,26 +5,25 @@ TF32. Kernels that can be held to some multiprocessors are measured with several
 For kernels with several tiles the file has the one that the planner takes for each product, and
 that of nvMatmulHeuristics, if it is installed.
 
-Run `make bench-kernels`, or `python -m benchmarks.kernels [--seconds 190] [--out FILE]`. It writes
-benchmarks/results/kernels-<gpu>.json again after every product, so a run that is cut short leaves
-its results. If time runs short, kernels take fewer turns than 21: each row has their number.
+Run `make bench-kernels`, or `python -m benchmarks.kernels [--seconds 190] [--out FOLDER]`. It
+writes kernels-<gpu>.json again after every product, so a run that is cut short leaves its results.
+If time runs short, kernels take fewer turns than 21: each row has their number.
 """
 
 import argparse
 import tempfile
 import time
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from itertools import product, repeat
-from multiprocessing import get_context
+from itertools import product
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from benchmarks.common.environment import describe_environment, name_host
 from benchmarks.common.results import Record
 from benchmarks.common.shapes import Shape, name_shape, read_shape
 from benchmarks.common.steps import Step, take_steps
+from benchmarks.kernels.compilation import compile_all, describe_compiled
 from benchmarks.kernels.contest import Contest, admit_all, run_contest
 from benchmarks.kernels.meter import Meter
 from benchmarks.kernels.rows import Row, Score, describe_row, find_rates, make_rows
@@ -44,9 +43,7 @@ from benchmarks.kernels.summary import format_summary, summarize
 from benchmarks.kernels.tile_choice import TileHeuristics, choose_tiles
 from wavetrim.cpu.threads import usable_cores
 from wavetrim.kernels.catalog import list_kernels
-from wavetrim.kernels.compile import CompiledKernel, compile_kernel
 from wavetrim.kernels.device import DeviceInfo, find_device
-from wavetrim.kernels.errors import CompilationFailed
 from wavetrim.kernels.spec import KernelSpec
 from wavetrim.scheduler.profile.store import find_profile
 
@@ -140,39 +137,6 @@ class Bench:
         self._record.add(rows, describe_row)
 
 
-def compile_all(
-    specs: Sequence[KernelSpec], arch: str, cache_dir: Path
-) -> list[tuple[KernelSpec, CompiledKernel]]:
-    """Compile on all cores, so that the GPU does not wait; kernels that fail are left out."""
-    sources = [spec for spec in specs if spec.source]
-    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
-        found = pool.map(try_compile, sources, repeat(arch), repeat(cache_dir))
-        return [(spec, x) for spec, x in zip(sources, found, strict=True) if x is not None]
-
-
-def try_compile(spec: KernelSpec, arch: str, cache_dir: Path) -> CompiledKernel | None:
-    """The compiled kernel; None, and a line about it, if it does not compile."""
-    try:
-        return compile_kernel(spec, arch, cache_dir)
-    except CompilationFailed as error:
-        print(f"left out: {spec.label}: {error}", flush=True)
-        return None
-
-
-def describe_compiled(spec: KernelSpec, compiled: CompiledKernel, arch: str) -> dict[str, Any]:
-    """The compiler's report of a kernel."""
-    return {
-        "kernel": spec.name,
-        "tile": str(spec.tile),
-        "dtype": spec.dtype,
-        "arch": arch,
-        "threads": spec.threads,
-        "registers": compiled.registers,
-        "spill_bytes": compiled.spill_bytes,
-        "shared_bytes": spec.shared_bytes,
-    }
-
-
 def main() -> None:
     """Measure every kernel at every product and write the results."""
     started = time.perf_counter()
@@ -181,11 +145,13 @@ def main() -> None:
         "--seconds", type=float, default=SECONDS, help="what the whole run may take"
     )
     parser.add_argument("--shapes", type=read_shape, nargs="+", default=ALL_SHAPES, metavar="MxNxK")
-    parser.add_argument("--out", type=Path)
+    parser.add_argument(
+        "--out", type=Path, default=Path("benchmarks/results"), help="folder of results"
+    )
     arguments = parser.parse_args()
     device = find_device(0)
     environment = describe_environment()
-    out: Path = arguments.out or Path(f"benchmarks/results/kernels-{name_host(environment)}.json")
+    out: Path = arguments.out / f"kernels-{name_host(environment)}.json"
     specs = list_kernels(compute_capability=device.compute_capability)
     with tempfile.TemporaryDirectory() as folder:
         cache_dir = Path(folder)
