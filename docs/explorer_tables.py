@@ -27,8 +27,8 @@ MODEL: Final = ROOT / "service" / "page" / "model"
 _CONSTANTS: Final = {
     "kernels.gemm.splits": ("VERDICT_BYTES",),
     "kernels.gemm.tails": ("FIX_UP_STEPS",),
-    "kernels.schedule.panels": ("ROW_PART_BYTES",),
     "kernels.schedule.steps": ("DEPTH_QUANTUM",),
+    "kernels.schedule.schedule": ("PAGE_BYTES",),
     "kernels.schedule.buffers": (
         *("_SLOT_ALIGNMENT_BYTES", "_LINE_BYTES", "_VECTOR_BYTES", "MIN_DEPTH"),
     ),
@@ -56,7 +56,7 @@ _CONSTANTS: Final = {
     "scheduler.profile.estimate": (
         *("PEAK_SHARE", "TILE_SHARE", "LAUNCH_SECONDS", "LINK_SHARE", "CALL_SECONDS"),
         *("STEP_SECONDS", "COPY_SECONDS", "CPU_THREAD_GFLOPS", "PINNED_STRETCH", "START_SECONDS"),
-        "LATE_SECONDS",
+        *("LATE_SECONDS", "ROW_SECONDS"),
         *("COPIER_GBYTES_PER_SECOND", "STAGED_STRETCH", "CPU_WRITE_GBYTES_PER_SECOND", "TOGETHER"),
         *("_THREADS_AN_SM", "_BLOCKS_AN_SM", "STAGING_THREADS"),
     ),

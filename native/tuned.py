@@ -43,10 +43,6 @@ SLAB_BYTES: Final = 4 << 20  # bytes; chosen
 SLABS: Final = 6  # slabs; chosen
 """Slabs of each direction."""
 
-ROW_PART_BYTES: Final = 32 << 10  # bytes; H200, 16 cores; e051abf
-"""Parts of page-locked rows that are copied at full rate are multiples of this, where a row has two
-or more."""
-
 SMALL_PRODUCT_BYTES: Final = 12 << 20  # bytes; chosen
 """Largest A, B and C together that are copied whole before the first transfer. If their layout
 forbids that, the calling thread stages them alone."""
@@ -73,10 +69,10 @@ in float64 cost no time and are more accurate."""
 MAX_BLOCK_FLOPS: Final = 1 << 33  # operations; chosen
 """Largest block: about a tenth of a second, so that a product can be cancelled."""
 
-MIN_BLOCK_TERMS: Final = 1 << 20  # terms, M N K; chosen
-"""Smallest block worth a thread: some 30 µs. A thread takes 0.1 to 0.2 ms to wake up, so a product
-is shared from four such blocks on. OpenBLAS shares from an eighth of that on: at 128³ in float32 it
-takes 1.6 times as long as our single thread."""
+MIN_BLOCK_TERMS: Final = 1 << 19  # terms, M N K; H100, 16 cores; 1f09f97
+"""Smallest block worth a thread: some 15 µs. A thread takes 0.1 ms to wake up, so a product is
+shared from four such blocks on. With blocks of twice as many terms, products that follow one
+another take up to 2.4 times as long (128³ in float64), with half as many about as long."""
 
 ELEMENT_TERMS: Final = 12  # terms; chosen
 """Cost to a thread of reading or writing an element that other threads used meanwhile, in terms of

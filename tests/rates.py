@@ -21,6 +21,7 @@ def make_rates(problem: PanelProblem, **changes: Any) -> Rates:
         out_bytes_per_second=55.2e9,
         duplex=1.2,
         copy_seconds=8e-6,
+        row_seconds=30e-9,
         enqueue_seconds=10e-6,
         call_seconds=90e-6,
         launch_seconds=6e-6,

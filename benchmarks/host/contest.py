@@ -22,7 +22,9 @@ fastest one's, takes at least one turn, not LEAST_TURNS: others need the time mo
 
 USUAL_TURNS: Final = 9
 SHORT_SECONDS: Final = 2e-3
-"""Shorter turns vary more, so there are up to `Baseline.turns` of them; chosen."""
+SHORT_TURNS: Final = 9
+"""Shorter turns vary more, so there are up to `Baseline.turns` of them, and at least SHORT_TURNS,
+which cost no time; chosen. NumPy takes three, because the machine has to rest after each."""
 
 REPEATED_SECONDS: Final = 0.05
 """A turn at a shorter product is two calls: the first one comes after another baseline's work and
@@ -52,16 +54,27 @@ class HostScore:
     seconds: list[float] = field(default_factory=list)
     first_seconds: list[float] = field(default_factory=list)
 
-    def count_least_turns(self, fastest_seconds: float) -> int:
-        """Turns that it takes even if time runs out, by the fastest baseline's first product."""
+    def count_least_turns(self, fastest_seconds: float, *, rests: bool = False) -> int:
+        """Turns that it takes even if time runs out.
+
+        Args:
+            fastest_seconds: Time of the fastest baseline's first product.
+            rests: Whether the machine has to rest after each turn.
+        """
+        if self.is_short and not rests:
+            return SHORT_TURNS
         most_seconds = min(SLOW_SECONDS, FAR_RATIO * fastest_seconds)
         return LEAST_TURNS if self.trial_seconds <= most_seconds else 1
 
     @property
     def most_turns(self) -> int:
         """Turns that it takes if time allows."""
-        is_short = bool(self.seconds) and self.seconds[0] < SHORT_SECONDS
-        return Baseline.turns if is_short else USUAL_TURNS
+        return Baseline.turns if self.is_short else USUAL_TURNS
+
+    @property
+    def is_short(self) -> bool:
+        """Whether its first turn was short."""
+        return bool(self.seconds) and self.seconds[0] < SHORT_SECONDS
 
 
 class HostContest:
@@ -127,7 +140,7 @@ class HostContest:
             taken = len(score.seconds) if score else 0
             if score is None or turn < taken or taken >= min(baseline.turns, score.most_turns):
                 continue
-            least_turns = score.count_least_turns(fastest_seconds)
+            least_turns = score.count_least_turns(fastest_seconds, rests=baseline.wakes_blas)
             if taken >= least_turns and time.perf_counter() > until:
                 continue
             try:

@@ -3,6 +3,7 @@
 // A tensor map describes the matrix. The engine computes addresses, fills in zeros outside the matrix and
 // reports the bytes to an mbarrier.
 #pragma once
+#include "eviction.cuh"
 
 struct alignas(64) TensorMap {
     unsigned char opaque[128];
@@ -23,7 +24,17 @@ __device__ __forceinline__ void start_box(unsigned shared, const TensorMap* map,
         "l"(map), "r"(column), "r"(row), "r"(barrier) : "memory");
 }
 
-// The same into all blocks of the cluster that are in `blocks`, a bit each; to the same addresses, and with
+// The same, and what is read leaves the L2 cache first.
+__device__ __forceinline__ void start_box_once(
+    unsigned shared, const TensorMap* map, int row, int column, unsigned barrier)
+{
+    asm volatile(
+        "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
+        "[%0], [%1, {%2, %3}], [%4], %5;" ::"r"(shared),
+        "l"(map), "r"(column), "r"(row), "r"(barrier), "l"(EVICT_FIRST) : "memory");
+}
+
+// Like start_box, into all blocks of the cluster that are in `blocks`, a bit each; to the same addresses, and with
 // each block's own barrier.
 __device__ __forceinline__ void start_shared_box(
     unsigned shared, const TensorMap* map, int row, int column, unsigned barrier, unsigned short blocks)

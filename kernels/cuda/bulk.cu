@@ -93,8 +93,8 @@ __device__ __forceinline__ void load_tiles(
             const unsigned full = shared.full(turn.stage);
             wait_for_phase(shared.empty(turn.stage), turn.parity ^ 1);
             expect_bytes(full, STAGE_BYTES);
-            start_box(shared.a(turn.stage), a_map, row, step * BLOCK_K, full);
-            start_box(shared.b(turn.stage), b_map, step * BLOCK_K, column, full);
+            start_box_once(shared.a(turn.stage), a_map, row, step * BLOCK_K, full);
+            start_box_once(shared.b(turn.stage), b_map, step * BLOCK_K, column, full);
             turn.advance();
         }
     }
@@ -165,10 +165,10 @@ __device__ __forceinline__ void store_tile(
             if (aligned && column + VECTOR <= columns) {
                 Vector* const to = reinterpret_cast<Vector*>(c_row + column);
                 Vector result = {};
-                if (beta != 0.0f) result = *to;
+                if (beta != 0.0f) result = read_once(to);
 #pragma unroll
                 for (int v = 0; v < VECTOR; ++v) update(&result.of[v], sums[i][j + v], alpha, beta);
-                *to = result;
+                write_once(to, result);
             } else {
 #pragma unroll
                 for (int v = 0; v < VECTOR; ++v) {

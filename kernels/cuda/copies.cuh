@@ -1,5 +1,6 @@
 // Asynchronous copies (cp.async) from global to shared memory, which need no registers.
 #pragma once
+#include "eviction.cuh"
 #include "product.cuh"
 
 constexpr int VECTOR = 16 / sizeof(element);
@@ -15,7 +16,8 @@ __device__ __forceinline__ void start_copy(element* shared, const element* globa
 #if __CUDA_ARCH__ >= 800
     const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
     if constexpr (BYTES == 16) {
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global), "r"(valid));
+        asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2, %3;" ::"r"(to), "l"(global),
+                     "r"(valid), "l"(EVICT_FIRST));
     } else {
         asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(global), "n"(BYTES), "r"(valid));
     }

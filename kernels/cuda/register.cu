@@ -185,10 +185,10 @@ __device__ __forceinline__ void multiply_tile(
             if (ALIGNED && column + VECTOR <= columns) {
                 Vector* const to = reinterpret_cast<Vector*>(c_row + column);
                 Vector result = {};
-                if (beta != element(0)) result = *to;
+                if (beta != element(0)) result = read_once(to);
 #pragma unroll
                 for (int v = 0; v < VECTOR; ++v) update(&result.of[v], sums[i][j + v], alpha, beta);
-                *to = result;
+                write_once(to, result);
             } else {
 #pragma unroll
                 for (int v = 0; v < VECTOR; ++v) {

@@ -222,10 +222,10 @@ __device__ __forceinline__ void multiply_tile(
             if (ALIGNED && column + VECTOR <= to.columns) {
                 Vector* const pair = reinterpret_cast<Vector*>(c_row + column);
                 Vector result = {};
-                if (beta != element(0)) result = *pair;
+                if (beta != element(0)) result = read_once(pair);
 #pragma unroll
                 for (int v = 0; v < VECTOR; ++v) update(&result.of[v], sum[v], alpha, beta);
-                *pair = result;
+                write_once(pair, result);
             } else {
 #pragma unroll
                 for (int v = 0; v < VECTOR; ++v) {

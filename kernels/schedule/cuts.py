@@ -50,9 +50,12 @@ def plan_steps(problem: PanelProblem, rates: Rates, gpu_memory_bytes: int) -> St
     """
     best = cut_steps(problem, take_whole(problem), gpu_memory_bytes)
     best_seconds = time_schedule(problem, best.steps, rates).seconds
-    prologues = partial(_list_prologues, rates)
+    prologues, timed = partial(_list_prologues, rates), {best.cut}
     for vary in (prologues, _vary_panels, _vary_drain, _vary_depth):
         for cut in vary(problem, best.cut):
+            if cut in timed:
+                continue
+            timed.add(cut)
             plan = cut_steps(problem, cut, gpu_memory_bytes)
             seconds = time_schedule(problem, plan.steps, rates).seconds
             if seconds < best_seconds:
@@ -63,7 +66,9 @@ def plan_steps(problem: PanelProblem, rates: Rates, gpu_memory_bytes: int) -> St
 def take_whole(problem: PanelProblem) -> Cut:
     """The cut with a single step."""
     m, n, k = problem.m, problem.n, problem.k
-    return Cut(first_rows=m, panel_rows=m, last_rows=m, depth=k, columns=n, rest_columns=n)
+    return Cut(
+        first_rows=m, panel_rows=m, last_rows=m, depth=k, a_depth=k, columns=n, rest_columns=n
+    )
 
 
 def _list_prologues(rates: Rates, problem: PanelProblem, whole: Cut) -> Iterator[Cut]:
@@ -81,9 +86,13 @@ def _list_prologues(rates: Rates, problem: PanelProblem, whole: Cut) -> Iterator
             continue  # kernels with splits, and staged copies, take all columns of B
         rest = _round_columns(problem, max(1, n - columns) / 2)
         for first_rows in _list_heights(problem, rates, columns):
-            yield replace(
-                plain, first_rows=first_rows, depth=depth, columns=columns, rest_columns=rest
-            )
+            cut = replace(
+                plain, first_rows=first_rows, depth=depth, a_depth=depth,
+                columns=columns, rest_columns=rest,
+            )  # fmt: skip
+            yield cut
+            if columns == n:  # then all copies are of whole rows
+                yield replace(cut, a_depth=k)
     # Not from pageable memory, where parts of rows are slow: 5 to 40% longer on an H200.
     for count in COLUMN_PARTS if not (problem.split_item_bytes or problem.staged) else ():
         columns = _round_columns(problem, n / count)
@@ -109,10 +118,12 @@ def _vary_drain(problem: PanelProblem, cut: Cut) -> Iterator[Cut]:
 
 
 def _vary_depth(problem: PanelProblem, cut: Cut) -> Iterator[Cut]:
-    """Other numbers of steps of the prologue along K."""
+    """Other numbers of steps of the prologue along K, and of its copies of A."""
     if cut.depth < problem.k:
         for count in DEPTH_STEPS:
-            yield replace(cut, depth=min(problem.k, _find_depth(problem, count)))
+            depth = min(problem.k, _find_depth(problem, count))
+            for a_depth in sorted({depth, problem.k}):
+                yield replace(cut, depth=depth, a_depth=a_depth)
 
 
 def _find_depth(problem: PanelProblem, count: int) -> int:
@@ -150,7 +161,7 @@ def _round_tiles(problem: PanelProblem, rows: float) -> int:
 
 
 def _round_columns(problem: PanelProblem, columns: float) -> int:
-    """About this many columns: all, or whole tiles that are copied at full rate."""
-    quantum = max(problem.tile_n, problem.b_quantum)
-    rounded = max(1, round(columns / quantum)) * quantum
-    return rounded if rounded + quantum <= problem.n else problem.n
+    """About this many columns: all, or whole tiles."""
+    tile_n = problem.tile_n
+    rounded = max(1, round(columns / tile_n)) * tile_n
+    return rounded if rounded + tile_n <= problem.n else problem.n

@@ -7,8 +7,6 @@ shrink, so that little is left to copy out after the last kernel.
 from dataclasses import dataclass
 from math import ceil
 
-from wavetrim.native.tuned import ROW_PART_BYTES
-
 
 @dataclass(frozen=True, slots=True)
 class PanelProblem:
@@ -59,20 +57,6 @@ class PanelProblem:
     def sums_in_parts(self) -> bool:
         """Whether K may be taken in steps. Not for halves, whose sums are rounded at each step."""
         return self.item_bytes > 2
-
-    @property
-    def a_quantum(self) -> int:
-        """Columns of A whose multiples are copied as fast as whole rows."""
-        return self._find_quantum(self.k)
-
-    @property
-    def b_quantum(self) -> int:
-        """Columns of B and C whose multiples are copied as fast as whole rows."""
-        return self._find_quantum(self.n)
-
-    def _find_quantum(self, columns: int) -> int:
-        slow = not self.staged and columns * self.item_bytes >= 2 * ROW_PART_BYTES
-        return ROW_PART_BYTES // self.item_bytes if slow else 1
 
 
 def round_to_waves(problem: PanelProblem, rows: int, near: tuple[float, float]) -> int:

@@ -11,10 +11,15 @@ All rates are arguments; this file has none of a machine.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf
+from typing import Final
 
 from wavetrim.kernels.gemm.tails import divide_tiles
 from wavetrim.kernels.schedule.panels import PanelProblem
 from wavetrim.kernels.schedule.steps import Step
+
+PAGE_BYTES: Final = 64 << 10
+"""Page of host memory as an NVIDIA GPU maps it. From rows of this length on, each row of a copied
+part costs the same (H100; docs/notes/page-locked-memory.md)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +32,8 @@ class Rates:
         duplex: Factor on the time of a copy while the other direction is busy: 1 for independent
             directions, 2 for directions that take turns.
         copy_seconds: Latency of a copy.
+        row_seconds: Time that each row adds to a copy of parts of rows. They lie on pages of host
+            memory of their own, which the device has to find.
         enqueue_seconds: Time of the calling thread to enqueue a step.
         call_seconds: Time of a product before its first step.
         launch_seconds: Latency of a kernel launch.
@@ -42,6 +49,7 @@ class Rates:
     out_bytes_per_second: float
     duplex: float
     copy_seconds: float
+    row_seconds: float
     enqueue_seconds: float
     call_seconds: float
     launch_seconds: float
@@ -56,7 +64,15 @@ class Rates:
             self,
             in_bytes_per_second=self.in_bytes_per_second / factor,
             out_bytes_per_second=self.out_bytes_per_second / factor,
+            row_seconds=self.row_seconds * factor,
         )
+
+    def find_row_seconds(self, row_bytes: int) -> float:
+        """Time that each row of this length adds to a copy of a part of it.
+
+        Rows shorter than a page share one, and so its cost.
+        """
+        return self.row_seconds * min(1.0, row_bytes / PAGE_BYTES)
 
     def find_kernel_seconds(self, problem: PanelProblem, rows: int, columns: int, k: int) -> float:
         """Seconds of one launch over `rows` × `columns` of C and a depth of `k`."""
@@ -102,17 +118,28 @@ def time_schedule(problem: PanelProblem, steps: Sequence[Step], rates: Rates) ->
         steps: Its steps, in order.
         rates: The machine's rates.
     """
-    loads = [_count_in_bytes(problem, step, rates) / rates.in_bytes_per_second for step in steps]
+    loads = _list_in_seconds(problem, steps, rates)
     kernels = [_find_step_seconds(problem, step, rates) for step in steps]
     stores = _list_out_seconds(problem, steps, rates)
     return _simulate(steps, loads, kernels, stores, rates)
 
 
-def _count_in_bytes(problem: PanelProblem, step: Step, rates: Rates) -> float:
-    items: float = len(step.rows) * len(step.a_depth)
-    if step.loads_b:
-        items += len(step.depth) * len(step.columns) * rates.b_share
-    return items * problem.item_bytes
+def _list_in_seconds(problem: PanelProblem, steps: Sequence[Step], rates: Rates) -> list[float]:
+    n, k, item_bytes = problem.n, problem.k, problem.item_bytes
+    item_seconds = item_bytes / rates.in_bytes_per_second
+    a_row_seconds = rates.find_row_seconds(k * item_bytes)
+    b_row_seconds = rates.find_row_seconds(n * item_bytes)
+    all_seconds = []
+    for step in steps:
+        columns, a_depth, seconds = len(step.columns), len(step.a_depth), 0.0
+        if a_depth:
+            row_seconds = a_depth * item_seconds + a_row_seconds * (a_depth < k)
+            seconds += len(step.rows) * row_seconds
+        if step.loads_b:
+            row_seconds = columns * item_seconds + b_row_seconds * (columns < n)
+            seconds += rates.b_share * len(step.depth) * row_seconds
+        all_seconds.append(seconds)
+    return all_seconds
 
 
 def _find_step_seconds(problem: PanelProblem, step: Step, rates: Rates) -> float:
@@ -124,8 +151,14 @@ def _find_step_seconds(problem: PanelProblem, step: Step, rates: Rates) -> float
 
 
 def _list_out_seconds(problem: PanelProblem, steps: Sequence[Step], rates: Rates) -> list[float]:
-    item_seconds = problem.item_bytes / rates.out_bytes_per_second
-    return [len(step.rows) * len(step.columns) * item_seconds * step.last for step in steps]
+    n, item_bytes = problem.n, problem.item_bytes
+    item_seconds = item_bytes / rates.out_bytes_per_second
+    added_seconds = rates.find_row_seconds(n * item_bytes)
+    widths = [len(step.columns) for step in steps]
+    return [
+        len(step.rows) * (width * item_seconds + added_seconds * (width < n)) * step.last
+        for step, width in zip(steps, widths, strict=True)
+    ]
 
 
 def _simulate(

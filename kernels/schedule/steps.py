@@ -13,13 +13,14 @@ DEPTH_QUANTUM: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Six numbers from which `list_steps` makes the steps of a product.
+    """Seven numbers from which `list_steps` makes the steps of a product.
 
     Attributes:
         first_rows: Rows of the first panel, which the prologue computes while B arrives.
         panel_rows: Rows of the panels after it.
         last_rows: Rows of the last panel; the panels before it halve down to this.
         depth: Part of K that the prologue takes at a time.
+        a_depth: Columns of A that the prologue copies in at a time, at least `depth`.
         columns: Columns of B with which the prologue goes along K.
         rest_columns: Columns that follow at a time after that.
     """
@@ -28,6 +29,7 @@ class Cut:
     panel_rows: int
     last_rows: int
     depth: int
+    a_depth: int
     columns: int
     rest_columns: int
 
@@ -140,9 +142,9 @@ def _list_prologue(problem: PanelProblem, rows: range, cut: Cut) -> Iterator[_Pa
     """The prologue, if all of B fits: some columns along K in steps, then the other columns."""
     columns, depth, nothing = range(problem.n), range(problem.k), range(0)
     first_columns = range(min(cut.columns, problem.n))
-    quantum, loaded = problem.a_quantum, 0
+    loaded = 0
     for some in _divide(problem.k, cut.depth):
-        until = min(problem.k, -(-some.stop // quantum) * quantum)
+        until = min(problem.k, -(-some.stop // cut.a_depth) * cut.a_depth)
         yield _Part(rows, columns, first_columns, some, range(loaded, until), leads=True)
         loaded = until
     for some in _divide(problem.n, cut.rest_columns, cut.columns):
@@ -172,36 +174,26 @@ class _Fills:
 
 def _assign_slots(problem: PanelProblem, buffers: Buffers, parts: list[_Part]) -> Iterator[Step]:
     """Assign buffers to each part, with the steps after which they are free."""
-    cuts_k = buffers.depth < problem.k
+    cuts_k, b_resident = buffers.depth < problem.k, problem.b_resident
     a, b, c = map(_Fills, (buffers.a_slots, buffers.b_slots, buffers.c_slots))
-    for index, part in enumerate(parts):
-        rows, group, depth = part.rows, part.group, part.depth
-        begins_b = cuts_k or part.leads
+    for index, (rows, group, columns, depth, a_depth, leads) in enumerate(parts):
+        begins_b = cuts_k or leads
         panel = group.start, rows.start
         content = (*panel, depth.start) if cuts_k else panel
-        a_slot, a_free = a.take(index, content)
-        b_slot, b_free = 0, -1
-        if not problem.b_resident:
+        a_slot, follows = a.take(index, content)
+        b_slot = 0
+        if not b_resident:
             b_slot, b_free = b.take(index, content if cuts_k else group.start)
-        c_slot, c_free = c.take(index, panel)
+            follows = max(follows, b_free)
+        c_slot, c_follows = c.take(index, panel)
+        # By place, in the order of Step: the planner makes thousands, and names take longer.
         yield Step(
-            rows=rows,
-            columns=part.columns,
-            depth=depth,
-            depth_offset=0 if cuts_k else depth.start,
-            buffer_depth=len(depth) if cuts_k else problem.k,
-            buffer_columns=group,
-            a_depth=part.a_depth,
-            a_slot=a_slot,
-            b_slot=b_slot,
-            c_slot=c_slot,
-            begins_b=begins_b,
-            loads_b=begins_b and not problem.b_resident,
-            first=depth.start == 0,
-            last=depth.stop == problem.k,
-            follows=max(a_free, b_free),
-            c_follows=c_free,
-        )
+            rows, columns, depth,
+            0 if cuts_k else depth.start, len(depth) if cuts_k else problem.k, group,
+            a_depth, a_slot, b_slot, c_slot,
+            begins_b, begins_b and not b_resident, depth.start == 0, depth.stop == problem.k,
+            follows, c_follows,
+        )  # fmt: skip
 
 
 def _divide(length: int, size: int, first: int = 0) -> list[range]:

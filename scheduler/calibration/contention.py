@@ -1,6 +1,6 @@
 """Measures contention: how much GPU part and CPU part slow each other.
 
-The CPU computes one product after another while copies are under way.
+Arithmetic is measured while copies are under way all the time, what memory bounds in real splits.
 """
 
 import statistics
@@ -12,7 +12,6 @@ from functools import partial
 from typing import Final
 
 from wavetrim.cpu.gemm import CpuPool
-from wavetrim.scheduler.calibration.cpu_memory import find_uncached_bytes
 from wavetrim.scheduler.calibration.links import (
     LINK_SIDE,
     PipelineProfile,
@@ -24,25 +23,23 @@ from wavetrim.scheduler.calibration.repetition import repeat, repeat_in_pairs
 from wavetrim.scheduler.execution.timings import Timings
 from wavetrim.scheduler.model.cpu import CpuRate, CpuShare
 from wavetrim.scheduler.planning.plan import Plan
-from wavetrim.scheduler.problem import ITEM_BYTES, GemmProblem, Memory
+from wavetrim.scheduler.problem import GemmProblem, Memory
 
 _SECONDS: Final = 0.15
 _START_SECONDS: Final = 0.2
 """Time of a measurement: of contention, and of the CPU part's start."""
 
 _GPU_BOUND: Final = (32768, 256, 256), 1024
-_CPU_BOUND: Final = (2048, 1024, 1024), 1536
-"""M, N, K and F of a split that ends with its GPU part, soon after the CPU part has begun, and of
-one that ends with its CPU part."""
+_CPU_BOUND: Final = (32768, 256, 256), 16384
+_MEMORY_BOUND: Final = (65536, 128, 128), 12288
+"""M, N, K and F of a split that ends with its GPU part, soon after the CPU part has begun; of one
+that ends with its CPU part, with as many steps as most; and of one whose parts memory bounds."""
 
 _SIDE: Final = 4096
 """Columns of the CPU part's products."""
 
 _DEEP: Final = 512, 4096
 """Rows and K of a product that is bound by arithmetic, and takes about as long as a split's."""
-
-_SHALLOW_K: Final = 1
-"""K of a product that is bound by writing C, which no cache holds."""
 
 
 def measure_shares(
@@ -70,7 +67,7 @@ def _measure_share(
     pool = measured.executor.pool
     copy = _prepare_copies(measured, share.memory, share.copiers)
     m, k = _DEEP
-    deep = _prepare_product(pool, m, k, share.threads, rate.dtype)
+    deep = _prepare_product(pool, (m, _SIDE, k), share.threads, rate.dtype)
     both = _run_both(copy, deep, measured.until)
     row_seconds = (both.compute_seconds - rate.call_seconds) / (m + rate.startup_rows)
     arithmetic_seconds = 2e-9 * k * (_SIDE + rate.copy_columns) / rate.gflops
@@ -78,7 +75,7 @@ def _measure_share(
     part = share.threads / pool.threads
     # Contention makes nothing faster; a ratio below 1 shows the machine's changing speed.
     stretch = max(1.0, row_seconds * part / alone_seconds)
-    memory_stretch = _measure_memory_stretch(copy, pool, share, rate, measured.until)
+    memory_stretch = _measure_memory_stretch(measured, share)
     return replace(
         share,
         stretch=stretch,
@@ -89,15 +86,14 @@ def _measure_share(
     )
 
 
-def _measure_memory_stretch(
-    copy: Callable[[], float], pool: CpuPool, share: CpuShare, rate: CpuRate, until: float
-) -> float:
-    """Factor on the time to write C while copies are under way."""
-    m = find_uncached_bytes() // ITEM_BYTES[rate.dtype] // _SIDE
-    product = _prepare_product(pool, m, _SHALLOW_K, share.threads, rate.dtype)
-    writing = _run_both(copy, product, until)
-    seconds = writing.compute_seconds - rate.call_seconds
-    return max(1.0, seconds / (m * _SIDE * rate.write_seconds))
+def _measure_memory_stretch(measured: PipelineProfile, share: CpuShare) -> float:
+    """Factor on the time of a CPU part that memory bounds, beside its GPU part."""
+    shape, f = _MEMORY_BOUND
+    _, n, k = shape
+    plan = measured.plan(GemmProblem(*shape, memory=share.memory), f=f)
+    seconds = _repeat_run(measured, plan, lambda timings: timings.cpu_seconds)
+    product = _prepare_product(measured.executor.pool, (f, n, k), plan.share.threads, "float32")
+    return seconds / repeat_in_pairs(product, _START_SECONDS, until=measured.until)
 
 
 def _measure_start(measured: PipelineProfile, memory: Memory) -> float:
@@ -162,7 +158,7 @@ def _run_both(copy: Callable[[], float], compute: Callable[[], float], until: fl
 
 
 def _prepare_product(
-    pool: CpuPool, m: int, k: int, threads: int, dtype: str
+    pool: CpuPool, shape: tuple[int, int, int], threads: int, dtype: str
 ) -> Callable[[], float]:
     """A call that computes a product on some threads of the pool and returns its seconds."""
-    return partial(pool.multiply, *draw_matrices(dtype, m, _SIDE, k), threads=threads)
+    return partial(pool.multiply, *draw_matrices(dtype, *shape), threads=threads)

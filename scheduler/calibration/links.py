@@ -10,7 +10,7 @@ from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.kernels.schedule.steps import Cut
 from wavetrim.kernels.spec import KernelSpec
-from wavetrim.kernels.timing.joint_rates import measure_joint_rates
+from wavetrim.kernels.timing.joint_rates import measure_joint_rates, measure_row_seconds
 from wavetrim.scheduler.calibration.operands import OperandMemory
 from wavetrim.scheduler.calibration.repetition import repeat
 from wavetrim.scheduler.execution.executor import Executor
@@ -104,7 +104,9 @@ def measure_link(
         device_index: The GPU.
         source: Source that the figures name.
     """
-    rates = _probe_rates(device_index) if memory == "pinned" else _measure_staged_rates(measured)
+    direct = memory == "pinned"
+    rates = _probe_rates(device_index) if direct else _measure_staged_rates(measured)
+    row_seconds = measure_row_seconds(device_index, _PROBED_BYTES, _PROBE_RUNS) if direct else 0.0
     return LinkModel(
         memory=memory,
         in_gbytes_per_second=rates.inwards / 1e9,
@@ -112,6 +114,7 @@ def measure_link(
         call_seconds=0.0,
         source=source,
         copy_seconds=COPY_SECONDS[memory],
+        row_seconds=row_seconds,
         together=rates.together,
     )
 

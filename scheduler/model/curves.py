@@ -188,6 +188,7 @@ def build_rates(problem: GemmProblem, profile: MachineProfile, model: KernelMode
         out_bytes_per_second=link.out_gbytes_per_second * 1e9,
         duplex=2 * link.together,
         copy_seconds=link.copy_seconds,
+        row_seconds=link.row_seconds,
         enqueue_seconds=link.step_seconds,
         call_seconds=link.call_seconds + _find_lost_seconds(problem, link),
         launch_seconds=model.launch_seconds,

@@ -62,6 +62,10 @@ are chosen: with them, and a fitted fixed cost of a call, the recurrence is off 
 7.6% (pageable) in the median of 104 products of an H200 at 0e5a6d6; 10 to 60 µs a step make no
 difference there."""
 
+ROW_SECONDS: Final[dict[Memory, float]] = {"pageable": 0.0, "pinned": 30e-9}
+"""Time that each row adds to a copy of parts of rows: on an H100 7 to 47 ns for parts of 2 to 32
+KiB, from page-locked memory. Staged parts are gathered by the CPU."""
+
 CPU_THREAD_GFLOPS: Final = 60.0
 """Rate of float32 on one thread: three quarters of 16 lanes x 2 operations x 2.5 GHz."""
 
@@ -147,6 +151,7 @@ def estimate_links(gpu: GpuModel) -> tuple[LinkModel, ...]:
             source=f"assumed: {LINK_SHARE[memory]:.0%} of {standard:g} GB/s (PCIe standard)",
             step_seconds=STEP_SECONDS[memory],
             copy_seconds=COPY_SECONDS[memory],
+            row_seconds=ROW_SECONDS[memory],
             together=TOGETHER[memory],
             copied_gbytes_per_second=COPIER_GBYTES_PER_SECOND,
         )

@@ -94,6 +94,7 @@ class LinkModel:
         source: Where the figures come from.
         step_seconds: Time of the calling thread to enqueue a step.
         copy_seconds: Latency of a copy.
+        row_seconds: Time that each row adds to a copy of parts of rows.
         together: Time of copies in and out at the same time over that of one after the other: 0.5
             if the directions are independent, 1 if they take turns.
         fill_seconds: Most seconds that copies lose until they run at their rates.
@@ -108,6 +109,7 @@ class LinkModel:
     source: str
     step_seconds: float = 0.0
     copy_seconds: float = 8e-6
+    row_seconds: float = 0.0
     together: float = 1.0
     fill_seconds: float = 0.0
     copied_gbytes_per_second: float = 8.0

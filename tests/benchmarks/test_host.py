@@ -43,6 +43,7 @@ from benchmarks.host.contest import (
     LEAST_TURNS,
     REPEATED_SECONDS,
     SHORT_SECONDS,
+    SHORT_TURNS,
     SLOW_SECONDS,
     USUAL_TURNS,
     HostContest,
@@ -372,7 +373,10 @@ def test_without_time_each_still_has_the_least_turns() -> None:
     assert HostScore(SLOW_SECONDS * 1.01).count_least_turns(SLOW_SECONDS) == 1
     assert HostScore(1.0).count_least_turns(0.9 / FAR_RATIO) == 1
     assert HostScore(1.0).count_least_turns(1.1 / FAR_RATIO) == LEAST_TURNS
-    assert HostScore(1.0, [SHORT_SECONDS / 2]).most_turns == Baseline.turns > USUAL_TURNS
+    short = HostScore(1.0, [SHORT_SECONDS / 2])
+    assert short.most_turns == Baseline.turns > USUAL_TURNS
+    assert short.count_least_turns(1.0) == SHORT_TURNS
+    assert short.count_least_turns(1.0, rests=True) == LEAST_TURNS
     assert HostScore(1.0, [SHORT_SECONDS * 2]).most_turns == USUAL_TURNS
 
 

@@ -1,6 +1,7 @@
 """Steps add every k to every element of C once, within the memory, in buffers that are free."""
 
 from dataclasses import replace
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -145,23 +146,20 @@ def test_b_that_fits_is_loaded_once() -> None:
     assert {step.buffer_columns for step in plan.steps} == {range(8192)}
 
 
-@pytest.mark.parametrize(("k", "item_bytes"), [(8192, 8), (16384, 4)])
-@pytest.mark.parametrize("staged", [False, True])
-def test_parts_of_long_rows_arrive_in_whole_pieces_unless_staged(
-    k: int, item_bytes: int, staged: bool
-) -> None:
-    problem = PanelProblem(8192, 8192, k, item_bytes, 64, 128, 16, 132, staged=staged)
+@pytest.mark.parametrize("a_depth", [1408, 2816, 5000, 8192])
+def test_a_may_arrive_ahead_of_the_prologue_and_each_column_once(a_depth: int) -> None:
+    problem = PanelProblem(8192, 8192, 8192, 4, 64, 128, 16, 132)
     cut = Cut(
-        first_rows=4096, panel_rows=512, last_rows=128, depth=1408, columns=8192, rest_columns=128
-    )
+        first_rows=4096, panel_rows=512, last_rows=128, depth=1408, a_depth=a_depth,
+        columns=8192, rest_columns=128,
+    )  # fmt: skip
     buffers = fit_buffers(problem, 512, 4096, 1 << 34)
     steps = [step for step in list_steps(problem, cut, buffers) if step.rows.start == 0]
-    assert len(steps) == -(-k // 1408)
-    assert sum(len(step.a_depth) for step in steps) == k
-    if staged:
-        assert all(step.a_depth == step.depth for step in steps)
-    else:
-        assert all(len(step.a_depth) * item_bytes % 32768 == 0 for step in steps)
+    assert len(steps) == 6
+    assert [column for step in steps for column in step.a_depth] == list(range(8192))
+    assert {step.a_depth.stop for step in steps} <= {a_depth, *range(0, 8192, a_depth), 8192}
+    for step, arrived in zip(steps, accumulate(len(step.a_depth) for step in steps), strict=True):
+        assert arrived >= step.depth.stop
 
 
 def test_float16_is_summed_in_one_launch_while_it_fits() -> None:

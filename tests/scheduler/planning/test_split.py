@@ -88,6 +88,7 @@ RATES = st.builds(
     out_bytes_per_second=st.floats(1e8, 1e12),
     duplex=st.floats(1, 2),
     copy_seconds=st.floats(0, 1e-4),
+    row_seconds=st.floats(0, 1e-6),
     enqueue_seconds=st.floats(0, 1e-4),
     call_seconds=st.floats(0, 1e-3),
     launch_seconds=st.floats(0, 1e-4),
@@ -162,7 +163,7 @@ def test_real_curves_are_split_as_well_as_by_trying_every_f(gpu, cpu, m):
 
 def test_rows_that_do_not_remove_a_wave_do_not_shorten_the_gpu_part():
     problem = PanelProblem(2048, 2048, 4096, 4, 128, 128, 16, 132)
-    rates = Rates(1e15, 1e15, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1e-6, 1e15)
+    rates = Rates(1e15, 1e15, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1e-6, 1e15)
     curve = GpuCurve(problem, rates, 1 << 40)
     waves = curve.grid.count_waves(2048)
     boundary = curve.grid.rows_in_waves(waves - 1)

@@ -50,7 +50,15 @@ function findFastest(problem, rates, memoryBytes) {
 
 /** The cut with a single step. */
 export function takeWhole({ m, n, k }) {
-  return { firstRows: m, panelRows: m, lastRows: m, depth: k, columns: n, restColumns: n };
+  return {
+    firstRows: m,
+    panelRows: m,
+    lastRows: m,
+    depth: k,
+    aDepth: k,
+    columns: n,
+    restColumns: n,
+  };
 }
 
 /** Candidate prologues: wait for all of B, go along K in steps, or go through columns of B. */
@@ -68,7 +76,10 @@ function listPrologues(rates, problem, whole) {
     if (columns < n && takesAll) continue;
     const restColumns = roundColumns(problem, Math.max(1, n - columns) / 2);
     for (const firstRows of listHeights(problem, rates, columns)) {
-      cuts.push({ ...plain, firstRows, depth, columns, restColumns });
+      const cut = { ...plain, firstRows, depth, aDepth: depth, columns, restColumns };
+      cuts.push(cut);
+      // With all columns all copies are of whole rows.
+      if (columns === n) cuts.push({ ...cut, aDepth: k });
     }
   }
   for (const count of takesAll ? [] : COLUMN_PARTS) {
@@ -101,13 +112,13 @@ function varyDrain(problem, cut) {
   });
 }
 
-/** Other numbers of steps of the prologue along K. */
+/** Other numbers of steps of the prologue along K, and of its copies of A. */
 function varyDepth(problem, cut) {
   if (cut.depth >= problem.k) return [];
-  return DEPTH_STEPS.map((count) => ({
-    ...cut,
-    depth: Math.min(problem.k, findDepth(problem, count)),
-  }));
+  return DEPTH_STEPS.flatMap((count) => {
+    const depth = Math.min(problem.k, findDepth(problem, count));
+    return sortUnique([depth, problem.k]).map((aDepth) => ({ ...cut, depth, aDepth }));
+  });
 }
 
 /** Length of K in each of about `count` steps. */
@@ -143,11 +154,10 @@ function roundTiles(problem, rows) {
   return Math.max(1, roundEven(rows / problem.tileM)) * problem.tileM;
 }
 
-/** About this many columns: all, or whole tiles that are copied at full rate. */
-function roundColumns(problem, columns) {
-  const quantum = Math.max(problem.tileN, problem.bQuantum);
-  const rounded = Math.max(1, roundEven(columns / quantum)) * quantum;
-  return rounded + quantum <= problem.n ? rounded : problem.n;
+/** About this many columns: all, or whole tiles. */
+function roundColumns({ n, tileN }, columns) {
+  const rounded = Math.max(1, roundEven(columns / tileN)) * tileN;
+  return rounded + tileN <= n ? rounded : n;
 }
 
 function sortUnique(numbers) {

@@ -1,14 +1,11 @@
 /** Panels: how the rows of a product are cut (kernels/schedule/panels.py). */
 
 import { divideDown, divideUp, roundHundredths } from "../arithmetic.js";
-import { TABLES } from "../tables.js";
-
-const { ROW_PART_BYTES } = TABLES.constants;
 
 /** Everything that decides how a product is cut. Frozen; `vary` makes another one.
  *
  * `waveRows`: rows that the tiles of one wave cover. `sumsInParts`: whether K may be taken in
- * steps. `aQuantum` and `bQuantum`: columns whose multiples are copied as fast as whole rows.
+ * steps.
  */
 export class PanelProblem {
   constructor(fields) {
@@ -16,8 +13,6 @@ export class PanelProblem {
     this.tilesPerTileRow = divideUp(this.n, this.tileN);
     this.waveRows = Math.max(1, divideDown(this.slots, this.tilesPerTileRow)) * this.tileM;
     this.sumsInParts = this.itemBytes > 2;
-    this.aQuantum = findQuantum(this, this.k);
-    this.bQuantum = findQuantum(this, this.n);
     Object.freeze(this);
   }
 
@@ -42,11 +37,6 @@ export class PanelProblem {
       this.staged,
     ].join();
   }
-}
-
-function findQuantum({ staged, itemBytes }, columns) {
-  const slow = !staged && columns * itemBytes >= 2 * ROW_PART_BYTES;
-  return slow ? divideDown(ROW_PART_BYTES, itemBytes) : 1;
 }
 
 /** The number of rows near `rows` whose waves are fullest.

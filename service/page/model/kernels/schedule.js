@@ -1,7 +1,10 @@
 /** The time of a schedule: a recurrence over the list of steps (kernels/schedule/schedule.py). */
 
 import { divideUp } from "../arithmetic.js";
+import { TABLES } from "../tables.js";
 import { countSteps } from "./tails.js";
+
+const { PAGE_BYTES } = TABLES.constants;
 
 /** Rates of a machine's link and of one kernel. Frozen. */
 export class Rates {
@@ -23,7 +26,13 @@ export class Rates {
     return this.vary({
       inBytesPerSecond: this.inBytesPerSecond / factor,
       outBytesPerSecond: this.outBytesPerSecond / factor,
+      rowSeconds: this.rowSeconds * factor,
     });
+  }
+
+  /** Time that each row of this length adds to a copy of a part of it. */
+  findRowSeconds(rowBytes) {
+    return this.rowSeconds * Math.min(1, rowBytes / PAGE_BYTES);
   }
 
   /** Seconds of one launch over `rows` × `columns` of C and a depth of `k`. */
@@ -44,10 +53,9 @@ export class Rates {
  * copy out; `seconds` is the end of the last copy out.
  */
 export function timeSchedule(problem, steps, rates) {
-  const loads = steps.map((step) => countInBytes(problem, step, rates) / rates.inBytesPerSecond);
+  const loads = steps.map((step) => findInSeconds(problem, step, rates));
   const kernels = steps.map((step) => findStepSeconds(problem, step, rates));
-  const itemSeconds = problem.itemBytes / rates.outBytesPerSecond;
-  const stores = steps.map((step) => (step.last ? step.rows * step.columns * itemSeconds : 0));
+  const stores = steps.map((step) => (step.last ? findOutSeconds(problem, step, rates) : 0));
   return simulate(steps, loads, kernels, stores, rates);
 }
 
@@ -64,10 +72,24 @@ export function countCopyingSeconds(timeline) {
   return copying;
 }
 
-function countInBytes(problem, step, rates) {
-  let items = step.rows * step.aDepth;
-  if (step.loadsB) items += step.depth * step.columns * rates.bShare;
-  return items * problem.itemBytes;
+function findInSeconds(problem, { rows, columns, depth, aDepth, loadsB }, rates) {
+  const { n, k, itemBytes } = problem;
+  const itemSeconds = itemBytes / rates.inBytesPerSecond;
+  let seconds = 0;
+  if (aDepth > 0) {
+    const addedSeconds = aDepth < k ? rates.findRowSeconds(k * itemBytes) : 0;
+    seconds += rows * (aDepth * itemSeconds + addedSeconds);
+  }
+  if (loadsB) {
+    const addedSeconds = columns < n ? rates.findRowSeconds(n * itemBytes) : 0;
+    seconds += rates.bShare * depth * (columns * itemSeconds + addedSeconds);
+  }
+  return seconds;
+}
+
+function findOutSeconds({ n, itemBytes }, { rows, columns }, rates) {
+  const addedSeconds = columns < n ? rates.findRowSeconds(n * itemBytes) : 0;
+  return rows * (columns * (itemBytes / rates.outBytesPerSecond) + addedSeconds);
 }
 
 function findStepSeconds(problem, step, rates) {

@@ -48,10 +48,9 @@ function listParts(problem, buffers, panels, cut) {
 /** The prologue, if all of B fits: some columns along K in steps, then the other columns. */
 function listPrologue(parts, problem, rows, cut) {
   const group = [0, problem.n];
-  const quantum = problem.aQuantum;
   let loaded = 0;
   for (const depth of divide(problem.k, cut.depth)) {
-    const until = Math.min(problem.k, divideUp(depth[1], quantum) * quantum);
+    const until = Math.min(problem.k, divideUp(depth[1], cut.aDepth) * cut.aDepth);
     const columns = [0, cut.columns];
     parts.push({ rows, group, columns, depth, aDepth: [loaded, until], leads: true });
     loaded = until;

@@ -139,6 +139,7 @@ function buildRates(problem, profile, model) {
     outBytesPerSecond: link.out_gbytes_per_second * 1e9,
     duplex: 2 * link.together,
     copySeconds: link.copy_seconds,
+    rowSeconds: link.row_seconds,
     enqueueSeconds: link.step_seconds,
     callSeconds: link.call_seconds + findLostSeconds(problem, link),
     launchSeconds: model.launch_seconds,

@@ -16,6 +16,7 @@ const {
   CALL_SECONDS,
   STEP_SECONDS,
   COPY_SECONDS,
+  ROW_SECONDS,
   CPU_THREAD_GFLOPS,
   PINNED_STRETCH,
   START_SECONDS,
@@ -115,6 +116,7 @@ function estimateLinks(gpu) {
     source: `assumed: ${Math.round(LINK_SHARE[memory] * 100)}% of ${standard} GB/s`,
     step_seconds: STEP_SECONDS[memory],
     copy_seconds: COPY_SECONDS[memory],
+    row_seconds: ROW_SECONDS[memory],
     together: TOGETHER[memory],
     copied_gbytes_per_second: COPIER_GBYTES_PER_SECOND,
   }));
