@@ -47,9 +47,9 @@ SMALL_PRODUCT_BYTES: Final = 12 << 20  # bytes; chosen
 """Largest A, B and C together that are copied whole before the first transfer. If their layout
 forbids that, the calling thread stages them alone."""
 
-AWAKE_PRODUCT_BYTES: Final = 64 << 20  # bytes; chosen
+AWAKE_PRODUCT_BYTES: Final = 512 << 20  # bytes; chosen
 """Largest A, B and C together for which the calling thread awaits transfers without naps: they take
-about 1 ms, a nap 0.1 ms."""
+about 10 ms, a nap 0.1 ms."""
 
 # The GPU's part
 

@@ -91,7 +91,10 @@ class DirectPath:
         problem = product.find_panels(self._device.sm_count, staged=False)
         timed = Timed.EACH if product.timed else Timed.WHOLE
         buffer = self._find_buffer(product, problem, cut, timed)
-        return None if buffer is None else self._submitter.enqueue(buffer, product, operands)
+        if buffer is None:
+            return None
+        awake = product.copied_bytes <= AWAKE_PRODUCT_BYTES
+        return self._submitter.enqueue(buffer, product, operands, awake=awake)
 
     def close(self) -> None:
         """Give back what libraries hold, and free memory."""

@@ -116,7 +116,12 @@ class Submitter:
         return self._read_times(buffer, started)
 
     def enqueue(
-        self, buffer: CommandBuffer, product: HostProduct, operands: Sequence[HostOperand]
+        self,
+        buffer: CommandBuffer,
+        product: HostProduct,
+        operands: Sequence[HostOperand],
+        *,
+        awake: bool,
     ) -> Callable[[], GpuTimings]:
         """Enqueue the whole product without waiting for it.
 
@@ -124,6 +129,7 @@ class Submitter:
             buffer: Its commands, which have been prepared.
             product: The product.
             operands: A, B and C in page-locked memory.
+            awake: Whether to poll all the time while waiting.
 
         Returns:
             What waits for the product, reports its rows, and returns its times. It raises the same
@@ -136,11 +142,12 @@ class Submitter:
         started = time.perf_counter()
         self._bind(buffer, operands)
         submitted = self._advance(buffer, 0, len(buffer.ends))
+        waiting = Waiting.AWAKE if awake else Waiting.NAPPING
 
         def finish() -> GpuTimings:
             reports = RowReports(product)
             for store in buffer.stores:
-                self._advance(buffer, submitted, submitted, store.event)
+                self._advance(buffer, submitted, submitted, store.event, waiting)
                 reports.report(store.step)
             return self._read_times(buffer, started)
 
