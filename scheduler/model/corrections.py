@@ -75,7 +75,7 @@ class Corrections(Protocol):
         """Record a run: its uncorrected prediction, and its measured time."""
 
     def list_all(self) -> list[Correction]:
-        """The classes that have runs, each with the median ratio of its own runs."""
+        """The classes that have runs, each with the lower quartile of its own runs' ratios."""
 
 
 class NoCorrections:

@@ -1,15 +1,16 @@
 """The runs of one device, and what they say of another product: a robust local estimate.
 
-The estimate has three steps, in logarithms of measured over predicted seconds. The first is the
+The estimate has three steps, in logarithms of measured over predicted seconds. Of a class's runs
+the lower quartile counts: other work makes runs longer, and never shorter. The first step is the
 median of the classes nearby, each weighted by its runs and its distance, and drawn towards no
 correction by a prior of one run. The second draws it towards the product's runs with other kernels,
-so that a kernel does not seem fast only because it never ran. The third draws it towards the
-median of its own runs. A first run counts only among those nearby: it may be an outlier.
+so that a kernel does not seem fast only because it never ran. The third draws it towards its own
+runs. A first run counts only among those nearby: it may be an outlier.
 """
 
 import math
 from collections import deque
-from statistics import median
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -29,7 +30,7 @@ WEIGHED_RUNS: Final = 3
 """Most runs that count in a class's weight, so that no product outweighs all others; chosen."""
 
 KEPT_RUNS: Final = 15
-"""Runs of a class that are kept, the newest, for its median; chosen."""
+"""Runs of a class that are kept, the newest, for its lower quartile; chosen."""
 
 KEPT_CLASSES: Final = 256
 """Classes of a device that are kept; the one that ran longest ago is dropped first; chosen."""
@@ -48,7 +49,7 @@ class DeviceRuns:
     def __init__(self) -> None:
         self._places: dict[RunClass, int] = {}  # the newest last
         self._ratios: list[deque[float]] = []
-        self._seconds, self._medians = np.zeros((2, KEPT_CLASSES))
+        self._seconds, self._quartiles = np.zeros((2, KEPT_CLASSES))
         self._runs = np.zeros(KEPT_CLASSES)
         # Texts as their hashes, which NumPy compares at once.
         self._beside, self._bottlenecks, self._products = np.zeros((3, KEPT_CLASSES), np.int64)
@@ -61,7 +62,7 @@ class DeviceRuns:
         self._places[run_class] = place
         ratios = self._ratios[place]
         ratios.append(ratio)
-        self._medians[place], self._runs[place] = median(ratios), len(ratios)
+        self._quartiles[place], self._runs[place] = find_lower_quartile(ratios), len(ratios)
 
     def list_ratios(self) -> list[tuple[RunClass, tuple[float, ...]]]:
         """The kept log ratios of each class."""
@@ -76,7 +77,7 @@ class DeviceRuns:
     def estimate(self, run_class: RunClass) -> Estimate:
         """What runs say of a class."""
         kept = len(self._ratios)
-        medians, runs = self._medians[:kept], self._runs[:kept]
+        quartiles, runs = self._quartiles[:kept], self._runs[:kept]
         same_part = self._find_equal(self._beside, run_class.beside)
         same_bottleneck = self._find_equal(self._bottlenecks, run_class.bottleneck)
         weights = self._find_closeness(run_class)
@@ -88,18 +89,18 @@ class DeviceRuns:
             likeness += self._find_equal(self._beside, "") * UNLIKE
         weights *= likeness
         total = weights.sum()
-        log_ratio = find_weighted_median(medians, weights) * total / (total + 1) if total else 0.0
+        log_ratio = find_weighted_median(quartiles, weights) * total / (total + 1) if total else 0.0
         same_product = same_part & self._find_equal(self._products, run_class.product)
         with_others = np.minimum(runs - 1, WEIGHED_RUNS) * (same_product & ~same_bottleneck)
         for own_weights in (with_others, (runs - 1) * (same_product & same_bottleneck)):
-            log_ratio = (own_weights @ medians + log_ratio) / (own_weights.sum() + 1)
+            log_ratio = (own_weights @ quartiles + log_ratio) / (own_weights.sum() + 1)
         return Estimate(float(log_ratio), int(runs @ (same_product | (weights > 0))))
 
     def summarize(self) -> Estimate:
         """The median of all classes, each weighted by its runs, and the number of runs."""
         kept = len(self._ratios)
         runs = self._runs[:kept]
-        return Estimate(find_weighted_median(self._medians[:kept], runs), int(runs.sum()))
+        return Estimate(find_weighted_median(self._quartiles[:kept], runs), int(runs.sum()))
 
     def _make_place(self, run_class: RunClass) -> int:
         """A free place, or that of the class that ran longest ago."""
@@ -123,6 +124,11 @@ class DeviceRuns:
     def _find_equal(self, column: NDArray[Any], text: str) -> NDArray[Any]:
         equal: NDArray[Any] = column[: len(self._ratios)] == hash(text)
         return equal
+
+
+def find_lower_quartile(ratios: Sequence[float]) -> float:
+    """The least ratio that is above a quarter of all."""
+    return sorted(ratios)[(len(ratios) - 1) // 4]
 
 
 def find_weighted_median(values: NDArray[Any], weights: NDArray[Any]) -> float:

@@ -14,11 +14,10 @@ import time
 from collections.abc import Callable
 from dataclasses import astuple
 from pathlib import Path
-from statistics import median
 from typing import Any, Final
 
 from wavetrim.scheduler.model.corrections import Correction, RunClass
-from wavetrim.scheduler.model.device_runs import DeviceRuns
+from wavetrim.scheduler.model.device_runs import DeviceRuns, find_lower_quartile
 
 logger = logging.getLogger(__name__)
 
@@ -90,10 +89,13 @@ class RunHistory:
         ]
 
     def list_all(self) -> list[Correction]:
-        """The classes that have runs, each with the median ratio of its own runs."""
+        """The classes that have runs, each with the lower quartile of its own runs' ratios."""
         with self._lock:
             runs = self._list_runs()
-        return [Correction(one, math.exp(median(ratios)), len(ratios)) for one, ratios in runs]
+        return [
+            Correction(one, math.exp(find_lower_quartile(ratios)), len(ratios))
+            for one, ratios in runs
+        ]
 
     def refresh(self) -> None:
         """Read what other processes have written; at most once a second."""

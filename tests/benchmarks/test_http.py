@@ -304,7 +304,7 @@ def test_heads_are_read_and_one_without_a_length_is_no_answer() -> None:
 def results(tmp_path_factory: pytest.TempPathFactory) -> HttpResults:
     """One small run on this machine's CPU, repeated with more time until all is measured."""
     folder = tmp_path_factory.mktemp("run")
-    profile, out = folder / "profile.json", folder / "out" / "http-here.json"
+    profile, out = folder / "profile.json", folder / "out"
     here = find_profile("cpu", devices=(), directory=None, cpu_threads=2)
     profile.write_text(json.dumps({"profile": here.as_dict()}))
     for seconds in (6, 30, 90):  # a busy machine needs more
@@ -325,7 +325,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> HttpResults:
         assert ran.returncode == 0, ran.stderr
         if "time ran out" not in ran.stdout:
             break
-    found = read_http_file(out)
+    found = read_http_file(out / "http-cpu.json")
     assert all(line in ran.stdout for line in found.absent)
     return found
 

@@ -24,7 +24,7 @@ def test_a_measurement_is_hidden_until_a_guess_is_made(page: Page) -> None:
     assert page.run(points) == 0
     go(page, "document.getElementById('guess-f').value = 500; "
              "document.querySelector('#guess form').requestSubmit()")  # fmt: skip
-    assert page.run(points) > 20
+    assert page.run(points) > 8
     assert "Nearest to your guess of 500" in page.run(
         "document.getElementById('revealed').textContent"
     )
@@ -42,7 +42,7 @@ def test_a_measured_product_is_shown_on_the_machine_as_it_was_measured(page: Pag
 
 ANSWERS = {
     1: ("5", "4"), 2: ("wave", "copies"), 3: ("640", "208"), 4: ("448", "2000"),
-    5: ("more", "less"), 6: ("copy out", "kernel"), 7: ("k", "size"), 8: ("1025", "0"),
+    5: ("more", "less"), 6: ("copy out", "kernel"), 7: ("k", "size"), 8: ("896", "0"),
 }  # fmt: skip
 
 

@@ -40,7 +40,7 @@ def model(browser: Browser) -> Model:
 
 @cache
 def measured_profile() -> MachineProfile:
-    (results,) = [one for one in read_host_results(RESULTS) if one.gpu == "h200"]
+    (results,) = [one for one in read_host_results(RESULTS) if one.gpu == "h200" and one.rows]
     return complete_kernels(complete_rates(MachineProfile.from_dict(results.document["profile"])))
 
 

@@ -1,6 +1,5 @@
 """What the CPU part of a product takes, alone and in a split."""
 
-import json
 from dataclasses import replace
 
 import pytest
@@ -12,7 +11,6 @@ from wavetrim.scheduler.model.curves import build_cpu_curve
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.problem import MEMORIES, GemmProblem
-from wavetrim.scheduler.profile.machine import MachineProfile
 
 RESULTS = ROOT / "benchmarks" / "results"
 SQUARE = GemmProblem(4096, 4096, 4096)
@@ -127,15 +125,3 @@ def test_no_other_share_of_the_cpu_is_faster(f, sms):
         only = replace(H200, cpu=replace(H200.cpu, beside_gpu=(share,)))
         other = choose_plan(SQUARE, only, options)
         assert chosen.predicted.total_seconds <= other.predicted.total_seconds
-
-
-@pytest.mark.parametrize(("size", "measured_seconds"), [(64, 28e-6), (256, 391e-6)])
-def test_a_small_product_is_predicted_as_measured(size, measured_seconds):
-    """Measured on an H200's host, in products half a millisecond apart."""
-    document = json.loads((RESULTS / "host-h200.json").read_text(encoding="utf-8"))
-    profile = MachineProfile.from_dict(document["profile"])
-    # The profile was measured before packing within the caches had a cost of its own.
-    profile = change_rates(profile, cached_copy_columns=10.0)
-    plan = choose_plan(GemmProblem(size, size, size, memory="pinned"), profile)
-    assert plan.cpu_only_seconds == pytest.approx(measured_seconds, rel=0.25)
-    assert (plan.f == size) == (plan.cpu_only_seconds < plan.gpu_only_seconds)
