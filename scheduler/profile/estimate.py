@@ -79,14 +79,36 @@ LATE_SECONDS: Final[dict[Memory, float]] = {"pageable": 8e-4, "pinned": 2e-4}
 """Time by which the CPU part ends later than by its own clock: it waits for the first staged
 copies, or until all steps are enqueued."""
 
+MEMORY_STRETCH: Final[dict[Memory, float]] = {"pageable": 1.6, "pinned": 1.4}
+"""Factor on the time of a CPU part that memory bounds, while copies are under way: on H100s and
+H200s with 16 cores 1.2 to 2.4 and 1.1 to 2."""
+
 COPIER_GBYTES_PER_SECOND: Final = 8.0
 """Rate of one thread that reads memory, or copies to or from page-locked slabs."""
+
+FILL_SECONDS: Final[dict[Memory, float]] = {"pageable": 3e-4, "pinned": 0.0}
+"""Most seconds that copies lose until they run at their rates: staging threads have to wake up."""
+
+COPIED_GBYTES_PER_SECOND: Final = 14.0
+"""Rate of copies of small products within host memory: 9 to 20 there."""
 
 STAGED_STRETCH: Final = 1.4
 """Least factor on the time of staged copies in a split, for any number of copy threads."""
 
 CPU_WRITE_GBYTES_PER_SECOND: Final = 4.0
-"""Rate at which one thread writes C if K is short."""
+CPU_READ_GBYTES_PER_SECOND: Final = 5.5
+"""Rates of one of all threads that write C if K is short, and that read B for a single row."""
+
+CACHE_GBYTES_PER_SECOND: Final = 32.0
+"""Rate at which one thread alone reads B within the caches."""
+
+ALONE_SECONDS: Final = 7e-6
+ALONE_SHARE: Final = 2.0
+"""Time of a call that one thread computes alone, and its rate over that of one of all threads."""
+
+COPY_COLUMNS: Final = 18.0
+"""Cost for BLAS to pack a row of A, in columns of arithmetic. This and the rates above are about
+the means of calibrations of five hosts of an H100 or H200 with 16 cores (26 November 2026)."""
 
 TOGETHER: Final[dict[Memory, float]] = {"pageable": 0.7, "pinned": 0.59}
 """Time of copies both ways at once over that of one after the other, as on an H200: staged copies
@@ -153,7 +175,8 @@ def estimate_links(gpu: GpuModel) -> tuple[LinkModel, ...]:
             copy_seconds=COPY_SECONDS[memory],
             row_seconds=ROW_SECONDS[memory],
             together=TOGETHER[memory],
-            copied_gbytes_per_second=COPIER_GBYTES_PER_SECOND,
+            fill_seconds=FILL_SECONDS[memory],
+            copied_gbytes_per_second=COPIED_GBYTES_PER_SECOND,
         )
         for memory in MEMORIES
     )
@@ -164,13 +187,19 @@ def estimate_cpu(threads: int, gpu: GpuModel | None = None) -> CpuModel:
     rates = tuple(
         CpuRate(
             dtype=dtype,
-            read_seconds=item_bytes / (COPIER_GBYTES_PER_SECOND * 1e9),
+            read_seconds=item_bytes / (CACHE_GBYTES_PER_SECOND * 1e9),
             gflops=threads * CPU_THREAD_GFLOPS * _compare_with_float32(dtype),
             startup_rows=32.0,
             call_seconds=50e-6,
             row_quantum=1,
             source=f"assumed: {CPU_THREAD_GFLOPS:g} GFLOP/s of float32 a thread, {threads} threads",
             element_seconds=item_bytes / (threads * CPU_WRITE_GBYTES_PER_SECOND * 1e9),
+            write_seconds=item_bytes / (threads * CPU_WRITE_GBYTES_PER_SECOND * 1e9),
+            vector_seconds=item_bytes / (threads * CPU_READ_GBYTES_PER_SECOND * 1e9),
+            copy_columns=COPY_COLUMNS,
+            cached_copy_columns=COPY_COLUMNS,
+            alone_seconds=ALONE_SECONDS,
+            alone_gflops=ALONE_SHARE * CPU_THREAD_GFLOPS * _compare_with_float32(dtype),
         )
         for dtype, item_bytes in ITEM_BYTES.items()
     )
@@ -199,6 +228,7 @@ def share_cpu(threads: int, link_gbytes_per_second: float = 0.0) -> tuple[CpuSha
         copiers=copiers,
         link_stretch=max(STAGED_STRETCH, slowed),
         start_seconds=START_SECONDS,
+        memory_stretch=MEMORY_STRETCH["pageable"],
         late_seconds=LATE_SECONDS["pageable"],
     )
     pinned = CpuShare(
@@ -207,6 +237,7 @@ def share_cpu(threads: int, link_gbytes_per_second: float = 0.0) -> tuple[CpuSha
         copiers=1,
         link_stretch=PINNED_STRETCH,
         start_seconds=START_SECONDS,
+        memory_stretch=MEMORY_STRETCH["pinned"],
         late_seconds=LATE_SECONDS["pinned"],
     )
     return staged, pinned

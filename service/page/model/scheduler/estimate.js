@@ -21,9 +21,17 @@ const {
   PINNED_STRETCH,
   START_SECONDS,
   LATE_SECONDS,
+  MEMORY_STRETCH,
   COPIER_GBYTES_PER_SECOND,
+  FILL_SECONDS,
+  COPIED_GBYTES_PER_SECOND,
   STAGED_STRETCH,
   CPU_WRITE_GBYTES_PER_SECOND,
+  CPU_READ_GBYTES_PER_SECOND,
+  CACHE_GBYTES_PER_SECOND,
+  ALONE_SECONDS,
+  ALONE_SHARE,
+  COPY_COLUMNS,
   TOGETHER,
   THREADS_AN_SM,
   BLOCKS_AN_SM,
@@ -118,7 +126,8 @@ function estimateLinks(gpu) {
     copy_seconds: COPY_SECONDS[memory],
     row_seconds: ROW_SECONDS[memory],
     together: TOGETHER[memory],
-    copied_gbytes_per_second: COPIER_GBYTES_PER_SECOND,
+    fill_seconds: FILL_SECONDS[memory],
+    copied_gbytes_per_second: COPIED_GBYTES_PER_SECOND,
   }));
 }
 
@@ -126,10 +135,16 @@ function estimateCpu(threads, gpu) {
   const rates = Object.entries(ITEM_BYTES).map(([dtype, itemBytes]) => ({
     ...cpu_rate,
     dtype,
-    read_seconds: itemBytes / (COPIER_GBYTES_PER_SECOND * 1e9),
+    read_seconds: itemBytes / (CACHE_GBYTES_PER_SECOND * 1e9),
     gflops: threads * CPU_THREAD_GFLOPS * cpu_comparison[dtype],
     source: `assumed: ${CPU_THREAD_GFLOPS} GFLOP/s of float32 a thread, ${threads} threads`,
     element_seconds: itemBytes / (threads * CPU_WRITE_GBYTES_PER_SECOND * 1e9),
+    write_seconds: itemBytes / (threads * CPU_WRITE_GBYTES_PER_SECOND * 1e9),
+    vector_seconds: itemBytes / (threads * CPU_READ_GBYTES_PER_SECOND * 1e9),
+    copy_columns: COPY_COLUMNS,
+    cached_copy_columns: COPY_COLUMNS,
+    alone_seconds: ALONE_SECONDS,
+    alone_gflops: ALONE_SHARE * CPU_THREAD_GFLOPS * cpu_comparison[dtype],
   }));
   const linkRate = gpu ? LINK_SHARE.pageable * gpu.link_gbytes_per_second : 0;
   return { threads, rates, beside_gpu: shareCpu(threads, linkRate), cache_bytes: 0 };
@@ -147,6 +162,7 @@ export function shareCpu(threads, linkRate) {
     copiers: copying,
     link_stretch: linkStretch,
     start_seconds: START_SECONDS,
+    memory_stretch: MEMORY_STRETCH[memory],
     late_seconds: LATE_SECONDS[memory],
   });
   return [
