@@ -9,6 +9,7 @@
 //   - There is no __syncthreads. Each stage has an mbarrier for full (its bytes have arrived) and one for
 //     empty (every warp has read it), so warps may drift STAGES - 1 steps apart.
 //   - Blocks are persistent, and the copies for the next tile run while this one is stored.
+//   - A, B and C leave the L2 cache first (eviction.cuh).
 //
 // Registers have two banks, even and odd, with one read a cycle each, but a multiply-add has three
 // operands. It takes one cycle only if one operand is kept from the multiply-add before it (".reuse") and

@@ -9,7 +9,8 @@ struct alignas(16) Vector {
     element of[VECTOR];
 };
 
-// Start copying BYTES bytes; those after the first `valid` are filled with zeros.
+// Start copying BYTES bytes; those after the first `valid` are filled with zeros. What is read 16 bytes at a
+// time leaves the L2 cache first.
 template <int BYTES>
 __device__ __forceinline__ void start_copy(element* shared, const element* global, int valid)
 {
