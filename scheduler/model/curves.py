@@ -221,11 +221,15 @@ def _find_link(problem: GemmProblem, profile: MachineProfile) -> LinkModel:
 
 
 def _find_lost_seconds(problem: GemmProblem, link: LinkModel) -> float:
-    """Seconds that copies of A and B lose until they run at their rates.
+    """Seconds that copies lose until they run at their rates.
 
-    The link's `fill_seconds` if the copies take longer than that, else a part of it that grows with
-    the square root of their bytes, as seen on an H200 from 0.3 to 1000 MB.
+    The link's `fill_seconds` if the copies of A and B, or those of C, take longer than that, else a
+    part of it that grows with the square root of their bytes, as seen on an H200 from 0.3 to 1000
+    MB.
     """
-    moved_bytes = problem.copied_b_bytes + problem.m * problem.a_row_bytes
-    moving_seconds = moved_bytes / (link.in_gbytes_per_second * 1e9)
+    in_bytes = problem.copied_b_bytes + problem.m * problem.a_row_bytes
+    moving_seconds = 1e-9 * max(
+        in_bytes / link.in_gbytes_per_second,
+        problem.m * problem.c_row_bytes / link.out_gbytes_per_second,
+    )
     return sqrt(link.fill_seconds * min(link.fill_seconds, moving_seconds))

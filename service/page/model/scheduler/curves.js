@@ -169,9 +169,10 @@ function findLink(problem, profile) {
   };
 }
 
-/** Seconds that copies of A and B lose until they run at their rates. */
-function findLostSeconds(problem, link) {
-  const movedBytes = problem.bBytes + problem.m * problem.aRowBytes;
-  const movingSeconds = movedBytes / (link.in_gbytes_per_second * 1e9);
+/** Seconds that copies lose until they run at their rates. */
+function findLostSeconds({ m, bBytes, aRowBytes, cRowBytes }, link) {
+  const inSeconds = (1e-9 * (bBytes + m * aRowBytes)) / link.in_gbytes_per_second;
+  const outSeconds = (1e-9 * (m * cRowBytes)) / link.out_gbytes_per_second;
+  const movingSeconds = Math.max(inSeconds, outSeconds);
   return Math.sqrt(link.fill_seconds * Math.min(link.fill_seconds, movingSeconds));
 }
