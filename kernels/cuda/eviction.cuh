@@ -10,24 +10,18 @@
 // returns; CUTLASS uses it, too.
 constexpr unsigned long long EVICT_FIRST = 0x12F0000000000000;
 
-// Read or write 4, 8 or 16 bytes.
-template <typename T>
-__device__ __forceinline__ T read_once(const T* from)
+// Read or write a vector of 16 bytes.
+template <typename Vector>
+__device__ __forceinline__ Vector read_once(const Vector* from)
 {
-    if constexpr (sizeof(T) == 16) {
-        const int4 bits = __ldcs(reinterpret_cast<const int4*>(from));
-        return reinterpret_cast<const T&>(bits);
-    } else {
-        return __ldcs(from);
-    }
+    static_assert(sizeof(Vector) == sizeof(int4), "a vector has 16 bytes");
+    const int4 bits = __ldcs(reinterpret_cast<const int4*>(from));
+    return reinterpret_cast<const Vector&>(bits);
 }
 
-template <typename T>
-__device__ __forceinline__ void write_once(T* to, const T& value)
+template <typename Vector>
+__device__ __forceinline__ void write_once(Vector* to, const Vector& value)
 {
-    if constexpr (sizeof(T) == 16) {
-        __stcs(reinterpret_cast<int4*>(to), reinterpret_cast<const int4&>(value));
-    } else {
-        __stcs(to, value);
-    }
+    static_assert(sizeof(Vector) == sizeof(int4), "a vector has 16 bytes");
+    __stcs(reinterpret_cast<int4*>(to), reinterpret_cast<const int4&>(value));
 }

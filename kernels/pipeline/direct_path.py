@@ -20,7 +20,7 @@ from wavetrim.kernels.transfer.copies import HostOperand
 from wavetrim.kernels.transfer.host_copies import copy_matrix
 from wavetrim.kernels.transfer.pinned import Matrix
 from wavetrim.native.pool import ThreadPool
-from wavetrim.native.tuned import AWAKE_PRODUCT_BYTES, PART_BYTES, SMALL_PRODUCT_BYTES
+from wavetrim.native.tuned import PART_BYTES, SMALL_PRODUCT_BYTES
 
 _KEPT_BUFFERS: Final = 256
 """Command buffers kept for later products. Chosen, to bound host memory."""
@@ -67,8 +67,7 @@ class DirectPath:
         buffer = self._find_buffer(product, problem, cut, timed)
         if buffer is None:
             return None
-        awake = product.copied_bytes <= AWAKE_PRODUCT_BYTES
-        return self._submitter.run(buffer, product, operands, awake=awake)
+        return self._submitter.run(buffer, product, operands)
 
     def enqueue(self, product: HostProduct, cut: Cut) -> Callable[[], GpuTimings] | None:
         """Enqueue a product without waiting for it.
@@ -91,10 +90,7 @@ class DirectPath:
         problem = product.find_panels(self._device.sm_count, staged=False)
         timed = Timed.EACH if product.timed else Timed.WHOLE
         buffer = self._find_buffer(product, problem, cut, timed)
-        if buffer is None:
-            return None
-        awake = product.copied_bytes <= AWAKE_PRODUCT_BYTES
-        return self._submitter.enqueue(buffer, product, operands, awake=awake)
+        return None if buffer is None else self._submitter.enqueue(buffer, product, operands)
 
     def close(self) -> None:
         """Give back what libraries hold, and free memory."""

@@ -14,6 +14,7 @@ from wavetrim.kernels.spec import KernelSpec
 from wavetrim.kernels.transfer.copies import HostOperand, describe_operand
 from wavetrim.kernels.transfer.pinned import Matrix
 from wavetrim.native.element_types import find_accumulator, find_dtype
+from wavetrim.native.tuned import AWAKE_PRODUCT_BYTES
 
 if TYPE_CHECKING:
     from wavetrim.kernels.pipeline.exchange import Seat
@@ -61,6 +62,11 @@ class HostProduct(NamedTuple):
     def is_watched(self) -> bool:
         """Whether its caller is told of rows as they arrive, or may cancel it."""
         return any((self.progress, self.cancelled, self.begun, self.final))
+
+    @property
+    def is_awaited_awake(self) -> bool:
+        """Whether the calling thread polls all the time while it waits for transfers."""
+        return self.copied_bytes <= AWAKE_PRODUCT_BYTES
 
     @property
     def copied_bytes(self) -> int:

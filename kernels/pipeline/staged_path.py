@@ -20,7 +20,7 @@ from wavetrim.kernels.transfer.copies import OperandPart, describe_operand
 from wavetrim.kernels.transfer.pinned import Matrix
 from wavetrim.kernels.transfer.staging import Staging
 from wavetrim.native.pool import ThreadPool
-from wavetrim.native.tuned import AWAKE_PRODUCT_BYTES, SMALL_PRODUCT_BYTES
+from wavetrim.native.tuned import SMALL_PRODUCT_BYTES
 
 
 class StagedPath:
@@ -69,7 +69,7 @@ class StagedPath:
         self._prepare(
             helpers,
             alone=product.copied_bytes <= SMALL_PRODUCT_BYTES,
-            awake=product.copied_bytes <= AWAKE_PRODUCT_BYTES,
+            awake=product.is_awaited_awake,
         )
         flow = Flow(
             product,

@@ -86,12 +86,7 @@ class Submitter:
         self._binding.events = self._events[bool(buffer.timed)].reserve(buffer.events)
 
     def run(
-        self,
-        buffer: CommandBuffer,
-        product: HostProduct,
-        operands: Sequence[HostOperand],
-        *,
-        awake: bool,
+        self, buffer: CommandBuffer, product: HostProduct, operands: Sequence[HostOperand]
     ) -> GpuTimings:
         """Compute the product and return its times.
 
@@ -99,7 +94,6 @@ class Submitter:
             buffer: Its commands, which have been prepared.
             product: The product.
             operands: A, B and C in page-locked memory.
-            awake: Whether to poll all the time while waiting.
 
         Raises:
             PipelineCancelled: The caller cancelled the product.
@@ -108,7 +102,7 @@ class Submitter:
         """
         started = time.perf_counter()
         self._bind(buffer, operands)
-        waiting = Waiting.AWAKE if awake else Waiting.NAPPING
+        waiting = Waiting.AWAKE if product.is_awaited_awake else Waiting.NAPPING
         if product.is_watched:
             self._run_watched(buffer, product, waiting)
         else:
@@ -116,12 +110,7 @@ class Submitter:
         return self._read_times(buffer, started)
 
     def enqueue(
-        self,
-        buffer: CommandBuffer,
-        product: HostProduct,
-        operands: Sequence[HostOperand],
-        *,
-        awake: bool,
+        self, buffer: CommandBuffer, product: HostProduct, operands: Sequence[HostOperand]
     ) -> Callable[[], GpuTimings]:
         """Enqueue the whole product without waiting for it.
 
@@ -129,7 +118,6 @@ class Submitter:
             buffer: Its commands, which have been prepared.
             product: The product.
             operands: A, B and C in page-locked memory.
-            awake: Whether to poll all the time while waiting.
 
         Returns:
             What waits for the product, reports its rows, and returns its times. It raises the same
@@ -142,7 +130,7 @@ class Submitter:
         started = time.perf_counter()
         self._bind(buffer, operands)
         submitted = self._advance(buffer, 0, len(buffer.ends))
-        waiting = Waiting.AWAKE if awake else Waiting.NAPPING
+        waiting = Waiting.AWAKE if product.is_awaited_awake else Waiting.NAPPING
 
         def finish() -> GpuTimings:
             reports = RowReports(product)

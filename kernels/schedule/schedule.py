@@ -18,8 +18,8 @@ from wavetrim.kernels.schedule.panels import PanelProblem
 from wavetrim.kernels.schedule.steps import Step
 
 PAGE_BYTES: Final = 64 << 10
-"""Page of host memory as an NVIDIA GPU maps it. From rows of this length on, each row of a copied
-part costs the same (H100; docs/notes/page-locked-memory.md)."""
+"""Page of host memory as an NVIDIA GPU maps it, in bytes. From rows of this length on, each row of
+a copied part costs the same (H100, 1f09f97; docs/notes/page-locked-memory.md)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,7 +64,7 @@ difference there."""
 
 ROW_SECONDS: Final[dict[Memory, float]] = {"pageable": 0.0, "pinned": 30e-9}
 """Time that each row adds to a copy of parts of rows: on an H100 7 to 47 ns for parts of 2 to 32
-KiB, from page-locked memory. Staged parts are gathered by the CPU."""
+KiB, from page-locked memory (1f09f97). Staged parts are gathered by the CPU."""
 
 CPU_THREAD_GFLOPS: Final = 60.0
 """Rate of float32 on one thread: three quarters of 16 lanes x 2 operations x 2.5 GHz."""
@@ -81,7 +81,7 @@ copies, or until all steps are enqueued."""
 
 MEMORY_STRETCH: Final[dict[Memory, float]] = {"pageable": 1.6, "pinned": 1.4}
 """Factor on the time of a CPU part that memory bounds, while copies are under way: on H100s and
-H200s with 16 cores 1.2 to 2.4 and 1.1 to 2."""
+H200s with 16 cores 1.2 to 2.4 and 1.1 to 2 (1f09f97 to be49c68)."""
 
 COPIER_GBYTES_PER_SECOND: Final = 8.0
 """Rate of one thread that reads memory, or copies to or from page-locked slabs."""
@@ -90,7 +90,7 @@ FILL_SECONDS: Final[dict[Memory, float]] = {"pageable": 3e-4, "pinned": 0.0}
 """Most seconds that copies lose until they run at their rates: staging threads have to wake up."""
 
 COPIED_GBYTES_PER_SECOND: Final = 14.0
-"""Rate of copies of small products within host memory: 9 to 20 there."""
+"""Rate of copies of small products within host memory: 9 to 20 on the same hosts."""
 
 STAGED_STRETCH: Final = 1.4
 """Least factor on the time of staged copies in a split, for any number of copy threads."""
@@ -108,7 +108,7 @@ ALONE_SHARE: Final = 2.0
 
 COPY_COLUMNS: Final = 18.0
 """Cost for BLAS to pack a row of A, in columns of arithmetic. This and the rates above are about
-the means of calibrations of five hosts of an H100 or H200 with 16 cores (26 November 2026)."""
+the means of calibrations on five hosts of an H100 or H200 with 16 cores, 1f09f97 to be49c68."""
 
 TOGETHER: Final[dict[Memory, float]] = {"pageable": 0.7, "pinned": 0.59}
 """Time of copies both ways at once over that of one after the other, as on an H200: staged copies
