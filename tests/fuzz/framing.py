@@ -51,9 +51,12 @@ def _find_end(content: bytes, begin: int, fields: list[tuple[bytes, bytes]]) -> 
     for name, value in fields:
         values.setdefault(name, []).append(value)
     options = b",".join(values.get(b"connection", [])).lower()
-    if b"close" in options or (b"upgrade" in options and b"upgrade" in values):
-        return None
     lengths, codings = values.get(b"content-length"), values.get(b"transfer-encoding")
+    # An upgrade with a body is refused. Without one it may be ignored (RFC 9110, 7.8): the service
+    # does so, and goes on with what another read brings.
+    upgrades = b"upgrade" in options and b"upgrade" in values
+    if b"close" in options or (upgrades and (lengths or codings)):
+        return None
     if codings:
         is_chunked = [coding.lower() for coding in codings] == [b"chunked"]
         return _skip_chunks(content, begin) if is_chunked and not lengths else None
