@@ -1,6 +1,7 @@
 """Receives a body's bytes from the socket into memory of the route."""
 
 import asyncio
+import contextlib
 import socket
 from collections.abc import Callable
 from typing import Any, Final
@@ -101,6 +102,8 @@ class BodyPull(asyncio.BufferedProtocol):
             BodySilent: The sender was silent for too long, or too slow.
         """
         assert self._done is None, "one call at a time"
+        if self._transport is LOST:
+            raise BodyCutOff(0)
         loop = asyncio.get_running_loop()
         self._view, self._filled = view[: self.left_bytes], 0
         self._done = loop.create_future()
@@ -173,7 +176,9 @@ class BodyPull(asyncio.BufferedProtocol):
         are acknowledged. The system would delay the acknowledgement by 40 ms, to send it with data.
         """
         if self._socket is not None and self.left_bytes < PACKET_BYTES:
-            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
+            # A connection may be lost, its descriptor closed, before this protocol is told.
+            with contextlib.suppress(OSError, ValueError):
+                self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
 
     def _check_pace(self, idle_seconds: float) -> None:
         loop = asyncio.get_running_loop()
