@@ -20,6 +20,8 @@ its memory is `prepared` once.
 - `native/blas.c`: a block as a product of matrices, or of matrix and vector, which BLAS has a
   function of its own for. One row times B is cut along K: each thread reads B as it lies in memory,
   and their sums are added in the end.
+- `native/streamed.c`: a block of a C that no cache holds, with a short K. BLAS computes it piece by
+  piece in a core's own cache, and stores that bypass the caches write each piece once.
 - `native/bfloats.c`: a block of bfloat16, a part of K at a time: widened for BLAS, or by the CPU's
   tiles (AMX, `native/tiles.c`) if a short trial finds them faster.
 - `native/sums.c`: sums of rows, for checks, by the same threads (`block_sums`).
@@ -27,7 +29,7 @@ its memory is `prepared` once.
 On a machine with a GPU these threads are the least urgent of all (`native/pool.c`).
 
 All else goes to threads in Python (`python_team`), which compute it block by block (`products`):
-other element types, layouts that BLAS does not take, and K = 1. So does every product without a C
-compiler or an OpenBLAS, after one warning, and in a forked process, which has none of the C
-threads. `model` names the CPU, `errors` are what is refused.
+other element types, and layouts that BLAS does not take. So does every product without a C compiler
+or an OpenBLAS, after one warning, and in a forked process, which has none of the C threads. `model`
+names the CPU and its caches, `errors` are what is refused.
 """

@@ -14,6 +14,7 @@ from wavetrim.cpu.block_sums import BlockSums
 from wavetrim.cpu.blocks import can_share
 from wavetrim.cpu.errors import CpuError, OperandError
 from wavetrim.cpu.library import CPU_LIBRARY
+from wavetrim.cpu.model import find_largest_cache_bytes
 from wavetrim.cpu.native_team import NativeTeam
 from wavetrim.cpu.operands import check_operands
 from wavetrim.cpu.prepared import NATIVE_DTYPES, prepare
@@ -247,4 +248,4 @@ class CpuPool:
         self._pool = ThreadPool(library, self.threads - 1, settles=True, yields=self._yields)
         blas = find_blas()
         if blas is not None:
-            self._native = NativeTeam(self._pool, blas)
+            self._native = NativeTeam(self._pool, blas, cache_bytes=find_largest_cache_bytes())

@@ -17,6 +17,7 @@ class BlasAddresses(ctypes.Structure):
         ("gemv", c_void_p * 4),
         ("integer_bytes", c_int64),
         ("tiles", c_int64),
+        ("cache_bytes", c_int64),
     )
 
 
@@ -49,7 +50,7 @@ _CALL: Final = c_void_p, c_void_p, c_char_p, c_int, c_void_p, c_char_p, c_int64
 CPU_LIBRARY: Final = Library(
     name="cpu",
     folder=Path(__file__).parent / "native",
-    source_names=("calls.c", "blas.c", "bfloats.c", "tiles.c", "sums.c"),
+    source_names=("calls.c", "blas.c", "bfloats.c", "tiles.c", "streamed.c", "sums.c"),
     header_names=("calls.h", "bfloats.h"),
     otherwise="products on the CPU run in Python threads, which is slower",
     signatures={

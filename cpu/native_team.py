@@ -26,11 +26,13 @@ class NativeTeam:
     Args:
         pool: The threads; its library is that of cpu/native/.
         blas: The BLAS that they call.
+        cache_bytes: Size of the largest cache; 0 if unknown. A much larger C bypasses the caches.
     """
 
-    def __init__(self, pool: ThreadPool, blas: Blas) -> None:
+    def __init__(self, pool: ThreadPool, blas: Blas, cache_bytes: int) -> None:
         self._pool = pool
         self._blas = BlasAddresses(blas.gemm, blas.gemv, blas.integer_bytes)
+        self._blas.cache_bytes = cache_bytes
         # Some milliseconds where the CPU has tiles, else none.
         self._blas.tiles = pool.library.prefers_tiles(ctypes.byref(self._blas))
         self._largest = 2**63 - 1 if blas.integer_bytes == 8 else _LARGEST_NARROW

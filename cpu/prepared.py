@@ -77,12 +77,9 @@ class Fields(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def find_fields(a: Layout, b: Layout, c: Layout) -> Fields | None:
-    """The fields of a product whose shapes fit; None if C threads do not compute it.
-
-    They compute what BLAS accepts, except K = 1.
-    """
+    """The fields of a product whose shapes fit; None if BLAS does not accept it."""
     dtype, (k, n), item = c[1], b[2], c[1].itemsize
-    if dtype not in NATIVE_DTYPES or k <= 1 or not all(map(min, (c[2], b[2]))):
+    if dtype not in NATIVE_DTYPES or k < 1 or not all(map(min, (c[2], b[2]))):
         return None
     strides: list[int] = []
     spans: list[int] = []

@@ -9,8 +9,9 @@ compiled kernels. The container image has the libraries next to their sources
 the folder is mounted noexec, there is no library (`errors`). Python and CUDA then do the same more
 slowly, after one warning, which `wavetrim calibrate` shows as well.
 
-`pool` has threads for tasks in C, `waiting` lets them sleep, and `call_threads` has threads for
-calls of Python. A pool is opened twice, with two priorities: once for copies, once for blocks.
+`pool` has threads for tasks in C, `waiting` lets them sleep, `streaming.h` has copies that bypass
+the caches, and `call_threads` has threads for calls of Python. A pool is opened twice, with two
+priorities: once for copies, once for blocks.
 
 - Threads stay awake for 0.2 ms after a task, because the next one follows soon. Threads that copy
   do so for only 0.05 ms if a CPU part wants the cores as well.

@@ -124,7 +124,7 @@ def test_products_that_blas_does_not_take_are_left_to_python(
     if library is None or blas is None:
         pytest.skip("needs a C compiler on the PATH, and NumPy's OpenBLAS")
     pool = ThreadPool(library, 1)
-    team = NativeTeam(pool, blas)
+    team = NativeTeam(pool, blas, cache_bytes=0)
 
     def takes(a: Matrix, b: Matrix, c: Matrix, alpha: float = 1.0) -> bool:
         return team.describe(a, b, c, alpha, 0.0) is not None

@@ -34,11 +34,11 @@ def test_a_changed_shared_header_changes_the_librarys_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert {*SHARED_HEADERS} == {*Path(library.__file__).parent.glob("*.h")}
-    changed = tmp_path / "waiting.h"
+    find_name = name_library.__wrapped__  # its result is cached
+    before, changed = find_name(HOST_LIBRARY), tmp_path / "waiting.h"
     changed.write_text("// another\n")
     monkeypatch.setattr(library, "SHARED_HEADERS", (changed,))
-    find_name = name_library.__wrapped__  # its result is cached
-    assert find_name(HOST_LIBRARY) != name_library(HOST_LIBRARY)
+    assert find_name(HOST_LIBRARY) != before
 
 
 def test_a_changed_tuned_number_changes_the_librarys_name(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,11 +9,9 @@
 // copy, because the next piece of a matrix follows soon.
 #include "copies.h"
 
-#include <string.h>
+#include "../../../native/streaming.h"
 
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
+#include <string.h>
 
 // PART_BYTES and SHORT_ROW_BYTES are macros from native/tuned.py.
 enum { LINE_BYTES = 64 };  // of the caches
@@ -51,37 +49,6 @@ static void copy_square(const Copy* copy, char* target, const char* source, int6
     }
 }
 
-// Copy a row that a device reads next, with stores that bypass the caches: memcpy leaves short rows in the
-// caches, from which the device would have to fetch each line. Call finish_streaming after the last row,
-// before the copy is announced.
-#if defined(__SSE2__)
-
-enum { VECTOR = 16, BATCH = 4 * VECTOR };
-
-static void stream_row(char* target, const char* source, int64_t bytes)
-{
-    int64_t before = -(uintptr_t)target % VECTOR;
-    if (before > bytes) before = bytes;
-    memcpy(target, source, before);
-    int64_t i = before;
-    for (; i + BATCH <= bytes; i += BATCH) {
-        __m128i part[BATCH / VECTOR];
-        for (int j = 0; j < BATCH / VECTOR; ++j) part[j] = _mm_loadu_si128((const __m128i*)(source + i) + j);
-        for (int j = 0; j < BATCH / VECTOR; ++j) _mm_stream_si128((__m128i*)(target + i) + j, part[j]);
-    }
-    memcpy(target + i, source + i, bytes - i);
-}
-
-static void finish_streaming(void) { _mm_sfence(); }
-
-#else
-
-static void stream_row(char* target, const char* source, int64_t bytes) { memcpy(target, source, bytes); }
-
-static void finish_streaming(void) {}
-
-#endif
-
 static void copy_plain(char* target, const char* source, int64_t bytes) { memcpy(target, source, bytes); }
 
 // Elements of a square each way: a cache line.
@@ -96,6 +63,8 @@ static void copy_chunk(const Copy* copy, int64_t chunk)
     char* target = copy->target + top * copy->target_row + left * copy->target_column;
     const char* source = copy->source + top * copy->source_row + left * copy->source_column;
     if (copy->target_column == copy->item && copy->source_column == copy->item) {
+        // A device reads the rows next; memcpy would leave short ones in the caches, from which it would have to
+        // fetch each line.
         const int streams = copy->streams && rows > 1 && columns * copy->item <= SHORT_ROW_BYTES;
         void (*copy_row)(char*, const char*, int64_t) = streams ? stream_row : copy_plain;
         for (int64_t i = 0; i < rows; ++i) {

@@ -1,0 +1,74 @@
+// One block of a C that no cache holds, with a short K: memory bounds it, and BLAS would write it twice and read it
+// twice, as it clears C first. So BLAS computes a piece at a time in the thread's own memory, which stays in
+// its core's cache, and stores that bypass the caches bring it to C: memory is written once.
+#include "calls.h"
+
+#include "../../native/streaming.h"
+
+enum {
+    LONGEST_BYTES = 128,  // of a row of A; with a longer K arithmetic takes longer than memory
+    LEAST_TIMES = 4,  // least size of C, in times that of A and that of B, which are read all the same
+    LEAST_CACHES = 2,  // least size of C, in times the largest cache, which holds much of a smaller one
+    LINE_BYTES = 64,  // of the caches
+    STRETCH_BYTES = 4096,  // of a line of C in a piece of many lines
+};
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+int is_streamed(const Blas* blas, const Product* product, int64_t rows)
+{
+    const int64_t n = product->n, k = product->k, item = product->item;
+    const int is_short = k * item <= LONGEST_BYTES && LEAST_TIMES * k <= least(rows, n);
+    return STREAMS && product->beta == 0 && is_short && blas->cache_bytes > 0
+        && rows * n * item > LEAST_CACHES * blas->cache_bytes;
+}
+
+// Copy a piece to C, row by row or column by column as C lies; `step` leads in C from one to the next.
+static void stream_piece(char* c, int64_t step, const char* piece, int64_t lines, int64_t line_bytes)
+{
+    if (step == line_bytes) {
+        line_bytes *= lines;
+        lines = 1;
+    }
+    for (int64_t i = 0; i < lines; ++i) stream_row(c + i * step, piece + i * line_bytes, line_bytes);
+}
+
+// Elements of a line in a piece: parts of nearly equal length, which end with a line of the caches where C begins
+// with one; as long as a piece of so few lines can have them.
+static int64_t find_stretch(int64_t lines, int64_t length, int64_t item)
+{
+    const int64_t few = PIECE_BYTES / 2 / lines, most = few > STRETCH_BYTES ? few : STRETCH_BYTES;
+    const int64_t parts = (length * item + most - 1) / most, unit = LINE_BYTES / item;
+    return least(length, ((length + parts - 1) / parts + unit - 1) / unit * unit);
+}
+
+void multiply_streamed(const Blas* blas, const Product* product, const Block* block, char* memory)
+{
+    const int64_t item = product->item, by_rows = product->c_column == item;
+    const int64_t rows = block->row_stop - block->row_start, columns = block->column_stop - block->column_start;
+    // In elements: the whole block, and a piece, across the lines of C and along them.
+    const int64_t lines = by_rows ? rows : columns, length = by_rows ? columns : rows;
+    const int64_t stretch = find_stretch(lines, length, item), most_lines = PIECE_BYTES / (stretch * item);
+    const int64_t step = by_rows ? product->c_row : product->c_column;
+    for (int64_t line = 0; line < lines; line += most_lines) {
+        const int64_t some = least(most_lines, lines - line);
+        for (int64_t first = 0; first < length; first += stretch) {
+            const int64_t along = least(stretch, length - first);
+            const int64_t top = block->row_start + (by_rows ? line : first);
+            const int64_t left = block->column_start + (by_rows ? first : line);
+            Product part = *product;
+            part.a += top * product->a_row;
+            part.b += left * product->b_column;
+            part.c = memory;
+            part.c_row = by_rows ? along * item : item;
+            part.c_column = by_rows ? item : along * item;
+            const Block whole = {
+                .row_stop = by_rows ? some : along, .column_stop = by_rows ? along : some, .depth_stop = product->k,
+            };
+            multiply_block(blas, &part, &whole, NULL, NULL);
+            char* const c = product->c + top * product->c_row + left * product->c_column;
+            stream_piece(c, step, memory, some, along * item);
+        }
+    }
+    finish_streaming();
+}

@@ -1,0 +1,84 @@
+"""A C that no cache holds is written past the caches, and is the same product."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tests.matrices import assert_product, draw_array
+from wavetrim.cpu import gemm
+from wavetrim.cpu.gemm import CpuPool
+
+TYPES = ("float32", "float64", "complex64", "complex128")
+SHAPES = [
+    (1000, 1003, 1),  # K = 1, and rows that begin in the middle of a line of the caches
+    (2000, 2048, 7),
+    (31, 50_021, 5),  # few long rows
+    (50_021, 31, 5),  # many short rows
+    (1025, 769, 8),
+]
+CACHE_BYTES = 1 << 16
+
+Matrix = NDArray[Any]
+
+
+@pytest.fixture(scope="module")
+def small_cache_pool(kernel_cache: Path) -> Iterator[CpuPool]:
+    """A pool in C that takes the largest cache for smaller than any C here."""
+    with pytest.MonkeyPatch.context() as patch, CpuPool(3, cache_dir=kernel_cache) as pool:
+        patch.setattr(gemm, "find_largest_cache_bytes", lambda: CACHE_BYTES)
+        if not pool.prepare():
+            pytest.skip("needs a C compiler on the PATH, and NumPy's OpenBLAS")
+        yield pool
+
+
+@pytest.mark.parametrize("by_rows", [True, False])
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_streamed_c_is_the_product(
+    small_cache_pool: CpuPool, shape: tuple[int, int, int], dtype: str, *, by_rows: bool
+) -> None:
+    m, n, k = shape
+    rng = np.random.default_rng(5)
+    a, b = draw_array(rng, (m, k), dtype), draw_array(rng, (k, n), dtype)
+    c = np.full((m, n), np.nan, dtype, order="C" if by_rows else "F")
+    small_cache_pool.multiply(a, b, c)
+    assert_product(c, a, b)
+
+
+@pytest.mark.parametrize("by_rows", [True, False])
+@pytest.mark.parametrize("offset", [0, 1, 5])
+def test_nothing_around_a_streamed_c_is_written(
+    small_cache_pool: CpuPool, offset: int, *, by_rows: bool
+) -> None:
+    rng = np.random.default_rng(6)
+    a, b = draw_array(rng, (600, 9), "float32"), draw_array(rng, (9, 1100), "float32")
+    around = np.full((608, 1108), 7, np.float32)
+    place = around if by_rows else np.full((1108, 608), 7, np.float32).T
+    rows, columns = slice(offset, offset + 600), slice(offset, offset + 1100)
+    small_cache_pool.multiply(a, b, place[rows, columns], alpha=-2.0)
+    assert_product(place[rows, columns], a, b, alpha=-2.0)
+    place[rows, columns] = 7
+    assert np.all(place == 7)
+
+
+def test_operands_by_columns_give_a_streamed_c_as_well(small_cache_pool: CpuPool) -> None:
+    rng = np.random.default_rng(7)
+    a, b = draw_array(rng, (7, 800), "float64").T, draw_array(rng, (900, 7), "float64").T
+    c = np.full((800, 900), np.nan)
+    small_cache_pool.multiply(a, b, c)
+    assert_product(c, a, b)
+
+
+def test_a_streamed_c_has_the_same_bits_with_reports(small_cache_pool: CpuPool) -> None:
+    rng = np.random.default_rng(8)
+    a, b = draw_array(rng, (1200, 12), "float32"), draw_array(rng, (12, 900), "float32")
+    at_once, reported = np.empty((2, 1200, 900), np.float32)
+    rows: list[float] = []
+    small_cache_pool.multiply(a, b, at_once)
+    small_cache_pool.multiply(a, b, reported, progress=rows.append)
+    assert np.array_equal(at_once, reported)
+    assert sum(rows) == pytest.approx(1200)
