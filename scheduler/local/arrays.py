@@ -106,10 +106,13 @@ def check_out(out: Array, problem: StackProblem, dtype: np.dtype[Any]) -> None:
         raise ProblemError("out", "read-only", "writable")
 
 
-def can_write(out: Array, left: Array, right: Array, addend: Array | None) -> bool:
+def can_write(
+    out: Array, problem: StackProblem, left: Array, right: Array, addend: Array | None
+) -> bool:
     """Whether the product may be computed directly in `out`.
 
-    Not if `out` shares memory with an operand, or if BLAS cannot write its layout.
+    Not if `out` shares memory with an operand, or if BLAS cannot write its layout. A stack is
+    written as one tall matrix, so its rows must follow each other in memory.
     """
     if np.may_share_memory(out, left) or np.may_share_memory(out, right):
         return False
@@ -117,4 +120,6 @@ def can_write(out: Array, left: Array, right: Array, addend: Array | None) -> bo
         return False
     if type(out) is not np.ndarray or out.size == 0:
         return False
-    return out.flags.carray or (out.ndim == 2 and find_blas_strides(out) is not None)
+    if out.flags.carray:
+        return True
+    return out.ndim == 2 and not problem.stack and find_blas_strides(out) is not None

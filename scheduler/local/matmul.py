@@ -108,7 +108,7 @@ def multiply(
         options = _read_options(f, accuracy, devices)
     product = _Product(problem, dtype, alpha, beta, options, device)
     result = out
-    if result is None or not can_write(result, left, right, addend):
+    if result is None or not can_write(result, problem, left, right, addend):
         result = np.empty(problem.shape, dtype)
     if addend is not None and addend is not result:
         np.copyto(result, addend, casting="same_kind")

@@ -210,6 +210,15 @@ def test_only_out_is_written(m: int, view: str) -> None:
     assert (whole == 7).all()
 
 
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("matrices", [3, 300])
+def test_out_of_a_stack_times_a_vector_may_have_any_order(matrices: int, order: Any) -> None:
+    a, b = make_matrix(matrices * 40, 410, "float32", 1), make_matrix(1, 410, "float32", 2)[0]
+    stack, out = a.reshape(matrices, 40, 410), np.empty((matrices, 40), np.float32, order)
+    assert wavetrim.matmul(stack, b, out=out) is out
+    np.testing.assert_allclose(out, stack @ b, rtol=1e-4)
+
+
 @pytest.mark.parametrize("m", [20, 300])
 def test_out_may_share_memory_with_any_operand(m: int) -> None:
     x, y = make_matrix(m, m, "float64", 1), make_matrix(m, m, "float64", 2)

@@ -8,7 +8,7 @@ from statistics import median
 
 import pytest
 
-from tests.scheduler.profiles import H200
+from tests.scheduler.profiles import H200, find_preset_profile, join_profiles
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.model.corrections import RunClass, classify_cpu_run, classify_gpu_run
 from wavetrim.scheduler.model.device_runs import KEPT_RUNS
@@ -16,6 +16,7 @@ from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.cache import PlanCache
 from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.planning.description import describe_plan
+from wavetrim.scheduler.planning.lanes import CPU
 from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.planning.trial import TRIAL_EXCESS, TRIAL_INTERVAL
 from wavetrim.scheduler.problem import MEMORIES, GemmProblem
@@ -110,6 +111,18 @@ def test_there_is_no_trial_if_switched_off_or_f_is_given_or_all_has_run() -> Non
     for _ in products:
         run_as_if(on.choose_next(problem, profile), 1.0)
     assert {on.choose_next(problem, profile).spec for _ in products} == {best.spec}
+
+
+@pytest.mark.parametrize("devices", ["none", "0", "1"])
+def test_trials_use_no_gpu_that_may_not_be_used(devices: str) -> None:
+    unequal = join_profiles(H200, find_preset_profile("L4"))
+    profile = replace(unequal, corrections=RunHistory(None, "test"))
+    plans, options = PlanCache(explores=True), PlanOptions(devices=devices)
+    allowed = {CPU} if devices == "none" else {CPU, int(devices)}
+    for m in (64, 300, 512, 4096):
+        problem = GemmProblem(m, m, m, memory="pinned")
+        for _ in range(TRIAL_INTERVAL):
+            assert plans.choose_next(problem, profile, options).lane <= allowed
 
 
 def draw_problem(source: random.Random) -> GemmProblem:
