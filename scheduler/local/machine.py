@@ -64,8 +64,6 @@ class LocalMachine:
         has_gpu: Whether there is a usable GPU.
     """
 
-    has_gpu: bool
-
     def __init__(self, options: LocalOptions) -> None:
         self._executor = Executor(
             cache_dir=options.cache_dir,

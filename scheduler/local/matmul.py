@@ -6,6 +6,7 @@ products of the CPU by NumPy, which is faster than waking other threads.
 
 from collections.abc import Callable
 from functools import lru_cache
+from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -140,21 +141,20 @@ def _compute(
         return
     fold = options.f == "auto"  # a given F applies to each matrix
     rows = problem.rows if fold and problem.shares_b else problem.m
-    sizes = rows, problem.n, problem.k, DTYPE_NAMES[product.dtype]
+    parts = split_stacks(left, right, result, problem, fold=fold)
+    memory: Memory = "pageable"
     if machine.has_gpu and product.device != "cpu":
-        parts = split_stacks(left, right, result, problem, fold=fold)
         first = next(parts)
-        memory: Memory = "pinned" if all(map(is_pinned, first)) else "pageable"
-    else:
-        memory = "pageable"
-    question = _ask(*sizes, memory)
+        parts = chain([first], parts)
+        memory = "pinned" if all(map(is_pinned, first)) else "pageable"
+    question = _ask(rows, problem.n, problem.k, DTYPE_NAMES[product.dtype], memory)
     plan = machine.choose_plan(question.problem, options, product.device)
     if question.is_small and plan.gpu_rows == 0:
         multiply_alone(left, right, result, alpha=product.alpha, beta=product.beta)
         return
-    # The GPU part takes any strides. The CPU part is slow if BLAS cannot read an operand.
+    # A GPU reads any strides; a CPU part is slow if BLAS cannot read an operand.
     lay_out = np.asarray if is_integer(product.dtype) or not plan.f else _lay_out
-    for a, b, c in split_stacks(left, right, result, problem, fold=fold):
+    for a, b, c in parts:
         machine.run(plan, lay_out(a), lay_out(b), c, alpha=product.alpha, beta=product.beta)
 
 
