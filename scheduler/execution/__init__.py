@@ -3,7 +3,8 @@
 `executor` owns the devices, each of which works at one product at a time (`occupancy`). `product`
 is a plan with its arrays. `gpu_alone` computes it on one GPU, `run` in parts: each GPU has a
 pipeline and a thread. `rows_done` says how far a product is, `final_rows` which rows are final,
-`timings` how long its parts took. `prefault` and `pages` make a result's pages during that.
+`timings` how long its parts took. `prefault` makes a result's pages meanwhile, by the system calls
+of `pages`.
 `residents` are the operands that stay on the GPUs. `watchdog` detects a GPU without progress, which
 ends the engine.
 

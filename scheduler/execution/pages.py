@@ -1,4 +1,4 @@
-"""Makes the pages of memory before it is used.
+"""Pages of memory by system calls: which are missing, and making them before they are used.
 
 The first touch of a page is a fault, which delays the few threads that write a result. The system
 makes the pages of a whole range in one call, as huge pages of 2 MiB if it can (MADV_POPULATE_WRITE,
@@ -25,6 +25,18 @@ _MADV_POPULATE_WRITE: Final = 23
 _MADV_COLLAPSE: Final = 25
 
 Matrix = NDArray[Any]
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+_libc.mincore.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
+
+
+def is_missing(address: int) -> bool:
+    """Whether the page of an address is missing; False if the system does not tell."""
+    start = address - address % mmap.PAGESIZE
+    there = ctypes.c_ubyte(1)
+    refused = _libc.mincore(start, 1, ctypes.byref(there))
+    return not refused and not there.value & 1
 
 
 def cut_range(begin: int, count: int) -> list[tuple[int, int]]:
@@ -76,7 +88,5 @@ def ask_for_huge_pages(matrix: Matrix) -> None:
 
 def _advise(begin: int, end: int, advice: int) -> int:
     """Call madvise for the pages of a range, without the interpreter's lock; returns its error."""
-    libc = ctypes.CDLL(None, use_errno=True)
     start = begin - begin % mmap.PAGESIZE
-    address, length = ctypes.c_void_p(start), ctypes.c_size_t(end - start)
-    return ctypes.get_errno() if libc.madvise(address, length, advice) else 0
+    return ctypes.get_errno() if _libc.madvise(start, end - start, advice) else 0

@@ -7,8 +7,6 @@ in.
 """
 
 import contextlib
-import ctypes
-import mmap
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -21,6 +19,7 @@ from wavetrim.scheduler.execution.pages import (
     HUGE_PAGE_BYTES,
     ask_for_huge_pages,
     cut_range,
+    is_missing,
     populate_range,
 )
 
@@ -96,19 +95,7 @@ def lacks_pages(c: Matrix) -> bool:
     begin = c.ctypes.data + step // 2
     there = 0
     for look in range(_LOOKS):
-        there += not _is_missing(begin + look * step)
+        there += not is_missing(begin + look * step)
         if there == _LOOKS // 2:  # usually so after half of the looks
             return False
     return True
-
-
-def _is_missing(address: int) -> bool:
-    """Whether the page of an address is missing; False if the system does not tell."""
-    start = address - address % mmap.PAGESIZE
-    there = ctypes.c_ubyte(1)
-    refused = _libc.mincore(start, 1, ctypes.byref(there))
-    return not refused and not there.value & 1
-
-
-_libc = ctypes.CDLL(None)
-_libc.mincore.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)

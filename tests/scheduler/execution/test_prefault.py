@@ -6,7 +6,7 @@ import time
 import numpy as np
 import pytest
 
-from wavetrim.scheduler.execution import prefault
+from wavetrim.scheduler.execution import pages, prefault
 from wavetrim.scheduler.execution.prefault import LEAST_BYTES, Prefault, lacks_pages
 
 ROWS, COLUMNS = 1031, 4099
@@ -60,7 +60,7 @@ def test_without_mincore_no_matrix_is_fresh(monkeypatch):
         def mincore(*_):
             return -1
 
-    monkeypatch.setattr(prefault, "_libc", Refusing)
+    monkeypatch.setattr(pages, "_libc", Refusing)
     assert not lacks_pages(c)
 
 
