@@ -68,6 +68,11 @@ class KernelSpec:
         return hash((self.name, self.dtype, self.threads))
 
     @property
+    def item_bytes(self) -> int:
+        """Bytes of an element."""
+        return _ITEM_BYTES[self.dtype]
+
+    @property
     def folder(self) -> Path:
         """Folder of the source."""
         return KERNEL_SOURCES
@@ -126,11 +131,10 @@ class KernelSpec:
     @property
     def shared_bytes(self) -> int:
         """Shared memory of a block in bytes; 0 for cuBLAS, whose kernels vary."""
-        item_bytes = _ITEM_BYTES[self.dtype]
         if self.tiling:
-            return self.tiling.count_shared_bytes(self.tile, item_bytes)
+            return self.tiling.count_shared_bytes(self.tile, self.item_bytes)
         tiles = {"coalesced": 1, "shared": 2}.get(self.name, 0)
-        return tiles * self.tile.m * self.tile.n * item_bytes
+        return tiles * self.tile.m * self.tile.n * self.item_bytes
 
     @property
     def dynamic_shared_bytes(self) -> int:

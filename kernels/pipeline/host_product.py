@@ -1,15 +1,13 @@
 """A product whose operands are in host memory, and its times."""
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from wavetrim.kernels.errors import OperandError
-from wavetrim.kernels.gemm.splits import find_split_item_bytes
 from wavetrim.kernels.pipeline.residents import Resident
-from wavetrim.kernels.schedule.panels import PanelProblem
+from wavetrim.kernels.schedule.panels import PanelProblem, describe_product
 from wavetrim.kernels.spec import KernelSpec
 from wavetrim.kernels.transfer.copies import HostOperand, describe_operand
 from wavetrim.kernels.transfer.pinned import Matrix
@@ -39,7 +37,7 @@ class HostProduct(NamedTuple):
     """C ← αA·B + βC in host memory: the arguments of `GpuPipeline.multiply`, which describes them.
 
     Where α is 0, only C is scaled. `resident_b` is B on the device, if it is there already. A named
-    tuple, as brief products notice how long a dataclass takes to make.
+    tuple, because a dataclass takes longer to make, which brief products notice.
     """
 
     spec: KernelSpec
@@ -48,15 +46,15 @@ class HostProduct(NamedTuple):
     c: Matrix
     alpha: float
     beta: float
-    progress: Callable[[int], None] | None
-    cancelled: Callable[[], bool] | None
-    sms: int | None = None
-    copiers: int | None = None
-    begun: Callable[[], None] | None = None
+    progress: Callable[[int], None] | None = None
     final: Callable[[range], None] | None = None
+    sms: int | None = None
     timed: bool = False
-    seat: "Seat | None" = None
     resident_b: Resident | None = None
+    cancelled: Callable[[], bool] | None = None
+    begun: Callable[[], None] | None = None
+    copiers: int | None = None
+    seat: "Seat | None" = None
 
     @property
     def is_watched(self) -> bool:
@@ -130,24 +128,4 @@ class HostProduct(NamedTuple):
         slots = sm_count if self.sms is None else self.spec.count_held_sms(self.sms, sm_count)
         shape = (*self.c.shape, self.a.shape[1])
         b_resident = self.resident_b is not None
-        return _find_panels(self.spec, shape, slots, staged=staged, b_resident=b_resident)
-
-
-@lru_cache(maxsize=256)
-def _find_panels(
-    spec: KernelSpec,
-    shape: tuple[int, int, int],
-    slots: int,
-    *,
-    staged: bool,
-    b_resident: bool,
-) -> PanelProblem:
-    tile = spec.tile
-    return PanelProblem(
-        *(*shape, find_dtype(spec.dtype).itemsize, tile.m, tile.n, tile.k, slots),
-        find_split_item_bytes(spec, shape[2]),
-        splits_tail=spec.splits_tail,
-        splits_short=spec.splits_short,
-        staged=staged,
-        b_resident=b_resident,
-    )
+        return describe_product(self.spec, shape, slots, staged=staged, b_resident=b_resident)

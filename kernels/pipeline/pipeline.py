@@ -139,7 +139,7 @@ class GpuPipeline:
             copiers: Threads for each copy between the caller's memory and pinned slabs; None for
                 all. Fewer leave cores to other work.
             begun: Called once in the calling thread when the first copies are under way: work that
-                it starts does not delay them. Not called without copies.
+                it starts does not delay them. Not called if only C is scaled.
             final: Called in the calling thread with the rows 0…r of C that have arrived and will
                 not be written again.
             timed: Whether copies and kernels are timed, which delays each by some microseconds.
@@ -156,12 +156,11 @@ class GpuPipeline:
                 pipeline can be used again.
             CompilationFailed: The kernel does not compile for the device.
         """
+        resident_b = None if b_key is None else self.residents.use(b_key)
         product = HostProduct(
-            *(spec, a, b, c, alpha, beta, progress, cancelled, sms, copiers, begun, final),
-            timed=timed,
-            seat=seat,
-            resident_b=None if b_key is None else self.residents.use(b_key),
-        )
+            spec, a, b, c, alpha, beta, progress, final, sms, timed, resident_b,
+            cancelled=cancelled, begun=begun, copiers=copiers, seat=seat,
+        )  # fmt: skip
         product.check()
         if alpha == 0 or c.size == 0:
             product.scale_c()
@@ -208,11 +207,8 @@ class GpuPipeline:
         Raises:
             KernelsError: As `multiply`; what was returned raises likewise.
         """
-        product = HostProduct(
-            *(spec, a, b, c, alpha, beta, progress, None, sms, None, None, final),
-            timed=timed,
-            resident_b=None if b_key is None else self.residents.use(b_key),
-        )
+        resident_b = None if b_key is None else self.residents.use(b_key)
+        product = HostProduct(spec, a, b, c, alpha, beta, progress, final, sms, timed, resident_b)
         product.check()
         if self._direct is None or alpha == 0 or c.size == 0:
             return None

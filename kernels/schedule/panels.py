@@ -5,7 +5,11 @@ shrink, so that little is left to copy out after the last kernel.
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import ceil
+
+from wavetrim.kernels.gemm.splits import find_split_item_bytes
+from wavetrim.kernels.spec import KernelSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +29,7 @@ class PanelProblem:
             for kernels without splits.
         splits_tail: Whether the kernel divides a partly filled wave among all slots.
         splits_short: Whether the kernel divides a product of less than one wave among all slots.
-        staged: Whether copies go through slabs.
+        staged: Whether copies go through page-locked slabs.
         b_resident: Whether B is on the GPU already, so that no step copies it in.
     """
 
@@ -55,8 +59,36 @@ class PanelProblem:
 
     @property
     def sums_in_parts(self) -> bool:
-        """Whether K may be taken in steps. Not for halves, whose sums are rounded at each step."""
+        """Whether K is cut where memory does not force it. Not for halves: each step rounds."""
         return self.item_bytes > 2
+
+
+@lru_cache(maxsize=256)
+def describe_product(
+    spec: KernelSpec,
+    shape: tuple[int, int, int],
+    slots: int,
+    *,
+    staged: bool,
+    b_resident: bool,
+) -> PanelProblem:
+    """What decides how a kernel's product is cut; the planner and the pipeline ask the same.
+
+    Args:
+        spec: The kernel.
+        shape: M, N and K.
+        slots: Thread blocks that run at the same time.
+        staged: Whether copies go through page-locked slabs.
+        b_resident: Whether B is on the GPU already.
+    """
+    (m, n, k), tile = shape, spec.tile
+    return PanelProblem(
+        m=m, n=n, k=k, item_bytes=spec.item_bytes,
+        tile_m=tile.m, tile_n=tile.n, tile_k=tile.k, slots=slots,
+        split_item_bytes=find_split_item_bytes(spec, k),
+        splits_tail=spec.splits_tail, splits_short=spec.splits_short,
+        staged=staged, b_resident=b_resident,
+    )  # fmt: skip
 
 
 def round_to_waves(problem: PanelProblem, rows: int, near: tuple[float, float]) -> int:

@@ -69,7 +69,7 @@ class Corrections(Protocol):
         """The factor of a class."""
 
     def has_run(self, run_class: RunClass) -> bool:
-        """Whether a similar product has run there."""
+        """Whether a similar product has run on the device of this class."""
 
     def note(self, run_class: RunClass, predicted_seconds: float, measured_seconds: float) -> None:
         """Record a run: its uncorrected prediction, and its measured time."""
@@ -118,7 +118,7 @@ def classify_gpu_run(
     kernel = f"{spec.name} {spec.tile} {spec.dtype} on {panels.slots} slots"
     in_bytes = problem.m * problem.a_row_bytes + problem.copied_b_bytes
     bounds = {
-        kernel: rates.find_kernel_seconds(panels, problem.m, problem.n, max(1, problem.k)),
+        kernel: rates.find_kernel_seconds(panels, problem.m, problem.n, problem.k),
         "copies in": in_bytes / rates.in_bytes_per_second,
         "copies out": problem.m * problem.c_row_bytes / rates.out_bytes_per_second,
     }

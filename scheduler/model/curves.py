@@ -5,8 +5,7 @@ from math import sqrt
 from typing import Final
 
 from wavetrim.cpu.blocks import count_shares, is_small
-from wavetrim.kernels.gemm.splits import find_split_item_bytes
-from wavetrim.kernels.schedule.panels import PanelProblem
+from wavetrim.kernels.schedule.panels import describe_product
 from wavetrim.kernels.schedule.schedule import Rates
 from wavetrim.kernels.spec import KernelSpec
 from wavetrim.native.tuned import SMALL_PRODUCT_BYTES
@@ -109,7 +108,8 @@ def _find_row_seconds(
         problem: The product.
         rate: The rate of all threads.
         cpu: Its CPU.
-        fewer: The rate of all threads over that of those that compute.
+        fewer: Factor on the time of arithmetic where not all threads compute: the rate of all over
+            the rate of those that do.
         slower: Factor of contention on the time of arithmetic.
         memory_slower: Factor of contention on the time of reading A and writing C.
     """
@@ -152,19 +152,10 @@ def build_gpu_curve(
     gpu = profile.gpu
     assert gpu is not None, "only a machine with a GPU runs kernels"
     held = gpu.sm_count if sms is None else spec.count_held_sms(sms, gpu.sm_count)
-    tile = spec.tile
-    panels = PanelProblem(
-        m=problem.m,
-        n=problem.n,
-        k=max(1, problem.k),
-        item_bytes=problem.item_bytes,
-        tile_m=tile.m,
-        tile_n=tile.n,
-        tile_k=tile.k,
-        slots=max(1, model.slots * held // gpu.sm_count),
-        split_item_bytes=find_split_item_bytes(spec, problem.k),
-        splits_tail=spec.splits_tail,
-        splits_short=spec.splits_short,
+    panels = describe_product(
+        spec,
+        (problem.m, problem.n, problem.k),
+        max(1, model.slots * held // gpu.sm_count),
         staged=problem.memory == "pageable" and not is_copied_first(problem),
         b_resident=problem.b_resident,
     )
