@@ -17,7 +17,8 @@ step copies them in. Buffers go first: if both do not fit, residents leave. In a
 that share a product each fetch a part of B over their own link and copy the rest from each other,
 so that B crosses the links once.
 
-Nothing of the caller's is kept, except for what `keep` is given with a key. The next product uses
-the same events. Those that can be timed delay a stream a little, so a command buffer has them only
-where times are asked for, and in parts of splits, whose ends nobody sees come.
+Nothing of the caller's is kept, except for what `keep` is given with a key. CUDA events are used
+again by the next product. Events that can be timed delay a stream a little. A command buffer has
+them only where a caller asks for times, or enqueues a product without waiting for it (`submit`):
+only the GPU then knows when it ended.
 """

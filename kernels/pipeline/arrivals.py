@@ -127,11 +127,11 @@ class Arrivals:
             self._stores[index] = store
             self._unreported.append((index, step))
 
-    def has_left(self, index: int) -> bool:
+    def has_arrived(self, index: int) -> bool:
         """Whether the result of a step with a copy out has arrived on the host."""
         return self._stores[index].done()
 
-    def await_left(self, index: int, *, awake: bool = False) -> None:
+    def await_arrival(self, index: int, *, awake: bool = False) -> None:
         """Wait until the result of a step has arrived; read event times meanwhile.
 
         Args:
@@ -170,7 +170,7 @@ class Arrivals:
         while self._unreported:
             # A nap is longer than the rest of the last of several panels.
             last = len(self._unreported) == 1 < len(self._stores)
-            self.await_left(self._unreported[0][0], awake=last)
+            self.await_arrival(self._unreported[0][0], awake=last)
             self.report()
         while self._measured < self._arrived:
             self._measure_next()

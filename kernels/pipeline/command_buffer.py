@@ -56,11 +56,9 @@ class CommandBuffer:
 
     Attributes:
         label: The kernel, for messages.
-        steps: The steps.
         commands: Kind, queue and words of each, in rows: all of a step before those of the next.
         ends: Number of commands until the end of each step.
         events: Number of events.
-        computed: The event after each step's kernel.
         stores: The copies out, in order.
         timed: What its events time.
         kernel_spans: Events around kernels, in pairs, if each is timed.
@@ -71,11 +69,9 @@ class CommandBuffer:
     """
 
     label: str
-    steps: tuple[PlacedStep, ...]
     commands: NDArray[np.int64]
     ends: tuple[int, ...]
     events: int
-    computed: tuple[int, ...]
     stores: tuple[Store, ...]
     timed: Timed
     kernel_spans: NDArray[np.int32]
@@ -140,11 +136,9 @@ class _Recorder:
         commands = np.array(self._rows, np.int64)
         return CommandBuffer(
             label=label,
-            steps=tuple(self._steps),
             commands=commands,
             ends=tuple(ends),
             events=next(self._numbers),
-            computed=tuple(self._computed),
             stores=stores,
             timed=self._timed,
             kernel_spans=np.array(self._kernel_spans, np.int32),

@@ -1,4 +1,7 @@
-"""Products from page-locked memory: found or recorded as command buffers, and submitted."""
+"""Products as command buffers, which are recorded once, kept and submitted.
+
+For page-locked operands, and for small pageable ones, which are copied into page-locked memory.
+"""
 
 import time
 from collections.abc import Callable, Sequence
@@ -27,7 +30,7 @@ _KEPT_BUFFERS: Final = 256
 
 
 class DirectPath:
-    """Computes products whose copies need no stage; made with its device as the current one.
+    """Computes such products; made with its device as the current one.
 
     Args:
         device: The device.
@@ -158,10 +161,8 @@ class DirectPath:
     ) -> CommandBuffer | None:
         """The commands of a product, kept or new; None if they cannot be commands."""
         resident = product.resident_b
-        key = (
-            *(product.spec, problem, cut, product.sms, product.alpha, product.beta, timed),
-            None if resident is None else resident.place,
-        )
+        place = None if resident is None else resident.place
+        key = product.spec, problem, cut, product.sms, product.alpha, product.beta, timed, place
         commands = self._memory.commands
         buffer = commands.get(key)
         if buffer is None and key not in commands:

@@ -31,7 +31,12 @@ _Needs: TypeAlias = tuple[tuple[range, range, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """A step's part of B on a GPU, and the event after which the rows that it fetches are there."""
+    """The rows of a step's part of B that one GPU fetches over its own link.
+
+    Attributes:
+        place: Place of the whole part on that GPU.
+        end: Event after which its rows are there; None if it has none to fetch.
+    """
 
     place: Layout
     end: Any
@@ -164,7 +169,7 @@ class Seat:
             if seat == self.number or not part.rows:
                 continue
             piece = self._exchange.find(seat, number)
-            if piece is None or piece.end is None:
+            if piece is None:  # that GPU has left
                 (copy,) = inward.copy_in([part], None)
                 runtime.streamWaitEvent(stream, copy.end.ptr)
                 continue

@@ -1,4 +1,4 @@
-"""One product of the staged path: enqueues the copies and kernels of its steps."""
+"""One product of the staged path: the copies and kernels of its steps, enqueued one by one."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -74,7 +74,7 @@ class Flow:
         return self._arrivals.spans
 
     def _load_ahead(self, index: int) -> None:
-        """Begin copies in for step `index`, and for later steps whose buffers are free."""
+        """Begin the copies in of step `index`, and of later steps whose buffers are free."""
         while len(self._loads) < len(self._steps):
             ahead = len(self._loads)
             step = self._steps[ahead].step
@@ -91,7 +91,7 @@ class Flow:
             return False
         if earlier < 0 or ahead == index:
             return True
-        return self._arrivals.has_left(earlier)
+        return self._arrivals.has_arrived(earlier)
 
     def _load(self, placed: PlacedStep) -> list[PendingCopy]:
         step = placed.step
@@ -110,7 +110,7 @@ class Flow:
         loads += self._inward.copy_in(parts, after)
         if self._reads_c and step.first:
             if step.c_follows >= 0:
-                self._arrivals.await_left(step.c_follows)
+                self._arrivals.await_arrival(step.c_follows)
             part = OperandPart(self._c, step.rows, step.columns, placed.c)
             loads += self._inward.copy_in([part], None)
         return loads
@@ -123,7 +123,7 @@ class Flow:
             load.result()
             self._wait(address, load.end.ptr)
         if step.c_follows >= 0:
-            self._arrivals.await_left(step.c_follows)
+            self._arrivals.await_arrival(step.c_follows)
         start, end = self._events.take(), self._events.take()
         self._record(start.ptr, address)
         self._launches.enqueue(self._options, index, placed, address)

@@ -92,7 +92,7 @@ class LaunchCache:
             steps: Its steps, in order.
 
         Returns:
-            The calls; None if one cannot be a command, or a launch does not last.
+            The calls; None if one cannot be a command, or a launch may not be kept (`lasting`).
 
         Raises:
             KernelsError: As for `prepare_product`.
@@ -104,10 +104,9 @@ class LaunchCache:
         calls = [launch.calls for launch in launches]
         if any(call.command is None for part in calls for call in part):
             return None
-        clearing = self._workspace.clearing if options.spec.splits_tail else None
-        for number in range(0, len(calls) if clearing else 0, FLAG_SETS):
-            assert clearing is not None, "the range is empty without"
-            calls[number] = (clearing, *calls[number])
+        if options.spec.splits_tail and (clearing := self._workspace.clearing) is not None:
+            for number in range(0, len(calls), FLAG_SETS):
+                calls[number] = (clearing, *calls[number])
         return calls
 
     def _find(self, options: LaunchOptions, number: int, placed: PlacedStep) -> PreparedLaunch:

@@ -54,8 +54,9 @@ def place_steps(
         c = first_c + step.c_slot * buffers.c_bytes
         arrived = skipped + step.a_depth.start - step.depth.start
         memory = SplitMemory(splits, step.buffer_depth, skipped, step.begins_b)
-        place_of_b = Layout(b + (skipped * pitch + left) * item_bytes, k, n, pitch, item_bytes)
-        if resident_b is not None:
+        if resident_b is None:
+            place_of_b = Layout(b + (skipped * pitch + left) * item_bytes, k, n, pitch, item_bytes)
+        else:
             place_of_b = resident_b.cut(step.depth, step.columns)
         return PlacedStep(
             step,

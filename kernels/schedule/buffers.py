@@ -142,8 +142,7 @@ def _fit_columns(problem: PanelProblem, panel_rows: int, limit_bytes: int) -> Bu
     """Buffers for some columns of B and all of K: fewest passes over A, then the tallest panel."""
     best: tuple[int, Buffers] | None = None
     for rows in _halve(panel_rows, problem.tile_m):
-        most = _pair(problem, rows, problem.k, 0)
-        spare_bytes = limit_bytes - most.total_bytes
+        spare_bytes = limit_bytes - _pair(problem, rows, problem.k, columns=0).total_bytes
         b_rows = 0 if problem.b_resident else problem.k
         column_bytes = 2 * (b_rows + rows) * problem.item_bytes
         column_bytes += problem.k * problem.split_item_bytes
@@ -204,9 +203,10 @@ def _size(
         tile = Tile(problem.tile_m, problem.tile_n, problem.tile_k)
         split_bytes = count_split_bytes(tile, problem.split_item_bytes, rows, columns, depth)
     return Buffers(
-        *(rows, depth, columns, slots, b_slots, slots, problem.item_bytes),
-        split_bytes=_align(split_bytes),
-    )
+        rows=rows, depth=depth, columns=columns,
+        a_slots=slots, b_slots=b_slots, c_slots=slots,
+        item_bytes=problem.item_bytes, split_bytes=_align(split_bytes),
+    )  # fmt: skip
 
 
 def _align(size_bytes: int) -> int:

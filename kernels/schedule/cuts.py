@@ -26,10 +26,10 @@ DEPTH_STEPS: Final = (3, 6, 12)
 """Candidates: steps of the prologue along K while B arrives."""
 
 WIDTHS: Final = (1.0, 0.7, 0.5)
-"""Candidates: share of B's columns in such a prologue."""
+"""Candidates: share of B's columns for which the prologue goes along K."""
 
 COLUMN_PARTS: Final = (2, 4)
-"""Candidates: parts of B's columns that the prologue takes one after the other."""
+"""Candidates: parts of B's columns that a prologue takes in turn, each over all of K."""
 
 _USUAL_PANELS, _USUAL_DRAIN, _USUAL_DEPTH_STEPS = 16, 4, 6
 """Panels, drain and steps along K with which prologues are compared, before these are varied."""
@@ -127,7 +127,7 @@ def _vary_depth(problem: PanelProblem, cut: Cut) -> Iterator[Cut]:
 
 
 def _find_depth(problem: PanelProblem, count: int) -> int:
-    """Length of K in each of about `count` steps."""
+    """The part of K that each of about `count` steps takes."""
     if not problem.sums_in_parts:
         return problem.k
     return -(-problem.k // (count * DEPTH_QUANTUM)) * DEPTH_QUANTUM
@@ -136,8 +136,8 @@ def _find_depth(problem: PanelProblem, count: int) -> int:
 def _list_heights(problem: PanelProblem, rates: Rates, columns: int) -> list[int]:
     """Candidate rows of a first panel that goes along K with this many columns.
 
-    All rows, half of C, and the number at which kernels take as long as copying in the columns of B
-    and the rows of A.
+    All rows; the rows whose part in these columns is half of C; and those for which kernels take as
+    long as copying in the columns of B and the rows of A.
     """
     m, k = problem.m, problem.k
     some = replace(problem, n=columns)

@@ -32,8 +32,8 @@ class Rates:
         duplex: Factor on the time of a copy while the other direction is busy: 1 for independent
             directions, 2 for directions that take turns.
         copy_seconds: Latency of a copy.
-        row_seconds: Time that each row adds to a copy of parts of rows. They lie on pages of host
-            memory of their own, which the device has to find.
+        row_seconds: Time that each row adds to a copy of parts of rows: each part lies on another
+            page of host memory, which the device has to find.
         enqueue_seconds: Time of the calling thread to enqueue a step.
         call_seconds: Time of a product before its first step.
         launch_seconds: Latency of a kernel launch.
@@ -68,7 +68,7 @@ class Rates:
         )
 
     def find_row_seconds(self, row_bytes: int) -> float:
-        """Time that each row of this length adds to a copy of a part of it.
+        """Time that each row adds to a copy of parts of rows, which are this long as a whole.
 
         Rows shorter than a page share one, and so its cost.
         """

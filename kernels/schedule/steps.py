@@ -21,8 +21,8 @@ class Cut:
         last_rows: Rows of the last panel; the panels before it halve down to this.
         depth: Part of K that the prologue takes at a time.
         a_depth: Columns of A that the prologue copies in at a time, at least `depth`.
-        columns: Columns of B with which the prologue goes along K.
-        rest_columns: Columns that follow at a time after that.
+        columns: First columns of B, for which the prologue goes along K in steps of `depth`.
+        rest_columns: Further columns that the prologue then takes at a time, each over all of K.
     """
 
     first_rows: int
@@ -49,8 +49,9 @@ class Step(NamedTuple):
         a_slot: Buffer of A.
         b_slot: Buffer of B.
         c_slot: Buffer of C.
-        begins_b: Whether it is the first step with B[depth, columns] since its buffer was filled.
-        loads_b: Whether to copy in B[depth, columns] first.
+        begins_b: Whether it is the first step with this B[depth, columns]: later ones find it on
+            the device, with its splits.
+        loads_b: Whether to copy in B[depth, columns] first: `begins_b`, unless B is resident.
         first: Whether it is the first step of this part of C: β applies. Later steps add.
         last: Whether it is the last step of this part of C, which is then copied out.
         follows: Index of the last step that uses what the buffers of A and B held before; copies in
