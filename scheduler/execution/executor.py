@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final, NoReturn, TypeAlias
+from typing import Any, Final, NoReturn
 
 import numpy as np
 
@@ -37,13 +37,12 @@ from wavetrim.scheduler.execution.watchdog import Watchdog
 from wavetrim.scheduler.planning.lanes import CPU
 from wavetrim.scheduler.planning.plan import Plan
 
-_Run: TypeAlias = tuple[list[GpuTimings], float]
-"""The times of each GPU part, and the CPU part's seconds."""
-
 BRIEF_SECONDS: Final = 3e-3
+"""Predicted time below which not every run is recorded; chosen."""
+
 BRIEF_RUNS_NOTED: Final = 8
-"""Of products that are predicted to be shorter than these seconds, one of this number is recorded.
-Chosen: recording takes 0.02 ms, and between other work up to 0.1 ms."""
+"""One of this many brief runs is recorded. Chosen: recording takes 0.02 ms, and up to 0.1 ms
+between other work."""
 
 
 class Executor:
@@ -174,15 +173,14 @@ class Executor:
         self._note_run(plan, timings, alone=stay.was_alone)
         return timings
 
-    def _compute(self, product: PlannedProduct) -> _Run:
+    def _compute(self, product: PlannedProduct) -> tuple[list[GpuTimings], float]:
+        """The times of each GPU part, and the CPU part's seconds."""
         if product.plan.is_gpu_alone:
             return [self._gpu_alone.compute(product)], 0.0
-        execution = Execution(
+        return Execution(
             product, pipelines=self.pipelines, pool=self.pool, gpu_threads=self._gpu_threads,
             watchdog=self._watchdog,
-        )  # fmt: skip
-        gpus, cpu_seconds = execution.compute()
-        return gpus, cpu_seconds
+        ).compute()  # fmt: skip
 
     @property
     def pipeline(self) -> GpuPipeline | None:

@@ -31,7 +31,7 @@ class ResidentOperands:
         self,
         pipelines: Sequence[GpuPipeline],
         gpu_threads: Sequence[CallThreads],
-        watchdog: Watchdog | None = None,
+        watchdog: Watchdog | None,
     ) -> None:
         self._pipelines, self._gpu_threads = pipelines, gpu_threads
         self._watchdog = watchdog

@@ -51,7 +51,7 @@ class Execution:
         pipelines: Sequence[GpuPipeline],
         pool: CpuPool,
         gpu_threads: Sequence[CallThreads],
-        watchdog: Watchdog | None = None,
+        watchdog: Watchdog | None,
     ) -> None:
         plan = product.plan
         self._product, self._plan = product, plan
@@ -71,8 +71,9 @@ class Execution:
     def compute(self) -> tuple[list[GpuTimings], float]:
         """Compute all rows; returns the timings of each GPU part and the CPU part's seconds.
 
-        Seconds are those of the host's clock, from the call to its end. The CPU part runs in the
-        calling thread: another one would take 0.1 ms longer, and more if its core is busy.
+        A part's seconds are by the host's clock, from its start to its end, but those of a GPU part
+        that was enqueued at once are by the GPU's. The CPU part runs in the calling thread: another
+        one would take 0.1 ms longer, and more if its core is busy.
         """
         if self._plan.gpu_rows == 0:
             return [], self._compute_cpu_rows()
@@ -190,7 +191,7 @@ class Execution:
         return self._final.open_gpu(number, self._parts[number].rows.start)
 
     def _count_gpu_rows(self, watched: Watched | None, share: float, rows: float) -> None:
-        """Count rows of which a GPU has this share of the columns."""
+        """Count rows that a GPU has finished, in its share of the columns."""
         if watched is not None:
             watched.note_progress()
         self._counter.add("gpu", share * rows)

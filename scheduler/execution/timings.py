@@ -44,7 +44,11 @@ class Timings(NamedTuple):
 
 
 def compare_with_plan(plan: Plan, timings: Timings) -> list[tuple[Correction, float, float]]:
-    """The correction, uncorrected prediction and seconds from the plan's start of each part."""
+    """What each part of a run says of its prediction.
+
+    Returns:
+        For each part its correction, its predicted seconds without that, and its measured seconds.
+    """
     if plan.f == plan.problem.m or plan.is_gpu_alone:
         correction = plan.corrections[0]
         predicted_seconds = plan.predicted.total_seconds / correction.factor

@@ -127,7 +127,7 @@ class DeviceRuns:
 
 
 def find_lower_quartile(ratios: Sequence[float]) -> float:
-    """The least ratio that is above a quarter of all."""
+    """The least ratio such that a quarter of all, or more, are no larger."""
     return sorted(ratios)[(len(ratios) - 1) // 4]
 
 

@@ -33,7 +33,8 @@ class GpuCurve:
         problem: The product, for the pipeline.
         rates: Rates of link and kernel.
         memory_bytes: Device memory for buffers.
-        alone_rates: Rates without a CPU part, which decide the cut; None if these are `rates`.
+        alone_rates: Rates without a CPU part. Times are those of the cut that is fastest at these,
+            so that one search serves all ways to share the CPU. None if these are `rates`.
         start_seconds: Seconds lost while the CPU part starts.
         correction: Factor from earlier runs of its class.
     """
@@ -101,7 +102,7 @@ class GpuCurve:
         return (rows,)
 
     def find_cut(self, rows: int) -> Cut:
-        """The cut of the fastest schedule for `rows` rows."""
+        """The cut of the fastest schedule for `rows` rows, searched for them: the one that runs."""
         _, plan = self._plan_steps(rows)
         return plan.cut
 

@@ -64,7 +64,7 @@ class PlanCache:
         options: PlanOptions = NO_OPTIONS,
         lane: Lane | None = None,
     ) -> Plan:
-        """The plan of `choose_plan`, which is called once for each product, profile and options.
+        """The plan of `choose_plan`, which is called once for equal arguments.
 
         Args:
             problem: The product.
@@ -78,9 +78,9 @@ class PlanCache:
         # Numbers and strings hash faster than dataclasses. A cached plan keeps its profile alive,
         # so no other profile gets the same id.
         question = (
-            *(problem.m, problem.n, problem.k, problem.dtype, problem.memory, problem.b_resident),
-            *(None if options is NO_OPTIONS else options, id(profile), lane),
-        )
+            problem.m, problem.n, problem.k, problem.dtype, problem.memory, problem.b_resident,
+            None if options is NO_OPTIONS else options, id(profile), lane,
+        )  # fmt: skip
         plan = self._young.get(question)
         if plan is None or not plan.is_current:
             old = self._old.get(question) if plan is None else None

@@ -27,7 +27,7 @@ _LOOSER: Final[dict[str, tuple[str, ...]]] = {
     "float32": ("strict", "library", "float32"),
     "float64": ("strict", "library", "float64"),
 }
-"""Accuracies of the catalog that meet a requested accuracy. "library" allows tensor cores in
+"""Requested accuracy → accuracies of the catalog that meet it. "library" allows tensor cores in
 float64, as libraries use them: they multiply and add in the element type."""
 
 

@@ -67,7 +67,7 @@ def choose_plan(
     if problem.b_resident:
         _check_residence(problem, [profile.gpus[position] for position in positions])
     one = best = choose_plan_on(problem, profile, options, positions[:1])
-    # Twice as many GPUs as long as that gains, then half as many more: each try is a search.
+    # Each try is a search. So twice as many GPUs while that gains; then 1/2, 1/4 … as many more.
     count, more, doubles = 1, 1, True
     while more and count < len(positions):
         tried = min(count + more, len(positions))
@@ -89,15 +89,15 @@ def choose_plan_on(
     *,
     spec: KernelSpec | None = None,
 ) -> Plan:
-    """The best plan with these GPUs of a machine, all of them, and its CPU.
+    """The best plan with exactly these GPUs of a machine, and its CPU.
 
     Args:
         problem: The product.
         machine: The machine.
         options: Options of the plan, but for its devices.
         positions: Positions of the GPUs among those of the machine.
-        spec: The kernel if all of these GPUs run it, as that of the best plan on fewer of them;
-            None to compare all.
+        spec: The only kernel to consider, if all of these GPUs run it: that of the best plan on
+            fewer GPUs. None to compare all kernels.
 
     Raises:
         PlanError: As `choose_plan`.

@@ -6,7 +6,6 @@ from typing import Any, Final
 from wavetrim.scheduler.model.waves import divide_up
 from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.planning.team import list_members
-from wavetrim.scheduler.profile.machine import MachineProfile
 
 _POINTS: Final = 512
 """Most points of a curve; chosen."""
@@ -91,7 +90,7 @@ def describe_devices(plan: Plan) -> list[dict[str, Any]]:
 
 def describe_profile(plan: Plan) -> dict[str, Any]:
     """The figures of the profile that decided this plan, each with its source."""
-    profile: MachineProfile = plan.profile
+    profile = plan.profile
     rate = profile.find_cpu_rate(plan.problem.dtype)
     model = profile.find_kernel_model(plan.spec) if plan.spec else None
     memory = plan.problem.memory

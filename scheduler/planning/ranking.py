@@ -38,13 +38,13 @@ class RankedKernel:
 
     @property
     def kernel_seconds(self) -> float:
-        """Seconds for all rows without copies, corrected."""
-        return self._factor * self.curve.kernel_seconds(self.curve.m)
+        """Seconds for all rows without copies, corrected and rounded."""
+        return _round(self._factor * self.curve.kernel_seconds(self.curve.m))
 
     @property
     def uncorrected_seconds(self) -> float:
-        """Seconds for all rows without corrections, in nine digits: rounding decides nothing."""
-        return float(f"{self.alone_seconds / self._factor:.9g}")
+        """Seconds for all rows without corrections, rounded."""
+        return _round(self.alone_seconds / self._factor)
 
     @property
     def _factor(self) -> float:
@@ -82,16 +82,18 @@ def rank_kernels(
             curve = build_gpu_curve(problem, profile, one.spec, one.model, sms=sms)
         kernels.append(RankedKernel(one.spec, curve, gpus))
 
-    def rank(kernel: RankedKernel) -> tuple[float, bool]:
-        # Nine digits: times that differ by rounding are equal.
-        return float(f"{kernel.kernel_seconds:.9g}"), kernel.spec.source is not None
-
     # To divide rows among GPUs that differ is a search for each kernel.
     differ = any(isinstance(one.curve, TeamCurve) and not one.curve.even for one in kernels)
-    fastest = sorted(kernels, key=rank)[: 1 if differ else CONSIDERED]
+    kernels.sort(key=lambda one: (one.kernel_seconds, one.spec.source is not None))
+    fastest = kernels[: 1 if differ else CONSIDERED]
     return [
         replace(one, curve=choose_division(one.curve, problem, gpus, one.spec, sms))
         if isinstance(one.curve, TeamCurve)
         else one
         for one in fastest
     ]
+
+
+def _round(seconds: float) -> float:
+    """Seconds in nine digits: times that differ by errors of rounding are equal."""
+    return float(f"{seconds:.9g}")

@@ -1,7 +1,7 @@
 """Several GPUs that share a product, a team: its curve, and the part of each GPU.
 
-A team takes as long as its slowest member. Its GPUs divide the rows, as well as they can be, or the
-columns: then each of them needs all rows of A and its columns of B alone.
+A team takes as long as its slowest member. Its GPUs divide the rows of C, so that they end at about
+the same time, or the columns: then each needs all of A, but only its columns of B.
 """
 
 from collections.abc import Sequence
@@ -151,8 +151,8 @@ def list_parts(
     """
     members = list_members(side)
     if isinstance(side, TeamCurve) and side.columns:
-        every = zip(positions, shares, side.columns, members, strict=True)
-        return tuple(GpuPart(at, range(rows), columns, one) for at, rows, columns, one in every)
+        each = zip(positions, shares, side.columns, members, strict=True)
+        return tuple(GpuPart(at, range(rows), columns, one) for at, rows, columns, one in each)
     parts: list[GpuPart] = []
     start = 0
     for position, share, curve in zip(positions, shares, members, strict=True):

@@ -39,7 +39,7 @@ WAKE_SECONDS: Final = 1e-4
 
 
 def build_team_curve(
-    problem: GemmProblem, gpus: Sequence[MachineProfile], spec: KernelSpec, sms: int | None = None
+    problem: GemmProblem, gpus: Sequence[MachineProfile], spec: KernelSpec, sms: int | None
 ) -> TeamCurve:
     """The curve of several GPUs that divide rows and fetch all of B each, without a CPU part.
 
@@ -60,7 +60,7 @@ def choose_division(
     problem: GemmProblem,
     gpus: Sequence[MachineProfile],
     spec: KernelSpec,
-    sms: int | None = None,
+    sms: int | None,
 ) -> TeamCurve:
     """The fastest way for such a team: as it is, exchanging B, or dividing columns.
 
