@@ -111,9 +111,8 @@ class BodyPull(asyncio.BufferedProtocol):
         self._window_bytes = 0
         if idle_seconds is not None:
             self._timer = loop.call_later(idle_seconds, self._check_pace, idle_seconds)
-        self._reading = True
         self._acknowledge()
-        self._transport.resume_reading()
+        self._read(True)
         try:
             await self._done
             return self._filled
@@ -122,8 +121,7 @@ class BodyPull(asyncio.BufferedProtocol):
                 self._timer.cancel()
             self._view, self._done = _NO_VIEW, None
             if self._reading:
-                self._reading = False
-                self._transport.pause_reading()
+                self._read(False)
 
     def give_up(self) -> None:
         """Ends a running `fill`, as another protocol takes the transport."""
@@ -144,10 +142,10 @@ class BodyPull(asyncio.BufferedProtocol):
         if self._filled < len(self._view):
             self._acknowledge()
             return
-        self._reading = False
         if self.left_bytes:
-            self._transport.pause_reading()
+            self._read(False)
         else:
+            self._reading = False
             self._on_end()
             self._transport = LOST  # under TLS the transport remembers this object
         self._finish(None)
@@ -168,6 +166,16 @@ class BodyPull(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         """The transport's write buffer is empty."""
         self._http.resume_writing()
+
+    def _read(self, reading: bool) -> None:
+        """Have the transport read, or pause."""
+        self._reading = reading
+        # A TLS transport of asyncio's that was closed twice has lost its connection's state.
+        with contextlib.suppress(AttributeError):
+            if reading:
+                self._transport.resume_reading()
+            else:
+                self._transport.pause_reading()
 
     def _acknowledge(self) -> None:
         """Have received bytes acknowledged at once when only the last packet is missing.

@@ -131,7 +131,8 @@ def test_a_disk_that_becomes_full_in_the_middle_is_told_and_nothing_stays(arena_
             problem = json.loads(send_to_a_full_disk(running, disk, path, content))
             assert problem["field"] == "matrix size"
             assert 40 * MIB <= problem["value"] <= 40 * MIB + 4096
-            assert "free" in problem["limit"]
+            # The service looks at the disk in time, or a write finds it full first.
+            assert "free" in problem["limit"] or "No space left" in problem["limit"]
             assert running.list_matrix_files() == {f"{small}.npy"}
             assert running.read_metric("wavetrim_stored_bytes") == 256
             (disk / "full").unlink()
