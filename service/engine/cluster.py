@@ -15,14 +15,16 @@ from wavetrim.scheduler.engine.messages import Message
 from wavetrim.scheduler.errors import ProfileError
 from wavetrim.scheduler.planning.placing import Network
 from wavetrim.scheduler.profile.machine import MachineProfile
-from wavetrim.service.engine.supervisor import Supervisor, Watch
+from wavetrim.service.engine.supervisor import Supervisor
 from wavetrim.service.settings import Settings
 
 logger = logging.getLogger(__name__)
 
 _KEPT_RATIOS: Final = 15
+"""How many of a node's newest runs count for its `factor`; chosen, as runs vary."""
+
 _LEAST_RATIOS: Final = 3
-"""Newest runs whose median is a node's `factor`: at most and at least; chosen, as runs vary."""
+"""With fewer runs the factor is 1; chosen."""
 
 
 @dataclass(slots=True)
@@ -58,12 +60,12 @@ class ClusterNode:
 
     @property
     def factor(self) -> float:
-        """Measured over expected seconds of the newest runs; 1 until there are a few."""
+        """Measured over planned seconds, the median of the newest runs; 1 until there are a few."""
         return median(self._ratios) if len(self._ratios) >= _LEAST_RATIOS else 1.0
 
     def note_run(self, *, expected_seconds: float, measured_seconds: float) -> None:
         """Learn from a run how long the next ones will take."""
-        if expected_seconds > 0:
+        if expected_seconds > 0:  # these are planned seconds times the factor
             self._ratios.append(self.factor * measured_seconds / expected_seconds)
 
     def start_run(self, message: Message, take: Callable[[Message], None]) -> None:
@@ -85,19 +87,17 @@ class Cluster(Supervisor):
 
     Args:
         settings: Where the cluster is, and how long a block may take.
-        watch: How patiently its process is watched.
 
     Attributes:
         nodes: Those that take runs, by their ids.
         on_change: Called when a node has come or gone.
     """
 
-    def __init__(self, settings: Settings, *, watch: Watch | None = None) -> None:
+    def __init__(self, settings: Settings) -> None:
         super().__init__(
             "wavetrim.scheduler.cluster",
             name="the cluster's process",
             environment={"RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0"},
-            watch=watch,
         )
         self._settings = settings
         self.nodes: dict[str, ClusterNode] = {}

@@ -7,13 +7,13 @@ import os
 import signal
 import socket
 import sys
-from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
+from asyncio.subprocess import DEVNULL, STDOUT, Process
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Self
 
-import wavetrim.scheduler.engine.messages
+import wavetrim
 from wavetrim.scheduler.engine.messages import (
     PACKET_BYTES,
     Message,
@@ -25,7 +25,13 @@ from wavetrim.scheduler.engine.messages import (
 logger = logging.getLogger(__name__)
 engine_log = logging.getLogger("wavetrim.service.engine.output")
 
-_ROOT: Final = Path(wavetrim.scheduler.engine.messages.__file__).parents[2]
+_ROOT: Final = Path(wavetrim.__file__).parents[1]
+"""The folder in which Python finds this package."""
+
+_OUTPUT_SECONDS: Final = 1.0
+"""How long to wait for the last output of a process that has ended; chosen. A child of it that goes
+on keeps the output open."""
+
 _LINE_BYTES: Final = 2**16
 _BUFFER_BYTES: Final = 2**22
 """Send and receive buffers of the sockets: a message rarely waits for the other side."""
@@ -125,14 +131,18 @@ class EngineProcess:
     """
 
     def __init__(
-        self, process: Process, sockets: Sequence[socket.socket], take: Callable[[Message], None]
+        self,
+        process: Process,
+        sockets: Sequence[socket.socket],
+        output: int,
+        take: Callable[[Message], None],
     ) -> None:
         self._process = process
         self.closed = asyncio.Event()
         self._work, self._control = (
             PacketSocket(connection, take, self.closed.set) for connection in sockets
         )
-        self._output = asyncio.create_task(self._log_output(), name="engine-output")
+        self._output = asyncio.create_task(_log_output(output), name="engine-output")
 
     @classmethod
     async def launch(
@@ -156,21 +166,25 @@ class EngineProcess:
         pairs = [socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(2)]
         ours, theirs = zip(*pairs, strict=True)
         files = [connection.fileno() for connection in theirs]
+        # A pipe of our own: asyncio's `wait` would wait until every child has closed its end, too.
+        output, their_output = os.pipe()
         try:
             process = await asyncio.create_subprocess_exec(
                 sys.executable, "-P", "-m", module,
                 "--fds", *map(str, files), *arguments,
-                stdin=DEVNULL, stdout=PIPE, stderr=STDOUT, limit=_LINE_BYTES,
+                stdin=DEVNULL, stdout=their_output, stderr=STDOUT,
                 pass_fds=files, start_new_session=True, env={**_environment(), **environment},
             )  # fmt: skip
         except BaseException:
             for connection in ours:
                 connection.close()  # a process that has started ends with them
+            os.close(output)
             raise
         finally:
             for connection in theirs:
                 connection.close()
-        return cls(process, ours, take)
+            os.close(their_output)
+        return cls(process, ours, output, take)
 
     @property
     def pid(self) -> int:
@@ -207,12 +221,18 @@ class EngineProcess:
         self._work.close()
         self._control.close()
         status = await self._process.wait()
-        await self._output
+        await asyncio.wait({self._output}, timeout=_OUTPUT_SECONDS)
+        self._output.cancel()
         return status
 
-    async def _log_output(self) -> None:
-        stream = self._process.stdout
-        assert stream is not None, "the process is started with a pipe"
+
+async def _log_output(output: int) -> None:
+    """Log the lines that come out of a pipe, until its end; then close it."""
+    stream = asyncio.StreamReader(_LINE_BYTES)
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(stream), os.fdopen(output, "rb", buffering=0)
+    )
+    with contextlib.closing(transport):
         while True:
             try:
                 line = await stream.readline()
@@ -224,6 +244,6 @@ class EngineProcess:
 
 
 def _environment() -> dict[str, str]:
-    """The service's environment, where Python finds the package that this module is from."""
+    """The service's environment, in which the process finds the same package as the service."""
     paths = [str(_ROOT), os.environ.get("PYTHONPATH", "")]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in paths if path)}

@@ -53,6 +53,8 @@ class Supervisor(ABC):
         on_ready: Called when a process takes runs.
         on_gone: Called when a process is gone, after each of its runs has had its final message.
         on_slab: Called with "locked" or "dropped" and a slab's id when the process says so.
+        state: "stopped", "starting", "ready", "restarting" or "stopping".
+        restarts: How often the process was started again.
     """
 
     def __init__(
@@ -88,14 +90,14 @@ class Supervisor(ABC):
 
     @abstractmethod
     def list_arguments(self, _failed_starts: int, /) -> list[str]:
-        """The process's command line, after so many failed starts in a row."""
+        """The process's command line, given how many starts in a row have failed."""
 
     @abstractmethod
     def learn(self, _hello: Message, /) -> None:
         """Keep what a process that is ready says of itself.
 
         Raises:
-            ProfileError: It cannot be read.
+            ProfileError, KeyError, TypeError: It cannot be read.
         """
 
     def forget(self) -> None:
@@ -118,12 +120,12 @@ class Supervisor(ABC):
 
     async def start(self) -> None:
         """Start the process in the background; `wait_ready` says when it is there."""
-        assert self._supervisor is None, "an engine is started once"
+        assert self._supervisor is None, "a process is started once"
         self.state = "starting"
         self._supervisor = asyncio.create_task(self._supervise(), name="engine-supervisor")
 
     async def wait_ready(self) -> None:
-        """Wait until the engine takes runs."""
+        """Wait until the process takes runs."""
         await self._ready.wait()
 
     def start_run(self, message: Message, take: Callable[[Message], None]) -> None:
@@ -135,7 +137,7 @@ class Supervisor(ABC):
                 answered, the final one is a retryable failure of kind "engine". It comes once the
                 process is gone, since until then it may write to the product's memory.
         """
-        assert self._process is not None, "runs are started while the engine is ready"
+        assert self._process is not None, "runs are started while the process is ready"
         self._runs[message["job"]] = take
         self._process.send(message)
 
@@ -170,7 +172,7 @@ class Supervisor(ABC):
         delay_seconds = _FIRST_DELAY_SECONDS
         while True:
             began = time.monotonic()
-            was_ready = await self._live(failed_starts)
+            was_ready = await self._run_process(failed_starts)
             failed_starts = 0 if was_ready else failed_starts + 1
             if self._proved or (was_ready and time.monotonic() - began > _STEADY_SECONDS):
                 delay_seconds = _FIRST_DELAY_SECONDS
@@ -181,8 +183,8 @@ class Supervisor(ABC):
             self.restarts += 1
             self._on_restart()
 
-    async def _live(self, failed_starts: int) -> bool:
-        """One life of the process, from its start to its end; returns whether it was ready."""
+    async def _run_process(self, failed_starts: int) -> bool:
+        """Run the process once, from its start to its end; returns whether it was ready."""
         self._reason = None
         self._proved = was_ready = False
         self._greeted.clear()
@@ -198,17 +200,17 @@ class Supervisor(ABC):
         try:
             was_ready = await self._greet(process)
             if was_ready:
-                await self._converse(process)
+                await self._watch_process(process)
+            status = await process.end()
         except asyncio.CancelledError:
             process.control({"type": "shutdown"})  # the running product stops
             process.send({"type": "shutdown"})
             await process.end(self._watch.stop_seconds)
-            self._bury("the service stops")
+            self._end_runs("the service stops")
             raise
-        status = await process.end()
         reason = self._reason or _explain_status(status)
         logger.error("%s (pid %d) ended: %s", self._name, process.pid, reason)
-        self._bury(reason)
+        self._end_runs(reason)
         return was_ready
 
     async def _greet(self, process: EngineProcess) -> bool:
@@ -230,8 +232,8 @@ class Supervisor(ABC):
             return False
         try:
             self.learn(self._hello)
-        except ProfileError as error:
-            self._reason = f"its profile cannot be read: {error}"
+        except (ProfileError, KeyError, TypeError) as error:  # perhaps it is of another version
+            self._reason = f"what it says of itself cannot be read: {error!r}"
             return False
         self.state = "ready"
         self._ready.set()
@@ -257,7 +259,7 @@ class Supervisor(ABC):
         job_id = message["job"]
         take = self._runs.get(job_id)
         if take is None or self.state == "stopping":
-            return  # when the service stops, runs end once the process is gone: see `_bury`
+            return  # when the service stops, runs end once the process is gone: see `_end_runs`
         if message["type"] in FINAL_TYPES:
             del self._runs[job_id]
             self._proved = self._proved or message["type"] == "succeeded"
@@ -265,7 +267,7 @@ class Supervisor(ABC):
                 self._ready.clear()  # the process is about to end itself
         take(message)
 
-    async def _converse(self, process: EngineProcess) -> None:
+    async def _watch_process(self, process: EngineProcess) -> None:
         """Wait until the process ends; end it when it falls silent."""
         self._heard = time.monotonic()
         watchdog = asyncio.create_task(self._ping(process), name="engine-watchdog")
@@ -288,7 +290,7 @@ class Supervisor(ABC):
             self._ready.clear()
             self._process.kill()
 
-    def _bury(self, reason: str) -> None:
+    def _end_runs(self, reason: str) -> None:
         """The process is gone and holds no memory: end its runs."""
         self._process = None
         self._ready.clear()
