@@ -71,8 +71,8 @@ class ArenaResult:
 
     async def publish(self, settle: Settle) -> None:
         """Write the rest to disk, if it is kept there, and make it a matrix."""
-        self._ended = True
         await self._draft.write_rest()
+        self._ended = True  # whatever happens now, `kept` ends the draft
         await self._kept.publish(self._draft, settle=settle)
 
     async def end(self) -> None:

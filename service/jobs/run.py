@@ -104,17 +104,18 @@ class JobRun:
         Raises:
             asyncio.CancelledError: The caller was cancelled; the job is in the queue again.
         """
+        first = self.job.begin_try(wall_clock.stamp())
         try:
-            job = self.job.begin_try(wall_clock.stamp())
-            if self._counted and await run_to_end(self._jobs.keep_run, job) is None:
+            if self._counted and await run_to_end(self._jobs.keep_run, first) is None:
                 return None
-            self._update(job)
+            self._update(first)
             return await self._run_started()
         except JobStateConflict:
             return None
         except asyncio.CancelledError:
             try:
-                await run_to_end(self._jobs.release, self.job)
+                begun = max(first, self.job, key=lambda job: job.attempts)
+                await run_to_end(self._jobs.release, begun)
             except SQLAlchemyError:
                 # Its row says that it runs, or waits: the next start runs it again either way.
                 logger.exception("job %s is left to the next start as it is", self.job.id)

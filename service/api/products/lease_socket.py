@@ -24,6 +24,9 @@ SECRET_BYTES: Final = 256
 _SECRET_SECONDS: Final = 10.0
 """How long a caller may take to send its secret; chosen."""
 
+_PAUSE_SECONDS: Final = 1.0
+"""How long no caller is accepted after the process had no descriptor for one; chosen."""
+
 _CREDENTIALS: Final = struct.Struct("3i")  # process, user, group
 
 
@@ -45,8 +48,9 @@ class LeaseSocket:
         self._leases = leases
         self._loop = asyncio.get_running_loop()
         self._callers: set[_Caller] = set()
+        self._pause: asyncio.TimerHandle | None = None
         listener.setblocking(False)
-        self._loop.add_reader(listener.fileno(), self._accept)
+        self._listen()
 
     def close(self) -> None:
         """Accept no more callers, and close all connections.
@@ -55,8 +59,13 @@ class LeaseSocket:
         one keeps its bytes when the service stops.
         """
         self._loop.remove_reader(self._listener.fileno())
+        if self._pause is not None:
+            self._pause.cancel()
         for caller in tuple(self._callers):
             caller.close(keeps_lease=True)
+
+    def _listen(self) -> None:
+        self._loop.add_reader(self._listener.fileno(), self._accept)
 
     def _accept(self) -> None:
         while True:
@@ -64,8 +73,12 @@ class LeaseSocket:
                 connection, _ = self._listener.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
-            except OSError:
-                logger.exception("a caller cannot be accepted")  # out of descriptors, maybe
+            except (
+                OSError
+            ) as error:  # without descriptors: the caller waits, but not in a busy loop
+                logger.warning("callers cannot be accepted now: %s", error.strerror)
+                self._loop.remove_reader(self._listener.fileno())
+                self._pause = self._loop.call_later(_PAUSE_SECONDS, self._listen)
                 return
             caller = _Caller(connection, self._leases, self._callers.discard)
             self._callers.add(caller)

@@ -55,7 +55,6 @@ class KeptMatrices:
         columns: int,
         dtype: str,
         *,
-        fortran_order: bool = False,
         on_disk: bool = True,
         owner: str = "",
     ) -> Draft | None:
@@ -72,17 +71,10 @@ class KeptMatrices:
         """
         if on_disk:
             pending, header = await run_to_end(
-                self._store.reserve,
-                rows,
-                columns,
-                dtype,
-                fortran_order=fortran_order,
-                owner=owner,
+                self._store.reserve, rows, columns, dtype, owner=owner
             )
         else:
-            pending, header = self._store.describe(
-                rows, columns, dtype, fortran_order=fortran_order, owner=owner
-            )
+            pending, header = self._store.describe(rows, columns, dtype, owner=owner)
         try:
             hold = await self._obtain(pending.size_bytes, on_disk=on_disk)
         except BaseException:
@@ -141,22 +133,20 @@ class KeptMatrices:
             StorageFull: The disk has no room after all.
             OSError: The file cannot be written.
         """
-        pending, file = draft.pending, draft.file
-        if file is None:
-            publish, known = self._store.publish_in_memory, {}
-        else:
-            publish, known = (
-                self._store.publish,
-                {"crc32": await self._finish(draft), "durable": True},
-            )
+        on_disk = draft.file is not None
+        publish: Callable[..., Matrix] = self._store.publish_in_memory
+        if on_disk:
+            crc32 = await self._finish(draft)
+            publish = partial(self._store.publish, crc32=crc32, durable=True)
+        # This comes before its row: whoever sees that may delete the matrix, also from here.
+        self._residents.add(draft.pending.id, draft.hold, on_disk=on_disk)
         try:
-            matrix = await run_to_end(publish, pending, digest_sha256, settle=settle, **known)
+            return await run_to_end(publish, draft.pending, digest_sha256, settle=settle)
         except BaseException:
-            draft.hold.release()  # the store takes care of the file
+            self._residents.drop(draft.pending.id)  # the store takes care of the file
             raise
-        self._residents.add(matrix.id, draft.hold, on_disk=file is not None)
-        draft.hold.release()
-        return matrix
+        finally:
+            draft.hold.release()
 
     def take(self, matrix: Matrix, holder: str) -> Hold | None:
         """A hold of a matrix if it is in the arena, else None."""

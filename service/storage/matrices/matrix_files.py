@@ -182,12 +182,12 @@ class MatrixFiles:
             raise self.explain(error, pending.size_bytes) from error
 
     def reserve(
-        self, rows: int, columns: int, dtype: str, *, fortran_order: bool = False, owner: str = ""
+        self, rows: int, columns: int, dtype: str, *, owner: str = ""
     ) -> tuple[PendingMatrix, bytes]:
         """Takes room for a matrix whose file a `DiskWriter` makes and writes.
 
-        `note_made` must be called as soon as the file is made; `publish` with `durable`, or
-        `discard`, ends it.
+        `note_made` must be called as soon as the file is made. `publish` with `durable` ends it, or
+        `release` once the file is gone.
 
         Returns:
             The matrix, and its header.
@@ -196,9 +196,7 @@ class MatrixFiles:
             BodyTooLarge: The file would be larger than one matrix may be.
             StorageFull: There is no room: by the setting, or on the disk.
         """
-        pending, header = self.describe(
-            rows, columns, dtype, fortran_order=fortran_order, owner=owner
-        )
+        pending, header = self.describe(rows, columns, dtype, owner=owner)
         self._room.take(pending.id, pending.size_bytes)
         return pending, header
 

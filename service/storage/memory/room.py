@@ -8,7 +8,6 @@ import mmap
 import os
 import threading
 import uuid
-from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -71,9 +70,7 @@ class MappedFile:
         OSError: It cannot be made.
     """
 
-    def __init__(
-        self, path: Path, size_bytes: int, *, reserve_bytes: int = 0, growing: bool = False
-    ) -> None:
+    def __init__(self, path: Path, size_bytes: int, *, reserve_bytes: int, growing: bool) -> None:
         _require_room(path, size_bytes, size_bytes, reserve_bytes)
         self._reserve_bytes = reserve_bytes
         if growing:
@@ -175,23 +172,36 @@ class Rooms:
                 return await self._arena.obtain(size_bytes, holder)
             except ArenaFull:
                 pass
-        file = await run_to_end(self._make, size_bytes)
-        return file.hold(holder)
+        return await self._make(size_bytes, holder, growing=False)
 
     def open_intake(self, size_bytes: int, holder: str) -> Intake:
         """Memory of the arena for a matrix that is received."""
         return Intake(self._arena, size_bytes, holder)
 
-    async def make_growing(self, size_bytes: int, holder: str) -> "FileHold":
+    async def make_growing(self, size_bytes: int, holder: str) -> FileHold:
         """A mapped file whose blocks are taken as it is filled.
 
         Raises:
             StorageFull: The disk has no room for it.
         """
-        file = await run_to_end(partial(self._make, size_bytes, growing=True))
-        return file.hold(holder)
+        return await self._make(size_bytes, holder, growing=True)
 
-    def _make(self, size_bytes: int, *, growing: bool = False) -> MappedFile:
+    async def _make(self, size_bytes: int, holder: str, *, growing: bool) -> FileHold:
+        """Make a mapped file; if the caller is cancelled meanwhile, remove it again."""
+        made: list[FileHold] = []
+
+        def make() -> None:
+            made.append(self._make_file(size_bytes, growing=growing).hold(holder))
+
+        try:
+            await run_to_end(make)
+        except BaseException:
+            for hold in made:
+                hold.release()
+            raise
+        return made[0]
+
+    def _make_file(self, size_bytes: int, *, growing: bool) -> MappedFile:
         path = self._folder / f"{uuid.uuid4().hex}.part"
         try:
             return MappedFile(path, size_bytes, reserve_bytes=self._reserve_bytes, growing=growing)

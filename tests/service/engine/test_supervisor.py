@@ -113,7 +113,7 @@ def test_a_greeting_of_another_version_is_a_failed_start(
     write(GREETS.replace("'name'", "'title'") + WAITS)
 
     async def scenario(supervisor: Awkward) -> None:
-        while supervisor.restarts < 2:
+        while supervisor.restarts < 2:  # noqa: ASYNC110 # nothing tells of it
             await asyncio.sleep(0.01)
         assert not supervisor.ready
 

@@ -15,7 +15,7 @@ from tests.environment import clear_environment
 from tests.limit import allow
 from tests.matrices import make_matrix
 from tests.postgres import running_postgres
-from tests.service.parts import Parts, ask, running_parts
+from tests.service.parts import Parts, ask, make_parts, running_parts
 from wavetrim.service.jobs.errors import OperandNotFound
 from wavetrim.service.jobs.job import Job, JobState
 from wavetrim.service.jobs.table.store import JobStore
@@ -332,3 +332,26 @@ def test_a_job_outlives_a_restart_of_the_database(tmp_path: Path) -> None:
             assert np.array_equal(parts.load(done.result)[::500], array[::500] @ array)
 
         run(tmp_path, scenario, database_url=server.url)
+
+
+def test_a_stop_while_a_try_is_written_leaves_its_job_as_if_it_had_not_begun(
+    tmp_path: Path,
+) -> None:
+    before = make_parts(tmp_path)
+    operand = before.store(np.ones((2, 2), np.float32))
+    asked = ask(operand, operand).model_dump()
+    job, _ = before.jobs.add(asked, max_queued=9)
+    before.database.dispose()
+
+    async def scenario() -> None:
+        async with running_parts(tmp_path) as parts:
+            with parts.database.begin():  # so that the write waits
+                while not parts.jobs.running:  # noqa: ASYNC110 # nothing tells of it
+                    await asyncio.sleep(0.01)
+                stopping = asyncio.create_task(parts.dispatcher.stop())
+                await asyncio.sleep(0.1)
+            await stopping
+            ended = parts.jobs.get(job.id)
+            assert (ended.state, ended.attempts) == (JobState.QUEUED, 0)
+
+    asyncio.run(asyncio.wait_for(scenario(), 60))

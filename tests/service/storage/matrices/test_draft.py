@@ -2,19 +2,22 @@
 
 import asyncio
 import os
+import threading
 import zlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.processes import wait_until
+from wavetrim.service.jobs.result import ArenaResult
 from wavetrim.service.storage.arena.arena import Arena
 from wavetrim.service.storage.database.database import open_database
-from wavetrim.service.storage.disk.disk_writer import DiskWriter
+from wavetrim.service.storage.disk.disk_writer import MOST_WAITING_BYTES, DiskWriter
 from wavetrim.service.storage.matrices.draft import WRITE_BYTES, Draft, find_pieces
 from wavetrim.service.storage.matrices.kept import KeptMatrices
 from wavetrim.service.storage.matrices.matrices import MatrixStore
@@ -26,14 +29,16 @@ ROW_BYTES = 4 * COLUMNS
 
 
 @asynccontextmanager
-async def keeping(folder: Path) -> AsyncIterator[tuple[KeptMatrices, MatrixStore, Arena]]:
+async def keeping(
+    folder: Path, *, most_waiting_bytes: int = MOST_WAITING_BYTES
+) -> AsyncIterator[tuple[KeptMatrices, MatrixStore, Arena]]:
     database = open_database(f"sqlite:///{folder / 'wavetrim.db'}")
     store = MatrixStore(
         database, folder / "matrices", max_matrix_bytes=2**30, max_storage_bytes=2**30
     )
     arena = Arena(limit_bytes=2**26, poison=True)
     await arena.start()
-    residents, writer = Residents(), DiskWriter()
+    residents, writer = Residents(), DiskWriter(most_waiting_bytes=most_waiting_bytes)
     yield KeptMatrices(store, arena, residents, writer), store, arena
     writer.close()
     residents.clear()
@@ -149,5 +154,49 @@ def test_a_result_in_memory_is_written_nowhere(tmp_path: Path) -> None:
             await draft.write_rest()
             await kept.publish(draft)
             assert list(store.folder.iterdir()) == []
+
+    asyncio.run(write())
+
+
+def test_a_matrix_in_memory_that_is_deleted_as_soon_as_it_is_there_leaves_no_memory(
+    tmp_path: Path,
+) -> None:
+    async def write() -> None:
+        async with keeping(tmp_path) as (kept, store, arena):
+            draft = await kept.begin(ROWS, COLUMNS, "float32", on_disk=False)
+            assert draft is not None
+            publish = asyncio.ensure_future(kept.publish(draft))
+            for _ in range(3):
+                await asyncio.sleep(0)
+            # Now a thread publishes it, and this one deletes it before the event loop is told.
+            wait_until(lambda: bool(store.page()[0]))
+            store.delete(draft.pending.id)
+            await publish
+            assert arena.describe().used_bytes == 0
+
+    asyncio.run(write())
+
+
+def test_a_result_whose_publication_is_cancelled_before_it_is_written_leaves_nothing(
+    tmp_path: Path,
+) -> None:
+    async def write() -> None:
+        async with keeping(tmp_path, most_waiting_bytes=1) as (kept, store, arena):
+            draft = await kept.begin(ROWS, COLUMNS, "float32")
+            assert draft is not None
+            assert draft.file is not None
+            goes_on = threading.Event()
+            draft.file._writer.add(goes_on.wait, size_bytes=1)  # now the writer has no room
+            result = ArenaResult(store, kept, draft)
+            publish = asyncio.ensure_future(result.publish(lambda _connection: None))
+            await asyncio.sleep(0.05)
+            publish.cancel()
+            asyncio.get_running_loop().call_later(0.05, goes_on.set)
+            with pytest.raises(asyncio.CancelledError):
+                await publish
+            await result.end()
+            await asyncio.to_thread(wait_until, lambda: arena.describe().used_bytes == 0)
+            assert list(store.folder.iterdir()) == []
+            assert store.count_stored_bytes() == 0
 
     asyncio.run(write())

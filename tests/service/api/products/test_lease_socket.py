@@ -1,0 +1,46 @@
+"""The socket of leases while the process has no descriptor left."""
+
+import asyncio
+import os
+import resource
+import socket
+from pathlib import Path
+
+import pytest
+
+from wavetrim.service.api.products.lease_socket import LeaseSocket
+from wavetrim.service.storage.memory.leases import Leases
+from wavetrim.service.tenants.bytes_in_flight import BytesInFlight
+
+
+def test_without_descriptors_a_caller_waits_and_the_loop_and_the_log_go_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = str(tmp_path / "socket")
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+
+    async def scenario() -> bytes:
+        with (
+            socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener,
+            socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as caller,
+        ):
+            listener.bind(path)
+            listener.listen()
+            leases = LeaseSocket(listener, Leases(None, BytesInFlight()))
+            next_descriptor = os.dup(listener.fileno())
+            os.close(next_descriptor)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (next_descriptor, limits[1]))
+            try:
+                caller.connect(path)
+                await asyncio.sleep(0.3)
+            finally:
+                resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+            caller.send(b"no secret of a lease")
+            caller.setblocking(False)
+            answer = await asyncio.get_running_loop().sock_recv(caller, 1000)
+            leases.close()
+            return answer
+
+    answer = asyncio.run(asyncio.wait_for(scenario(), 20))
+    assert b"one of a lease" in answer
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
