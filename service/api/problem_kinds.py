@@ -32,6 +32,9 @@ class ProblemKind:
     title: str
 
 
+NOT_READY: Final = ProblemKind(503, "not-ready", "Not ready")
+"""A service or engine that does not work yet. No exception is raised for that."""
+
 PROBLEMS: Final[dict[type[Exception], ProblemKind]] = {
     storage_errors.NpyError: ProblemKind(400, "npy-malformed", "Not a .npy file of a matrix"),
     errors.BodyLengthWrong: ProblemKind(400, "body-length", "Body of the wrong length"),

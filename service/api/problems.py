@@ -26,6 +26,9 @@ _AWAY_SECONDS: Final = 5
 _MOST_BROKEN: Final = 10
 """How many broken fields one refusal lists."""
 
+_MOST_CHARACTERS: Final = 200
+"""How many characters of a value a refusal repeats."""
+
 METHODS: Final = ("DELETE", "GET", "HEAD", "POST")
 """Methods that routes have."""
 
@@ -130,7 +133,7 @@ def answer_incident(incident: str) -> ProblemResponse:
     return write_problem(_INTERNAL, detail, members={"incident": incident})
 
 
-def to_wire(value: object, length: int = 200) -> Any:
+def to_wire(value: object) -> Any:
     """A value for a problem document: as JSON, finite and short."""
     if value is None or isinstance(value, bool | int):
         return value
@@ -139,7 +142,7 @@ def to_wire(value: object, length: int = 200) -> Any:
     if isinstance(value, list | tuple) and len(value) <= 8:
         return [to_wire(item) for item in value]
     text = str(value)
-    return text if len(text) <= length else f"{text[:length]}…"
+    return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…"
 
 
 def _describe_invalid(error: RequestValidationError) -> ProblemResponse:

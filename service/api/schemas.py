@@ -30,6 +30,9 @@ def describe_pair(**limits: int) -> WithJsonSchema:
     return WithJsonSchema({"type": "array", "items": item, "minItems": 2, "maxItems": 2})
 
 
+Factor = Annotated[float, Field(allow_inf_nan=False)]
+"""Alpha or beta."""
+
 Pair = Annotated[tuple[int, int], describe_pair()]
 """Two whole numbers."""
 

@@ -54,11 +54,6 @@ class Fleet:
             return ()
         return tuple(self.cluster.nodes.values())
 
-    @property
-    def has_nodes(self) -> bool:
-        """Whether products may be computed elsewhere."""
-        return bool(self.nodes)
-
     def find(self, engine_id: str) -> AnyEngine | None:
         """An engine that takes runs."""
         if engine_id == self.here.id:

@@ -90,13 +90,13 @@ def _is_plain(request: RunRequest) -> bool:
 
 def _find_matrix(operand: Operand, rooms: Sequence[Room]) -> NDArray[Any] | None:
     """The matrix of an operand in the arena; None for one in a file."""
+    if isinstance(operand.slab, str):
+        return None
     for room in rooms:
         offset_bytes = operand.offset_bytes - room.offset_bytes
         if room.place == operand.slab and 0 <= offset_bytes < len(room.view):
             break
     else:
-        return None
-    if isinstance(operand.slab, str):
         return None
     shape, dtype = (operand.rows, operand.columns), find_dtype(operand.dtype)
     order: Any = "F" if operand.fortran_order else "C"

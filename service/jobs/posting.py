@@ -40,13 +40,7 @@ class Posting:
         tenant: Tenant,
         last_job_seconds: float,
     ) -> tuple[Job, Operands | None]:
-        """Adds a job; arguments and errors are those of `Dispatcher.submit`.
-
-        Args:
-            request: What is to be computed.
-            idempotency_key: Makes a repeated call of the tenant's return the first job.
-            tenant: Whose it is.
-            last_job_seconds: Time after which a full queue may have room again.
+        """Adds a job, as `Dispatcher.submit` says; a full queue asks for `last_job_seconds`.
 
         Returns:
             The job and its operands; None in their place if an earlier call made the job.

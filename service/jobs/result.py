@@ -1,19 +1,16 @@
 """A job's product while it is computed: in the arena, or in a mapped file if the arena is full."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final, Protocol
-
-from sqlalchemy import Connection
 
 from wavetrim.scheduler.engine.messages import Operand
 from wavetrim.service.storage.matrices.draft import Draft
 from wavetrim.service.storage.matrices.kept import KeptMatrices
 from wavetrim.service.storage.matrices.matrices import MatrixStore
 from wavetrim.service.storage.matrices.matrix import PendingMatrix
+from wavetrim.service.storage.matrices.publication import Settle
 from wavetrim.service.storage.memory.room import Room
 from wavetrim.service.threads import run_to_end
-
-Settle = Callable[[Connection], None]
 
 _STEP_BYTES: Final = 8 * 2**20
 """Final bytes of a result on disk after which the engine sends a message about them."""

@@ -129,8 +129,10 @@ async def prepare(
         out=result.operand,
         row_step=result.row_step,
         b_key=job.b,
+        alpha=asked["alpha"],
+        beta=asked["beta"],
+        verify=asked["verify"],
         options=PlanOptions.read(asked),
-        **{name: asked[name] for name in ("alpha", "beta", "verify")},
     )
     return Work(request, (*rooms, *result.rooms), result, mapped)
 

@@ -116,6 +116,6 @@ class KeyNotFound(FieldProblem):
     """No key has this name."""
 
 
-def _list_jobs(job_ids: Sequence[str], shown: int = 3) -> str:
-    more = f" and {len(job_ids) - shown} more" if len(job_ids) > shown else ""
-    return f"job {', '.join(job_ids[:shown])}{more}"
+def _list_jobs(job_ids: Sequence[str]) -> str:
+    more = f" and {len(job_ids) - 3} more" if len(job_ids) > 3 else ""
+    return f"job {', '.join(job_ids[:3])}{more}"

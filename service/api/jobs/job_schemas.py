@@ -18,11 +18,10 @@ from wavetrim.service.api.option_schemas import (
     read_options,
 )
 from wavetrim.service.api.run_schemas import JobTimings, RunPlan, VerificationView
-from wavetrim.service.api.schemas import Owner
+from wavetrim.service.api.schemas import Factor, Owner
 from wavetrim.service.jobs.job import Job, JobState
 
 MatrixId = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,40}$", description="Id of a matrix.")]
-Factor = Annotated[float, Field(allow_inf_nan=False)]
 
 Model = TypeVar("Model", bound=BaseModel)
 

@@ -16,15 +16,13 @@ from wavetrim.service.api.parts import (
     SettingsPart,
     WritesPart,
 )
-from wavetrim.service.api.problem_kinds import ProblemKind
+from wavetrim.service.api.problem_kinds import NOT_READY
 from wavetrim.service.api.problems import write_problem
 from wavetrim.service.api.schemas import HealthView
 from wavetrim.service.storage.database.database import reading
 from wavetrim.service.storage.database.tables import metadata
 
 router = APIRouter(tags=["health"])
-
-_NOT_READY = ProblemKind(503, "not-ready", "Not ready")
 
 
 @router.get("/healthz/live", response_model_exclude_none=True)
@@ -65,7 +63,7 @@ def get_ready(
         return HealthView(status="ready", detail=None)
     detail = "; ".join(f"{name}: {reason}" for name, reason in missing.items())
     return write_problem(
-        _NOT_READY, detail, headers={"Retry-After": "1"}, members={"missing": missing}
+        NOT_READY, detail, headers={"Retry-After": "1"}, members={"missing": missing}
     )
 
 

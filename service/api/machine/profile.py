@@ -11,6 +11,7 @@ from wavetrim.scheduler.profile.joint import JointLinks
 from wavetrim.scheduler.profile.machine import GpuModel, KernelModel, LinkModel
 from wavetrim.service.api.openapi import list_refusals
 from wavetrim.service.api.parts import EnginePart
+from wavetrim.service.api.products.plan_schemas import DeviceName
 
 router = APIRouter(prefix="/v1/profile", tags=["plan"])
 
@@ -20,13 +21,7 @@ class ProfileQuery(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    device: str | None = Field(
-        None,
-        max_length=100,
-        description="A preset, several of one (H200 x2), a local GPU (cuda:0, its name or its "
-        "UUID) or cpu; without it, this machine with all of its GPUs.",
-        examples=["H200"],
-    )
+    device: DeviceName = None
 
 
 class CorrectionView(BaseModel):

@@ -1,18 +1,13 @@
 """An upload: stored, or compared with what was stored under its Idempotency-Key."""
 
-from collections.abc import Callable
 from typing import Final
-
-from sqlalchemy import Connection
 
 from wavetrim.service.api.wire.reader import BodyReader
 from wavetrim.service.errors import RetryLater
 from wavetrim.service.storage.matrices.npy import NpyHeader
+from wavetrim.service.storage.matrices.publication import Settle
 from wavetrim.service.storage.matrices.upload_keys import KeptUpload, UploadKey
 from wavetrim.service.threads import run_to_end
-
-Settle = Callable[[Connection], None]
-"""Changes more rows in the transaction that publishes a matrix."""
 
 _READ_BYTES: Final = 4 * 2**20
 

@@ -11,8 +11,9 @@ import logging
 import os
 import socket
 import struct
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from wavetrim.service.storage.memory.leases import Lease, Leases
 
@@ -88,7 +89,9 @@ class LeaseSocket:
 class _Caller:
     """One connection."""
 
-    def __init__(self, connection: socket.socket, leases: Leases, forget: Any) -> None:
+    def __init__(
+        self, connection: socket.socket, leases: Leases, forget: Callable[["_Caller"], None]
+    ) -> None:
         self._connection = connection
         self._leases = leases
         self._forget = forget

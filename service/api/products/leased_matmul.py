@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from contextlib import ExitStack
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -19,7 +20,11 @@ from wavetrim.service.api.admission.body_limit import receive_document
 from wavetrim.service.api.admission.body_route import refuse
 from wavetrim.service.api.products.leased_schemas import LeasedMatrix, LeasedProduct
 from wavetrim.service.api.products.leases import check_unix
-from wavetrim.service.api.products.product_answer import Caller, check_options, describe_product
+from wavetrim.service.api.products.product_answer import (
+    await_leaving,
+    check_options,
+    describe_product,
+)
 from wavetrim.service.api.wire.media_types import MEDIA_TYPES
 from wavetrim.service.errors import FieldProblem
 from wavetrim.service.jobs.errors import ShapesDiffer
@@ -43,7 +48,7 @@ async def answer_leased(scope: Scope, receive: Receive, send: Send) -> None:
         for room in rooms:
             stack.callback(room.hold("request").release)
         check_options(state.engine, request)
-        message = await state.products.compute(request, rooms, Caller(receive).await_leaving)
+        message = await state.products.compute(request, rooms, partial(await_leaving, receive))
     content: bytes = to_json(_describe(message), inf_nan_mode="null")
     headers = [
         (b"content-type", b"application/json"),

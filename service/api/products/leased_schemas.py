@@ -16,9 +16,8 @@ from wavetrim.service.api.option_schemas import (
     read_options,
 )
 from wavetrim.service.api.run_schemas import ProductTimings, VerificationView
-from wavetrim.service.api.schemas import DtypeName, Pair, describe_pair
+from wavetrim.service.api.schemas import DtypeName, Factor, Pair, describe_pair
 
-Factor = Annotated[float, Field(allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
 
 _EXAMPLE_ID = "4b1f0c6a5d2e4f1d9a7b6c5d4e3f2a1b"

@@ -20,7 +20,11 @@ from wavetrim.service.api.openapi import describe_npy_answer, describe_npy_body,
 from wavetrim.service.api.products.leased_matmul import MEDIA_TYPE, answer_leased
 from wavetrim.service.api.products.leased_schemas import LeasedAnswer, LeasedProduct
 from wavetrim.service.api.products.matmul_body import ProductReceiver, Received
-from wavetrim.service.api.products.product_answer import Caller, check_options, describe_product
+from wavetrim.service.api.products.product_answer import (
+    await_leaving,
+    check_options,
+    describe_product,
+)
 from wavetrim.service.api.products.request_memory import RequestMemory
 from wavetrim.service.api.schemas import ContentDigest, MatmulQuery
 from wavetrim.service.api.wire.media_types import choose_media_type
@@ -89,7 +93,7 @@ async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         request = _make_request(received, query, options)
         check_options(state.engine, request)
         message = await state.products.compute(
-            request, received.rooms, Caller(receive).await_leaving
+            request, received.rooms, partial(await_leaving, receive)
         )
         await send_views(
             scope,

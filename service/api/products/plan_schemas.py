@@ -20,6 +20,16 @@ MAX_SIZE: Final = 10_000_000
 
 Size = Annotated[int, Field(ge=1, le=MAX_SIZE)]
 
+DeviceName = Annotated[
+    str | None,
+    Field(
+        max_length=100,
+        description="A preset, several of one (H200 x2), a local GPU (cuda:0, its name or its "
+        "UUID) or cpu; without it, this machine with all of its GPUs.",
+        examples=["H200"],
+    ),
+]
+
 
 class PlanQuery(OptionQuery):
     """The product that a plan is made for: C[M,N] = A[M,K]·B[K,N]."""
@@ -33,13 +43,7 @@ class PlanQuery(OptionQuery):
         description="The host memory that the operands lie in: pageable (any array, a mapped file) "
         "or pinned (page-locked, such as the service's own, which the GPU accesses directly).",
     )
-    device: str | None = Field(
-        None,
-        max_length=100,
-        description="A preset, several of one (H200 x2), a local GPU (cuda:0, its name or its "
-        "UUID) or cpu; without it, this machine with all of its GPUs.",
-        examples=["H200"],
-    )
+    device: DeviceName = None
     resident: bool = Field(
         False,
         description="What if B were on the GPUs already, as a stored matrix is that was B of many "

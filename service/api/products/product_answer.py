@@ -13,16 +13,10 @@ from wavetrim.service.engine.engine import Engine
 from wavetrim.service.telemetry.metrics import PARTS
 
 
-class Caller:
-    """Whoever waits for the product."""
-
-    def __init__(self, receive: Receive) -> None:
-        self._receive = receive
-
-    async def await_leaving(self) -> None:
-        """Return when the caller has left."""
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
+async def await_leaving(receive: Receive) -> None:
+    """Return when the caller has left; its body must have been received."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 def check_options(engine: Engine, request: RunRequest) -> None:
@@ -39,8 +33,8 @@ def check_options(engine: Engine, request: RunRequest) -> None:
 
 def describe_product(message: Mapping[str, Any]) -> list[tuple[bytes, bytes]]:
     """The headers that say how the product was computed."""
-    timings, plan = message["timings"], message["plan"]
-    timings["queue_seconds"] = message["queue_seconds"]
+    plan = message["plan"]
+    timings = {**message["timings"], "queue_seconds": message["queue_seconds"]}
     shown = [
         f"{part};dur={seconds * 1e3:.3f}"
         for part in (*PARTS, "queue")

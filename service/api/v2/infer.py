@@ -5,6 +5,7 @@
 
 import time
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Any, Final
 
 from fastapi import APIRouter, Depends, Response
@@ -14,7 +15,7 @@ from wavetrim.service.api.admission.auth import find_tenant
 from wavetrim.service.api.admission.body_route import DESCRIBES, BodyRoute
 from wavetrim.service.api.header_schemas import PRODUCT_HEADERS, describe_headers
 from wavetrim.service.api.openapi import BINARY, list_refusals, refer
-from wavetrim.service.api.products.product_answer import Caller
+from wavetrim.service.api.products.product_answer import await_leaving
 from wavetrim.service.api.v2.answer import make_views, send_answer
 from wavetrim.service.api.v2.body import HEAD_LENGTH, MOST_HEAD_BYTES, InferBody
 from wavetrim.service.api.v2.compression import CODINGS, choose_coding
@@ -111,7 +112,7 @@ async def _answer(scope: Scope, receive: Receive, send: Send, stopwatch: Stopwat
         finally:
             metrics.received_bytes.inc(body.reader.received_bytes)
         stopwatch.compute_input = time.perf_counter() - began
-        computed = await inference.compute(placed, Caller(receive).await_leaving, stopwatch)
+        computed = await inference.compute(placed, partial(await_leaving, receive), stopwatch)
         ended = time.perf_counter()
         views = await make_views(computed)
         stopwatch.compute_output = time.perf_counter() - ended

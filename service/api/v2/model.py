@@ -6,7 +6,7 @@ from fastapi import APIRouter, Depends, Path, Response
 
 from wavetrim.service.api.openapi import list_refusals
 from wavetrim.service.api.parts import InferencePart, SettingsPart, TenantPart
-from wavetrim.service.api.problem_kinds import ProblemKind
+from wavetrim.service.api.problem_kinds import NOT_READY
 from wavetrim.service.api.problems import write_problem
 from wavetrim.service.api.v2.datatypes import DATATYPES
 from wavetrim.service.api.v2.inference import Inference
@@ -38,8 +38,6 @@ PLATFORM: Final = "wavetrim"
 
 DECLARED: Final = "FP32"
 """The element type that the model declares; a request's own may be any of `DATATYPES`."""
-
-_NOT_READY: Final = ProblemKind(503, "not-ready", "Not ready")
 
 router = APIRouter(prefix="/v2", tags=["Open Inference Protocol"])
 
@@ -154,7 +152,7 @@ async def get_model_ready(inference: InferencePart) -> ModelReadiness | Response
     """Tell whether the model computes."""
     if inference.ready:
         return ModelReadiness(name=MODEL_NAME, ready=True)
-    return write_problem(_NOT_READY, "the engine is starting", headers={"Retry-After": "1"})
+    return write_problem(NOT_READY, "the engine is starting", headers={"Retry-After": "1"})
 
 
 @_model.get("/config", responses=list_refusals(404))

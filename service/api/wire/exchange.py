@@ -124,7 +124,8 @@ class Exchange(asyncio.Transport):
         if taken == len(view) or not cycle.more_body:
             return taken
         if self._pull is None:
-            self._pull = self._lend()
+            assert self._left_bytes is not None, "offered only if the length is known"
+            self._pull = self._connection.lend(self._left_bytes, self._end_pull)
         try:
             return taken + await self._pull.fill(view[taken:], idle_seconds)
         except (BodyCutOff, BodySilent) as error:
@@ -185,10 +186,6 @@ class Exchange(asyncio.Transport):
                 view[:count] = delivered[:count]
             del body[:count]
         return count
-
-    def _lend(self) -> BodyPull:
-        assert self._left_bytes is not None, "offered only if the length is known"
-        return self._connection.lend(self._left_bytes, self._end_pull)
 
     def _end_pull(self) -> None:
         self._left_bytes, self._pull = 0, None

@@ -1,8 +1,8 @@
 """uvicorn's HTTP protocol, with limits on what a connection may send.
 
-A head is limited in length, fields and time. Bytes that complete neither a head nor a part of a
-body are counted once for each read, so that fields cost nothing extra. One timer for each
-connection checks whether a head is late, so that requests need none.
+A head is limited in length, fields and time. Bytes since the last end of a head or of a body's part
+are counted at each read, not at each field, which would cost every request. For the same reason a
+connection has one timer that looks for a late head, and a request has none.
 """
 
 import asyncio

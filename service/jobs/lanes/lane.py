@@ -27,7 +27,7 @@ from wavetrim.service.engine.fleet import Fleet
 from wavetrim.service.jobs.lanes.cluster_lanes import ClusterLanes
 from wavetrim.service.jobs.lanes.host_lanes import HostLanes, LaneState
 from wavetrim.service.jobs.lanes.load import Loads
-from wavetrim.service.jobs.lanes.turn import Turn, settle
+from wavetrim.service.jobs.lanes.turn import Turn, resolve
 from wavetrim.service.jobs.lanes.waiting import WaitingTurns
 from wavetrim.service.storage.memory.room import Room
 from wavetrim.service.threads import run_to_end
@@ -127,7 +127,7 @@ class Lane:
 
     def advance(self) -> None:
         """Send the products that may begin; called whenever an engine or a turn has changed."""
-        if self._fleet.has_nodes:
+        if self._fleet.nodes:
             self._advance_everywhere()
             return
         self._advance_here()
@@ -137,7 +137,8 @@ class Lane:
     async def stop(self, turn: Turn) -> None:
         """Stop a product: do not send it, else ask its engine, and at last end that engine.
 
-        When this returns, the product has its final message.
+        When this returns, the product has its final message, unless a node's engine cannot be ended
+        in time.
         """
         self.give_up(turn)
         if turn.final.done():
@@ -157,7 +158,9 @@ class Lane:
     def give_up(self, turn: Turn) -> None:
         """Give up a product if it still waits; one that was sent to an engine goes on."""
         if not turn.begun.done():
-            self._give_up(turn)
+            self.waiting -= 1
+            turn.begin()
+            resolve(turn.final, {"type": "cancelled", "job": turn.request.job})
 
     async def wait_idle(self) -> None:
         """Wait until no engine has a product."""
@@ -256,11 +259,11 @@ class Lane:
             try:
                 await run_to_end(find, turn.request)
             finally:
-                turn.is_estimated = False
+                turn.is_being_estimated = False
             self.advance()
 
-        if not turn.is_estimated:
-            turn.is_estimated = True
+        if not turn.is_being_estimated:
+            turn.is_being_estimated = True
             task = asyncio.create_task(estimate(), name="estimate")
             self._estimating.add(task)
             task.add_done_callback(self._estimating.discard)
@@ -300,12 +303,7 @@ class Lane:
         for hold in turn.holds:
             hold.release()
         del self._running[turn.request.job]
-        settle(turn.final, message)
+        resolve(turn.final, message)
         self.advance()
         if self.on_answer is not None:
             asyncio.get_running_loop().call_soon(self.on_answer, turn, message)
-
-    def _give_up(self, turn: Turn) -> None:
-        self.waiting -= 1
-        turn.begin()
-        settle(turn.final, {"type": "cancelled", "job": turn.request.job})

@@ -18,7 +18,7 @@ _LEAST_SECONDS: Final = 1e-3
 
 @dataclass(slots=True)
 class _Run:
-    """A product, the devices that work at it (None: perhaps all), and when it should end."""
+    """A product, when it should end, and the devices that work at it; None until that is known."""
 
     turn: Turn
     ends_at: float
@@ -85,9 +85,9 @@ class Load:
         return len(self.runs) - self._large >= AHEAD
 
     def may_follow(self, lane: Lane) -> bool:
-        """Whether one more product may be sent to some devices: each has one at most.
+        """Whether one more product may be sent to some devices, of which each has one at most.
 
-        Not while another product has all devices until the engine says which of them it takes.
+        None may while the engine has not said which devices another product takes.
         """
         lanes = [run.lane for run in self.runs.values()]
         return (

@@ -16,12 +16,15 @@ class Turn:
     Attributes:
         request: The product.
         rooms: The memory that it lies in.
+        holds: Keep that memory while an engine has the product.
+        on_message: Receives the engine's messages before the final one.
         order: Minus its priority, since when its caller waits, and a running number.
         final: Becomes the engine's final message; "cancelled" if it was given up before its turn.
         begun: Becomes done when the product is sent to the engine, or given up.
         waited_seconds: How long it has waited for that, and for its devices if they were busy.
+        is_small: Whether it takes an engine only milliseconds.
         is_urgent: Whether it may take several engines although other products wait.
-        is_estimated: Whether a thread is finding how long the engines would take.
+        is_being_estimated: Whether a thread is finding how long the engines would take.
         begins_at: When all its devices should be free, by the monotonic clock; later products do
             not delay it. None before that is known.
         cancel: Asks the engines that have it to stop.
@@ -29,8 +32,8 @@ class Turn:
     """
 
     __slots__ = (
-        "_entered", "begins_at", "begun", "cancel", "final", "holds", "is_estimated", "is_small",
-        "is_urgent", "on_message", "order", "request", "restart_engines", "rooms",
+        "_entered", "begins_at", "begun", "cancel", "final", "holds", "is_being_estimated",
+        "is_small", "is_urgent", "on_message", "order", "request", "restart_engines", "rooms",
         "waited_seconds",
     )  # fmt: skip
 
@@ -54,7 +57,7 @@ class Turn:
         self.begun: asyncio.Future[None] = loop.create_future()
         self.is_small = request.is_small
         self.is_urgent = is_urgent
-        self.is_estimated = False
+        self.is_being_estimated = False
         self.begins_at: float | None = None
         self.cancel: Callable[[], None] = _do_nothing
         self.restart_engines: Callable[[str], Awaitable[None]] = _end_nothing
@@ -73,7 +76,7 @@ class Turn:
     def begin(self) -> None:
         """The product is about to be sent, or was given up."""
         self.note_wait()
-        settle(self.begun, None)
+        resolve(self.begun, None)
 
     def note_wait(self) -> None:
         """The product has waited until now."""
@@ -88,7 +91,7 @@ async def _end_nothing(_reason: str) -> None:
     """No engine has the product."""
 
 
-def settle(future: asyncio.Future[Any], result: Any) -> None:
+def resolve(future: asyncio.Future[Any], result: Any) -> None:
     """Give a future its result, unless it is done: whoever waited may have been cancelled."""
     if not future.done():
         future.set_result(result)

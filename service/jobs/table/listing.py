@@ -8,10 +8,7 @@ from sqlalchemy import Engine, delete, func, select
 
 from wavetrim.service.cursor import decode_mark, encode_mark
 from wavetrim.service.jobs.job import Job, JobState
-from wavetrim.service.jobs.table.rows import (
-    is_in_state,
-    read_job,
-)
+from wavetrim.service.jobs.table.rows import is_in_state, read_job
 from wavetrim.service.storage.database.database import reading
 from wavetrim.service.storage.database.ownership import is_owned
 from wavetrim.service.storage.database.tables import jobs

@@ -23,6 +23,9 @@ from sqlalchemy import (
     text,
 )
 
+UNFINISHED: Final = ("queued", "running")
+"""States of jobs that still need their operands."""
+
 metadata = MetaData()
 
 VERSION_TABLE: Final = "schema_version"

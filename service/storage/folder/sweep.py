@@ -7,15 +7,13 @@ from typing import Final
 
 from sqlalchemy import Connection, Engine, delete, or_, select
 
-from wavetrim.service.storage.database.tables import jobs, matrices
+from wavetrim.service.storage.database.tables import UNFINISHED, jobs, matrices
 from wavetrim.service.storage.folder.lost import set_aside
 
 logger = logging.getLogger(__name__)
 
 TEMPORARY_PREFIX: Final = "temporary-"
 """Begin of ids of temporary matrices, which an earlier version made for products in one call."""
-
-_UNFINISHED: Final = ("queued", "running")
 
 
 def sweep_folder(database: Engine, folder: Path, lost_dir: Path) -> None:
@@ -59,7 +57,7 @@ def _forget_temporary(connection: Connection) -> set[str]:
     left = list(results)
     connection.execute(
         jobs.update()
-        .where(temporary, jobs.c.state.in_(_UNFINISHED))
+        .where(temporary, jobs.c.state.in_(UNFINISHED))
         .values(state="cancelled", finished_at=time.time())
     )
     removed = delete(matrices).where(or_(named, matrices.c.id.in_(left)))

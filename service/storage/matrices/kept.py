@@ -10,8 +10,6 @@ import os
 from collections.abc import Callable
 from functools import partial
 
-from sqlalchemy import Connection
-
 from wavetrim.service.storage.arena.arena import Arena
 from wavetrim.service.storage.arena.errors import ArenaFull, ArenaOff
 from wavetrim.service.storage.arena.extent import Hold
@@ -21,6 +19,7 @@ from wavetrim.service.storage.disk.file_write import FileWrite
 from wavetrim.service.storage.matrices.draft import Draft
 from wavetrim.service.storage.matrices.matrices import MatrixStore
 from wavetrim.service.storage.matrices.matrix import Matrix, PendingMatrix
+from wavetrim.service.storage.matrices.publication import Settle
 from wavetrim.service.storage.matrices.residents import Residents
 from wavetrim.service.storage.memory.intake import Intake
 from wavetrim.service.threads import run_to_end
@@ -120,7 +119,7 @@ class KeptMatrices:
         draft: Draft,
         digest_sha256: str | None = None,
         *,
-        settle: Callable[[Connection], None] | None = None,
+        settle: Settle | None = None,
     ) -> Matrix:
         """Publish a draft whose bytes are all written; if it is kept on disk, it is then durable.
 

@@ -21,9 +21,8 @@ from sqlalchemy import (
 from wavetrim.service.cursor import decode_mark, encode_mark
 from wavetrim.service.storage.database.database import reading
 from wavetrim.service.storage.database.ownership import is_owned
-from wavetrim.service.storage.database.tables import jobs, matrices
+from wavetrim.service.storage.database.tables import UNFINISHED, jobs, matrices
 
-_UNFINISHED: Final = ("queued", "running")
 _BATCH: Final = 200
 """Rows that are handled in one transaction; chosen, so that others can write in between."""
 
@@ -63,7 +62,7 @@ def find_users(connection: Connection, ids: Collection[str]) -> dict[str, list[s
     """The unfinished jobs that name matrices as operands: by the matrices' ids, oldest first."""
     users: dict[str, list[str]] = defaultdict(list)
     named = select(jobs.c.id, jobs.c.a, jobs.c.b, jobs.c.c).where(
-        jobs.c.state.in_(_UNFINISHED), _names(ids)
+        jobs.c.state.in_(UNFINISHED), _names(ids)
     )
     for job_id, *operands in connection.execute(named.order_by(jobs.c.sequence)):
         for matrix_id in set(operands) & set(ids):
@@ -112,7 +111,7 @@ class _Use:
 
 def _read_use(database: Engine, since: float) -> _Use:
     """Read the recent jobs, once for all batches."""
-    recent = or_(jobs.c.state.in_(_UNFINISHED), jobs.c.created_at >= since)
+    recent = or_(jobs.c.state.in_(UNFINISHED), jobs.c.created_at >= since)
     columns = (jobs.c.a, jobs.c.b, jobs.c.c, jobs.c.result)
     named = union(*(select(column).where(recent) for column in columns))
     with reading(database) as connection:
@@ -139,7 +138,7 @@ def _remove_batch(database: Engine, ids: set[str], known: _Use) -> dict[str, int
         # The lock comes first: a job that is being added has its row once we have the lock.
         found = select(matrices.c.id).where(matrices.c.id.in_(ids)).with_for_update()
         there = set(connection.scalars(found))
-        later = or_(jobs.c.state.in_(_UNFINISHED), jobs.c.sequence > known.last_sequence)
+        later = or_(jobs.c.state.in_(UNFINISHED), jobs.c.sequence > known.last_sequence)
         named = select(jobs.c.a, jobs.c.b, jobs.c.c).where(later, _names(ids))
         used = {name for row in connection.execute(named) for name in row}
         unused = sorted(there - used - known.names)

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy import Connection, Engine, Row, bindparam, or_, select
+from sqlalchemy import Engine, Row, bindparam, or_, select
 
 from wavetrim.service.clock import wall_clock
 from wavetrim.service.storage.database.database import reading
@@ -30,7 +30,7 @@ from wavetrim.service.storage.matrices.listing import (
 )
 from wavetrim.service.storage.matrices.matrix import Matrix, PendingMatrix
 from wavetrim.service.storage.matrices.matrix_files import MatrixFiles
-from wavetrim.service.storage.matrices.publication import Publication, add_row, describe_row
+from wavetrim.service.storage.matrices.publication import Publication, Settle, add_row, describe_row
 from wavetrim.service.storage.matrices.stored_bytes import StoredBytes
 
 _NAMED: Final = ("first", "second", "third")
@@ -140,7 +140,7 @@ class MatrixStore(MatrixFiles):
         *,
         crc32: int | None = None,
         durable: bool = False,
-        settle: Callable[[Connection], None] | None = None,
+        settle: Settle | None = None,
     ) -> Matrix:
         """Adds the row of a written matrix, which is then found under its id.
 
@@ -149,8 +149,7 @@ class MatrixStore(MatrixFiles):
             digest_sha256: SHA-256 of the whole file in hexadecimal, if it is known.
             crc32: CRC-32 of the whole file; None to read the file for it.
             durable: True if the file has its final name and is synced (`FileWrite.finish`).
-            settle: Changes more rows in the same transaction; if it raises, the matrix is not
-                published.
+            settle: Changes more rows in the same transaction.
 
         Raises:
             StorageFull: The disk has no room after all.
@@ -168,7 +167,7 @@ class MatrixStore(MatrixFiles):
         pending: PendingMatrix,
         digest_sha256: str | None = None,
         *,
-        settle: Callable[[Connection], None] | None = None,
+        settle: Settle | None = None,
     ) -> Matrix:
         """Adds the row of a matrix that is kept in memory only, until the service ends.
 

@@ -51,6 +51,7 @@ _MAGIC: Final = b"\x93NUMPY"
 _LENGTH_BYTES: Final = {(1, 0): 2, (2, 0): 4, (3, 0): 4}
 _KEYS: Final = ("descr", "fortran_order", "shape")
 _MAX_SIZE_DIGITS: Final = 18
+_SHOWN_CHARACTERS: Final = 80
 
 # White space and numbers as in Python's literals: NumPy reads all that is accepted here, too.
 _SPACE: Final = r"[ \t\n]*"
@@ -221,5 +222,5 @@ def _read_shape(text: str) -> tuple[int, int]:
     return int(sizes[0]), int(sizes[1])
 
 
-def _shorten(text: str, length: int = 80) -> str:
-    return text if len(text) <= length else f"{text[:length]}…"
+def _shorten(text: str) -> str:
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"

@@ -21,6 +21,9 @@ logger = logging.getLogger(__name__)
 
 Row = Mapping[str, Any]
 
+Settle = Callable[[Connection], None]
+"""Changes more rows in the transaction that adds a matrix's row; if it raises, nothing is added."""
+
 _ADDED: Final = insert(matrices)
 
 
@@ -41,7 +44,7 @@ class Publication:
         self._room = room
         self._unclear: dict[str, Matrix] = {}
 
-    def add(self, matrix: Matrix, settle: Callable[[Connection], None] | None) -> None:
+    def add(self, matrix: Matrix, settle: Settle | None) -> None:
         """Adds a matrix's row, as `add_row` does; without the row, its file is removed.
 
         Raises:
@@ -88,7 +91,7 @@ def describe_row(matrix: Matrix) -> dict[str, Any]:
 def add_row(
     database: Engine,
     row: Row,
-    settle: Callable[[Connection], None] | None,
+    settle: Settle | None,
     *,
     durable: bool = True,
 ) -> None:

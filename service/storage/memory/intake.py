@@ -57,7 +57,7 @@ class Intake:
         self.filled_bytes = begin_bytes
 
     async def open(self, fill: Fill) -> None:
-        """Get memory for all of the body; receives a part of it before, if that is necessary.
+        """Get memory for the whole body; before that, receive as much as makes it trusted.
 
         Args:
             fill: Called with memory to be filled.

@@ -76,9 +76,9 @@ class Lease:
         """Its length."""
         return self.slab.size_bytes
 
-    def hold(self, holder: str) -> "LeaseHold":
+    def hold(self, _holder: str) -> "LeaseHold":
         """Keep the memory until this hold is released, even when the lease ends before."""
-        hold = LeaseHold(self, holder)
+        hold = LeaseHold(self)
         self._holds.add(hold)
         return hold
 
@@ -105,14 +105,12 @@ class LeaseHold:
 
     Attributes:
         extent: The lease.
-        holder: What needs it.
     """
 
-    __slots__ = ("extent", "holder")
+    __slots__ = ("extent",)
 
-    def __init__(self, lease: Lease, holder: str) -> None:
+    def __init__(self, lease: Lease) -> None:
         self.extent = lease
-        self.holder = holder
 
     def release(self) -> None:
         """Let go; a second call does nothing."""

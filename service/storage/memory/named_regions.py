@@ -64,12 +64,10 @@ class NamedRegions:
 
     Args:
         prefix: Prefix of the names of shared memory; None if none may be registered.
-        folder: Where the system keeps shared memory.
     """
 
-    def __init__(self, prefix: str | None, folder: Path = _FOLDER) -> None:
+    def __init__(self, prefix: str | None) -> None:
         self._prefix = prefix
-        self._folder = folder
         self._regions: dict[str, NamedRegion] = {}
         self._lock = threading.Lock()
 
@@ -172,7 +170,7 @@ class NamedRegions:
     def _open(self, key: str, file_name: str) -> int:
         flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
         try:
-            file = os.open(self._folder / file_name, flags)
+            file = os.open(_FOLDER / file_name, flags)
         except OSError as error:
             limit = f"shared memory that the service may open ({error.strerror})"
             raise FieldProblem("key", key, limit) from error

@@ -37,7 +37,7 @@ class Room(Protocol):
     def place(self) -> int | str:
         """Id of the arena's slab, or the path of the file."""
 
-    def hold(self, holder: str) -> "RoomHold":
+    def hold(self, _holder: str, /) -> "RoomHold":
         """Keep the memory until this hold, too, is released."""
 
 
@@ -113,11 +113,11 @@ class MappedFile:
             raise _explain(error, self._path, size_bytes) from error
         self.made_bytes = length
 
-    def hold(self, holder: str) -> "FileHold":
+    def hold(self, _holder: str) -> "FileHold":
         """Keep the file until this hold, too, is released."""
         with self._lock:
             self._holders += 1
-        return FileHold(self, holder)
+        return FileHold(self)
 
     def let_go(self) -> None:
         """End a hold; the last one removes the file. Remaining views keep its bytes."""
@@ -131,9 +131,8 @@ class MappedFile:
 class FileHold:
     """One holder's claim on a mapped file."""
 
-    def __init__(self, extent: MappedFile, holder: str) -> None:
+    def __init__(self, extent: MappedFile) -> None:
         self.extent = extent
-        self.holder = holder
         self._held = True
 
     def release(self) -> None:
