@@ -74,9 +74,7 @@ class LeaseSocket:
                 connection, _ = self._listener.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
-            except (
-                OSError
-            ) as error:  # without descriptors: the caller waits, but not in a busy loop
+            except OSError as error:  # without descriptors the caller waits; no busy loop
                 logger.warning("callers cannot be accepted now: %s", error.strerror)
                 self._loop.remove_reader(self._listener.fileno())
                 self._pause = self._loop.call_later(_PAUSE_SECONDS, self._listen)
