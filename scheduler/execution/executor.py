@@ -232,6 +232,8 @@ class Executor:
                 alone = self._occupancy.is_empty
             else:
                 with self._occupancy.hold(plan.lane) as stay:
+                    if not self.pool.native:
+                        self._prepare(plan, c.dtype)
                     started = time.perf_counter()
                     self.pool.multiply(a, b, c, alpha=alpha, beta=beta)
                 alone = stay.was_alone
