@@ -37,9 +37,8 @@ class Lingering(asyncio.BufferedProtocol):
         self._http = http
         self._transport = transport
         self._left_bytes = LINGER_BYTES if left_bytes is None else min(left_bytes, LINGER_BYTES)
-        self._waiting_bytes = (
-            transport.get_write_buffer_size() + 1
-        )  # at the last look; fewer is progress
+        # At the last look: fewer now is progress.
+        self._waiting_bytes = transport.get_write_buffer_size() + 1
         self._loop = asyncio.get_running_loop()
         self._timer = self._loop.call_later(LINGER_SECONDS, self._end)
 
