@@ -94,6 +94,10 @@ WIDE_TIMES: Final = 64  # elements; H200, 16 cores; 5e3d0e4
 of rows, and without. At 128x512x65536 in float64 cutting takes 24 ms and blocks of C take 42, at
 64x8192x4096 27 and 14."""
 
+STREAMED_ROW_BYTES: Final = 128  # bytes; EPYC with AVX-512, 2 cores; 9908dd4
+"""Longest row of A with which a C that no cache holds is written past the caches. With a longer one
+arithmetic takes longer than memory: rows of 256 bytes take 0.9 to 1.1 times as long without."""
+
 TEMPORARY_ELEMENTS: Final = 1 << 18  # elements; chosen
 """Largest temporary of a block whose type BLAS lacks: its C, or what of A or B is converted at a
 time."""
@@ -113,6 +117,7 @@ MACROS: Final = {
     "PAUSES": PAUSES,
     "PART_BYTES": PART_BYTES,
     "SHORT_ROW_BYTES": SHORT_ROW_BYTES,
+    "STREAMED_ROW_BYTES": STREAMED_ROW_BYTES,
     "TEMPORARY_ELEMENTS": TEMPORARY_ELEMENTS,
 }
 """The numbers that the C of all libraries is compiled with."""

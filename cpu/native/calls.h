@@ -82,3 +82,7 @@ int is_streamed(const Blas* blas, const Product* product, int64_t rows);
 void multiply_streamed(const Blas* blas, const Product* product, const Block* block, char* memory);
 
 enum { PIECE_BYTES = 1 << 18 };  // of C; they fit into the cache that a core has for itself
+
+static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+static inline int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }

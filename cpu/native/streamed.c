@@ -5,20 +5,18 @@
 
 #include "../../native/streaming.h"
 
+// STREAMED_ROW_BYTES is a macro from native/tuned.py. The others were chosen.
 enum {
-    LONGEST_BYTES = 128,  // of a row of A; with a longer K arithmetic takes longer than memory
     LEAST_TIMES = 4,  // least size of C, in times that of A and that of B, which are read all the same
     LEAST_CACHES = 2,  // least size of C, in times the largest cache, which holds much of a smaller one
     LINE_BYTES = 64,  // of the caches
     STRETCH_BYTES = 4096,  // of a line of C in a piece of many lines
 };
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-
 int is_streamed(const Blas* blas, const Product* product, int64_t rows)
 {
     const int64_t n = product->n, k = product->k, item = product->item;
-    const int is_short = k * item <= LONGEST_BYTES && LEAST_TIMES * k <= least(rows, n);
+    const int is_short = k * item <= STREAMED_ROW_BYTES && LEAST_TIMES * k <= least(rows, n);
     return STREAMS && product->beta == 0 && is_short && blas->cache_bytes > 0
         && rows * n * item > LEAST_CACHES * blas->cache_bytes;
 }
@@ -38,8 +36,8 @@ static void stream_piece(char* c, int64_t step, const char* piece, int64_t lines
 static int64_t find_stretch(int64_t lines, int64_t length, int64_t item)
 {
     const int64_t few = PIECE_BYTES / 2 / lines, most = few > STRETCH_BYTES ? few : STRETCH_BYTES;
-    const int64_t parts = (length * item + most - 1) / most, unit = LINE_BYTES / item;
-    return least(length, ((length + parts - 1) / parts + unit - 1) / unit * unit);
+    const int64_t parts = divide_up(length * item, most), unit = LINE_BYTES / item;
+    return least(length, divide_up(divide_up(length, parts), unit) * unit);
 }
 
 void multiply_streamed(const Blas* blas, const Product* product, const Block* block, char* memory)

@@ -121,8 +121,6 @@ static const Configuration whole = {
 
 static int64_t count_tiles(int64_t size, int64_t tile) { return (size + tile - 1) / tile; }
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-
 static uint16_t read_bfloat(const char* place)
 {
     uint16_t bfloat;
