@@ -9,7 +9,7 @@ import numpy as np
 from wavetrim.cpu.blas import Blas
 from wavetrim.cpu.errors import CpuError, ProductCancelled
 from wavetrim.cpu.library import PRODUCT, BlasAddresses, Report
-from wavetrim.cpu.prepared import Cut, Fields, Layout, Prepared, find_fields, pack_blocks
+from wavetrim.cpu.prepared import Cut, Fields, Layout, Prepared, find_fields, pack_blocks, prepare
 from wavetrim.cpu.products import Matrix, Product, combine
 from wavetrim.native.element_types import find_accumulator
 from wavetrim.native.library import find_address
@@ -91,7 +91,8 @@ class NativeTeam:
             # An interrupt here leaks the call, but no thread has begun it.
             self._follow(call, product, progress, cancelled, final if sums is None else None)
         if sums is not None:
-            _add_sums(sums, c, alpha=product.alpha, beta=product.beta)
+            helpers = product.threads - 1
+            self._add_sums(sums, c, helpers, alpha=product.alpha, beta=product.beta)
 
     def _follow(
         self,
@@ -165,8 +166,30 @@ class NativeTeam:
         if not done:
             raise MemoryError(_NO_MEMORY)
         if sums is not None:
-            _add_sums(sums, c, alpha=alpha, beta=beta)
+            self._add_sums(sums, c, helpers, alpha=alpha, beta=beta)
         return True
+
+    def _add_sums(
+        self, sums: Matrix, c: Matrix, helpers: int, *, alpha: float, beta: float
+    ) -> None:
+        """C ← α·(partial sums) + βC, in a fixed order, so that results are repeatable.
+
+        That is a row of ones times all partial sums, each as a row: threads share it.
+        """
+        ones = np.ones((1, len(sums)), sums.dtype)
+        if sums.dtype == c.dtype and c.flags.c_contiguous:
+            row, parts = c.reshape(1, -1), sums.reshape(len(sums), -1)
+            prepared = prepare(*map(_describe_layout, (ones, parts, row)), helpers + 1)
+            if (
+                prepared is not None
+                and not prepared.is_small
+                and self.multiply_at_once(
+                    ones, parts, row, prepared, helpers, alpha=alpha, beta=beta
+                )
+            ):
+                return
+        with np.errstate(all="ignore"):
+            combine(sums.sum(axis=0), c, alpha=alpha, beta=beta)
 
 
 def _make_sums(cut: Cut, c: Matrix) -> tuple[Matrix | None, int | None]:
@@ -175,12 +198,6 @@ def _make_sums(cut: Cut, c: Matrix) -> tuple[Matrix | None, int | None]:
         return None, None
     sums = np.empty((cut.depths, *c.shape), find_accumulator(c.dtype))
     return sums, find_address(sums)
-
-
-def _add_sums(sums: Matrix, c: Matrix, *, alpha: float, beta: float) -> None:
-    """C ← α·(partial sums) + βC, in a fixed order, so that results are repeatable."""
-    with np.errstate(all="ignore"):
-        combine(sums.sum(axis=0), c, alpha=alpha, beta=beta)
 
 
 def _describe_layout(matrix: Matrix) -> Layout:

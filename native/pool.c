@@ -11,7 +11,7 @@
 
 enum {
     SLOTS = 16,  // tasks on offer at a time, one for each caller; further callers work alone; chosen
-    BRIEF_NANOSECONDS = AWAKE_NANOSECONDS / 4,  // awake after a task where others compute on the same cores
+    BRIEF_NANOSECONDS = AWAKE_NANOSECONDS / 10,  // awake after a task where others compute on the same cores
     LEAST_URGENT = 19,  // nice value
 };
 

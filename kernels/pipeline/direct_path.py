@@ -20,7 +20,7 @@ from wavetrim.kernels.schedule.panels import PanelProblem
 from wavetrim.kernels.schedule.steps import Cut
 from wavetrim.kernels.transfer.bounce import BounceBuffer
 from wavetrim.kernels.transfer.copies import HostOperand
-from wavetrim.kernels.transfer.host_copies import copy_matrix
+from wavetrim.kernels.transfer.host_copies import copy_matrix, stream_matrix
 from wavetrim.kernels.transfer.pinned import Matrix
 from wavetrim.native.pool import ThreadPool
 from wavetrim.native.tuned import PART_BYTES, SMALL_PRODUCT_BYTES
@@ -50,11 +50,14 @@ class DirectPath:
         self._submitter = Submitter(copiers.library, streams)
         self._bounce = BounceBuffer(device.index)
 
-    def compute(self, product: HostProduct, cut: Cut) -> GpuTimings | None:
+    def compute(
+        self, product: HostProduct, operands: Sequence[HostOperand], cut: Cut
+    ) -> GpuTimings | None:
         """Compute a product; None if it must be staged or cannot be a command buffer.
 
         Args:
             product: The product.
+            operands: Its A, B and C.
             cut: How its rows are cut into steps.
 
         Raises:
@@ -62,7 +65,6 @@ class DirectPath:
             KernelsError: As for `GpuPipeline.multiply`.
             CUDADriverError: CUDA refuses a command, or the device failed.
         """
-        operands = product.describe_operands()
         if product.needs_staging(operands):
             return self._compute_copied(product, operands, cut)
         problem = product.find_panels(self._device.sm_count, staged=False)
@@ -121,14 +123,14 @@ class DirectPath:
         read = (product.a, a), (product.b, b), (product.c, c if product.beta else product.c)
         for matrix, place in read:
             if place is not matrix:
-                self._copy(place, matrix)
+                self._copy(place, matrix, by=stream_matrix)  # the GPU reads it next
         # Its rows are final once they are copied back.
         copied = product._replace(a=a, b=b, c=c, progress=None, final=None)
-        timings = self.compute(copied, cut)
+        timings = self.compute(copied, copied.describe_operands(), cut)
         if timings is None:
             return None
         if c is not product.c:
-            self._copy(product.c, c)
+            self._copy(product.c, c, by=copy_matrix)
         rows = len(c)
         if product.progress is not None:
             product.progress(rows)
@@ -138,12 +140,14 @@ class DirectPath:
             return timings
         return timings._replace(gpu_seconds=time.perf_counter() - started)
 
-    def _copy(self, target: Matrix, source: Matrix) -> None:
+    def _copy(
+        self, target: Matrix, source: Matrix, *, by: Callable[[ThreadPool, Matrix, Matrix], None]
+    ) -> None:
         """Copy a matrix, with other threads if it is larger than one thread takes at a time."""
         if source.nbytes <= PART_BYTES:
             np.copyto(target, source)
         else:
-            copy_matrix(self._copiers, target, source)
+            by(self._copiers, target, source)
 
     def _place_copies(
         self, product: HostProduct, operands: Sequence[HostOperand]

@@ -169,14 +169,14 @@ class GpuPipeline:
             return GpuTimings(0.0, 0.0, 0.0)
         with self._lock:
             try:
-                timings = None
+                timings, operands = None, product.describe_operands()
                 if self._direct is not None and seat is None:
-                    timings = self._direct.compute(product, cut)
+                    timings = self._direct.compute(product, operands, cut)
                 if timings is None:
                     import cupy  # only here: brief products notice an import statement
 
                     with cupy.cuda.Device(self._device.index):
-                        timings = self._staged.compute(product, cut)
+                        timings = self._staged.compute(product, operands, cut)
             except BaseException as error:
                 self._raise_recovered(error)
             return timings

@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from wavetrim.kernels.device import DeviceInfo
 from wavetrim.kernels.errors import DeviceFailure, list_cuda_errors
@@ -16,11 +16,17 @@ from wavetrim.kernels.pipeline.host_product import GpuTimings, HostProduct
 from wavetrim.kernels.pipeline.places import PlacedStep
 from wavetrim.kernels.pipeline.residents import Resident
 from wavetrim.kernels.schedule.steps import Cut
-from wavetrim.kernels.transfer.copies import OperandPart, describe_operand
+from wavetrim.kernels.transfer.copies import HostOperand, OperandPart, describe_operand
 from wavetrim.kernels.transfer.pinned import Matrix
 from wavetrim.kernels.transfer.staging import Staging
 from wavetrim.native.pool import ThreadPool
-from wavetrim.native.tuned import SMALL_PRODUCT_BYTES
+from wavetrim.native.tuned import SLAB_BYTES, SLABS, SMALL_PRODUCT_BYTES
+
+_FRESH_BYTES: Final = 2 * SLABS * SLAB_BYTES
+"""Largest A, B and C together whose copies in bypass the caches: as much as all slabs hold. The
+device reads each of these slabs soon after it was filled, and from the caches of the cores that
+filled it this takes twice as long. Chosen: in a larger product transfers lag behind, and a slab is
+filled faster through the caches."""
 
 
 class StagedPath:
@@ -49,11 +55,14 @@ class StagedPath:
         """CuPy's streams of copies in, kernels and copies out."""
         return self._inward.stream, self._compute, self._outward.stream
 
-    def compute(self, product: HostProduct, cut: Cut) -> GpuTimings:
+    def compute(
+        self, product: HostProduct, operands: Sequence[HostOperand], cut: Cut
+    ) -> GpuTimings:
         """Compute a product, with the device as the current one.
 
         Args:
             product: The product.
+            operands: Its A, B and C.
             cut: How its rows are cut into steps.
 
         Raises:
@@ -62,7 +71,6 @@ class StagedPath:
             CUDARuntimeError: CUDA refuses a command, or the device failed.
         """
         check_sms(product.spec, product.sms, self._device.sm_count)
-        operands = product.describe_operands()
         staged = product.needs_staging(operands)
         helpers = self._wake_copiers(product.copiers) if staged else 0
         steps = self._place_steps(product, cut, staged=staged)
@@ -70,6 +78,7 @@ class StagedPath:
             helpers,
             alone=product.copied_bytes <= SMALL_PRODUCT_BYTES,
             awake=product.is_awaited_awake,
+            streams=product.copied_bytes <= _FRESH_BYTES,
         )
         flow = Flow(
             product,
@@ -114,9 +123,11 @@ class StagedPath:
         self._inward.close()
         self._outward.close()
 
-    def _prepare(self, helpers: int, *, alone: bool = False, awake: bool = False) -> None:
+    def _prepare(
+        self, helpers: int, *, alone: bool = False, awake: bool = False, streams: bool = False
+    ) -> None:
         for direction in (self._inward, self._outward):
-            direction.prepare(alone=alone, awake=awake, helpers=helpers)
+            direction.prepare(alone=alone, awake=awake, streams=streams, helpers=helpers)
         self._events.reclaim()  # the previous product has ended
 
     def _wake_copiers(self, copiers: int | None) -> int:

@@ -14,6 +14,8 @@ from wavetrim.native.pool import ThreadPool
 NATIVE_ITEM_BYTES: Final = (1, 2, 4, 8, 16)
 """Sizes of elements that the C library copies."""
 
+_ANY_ROW: Final = 2**63 - 1  # bytes of the longest row that bypasses the caches
+
 
 def open_copiers(threads: int, *, cache_dir: Path | None) -> ThreadPool | None:
     """Open a pool of copy threads; None, after a warning, if the C library cannot be loaded.
@@ -34,15 +36,33 @@ def copy_matrix(pool: ThreadPool, target: Matrix, source: Matrix) -> None:
         target: Matrix of any strides; its elements have 1, 2, 4, 8 or 16 bytes.
         source: Matrix of the same shape and type, sharing no memory with the target.
     """
-    assert target.shape == source.shape, "a copy has the shape of what is copied"
-    assert target.dtype == source.dtype, "a copy has the elements of what is copied"
-    assert target.itemsize in NATIVE_ITEM_BYTES, "the library copies elements of 1 to 16 bytes"
+    _check(target, source)
     with pool.hold() as address:
         assert address is not None, "the pool is open"
         pool.library.copy_matrix(
             *(address, pool.threads, target.ctypes.data, *count_strides(target)),
             *(source.ctypes.data, *count_strides(source)),
             *(*target.shape, target.itemsize),
+        )
+
+
+def stream_matrix(pool: ThreadPool, target: Matrix, source: Matrix) -> None:
+    """Copy a matrix to where a device reads it next: past the caches, from which it reads slowly.
+
+    Args:
+        pool: Threads that help, from `open_copiers`.
+        target: Matrix with rows of adjacent elements, of 1, 2, 4, 8 or 16 bytes.
+        source: Matrix of the same shape and type, any strides, sharing no memory with the target.
+    """
+    _check(target, source)
+    down, across = count_strides(target)
+    assert across == target.itemsize, "elements of a row of the target are adjacent"
+    with pool.hold() as address:
+        assert address is not None, "the pool is open"
+        pool.library.stream_matrix(
+            *(address, pool.threads, target.ctypes.data, down),
+            *(source.ctypes.data, *count_strides(source)),
+            *(*target.shape, target.itemsize, _ANY_ROW),
         )
 
 
@@ -55,3 +75,9 @@ def count_strides(matrix: Matrix) -> tuple[int, int]:
     if rows == 1:
         down = columns * across
     return down, across
+
+
+def _check(target: Matrix, source: Matrix) -> None:
+    assert target.shape == source.shape, "a copy has the shape of what is copied"
+    assert target.dtype == source.dtype, "a copy has the elements of what is copied"
+    assert target.itemsize in NATIVE_ITEM_BYTES, "the library copies elements of 1 to 16 bytes"

@@ -18,10 +18,14 @@ HOST_LIBRARY: Final = Library(
     otherwise="CUDA itself copies pageable memory, which is slower",
     signatures={
         "copy_matrix": (None, (c_void_p, c_int, *_HOST, *_HOST, *_SIZES)),
+        "stream_matrix": (
+            None,
+            (c_void_p, c_int, c_void_p, c_int64, *_HOST, *_SIZES, c_int64),
+        ),
         "open_stage": (c_void_p, (c_void_p, c_void_p, c_void_p, c_int, c_int64)),
         "request_copy": (
             c_int64,
-            (c_void_p, c_int, c_int, *(c_void_p,) * 3, *_HOST, c_uint64, c_int64, *_SIZES),
+            (c_void_p, c_int, c_int, *(c_void_p,) * 3, *_HOST, c_uint64, c_int64, *_SIZES, c_int),
         ),
         "is_done": (c_int, (c_void_p, c_int64)),
         "await_copy": (c_int, (c_void_p, c_int64)),

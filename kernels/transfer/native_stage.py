@@ -100,6 +100,7 @@ class NativeStage:
             *(request.after and request.after.ptr, request.start.ptr, request.end.ptr),
             *(matrix.ctypes.data, *count_strides(matrix)),
             *(place.pointer, place.leading_dimension * item, *matrix.shape, item),
+            int(request.streams),
         )
         if number == 0:
             _raise(_OUT_OF_MEMORY)

@@ -32,6 +32,8 @@ class CopyRequest:
         end: CuPy event to record after the transfers.
         alone: Whether the calling thread copies it at once, as waking another one takes longer than
             copying a few megabytes. No other request may then be under way.
+        streams: Whether it bypasses the caches on its way to a slab, because the device reads the
+            slab at once.
     """
 
     matrix: Matrix
@@ -41,6 +43,7 @@ class CopyRequest:
     start: Any
     end: Any
     alone: bool
+    streams: bool = False
 
 
 class Stage(Protocol):

@@ -39,19 +39,22 @@ class Staging:
         self._record, self._wait = runtime.eventRecord, runtime.streamWaitEvent
         self._alone = False
         self._awake = False
+        self._streams = False
         self._helpers = 0
 
-    def prepare(self, *, alone: bool, awake: bool, helpers: int) -> None:
+    def prepare(self, *, alone: bool, awake: bool, streams: bool, helpers: int) -> None:
         """Set how the copies of the next product are made.
 
         Args:
             alone: Whether the calling thread makes staged copies itself, at once. Waking another
                 thread takes longer than copying a few megabytes.
             awake: Whether waiting for transfers polls all the time.
+            streams: Whether staged copies to the device bypass the caches.
             helpers: Pool threads that help with each copy.
         """
         self._alone = alone
         self._awake = awake
+        self._streams = streams
         self._helpers = helpers
         if self._stage is not None:
             self._stage.limit(helpers)
@@ -121,7 +124,9 @@ class Staging:
             self._stage.limit(self._helpers)
         start, end = self._events.take(), self._events.take()
         return self._stage.send(
-            CopyRequest(part.view(), part.place, inwards, after, start, end, self._alone)
+            CopyRequest(
+                part.view(), part.place, inwards, after, start, end, self._alone, self._streams
+            )
         )
 
     def _open_stage(self) -> Stage:

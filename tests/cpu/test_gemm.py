@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from tests.matrices import FLOATS, assert_product, draw_array
 from wavetrim.cpu.gemm import CpuPool
+from wavetrim.cpu.prepared import pack_blocks
 
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 RAGGED = [(1, 1, 1), (1, 517, 129), (517, 1, 129), (31, 33, 1), (127, 129, 131), (300, 511, 257)]
@@ -174,6 +175,24 @@ def test_a_long_k_with_a_small_c_is_summed_from_parts(pool: CpuPool, dtype: str)
     expected = 2 * (a.real.astype(np.int64) @ b.real.astype(np.int64)) - 1
     assert np.array_equal(c, expected.astype(dtype))
     assert sum(rows) == pytest.approx(7)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("factors", [(1, 0), (-2.5, 0.75)])
+def test_threads_share_the_sum_of_many_parts(
+    open_pool: OpenPool, dtype: str, order: Any, factors: tuple[float, float]
+) -> None:
+    (m, n, k), (alpha, beta), rng = (23, 1447, 3820), factors, np.random.default_rng(8)
+    assert pack_blocks(m, n, k, 16).depths == 16
+    a, b = draw_array(rng, (m, k), dtype), draw_array(rng, (k, n), dtype)
+    old = draw_array(rng, (m, n), dtype)
+    with open_pool(16) as pool:
+        results = [np.array(old, order=order) for _ in range(2)]
+        for c in results:
+            pool.multiply(a, b, c, alpha=alpha, beta=beta)
+    assert_product(results[0], a, b, old, alpha=alpha, beta=beta)
+    assert np.array_equal(*results)  # whichever thread was first
 
 
 @pytest.mark.parametrize(

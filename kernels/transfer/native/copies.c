@@ -13,7 +13,7 @@
 
 #include <string.h>
 
-// PART_BYTES and SHORT_ROW_BYTES are macros from native/tuned.py.
+// PART_BYTES is a macro from native/tuned.py.
 enum { LINE_BYTES = 64 };  // of the caches
 
 typedef struct {
@@ -25,7 +25,7 @@ typedef struct {
     int64_t target_row, target_column;  // bytes from one element to the next
     int64_t source_row, source_column;
     int64_t item;  // bytes of an element
-    int streams;  // whether stores bypass the caches
+    int64_t longest_streamed;  // bytes of the longest row whose stores bypass the caches; 0 for none
     int64_t chunk_rows, chunk_columns, chunks_across;
     int64_t chunks;
     _Atomic int64_t next;
@@ -63,9 +63,7 @@ static void copy_chunk(const Copy* copy, int64_t chunk)
     char* target = copy->target + top * copy->target_row + left * copy->target_column;
     const char* source = copy->source + top * copy->source_row + left * copy->source_column;
     if (copy->target_column == copy->item && copy->source_column == copy->item) {
-        // A device reads the rows next; memcpy would leave short ones in the caches, from which it would have to
-        // fetch each line.
-        const int streams = copy->streams && rows > 1 && columns * copy->item <= SHORT_ROW_BYTES;
+        const int streams = columns * copy->item <= copy->longest_streamed;
         void (*copy_row)(char*, const char*, int64_t) = streams ? stream_row : copy_plain;
         for (int64_t i = 0; i < rows; ++i) {
             copy_row(target + i * copy->target_row, source + i * copy->source_row, columns * copy->item);
@@ -166,12 +164,13 @@ void copy_matrix(
 
 void stream_matrix(
     Pool* pool, int helpers, char* target, int64_t target_row, const char* source, int64_t source_row,
-    int64_t source_column, int64_t rows, int64_t columns, int64_t item)
+    int64_t source_column, int64_t rows, int64_t columns, int64_t item, int64_t longest_streamed)
 {
     Copy copy = {
         .target = target, .source = source, .rows = rows, .columns = columns,
         .target_row = target_row, .target_column = item,
-        .source_row = source_row, .source_column = source_column, .item = item, .streams = 1,
+        .source_row = source_row, .source_column = source_column, .item = item,
+        .longest_streamed = longest_streamed,
     };
     share(pool, helpers, &copy);
 }

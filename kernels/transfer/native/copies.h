@@ -11,10 +11,13 @@ EXPORTED void copy_matrix(
     Pool* pool, int helpers, char* target, int64_t target_row, int64_t target_column, const char* source,
     int64_t source_row, int64_t source_column, int64_t rows, int64_t columns, int64_t item);
 
-// The same with adjacent target elements, for a target that a device reads next: bypasses the caches.
-void stream_matrix(
+// The same with adjacent target elements. Stores of rows of at most `longest_streamed` bytes bypass the caches.
+//
+// For a target that a device reads next. From the caches of the cores that copied it the device reads at half the
+// rate (H200: 28 of 52 GB/s).
+EXPORTED void stream_matrix(
     Pool* pool, int helpers, char* target, int64_t target_row, const char* source, int64_t source_row,
-    int64_t source_column, int64_t rows, int64_t columns, int64_t item);
+    int64_t source_column, int64_t rows, int64_t columns, int64_t item, int64_t longest_streamed);
 
 static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 

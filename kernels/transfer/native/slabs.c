@@ -87,7 +87,7 @@ static void copy_piece(Slabs* slabs, Slab* slab, const MatrixCopy* copy, const P
     if (inwards) {
         stream_matrix(
             slabs->pool, helpers, slab->memory, copy->pitch, host, copy->host_row, copy->host_column, piece->rows,
-            piece->columns, copy->item);
+            piece->columns, copy->item, copy->streams ? INT64_MAX : SHORT_ROW_BYTES);
     } else {
         copy_matrix(
             slabs->pool, helpers, host, copy->host_row, copy->host_column, slab->memory, copy->pitch, copy->item,

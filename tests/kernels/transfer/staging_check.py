@@ -65,17 +65,23 @@ class Caller:
         stage: The stage.
         driver: Makes events.
         alone: Whether this thread does the copies.
+        streams: Whether copies to the device bypass the caches.
     """
 
-    def __init__(self, stage: NativeStage, driver: ctypes.CDLL, *, alone: bool) -> None:
+    def __init__(
+        self, stage: NativeStage, driver: ctypes.CDLL, *, alone: bool, streams: bool = False
+    ) -> None:
         self._stage = stage
         self._driver = driver
         self._alone = alone
+        self._streams = streams
 
     def copy(self, matrix: Any, place: Layout, *, inwards: bool) -> None:
         """Copy, and wait until the copy is over."""
         start, end = Event(self._driver), Event(self._driver)
-        walk = self._stage.send(CopyRequest(matrix, place, inwards, None, start, end, self._alone))
+        walk = self._stage.send(
+            CopyRequest(matrix, place, inwards, None, start, end, self._alone, self._streams)
+        )
         walk.result()
         assert walk.done()
         self._stage.finish()
@@ -302,7 +308,8 @@ def main() -> None:
         gaps = (0, 7, 100 if rows < 10**6 else 8)  # a million rows with wide gaps are a GB
         for gap, alone in itertools.product(gaps, (0, 1)):
             pitch = columns + gap
-            check(Caller(stage, driver, alone=bool(alone)), (rows, columns), pitch, layout)
+            caller = Caller(stage, driver, alone=bool(alone), streams=bool(alone) == (gap == 7))
+            check(caller, (rows, columns), pitch, layout)
     check_failure(stage, driver)
     check_lost_context(stage, driver)
     check_dropping(stage, driver)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from tests.processes import wait_until
-from wavetrim.kernels.transfer.host_copies import copy_matrix, open_copiers
+from wavetrim.kernels.transfer.host_copies import copy_matrix, open_copiers, stream_matrix
 from wavetrim.kernels.transfer.host_library import HOST_LIBRARY
 from wavetrim.native.errors import CompilationFailed
 from wavetrim.native.library import compile_library, name_library
@@ -60,11 +60,17 @@ def test_a_shared_copy_between_any_two_layouts_keeps_every_element(
     copied = LAYOUTS[target](np.full_like(values, 251))
     copy_matrix(pool, copied, LAYOUTS[source](values))
     assert np.array_equal(copied, values)
+    rows_of_target = np.full_like(values, 251)
+    stream_matrix(pool, rows_of_target, LAYOUTS[source](values))
+    assert np.array_equal(rows_of_target, values)
 
 
-def test_only_the_target_is_written(pool: ThreadPool) -> None:
+@pytest.mark.parametrize("copy", [copy_matrix, stream_matrix])
+def test_only_the_target_is_written(
+    pool: ThreadPool, copy: Callable[[ThreadPool, Any, Any], None]
+) -> None:
     around = np.zeros((700, 1100), np.float32)
-    copy_matrix(pool, around[10:690, 7:1090], np.ones((680, 1083), np.float32))
+    copy(pool, around[10:690, 7:1090], np.ones((680, 1083), np.float32))
     assert around.sum() == 680 * 1083
     assert around[10:690, 7:1090].all()
 
