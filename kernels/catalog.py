@@ -68,7 +68,6 @@ _tensor_half = partial(
     accuracy="library",
     min_compute_capability=_HOPPER,
     max_compute_capability=_HOPPER,  # no other GPU has wgmma
-    automatic=False,  # resident float16 products are tested on an H200, others not yet
 )
 
 

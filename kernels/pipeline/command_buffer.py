@@ -162,7 +162,7 @@ class _Recorder:
             self._copy(CommandKind.COPY_IN, _B, step.depth, step.columns, placed.b)
         if reads_c:
             self._copy(CommandKind.COPY_IN, _C, step.rows, step.columns, placed.c)
-        self._loaded.append(self._mark(queue))
+        self._loaded.append(self._mark_between(queue))
         self._end(self._copy_spans, begin, self._loaded[-1])
 
     def _launch(self, index: int) -> None:
@@ -177,7 +177,7 @@ class _Recorder:
             command = call.command
             assert command is not None, "launches without commands are not recorded"
             self._add(queue, command.kind, *command.words)
-        self._computed.append(self._mark(queue))
+        self._computed.append(self._mark_between(queue))
         self._end(self._kernel_spans, begin, self._computed[-1])
         if step.last:
             self._store(index)
@@ -212,6 +212,11 @@ class _Recorder:
         """Note a span, if each is timed."""
         if self._timed == Timed.EACH:
             spans.append((begin, end))
+
+    def _mark_between(self, queue: int) -> int:
+        """Record the event after a step's copies in or its kernel; -1 if nothing needs it."""
+        is_awaited = len(self._steps) > 1
+        return self._mark(queue) if is_awaited or self._timed == Timed.EACH else -1
 
     def _mark(self, queue: int) -> int:
         """Record the next event; returns its index."""

@@ -150,18 +150,21 @@ def test_only_persistent_kernels_are_held_to_some_multiprocessors(dtype, sms):
     assert all(candidate.spec.persistent for candidate in found)
 
 
-@pytest.mark.parametrize(("dtype", "others"), [("float32", {"bulk"}), ("float64", {"tensor"})])
+@pytest.mark.parametrize(
+    ("dtype", "others"),
+    [("float32", {"bulk"}), ("float64", {"tensor"}), ("bfloat16", {"tensor"})],
+)
 @pytest.mark.parametrize("sms", [1, 7])
 def test_cublas_is_no_candidate_for_fewer_multiprocessors_than_a_partition_has(dtype, others, sms):
     assert {candidate.spec.name for candidate in find(dtype, sms=sms)} == others
     assert {candidate.spec.name for candidate in find(dtype, sms=8)} == others | {"cublas"}
     assert refuse(dtype, kernel="cublas", sms=sms).limit == "8…132 with cublas"
-    assert refuse("float16", sms=sms).limit == "8…132 with cublas"
+    assert refuse("complex64", sms=sms).limit == "8…132 with cublas"
 
 
 def test_a_kernel_that_plans_do_not_choose_can_be_named():
-    assert {candidate.spec.name for candidate in find("float16")} == {"cublas"}
-    assert {candidate.spec.name for candidate in find("float16", kernel="tensor")} == {"tensor"}
+    assert "shared" not in {candidate.spec.name for candidate in find()}
+    assert {candidate.spec.name for candidate in find(kernel="shared")} == {"shared"}
 
 
 def test_cublas_has_slots_on_whole_partitions_only():
