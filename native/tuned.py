@@ -31,9 +31,6 @@ PAUSES: Final = 32  # pause instructions; chosen
 PART_BYTES: Final = 128 << 10  # bytes; chosen
 """Part of a copy, or of rows to be summed, that a thread takes at a time."""
 
-SHORT_ROW_BYTES: Final = 4096  # bytes; H200, 16 cores; d0870be
-"""Longest row that is always stored past the caches on its way to a GPU."""
-
 STAGING_THREADS: Final = 12  # threads; H200, 16 cores; 00c1096
 """Most threads that copy to and from slabs, the caller included; eight copy as fast as a link of
 55 GB/s transfers one way."""
@@ -117,7 +114,6 @@ MACROS: Final = {
     "NAP_NANOSECONDS": round(NAP_SECONDS * 1e9),
     "PAUSES": PAUSES,
     "PART_BYTES": PART_BYTES,
-    "SHORT_ROW_BYTES": SHORT_ROW_BYTES,
     "STREAMED_ROW_BYTES": STREAMED_ROW_BYTES,
     "TEMPORARY_ELEMENTS": TEMPORARY_ELEMENTS,
 }

@@ -15,8 +15,8 @@ A stage is C (`native_stage`, loaded by `host_library`): handing the interpreter
 to thread takes Python longer than a piece, and the launching thread wants that lock, too.
 
 - `native/copies.c` (`host_copies`): threads of a pool share each copy between the caller's layout
-  and a slab. What the GPU reads at once, and rows of up to 4 KiB, is stored past the caches, from
-  which the copy engine would have to fetch each line.
+  and a slab. What the GPU reads at once is stored past the caches, from which the copy engine
+  would have to fetch each line.
 - `native/slabs.c`: one matrix, piece by piece. Inwards a slab is filled while others are
   transferred. Outwards transfers run ahead, even into the next matrices, and slabs are emptied as
   they arrive.

@@ -14,8 +14,6 @@ from wavetrim.native.pool import ThreadPool
 NATIVE_ITEM_BYTES: Final = (1, 2, 4, 8, 16)
 """Sizes of elements that the C library copies."""
 
-_ANY_ROW: Final = 2**63 - 1  # bytes of the longest row that bypasses the caches
-
 
 def open_copiers(threads: int, *, cache_dir: Path | None) -> ThreadPool | None:
     """Open a pool of copy threads; None, after a warning, if the C library cannot be loaded.
@@ -62,7 +60,7 @@ def stream_matrix(pool: ThreadPool, target: Matrix, source: Matrix) -> None:
         pool.library.stream_matrix(
             *(address, pool.threads, target.ctypes.data, down),
             *(source.ctypes.data, *count_strides(source)),
-            *(*target.shape, target.itemsize, _ANY_ROW),
+            *(*target.shape, target.itemsize),
         )
 
 

@@ -18,10 +18,7 @@ HOST_LIBRARY: Final = Library(
     otherwise="CUDA itself copies pageable memory, which is slower",
     signatures={
         "copy_matrix": (None, (c_void_p, c_int, *_HOST, *_HOST, *_SIZES)),
-        "stream_matrix": (
-            None,
-            (c_void_p, c_int, c_void_p, c_int64, *_HOST, *_SIZES, c_int64),
-        ),
+        "stream_matrix": (None, (c_void_p, c_int, c_void_p, c_int64, *_HOST, *_SIZES)),
         "open_stage": (c_void_p, (c_void_p, c_void_p, c_void_p, c_int, c_int64)),
         "request_copy": (
             c_int64,

@@ -31,10 +31,10 @@ _START_SECONDS: Final = 0.2
 
 _GPU_BOUND: Final = (32768, 256, 256), 1024
 _CPU_BOUND: Final = (32768, 256, 256), 16384
-_MEMORY_BOUND: Final = (65536, 128, 128), 12288
+_MEMORY_BOUND: Final = (16384, 4096, 16), 8704
 """M, N, K and F of a split that ends with its GPU part, soon after the CPU part has begun; of one
-that ends with its CPU part, with as many steps as most; and of one whose parts memory bounds.
-Chosen."""
+that ends with its CPU part, with as many steps as most; and of one whose parts memory bounds: no
+cache holds either part's C, and both take about as long. Chosen."""
 
 _SIDE: Final = 4096
 """Columns of the CPU part's products."""

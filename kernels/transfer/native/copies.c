@@ -25,7 +25,7 @@ typedef struct {
     int64_t target_row, target_column;  // bytes from one element to the next
     int64_t source_row, source_column;
     int64_t item;  // bytes of an element
-    int64_t longest_streamed;  // bytes of the longest row whose stores bypass the caches; 0 for none
+    int streams;  // whether stores bypass the caches
     int64_t chunk_rows, chunk_columns, chunks_across;
     int64_t chunks;
     _Atomic int64_t next;
@@ -63,12 +63,11 @@ static void copy_chunk(const Copy* copy, int64_t chunk)
     char* target = copy->target + top * copy->target_row + left * copy->target_column;
     const char* source = copy->source + top * copy->source_row + left * copy->source_column;
     if (copy->target_column == copy->item && copy->source_column == copy->item) {
-        const int streams = columns * copy->item <= copy->longest_streamed;
-        void (*copy_row)(char*, const char*, int64_t) = streams ? stream_row : copy_plain;
+        void (*copy_row)(char*, const char*, int64_t) = copy->streams ? stream_row : copy_plain;
         for (int64_t i = 0; i < rows; ++i) {
             copy_row(target + i * copy->target_row, source + i * copy->source_row, columns * copy->item);
         }
-        if (streams) finish_streaming();
+        if (copy->streams) finish_streaming();
         return;
     }
     const int64_t side = find_side(copy);
@@ -164,13 +163,12 @@ void copy_matrix(
 
 void stream_matrix(
     Pool* pool, int helpers, char* target, int64_t target_row, const char* source, int64_t source_row,
-    int64_t source_column, int64_t rows, int64_t columns, int64_t item, int64_t longest_streamed)
+    int64_t source_column, int64_t rows, int64_t columns, int64_t item)
 {
     Copy copy = {
         .target = target, .source = source, .rows = rows, .columns = columns,
         .target_row = target_row, .target_column = item,
-        .source_row = source_row, .source_column = source_column, .item = item,
-        .longest_streamed = longest_streamed,
+        .source_row = source_row, .source_column = source_column, .item = item, .streams = 1,
     };
     share(pool, helpers, &copy);
 }

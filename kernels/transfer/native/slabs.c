@@ -84,10 +84,14 @@ static void copy_piece(Slabs* slabs, Slab* slab, const MatrixCopy* copy, const P
 {
     char* host = copy->host + piece->top * copy->host_row + piece->left * copy->host_column;
     const int helpers = atomic_load(&slabs->helpers);
-    if (inwards) {
+    if (inwards && copy->streams) {
         stream_matrix(
             slabs->pool, helpers, slab->memory, copy->pitch, host, copy->host_row, copy->host_column, piece->rows,
-            piece->columns, copy->item, copy->streams ? INT64_MAX : SHORT_ROW_BYTES);
+            piece->columns, copy->item);
+    } else if (inwards) {
+        copy_matrix(
+            slabs->pool, helpers, slab->memory, copy->pitch, copy->item, host, copy->host_row, copy->host_column,
+            piece->rows, piece->columns, copy->item);
     } else {
         copy_matrix(
             slabs->pool, helpers, host, copy->host_row, copy->host_column, slab->memory, copy->pitch, copy->item,

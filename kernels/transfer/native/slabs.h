@@ -1,8 +1,8 @@
 // Copies of matrices between pageable memory and the device, piece by piece through page-locked slabs.
 //
 // To the device, threads of a pool fill a slab, then it is transferred; it is free again when the
-// transfer has ended. Short rows bypass the caches, and all rows if transfers follow at once. Where
-// transfers lag behind, a slab has left the caches of the cores by then, and memcpy fills it faster. From the device, transfers run ahead into all free slabs, and the threads empty
+// transfer has ended. If transfers follow at once, slabs are filled past the caches. Where they lag
+// behind, a slab has left the caches of the cores by then, and memcpy fills it faster. From the device, transfers run ahead into all free slabs, and the threads empty
 // each slab as it arrives. They run ahead into the next matrices as well: otherwise the link would idle
 // while the last slab of a matrix is emptied.
 #pragma once
@@ -40,7 +40,7 @@ typedef struct {
     unsigned long long device;
     int64_t device_pitch;  // bytes
     int64_t rows, columns, item;
-    int streams;  // to the device: whether all rows bypass the caches, not only short ones
+    int streams;  // to the device: whether it bypasses the caches
     int64_t piece_rows, piece_columns, pieces_across, pieces, pitch;  // set by cut_matrix
     int64_t begun, fetched;  // pieces whose transfer has begun, pieces copied from their slab
 } MatrixCopy;
