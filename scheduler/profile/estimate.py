@@ -54,13 +54,12 @@ LAUNCH_SECONDS: Final = 5e-6
 LINK_SHARE: Final[dict[Memory, float]] = {"pageable": 0.75, "pinned": 0.85}
 """Rate of copies as a share of the link standard's, seen on an H200 with 16 cores."""
 
-CALL_SECONDS: Final[dict[Memory, float]] = {"pageable": 300e-6, "pinned": 50e-6}
-STEP_SECONDS: Final[dict[Memory, float]] = {"pageable": 30e-6, "pinned": 10e-6}
+CALL_SECONDS: Final[dict[Memory, float]] = {"pageable": 100e-6, "pinned": 50e-6}
+STEP_SECONDS: Final[dict[Memory, float]] = {"pageable": 15e-6, "pinned": 10e-6}
 COPY_SECONDS: Final[dict[Memory, float]] = {"pageable": 40e-6, "pinned": 8e-6}
-"""Fixed cost of a call, time of the calling thread for a step, and latency of a copy. The last two
-are chosen: with them, and a fitted fixed cost of a call, the recurrence is off by 2.8% (pinned) and
-7.6% (pageable) in the median of 104 products of an H200 at 0e5a6d6; 10 to 60 µs a step make no
-difference there."""
+"""Fixed cost of a call, time of the calling thread for a step, and latency of a copy. The first two
+are about what calibrations of an H100 or H200 with 16 cores find: 50 to 120 and 13 to 20 µs from
+pageable memory, 30 and 13 from page-locked. The third is chosen."""
 
 ROW_SECONDS: Final[dict[Memory, float]] = {"pageable": 0.0, "pinned": 30e-9}
 """Time that each row adds to a copy of parts of rows: on an H100 7 to 47 ns for parts of 2 to 32
@@ -86,11 +85,12 @@ H200s with 16 cores 1.2 to 2.4 and 1.1 to 2 (1f09f97 to be49c68)."""
 COPIER_GBYTES_PER_SECOND: Final = 8.0
 """Rate of one thread that reads memory, or copies to or from page-locked slabs."""
 
-FILL_SECONDS: Final[dict[Memory, float]] = {"pageable": 3e-4, "pinned": 0.0}
-"""Most seconds that copies lose until they run at their rates: staging threads have to wake up."""
+FILL_SECONDS: Final[dict[Memory, float]] = {"pageable": 1e-4, "pinned": 0.0}
+"""Most seconds that copies lose until they run at their rates: staging threads have to wake up. On
+such hosts 0.11 to 0.14 ms."""
 
-COPIED_GBYTES_PER_SECOND: Final = 14.0
-"""Rate of copies of small products within host memory: 9 to 20 on the same hosts."""
+COPIED_GBYTES_PER_SECOND: Final = 20.0
+"""Rate of copies of small products within host memory: 20 on an H200's host (6950349)."""
 
 STAGED_STRETCH: Final = 1.4
 """Least factor on the time of staged copies in a split, for any number of copy threads."""
