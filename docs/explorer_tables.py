@@ -46,7 +46,7 @@ _CONSTANTS: Final = {
     "scheduler.planning.split": ("INTERVAL_SHARE",),
     "scheduler.planning.ranking": ("CONSIDERED",),
     "scheduler.model.corrections": ("LEAST_SECONDS",),
-    "scheduler.model.device_runs": ("REACH", "UNLIKE", "WEIGHED_RUNS"),
+    "scheduler.model.device_runs": ("REACH", "UNLIKE", "WEIGHED_RUNS", "ASSUMED", "CALIBRATED"),
     "scheduler.planning.choice": ("SPLIT_GAIN", "LEAST_LEAD"),
     "scheduler.planning.team_curves": (
         *("ALIKE", "EXCHANGE_STEP_SECONDS", "EXCHANGE_SECONDS", "COLUMNS_LEAD", "WAKE_SECONDS"),

@@ -40,9 +40,9 @@ from wavetrim.scheduler.planning.plan import Plan
 BRIEF_SECONDS: Final = 3e-3
 """Predicted time below which not every run is recorded; chosen."""
 
-BRIEF_RUNS_NOTED: Final = 8
+BRIEF_RUNS_NOTED: Final = 7
 """One of this many brief runs is recorded. Chosen: recording takes 0.02 ms, and up to 0.1 ms
-between other work."""
+between other work; of runs that come in pairs, a number that is odd records both kinds."""
 
 
 class Executor:

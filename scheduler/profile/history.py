@@ -17,7 +17,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from wavetrim.scheduler.model.corrections import Correction, RunClass
-from wavetrim.scheduler.model.device_runs import DeviceRuns, find_lower_quartile
+from wavetrim.scheduler.model.device_runs import (
+    ASSUMED,
+    CALIBRATED,
+    DeviceRuns,
+    find_lower_quartile,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -34,15 +39,22 @@ class RunHistory:
         path: The file, written if its folder exists; None to keep runs for this process only.
         basis: Identifies the profile of the predictions; runs of another basis are ignored.
         clock: Monotonic seconds.
+        calibrated: Whether the profile was measured, so that fewer runs do not outweigh it.
     """
 
     def __init__(
-        self, path: Path | None, basis: str, clock: Callable[[], float] = time.monotonic
+        self,
+        path: Path | None,
+        basis: str,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        calibrated: bool = False,
     ) -> None:
         self._path = path
         self._kept = path is not None and path.parent.is_dir()
         self._basis = basis
         self._clock = clock
+        self._prior = CALIBRATED if calibrated else ASSUMED
         self._lock = threading.Lock()
         self._devices: dict[str, DeviceRuns] = {}
         self._found: dict[RunClass, Correction] = {}
@@ -176,5 +188,5 @@ class RunHistory:
         return None
 
     def _add(self, run_class: RunClass, ratio: float) -> None:
-        self._devices.setdefault(run_class.device, DeviceRuns()).add(run_class, ratio)
+        self._devices.setdefault(run_class.device, DeviceRuns(self._prior)).add(run_class, ratio)
         self._found = {}

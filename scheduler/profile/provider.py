@@ -115,7 +115,11 @@ class ProfileProvider:
             return profile
         calibration = calibrations[0] if calibrations else None
         path = Path(calibration).with_suffix(RUNS_SUFFIX) if calibration else None
-        history = RunHistory(path, basis=f"{profile.source} {profile.measured_at or ''}".strip())
+        history = RunHistory(
+            path,
+            basis=f"{profile.source} {profile.measured_at or ''}".strip(),
+            calibrated=profile.measured_at is not None,
+        )
         self._histories[name] = history
         beside = tuple(replace(one, corrections=history) for one in profile.beside)
         return replace(profile, beside=beside, corrections=history)

@@ -164,7 +164,7 @@ def corrected_profile() -> MachineProfile:
     Copies slow its memory in splits.
     """
     plain = change_shares(measured_profile(), memory_stretch=1.4)
-    history = RunHistory(None, "test")
+    history = RunHistory(None, "test", calibrated=plain.measured_at is not None)
     for number, (m, n, k) in enumerate([(4096,) * 3, (8192,) * 3, (16384, 16384, 256), (64,) * 3]):
         for dtype in ("float32", "float64"):
             for f in ("auto", 0, m, m // 8):

@@ -137,7 +137,7 @@ def test_gpus_that_differ_are_planned_as_in_python(
 def corrected_profile() -> MachineProfile:
     """The measured GPUs after some runs, alone and together."""
     plain = measured_profile()
-    history = RunHistory(None, "test")
+    history = RunHistory(None, "test", calibrated=plain.measured_at is not None)
     for number, side in enumerate((2048, 4096, 8192, 16384)):
         for f in ("auto", 0, side // 8):
             for devices in ("0", "0,1"):

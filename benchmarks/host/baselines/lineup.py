@@ -71,7 +71,8 @@ def make_baselines(
 
 def add_history(profile: MachineProfile) -> MachineProfile:
     """The profile as users have it, corrected by runs: here those of this benchmark."""
-    return replace(profile, corrections=RunHistory(None, basis="this run"))
+    history = RunHistory(None, basis="this run", calibrated=profile.measured_at is not None)
+    return replace(profile, corrections=history)
 
 
 def find_preset_profile(executor: Executor) -> MachineProfile:

@@ -125,6 +125,18 @@ def test_trials_use_no_gpu_that_may_not_be_used(devices: str) -> None:
             assert plans.choose_next(problem, profile, options).lane <= allowed
 
 
+def test_runs_outweigh_a_data_sheet_sooner_than_a_calibration() -> None:
+    near, own = RunClass(product="near", seconds=1.0), RunClass(product="own", seconds=1.0)
+    factors = {}
+    for calibrated in (False, True):
+        history = RunHistory(None, "test", calibrated=calibrated)
+        for _ in range(5):
+            history.note(near, 1.0, 1.5)
+        factors[calibrated] = history.find(own).factor, history.find(near).factor
+        assert 1 < factors[calibrated][0] < factors[calibrated][1] < 1.5
+    assert factors[True] < factors[False]
+
+
 def draw_problem(source: random.Random) -> GemmProblem:
     m, n, k = (round(2 ** source.uniform(7, 14)) for _ in range(3))
     dtype = source.choice(["float32", "float64"])

@@ -7,12 +7,16 @@
 
 import { TABLES } from "../tables.js";
 
-const { LEAST_SECONDS, REACH, UNLIKE, WEIGHED_RUNS } = TABLES.constants;
+const { ASSUMED, CALIBRATED, LEAST_SECONDS, REACH, UNLIKE, WEIGHED_RUNS } = TABLES.constants;
 
-/** The corrections of one profile: {run_class, factor, runs} of each class that has runs. */
+/** The corrections of one profile: {run_class, factor, runs} of each class that has runs.
+ *
+ * `isCalibrated`: whether the profile was measured, so that fewer runs do not outweigh it.
+ */
 export class Corrections {
-  constructor(entries = []) {
+  constructor(entries = [], isCalibrated = false) {
     this.entries = entries;
+    [this.nearbyPrior, this.ownPrior] = isCalibrated ? CALIBRATED : ASSUMED;
   }
 
   /** The factor of a class, and the number of runs that it is from.
@@ -24,10 +28,11 @@ export class Corrections {
     const classes = this.entries
       .filter((entry) => entry.run_class.device === runClass.device)
       .map((entry) => weigh(entry, runClass));
-    let logFactor = estimateNearby([...classes]);
+    let logFactor = estimateNearby([...classes], this.nearbyPrior);
     for (const name of ["weightWithOthers", "ownWeight"]) {
       const sum = addUp(classes, (one) => one[name] * one.logRatio);
-      logFactor = (sum + logFactor) / (addUp(classes, (one) => one[name]) + 1);
+      const own = addUp(classes, (one) => one[name]);
+      logFactor = (sum + this.ownPrior * logFactor) / (own + this.ownPrior);
     }
     const runs = addUp(classes, (one) => (one.weight > 0 || one.isSameProduct ? one.runs : 0));
     return { factor: Number(Math.exp(logFactor).toPrecision(6)), runs };
@@ -57,15 +62,15 @@ function weigh({ run_class: one, factor, runs }, other) {
   };
 }
 
-/** The weighted median of the classes nearby, drawn towards no correction by a prior of one run. */
-function estimateNearby(classes) {
+/** The weighted median of the classes nearby, drawn towards no correction by a prior of some runs. */
+function estimateNearby(classes, prior) {
   const total = addUp(classes, ({ weight }) => weight);
   if (total === 0) return 0;
   classes.sort((one, other) => one.logRatio - other.logRatio);
   let sum = 0;
   for (const { logRatio, weight } of classes) {
     sum += weight;
-    if (sum >= total / 2) return (logRatio * total) / (total + 1);
+    if (sum >= total / 2) return logRatio * (total / (total + prior));
   }
   return 0;
 }

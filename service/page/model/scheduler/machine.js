@@ -19,7 +19,7 @@ export class MachineProfile {
     this.corrections =
       rest.corrections instanceof Corrections
         ? rest.corrections
-        : new Corrections(rest.corrections);
+        : new Corrections(rest.corrections, Boolean(rest.measured_at));
     const { corrections } = this;
     this.beside = (rest.beside ?? []).map((one) =>
       one instanceof MachineProfile ? one : new MachineProfile({ cpu, ...one, corrections }),
