@@ -92,9 +92,10 @@ WIDE_TIMES: Final = 64  # elements; H200, 16 cores; 5e3d0e4
 of rows, and without. At 128x512x65536 in float64 cutting takes 24 ms and blocks of C take 42, at
 64x8192x4096 27 and 14."""
 
-STREAMED_ROW_BYTES: Final = 128  # bytes; EPYC with AVX-512, 2 cores; 9908dd4
+STREAMED_ROW_BYTES: Final = 256  # bytes; H200, 16 cores; 5c3a76f
 """Longest row of A with which a C that no cache holds is written past the caches. With a longer one
-arithmetic takes longer than memory: rows of 256 bytes take 0.9 to 1.1 times as long without."""
+arithmetic takes longer than memory: in float64 rows of 192 bytes take 1.8 times as long without, of
+256 1.3, in float32 1.0 to 1.1; on two cores of an EPYC 0.9 to 1.1."""
 
 TEMPORARY_ELEMENTS: Final = 1 << 18  # elements; chosen
 """Largest temporary of a block whose type BLAS lacks: its C, or what of A or B is converted at a
