@@ -51,7 +51,10 @@ _CONSTANTS: Final = {
     "scheduler.planning.team_curves": (
         *("ALIKE", "EXCHANGE_STEP_SECONDS", "EXCHANGE_SECONDS", "COLUMNS_LEAD", "WAKE_SECONDS"),
     ),
-    "scheduler.profile.joint": ("JOINT_SHARE", "JOINT_DUPLEX_SHARE"),
+    "scheduler.profile.joint": (
+        *("JOINT_SHARE", "JOINT_DUPLEX_SHARE", "SOCKET_GPUS"),
+        *("SOCKET_OUT_GBYTES_PER_SECOND", "SOCKET_BOTH_GBYTES_PER_SECOND"),
+    ),
     "scheduler.profile.store": ("_LANES_AN_SM",),
     "scheduler.profile.estimate": (
         *("PEAK_SHARE", "TILE_SHARE", "LAUNCH_SECONDS", "LINK_SHARE", "CALL_SECONDS"),

@@ -3,6 +3,7 @@
 Each GPU has a link of its own, but all links end at one host memory.
 """
 
+import math
 import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,13 @@ GB/s on two H100s of one host."""
 
 JOINT_DUPLEX_SHARE: Final = 0.73
 """The same for copies both ways: 135 of 186 GB/s there."""
+
+SOCKET_GPUS: Final = 4
+SOCKET_OUT_GBYTES_PER_SECOND: Final = 150.0
+SOCKET_BOTH_GBYTES_PER_SECOND: Final = 180.0
+"""GPUs of one socket, as hosts of eight have them, and what its memory takes of copies out and both
+ways: 150 and 185 with three H200s, 149 and 179 with four (64 cores; 6cc898a). Copies in reached 196
+there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +71,18 @@ def estimate_joint_links(memory: Memory, links: Sequence[LinkRates]) -> JointLin
     one_way, both_ways = JOINT_SHARE, JOINT_DUPLEX_SHARE
     if memory == "pageable":
         one_way = both_ways = 1 / len(links)
+    sockets = math.ceil(len(links) / SOCKET_GPUS)
+    out = 1e-9 * one_way * _add(one.out_bytes_per_second for one in links)
+    both = 1e-9 * both_ways * _add(one.both_bytes_per_second for one in links)
     return JointLinks(
         memory=memory,
         gpus=len(links),
         in_gbytes_per_second=1e-9 * one_way * _add(one.in_bytes_per_second for one in links),
-        out_gbytes_per_second=1e-9 * one_way * _add(one.out_bytes_per_second for one in links),
-        both_gbytes_per_second=1e-9 * both_ways * _add(one.both_bytes_per_second for one in links),
-        source=f"assumed: {one_way:.0%} of the sum one way, {both_ways:.0%} both ways",
+        out_gbytes_per_second=min(out, sockets * SOCKET_OUT_GBYTES_PER_SECOND),
+        both_gbytes_per_second=min(both, sockets * SOCKET_BOTH_GBYTES_PER_SECOND),
+        source=f"assumed: {one_way:.0%} of the sum one way, {both_ways:.0%} both ways, at most "
+        f"{SOCKET_OUT_GBYTES_PER_SECOND:g} and {SOCKET_BOTH_GBYTES_PER_SECOND:g} GB/s for each "
+        f"{SOCKET_GPUS} GPUs",
     )
 
 

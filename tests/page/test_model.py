@@ -40,7 +40,11 @@ def model(browser: Browser) -> Model:
 
 @cache
 def measured_profile() -> MachineProfile:
-    (results,) = [one for one in read_host_results(RESULTS) if one.gpu == "h200" and one.rows]
+    (results,) = [
+        one
+        for one in read_host_results(RESULTS)
+        if one.gpu == "h200" and one.rows and not one.is_several
+    ]
     return complete_kernels(complete_rates(MachineProfile.from_dict(results.document["profile"])))
 
 

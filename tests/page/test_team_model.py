@@ -57,20 +57,20 @@ def test_several_of_a_preset_are_planned_as_in_python(
 
 
 @cache
-def measured_profile() -> MachineProfile:
-    """Two H100s, with measured joint rates of their links and a rate between them."""
+def measured_profile(count: int = 2) -> MachineProfile:
+    """GPUs of one host, with measured joint rates of their links and a rate between them."""
     documents = [one.document["profile"] for one in read_host_results(RESULTS)]
-    (document,) = [one for one in documents if one.get("joint")]
+    (document,) = [one for one in documents if len(one.get("beside", ())) == count - 1 > 0]
     return MachineProfile.from_dict(document)
 
 
 @many
-@given(problem=products, options=team_options, f=rows)
+@given(problem=products, options=team_options, f=rows, count=st.sampled_from([2, 4]))
 def test_gpus_that_were_measured_together_are_planned_as_in_python(
-    model: Model, problem: GemmProblem, options: PlanOptions, f: int
+    model: Model, problem: GemmProblem, options: PlanOptions, f: int, count: int
 ) -> None:
-    model.learn("measured", measured_profile())
-    check(model, "measured", measured_profile(), problem, options, f)
+    model.learn(f"measured{count}", measured_profile(count))
+    check(model, f"measured{count}", measured_profile(count), problem, options, f)
 
 
 def test_copied_exchanged_and_divided_b_are_compared(model: Model) -> None:

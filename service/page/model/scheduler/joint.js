@@ -3,7 +3,8 @@
 import { roundEven } from "../arithmetic.js";
 import { TABLES } from "../tables.js";
 
-const { JOINT_SHARE, JOINT_DUPLEX_SHARE } = TABLES.constants;
+const { JOINT_SHARE, JOINT_DUPLEX_SHARE, SOCKET_GPUS } = TABLES.constants;
+const { SOCKET_OUT_GBYTES_PER_SECOND, SOCKET_BOTH_GBYTES_PER_SECOND } = TABLES.constants;
 
 /** One link: bytes a second each way alone, and `duplex`, the factor on the time of both. */
 export class LinkRates {
@@ -23,13 +24,20 @@ export function estimateJointLinks(memory, links) {
   if (memory === "pageable") oneWay = bothWays = 1 / links.length;
   const [into, out, both] = addUp(links);
   const [one, two] = [oneWay, bothWays].map((share) => `${roundEven(share * 100)}%`);
+  const sockets = Math.ceil(links.length / SOCKET_GPUS);
   return {
     memory,
     gpus: links.length,
     in_gbytes_per_second: 1e-9 * oneWay * into,
-    out_gbytes_per_second: 1e-9 * oneWay * out,
-    both_gbytes_per_second: 1e-9 * bothWays * both,
-    source: `assumed: ${one} of the sum one way, ${two} both ways`,
+    out_gbytes_per_second: Math.min(1e-9 * oneWay * out, sockets * SOCKET_OUT_GBYTES_PER_SECOND),
+    both_gbytes_per_second: Math.min(
+      1e-9 * bothWays * both,
+      sockets * SOCKET_BOTH_GBYTES_PER_SECOND,
+    ),
+    source:
+      `assumed: ${one} of the sum one way, ${two} both ways, at most ` +
+      `${SOCKET_OUT_GBYTES_PER_SECOND} and ${SOCKET_BOTH_GBYTES_PER_SECOND} GB/s for each ` +
+      `${SOCKET_GPUS} GPUs`,
   };
 }
 
