@@ -101,6 +101,8 @@ class LocalMachine:
         Raises:
             PlanError: An option cannot be met, or the device does not exist.
         """
+        if device == "cpu" and options.devices not in (None, "none"):
+            raise PlanError("devices", options.devices, 'None or "none" beside device "cpu"')
         if device == "cpu" or not self.has_gpu:
             return self._plans.choose(problem, self._cpu_profile, options)
         profile = self._profiles.find()

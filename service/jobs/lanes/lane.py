@@ -13,6 +13,7 @@ spread over idle engines if that saves enough, and if nothing else waits or it h
 """
 
 import asyncio
+import logging
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -27,10 +28,12 @@ from wavetrim.service.engine.fleet import Fleet
 from wavetrim.service.jobs.lanes.cluster_lanes import ClusterLanes
 from wavetrim.service.jobs.lanes.host_lanes import HostLanes, LaneState
 from wavetrim.service.jobs.lanes.load import Loads
-from wavetrim.service.jobs.lanes.turn import Turn, resolve
+from wavetrim.service.jobs.lanes.turn import Turn, describe_failure, resolve
 from wavetrim.service.jobs.lanes.waiting import WaitingTurns
 from wavetrim.service.storage.memory.room import Room
 from wavetrim.service.threads import run_to_end
+
+logger = logging.getLogger(__name__)
 
 LANE_RUNS: Final = 2
 """Jobs in the lane for each GPU: one that is computed, and the next one, since devices are only
@@ -155,12 +158,17 @@ class Lane:
         self.give_up(turn)
         turn.cancel()
 
-    def give_up(self, turn: Turn) -> None:
-        """Give up a product if it still waits; one that was sent to an engine goes on."""
+    def give_up(self, turn: Turn, message: Message | None = None) -> None:
+        """Give up a product if it still waits; one that was sent to an engine goes on.
+
+        Args:
+            turn: The product.
+            message: Its final message; None if it was cancelled.
+        """
         if not turn.begun.done():
             self.waiting -= 1
             turn.begin()
-            resolve(turn.final, {"type": "cancelled", "job": turn.request.job})
+            resolve(turn.final, message or {"type": "cancelled", "job": turn.request.job})
 
     async def wait_idle(self) -> None:
         """Wait until no engine has a product."""
@@ -258,6 +266,9 @@ class Lane:
         async def estimate() -> None:
             try:
                 await run_to_end(find, turn.request)
+            except Exception as error:  # it would wait for ever
+                logger.exception("product %s cannot be planned", turn.request.job)
+                self.give_up(turn, describe_failure(error, job=turn.request.job))
             finally:
                 turn.is_being_estimated = False
             self.advance()

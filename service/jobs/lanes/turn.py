@@ -97,6 +97,17 @@ def resolve(future: asyncio.Future[Any], result: Any) -> None:
         future.set_result(result)
 
 
+def describe_failure(error: Exception, *, job: str) -> Message:
+    """The final message of a product whose time could not be estimated."""
+    return {
+        "type": "failed",
+        "job": job,
+        "kind": "engine",
+        "message": f"it cannot be planned: {type(error).__name__}: {error}",
+        "retryable": True,
+    }
+
+
 def describe_timeout(limit_seconds: float, *, has_gpu: bool, job: str) -> Message:
     """The final message of a product that was stopped at its deadline."""
     return {

@@ -317,6 +317,10 @@ REFUSALS: dict[str, tuple[Any, Any, dict[str, Any], str]] = {
     "f kind": ([1.0], [1.0], {"f": 0.5}, 'f is 0.5; it must be "auto" or a whole number of rows'),
     "accuracy": ([1.0], [1.0], {"accuracy": "exact"}, "accuracy is 'exact'; it must be one of"),
     "preset": ([1.0], [1.0], {"device": "T4"}, "device is 'T4'; it must be None, \"cpu\" or"),
+    "GPUs of the CPU": (
+        np.ones((4, 4)), np.ones((4, 4)), {"device": "cpu", "devices": "0"},
+        "devices is '0'; it must be None or \"none\" beside device \"cpu\"",
+    ),
 }  # fmt: skip
 
 

@@ -22,6 +22,7 @@ from tests.limit import allow
 from tests.matrices import make_matrix
 from tests.service.parts import Parts, ask, running_parts
 from wavetrim.service.jobs.job import Job, JobState
+from wavetrim.service.jobs.lanes.host_lanes import HostLanes
 
 ROWS = 1000
 
@@ -94,6 +95,29 @@ def test_one_of_two_running_jobs_is_cancelled_and_the_other_goes_on(slow_gpus: P
             await wait_until_busy(parts, {"cuda:0"}, {"cuda:1"})  # either may have come first
             check(parts, await parts.dispatcher.wait(goes.id))
             assert parts.engine.restarts == 0
+
+    asyncio.run(scenario())
+
+
+def test_a_product_that_cannot_be_planned_fails_and_does_not_wait_for_ever(
+    slow_gpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_lanes: HostLanes, _request: object) -> None:
+        raise RuntimeError("the profile is lost")
+
+    async def scenario() -> None:
+        async with running_gpus(slow_gpus, "0,1") as parts:
+            operands = store_operands(parts)
+            (goes,) = await submit(parts, *operands)
+            monkeypatch.setattr(HostLanes, "find", refuse)
+            (waits,) = await submit(parts, *operands)
+            ended = await parts.dispatcher.wait(waits.id)
+            assert ended.state is JobState.FAILED
+            assert ended.error is not None
+            told = "it cannot be planned: RuntimeError: the profile is lost"
+            assert ended.error["message"] == told
+            check(parts, await parts.dispatcher.wait(goes.id))
+            assert parts.lane.waiting == 0
 
     asyncio.run(scenario())
 
