@@ -52,6 +52,8 @@ def test_the_page_requests_nothing_outside_its_service(
 def test_the_page_shows_the_plan_that_the_service_makes(
     page: Page, shared_server: RunningServer
 ) -> None:
+    # An open page does not know of what other tests' runs have taught the service since.
+    show_anew(page, f"{shared_server.url}/#device=here")
     for device in ("here", "H200", "T4", "RTX 4090"):
         for m, n, k in SHAPES:
             for memory in ("pageable", "pinned"):
