@@ -9,7 +9,7 @@ from ctypes import addressof, c_void_p
 from functools import cache
 from typing import Any, Final
 
-from wavetrim.native.tuned import AWAKE_SECONDS, NAP_SECONDS
+from wavetrim.native.tuned import COPIERS_AWAKE_SECONDS, NAP_SECONDS
 
 _NOT_READY: Final = 600  # cudaErrorNotReady
 _KEPT_EVENTS: Final = 1024
@@ -97,6 +97,6 @@ def await_event(event: Any, *, awake: bool = False) -> None:
     if awake:
         event.synchronize()
         return
-    until = time.perf_counter() + AWAKE_SECONDS
+    until = time.perf_counter() + COPIERS_AWAKE_SECONDS
     while not has_passed(event):
         time.sleep(0 if time.perf_counter() < until else NAP_SECONDS)

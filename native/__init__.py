@@ -13,8 +13,8 @@ slowly, after one warning, which `wavetrim calibrate` shows as well.
 the caches, and `call_threads` has threads for calls of Python. A pool is opened twice, with two
 priorities: once for copies, once for blocks.
 
-- Threads stay awake for 0.5 ms after a task, because the next one follows soon. Threads that copy
-  do so for only 0.05 ms if a CPU part wants the cores as well.
+- Threads stay awake for 0.2 ms after a task, because the next one follows soon. Threads that copy
+  do so for 0.5 ms, or only 0.05 if a CPU part wants the cores as well.
 - Threads for blocks each sleep on a core of their own, not the caller's, if there are enough: some
   Linux kernels wake a thread on its waker's busy core, where it waits for the end of a tick.
 - On a machine with a GPU, threads for blocks yield to all others (idle class if the system lets

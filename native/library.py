@@ -14,7 +14,7 @@ import subprocess
 import sysconfig
 import tempfile
 from collections.abc import Mapping
-from ctypes import c_int, c_void_p
+from ctypes import c_int, c_int64, c_void_p
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -40,7 +40,7 @@ Signatures: TypeAlias = Mapping[str, tuple[type | None, tuple[type, ...]]]
 """Function name → (result type, argument types); the result type is None for `void`."""
 
 _POOL: Final[Signatures] = {
-    "open_pool": (c_void_p, (c_int, c_int, c_int)),
+    "open_pool": (c_void_p, (c_int, c_int64, c_int, c_int)),
     "close_pool": (None, (c_void_p,)),
     "free_pool": (None, (c_void_p,)),
     "wake_pool": (None, (c_void_p, c_int)),

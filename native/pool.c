@@ -11,7 +11,7 @@
 
 enum {
     SLOTS = 16,  // tasks on offer at a time, one for each caller; further callers work alone; chosen
-    BRIEF_NANOSECONDS = AWAKE_NANOSECONDS / 10,  // awake after a task where others compute on the same cores
+    BRIEF_NANOSECONDS = 50000,  // awake after a task where others compute on the same cores; chosen
     LEAST_URGENT = 19,  // nice value
 };
 
@@ -36,6 +36,7 @@ struct Pool {
     Word changes;  // changes inside tasks; threads within a task wait for it
     atomic_int wanted;  // only the first `wanted` threads look for tasks
     _Atomic int64_t patience;  // nanoseconds that they stay awake without a task
+    int64_t most_patience;
     atomic_int closing;
     pthread_mutex_t lock;  // guards homes
     cpu_set_t cores;  // usable cores
@@ -198,7 +199,7 @@ void wake_pool(Pool* pool, int threads) { change_word(&pool->news, threads); }
 
 void limit_pool(Pool* pool, int threads, int shares_cores)
 {
-    atomic_store(&pool->patience, shares_cores ? BRIEF_NANOSECONDS : AWAKE_NANOSECONDS);
+    atomic_store(&pool->patience, shares_cores ? BRIEF_NANOSECONDS : pool->most_patience);
     if (atomic_exchange(&pool->wanted, threads) == threads) return;
     change_word(&pool->limits, EVERYONE);
 }
@@ -217,12 +218,13 @@ static void start_threads(Pool* pool, int threads)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-Pool* open_pool(int threads, int settles, int yields)
+Pool* open_pool(int threads, int64_t awake_nanoseconds, int settles, int yields)
 {
     Pool* const pool = calloc(1, sizeof(Pool) + threads * sizeof(Member));
     if (pool == NULL) return NULL;
     atomic_init(&pool->wanted, threads);
-    atomic_init(&pool->patience, AWAKE_NANOSECONDS);
+    atomic_init(&pool->patience, awake_nanoseconds);
+    pool->most_patience = awake_nanoseconds;
     pthread_mutex_init(&pool->lock, NULL);
     pool->yields = yields;
     pool->spare = -1;

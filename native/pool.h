@@ -31,9 +31,10 @@ typedef struct Task {
 
 // Open a pool. Returns NULL without memory; has fewer threads if not all can be started.
 //
+// awake_nanoseconds: how long a thread without a task polls before it sleeps.
 // settles: each thread sleeps on a core of its own, if there are enough cores.
 // yields: the threads run in the idle class.
-EXPORTED Pool* open_pool(int threads, int settles, int yields);
+EXPORTED Pool* open_pool(int threads, int64_t awake_nanoseconds, int settles, int yields);
 
 // End the threads, each after its current part. Owners of tasks go on without them.
 EXPORTED void close_pool(Pool* pool);

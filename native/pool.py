@@ -4,6 +4,8 @@ import ctypes
 import os
 import threading
 
+from wavetrim.native.tuned import AWAKE_SECONDS
+
 
 class ThreadPool:
     """A pool of C threads. Thread-safe.
@@ -14,6 +16,7 @@ class ThreadPool:
     Args:
         library: A library of `load_library`; all contain the functions of pool.h.
         threads: Number of threads, not counting callers.
+        awake_seconds: How long a thread without a task polls before it sleeps.
         settles: Whether each thread sleeps on a core of its own, if there are enough cores.
         yields: Whether the threads run at idle priority.
 
@@ -26,7 +29,13 @@ class ThreadPool:
     """
 
     def __init__(
-        self, library: ctypes.CDLL, threads: int, *, settles: bool = False, yields: bool = False
+        self,
+        library: ctypes.CDLL,
+        threads: int,
+        *,
+        awake_seconds: float = AWAKE_SECONDS,
+        settles: bool = False,
+        yields: bool = False,
     ) -> None:
         self.library = library
         self.threads = threads
@@ -35,7 +44,9 @@ class ThreadPool:
         self._closed = False
         self._holders = 0
         self._hold = _Hold(self)
-        self._address: int | None = library.open_pool(threads, settles, yields)
+        self._address: int | None = library.open_pool(
+            threads, round(awake_seconds * 1e9), settles, yields
+        )
         if self._address is None:
             raise MemoryError(f"no memory for a pool of {threads} threads")
 

@@ -10,6 +10,7 @@ from wavetrim.kernels.transfer.host_library import HOST_LIBRARY
 from wavetrim.kernels.transfer.pinned import Matrix
 from wavetrim.native.library import load_library
 from wavetrim.native.pool import ThreadPool
+from wavetrim.native.tuned import COPIERS_AWAKE_SECONDS
 
 NATIVE_ITEM_BYTES: Final = (1, 2, 4, 8, 16)
 """Sizes of elements that the C library copies."""
@@ -23,7 +24,9 @@ def open_copiers(threads: int, *, cache_dir: Path | None) -> ThreadPool | None:
         cache_dir: Folder of compiled code; None to use only a library compiled ahead of time.
     """
     library = load_library(HOST_LIBRARY, cache_dir)
-    return None if library is None else ThreadPool(library, threads)
+    if library is None:
+        return None
+    return ThreadPool(library, threads, awake_seconds=COPIERS_AWAKE_SECONDS)
 
 
 def copy_matrix(pool: ThreadPool, target: Matrix, source: Matrix) -> None:

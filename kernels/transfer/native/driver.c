@@ -49,7 +49,7 @@ int load_driver(void)
 // Polls and naps, because a blocking event stops the copy engine for 20 µs (H200).
 int await_event(void* event)
 {
-    const int64_t until = read_clock() + AWAKE_NANOSECONDS;
+    const int64_t until = read_clock() + COPIERS_AWAKE_NANOSECONDS;
     const struct timespec nap = {0, NAP_NANOSECONDS};
     for (;;) {
         const int status = driver.query_event(event);

@@ -108,10 +108,10 @@ static int run_request(Stage* stage, Request* request)
     return request->inwards ? send(stage, request) : fetch(stage, request);
 }
 
-// Spin until the counter reaches a number; 0 after AWAKE_NANOSECONDS.
+// Spin until the counter reaches a number; 0 after COPIERS_AWAKE_NANOSECONDS.
 static int look_for(_Atomic int64_t* counter, int64_t number)
 {
-    const int64_t until = read_clock() + AWAKE_NANOSECONDS;
+    const int64_t until = read_clock() + COPIERS_AWAKE_NANOSECONDS;
     while (atomic_load(counter) < number) {
         if (read_clock() > until) return 0;
         for (int i = 0; i < PAUSES; ++i) pause_briefly();

@@ -132,7 +132,7 @@ static void* use_stage(void* argument)
 
 int main(void)
 {
-    pool = open_pool(HELPERS, 0, 0);
+    pool = open_pool(HELPERS, COPIERS_AWAKE_NANOSECONDS, 0, 0);
     pthread_t thread[CALLERS + STAGES];
     for (intptr_t i = 0; i < CALLERS + STAGES; ++i) {
         pthread_create(&thread[i], NULL, i < CALLERS ? copy_often : use_stage, (void*)i);
