@@ -74,6 +74,8 @@ def suppose(profile: MachineProfile, what_if: WhatIf, dtype: str) -> MachineProf
     Raises:
         PlanError: A rate of the link is given, and there is no link.
     """
+    if what_if.cpu_threads == profile.cpu.threads:
+        what_if = replace(what_if, cpu_threads=None)  # as it is: runs still correct it
     if what_if == NOTHING_ELSE:
         return profile
     beside = tuple(suppose(other, what_if, dtype) for other in profile.beside)

@@ -14,7 +14,9 @@ import { shareCpu } from "./estimate.js";
  * links: both are those of the machine as it is.
  */
 export function suppose(profile, whatIf, dtype) {
-  const { cpuThreads, cpuGflops, linkRate } = whatIf;
+  const { cpuGflops, linkRate } = whatIf;
+  // Threads as they are suppose nothing: runs still correct the machine.
+  const cpuThreads = whatIf.cpuThreads === profile.cpu.threads ? null : whatIf.cpuThreads;
   if ([cpuThreads, cpuGflops, linkRate].every((one) => one === null)) return profile;
   const links = linkRate === null ? profile.links : setLinks(profile, linkRate);
   let cpu = cpuThreads === null ? profile.cpu : scaleCpu(profile.cpu, cpuThreads);
