@@ -36,7 +36,7 @@ struct Pool {
     Word changes;  // changes inside tasks; threads within a task wait for it
     atomic_int wanted;  // only the first `wanted` threads look for tasks
     _Atomic int64_t patience;  // nanoseconds that they stay awake without a task
-    int64_t most_patience;
+    int64_t most_patience;  // where no others compute on the same cores
     atomic_int closing;
     pthread_mutex_t lock;  // guards homes
     cpu_set_t cores;  // usable cores

@@ -2,9 +2,11 @@
 //
 // To the device, threads of a pool fill a slab, then it is transferred; it is free again when the
 // transfer has ended. If transfers follow at once, slabs are filled past the caches. Where they lag
-// behind, a slab has left the caches of the cores by then, and memcpy fills it faster. From the device, transfers run ahead into all free slabs, and the threads empty
-// each slab as it arrives. They run ahead into the next matrices as well: otherwise the link would idle
-// while the last slab of a matrix is emptied.
+// behind, a slab has left the caches of the cores by then, and memcpy fills it faster.
+//
+// From the device, transfers run ahead into all free slabs, and the threads empty each slab as it
+// arrives. They run ahead into the next matrices as well: otherwise the link would idle while the last
+// slab of a matrix is emptied.
 #pragma once
 
 #include "copies.h"
