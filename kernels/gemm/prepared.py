@@ -27,6 +27,8 @@ class CommandKind(IntEnum):
     COPY_OUT = 4
     RECORD = 5
     WAIT = 6
+    COPY_BETWEEN = 7
+    WAIT_FOR_PEER = 8
 
 
 class Command(NamedTuple):

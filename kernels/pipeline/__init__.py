@@ -13,12 +13,14 @@ In the order of a product's way:
 5. `arrivals` reports rows that are final, and reads the times of finished steps between launches.
 
 `residents` are operands that stay on the GPU between products, in memory of their own, so that no
-step copies them in. Buffers go first: if both do not fit, residents leave. In an `exchange` GPUs
-that share a product each fetch a part of B over their own link and copy the rest from each other,
-so that B crosses the links once.
+step copies them in. Buffers go first: if both do not fit, residents leave.
+
+A `team` are GPUs that share a product. Their commands are enqueued in turns, by the calling thread.
+In an `exchange` each fetches a part of B over its own link and copies the rest from the others, so
+that B crosses the links once.
 
 Nothing of the caller's is kept, except for what `keep` is given with a key. CUDA events are used
 again by the next product. Events that can be timed delay a stream a little. A command buffer has
-them only where a caller asks for times, or enqueues a product without waiting for it (`submit`):
+them only where a caller asks for times, or enqueues a product without waiting for it (`team`):
 only the GPU then knows when it ended.
 """

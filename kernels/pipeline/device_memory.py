@@ -32,6 +32,8 @@ shape at that address, later, has the same steps."""
 class DeviceMemory:
     """Device memory that is kept between products and replaced when it is too small.
 
+    It is made with its device as the current one.
+
     Args:
         gpu_memory_bytes: Most memory in bytes, residents included; None for all free memory.
         cache_dir: Folder of compiled kernels.
@@ -46,6 +48,9 @@ class DeviceMemory:
     def __init__(
         self, gpu_memory_bytes: int | None, *, cache_dir: Path, residents: Residents
     ) -> None:
+        import cupy
+
+        self._device = cupy.cuda.Device()
         self.residents = residents
         self._limit_bytes = gpu_memory_bytes
         self._memory: Any = None
@@ -74,7 +79,10 @@ class DeviceMemory:
         """
         placing = problem, cut, None if resident_b is None else resident_b.place
         placed = self._placed.get(placing)
-        return placed if placed is not None else self._place(placing, resident_b)
+        if placed is None:
+            with self._device:
+                placed = self._place(placing, resident_b)
+        return placed
 
     def reserve_resident(self, rows: int, columns: int, item_bytes: int) -> Resident | None:
         """Allocate memory for a new resident; others leave and buffers are freed to make room.

@@ -14,7 +14,9 @@ from wavetrim.kernels.gemm.prepared import bind_context
 from wavetrim.kernels.gemm.resident import check_sms
 from wavetrim.kernels.pipeline.command_buffer import CommandBuffer, Timed, record_commands
 from wavetrim.kernels.pipeline.device_memory import DeviceMemory
+from wavetrim.kernels.pipeline.exchange import Seat
 from wavetrim.kernels.pipeline.host_product import GpuTimings, HostProduct
+from wavetrim.kernels.pipeline.places import PlacedStep
 from wavetrim.kernels.pipeline.submission import Submitter
 from wavetrim.kernels.schedule.panels import PanelProblem
 from wavetrim.kernels.schedule.steps import Cut
@@ -35,8 +37,11 @@ class DirectPath:
     Args:
         device: The device.
         copiers: Threads that copy within host memory, with the C library.
-        streams: CuPy's streams of copies in, kernels and copies out.
+        streams: CuPy's streams of the queues, in their order.
         memory: The device memory, with the launches and command buffers that are valid in it.
+
+    Attributes:
+        submitter: Runs the command buffers.
     """
 
     def __init__(
@@ -47,7 +52,7 @@ class DirectPath:
         self._device = device
         self._compute = streams[1]
         self._memory = memory
-        self._submitter = Submitter(copiers.library, streams)
+        self.submitter = Submitter(copiers.library, streams)
         self._bounce = BounceBuffer(device.index)
 
     def compute(
@@ -67,39 +72,59 @@ class DirectPath:
         """
         if product.needs_staging(operands):
             return self._compute_copied(product, operands, cut)
-        problem = product.find_panels(self._device.sm_count, staged=False)
         timed = Timed.EACH if product.timed else Timed.NOTHING
-        buffer = self._find_buffer(product, problem, cut, timed)
-        if buffer is None:
-            return None
-        return self._submitter.run(buffer, product, operands)
+        buffer = self.find_buffer(product, cut, timed)
+        return None if buffer is None else self.submitter.run(buffer, product, operands)
 
-    def enqueue(self, product: HostProduct, cut: Cut) -> Callable[[], GpuTimings] | None:
-        """Enqueue a product without waiting for it.
+    def place(
+        self, product: HostProduct, operands: Sequence[HostOperand], cut: Cut
+    ) -> tuple[PlacedStep, ...] | None:
+        """The steps of a product with their addresses; None if it must be staged.
 
         Args:
             product: The product.
+            operands: Its A, B and C.
             cut: How its rows are cut into steps.
-
-        Returns:
-            What waits for it and returns its times; None if it must be staged or cannot be a
-            command buffer.
 
         Raises:
             KernelsError: As for `GpuPipeline.multiply`.
-            CUDADriverError: CUDA refuses a command.
         """
-        operands = product.describe_operands()
         if product.needs_staging(operands):
             return None
         problem = product.find_panels(self._device.sm_count, staged=False)
-        timed = Timed.EACH if product.timed else Timed.WHOLE
-        buffer = self._find_buffer(product, problem, cut, timed)
-        return None if buffer is None else self._submitter.enqueue(buffer, product, operands)
+        return self._memory.prepare(problem, cut, product.resident_b)
+
+    def find_buffer(
+        self, product: HostProduct, cut: Cut, timed: Timed, seat: Seat | None = None
+    ) -> CommandBuffer | None:
+        """The commands of a product, kept or new; None if they cannot be commands.
+
+        Args:
+            product: The product, which needs no staging.
+            cut: How its rows are cut into steps.
+            timed: What is timed.
+            seat: Seat at the exchange of B; None to copy in all of it.
+
+        Raises:
+            KernelsError: As for `GpuPipeline.multiply`.
+        """
+        problem = product.find_panels(self._device.sm_count, staged=False)
+        resident = product.resident_b
+        place = None if resident is None else resident.place
+        scalars = product.sms, product.alpha, product.beta
+        key = product.spec, problem, cut, *scalars, timed, place, seat
+        commands = self._memory.commands
+        buffer = commands.get(key)
+        if buffer is None and key not in commands:
+            buffer = self._record(product, problem, cut, timed, seat)
+            if len(commands) >= _KEPT_BUFFERS:
+                commands.clear()
+            commands[key] = buffer
+        return buffer
 
     def close(self) -> None:
         """Give back what libraries hold, and free memory."""
-        self._submitter.close()
+        self.submitter.close()
         self._bounce.close()
 
     def _compute_copied(
@@ -160,33 +185,22 @@ class DirectPath:
         places = self._bounce.place((a, c))
         return None if places is None else (places[0], product.b, places[1])
 
-    def _find_buffer(
-        self, product: HostProduct, problem: PanelProblem, cut: Cut, timed: Timed
-    ) -> CommandBuffer | None:
-        """The commands of a product, kept or new; None if they cannot be commands."""
-        resident = product.resident_b
-        place = None if resident is None else resident.place
-        key = product.spec, problem, cut, product.sms, product.alpha, product.beta, timed, place
-        commands = self._memory.commands
-        buffer = commands.get(key)
-        if buffer is None and key not in commands:
-            buffer = self._record(product, problem, cut, timed)
-            if len(commands) >= _KEPT_BUFFERS:
-                commands.clear()
-            commands[key] = buffer
-        return buffer
-
     def _record(
-        self, product: HostProduct, problem: PanelProblem, cut: Cut, timed: Timed
+        self,
+        product: HostProduct,
+        problem: PanelProblem,
+        cut: Cut,
+        timed: Timed,
+        seat: Seat | None,
     ) -> CommandBuffer | None:
         """The commands of a product; None if they cannot be commands."""
         import cupy
 
         spec = product.spec
         check_sms(spec, product.sms, self._device.sm_count)
+        steps = self._memory.prepare(problem, cut, product.resident_b)
         with cupy.cuda.Device(self._device.index):
-            steps = self._memory.prepare(problem, cut, product.resident_b)
-            if spec.source is None and not self._submitter.has_gemm:
+            if spec.source is None and not self.submitter.has_gemm:
                 return None
             with self._compute:
                 bind_context()
@@ -194,6 +208,8 @@ class DirectPath:
             if calls is None:
                 return None
             reads_c = product.beta != 0
-            buffer = record_commands(steps, calls, label=spec.label, reads_c=reads_c, timed=timed)
-            self._submitter.prepare(buffer)
+            buffer = record_commands(
+                steps, calls, label=spec.label, reads_c=reads_c, timed=timed, seat=seat
+            )
+            self.submitter.prepare(buffer)
         return buffer

@@ -22,7 +22,6 @@ class Flow:
         inward: Copies to the device.
         outward: Copies from the device.
         compute: Stream of the kernels.
-        passing: Stream of copies from other GPUs.
         events: Pool of events.
         launches: Cache of prepared launches.
     """
@@ -36,7 +35,6 @@ class Flow:
         inward: Staging,
         outward: Staging,
         compute: Any,
-        passing: Any,
         events: EventPool,
         launches: LaunchCache,
     ) -> None:
@@ -45,15 +43,13 @@ class Flow:
         self._steps = steps
         self._inward = inward
         self._outward = outward
-        self._compute, self._passing = compute, passing
+        self._compute = compute
         self._events = events
         self._launches = launches
         self._options = launches.find_options(product)
         self._reads_c = product.beta != 0
         self._loads: list[list[PendingCopy]] = []
         self._arrivals = Arrivals(product)
-        seat = product.seat
-        self._seat = seat if seat is not None and seat.begin(self._b, steps) else None
         runtime, self._address = find_runtime(), compute.ptr
         self._record, self._wait = runtime.eventRecord, runtime.streamWaitEvent
 
@@ -97,17 +93,11 @@ class Flow:
         step = placed.step
         after = self._arrivals.computed[step.follows] if step.follows >= 0 else None
         parts = []
-        loads: list[PendingCopy] = []
-        if step.loads_b and self._seat is not None:
-            loads = self._seat.load(
-                self._b, placed, after,
-                inward=self._inward, stream=self._passing, events=self._events,
-            )  # fmt: skip
         if step.a_depth:
             parts.append(OperandPart(self._a, step.rows, step.a_depth, placed.arriving))
-        if step.loads_b and self._seat is None:
+        if step.loads_b:
             parts.append(OperandPart(self._b, step.depth, step.columns, placed.b))
-        loads += self._inward.copy_in(parts, after)
+        loads = self._inward.copy_in(parts, after)
         if self._reads_c and step.first:
             if step.c_follows >= 0:
                 self._arrivals.await_arrival(step.c_follows)

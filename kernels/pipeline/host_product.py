@@ -1,7 +1,7 @@
 """A product whose operands are in host memory, and its times."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,9 +13,6 @@ from wavetrim.kernels.transfer.copies import HostOperand, describe_operand
 from wavetrim.kernels.transfer.pinned import Matrix
 from wavetrim.native.element_types import find_accumulator, find_dtype
 from wavetrim.native.tuned import AWAKE_PRODUCT_BYTES
-
-if TYPE_CHECKING:
-    from wavetrim.kernels.pipeline.exchange import Seat
 
 
 class GpuTimings(NamedTuple):
@@ -54,7 +51,6 @@ class HostProduct(NamedTuple):
     cancelled: Callable[[], bool] | None = None
     begun: Callable[[], None] | None = None
     copiers: int | None = None
-    seat: "Seat | None" = None
 
     @property
     def is_watched(self) -> bool:

@@ -7,7 +7,6 @@ enqueued one by one (staged_path.py). A B that is used often may stay on the GPU
 import os
 import threading
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
@@ -21,7 +20,6 @@ from wavetrim.kernels.errors import (
 from wavetrim.kernels.gemm.launch import hold, load_functions
 from wavetrim.kernels.pipeline.device_memory import DeviceMemory
 from wavetrim.kernels.pipeline.direct_path import DirectPath
-from wavetrim.kernels.pipeline.exchange import Seat
 from wavetrim.kernels.pipeline.host_product import GpuTimings, HostProduct
 from wavetrim.kernels.pipeline.residents import (
     MOST_RESIDENT_SHARE,
@@ -29,6 +27,7 @@ from wavetrim.kernels.pipeline.residents import (
     Residents,
 )
 from wavetrim.kernels.pipeline.staged_path import StagedPath
+from wavetrim.kernels.pipeline.team import PlacedProduct
 from wavetrim.kernels.schedule.steps import Cut
 from wavetrim.kernels.spec import KernelSpec
 from wavetrim.kernels.transfer.host_copies import open_copiers
@@ -80,7 +79,8 @@ class GpuPipeline:
             self._staged = StagedPath(self._device, self._copiers, self._memory)
             self._direct: DirectPath | None = None
             if self._copiers is not None:
-                streams = self._staged.streams
+                between = cupy.cuda.Stream(non_blocking=True)
+                streams = *self._staged.streams, between
                 self._direct = DirectPath(self._device, self._copiers, streams, self._memory)
         self._cache_dir = cache_dir
 
@@ -120,7 +120,6 @@ class GpuPipeline:
         begun: Callable[[], None] | None = None,
         final: Callable[[range], None] | None = None,
         timed: bool = False,
-        seat: Seat | None = None,
         b_key: str | None = None,
     ) -> GpuTimings:
         """C ← αA·B + βC in place. As in BLAS, β = 0 never reads C, and α = 0 neither A nor B.
@@ -143,9 +142,7 @@ class GpuPipeline:
             final: Called in the calling thread with the rows 0…r of C that have arrived and will
                 not be written again.
             timed: Whether copies and kernels are timed, which delays each by some microseconds.
-                Products that are staged or exchange parts of B always are.
-            seat: Seat at the exchange of B with GPUs that compute other rows of the same product,
-                with the same parts of B in their `cut`; None to fetch all of B.
+                Products that are staged always are.
             b_key: Key of B for `keep`: if B has been kept, it is not copied in.
 
         Raises:
@@ -159,7 +156,7 @@ class GpuPipeline:
         resident_b = None if b_key is None else self.residents.use(b_key)
         product = HostProduct(
             spec, a, b, c, alpha, beta, progress, final, sms, timed, resident_b,
-            cancelled=cancelled, begun=begun, copiers=copiers, seat=seat,
+            cancelled=cancelled, begun=begun, copiers=copiers,
         )  # fmt: skip
         product.check()
         if alpha == 0 or c.size == 0:
@@ -170,7 +167,7 @@ class GpuPipeline:
         with self._lock:
             try:
                 timings, operands = None, product.describe_operands()
-                if self._direct is not None and seat is None:
+                if self._direct is not None:
                     timings = self._direct.compute(product, operands, cut)
                 if timings is None:
                     import cupy  # only here: brief products notice an import statement
@@ -181,7 +178,7 @@ class GpuPipeline:
                 self._raise_recovered(error)
             return timings
 
-    def submit(
+    def place(
         self,
         spec: KernelSpec,
         a: Matrix,
@@ -196,16 +193,15 @@ class GpuPipeline:
         final: Callable[[range], None] | None = None,
         timed: bool = False,
         b_key: str | None = None,
-    ) -> Callable[[], GpuTimings] | None:
-        """Enqueue C ← αA·B + βC without waiting for it, with the arguments of `multiply`.
+    ) -> PlacedProduct | None:
+        """Take the GPU for C ← αA·B + βC, with the arguments of `multiply`; nothing is done yet.
 
         Returns:
-            What must be called, in the same thread: it waits for the product, reports its rows, and
-            returns its times. Other callers wait for that. None if the product cannot be enqueued
-            at once, as its operands must be staged; nothing is done then.
+            The product, which `team` enqueues. Other callers wait until it has ended. None if it
+            cannot be enqueued at once, as its operands must be staged.
 
         Raises:
-            KernelsError: As `multiply`; what was returned raises likewise.
+            KernelsError: As `multiply`.
         """
         resident_b = None if b_key is None else self.residents.use(b_key)
         product = HostProduct(spec, a, b, c, alpha, beta, progress, final, sms, timed, resident_b)
@@ -213,24 +209,21 @@ class GpuPipeline:
         if self._direct is None or alpha == 0 or c.size == 0:
             return None
         self._lock.acquire()
-        finish = None
+        steps = None
         try:
-            finish = self._direct.enqueue(product, cut)
+            operands = product.describe_operands()
+            steps = self._direct.place(product, operands, cut)
         except BaseException as error:
             self._raise_recovered(error)
         finally:
-            if finish is None:
+            if steps is None:
                 self._lock.release()
-        return None if finish is None else partial(self._finish, finish)
-
-    def _finish(self, finish: Callable[[], GpuTimings]) -> GpuTimings:
-        """Wait for a submitted product."""
-        try:
-            return finish()
-        except BaseException as error:
-            self._raise_recovered(error)
-        finally:
-            self._lock.release()
+        if steps is None:
+            return None
+        return PlacedProduct(
+            self._device.index, self._direct, product, operands, cut, steps,
+            release=self._lock.release, recover=self._raise_recovered,
+        )  # fmt: skip
 
     def keep(self, key: str, b: Matrix) -> bool:
         """Copy a B into memory of its own, where it stays for products that give its key.

@@ -1,4 +1,4 @@
-"""Products that are staged or exchange parts of B: Python enqueues their steps one by one.
+"""Products that are staged: Python enqueues their steps one by one.
 
 `flow` does that. Copies in start as far ahead as the device buffers allow.
 """
@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from wavetrim.kernels.device import DeviceInfo
 from wavetrim.kernels.errors import DeviceFailure, list_cuda_errors
-from wavetrim.kernels.events import EventPool, await_event
+from wavetrim.kernels.events import EventPool, await_event, find_runtime
 from wavetrim.kernels.gemm.resident import check_sms
 from wavetrim.kernels.pipeline.device_memory import DeviceMemory
 from wavetrim.kernels.pipeline.flow import Flow
@@ -48,7 +48,6 @@ class StagedPath:
         self._inward = Staging(copiers, self._events)
         self._compute = cupy.cuda.Stream(non_blocking=True)
         self._outward = Staging(copiers, self._events)
-        self._passing = cupy.cuda.Stream(non_blocking=True)  # copies from other GPUs
 
     @property
     def streams(self) -> tuple[Any, Any, Any]:
@@ -87,7 +86,6 @@ class StagedPath:
             inward=self._inward,
             outward=self._outward,
             compute=self._compute,
-            passing=self._passing,
             events=self._events,
             launches=self._memory.launches,
         )
@@ -112,8 +110,7 @@ class StagedPath:
         self._inward.abandon()
         self._outward.abandon()
         try:
-            for stream in (*self.streams, self._passing):
-                stream.synchronize()
+            find_runtime().deviceSynchronize()
         except list_cuda_errors() as error:
             return DeviceFailure(str(error), poisoned=True)
         return None

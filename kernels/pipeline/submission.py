@@ -1,8 +1,11 @@
-"""Submission of command buffers: enqueue a product's commands, and wait for its results."""
+"""Submission of command buffers: enqueue a product's commands, and wait for its results.
+
+The commands of one product are enqueued alone, or those of several GPUs in turns.
+"""
 
 import ctypes
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any, Final
 
@@ -20,7 +23,7 @@ from wavetrim.kernels.transfer.copies import HostOperand
 _STEPS_AHEAD: Final = 16
 """Most steps enqueued and not done. Chosen: with more a cancellation takes longer."""
 
-_QUEUES = _OPERANDS = 3
+_QUEUES, _OPERANDS = 4, 3
 _NO_EVENT: Final = -1
 
 
@@ -38,6 +41,7 @@ class Binding(ctypes.Structure):
         ("context", ctypes.c_void_p),
         ("streams", ctypes.c_void_p * _QUEUES),
         ("events", ctypes.c_void_p),
+        ("peers", ctypes.c_void_p),
         ("handle", ctypes.c_void_p),
         ("multiply", ctypes.c_void_p),
         ("hosts", ctypes.c_void_p * _OPERANDS),
@@ -52,18 +56,24 @@ class Submitter:
 
     Args:
         library: The C library.
-        streams: CuPy's streams of copies in, kernels and copies out.
+        streams: CuPy's streams of the queues, in their order.
+
+    Attributes:
+        binding: What its buffers refer to by index.
+        address: Address of the binding.
+        run_in_turns: The C function that enqueues commands of several GPUs.
     """
 
     def __init__(self, library: ctypes.CDLL, streams: Sequence[Any]) -> None:
         from cupy.cuda import driver
 
         self._run, self._read = library.run_commands, library.read_spans
+        self.run_in_turns = library.run_in_turns
         self._events = EventPool(timed=False), EventPool(timed=True)
         self._streams = tuple(streams)  # kept alive
         self._handle: int | None = None
-        self._binding = binding = Binding()
-        self._address = ctypes.addressof(binding)
+        self.binding = binding = Binding()
+        self.address = ctypes.addressof(binding)
         self._hosts, self._pitches = binding.hosts, binding.pitches
         binding.context = driver.ctxGetCurrent()
         for queue, stream in enumerate(streams):
@@ -77,13 +87,13 @@ class Submitter:
 
             self._handle = cublas.create()
             cublas.setStream(self._handle, self._streams[COMPUTE].ptr)
-            self._binding.handle = self._handle
-            self._binding.multiply = find_gemm_address()
-        return bool(self._binding.multiply)
+            self.binding.handle = self._handle
+            self.binding.multiply = find_gemm_address()
+        return bool(self.binding.multiply)
 
     def prepare(self, buffer: CommandBuffer) -> None:
         """Create the events that a buffer needs. The pipeline's device must be the current one."""
-        self._binding.events = self._events[bool(buffer.timed)].reserve(buffer.events)
+        self.binding.events = self._events[bool(buffer.timed)].reserve(buffer.events)
 
     def run(
         self, buffer: CommandBuffer, product: HostProduct, operands: Sequence[HostOperand]
@@ -101,7 +111,7 @@ class Submitter:
             CUDADriverError: CUDA refuses a command, or the device failed.
         """
         started = time.perf_counter()
-        self._bind(buffer, operands)
+        self.bind(buffer, operands)
         waiting = Waiting.AWAKE if product.is_awaited_awake else Waiting.NAPPING
         if product.is_watched:
             self._run_watched(buffer, product, waiting)
@@ -109,37 +119,35 @@ class Submitter:
             self._advance(buffer, 0, len(buffer.ends), buffer.stores[-1].event, waiting)
         return self._read_times(buffer, started)
 
-    def enqueue(
-        self, buffer: CommandBuffer, product: HostProduct, operands: Sequence[HostOperand]
-    ) -> Callable[[], GpuTimings]:
-        """Enqueue the whole product without waiting for it.
+    def bind(self, buffer: CommandBuffer, operands: Sequence[HostOperand]) -> None:
+        """Bind a buffer to the operands of a product, and to events.
 
         Args:
             buffer: Its commands, which have been prepared.
-            product: The product.
             operands: A, B and C in page-locked memory.
+        """
+        binding = self.binding
+        binding.events = self._events[bool(buffer.timed)].reserve(buffer.events)
+        for place, operand in enumerate(operands):
+            self._hosts[place], self._pitches[place] = operand.address, operand.pitch_bytes
 
-        Returns:
-            What waits for the product, reports its rows, and returns its times. It raises the same
-            errors.
+    def finish(self, buffer: CommandBuffer, product: HostProduct, started: float) -> GpuTimings:
+        """Wait for a product that is enqueued, report its rows, and return its times.
+
+        Args:
+            buffer: Its commands.
+            product: The product.
+            started: When it was enqueued, by `time.perf_counter`.
 
         Raises:
-            DeviceFailure: cuBLAS refuses a product.
-            CUDADriverError: CUDA refuses a command.
+            CUDADriverError: The device failed.
         """
-        started = time.perf_counter()
-        self._bind(buffer, operands)
-        submitted = self._advance(buffer, 0, len(buffer.ends))
         waiting = Waiting.AWAKE if product.is_awaited_awake else Waiting.NAPPING
-
-        def finish() -> GpuTimings:
-            reports = RowReports(product)
-            for store in buffer.stores:
-                self._advance(buffer, submitted, submitted, store.event, waiting)
-                reports.report(store.step)
-            return self._read_times(buffer, started)
-
-        return finish
+        reports, steps = RowReports(product), len(buffer.ends)
+        for store in buffer.stores:
+            self._advance(buffer, steps, steps, store.event, waiting)
+            reports.report(store.step)
+        return self._read_times(buffer, started)
 
     def close(self) -> None:
         """Give back cuBLAS's handle."""
@@ -148,12 +156,6 @@ class Submitter:
             from cupy.cuda import cublas
 
             cublas.destroy(handle)
-
-    def _bind(self, buffer: CommandBuffer, operands: Sequence[HostOperand]) -> None:
-        binding = self._binding
-        binding.events = self._events[bool(buffer.timed)].reserve(buffer.events)
-        for place, operand in enumerate(operands):
-            self._hosts[place], self._pitches[place] = operand.address, operand.pitch_bytes
 
     def _run_watched(self, buffer: CommandBuffer, product: HostProduct, waiting: Waiting) -> None:
         """Compute the product, and report its rows as they arrive."""
@@ -178,10 +180,10 @@ class Submitter:
         waiting: Waiting = Waiting.NAPPING,
     ) -> int:
         """Submit the commands until `steps`, and wait for an event; returns the steps submitted."""
-        begin = buffer.ends[submitted - 1] if submitted else 0
-        count = max(0, buffer.ends[steps - 1] - begin)
+        begin = int(buffer.ends[submitted - 1]) if submitted else 0
+        count = max(0, int(buffer.ends[steps - 1]) - begin)
         address = buffer.address + begin * buffer.commands.strides[0]
-        self._check(buffer, self._run(address, count, self._address, event, waiting))
+        check_status(buffer.label, self._run(address, count, self.address, event, waiting))
         return max(submitted, steps)
 
     def _read_times(self, buffer: CommandBuffer, started: float) -> GpuTimings:
@@ -199,14 +201,58 @@ class Submitter:
     def _add_up(self, buffer: CommandBuffer, spans: NDArray[np.int32]) -> float:
         """The sum of the seconds between pairs of events."""
         seconds = ctypes.c_double()
-        status = self._read(self._address, spans.ctypes.data, len(spans), ctypes.byref(seconds))
-        self._check(buffer, status)
+        status = self._read(self.address, spans.ctypes.data, len(spans), ctypes.byref(seconds))
+        check_status(buffer.label, status)
         return seconds.value
 
-    def _check(self, buffer: CommandBuffer, status: int) -> None:
-        if status > 0:
-            from cupy.cuda import driver
 
-            raise driver.CUDADriverError(status)
-        if status < 0:
-            raise DeviceFailure(f"{buffer.label}: cuBLAS returned {-status}")
+class _Program(ctypes.Structure):
+    """Commands of one GPU, as in kernels/transfer/native/commands.c."""
+
+    _fields_ = (
+        ("commands", ctypes.c_void_p),
+        ("ends", ctypes.c_void_p),
+        ("turns", ctypes.c_int64),
+        ("binding", ctypes.c_void_p),
+    )
+
+
+def enqueue_in_turns(submitters: Sequence[Submitter], buffers: Sequence[CommandBuffer]) -> None:
+    """Enqueue the commands of several GPUs in turns: a step of each, then the next one of each.
+
+    Args:
+        submitters: The GPUs.
+        buffers: The commands of each, which are bound.
+
+    Raises:
+        DeviceFailure: cuBLAS refuses a product.
+        CUDADriverError: CUDA refuses a command.
+    """
+    count = len(buffers)
+    events = (ctypes.c_void_p * count)(*(one.binding.events for one in submitters))
+    programs = (_Program * count)()
+    for program, submitter, buffer in zip(programs, submitters, buffers, strict=True):
+        submitter.binding.peers = ctypes.addressof(events)
+        program.commands, program.ends = buffer.address, buffer.ends.ctypes.data
+        program.turns, program.binding = len(buffer.ends), submitter.address
+    status = submitters[0].run_in_turns(ctypes.addressof(programs), count)
+    check_status(buffers[0].label, status)
+
+
+def check_status(label: str, status: int) -> None:
+    """Raise the error that C returned.
+
+    Args:
+        label: The kernel, for the message.
+        status: A CUresult, or a cublasStatus_t below 0.
+
+    Raises:
+        DeviceFailure: cuBLAS refuses a product.
+        CUDADriverError: CUDA refuses a command, or the device failed.
+    """
+    if status > 0:
+        from cupy.cuda import driver
+
+        raise driver.CUDADriverError(status)
+    if status < 0:
+        raise DeviceFailure(f"{label}: cuBLAS returned {-status}")

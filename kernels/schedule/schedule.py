@@ -3,7 +3,9 @@
 Copies in, kernels and copies out are three queues on the device. Each queue takes its steps in
 order. A step begins when its predecessor in the queue is done, and when its dependencies are: a
 kernel needs its copies in, a copy in needs the last kernel that used its buffer, a copy out needs
-its kernel. Copies are slower while both directions of the link are busy (duplex).
+its kernel. Copies are slower while both directions of the link are busy (duplex). GPUs that
+exchange B have a fourth queue: each part of B that came in over the own link is followed by those
+that come from the other GPUs, which the kernel needs, too.
 
 All rates are arguments; this file has none of a machine.
 """
@@ -11,7 +13,7 @@ All rates are arguments; this file has none of a machine.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf
-from typing import Final
+from typing import Final, NamedTuple
 
 from wavetrim.kernels.gemm.tails import divide_tiles
 from wavetrim.kernels.schedule.panels import PanelProblem
@@ -41,8 +43,8 @@ class Rates:
         depth_seconds: Time of a wave for each unit of K.
         memory_bytes_per_second: Bandwidth of device memory, where kernels that add to C read and
             write it.
-        b_share: Time to copy in B divided by that over this link alone: below 1 where GPUs exchange
-            parts of B.
+        peers: Other GPUs with which B is exchanged; 0 if all of it is copied in over this link.
+        peer_bytes_per_second: Copies from other GPUs.
     """
 
     in_bytes_per_second: float
@@ -56,7 +58,13 @@ class Rates:
     wave_seconds: float
     depth_seconds: float
     memory_bytes_per_second: float
-    b_share: float = 1.0
+    peers: int = 0
+    peer_bytes_per_second: float = inf
+
+    @property
+    def b_share(self) -> float:
+        """Share of B that is copied in over this link."""
+        return 1 / (1 + self.peers)
 
     def slow_copies(self, factor: float) -> "Rates":
         """The rates where copies take `factor` times as long."""
@@ -110,6 +118,22 @@ class Timeline:
         return copying
 
 
+class _Seconds(NamedTuple):
+    """Seconds of each step in each queue.
+
+    Attributes:
+        loads: Copies in.
+        passes: Copies from other GPUs.
+        kernels: Kernels.
+        stores: Copies out.
+    """
+
+    loads: Sequence[float]
+    passes: Sequence[float]
+    kernels: Sequence[float]
+    stores: Sequence[float]
+
+
 def time_schedule(problem: PanelProblem, steps: Sequence[Step], rates: Rates) -> Timeline:
     """The timeline of a product's steps. Computing it takes some microseconds a step.
 
@@ -121,7 +145,8 @@ def time_schedule(problem: PanelProblem, steps: Sequence[Step], rates: Rates) ->
     loads = _list_in_seconds(problem, steps, rates)
     kernels = [_find_step_seconds(problem, step, rates) for step in steps]
     stores = _list_out_seconds(problem, steps, rates)
-    return _simulate(steps, loads, kernels, stores, rates)
+    passes = _list_pass_seconds(problem, steps, rates) if rates.peers else [0.0] * len(steps)
+    return _simulate(steps, _Seconds(loads, passes, kernels, stores), rates)
 
 
 def _list_in_seconds(problem: PanelProblem, steps: Sequence[Step], rates: Rates) -> list[float]:
@@ -129,7 +154,7 @@ def _list_in_seconds(problem: PanelProblem, steps: Sequence[Step], rates: Rates)
     item_seconds = item_bytes / rates.in_bytes_per_second
     a_row_seconds = rates.find_row_seconds(k * item_bytes)
     b_row_seconds = rates.find_row_seconds(n * item_bytes)
-    all_seconds = []
+    b_share, all_seconds = rates.b_share, []
     for step in steps:
         columns, a_depth, seconds = len(step.columns), len(step.a_depth), 0.0
         if a_depth:
@@ -137,9 +162,19 @@ def _list_in_seconds(problem: PanelProblem, steps: Sequence[Step], rates: Rates)
             seconds += len(step.rows) * row_seconds
         if step.loads_b:
             row_seconds = columns * item_seconds + b_row_seconds * (columns < n)
-            seconds += rates.b_share * len(step.depth) * row_seconds
+            seconds += b_share * len(step.depth) * row_seconds
         all_seconds.append(seconds)
     return all_seconds
+
+
+def _list_pass_seconds(problem: PanelProblem, steps: Sequence[Step], rates: Rates) -> list[float]:
+    """Seconds in which each step's part of B comes from the other GPUs."""
+    item_seconds = problem.item_bytes * (1 - rates.b_share) / rates.peer_bytes_per_second
+    latency_seconds = rates.peers * rates.copy_seconds
+    return [
+        (latency_seconds + len(step.depth) * len(step.columns) * item_seconds) * step.loads_b
+        for step in steps
+    ]
 
 
 def _find_step_seconds(problem: PanelProblem, step: Step, rates: Rates) -> float:
@@ -163,12 +198,10 @@ def _list_out_seconds(problem: PanelProblem, steps: Sequence[Step], rates: Rates
 
 def _simulate(
     steps: Sequence[Step],
-    loads: Sequence[float],
-    kernels: Sequence[float],
-    stores: Sequence[float],
+    seconds: _Seconds,
     rates: Rates,
 ) -> Timeline:
-    """Follow the three queues from one event to the next, until the last copy out ends.
+    """Follow the queues from one event to the next, until the last copy out ends.
 
     At most one copy in, one kernel and one copy out are under way at a time. The two copies slow
     each other, so what is left of each is counted in seconds without the other. One loop over local
@@ -176,11 +209,10 @@ def _simulate(
 
     Args:
         steps: The steps, in order.
-        loads: Seconds of each step's copy in.
-        kernels: Seconds of each step's kernel.
-        stores: Seconds of each step's copy out.
+        seconds: Seconds of each step in each queue.
         rates: The other rates of the machine.
     """
+    loads, passes, kernels, stores = seconds
     copies_in: list[tuple[float, float]] = []
     launches: list[tuple[float, float]] = []
     copies_out: list[tuple[float, float] | None] = [None] * len(steps)
@@ -189,18 +221,21 @@ def _simulate(
     loaded = computed = 0  # the steps that are copied in and computed next
     in_rest = out_rest = kernel_begin = 0.0
     in_begin = out_begin = kernel_end = inf  # nothing is under way
-    now = rates.call_seconds
+    copy_seconds, enqueue_seconds, duplex = rates.copy_seconds, rates.enqueue_seconds, rates.duplex
+    now = passed = call_seconds = rates.call_seconds
+    complete: list[float] = []  # when each step has all of its B
     while leaves < count:
         if kernel_end == inf and computed < loaded and steps[computed].c_follows < leaves:
-            kernel_begin, kernel_end = now, now + kernels[computed]
+            kernel_begin = max(now, complete[computed])
+            kernel_end = kernel_begin + kernels[computed]
         if in_begin == inf and loaded < count and steps[loaded].follows < computed:
             in_rest = loads[loaded]
-            enqueued = max(now, rates.call_seconds + loaded * rates.enqueue_seconds)
-            in_begin = enqueued + rates.copy_seconds * (in_rest > 0)
+            enqueued = max(now, call_seconds + loaded * enqueue_seconds)
+            in_begin = enqueued + copy_seconds * (in_rest > 0)
         if out_begin == inf and leaves < computed:
-            out_begin, out_rest = now + rates.copy_seconds, stores[leaves]
+            out_begin, out_rest = now + copy_seconds, stores[leaves]
         comes, goes = in_begin <= now, out_begin <= now
-        pace = rates.duplex if comes and goes else 1.0
+        pace = duplex if comes and goes else 1.0
         in_next = now + in_rest * pace if comes else in_begin
         out_next = now + out_rest * pace if goes else out_begin
         before, now = now, min(kernel_end, in_next, out_next)
@@ -211,6 +246,8 @@ def _simulate(
             in_rest -= (now - before) / pace
             if in_next <= now:
                 copies_in.append((in_begin, now))
+                passed = max(now, passed) + passes[loaded]
+                complete.append(passed)
                 loaded, in_begin = loaded + 1, inf
         if goes:
             out_rest -= (now - before) / pace

@@ -31,6 +31,7 @@ HOST_LIBRARY: Final = Library(
         "abandon_copies": (None, (c_void_p,)),
         "close_stage": (None, (c_void_p,)),
         "run_commands": (c_int, (c_void_p, c_int64, c_void_p, c_int64, c_int)),
+        "run_in_turns": (c_int, (c_void_p, c_int64)),
         "read_spans": (c_int, (c_void_p, c_void_p, c_int64, c_void_p)),
     },
 )

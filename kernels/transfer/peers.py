@@ -12,10 +12,10 @@ def allow_access(index: int, peer: int) -> bool:
         index: CUDA's index of the GPU that reads and writes.
         peer: Index of the GPU whose memory it is.
     """
-    from cupy.cuda import Device, runtime
-
     if index == peer:
         return True
+    from cupy.cuda import Device, runtime
+
     if not runtime.deviceCanAccessPeer(index, peer):
         return False
     with Device(index):

@@ -1,7 +1,7 @@
 """One run of a plan in parts: what they share, and how they end together.
 
-Each GPU has its range of rows, or its columns of all GPUs' rows. Brief parts are enqueued at once,
-others computed in a thread of their own.
+Each GPU has its range of rows, or its columns of all GPUs' rows. The parts of a brief product are
+enqueued at once, others computed in a thread of their own.
 """
 
 import threading
@@ -14,20 +14,16 @@ from typing import Final
 from wavetrim.cpu.errors import ProductCancelled
 from wavetrim.cpu.gemm import CpuPool
 from wavetrim.kernels.errors import PipelineCancelled
-from wavetrim.kernels.pipeline.exchange import Exchange
 from wavetrim.kernels.pipeline.host_product import GpuTimings
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
+from wavetrim.kernels.pipeline.team import PlacedProduct, enqueue_team
 from wavetrim.kernels.schedule.steps import Cut
 from wavetrim.native.call_threads import CallThreads
 from wavetrim.scheduler.execution.final_rows import FinalRows
 from wavetrim.scheduler.execution.product import NOTHING, SHORT_SECONDS, PlannedProduct
 from wavetrim.scheduler.execution.rows_done import RowCounter
 from wavetrim.scheduler.execution.watchdog import Watchdog, Watched
-from wavetrim.scheduler.planning.team import GpuPart
-
-LONG_SECONDS: Final = 0.05
-"""Least predicted time for which GPU parts report rows and can be stopped while the CPU part
-computes; chosen."""
+from wavetrim.scheduler.planning.team import LONG_SECONDS, GpuPart
 
 CANCELLATIONS: Final = (ProductCancelled, PipelineCancelled)
 """Errors of a part that was cancelled."""
@@ -58,15 +54,10 @@ class Execution:
         self._pipelines, self._pool, self._gpu_threads = pipelines, pool, gpu_threads
         self._watchdog = watchdog
         self._parts = plan.gpu_parts
-        self._is_brief = plan.predicted.total_seconds < LONG_SECONDS
         self._counter = RowCounter(plan.problem.m, product.progress)
         self._final = FinalRows(product.final)
         self._stop = threading.Event()
         self._begun = [threading.Event() for _ in self._parts]
-        self._exchange: Exchange | None = None
-        if plan.exchanges:
-            gpus = [pipelines[part.position] for part in self._parts]
-            self._exchange = Exchange([gpu.device_index for gpu in gpus])
 
     def compute(self) -> tuple[list[GpuTimings], float]:
         """Compute all rows; returns the timings of each GPU part and the CPU part's seconds.
@@ -85,12 +76,12 @@ class Execution:
         The CPU part starts once the GPUs have work: waking its threads needs the interpreter's
         lock.
         """
-        waits: list[Callable[[], GpuTimings]] = []
+        waits: list[Callable[[], list[GpuTimings]]] = []
         timings: list[GpuTimings] = []
         failures: list[BaseException] = []
         cpu_seconds = 0.0
         try:
-            waits.extend(map(self._start_gpu_part, range(len(self._parts))))
+            waits.extend(self._start_gpu_parts())
             if self._plan.f:
                 for begun in self._begun:
                     begun.wait()
@@ -100,81 +91,80 @@ class Execution:
             failures.append(error)
         for wait in waits:
             try:
-                timings.append(wait())
+                timings.extend(wait())
             except BaseException as error:
                 failures.append(error)
         if failures:
             raise _find_cause(failures)
         return timings, cpu_seconds
 
-    def _start_gpu_part(self, number: int) -> Callable[[], GpuTimings]:
-        """Start a part; returns what waits for it.
+    def _start_gpu_parts(self) -> list[Callable[[], list[GpuTimings]]]:
+        """Start the GPUs; returns what waits for them.
 
-        A brief part that needs nothing more of the host is enqueued whole by the calling thread:
-        another one would begin 0.1 ms later, and its reports need the interpreter's lock.
+        The parts of a brief product need nothing more of the host and are enqueued whole by the
+        calling thread: others would begin 0.1 ms later, and their reports need the interpreter's
+        lock.
         """
-        if self._is_brief and self._exchange is None:
-            wait = self._submit_gpu_rows(number)
-            if wait is not None:
-                return wait
-        position = self._parts[number].position
-        return self._gpu_threads[position].submit(self._compute_gpu_rows, number).result
+        if self._plan.predicted.total_seconds < LONG_SECONDS or self._plan.exchanges:
+            parts = map(self._place_gpu_rows, range(len(self._parts)))
+            finish = enqueue_team(parts, exchanges=self._plan.exchanges)
+            if finish is not None:
+                for begun in self._begun:
+                    begun.set()
+                return [partial(self._await_gpu_rows, finish)]
+        return [
+            self._gpu_threads[part.position].submit(self._compute_gpu_rows, number).result
+            for number, part in enumerate(self._parts)
+        ]
 
-    def _submit_gpu_rows(self, number: int) -> Callable[[], GpuTimings] | None:
-        """Enqueue a part; returns what waits for it, or None if it needs the host meanwhile."""
+    def _place_gpu_rows(self, number: int) -> PlacedProduct | None:
+        """Take the GPU of a part; None if it needs the host meanwhile."""
         product, plan, part = self._product, self._plan, self._parts[number]
         assert plan.spec is not None, "a plan with GPU rows names a kernel"
         rows, columns = _slice(part.rows), _slice(part.columns)
         share = len(part.columns) / plan.problem.n
-        finish = self._pipelines[part.position].submit(
+        return self._pipelines[part.position].place(
             plan.spec, product.a[rows], product.b[:, columns], product.c[rows, columns],
-            cut=part.cut, alpha=product.alpha, beta=product.beta, sms=plan.sms,
+            cut=self._find_cut(part), alpha=product.alpha, beta=product.beta, sms=plan.sms,
             progress=partial(self._count_gpu_rows, None, share),
             final=self._open_final(number), timed=product.timed, b_key=product.b_key,
         )  # fmt: skip
-        if finish is None:
-            return None
-        self._begun[number].set()
 
-        def wait() -> GpuTimings:
-            watchdog = self._watchdog
-            with watchdog.watch(plan.predicted.total_seconds) if watchdog else NOTHING:
-                return finish()
+    def _await_gpu_rows(self, finish: Callable[[], list[GpuTimings]]) -> list[GpuTimings]:
+        """Wait for parts that are enqueued."""
+        watchdog = self._watchdog
+        with watchdog.watch(self._plan.predicted.total_seconds) if watchdog else NOTHING:
+            return finish()
 
-        return wait
-
-    def _compute_gpu_rows(self, number: int) -> GpuTimings:
+    def _compute_gpu_rows(self, number: int) -> list[GpuTimings]:
+        """Compute a part in its GPU's thread."""
         product, plan = self._product, self._plan
         part, begun = self._parts[number], self._begun[number]
         assert plan.spec is not None, "a plan with GPU rows names a kernel"
         rows, columns = _slice(part.rows), _slice(part.columns)
         share = len(part.columns) / plan.problem.n
-        seat = None if self._exchange is None else self._exchange.seats[number]
         watchdog = self._watchdog
         started = time.perf_counter()
         try:
             with watchdog.watch(plan.predicted.total_seconds) if watchdog else NOTHING as watched:
                 timings = self._pipelines[part.position].multiply(
                     plan.spec, product.a[rows], product.b[:, columns], product.c[rows, columns],
-                    cut=self._find_cut(part), alpha=product.alpha, beta=product.beta, sms=plan.sms,
+                    cut=part.cut, alpha=product.alpha, beta=product.beta, sms=plan.sms,
                     progress=partial(self._count_gpu_rows, watched, share),
                     cancelled=self._is_cancelled,
                     copiers=self._count_copiers(), begun=begun.set,
-                    final=self._open_final(number), timed=product.timed, seat=seat,
-                    b_key=product.b_key,
+                    final=self._open_final(number), timed=product.timed, b_key=product.b_key,
                 )  # fmt: skip
         except BaseException:
             self._stop.set()
             raise
         finally:
             begun.set()
-            if seat is not None:
-                seat.leave()
-        return timings._replace(gpu_seconds=time.perf_counter() - started)
+        return [timings._replace(gpu_seconds=time.perf_counter() - started)]
 
     def _find_cut(self, part: GpuPart) -> Cut:
         """The cut of a part; GPUs that exchange B cut it alike."""
-        if self._exchange is None:
+        if not self._plan.exchanges:
             return part.cut
         cut, rows = self._parts[0].cut, len(part.rows)
         first_rows, panel_rows = min(rows, cut.first_rows), min(rows, cut.panel_rows)

@@ -7,13 +7,17 @@ the same time, or the columns: then each needs all of A, but only its columns of
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from wavetrim.kernels.schedule.steps import Cut
 from wavetrim.scheduler.model.cost import CostCurve
 from wavetrim.scheduler.model.gpu_curve import GpuCurve
 from wavetrim.scheduler.model.waves import divide_up
 from wavetrim.scheduler.planning.split import split_rows
+
+LONG_SECONDS: Final = 0.05
+"""Least predicted time for which each GPU has a thread, which reports its rows and can stop it
+while others compute; chosen. All GPUs of a briefer product are enqueued at once."""
 
 
 @dataclass(frozen=True, slots=True)

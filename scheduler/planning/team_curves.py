@@ -14,7 +14,13 @@ from wavetrim.scheduler.model.corrections import RunClass, classify_gpu_run
 from wavetrim.scheduler.model.cpu import CpuShare
 from wavetrim.scheduler.model.curves import build_gpu_curve
 from wavetrim.scheduler.model.gpu_curve import GpuCurve
-from wavetrim.scheduler.planning.team import GpuSide, TeamCurve, find_even_part, list_members
+from wavetrim.scheduler.planning.team import (
+    LONG_SECONDS,
+    GpuSide,
+    TeamCurve,
+    find_even_part,
+    list_members,
+)
 from wavetrim.scheduler.problem import GemmProblem, Memory
 from wavetrim.scheduler.profile.joint import LinkRates, estimate_joint_links, share_links
 from wavetrim.scheduler.profile.machine import MachineProfile
@@ -22,16 +28,9 @@ from wavetrim.scheduler.profile.machine import MachineProfile
 ALIKE: Final = 0.05
 """Most by which the rates of the links of GPUs that are alike differ; chosen."""
 
-EXCHANGE_STEP_SECONDS: Final = 1e-4
-"""Time of the interpreter's lock for a step of a GPU that exchanges parts of B; chosen."""
-
-EXCHANGE_SECONDS: Final = 1e-3
-"""Time until all GPUs have told what they need and the first parts have come: without it in the
-model 22 products took 0.9 ms longer, in the median (two H100s, 32 cores; b9f573b)."""
-
-COLUMNS_LEAD: Final = 0.03
-"""Share of the time by which dividing columns must be faster; chosen. Rows are adjacent in
-memory."""
+LEAST_GAIN: Final = 0.03
+"""Share of the time that a less simple way must save: exchanging B, where GPUs wait for each other,
+or dividing columns, whose rows are not adjacent in memory. Chosen."""
 
 WAKE_SECONDS: Final = 1e-4
 """Time until the threads of a team's GPUs are awake; chosen. One GPU works in the calling thread.
@@ -69,10 +68,13 @@ def choose_division(
     if not team.even:
         return team
     count = len(gpus)
-    b_share = _find_b_share(problem, gpus, team.members[0].rates)
-    if b_share < 1.0:
-        exchanging = _exchange_b(team, b_share)
-        team = min(team, exchanging, key=lambda one: one.seconds(problem.m))
+    if _can_exchange(problem, gpus):
+        exchanging = _exchange_b(team, gpus[0].peer_gbytes_per_second * 1e9)
+        # GPUs that exchange B are enqueued at once, as those of brief products.
+        limit = min(LONG_SECONDS, (1 - LEAST_GAIN) * team.seconds(problem.m))
+        # The lower bound first: it needs no search for a schedule.
+        if exchanging.find_least_seconds(problem.m) < limit > exchanging.seconds(problem.m):
+            team = exchanging
     columns = find_even_part(problem.n, count, spec.tile.n)
     # Where A is as large as B, dividing columns copies no less; and a resident B is whole.
     is_wide = problem.m < problem.n and not problem.b_resident
@@ -81,8 +83,7 @@ def choose_division(
         starts = range(0, problem.n, columns)
         ranges = tuple(range(start, min(start + columns, problem.n)) for start in starts)
         by_columns = TeamCurve(members, problem.m, team.even, columns=ranges)
-        limit = (1 - COLUMNS_LEAD) * team.seconds(problem.m)
-        # The lower bound first: it needs no search for a schedule.
+        limit = (1 - LEAST_GAIN) * team.seconds(problem.m)
         if by_columns.find_least_seconds(problem.m) < limit > by_columns.seconds(problem.m):
             return by_columns
     return team
@@ -175,36 +176,26 @@ def _name_team(
     return replace(run_class, device=f"{name} of {len(gpus)} gpus, {run_class.device}")
 
 
-def _exchange_b(team: TeamCurve, b_share: float) -> TeamCurve:
-    """The same GPUs while they exchange parts of B, for which Python enqueues all steps."""
-    enqueue_seconds = len(team.members) * EXCHANGE_STEP_SECONDS
+def _can_exchange(problem: GemmProblem, gpus: Sequence[MachineProfile]) -> bool:
+    """Whether GPUs may exchange parts of B.
+
+    From pageable memory each fetches all of B. A resident B is not copied at all.
+    """
+    is_copied = problem.memory == "pinned" and not problem.b_resident
+    return is_copied and gpus[0].peer_gbytes_per_second > 0
+
+
+def _exchange_b(team: TeamCurve, peer_bytes_per_second: float) -> TeamCurve:
+    """The same GPUs while they exchange parts of B."""
+    peers = len(team.members) - 1
     members = [
         replace(
             one,
-            rates=replace(
-                one.rates,
-                b_share=b_share,
-                call_seconds=one.rates.call_seconds + EXCHANGE_SECONDS,
-                enqueue_seconds=max(one.rates.enqueue_seconds, enqueue_seconds),
-            ),
+            rates=replace(one.rates, peers=peers, peer_bytes_per_second=peer_bytes_per_second),
         )
         for one in team.members
     ]
     return replace(team, members=_merge_equal(members), exchanges=True)
-
-
-def _find_b_share(problem: GemmProblem, gpus: Sequence[MachineProfile], rates: Rates) -> float:
-    """Time to copy in B if the GPUs exchange parts of it, over that of copying all of it; or 1.
-
-    Each GPU copies its part over its link and the others' parts from their memory, at once. From
-    pageable memory each fetches all of B, as do GPUs that differ, which would cut B differently. A
-    resident B is not copied at all.
-    """
-    count, peer_rate = len(gpus), gpus[0].peer_gbytes_per_second * 1e9
-    if problem.memory != "pinned" or problem.b_resident or not peer_rate:
-        return 1.0
-    link_rate = rates.in_bytes_per_second
-    return min(1.0, max(1 / count, (count - 1) / count * link_rate / peer_rate))
 
 
 def _find_joint_rates(

@@ -77,7 +77,7 @@ def test_copied_exchanged_and_divided_b_are_compared(model: Model) -> None:
     """B fetched by each GPU, B exchanged, and columns divided."""
     model.learn("measured", measured_profile())
     found = []
-    for shape in ((16384, 256, 4096), (16384, 16384, 4096), (1024, 4096, 4096)):
+    for shape in ((16384, 64, 512), (16384, 16384, 4096), (64, 8192, 8192)):
         problem = GemmProblem(*shape, "float16", "pinned")
         plan = choose_plan(problem, measured_profile())
         found.append((plan.exchanges, plan.divides_columns))

@@ -27,6 +27,7 @@ static void find_functions(void)
         {(void**)&driver.query_event, "cuEventQuery"},
         {(void**)&driver.copy_in, "cuMemcpyHtoDAsync_v2"},
         {(void**)&driver.copy_out, "cuMemcpyDtoHAsync_v2"},
+        {(void**)&driver.copy_between, "cuMemcpyDtoDAsync_v2"},
         {(void**)&driver.copy_rows, "cuMemcpy2DAsync_v2"},
         {(void**)&driver.set_bytes, "cuMemsetD8Async"},
         {(void**)&driver.launch_kernel, "cuLaunchKernel"},

@@ -39,6 +39,7 @@ typedef struct {
     int (*query_event)(void* event);
     int (*copy_in)(unsigned long long device, const void* host, size_t size, void* stream);
     int (*copy_out)(void* host, unsigned long long device, size_t size, void* stream);
+    int (*copy_between)(unsigned long long target, unsigned long long source, size_t size, void* stream);
     int (*copy_rows)(const Copy2D* copy, void* stream);
     int (*set_bytes)(unsigned long long device, unsigned char value, size_t size, void* stream);
     int (*launch_kernel)(

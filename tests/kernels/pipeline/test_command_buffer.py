@@ -1,4 +1,4 @@
-"""The commands of a product give A·B in every order of its three queues."""
+"""The commands of a product give A·B in every order of its queues, on one GPU or several."""
 
 import random
 from ctypes import c_byte
@@ -14,8 +14,11 @@ from tests.kernels.schedule.plans import budgets, plan_steps, problems
 from wavetrim.kernels.gemm.operands import Layout
 from wavetrim.kernels.gemm.prepared import Command, CommandKind
 from wavetrim.kernels.pipeline.command_buffer import CommandBuffer, Timed, record_commands
+from wavetrim.kernels.pipeline.exchange import assign_seats
 from wavetrim.kernels.pipeline.places import PlacedStep, place_steps
 from wavetrim.kernels.schedule.buffers import pitch_items
+from wavetrim.kernels.schedule.panels import PanelProblem
+from wavetrim.kernels.schedule.steps import cut_steps
 
 TYPES = {4: np.float32, 8: np.float64}  # exact for small integers
 
@@ -39,28 +42,40 @@ class Device:
 
     def __init__(self, steps: tuple[PlacedStep, ...], hosts: list[NDArray[Any]]) -> None:
         self._steps, self._hosts = steps, hosts
-        self._recorded: set[int] = set()
+        self._queues: list[list[Any]] = [[], [], [], []]
+        self.peers = [self]
+        self.recorded: set[int] = set()
 
-    def run(self, buffer: CommandBuffer, order: random.Random) -> None:
-        """Carry out all commands."""
-        queues: list[list[Any]] = [[], [], []]
+    def enqueue(self, buffer: CommandBuffer) -> None:
+        """Enqueue all commands."""
         for kind, queue, *words in buffer.commands.tolist():
-            queues[queue].append((kind, words))
-        while any(queues):
-            ready = [queue for queue in queues if queue and self._is_ready(*queue[0])]
-            assert ready, "an event is awaited that never comes"
-            self._carry_out(*order.choice(ready).pop(0))
+            self._queues[queue].append((kind, words))
+
+    def list_ready(self) -> list[list[Any]]:
+        """The queues whose next command can be carried out; none if all commands have been."""
+        left = [queue for queue in self._queues if queue]
+        ready = [queue for queue in left if self._is_ready(*queue[0])]
+        assert ready or not left or len(self.peers) > 1, "an event is awaited that never comes"
+        return ready
 
     def _is_ready(self, kind: int, words: list[int]) -> bool:
-        return kind != CommandKind.WAIT or words[0] in self._recorded
+        if kind == CommandKind.WAIT_FOR_PEER:
+            return words[1] in self.peers[words[0]].recorded
+        return kind != CommandKind.WAIT or words[0] in self.recorded
 
-    def _carry_out(self, kind: int, words: list[int]) -> None:
+    def carry_out(self, kind: int, words: list[int]) -> None:
+        """Carry out a command."""
         if kind == CommandKind.RECORD:
-            self._recorded.add(words[0])
+            self.recorded.add(words[0])
         elif kind == CommandKind.LAUNCH:
             placed = self._steps[words[0]]
             a, b, c = (self.view(one) for one in (placed.a, placed.b, placed.c))
             c[...] = a @ b if placed.step.first else c + a @ b
+        elif kind == CommandKind.COPY_BETWEEN:
+            source, target, rows, row_bytes, pitch_bytes = words[:5]
+            item_bytes = self._hosts[0].itemsize
+            shape = rows, row_bytes // item_bytes, pitch_bytes // item_bytes, item_bytes
+            self.view(Layout(target, *shape))[...] = self.view(Layout(source, *shape))
         elif kind in (CommandKind.COPY_IN, CommandKind.COPY_OUT):
             operand, top, left_bytes, rows, row_bytes, pointer, pitch_bytes = words
             host = self._hosts[operand]
@@ -82,26 +97,41 @@ class Device:
         return np.lib.stride_tricks.as_strided(items, (place.rows, place.columns), strides)
 
 
-@settings(max_examples=30)
-@given(problem=problems, budget=budgets, seed=st.integers(0, 999), timed=st.sampled_from(Timed))
-def test_every_order_of_the_queues_gives_the_product(problem, budget, seed, timed):
+def carry_out_all(devices: list[Device], order: random.Random) -> None:
+    """Carry out all commands of all GPUs, in any order that their queues and events allow."""
+    while ready := [(one, queue) for one in devices for queue in one.list_ready()]:
+        device, queue = order.choice(ready)
+        device.carry_out(*queue.pop(0))
+
+
+def draw_problem(problem: PanelProblem, seed: int) -> tuple[PanelProblem, NDArray[Any], ...]:
+    """Small integers as A and B of a problem, whose elements have a type of NumPy; and a C."""
     problem = replace(problem, item_bytes=max(4, problem.item_bytes))
-    plan = plan_steps(problem, budget)
-    memory = np.zeros(plan.buffers.total_bytes, np.uint8)
     generator, dtype = np.random.default_rng(seed), TYPES[problem.item_bytes]
     m, n, k = problem.m, problem.n, problem.k
     a, b = (generator.integers(-3, 4, shape).astype(dtype) for shape in ((m, k), (k, n)))
-    c = np.full((m, n), 99, dtype)
+    return problem, a, b, np.full((m, n), 99, dtype)
+
+
+@settings(max_examples=30)
+@given(problem=problems, budget=budgets, seed=st.integers(0, 999), timed=st.sampled_from(Timed))
+def test_every_order_of_the_queues_gives_the_product(problem, budget, seed, timed):
+    problem, a, b, c = draw_problem(problem, seed)
+    plan = plan_steps(problem, budget)
+    memory = np.zeros(plan.buffers.total_bytes, np.uint8)
+    n, k = problem.n, problem.k
     resident = None
     if problem.b_resident:
-        there = np.zeros((k, pitch_items(n, b.itemsize)), dtype)
+        there = np.zeros((k, pitch_items(n, b.itemsize)), b.dtype)
         there[:, :n] = b
         resident = Layout(there.ctypes.data, k, n, there.shape[1], b.itemsize)
     steps = place_steps(plan, memory.ctypes.data, resident)
     calls = [(StepCall(number),) for number in range(len(steps))]
     buffer = record_commands(steps, calls, label="test", reads_c=False, timed=timed)
     hosts = [a, np.full_like(b, 77) if problem.b_resident else b, c]
-    Device(steps, hosts).run(buffer, random.Random(seed))
+    device = Device(steps, hosts)
+    device.enqueue(buffer)
+    carry_out_all([device], random.Random(seed))
     assert np.array_equal(c, a @ b)
     assert len(buffer.kernel_spans) == (len(steps) if timed == Timed.EACH else 0)
     assert len(buffer.whole_span) == bool(timed)
@@ -113,3 +143,57 @@ def test_every_order_of_the_queues_gives_the_product(problem, budget, seed, time
             for kind in (CommandKind.RECORD, CommandKind.WAIT)
         )
         assert record < wait
+
+
+@settings(max_examples=30)
+@given(
+    problem=problems, gpus=st.integers(2, 4), seed=st.integers(0, 999), timed=st.sampled_from(Timed)
+)
+def test_gpus_that_exchange_b_give_the_product_in_every_order(problem, gpus, seed, timed):
+    problem, a, b, c = draw_problem(replace(problem, b_resident=False), seed)
+    rows = -(-problem.m // gpus)
+    parts = [slice(top, min(top + rows, problem.m)) for top in range(0, problem.m, rows)]
+    cut = plan_steps(replace(problem, m=rows), 1 << 32).cut
+    plans = [cut_steps(replace(problem, m=len(c[part])), cut, 1 << 32) for part in parts]
+    memories = [np.zeros(plan.buffers.total_bytes, np.uint8) for plan in plans]
+    placed = [
+        place_steps(plan, memory.ctypes.data) for plan, memory in zip(plans, memories, strict=True)
+    ]
+    seats = assign_seats((0,) * len(parts), tuple(placed))
+    assert seats is not None
+    devices, buffers = [], []
+    for part, steps, seat in zip(parts, placed, seats, strict=True):
+        calls = [(StepCall(number),) for number in range(len(steps))]
+        buffers.append(
+            record_commands(steps, calls, label="test", reads_c=False, timed=timed, seat=seat)
+        )
+        devices.append(Device(steps, [a[part], b, c[part]]))
+        devices[-1].peers = devices
+        devices[-1].enqueue(buffers[-1])
+    carry_out_all(devices, random.Random(seed))
+    assert np.array_equal(c, a @ b)
+    assert sum(map(count_bytes_of_b, buffers)) == b.nbytes
+    check_turns(buffers)
+
+
+def count_bytes_of_b(buffer: CommandBuffer) -> int:
+    """The bytes of B that cross the link of a GPU."""
+    is_b = (buffer.commands[:, 0] == CommandKind.COPY_IN) & (buffer.commands[:, 2] == 1)
+    rows, row_bytes = buffer.commands[is_b, 5], buffer.commands[is_b, 6]
+    return int(rows @ row_bytes)
+
+
+def check_turns(buffers: list[CommandBuffer]) -> None:
+    """Each event of another GPU is recorded before its wait, if GPUs take turns."""
+    recorded = set()
+    turns = [
+        (turn, number, commands.tolist())
+        for number, buffer in enumerate(buffers)
+        for turn, commands in enumerate(np.split(buffer.commands, buffer.ends[:-1]))
+    ]
+    for _, number, commands in sorted(turns):
+        for kind, _, first, second, *_ in commands:
+            if kind == CommandKind.RECORD:
+                recorded.add((number, first))
+                if kind == CommandKind.WAIT_FOR_PEER:
+                    assert (first, second) in recorded

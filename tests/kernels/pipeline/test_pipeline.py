@@ -12,6 +12,7 @@ from tests.rates import RATES, find_cut
 from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.errors import OperandError, PipelineCancelled
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
+from wavetrim.kernels.pipeline.team import enqueue_team
 from wavetrim.kernels.schedule.cuts import plan_steps
 from wavetrim.kernels.schedule.panels import PanelProblem
 from wavetrim.kernels.spec import KernelSpec
@@ -186,14 +187,15 @@ def test_a_product_is_enqueued_at_once_and_awaited_later(
     c = pin_copy(make_output(m, n, "float32") if before is None else before)
     reported: list[int] = []
     final: list[range] = []
-    finish = pipeline.submit(
+    placed = pipeline.place(
         spec, a, b, c,
         cut=find_cut(c, a), beta=beta, progress=reported.append, final=final.append, timed=timed,
     )  # fmt: skip
+    finish = enqueue_team([placed], exchanges=False)
     assert finish is not None
     others = threading.Thread(target=pipeline.keep, args=("other", b))
     others.start()
-    timings = finish()
+    (timings,) = finish()
     others.join(60)
     assert_product(c, a, b, before, beta=beta)
     assert sum(reported) == m
@@ -206,7 +208,7 @@ def test_a_product_that_is_staged_is_not_enqueued_at_once(pipeline: GpuPipeline)
     a, b = draw(300, 200, 100, "float32")
     c = make_output(300, 200, "float32")
     before = c.copy()
-    assert pipeline.submit(find_kernel("cublas", "float32"), a, b, c, cut=find_cut(c, a)) is None
+    assert pipeline.place(find_kernel("cublas", "float32"), a, b, c, cut=find_cut(c, a)) is None
     assert np.array_equal(c, before, equal_nan=True)
 
 

@@ -181,11 +181,16 @@ int cuMemcpyDtoHAsync_v2(void* host, unsigned long long device, size_t size, voi
     return add(host, size, (const void*)device, size, size, 1);
 }
 
+int cuMemcpyDtoDAsync_v2(unsigned long long target, unsigned long long source, size_t size, void* stream)
+{
+    (void)stream;
+    return add((void*)target, size, (const void*)source, size, size, 1);
+}
+
 int cuMemcpy2DAsync_v2(const Copy2D* copy, void* stream)
 {
     (void)stream;
-    const int in = copy->source_kind == 1;
-    void* target = in ? (void*)copy->target_device : copy->target_host;
-    const void* source = in ? copy->source_host : (const void*)copy->source_device;
+    void* target = copy->target_kind == 1 ? copy->target_host : (void*)copy->target_device;
+    const void* source = copy->source_kind == 1 ? copy->source_host : (const void*)copy->source_device;
     return add(target, copy->target_pitch, source, copy->source_pitch, copy->row_bytes, copy->rows);
 }

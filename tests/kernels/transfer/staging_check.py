@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import wavetrim.kernels.transfer.native_stage
 from wavetrim.kernels.gemm.operands import Layout
@@ -267,6 +268,39 @@ def check_commands(pool: ThreadPool, driver: ctypes.CDLL) -> None:
     driver.refuse(2)
     assert run(-1, 0) == 2
     driver.refuse(0)
+    check_turns(pool, binding, device)
+
+
+def check_turns(pool: ThreadPool, binding: Binding, device: NDArray[np.float32]) -> None:
+    """Commands of two GPUs in turns: one copies from the other, with and without padding."""
+    source, target = device
+    device[:] = np.random.default_rng(2).random(device.shape, np.float32)
+    expected = target.copy()
+    expected[:3] = source[:3]
+    expected[3::3, :2] = source[3::3, :2]
+    peers = (ctypes.c_void_p * 2)(binding.events, binding.events)
+    binding.peers = ctypes.addressof(peers)
+    kind, pitch_bytes = CommandKind, device.strides[1]
+    skipped_bytes = 3 * pitch_bytes
+    ends = source.ctypes.data, target.ctypes.data
+    later = tuple(end + skipped_bytes for end in ends)
+    commands = [
+        (kind.RECORD, 0, 1),
+        (kind.WAIT_FOR_PEER, 3, 0, 1),
+        (kind.COPY_BETWEEN, 3, *ends, 3, pitch_bytes, pitch_bytes),
+        (kind.COPY_BETWEEN, 3, *later, 2, 2 * device.itemsize, skipped_bytes),
+        (kind.RECORD, 3, 0),
+    ]
+    words = np.array([(*one, *(0,) * (9 - len(one))) for one in commands], np.int64)
+    address, bound = words.ctypes.data, ctypes.addressof(binding)
+    one, two = np.array([1]), np.array([0, len(words) - 1])
+    programs = np.array([
+        (address, one.ctypes.data, len(one), bound),
+        (address + words.strides[0], two.ctypes.data, len(two), bound),
+    ])  # fmt: skip
+    assert pool.library.run_in_turns(programs.ctypes.data, len(programs)) == 0
+    assert pool.library.run_commands(address, 0, bound, 0, 1) == 0  # until they are carried out
+    assert np.array_equal(target, expected)
 
 
 def check_no_memory(pool: ThreadPool) -> None:

@@ -9,7 +9,7 @@ import pytest
 from tests.matrices import draw_operands, pin_copy, poison
 from tests.scheduler.profiles import find_executor_profile
 from wavetrim.kernels.device import select_devices
-from wavetrim.kernels.pipeline.exchange import Seat
+from wavetrim.kernels.pipeline import team
 from wavetrim.scheduler.errors import ExecutionCancelled
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.options import PlanOptions
@@ -23,8 +23,7 @@ def plan_exchange(executor, m, n, k, f=0):
     profile = replace(find_executor_profile(executor), peer_gbytes_per_second=1000.0)
     problem = GemmProblem(m, n, k, memory="pinned")
     with pytest.MonkeyPatch.context() as patch:
-        for cost in ("EXCHANGE_STEP_SECONDS", "EXCHANGE_SECONDS"):
-            patch.setattr(team_curves, cost, 0.0)
+        patch.setattr(team_curves, "LONG_SECONDS", 1.0)
         plan = choose_plan_on(problem, profile, PlanOptions(f=f), (0, 1))
     assert plan.exchanges
     return plan
@@ -36,15 +35,16 @@ def draw_pinned(m, n, k):
 
 
 @pytest.fixture
-def begun(monkeypatch):
-    """For each GPU of each product, whether B is exchanged."""
-    found, begin = [], Seat.begin
+def exchanged(monkeypatch):
+    """For each product, whether its GPUs exchange B."""
+    found, assign_seats = [], team.assign_seats
 
-    def watch(self, *operands):
-        found.append(begin(self, *operands))
-        return found[-1]
+    def watch(*operands):
+        seats = assign_seats(*operands)
+        found.append(seats is not None)
+        return seats
 
-    monkeypatch.setattr(Seat, "begin", watch)
+    monkeypatch.setattr(team, "assign_seats", watch)
     return found
 
 
@@ -53,18 +53,18 @@ def begun(monkeypatch):
 @pytest.mark.parametrize(
     "shape", [(4096, 4096, 4096), (3000, 2011, 1013), (12000, 16384, 256), (2048, 8192, 8192)]
 )
-def test_gpus_that_exchange_b_compute_the_product(twin_executor, begun, shape, planned):
+def test_gpus_that_exchange_b_compute_the_product(twin_executor, exchanged, shape, planned):
     a, b, c = draw_pinned(*shape)
     plan = plan_exchange(twin_executor, *shape, f=int(planned * shape[0]))
     for _ in range(3):
         c.fill(np.nan)
         twin_executor.run(plan, a, b, c)
         assert np.array_equal(c, a @ b)
-    assert begun == [True] * 6
+    assert exchanged == [True] * 3
 
 
 @pytest.mark.gpu
-def test_a_b_that_does_not_fit_is_fetched_by_each_gpu(kernel_cache, begun):
+def test_a_b_that_does_not_fit_is_fetched_by_each_gpu(kernel_cache, exchanged):
     m, n, k = 3000, 6000, 2000
     a, b, c = draw_pinned(m, n, k)
     with Executor(
@@ -72,7 +72,7 @@ def test_a_b_that_does_not_fit_is_fetched_by_each_gpu(kernel_cache, begun):
     ) as executor:
         executor.run(plan_exchange(executor, m, n, k), a, b, c)
     assert np.array_equal(c, a @ b)
-    assert begun == [False] * 2
+    assert exchanged == [False]
 
 
 @pytest.mark.gpu

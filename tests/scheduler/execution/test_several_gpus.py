@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from tests.matrices import draw_operands, poison
+from tests.scheduler.execution.host_pipeline import enqueue_on_host
 from tests.scheduler.profiles import find_executor_profile, find_preset_profile
 from wavetrim.scheduler.errors import ExecutionCancelled, ExecutionError
 from wavetrim.scheduler.execution.executor import BRIEF_RUNS_NOTED, BRIEF_SECONDS
@@ -38,8 +39,10 @@ def plan_for(gpus=3, *, f, corrections=None):
 
 
 @pytest.fixture(params=[False, True], ids=["in threads", "enqueued at once"])
-def submits(request, executor):
+def submits(request, executor, monkeypatch):
     """Whether GPU parts are computed in threads of their own, or enqueued by the calling thread."""
+    if request.param:
+        monkeypatch.setattr("wavetrim.scheduler.execution.run.enqueue_team", enqueue_on_host)
     for pipeline in executor.pipelines:
         pipeline.submits = request.param
     return request.param

@@ -88,7 +88,8 @@ def test_a_product_for_the_cpu_makes_no_b_resident():
 
 
 def test_gpus_do_not_exchange_a_resident_b():
-    plain, resident = plan_both(LARGE, replace(TWO, peer_gbytes_per_second=397.0))
+    linked = replace(TWO, peer_gbytes_per_second=397.0)
+    plain, resident = plan_both(GemmProblem(4096, 4096, 4096, memory="pinned"), linked)
     assert (plain.exchanges, resident.exchanges) == (True, False)
     assert len(resident.gpu_parts) == 2
     assert resident.predicted.total_seconds <= plain.predicted.total_seconds

@@ -9,9 +9,8 @@ const { PAGE_BYTES } = TABLES.constants;
 /** Rates of a machine's link and of one kernel. Frozen. */
 export class Rates {
   constructor(fields) {
-    // bShare: time to copy in B divided by that over this link alone, below 1 where GPUs exchange
-    // parts of B.
-    Object.assign(this, { bShare: 1, ...fields });
+    // peers: other GPUs with which B is exchanged; 0 if all of it is copied in over this link.
+    Object.assign(this, { peers: 0, peerBytesPerSecond: Infinity, ...fields });
     this.key = Object.values(this).join();
     Object.freeze(this);
   }
@@ -19,6 +18,11 @@ export class Rates {
   vary(changes) {
     const { key: _, ...fields } = this;
     return new Rates({ ...fields, ...changes });
+  }
+
+  /** Share of B that is copied in over this link. */
+  get bShare() {
+    return 1 / (1 + this.peers);
   }
 
   /** The rates where copies take `factor` times as long. */
@@ -56,7 +60,8 @@ export function timeSchedule(problem, steps, rates) {
   const loads = steps.map((step) => findInSeconds(problem, step, rates));
   const kernels = steps.map((step) => findStepSeconds(problem, step, rates));
   const stores = steps.map((step) => (step.last ? findOutSeconds(problem, step, rates) : 0));
-  return simulate(steps, loads, kernels, stores, rates);
+  const passes = steps.map((step) => findPassSeconds(problem, step, rates));
+  return simulate(steps, loads, passes, kernels, stores, rates);
 }
 
 /** Seconds during which at least one copy of a timeline is under way. */
@@ -87,6 +92,13 @@ function findInSeconds(problem, { rows, columns, depth, aDepth, loadsB }, rates)
   return seconds;
 }
 
+/** Seconds in which a step's part of B comes from the other GPUs. */
+function findPassSeconds({ itemBytes }, { columns, depth, loadsB }, rates) {
+  if (rates.peers === 0 || !loadsB) return 0;
+  const itemSeconds = (itemBytes * (1 - rates.bShare)) / rates.peerBytesPerSecond;
+  return rates.peers * rates.copySeconds + depth * columns * itemSeconds;
+}
+
 function findOutSeconds({ n, itemBytes }, { rows, columns }, rates) {
   const addedSeconds = columns < n ? rates.findRowSeconds(n * itemBytes) : 0;
   return rows * (columns * (itemBytes / rates.outBytesPerSecond) + addedSeconds);
@@ -102,22 +114,24 @@ function findStepSeconds(problem, step, rates) {
   return seconds;
 }
 
-/** Follow the three queues from one event to the next, until the last copy out ends.
+/** Follow the queues from one event to the next, until the last copy out ends.
  *
  * At most one copy in, one kernel and one copy out are under way at a time. The two copies slow
  * each other, so what is left of each is counted in seconds without the other.
  */
-function simulate(steps, loads, kernels, stores, rates) {
+function simulate(steps, loads, passes, kernels, stores, rates) {
   const timeline = { copiesIn: [], kernels: [], copiesOut: steps.map(() => null) };
   const count = steps.length;
   let [loaded, computed, leaves] = [0, 0, findLast(steps, 0)]; // the next step of each queue
   let [inBegin, kernelEnd, outBegin] = [Infinity, Infinity, Infinity]; // nothing is under way
   let [inRest, kernelBegin, outRest] = [0, 0, 0];
   let now = rates.callSeconds;
+  let passed = now;
+  const complete = []; // when each step has all of its B
   while (leaves < count) {
     if (kernelEnd === Infinity && computed < loaded && steps[computed].cFollows < leaves) {
-      kernelBegin = now;
-      kernelEnd = now + kernels[computed];
+      kernelBegin = Math.max(now, complete[computed]);
+      kernelEnd = kernelBegin + kernels[computed];
     }
     if (inBegin === Infinity && loaded < count && steps[loaded].follows < computed) {
       inRest = loads[loaded];
@@ -143,6 +157,8 @@ function simulate(steps, loads, kernels, stores, rates) {
     if (comes) inRest -= (now - before) / pace;
     if (comes && inNext <= now) {
       timeline.copiesIn.push([inBegin, now]);
+      passed = Math.max(now, passed) + passes[loaded];
+      complete.push(passed);
       loaded += 1;
       inBegin = Infinity;
     }

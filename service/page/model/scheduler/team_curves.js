@@ -10,8 +10,7 @@ import { buildGpuCurve } from "./curves.js";
 import { estimateJointLinks, LinkRates, shareLinks } from "./joint.js";
 import { findEvenPart, listMembers, TeamCurve } from "./team.js";
 
-const { ALIKE, EXCHANGE_STEP_SECONDS, EXCHANGE_SECONDS, COLUMNS_LEAD, WAKE_SECONDS } =
-  TABLES.constants;
+const { ALIKE, LONG_SECONDS, LEAST_GAIN, WAKE_SECONDS } = TABLES.constants;
 
 /** The curve of several GPUs that divide rows and fetch all of B each, without a CPU part. */
 export function buildTeamCurve(problem, gpus, spec, sms) {
@@ -25,11 +24,12 @@ export function buildTeamCurve(problem, gpus, spec, sms) {
 export function chooseDivision(team, problem, gpus, spec, sms) {
   if (!team.even) return team;
   const { m, n } = problem;
-  const bShare = findBShare(problem, gpus, team.members[0].rates);
   let best = team;
-  if (bShare < 1) {
-    const exchanging = exchangeB(team, bShare);
-    if (exchanging.seconds(m) < team.seconds(m)) best = exchanging;
+  const peerRate = gpus[0].peer_gbytes_per_second * 1e9;
+  if (problem.memory === "pinned" && peerRate > 0) {
+    const exchanging = exchangeB(team, peerRate);
+    const limit = Math.min(LONG_SECONDS, (1 - LEAST_GAIN) * team.seconds(m));
+    if (exchanging.findLeastSeconds(m) < limit && exchanging.seconds(m) < limit) best = exchanging;
   }
   const columns = findEvenPart(n, gpus.length, spec.tile_n);
   // Where A is as large as B, dividing columns copies no less.
@@ -39,7 +39,7 @@ export function chooseDivision(team, problem, gpus, spec, sms) {
     for (let start = 0; start < n; start += columns)
       ranges.push([start, Math.min(start + columns, n)]);
     const byColumns = new TeamCurve({ members, m, even: team.even, columns: ranges });
-    const limit = (1 - COLUMNS_LEAD) * best.seconds(m);
+    const limit = (1 - LEAST_GAIN) * best.seconds(m);
     // The lower bound first: it needs no search for a schedule.
     if (byColumns.findLeastSeconds(m) < limit && byColumns.seconds(m) < limit) return byColumns;
   }
@@ -101,31 +101,13 @@ function nameTeam(runClass, gpus, gpu) {
   return { ...runClass, device: `${name} of ${gpus.length} gpus, ${runClass.device}` };
 }
 
-/** The same GPUs while they exchange parts of B, for which Python enqueues all steps. */
-function exchangeB(team, bShare) {
-  const enqueueSeconds = team.members.length * EXCHANGE_STEP_SECONDS;
+/** The same GPUs while they exchange parts of B. */
+function exchangeB(team, peerBytesPerSecond) {
+  const peers = team.members.length - 1;
   const members = team.members.map((one) =>
-    one.vary({
-      rates: one.rates.vary({
-        bShare,
-        callSeconds: one.rates.callSeconds + EXCHANGE_SECONDS,
-        enqueueSeconds: Math.max(one.rates.enqueueSeconds, enqueueSeconds),
-      }),
-    }),
+    one.vary({ rates: one.rates.vary({ peers, peerBytesPerSecond }) }),
   );
   return team.vary({ members: mergeEqual(members), exchanges: true });
-}
-
-/** Time to copy in B if the GPUs exchange parts of it, over that of copying all of it; or 1.
- *
- * Each GPU copies its part over its link and the others' parts from their memory, at once.
- */
-function findBShare(problem, gpus, rates) {
-  const count = gpus.length;
-  const peerRate = gpus[0].peer_gbytes_per_second * 1e9;
-  if (problem.memory !== "pinned" || !peerRate) return 1;
-  const linkRate = rates.inBytesPerSecond;
-  return Math.min(1, Math.max(1 / count, (((count - 1) / count) * linkRate) / peerRate));
 }
 
 /** The rates of each GPU while all of them copy, and take turns at the interpreter's lock. */
