@@ -12,7 +12,12 @@ from wavetrim.scheduler.calibration.contention import measure_shares
 from wavetrim.scheduler.calibration.cpu import measure_cpu, measure_tiny_calls
 from wavetrim.scheduler.calibration.kernels import Report, measure_kernels, order_kernels
 from wavetrim.scheduler.calibration.latencies import measure_latencies
-from wavetrim.scheduler.calibration.links import PipelineProfile, measure_link, wake_gpu
+from wavetrim.scheduler.calibration.links import (
+    PipelineProfile,
+    measure_link,
+    measure_link_again,
+    wake_gpu,
+)
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.problem import MEMORIES
 from wavetrim.scheduler.profile.estimate import share_cpu
@@ -79,6 +84,30 @@ def calibrate(
         store_profile(profile, directory)
     tell("done", 1.0)
     return profile
+
+
+def calibrate_another(
+    executor: Executor, first: MachineProfile, *, report: Report | None = None
+) -> MachineProfile:
+    """The profile of a GPU of the same model as a calibrated one: only its links are measured.
+
+    Links depend on where a GPU is in the machine. Its kernels and calls take as long as the first
+    one's; what differs is left to the corrections.
+
+    Args:
+        executor: Its pipeline is measured.
+        first: The profile of the other GPU.
+        report: Called with what is being measured.
+    """
+    info = executor.devices[0]
+    if report is not None:
+        report("link", 0.0)
+    measured = PipelineProfile(executor, replace(first, index=info.index))
+    wake_gpu(measured)
+    links = tuple(
+        measure_link_again(measured, link, device_index=info.index) for link in first.links
+    )
+    return replace(measured.profile, links=links, key=read_key(info, first.cpu.threads))
 
 
 def _measure_gpu(

@@ -1,17 +1,21 @@
-"""Calibrates every GPU of a machine, one after the other, and then their links together."""
+"""Calibrates every GPU of a machine, one after the other, and then their links together.
 
-from collections.abc import Callable, Sequence
+Of several GPUs of one model the first is measured, of the others only the links.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from wavetrim.kernels.device import DeviceInfo
 from wavetrim.kernels.timing.joint_rates import measure_joint_rates, measure_peer_rate
-from wavetrim.scheduler.calibration.calibrate import calibrate
+from wavetrim.scheduler.calibration.calibrate import calibrate, calibrate_another
 from wavetrim.scheduler.calibration.kernels import Report
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.profile.joint import JointLinks
 from wavetrim.scheduler.profile.machine import MachineProfile
+from wavetrim.scheduler.profile.store import describe_gpu
 
 _COPIED_BYTES: Final = 256 << 20
 _RUNS: Final = 12
@@ -47,7 +51,11 @@ def calibrate_gpus(
 
         index = device.index if device is not None else 0
         with open_executor([device] if device is not None else []) as executor:
-            profile = calibrate(executor, cache_dir=cache_dir, directory=None, report=tell)
+            like = _find_like(device, found.values())
+            if like is not None:
+                profile = calibrate_another(executor, like, report=tell)
+            else:
+                profile = calibrate(executor, cache_dir=cache_dir, directory=None, report=tell)
         found[index] = replace(profile, index=index)
     if len(devices) < 2:
         return next(iter(found.values()))
@@ -62,6 +70,14 @@ def calibrate_gpus(
         for index in indices
     )
     return replace(first, beside=tuple(beside))
+
+
+def _find_like(device: DeviceInfo | None, found: Iterable[MachineProfile]) -> MachineProfile | None:
+    """The profile of a GPU of the same model; None if none is measured yet."""
+    if device is None:
+        return None
+    gpu = describe_gpu(device)
+    return next((profile for profile in found if profile.gpu == gpu), None)
 
 
 def _measure_joint(indices: Sequence[int]) -> JointLinks:

@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from wavetrim.kernels.catalog import find_kernel
@@ -116,6 +116,26 @@ def measure_link(
         copy_seconds=COPY_SECONDS[memory],
         row_seconds=row_seconds,
         together=rates.together,
+    )
+
+
+def measure_link_again(
+    measured: PipelineProfile, link: LinkModel, *, device_index: int
+) -> LinkModel:
+    """The link of another GPU of the same model, whose calls and steps take as long.
+
+    Args:
+        measured: The pipeline.
+        link: The first GPU's link.
+        device_index: The other GPU.
+    """
+    found = measure_link(measured, link.memory, device_index=device_index, source=link.source)
+    return replace(
+        link,
+        in_gbytes_per_second=found.in_gbytes_per_second,
+        out_gbytes_per_second=found.out_gbytes_per_second,
+        row_seconds=found.row_seconds,
+        together=found.together,
     )
 
 
