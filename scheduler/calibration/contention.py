@@ -97,6 +97,24 @@ def _measure_memory_stretch(measured: PipelineProfile, share: CpuShare) -> float
     return seconds / repeat_in_pairs(product, _START_SECONDS, until=measured.until)
 
 
+def measure_split_stretch(measured: PipelineProfile, gpus: int) -> float:
+    """Factor on what memory bounds in a split of several GPUs, over what it is beside one.
+
+    It is that of the whole split, whose parts wait for the same memory; 1 if such a split does not
+    pay in the first place.
+
+    Args:
+        measured: An executor with these GPUs, and their profile.
+        gpus: Number of GPUs.
+    """
+    rows, n, k = _MEMORY_BOUND[0]
+    plan = measured.plan(GemmProblem(gpus * rows, n, k, memory="pinned"), f="auto")
+    if plan.f == 0 or len(plan.gpu_parts) < gpus:
+        return 1.0
+    seconds = _repeat_run(measured, plan, lambda timings: timings.total_seconds)
+    return max(1.0, seconds / plan.predicted.total_seconds)
+
+
 def _measure_start(measured: PipelineProfile, memory: Memory) -> float:
     """Seconds that the GPU part takes longer if the CPU part starts with it."""
     shape, f = _GPU_BOUND

@@ -3,7 +3,7 @@
 Of several GPUs of one model the first is measured, of the others only the links.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -11,7 +11,9 @@ from typing import Final
 from wavetrim.kernels.device import DeviceInfo
 from wavetrim.kernels.timing.joint_rates import measure_joint_rates, measure_peer_rate
 from wavetrim.scheduler.calibration.calibrate import calibrate, calibrate_another
+from wavetrim.scheduler.calibration.contention import measure_split_stretch
 from wavetrim.scheduler.calibration.kernels import Report
+from wavetrim.scheduler.calibration.links import PipelineProfile
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.profile.joint import JointLinks
 from wavetrim.scheduler.profile.machine import MachineProfile
@@ -65,11 +67,28 @@ def calibrate_gpus(
     peer_rate = min(
         measure_peer_rate(indices[0], other, _COPIED_BYTES, _RUNS) for other in indices[1:]
     )
-    first, *beside = (
-        replace(found[index], joint=joint, peer_gbytes_per_second=peer_rate / 1e9)
-        for index in indices
-    )
+    gpus = [replace(found[index], peer_gbytes_per_second=peer_rate / 1e9) for index in indices]
+    joint = tuple(_measure_splits(open_executor, devices, _join(gpus, joint)))
+    return _join(gpus, joint)
+
+
+def _join(gpus: Sequence[MachineProfile], joint: tuple[JointLinks, ...]) -> MachineProfile:
+    """The profile of a machine with these GPUs and joint rates."""
+    first, *beside = (replace(one, joint=joint) for one in gpus)
     return replace(first, beside=tuple(beside))
+
+
+def _measure_splits(
+    open_executor: Callable[[Sequence[DeviceInfo]], Executor],
+    devices: Sequence[DeviceInfo],
+    machine: MachineProfile,
+) -> Iterator[JointLinks]:
+    """The joint links with the contention of splits."""
+    for one in machine.joint:
+        some = replace(machine, beside=machine.beside[: one.gpus - 1])
+        with open_executor(devices[: one.gpus]) as executor:
+            stretch = measure_split_stretch(PipelineProfile(executor, some), one.gpus)
+        yield replace(one, split_stretch=stretch)
 
 
 def _find_like(device: DeviceInfo | None, found: Iterable[MachineProfile]) -> MachineProfile | None:

@@ -1,6 +1,6 @@
 """The CPU of a machine: its rates alone, and in splits with a GPU."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from wavetrim.native.tuned import PACKING_WEIGHT
@@ -88,6 +88,14 @@ class CpuShare:
     start_seconds: float = 0.0
     memory_stretch: float = 1.0
     late_seconds: float = 0.0
+
+    def slow_memory(self, factor: float) -> "CpuShare":
+        """The share where what memory bounds takes `factor` times as long, on both sides."""
+        return replace(
+            self,
+            link_stretch=factor * self.link_stretch,
+            memory_stretch=factor * self.memory_stretch,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -248,6 +248,10 @@ def _list_cpu_plans(
         copying: Share of the GPU part's time in which copies are under way.
     """
     alone = build_cpu_curve(problem, profile)
+    joint = profile.find_joint(problem.memory, len(positions))
+    shares = profile.cpu.list_shares(problem.memory)
+    if joint is not None:
+        shares = tuple(share.slow_memory(joint.split_stretch) for share in shares)
     return [
         Plan(
             problem=problem,
@@ -264,5 +268,5 @@ def _list_cpu_plans(
             is_small=is_small(problem.m, problem.n, problem.k, problem.dtype),
             positions=tuple(positions),
         )
-        for share in profile.cpu.list_shares(problem.memory)
+        for share in shares
     ]

@@ -32,9 +32,12 @@ LEAST_GAIN: Final = 0.03
 """Share of the time that a less simple way must save: exchanging B, where GPUs wait for each other,
 or dividing columns, whose rows are not adjacent in memory. Chosen."""
 
-WAKE_SECONDS: Final = 1e-4
-"""Time until the threads of a team's GPUs are awake; chosen. One GPU works in the calling thread.
-"""
+PART_SECONDS: Final = 4e-5
+"""Time of the calling thread for the part of each further GPU, before its first step: 40 to 80 µs
+with two H200s, 110 to 150 with four (64 cores; 3fe77d6)."""
+
+STEP_COMMANDS: Final = 9
+"""Commands of a step that exchanges nothing: copies in and out, kernel, and their events."""
 
 
 def build_team_curve(
@@ -188,10 +191,17 @@ def _can_exchange(problem: GemmProblem, gpus: Sequence[MachineProfile]) -> bool:
 def _exchange_b(team: TeamCurve, peer_bytes_per_second: float) -> TeamCurve:
     """The same GPUs while they exchange parts of B."""
     peers = len(team.members) - 1
+    # The own piece has an event; each other one a wait and a copy; all of them an event and a wait.
+    commands = STEP_COMMANDS + 3 + 2 * peers
     members = [
         replace(
             one,
-            rates=replace(one.rates, peers=peers, peer_bytes_per_second=peer_bytes_per_second),
+            rates=replace(
+                one.rates,
+                peers=peers,
+                peer_bytes_per_second=peer_bytes_per_second,
+                enqueue_seconds=commands / STEP_COMMANDS * one.rates.enqueue_seconds,
+            ),
         )
         for one in team.members
     ]
@@ -201,7 +211,7 @@ def _exchange_b(team: TeamCurve, peer_bytes_per_second: float) -> TeamCurve:
 def _find_joint_rates(
     problem: GemmProblem, gpus: Sequence[MachineProfile], curves: Sequence[GpuCurve]
 ) -> list[Rates]:
-    """The rates of each GPU while all of them copy, and take turns at the interpreter's lock."""
+    """The rates of each GPU while all of them copy, and one thread enqueues for all."""
     rates = [curve.rates for curve in curves]
     links = [
         LinkRates(one.in_bytes_per_second, one.out_bytes_per_second, one.duplex) for one in rates
@@ -215,7 +225,7 @@ def _find_joint_rates(
             out_bytes_per_second=link.out_bytes_per_second,
             duplex=link.duplex,
             enqueue_seconds=len(gpus) * one.enqueue_seconds,
-            call_seconds=one.call_seconds + WAKE_SECONDS,
+            call_seconds=one.call_seconds + (len(gpus) - 1) * PART_SECONDS,
         )
         for one, link in zip(rates, shared, strict=True)
     ]

@@ -38,6 +38,8 @@ class JointLinks:
         out_gbytes_per_second: Rate from all of them together.
         both_gbytes_per_second: Rate of both ways together while both are busy.
         source: Where the figures come from.
+        split_stretch: Factor on the GPUs' copies, and on the CPU part's time for memory, in a split
+            over those beside one GPU: all of them share the host's memory.
     """
 
     memory: Memory
@@ -46,6 +48,7 @@ class JointLinks:
     out_gbytes_per_second: float
     both_gbytes_per_second: float
     source: str
+    split_stretch: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,6 +112,18 @@ def test_a_second_gpu_on_a_shared_slow_link_stays_unused():
     assert len(slow.gpu_parts) == 1
 
 
+def test_a_split_that_memory_bounds_gets_fewer_rows_beside_several_gpus():
+    thin = GemmProblem(16384, 8192, 16, memory="pinned")
+    joint = JointLinks("pinned", 2, 100.0, 100.0, 140.0, "measured")
+    before, after = (
+        choose_plan(thin, replace(TWO, joint=(replace(joint, split_stretch=stretch),)))
+        for stretch in (1.0, 1.3)
+    )
+    assert after.f < before.f
+    assert after.predicted.total_seconds > before.predicted.total_seconds
+    assert choose_plan(thin, ONE).f > 0
+
+
 def test_only_the_named_gpus_are_used():
     positions = {
         devices: [part.position for part in choose_plan(LARGE, EIGHT, options).gpu_parts]

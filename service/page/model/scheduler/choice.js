@@ -171,7 +171,13 @@ function limitSplit(aloneSeconds, memory) {
 /** The plan of the CPU alone, once for each way to share the CPU with the GPU. */
 function listCpuPlans(problem, profile, positions, copying) {
   const alone = buildCpuCurve(problem, profile);
-  return profile.listShares(problem.memory).map(
+  const slower = profile.findJoint(problem.memory, positions.length)?.split_stretch ?? 1;
+  const shares = profile.listShares(problem.memory).map((share) => ({
+    ...share,
+    link_stretch: slower * share.link_stretch,
+    memory_stretch: slower * share.memory_stretch,
+  }));
+  return shares.map(
     (share) =>
       new Plan({
         problem,

@@ -10,7 +10,7 @@ import { buildGpuCurve } from "./curves.js";
 import { estimateJointLinks, LinkRates, shareLinks } from "./joint.js";
 import { findEvenPart, listMembers, TeamCurve } from "./team.js";
 
-const { ALIKE, LONG_SECONDS, LEAST_GAIN, WAKE_SECONDS } = TABLES.constants;
+const { ALIKE, LONG_SECONDS, LEAST_GAIN, PART_SECONDS, STEP_COMMANDS } = TABLES.constants;
 
 /** The curve of several GPUs that divide rows and fetch all of B each, without a CPU part. */
 export function buildTeamCurve(problem, gpus, spec, sms) {
@@ -104,13 +104,15 @@ function nameTeam(runClass, gpus, gpu) {
 /** The same GPUs while they exchange parts of B. */
 function exchangeB(team, peerBytesPerSecond) {
   const peers = team.members.length - 1;
-  const members = team.members.map((one) =>
-    one.vary({ rates: one.rates.vary({ peers, peerBytesPerSecond }) }),
-  );
+  const commands = STEP_COMMANDS + 3 + 2 * peers;
+  const members = team.members.map((one) => {
+    const enqueueSeconds = (commands / STEP_COMMANDS) * one.rates.enqueueSeconds;
+    return one.vary({ rates: one.rates.vary({ peers, peerBytesPerSecond, enqueueSeconds }) });
+  });
   return team.vary({ members: mergeEqual(members), exchanges: true });
 }
 
-/** The rates of each GPU while all of them copy, and take turns at the interpreter's lock. */
+/** The rates of each GPU while all of them copy, and one thread enqueues for all. */
 function findJointRates(problem, gpus, curves) {
   const rates = curves.map((curve) => curve.rates);
   const links = rates.map(
@@ -124,7 +126,7 @@ function findJointRates(problem, gpus, curves) {
       outBytesPerSecond: shared[index].outBytesPerSecond,
       duplex: shared[index].duplex,
       enqueueSeconds: gpus.length * one.enqueueSeconds,
-      callSeconds: one.callSeconds + WAKE_SECONDS,
+      callSeconds: one.callSeconds + (gpus.length - 1) * PART_SECONDS,
     }),
   );
 }
