@@ -128,14 +128,15 @@ class _Part(NamedTuple):
 def _list_parts(
     problem: PanelProblem, buffers: Buffers, panels: list[range], cut: Cut
 ) -> Iterator[_Part]:
+    depths = _divide(problem.k, buffers.depth)
+    first_depths = _divide(problem.k, min(buffers.depth, cut.depth))
     for group in _divide(problem.n, buffers.columns):
         for rows in panels:
             leads = rows.start == 0
             if leads and len(group) == problem.n and buffers.depth == problem.k:
                 yield from _list_prologue(problem, rows, cut)
                 continue
-            size = min(buffers.depth, cut.depth) if leads else buffers.depth
-            for depth in _divide(problem.k, size):
+            for depth in first_depths if leads else depths:
                 yield _Part(rows, group, group, depth, depth, leads)
 
 

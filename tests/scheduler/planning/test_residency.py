@@ -12,7 +12,7 @@ from wavetrim.scheduler.model.corrections import classify_cpu_run
 from wavetrim.scheduler.model.curves import is_copied_first
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.cache import PlanCache
-from wavetrim.scheduler.planning.choice import choose_plan
+from wavetrim.scheduler.planning.choice import choose_plan, find_split_gain
 from wavetrim.scheduler.planning.description import describe_plan
 from wavetrim.scheduler.planning.residency import REMEMBERED, Residency, find_fetch_seconds
 from wavetrim.scheduler.problem import GemmProblem
@@ -53,7 +53,8 @@ def test_no_plan_is_slower_with_a_resident_b(m, n, k, memory, dtype):
     plain, resident = plan_both(GemmProblem(m, n, k, dtype, memory))
     assume(is_copied_first(plain.problem) == is_copied_first(resident.problem))
     slower = resident.predicted.total_seconds / plain.predicted.total_seconds
-    assert slower < 1.02  # the chosen cut is only near the best
+    # The chosen cut is only near the best, and a split is taken only for a gain over one device.
+    assert slower < 1.02 / (1 - find_split_gain(memory))
 
 
 def test_b_is_fetched_once_products_would_have_saved_its_cost():

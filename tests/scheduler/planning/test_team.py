@@ -70,12 +70,15 @@ def test_a_team_computes_every_row_once_and_is_never_slower_than_one_gpu(m, n, k
 
 @pytest.mark.parametrize("profile", [TWO, EIGHT], ids=["two", "eight"])
 def test_a_plan_for_several_gpus_takes_milliseconds(profile):
-    seconds = []
-    for m in (10**6, 8192, 16384, 4224, 65536, 1000, 100_003):
+    def plan(m, n):
         start = time.thread_time()
-        choose_plan(GemmProblem(m, 4099, 2053, memory="pinned"), profile)
-        seconds.append(time.thread_time() - start)
-    assert median(seconds) < allow(10e-3)  # half of it on an idle machine
+        choose_plan(GemmProblem(m, n, 2053, memory="pinned"), profile)
+        return time.thread_time() - start
+
+    # Of each shape the best of three new ones: a thread on the same core takes half of its speed.
+    shapes = (10**6, 8192, 16384, 4224, 65536, 1000, 100_003)
+    seconds = [min(plan(m, n) for n in (4099, 4100, 4101)) for m in shapes]
+    assert median(seconds) < allow(10e-3)
 
 
 def test_a_faster_gpu_takes_more_rows_so_that_both_end_together():
