@@ -22,6 +22,7 @@ def invent_results(**changed_seconds: float) -> HostResults:
             dtype=product.dtype,
             group="suite",
             seconds=took,
+            settings={"gpus": 2 if name == OURS else 1},
         )
         for product in list_suite()
         for name, took in seconds.items()
