@@ -53,7 +53,7 @@ def judge_several(results: HostResults) -> list[Judgement]:
     pairs = [
         (rows[OURS].seconds, rows[ONE_GPU].seconds)
         for rows in times.values()
-        if rows[OURS].settings["gpus"] > 1
+        if (rows[OURS].settings or {}).get("gpus", 1) > 1
     ]
     slower = sum(ours > one * (1 + SLOWER_SHARE) + SLOWER_SECONDS for ours, one in pairs)
     what = "products of the suite on several GPUs that are slower than on one of them"

@@ -14,12 +14,11 @@ from wavetrim.scheduler.calibration.kernels import Report, measure_kernels, orde
 from wavetrim.scheduler.calibration.latencies import measure_latencies
 from wavetrim.scheduler.calibration.links import (
     PipelineProfile,
-    measure_link,
-    measure_link_again,
+    measure_links,
+    measure_links_again,
     wake_gpu,
 )
 from wavetrim.scheduler.execution.executor import Executor
-from wavetrim.scheduler.problem import MEMORIES
 from wavetrim.scheduler.profile.estimate import share_cpu
 from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.scheduler.profile.store import (
@@ -104,9 +103,7 @@ def calibrate_another(
         report("link", 0.0)
     measured = PipelineProfile(executor, replace(first, index=info.index))
     wake_gpu(measured)
-    links = tuple(
-        measure_link_again(measured, link, device_index=info.index) for link in first.links
-    )
+    links = measure_links_again(measured, first.links, device_index=info.index)
     return replace(measured.profile, links=links, key=read_key(info, first.cpu.threads))
 
 
@@ -129,10 +126,7 @@ def _measure_gpu(
     )
     tell("link", _LINK_SHARE)
     wake_gpu(measured)
-    links = tuple(
-        measure_link(measured, memory, device_index=info.index, source=source)
-        for memory in MEMORIES
-    )
+    links = measure_links(measured, device_index=info.index, source=source)
     rate = profile.find_cpu_rate("float32")
     shares = measure_shares(measured, share_cpu(threads), rate)
 

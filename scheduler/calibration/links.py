@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
@@ -20,7 +20,7 @@ from wavetrim.scheduler.model.gpu_curve import GpuCurve
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.planning.plan import Plan
-from wavetrim.scheduler.problem import GemmProblem, Memory
+from wavetrim.scheduler.problem import MEMORIES, GemmProblem, Memory
 from wavetrim.scheduler.profile.estimate import COPY_SECONDS
 from wavetrim.scheduler.profile.machine import LinkModel, MachineProfile
 
@@ -38,6 +38,10 @@ _LINK_SECONDS: Final = 0.15
 """Sizes, runs and times of the measurements."""
 
 _WAKING: Final = 2048
+
+_TRIES: Final = 3
+_ABOVE: Final = 1.1
+"""Most measurements of a rate, and by how much it may be above that of the link; chosen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,49 +99,54 @@ def wake_gpu(measured: PipelineProfile) -> None:
         run()
 
 
-def measure_link(
-    measured: PipelineProfile, memory: Memory, *, device_index: int, source: str
-) -> LinkModel:
-    """The rates of a link, staging included. Calls and steps take no time yet.
+def measure_links(
+    measured: PipelineProfile, *, device_index: int, source: str
+) -> tuple[LinkModel, ...]:
+    """The rates of each link, staging included. Calls and steps take no time yet.
 
     Args:
         measured: The pipeline.
-        memory: The kind of host memory.
         device_index: The GPU.
         source: Source that the figures name.
     """
-    direct = memory == "pinned"
-    rates = _probe_rates(device_index) if direct else _measure_staged_rates(measured)
-    row_seconds = measure_row_seconds(device_index, _PROBED_BYTES, _PROBE_RUNS) if direct else 0.0
-    return LinkModel(
-        memory=memory,
-        in_gbytes_per_second=rates.inwards / 1e9,
-        out_gbytes_per_second=rates.outwards / 1e9,
-        call_seconds=0.0,
-        source=source,
-        copy_seconds=COPY_SECONDS[memory],
-        row_seconds=row_seconds,
-        together=rates.together,
+    rates = {"pinned": _probe_rates(device_index)}
+    rates["pageable"] = _measure_staged_rates(measured, rates["pinned"])
+    row_seconds = measure_row_seconds(device_index, _PROBED_BYTES, _PROBE_RUNS)
+    return tuple(
+        LinkModel(
+            memory=memory,
+            in_gbytes_per_second=rates[memory].inwards / 1e9,
+            out_gbytes_per_second=rates[memory].outwards / 1e9,
+            call_seconds=0.0,
+            source=source,
+            copy_seconds=COPY_SECONDS[memory],
+            row_seconds=row_seconds if memory == "pinned" else 0.0,
+            together=rates[memory].together,
+        )
+        for memory in MEMORIES
     )
 
 
-def measure_link_again(
-    measured: PipelineProfile, link: LinkModel, *, device_index: int
-) -> LinkModel:
-    """The link of another GPU of the same model, whose calls and steps take as long.
+def measure_links_again(
+    measured: PipelineProfile, links: Sequence[LinkModel], *, device_index: int
+) -> tuple[LinkModel, ...]:
+    """The links of another GPU of the same model, whose calls and steps take as long.
 
     Args:
         measured: The pipeline.
-        link: The first GPU's link.
+        links: The first GPU's links.
         device_index: The other GPU.
     """
-    found = measure_link(measured, link.memory, device_index=device_index, source=link.source)
-    return replace(
-        link,
-        in_gbytes_per_second=found.in_gbytes_per_second,
-        out_gbytes_per_second=found.out_gbytes_per_second,
-        row_seconds=found.row_seconds,
-        together=found.together,
+    found = measure_links(measured, device_index=device_index, source=links[0].source)
+    return tuple(
+        replace(
+            link,
+            in_gbytes_per_second=other.in_gbytes_per_second,
+            out_gbytes_per_second=other.out_gbytes_per_second,
+            row_seconds=other.row_seconds,
+            together=other.together,
+        )
+        for link, other in zip(links, found, strict=True)
     )
 
 
@@ -150,7 +159,7 @@ def _probe_rates(device_index: int) -> _Rates:
     return _Rates(inwards, outwards, min(max(together, _LEAST_TOGETHER), 1.0))
 
 
-def _measure_staged_rates(measured: PipelineProfile) -> _Rates:
+def _measure_staged_rates(measured: PipelineProfile, direct: _Rates) -> _Rates:
     """Rates of pageable memory, from the difference between a larger and a smaller product.
 
     A tall product with few columns and a short K consists of copies in, one with a very short K of
@@ -163,10 +172,29 @@ def _measure_staged_rates(measured: PipelineProfile) -> _Rates:
 
     less, more = (side * side * 4 for side in _SIDES)
     moved_bytes = more - less
-    in_rate, out_rate = moved_bytes / time_more(_shape_in), moved_bytes / time_more(_shape_out)
+    in_rate = find_rate(lambda: time_more(_shape_in), moved_bytes, direct.inwards)
+    out_rate = find_rate(lambda: time_more(_shape_out), moved_bytes, direct.outwards)
     apart_seconds = moved_bytes / in_rate / 2 + moved_bytes / out_rate / 2
     together = time_more(_shape_both) / apart_seconds
     return _Rates(in_rate, out_rate, min(max(together, _LEAST_TOGETHER), 1.0))
+
+
+def find_rate(measure: Callable[[], float], moved_bytes: int, most: float) -> float:
+    """Bytes a second, measured as the difference of two times.
+
+    A pause of the machine in one of them may give any difference, even one below zero: measured as
+    -779 GB/s once. So it is measured again if it is beyond what the link can do.
+
+    Args:
+        measure: Returns the seconds of these bytes.
+        moved_bytes: The bytes.
+        most: Rate of the link without staging, which is taken if no measurement is possible.
+    """
+    for _ in range(_TRIES):
+        seconds = measure()
+        if seconds * most * _ABOVE >= moved_bytes:
+            return moved_bytes / seconds
+    return most
 
 
 def _shape_in(side: int) -> tuple[int, int, int]:
