@@ -84,8 +84,10 @@ def render_tables() -> dict[str, str]:
         "kernels": [describe_kernel(spec) for spec in list_kernels()],
         "presets": [asdict(preset) for preset in PRESETS],
     }
-    measured = [one for one in read_host_results(RESULTS) if one.regret or _read_joint(one)]
-    sweeps = [describe_results(one) for one in measured]
+    swept = [describe_results(one) for one in read_host_results(RESULTS) if one.regret]
+    joint = [describe_results(one) for one in read_host_results(RESULTS) if _read_joint(one)]
+    names = {one["name"] for one in swept}
+    sweeps = [*swept, *(one for one in joint if one["name"] not in names)]
     return {
         "tables.js": _render("TABLES", "What the model reads of Python", tables),
         "sweeps.js": _render("SWEEPS", "Measured sweeps over F, from benchmarks/results", sweeps),
