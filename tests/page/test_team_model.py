@@ -60,7 +60,7 @@ def test_several_of_a_preset_are_planned_as_in_python(
 def measured_profile(count: int = 2) -> MachineProfile:
     """GPUs of one host, with measured joint rates of their links and a rate between them."""
     documents = [one.document["profile"] for one in read_host_results(RESULTS)]
-    (document,) = [one for one in documents if len(one.get("beside", ())) == count - 1 > 0]
+    document, *_ = [one for one in documents if len(one.get("beside", ())) == count - 1 > 0]
     return MachineProfile.from_dict(document)
 
 
