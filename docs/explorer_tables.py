@@ -84,8 +84,9 @@ def render_tables() -> dict[str, str]:
         "kernels": [describe_kernel(spec) for spec in list_kernels()],
         "presets": [asdict(preset) for preset in PRESETS],
     }
-    swept = [describe_results(one) for one in read_host_results(RESULTS) if one.regret]
-    joint = [describe_results(one) for one in read_host_results(RESULTS) if _read_joint(one)]
+    results = read_host_results(RESULTS)
+    swept = [describe_results(one) for one in results if one.regret]
+    joint = [describe_results(one) for one in results if _read_joint(one)]
     names = {one["name"] for one in swept}
     sweeps = [*swept, *(one for one in joint if one["name"] not in names)]
     return {

@@ -89,16 +89,17 @@ def enqueue_team(
 
 def _record(placed: Sequence[PlacedProduct], *, exchanges: bool) -> list[CommandBuffer] | None:
     """The commands of each part; None if one has none."""
-    seats: Sequence[Seat | None] | None = None
+    seats: Sequence[Seat | None] = [None] * len(placed)
     if exchanges and len({one.operands[1].address for one in placed}) == 1:
-        seats = assign_seats(
-            tuple(one.device for one in placed), tuple(one.steps for one in placed)
-        )
-    if seats is None:
-        seats = [None] * len(placed)
-    found = [one.record(seat) for one, seat in zip(placed, seats, strict=True)]
-    buffers = [one for one in found if one is not None]
-    return buffers if len(buffers) == len(placed) else None
+        devices, steps = zip(*((one.device, one.steps) for one in placed), strict=True)
+        seats = assign_seats(devices, steps) or seats
+    buffers = []
+    for one, seat in zip(placed, seats, strict=True):
+        buffer = one.record(seat)
+        if buffer is None:
+            return None
+        buffers.append(buffer)
+    return buffers
 
 
 def _finish(

@@ -34,7 +34,7 @@ or dividing columns, whose rows are not adjacent in memory. Chosen."""
 
 PART_SECONDS: Final = 4e-5
 """Time of the calling thread for the part of each further GPU, before its first step: 40 to 80 µs
-with two H200s, 110 to 150 with four (64 cores; 3fe77d6)."""
+with two H200s, 110 to 150 with four (64 cores; 3783006)."""
 
 STEP_COMMANDS: Final = 9
 """Commands of a step that exchanges nothing: copies in and out, kernel, and their events."""

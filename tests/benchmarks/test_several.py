@@ -1,5 +1,7 @@
 """Figures of several GPUs: each bound is told apart from what misses it."""
 
+from dataclasses import replace
+
 import pytest
 
 from benchmarks.host.baselines.lineup import ONE_GPU, OURS
@@ -46,6 +48,20 @@ def test_products_at_once_that_miss_their_bound_are_told(monkeypatch, side, rate
     monkeypatch.setitem(THROUGHPUT, side, rate)
     found = [one.what for one in judge_several(invent_results()) if not one.met]
     assert all(word in what for word, what in zip(missed, found, strict=True))
+
+
+def test_more_than_two_gpus_have_a_bound_of_their_own():
+    two = invent_results(wavetrim=0.0108)  # 1.14 times the limit
+    four = HostResults(two.document | {"gpus": 4}, two.rows)
+    missed = [[one.what for one in judge_several(x) if not one.met] for x in (two, four)]
+    assert ["limit" in what for what in missed[0]] == [True, True]
+    assert missed[1] == []
+
+
+def test_products_that_use_one_gpu_anyway_are_not_counted_as_slower():
+    slower = invent_results(wavetrim_one_gpu=0.0096)
+    alone = [replace(row, settings={"gpus": 1}) for row in slower.rows]
+    assert all(one.met for one in judge_several(HostResults(slower.document, tuple(alone))))
 
 
 def test_a_file_without_throughput_has_the_other_bounds(monkeypatch):
