@@ -7,7 +7,8 @@ from typing import Final
 from benchmarks.common.shapes import Shape, make_cube, name_shape
 from benchmarks.common.tables import render_table, show, show_ms
 from benchmarks.host.baselines.lineup import ONE_GPU, OURS, SEVERAL_NAMES
-from benchmarks.host.judgement import Judgement, render_judgements
+from benchmarks.host.judgement import Judgement, judge_percentiles, render_judgements
+from benchmarks.host.predictions import list_errors
 from benchmarks.host.results import SLOWER_SECONDS, SLOWER_SHARE, HostResults, HostRow
 from benchmarks.host.throughput import PRODUCTS, SHAPE
 
@@ -23,6 +24,9 @@ MORE_LIMIT_RATIOS: Final[dict[Shape, float]] = {make_cube(16384): 1.15}
 
 LEAST_SPEEDS: Final = {"cublasxt": 1.35, "cupy-gpus": 1.0}
 """Least geometric mean of the speed over others on the same GPUs, over the suite, float32."""
+
+MOST_ERROR: Final = 0.10
+"""Median error of the predicted seconds of products on several GPUs."""
 
 LEAST_THROUGHPUT: Final = {2: 1.9}
 USUAL_THROUGHPUT: Final = 0.85
@@ -49,6 +53,14 @@ def judge_several(results: HostResults) -> list[Judgement]:
         what = f"speed over {name}, geometric mean over the suite, float32"
         judgements.append(Judgement(what, bound, mean, len(speeds), at_least=True))
     judgements += _judge_throughput(results)
+    errors = list_errors(
+        (ours.predicted_seconds, ours.seconds)
+        for rows in times.values()
+        if (ours := rows[OURS]).predicted_seconds is not None
+        and (ours.settings or {}).get("gpus", 1) > 1
+    )
+    what = "error of predicted seconds, products on several GPUs"
+    judgements += judge_percentiles(what, {50: MOST_ERROR}, errors)
     # Where no other GPU is used, both are the same call.
     pairs = [
         (rows[OURS].seconds, rows[ONE_GPU].seconds)

@@ -43,6 +43,7 @@ class DeviceMemory:
         residents: The operands that stay.
         launches: Cache of prepared launches, valid while the memory stays.
         commands: Cache of command buffers, likewise, which the pipeline fills.
+        generation: Grows whenever they become invalid.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class DeviceMemory:
         self._placed: dict[_Placing, tuple[PlacedStep, ...]] = {}
         self.launches = LaunchCache(cache_dir)
         self.commands: dict[tuple[object, ...], CommandBuffer | None] = {}
+        self.generation = 0
 
     @property
     def size_bytes(self) -> int:
@@ -117,6 +119,7 @@ class DeviceMemory:
         self._forget()
 
     def _forget(self) -> None:
+        self.generation += 1
         self._placed.clear()
         self.launches.clear()
         self.commands.clear()

@@ -76,21 +76,21 @@ class DirectPath:
         buffer = self.find_buffer(product, cut, timed)
         return None if buffer is None else self.submitter.run(buffer, product, operands)
 
-    def place(
-        self, product: HostProduct, operands: Sequence[HostOperand], cut: Cut
-    ) -> tuple[PlacedStep, ...] | None:
-        """The steps of a product with their addresses; None if it must be staged.
+    @property
+    def generation(self) -> int:
+        """Number of the device memory for which steps and command buffers are valid."""
+        return self._memory.generation
+
+    def place(self, product: HostProduct, cut: Cut) -> tuple[PlacedStep, ...]:
+        """The steps of a product that needs no staging, with their addresses.
 
         Args:
             product: The product.
-            operands: Its A, B and C.
             cut: How its rows are cut into steps.
 
         Raises:
             KernelsError: As for `GpuPipeline.multiply`.
         """
-        if product.needs_staging(operands):
-            return None
         problem = product.find_panels(self._device.sm_count, staged=False)
         return self._memory.prepare(problem, cut, product.resident_b)
 

@@ -27,7 +27,6 @@ from wavetrim.kernels.pipeline.residents import (
     Residents,
 )
 from wavetrim.kernels.pipeline.staged_path import StagedPath
-from wavetrim.kernels.pipeline.team import PlacedProduct
 from wavetrim.kernels.schedule.steps import Cut
 from wavetrim.kernels.spec import KernelSpec
 from wavetrim.kernels.transfer.host_copies import open_copiers
@@ -51,6 +50,7 @@ class GpuPipeline:
 
     Attributes:
         residents: The operands that stay.
+        direct: Computes products from page-locked memory; None if there is no C library.
 
     Raises:
         DeviceUnavailable: There is no such device.
@@ -77,11 +77,11 @@ class GpuPipeline:
                 gpu_memory_bytes, cache_dir=cache_dir, residents=self.residents
             )
             self._staged = StagedPath(self._device, self._copiers, self._memory)
-            self._direct: DirectPath | None = None
+            self.direct: DirectPath | None = None
             if self._copiers is not None:
                 between = cupy.cuda.Stream(non_blocking=True)
                 streams = *self._staged.streams, between
-                self._direct = DirectPath(self._device, self._copiers, streams, self._memory)
+                self.direct = DirectPath(self._device, self._copiers, streams, self._memory)
         self._cache_dir = cache_dir
 
     def load(self, spec: KernelSpec, *, sms: int | None = None) -> None:
@@ -163,67 +163,30 @@ class GpuPipeline:
             product.scale_c()
             if progress is not None:
                 progress(c.shape[0])
+            if final is not None:
+                final(range(c.shape[0]))
             return GpuTimings(0.0, 0.0, 0.0)
         with self._lock:
             try:
                 timings, operands = None, product.describe_operands()
-                if self._direct is not None:
-                    timings = self._direct.compute(product, operands, cut)
+                if self.direct is not None:
+                    timings = self.direct.compute(product, operands, cut)
                 if timings is None:
                     import cupy  # only here: brief products notice an import statement
 
                     with cupy.cuda.Device(self._device.index):
                         timings = self._staged.compute(product, operands, cut)
             except BaseException as error:
-                self._raise_recovered(error)
+                self.recover(error)
             return timings
 
-    def place(
-        self,
-        spec: KernelSpec,
-        a: Matrix,
-        b: Matrix,
-        c: Matrix,
-        *,
-        cut: Cut,
-        alpha: float = 1.0,
-        beta: float = 0.0,
-        progress: Callable[[int], None] | None = None,
-        sms: int | None = None,
-        final: Callable[[range], None] | None = None,
-        timed: bool = False,
-        b_key: str | None = None,
-    ) -> PlacedProduct | None:
-        """Take the GPU for C ← αA·B + βC, with the arguments of `multiply`; nothing is done yet.
-
-        Returns:
-            The product, which `team` enqueues. Other callers wait until it has ended. None if it
-            cannot be enqueued at once, as its operands must be staged.
-
-        Raises:
-            KernelsError: As `multiply`.
-        """
-        resident_b = None if b_key is None else self.residents.use(b_key)
-        product = HostProduct(spec, a, b, c, alpha, beta, progress, final, sms, timed, resident_b)
-        product.check()
-        if self._direct is None or alpha == 0 or c.size == 0:
-            return None
+    def take(self) -> None:
+        """Take the GPU, as a product does, until `release`; other callers wait."""
         self._lock.acquire()
-        steps = None
-        try:
-            operands = product.describe_operands()
-            steps = self._direct.place(product, operands, cut)
-        except BaseException as error:
-            self._raise_recovered(error)
-        finally:
-            if steps is None:
-                self._lock.release()
-        if steps is None:
-            return None
-        return PlacedProduct(
-            self._device.index, self._direct, product, operands, cut, steps,
-            release=self._lock.release, recover=self._raise_recovered,
-        )  # fmt: skip
+
+    def release(self) -> None:
+        """Give the GPU to others."""
+        self._lock.release()
 
     def keep(self, key: str, b: Matrix) -> bool:
         """Copy a B into memory of its own, where it stays for products that give its key.
@@ -254,7 +217,7 @@ class GpuPipeline:
                         return False
                     self._staged.fetch(b, resident)
             except BaseException as error:
-                self._raise_recovered(error)
+                self.recover(error)
             self.residents.add(key, resident)
             return True
 
@@ -269,15 +232,15 @@ class GpuPipeline:
 
         with self._lock, cupy.cuda.Device(self._device.index):
             self._staged.close()
-            if self._direct is not None:
-                self._direct.close()
+            if self.direct is not None:
+                self.direct.close()
             if self._copiers is not None:
                 self._copiers.close()
             self._memory.free()
             self.residents.shrink(0)
 
-    def _raise_recovered(self, error: BaseException) -> NoReturn:
-        """Wait until nothing is in flight, then raise the error."""
+    def recover(self, error: BaseException) -> NoReturn:
+        """Wait until nothing is in flight, then raise the error; for the one who has the GPU."""
         import cupy
 
         with cupy.cuda.Device(self._device.index):

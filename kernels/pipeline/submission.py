@@ -1,6 +1,6 @@
 """Submission of command buffers: enqueue a product's commands, and wait for its results.
 
-The commands of one product are enqueued alone, or those of several GPUs in turns.
+`Submitter` does so for a product of one GPU, `Programs` for the parts of several.
 """
 
 import ctypes
@@ -61,14 +61,14 @@ class Submitter:
     Attributes:
         binding: What its buffers refer to by index.
         address: Address of the binding.
-        run_in_turns: The C function that enqueues commands of several GPUs.
+        library: The C library.
     """
 
     def __init__(self, library: ctypes.CDLL, streams: Sequence[Any]) -> None:
         from cupy.cuda import driver
 
+        self.library = library
         self._run, self._read = library.run_commands, library.read_spans
-        self.run_in_turns = library.run_in_turns
         self._events = EventPool(timed=False), EventPool(timed=True)
         self._streams = tuple(streams)  # kept alive
         self._handle: int | None = None
@@ -93,7 +93,11 @@ class Submitter:
 
     def prepare(self, buffer: CommandBuffer) -> None:
         """Create the events that a buffer needs. The pipeline's device must be the current one."""
-        self.binding.events = self._events[bool(buffer.timed)].reserve(buffer.events)
+        self.binding.events = self.reserve_events(buffer)
+
+    def reserve_events(self, buffer: CommandBuffer) -> int:
+        """Address of the events that a buffer needs, which `prepare` has created."""
+        return self._events[bool(buffer.timed)].reserve(buffer.events)
 
     def run(
         self, buffer: CommandBuffer, product: HostProduct, operands: Sequence[HostOperand]
@@ -111,7 +115,7 @@ class Submitter:
             CUDADriverError: CUDA refuses a command, or the device failed.
         """
         started = time.perf_counter()
-        self.bind(buffer, operands)
+        self._bind(buffer, operands)
         waiting = Waiting.AWAKE if product.is_awaited_awake else Waiting.NAPPING
         if product.is_watched:
             self._run_watched(buffer, product, waiting)
@@ -119,25 +123,18 @@ class Submitter:
             self._advance(buffer, 0, len(buffer.ends), buffer.stores[-1].event, waiting)
         return self._read_times(buffer, started)
 
-    def bind(self, buffer: CommandBuffer, operands: Sequence[HostOperand]) -> None:
-        """Bind a buffer to the operands of a product, and to events.
-
-        Args:
-            buffer: Its commands, which have been prepared.
-            operands: A, B and C in page-locked memory.
-        """
-        binding = self.binding
-        binding.events = self._events[bool(buffer.timed)].reserve(buffer.events)
+    def _bind(self, buffer: CommandBuffer, operands: Sequence[HostOperand]) -> None:
+        """Bind a buffer to the operands of a product, and to events."""
+        self.binding.events = self.reserve_events(buffer)
         for place, operand in enumerate(operands):
             self._hosts[place], self._pitches[place] = operand.address, operand.pitch_bytes
 
-    def finish(self, buffer: CommandBuffer, product: HostProduct, started: float) -> GpuTimings:
+    def finish(self, buffer: CommandBuffer, product: HostProduct) -> GpuTimings:
         """Wait for a product that is enqueued, report its rows, and return its times.
 
         Args:
-            buffer: Its commands.
+            buffer: Its commands, which time at least the whole.
             product: The product.
-            started: When it was enqueued, by `time.perf_counter`.
 
         Raises:
             CUDADriverError: The device failed.
@@ -147,7 +144,7 @@ class Submitter:
         for store in buffer.stores:
             self._advance(buffer, steps, steps, store.event, waiting)
             reports.report(store.step)
-        return self._read_times(buffer, started)
+        return self._read_spans(buffer)
 
     def close(self) -> None:
         """Give back cuBLAS's handle."""
@@ -190,6 +187,9 @@ class Submitter:
         """The product's times; all events have passed."""
         if buffer.timed == Timed.NOTHING:
             return GpuTimings(None, None, time.perf_counter() - started)
+        return self._read_spans(buffer)
+
+    def _read_spans(self, buffer: CommandBuffer) -> GpuTimings:
         gpu_seconds = self._add_up(buffer, buffer.whole_span)
         if buffer.timed == Timed.WHOLE:
             return GpuTimings(None, None, gpu_seconds)
@@ -207,36 +207,84 @@ class Submitter:
 
 
 class _Program(ctypes.Structure):
-    """Commands of one GPU, as in kernels/transfer/native/commands.c."""
+    """The commands of one GPU of a team, as in kernels/transfer/native/commands.c."""
 
     _fields_ = (
         ("commands", ctypes.c_void_p),
         ("ends", ctypes.c_void_p),
         ("turns", ctypes.c_int64),
         ("binding", ctypes.c_void_p),
+        ("events", ctypes.c_void_p),
+        ("first_row", ctypes.c_int64),
+        ("left_bytes", ctypes.c_int64),
+        ("begin", ctypes.c_int64),
+        ("end", ctypes.c_int64),
     )
 
 
-def enqueue_in_turns(submitters: Sequence[Submitter], buffers: Sequence[CommandBuffer]) -> None:
-    """Enqueue the commands of several GPUs in turns: a step of each, then the next one of each.
+class Programs:
+    """The commands of all GPUs of a team, which are enqueued and awaited by one call each.
 
     Args:
         submitters: The GPUs.
-        buffers: The commands of each, which are bound.
+        buffers: The commands of each, which have been prepared and time at least the whole.
+        starts: Where the part of each begins: its first row of A and C, and the bytes before its
+            first column in a row of B and C.
 
-    Raises:
-        DeviceFailure: cuBLAS refuses a product.
-        CUDADriverError: CUDA refuses a command.
+    Attributes:
+        buffers: The same.
     """
-    count = len(buffers)
-    events = (ctypes.c_void_p * count)(*(one.binding.events for one in submitters))
-    programs = (_Program * count)()
-    for program, submitter, buffer in zip(programs, submitters, buffers, strict=True):
-        submitter.binding.peers = ctypes.addressof(events)
-        program.commands, program.ends = buffer.address, buffer.ends.ctypes.data
-        program.turns, program.binding = len(buffer.ends), submitter.address
-    status = submitters[0].run_in_turns(ctypes.addressof(programs), count)
-    check_status(buffers[0].label, status)
+
+    def __init__(
+        self,
+        submitters: Sequence[Submitter],
+        buffers: Sequence[CommandBuffer],
+        starts: Sequence[tuple[int, int]],
+    ) -> None:
+        self._submitters, self.buffers = tuple(submitters), tuple(buffers)
+        count = len(self.buffers)
+        self._programs = (_Program * count)()
+        self._seconds = (ctypes.c_double * count)()
+        for program, submitter, buffer, start in zip(
+            self._programs, submitters, buffers, starts, strict=True
+        ):
+            program.commands, program.ends = buffer.address, buffer.ends.ctypes.data
+            program.turns, program.binding = len(buffer.ends), submitter.address
+            program.first_row, program.left_bytes = start
+            ((program.begin, program.end),) = buffer.whole_span.tolist()
+        library = submitters[0].library
+        self._run, self._await = library.run_in_turns, library.await_team
+        self._hosts = (ctypes.c_void_p * _OPERANDS)()
+        self._pitches = (ctypes.c_int64 * _OPERANDS)()
+
+    def enqueue(self, operands: Sequence[HostOperand]) -> None:
+        """Enqueue the commands in turns: a step of each GPU, then the next one of each.
+
+        Args:
+            operands: All of A, B and C in page-locked memory.
+
+        Raises:
+            DeviceFailure: cuBLAS refuses a product.
+            CUDADriverError: CUDA refuses a command.
+        """
+        for place, operand in enumerate(operands):
+            self._hosts[place], self._pitches[place] = operand.address, operand.pitch_bytes
+        count = len(self.buffers)
+        for number in range(count):  # products between may have needed more events, elsewhere
+            events = self._submitters[number].reserve_events(self.buffers[number])
+            self._programs[number].events = events
+        status = self._run(self._programs, count, self._hosts, self._pitches)
+        check_status(self.buffers[0].label, status)
+
+    def finish(self, waiting: Waiting) -> list[float]:
+        """Wait for all GPUs; returns the seconds of each, from its first command to its last.
+
+        Raises:
+            CUDADriverError: A device failed.
+        """
+        status = self._await(self._programs, len(self.buffers), waiting, self._seconds)
+        check_status(self.buffers[0].label, status)
+        return list(self._seconds)
 
 
 def check_status(label: str, status: int) -> None:

@@ -1,135 +1,208 @@
-"""Products of several GPUs that are parts of one: enqueued in turns, by the calling thread.
+"""A team: GPUs that compute parts of one product, enqueued together by the calling thread.
 
-No GPU may begin other work before all of them have ended, because others may still copy B from its
-memory. So all are taken until then.
+The commands of all parts are recorded for the first such product and kept. Then one call enqueues
+them, in turns, and one waits for them, so the host needs little more time for four GPUs than for
+one. No GPU may begin other work before all of them have ended, because others may still copy B from
+its memory. So all are taken until then.
 """
 
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from wavetrim.kernels.pipeline.command_buffer import CommandBuffer, Timed
 from wavetrim.kernels.pipeline.direct_path import DirectPath
 from wavetrim.kernels.pipeline.exchange import Seat, assign_seats
 from wavetrim.kernels.pipeline.host_product import GpuTimings, HostProduct
-from wavetrim.kernels.pipeline.places import PlacedStep
-from wavetrim.kernels.pipeline.submission import enqueue_in_turns
+from wavetrim.kernels.pipeline.pipeline import GpuPipeline
+from wavetrim.kernels.pipeline.submission import Programs, Waiting
 from wavetrim.kernels.schedule.steps import Cut
 from wavetrim.kernels.transfer.copies import HostOperand
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PlacedProduct:
-    """A product that has taken a GPU and has memory there, from `GpuPipeline.place`.
+class TeamPart(NamedTuple):
+    """The part of one GPU.
 
     Attributes:
-        device: CUDA's index of the GPU.
-        path: Records and submits its commands.
-        product: The product.
-        operands: Its A, B and C, which are page-locked.
+        pipeline: The GPU.
+        rows: Its rows of A and C.
+        columns: Its columns of B and C.
         cut: How its rows are cut into steps.
-        steps: Its steps with their addresses.
-        release: Gives the GPU to others.
-        recover: Waits until nothing is in flight after an error, and raises it.
     """
 
-    device: int
-    path: DirectPath
-    product: HostProduct
-    operands: Sequence[HostOperand]
+    pipeline: GpuPipeline
+    rows: range
+    columns: range
     cut: Cut
-    steps: tuple[PlacedStep, ...]
-    release: Callable[[], None]
-    recover: Callable[[BaseException], NoReturn]
 
-    def record(self, seat: Seat | None) -> CommandBuffer | None:
-        """Its commands, bound to its operands; None if they cannot be commands."""
-        timed = Timed.EACH if self.product.timed else Timed.WHOLE
-        buffer = self.path.find_buffer(self.product, self.cut, timed, seat)
-        if buffer is not None:
-            self.path.submitter.bind(buffer, self.operands)
-        return buffer
+    def take_from(self, product: HostProduct) -> HostProduct:
+        """The part of a product."""
+        rows = slice(self.rows.start, self.rows.stop)
+        columns = slice(self.columns.start, self.columns.stop)
+        a, b, c = product.a[rows], product.b[:, columns], product.c[rows, columns]
+        return product._replace(a=a, b=b, c=c)
 
 
-def enqueue_team(
-    parts: Iterable[PlacedProduct | None], *, exchanges: bool
-) -> Callable[[], list[GpuTimings]] | None:
-    """Enqueue the parts of a product without waiting for them.
+class Listener(NamedTuple):
+    """Who is told of one GPU's rows: `progress` and `final` of `GpuPipeline.multiply`."""
+
+    progress: Callable[[int], None] | None
+    final: Callable[[range], None] | None
+
+
+class Team:
+    """The GPUs of products of one shape by one kernel.
 
     Args:
-        parts: The part of each GPU; None where it cannot be enqueued at once.
+        parts: The part of each GPU.
         exchanges: Whether the GPUs exchange B, if they can (`exchange`).
-
-    Returns:
-        What must be called, in the same thread: it waits for all parts, reports their rows, and
-        returns the times of each. None if a part cannot be enqueued; nothing is done then.
-
-    Raises:
-        KernelsError: As `GpuPipeline.multiply`; what was returned raises likewise.
     """
-    placed: list[PlacedProduct] = []
-    try:
-        for part in parts:
-            if part is None:
-                _release(placed)
-                return None
-            placed.append(part)
-        started = time.perf_counter()
-        buffers = _record(placed, exchanges=exchanges)
-        if buffers is None:
-            _release(placed)
+
+    def __init__(self, parts: Sequence[TeamPart], *, exchanges: bool) -> None:
+        self._parts, self._exchanges = tuple(parts), exchanges
+        self._programs: Programs | None = None
+        self._known: tuple[float, ...] | None = None
+        self._waiting = Waiting.NAPPING
+
+    def enqueue(
+        self, product: HostProduct, *, b_key: str | None = None, listeners: Sequence[Listener] = ()
+    ) -> Callable[[], list[GpuTimings]] | None:
+        """Enqueue all parts of a product without waiting for them.
+
+        Args:
+            product: The whole product.
+            b_key: Key of a B that the GPUs keep, as for `GpuPipeline.multiply`.
+            listeners: Who is told of each GPU's rows; empty for nobody.
+
+        Returns:
+            What must be called, in the same thread: it waits for all parts, reports their rows, and
+            returns the times of each. None if a part cannot be enqueued at once, as its operands
+            must be staged; nothing is done then.
+
+        Raises:
+            KernelsError: As `GpuPipeline.multiply`; what was returned raises likewise.
+        """
+        product.check()
+        paths = [part.pipeline.direct for part in self._parts if part.pipeline.direct is not None]
+        if len(paths) < len(self._parts) or product.alpha == 0 or product.c.size == 0:
             return None
-        enqueue_in_turns([one.path.submitter for one in placed], buffers)
-    except BaseException as error:
-        _recover(placed, error)
-    return partial(_finish, placed, buffers, started)
-
-
-def _record(placed: Sequence[PlacedProduct], *, exchanges: bool) -> list[CommandBuffer] | None:
-    """The commands of each part; None if one has none."""
-    seats: Sequence[Seat | None] = [None] * len(placed)
-    if exchanges and len({one.operands[1].address for one in placed}) == 1:
-        devices, steps = zip(*((one.device, one.steps) for one in placed), strict=True)
-        seats = assign_seats(devices, steps) or seats
-    buffers = []
-    for one, seat in zip(placed, seats, strict=True):
-        buffer = one.record(seat)
-        if buffer is None:
-            return None
-        buffers.append(buffer)
-    return buffers
-
-
-def _finish(
-    placed: Sequence[PlacedProduct], buffers: Sequence[CommandBuffer], started: float
-) -> list[GpuTimings]:
-    """Wait for all parts."""
-    try:
-        timings = [
-            one.path.submitter.finish(buffer, one.product, started)
-            for one, buffer in zip(placed, buffers, strict=True)
-        ]
-    except BaseException as error:
-        _recover(placed, error)
-    _release(placed)
-    return timings
-
-
-def _release(placed: Sequence[PlacedProduct]) -> None:
-    """Give the GPUs to others."""
-    for one in placed:
-        one.release()
-
-
-def _recover(placed: Sequence[PlacedProduct], error: BaseException) -> NoReturn:
-    """Wait until nothing is in flight on any GPU, give them to others, and raise the error."""
-    found = error
-    for one in placed:
+        operands = product.describe_operands()
+        began = time.perf_counter()
+        for part in self._parts:
+            part.pipeline.take()
         try:
-            one.recover(error)
-        except BaseException as raised:
-            found = raised if found is error else found
-    _release(placed)
-    raise found
+            programs = self._find_programs(product, operands, paths, b_key)
+            if programs is None:
+                self._release()
+                return None
+            started = time.perf_counter()
+            programs.enqueue(operands)
+        except BaseException as error:
+            self._recover(error)
+        return partial(self._finish, programs, product, listeners, started - began)
+
+    def _find_programs(
+        self,
+        product: HostProduct,
+        operands: Sequence[HostOperand],
+        paths: Sequence[DirectPath],
+        b_key: str | None,
+    ) -> Programs | None:
+        """The commands, kept or new; None if a part has none, or must be staged."""
+        if b_key is None:
+            if product.needs_staging(operands):
+                return None
+            if self._known == _list_known(product, paths):
+                return self._programs
+        pieces = [part.take_from(product) for part in self._parts]
+        if b_key is not None:
+            residents = [part.pipeline.residents.use(b_key) for part in self._parts]
+            pieces = [
+                piece._replace(resident_b=resident)
+                for piece, resident in zip(pieces, residents, strict=True)
+            ]
+            if any(piece.needs_staging(operands) for piece in pieces):
+                return None
+        self._programs = self._record(pieces, paths)
+        # Another product may use another resident.
+        self._known = _list_known(product, paths) if b_key is None else None
+        self._waiting = Waiting.AWAKE if pieces[0].is_awaited_awake else Waiting.NAPPING
+        return self._programs
+
+    def _record(
+        self, pieces: Sequence[HostProduct], paths: Sequence[DirectPath]
+    ) -> Programs | None:
+        """The commands of all parts; None if one has none."""
+        cuts = [part.cut for part in self._parts]
+        steps = tuple(
+            path.place(piece, cut) for path, piece, cut in zip(paths, pieces, cuts, strict=True)
+        )
+        seats: Sequence[Seat | None] = [None] * len(pieces)
+        if self._exchanges:
+            devices = tuple(part.pipeline.device_index for part in self._parts)
+            seats = assign_seats(devices, steps) or seats
+        buffers: list[CommandBuffer] = []
+        for path, piece, cut, seat in zip(paths, pieces, cuts, seats, strict=True):
+            timed = Timed.EACH if piece.timed else Timed.WHOLE
+            buffer = path.find_buffer(piece, cut, timed, seat)
+            if buffer is None:
+                return None
+            buffers.append(buffer)
+        item_bytes = pieces[0].spec.item_bytes
+        starts = [(part.rows.start, part.columns.start * item_bytes) for part in self._parts]
+        return Programs([path.submitter for path in paths], buffers, starts)
+
+    def _finish(
+        self,
+        programs: Programs,
+        product: HostProduct,
+        listeners: Sequence[Listener],
+        lead_seconds: float,
+    ) -> list[GpuTimings]:
+        """Wait for all parts; returns their times, each with the time before it was enqueued."""
+        try:
+            if listeners or product.timed:
+                timings = self._report(programs, product, listeners)
+            else:
+                timings = [GpuTimings(None, None, one) for one in programs.finish(self._waiting)]
+        except BaseException as error:
+            self._recover(error)
+        self._release()
+        return [one._replace(gpu_seconds=lead_seconds + one.gpu_seconds) for one in timings]
+
+    def _report(
+        self, programs: Programs, product: HostProduct, listeners: Sequence[Listener]
+    ) -> list[GpuTimings]:
+        """Wait for one part after the other, and report its rows."""
+        timings = []
+        for number, (part, buffer) in enumerate(zip(self._parts, programs.buffers, strict=True)):
+            piece = part.take_from(product)
+            if listeners:
+                piece = piece._replace(**listeners[number]._asdict())
+            path = part.pipeline.direct
+            assert path is not None, "its commands are enqueued"
+            timings.append(path.submitter.finish(buffer, piece))
+        return timings
+
+    def _release(self) -> None:
+        """Give the GPUs to others."""
+        for part in self._parts:
+            part.pipeline.release()
+
+    def _recover(self, error: BaseException) -> NoReturn:
+        """Wait until nothing is in flight on any GPU, give them to others, and raise the error."""
+        found = error
+        for part in self._parts:
+            try:
+                part.pipeline.recover(error)
+            except BaseException as raised:
+                found = raised if found is error else found
+        self._release()
+        raise found
+
+
+def _list_known(product: HostProduct, paths: Sequence[DirectPath]) -> tuple[float, ...]:
+    """What commands depend on besides the team."""
+    generations = (path.generation for path in paths)
+    return (product.alpha, product.beta, product.timed, *generations)

@@ -31,7 +31,7 @@ from wavetrim.scheduler.execution.product import (
 )
 from wavetrim.scheduler.execution.residents import ResidentOperands
 from wavetrim.scheduler.execution.rows_done import RowsDone
-from wavetrim.scheduler.execution.run import CANCELLATIONS, Execution
+from wavetrim.scheduler.execution.run import CANCELLATIONS, Execution, Teams
 from wavetrim.scheduler.execution.timings import Timings, compare_with_plan, sum_up
 from wavetrim.scheduler.execution.watchdog import Watchdog
 from wavetrim.scheduler.planning.lanes import CPU
@@ -98,6 +98,7 @@ class Executor:
         )
         self.residents = ResidentOperands(self.pipelines, self._gpu_threads, watchdog)
         self._gpu_alone = GpuAlone(self.pipelines, self._gpu_threads, watchdog)
+        self._teams = Teams(self.pipelines)
         self._occupancy = Occupancy([CPU, *range(len(self.devices))])
         self._warm: set[tuple[KernelSpec | None, tuple[int, ...]]] = set()
         self._brief_runs = 0
@@ -134,8 +135,9 @@ class Executor:
             alpha: Factor of the product.
             beta: Factor of the old C.
             progress: Called with the finished rows of C, from any thread.
-            cancelled: Polled while the product runs; True ends it. It is not polled while the CPU
-                computes rows predicted to take at most SHORT_SECONDS.
+            cancelled: Polled while the product runs; True ends it. Only before it begins, if it is
+                enqueued at once; and not while the CPU computes rows predicted to take at most
+                SHORT_SECONDS.
             final: Called with all rows of C that will not be written again, from any thread, when
                 there are more. Some may be missing until the product ends.
             timed: Whether the GPU's copies and kernels are timed, which delays them a little.
@@ -178,7 +180,7 @@ class Executor:
         if product.plan.is_gpu_alone:
             return [self._gpu_alone.compute(product)], 0.0
         return Execution(
-            product, pipelines=self.pipelines, pool=self.pool, gpu_threads=self._gpu_threads,
+            product, teams=self._teams, pool=self.pool, gpu_threads=self._gpu_threads,
             watchdog=self._watchdog,
         ).compute()  # fmt: skip
 

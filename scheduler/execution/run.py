@@ -14,16 +14,20 @@ from typing import Final
 from wavetrim.cpu.errors import ProductCancelled
 from wavetrim.cpu.gemm import CpuPool
 from wavetrim.kernels.errors import PipelineCancelled
-from wavetrim.kernels.pipeline.host_product import GpuTimings
+from wavetrim.kernels.pipeline.host_product import GpuTimings, HostProduct
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
-from wavetrim.kernels.pipeline.team import PlacedProduct, enqueue_team
+from wavetrim.kernels.pipeline.team import Listener, Team, TeamPart
 from wavetrim.kernels.schedule.steps import Cut
 from wavetrim.native.call_threads import CallThreads
 from wavetrim.scheduler.execution.final_rows import FinalRows
 from wavetrim.scheduler.execution.product import NOTHING, SHORT_SECONDS, PlannedProduct
 from wavetrim.scheduler.execution.rows_done import RowCounter
 from wavetrim.scheduler.execution.watchdog import Watchdog, Watched
+from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.planning.team import LONG_SECONDS, GpuPart
+
+_KEPT_TEAMS: Final = 64
+"""Plans whose commands are kept; chosen, to bound host memory."""
 
 CANCELLATIONS: Final = (ProductCancelled, PipelineCancelled)
 """Errors of a part that was cancelled."""
@@ -34,7 +38,7 @@ class Execution:
 
     Args:
         product: The product.
-        pipelines: The GPUs, at the positions that the plan names.
+        teams: The GPUs that work together.
         pool: The CPU.
         gpu_threads: A thread for each GPU.
         watchdog: Watches the progress of the GPU parts; None for no watchdog.
@@ -44,20 +48,20 @@ class Execution:
         self,
         product: PlannedProduct,
         *,
-        pipelines: Sequence[GpuPipeline],
+        teams: "Teams",
         pool: CpuPool,
         gpu_threads: Sequence[CallThreads],
         watchdog: Watchdog | None,
     ) -> None:
         plan = product.plan
         self._product, self._plan = product, plan
-        self._pipelines, self._pool, self._gpu_threads = pipelines, pool, gpu_threads
+        self._teams, self._pool, self._gpu_threads = teams, pool, gpu_threads
         self._watchdog = watchdog
         self._parts = plan.gpu_parts
         self._counter = RowCounter(plan.problem.m, product.progress)
         self._final = FinalRows(product.final)
         self._stop = threading.Event()
-        self._begun = [threading.Event() for _ in self._parts]
+        self._begun: list[threading.Event] = []
 
     def compute(self) -> tuple[list[GpuTimings], float]:
         """Compute all rows; returns the timings of each GPU part and the CPU part's seconds.
@@ -106,28 +110,37 @@ class Execution:
         lock.
         """
         if self._plan.predicted.total_seconds < LONG_SECONDS or self._plan.exchanges:
-            parts = map(self._place_gpu_rows, range(len(self._parts)))
-            finish = enqueue_team(parts, exchanges=self._plan.exchanges)
+            finish = self._enqueue_team()
             if finish is not None:
-                for begun in self._begun:
-                    begun.set()
                 return [partial(self._await_gpu_rows, finish)]
+        self._begun = [threading.Event() for _ in self._parts]
         return [
             self._gpu_threads[part.position].submit(self._compute_gpu_rows, number).result
             for number, part in enumerate(self._parts)
         ]
 
-    def _place_gpu_rows(self, number: int) -> PlacedProduct | None:
-        """Take the GPU of a part; None if it needs the host meanwhile."""
-        product, plan, part = self._product, self._plan, self._parts[number]
+    def _enqueue_team(self) -> Callable[[], list[GpuTimings]] | None:
+        """Enqueue all GPU parts at once; None if one of them needs the host meanwhile.
+
+        They cannot be cancelled once they are enqueued.
+        """
+        product, plan = self._product, self._plan
+        if self._is_cancelled():
+            raise PipelineCancelled("the product was cancelled before it began")
         assert plan.spec is not None, "a plan with GPU rows names a kernel"
-        rows, columns = _slice(part.rows), _slice(part.columns)
-        share = len(part.columns) / plan.problem.n
-        return self._pipelines[part.position].place(
-            plan.spec, product.a[rows], product.b[:, columns], product.c[rows, columns],
-            cut=self._find_cut(part), alpha=product.alpha, beta=product.beta, sms=plan.sms,
-            progress=partial(self._count_gpu_rows, None, share),
-            final=self._open_final(number), timed=product.timed, b_key=product.b_key,
+        listeners = []
+        if product.progress is not None or product.final is not None:
+            listeners = [
+                Listener(self._count_rows_of(part), self._open_final(number))
+                for number, part in enumerate(self._parts)
+            ]
+        rows = slice(plan.gpu_rows)
+        return self._teams.find(plan).enqueue(
+            HostProduct(
+                plan.spec, product.a[rows], product.b, product.c[rows],
+                product.alpha, product.beta, sms=plan.sms, timed=product.timed,
+            ),
+            b_key=product.b_key, listeners=listeners,
         )  # fmt: skip
 
     def _await_gpu_rows(self, finish: Callable[[], list[GpuTimings]]) -> list[GpuTimings]:
@@ -142,15 +155,14 @@ class Execution:
         part, begun = self._parts[number], self._begun[number]
         assert plan.spec is not None, "a plan with GPU rows names a kernel"
         rows, columns = _slice(part.rows), _slice(part.columns)
-        share = len(part.columns) / plan.problem.n
         watchdog = self._watchdog
         started = time.perf_counter()
         try:
             with watchdog.watch(plan.predicted.total_seconds) if watchdog else NOTHING as watched:
-                timings = self._pipelines[part.position].multiply(
+                timings = self._teams.pipelines[part.position].multiply(
                     plan.spec, product.a[rows], product.b[:, columns], product.c[rows, columns],
                     cut=part.cut, alpha=product.alpha, beta=product.beta, sms=plan.sms,
-                    progress=partial(self._count_gpu_rows, watched, share),
+                    progress=self._count_rows_of(part, watched),
                     cancelled=self._is_cancelled,
                     copiers=self._count_copiers(), begun=begun.set,
                     final=self._open_final(number), timed=product.timed, b_key=product.b_key,
@@ -162,14 +174,6 @@ class Execution:
             begun.set()
         return [timings._replace(gpu_seconds=time.perf_counter() - started)]
 
-    def _find_cut(self, part: GpuPart) -> Cut:
-        """The cut of a part; GPUs that exchange B cut it alike."""
-        if not self._plan.exchanges:
-            return part.cut
-        cut, rows = self._parts[0].cut, len(part.rows)
-        first_rows, panel_rows = min(rows, cut.first_rows), min(rows, cut.panel_rows)
-        return replace(cut, first_rows=first_rows, panel_rows=panel_rows)
-
     def _count_copiers(self) -> int:
         """Threads for each GPU's staged copies."""
         return max(1, self._plan.share.copiers // len(self._parts))
@@ -180,11 +184,18 @@ class Execution:
             return None
         return self._final.open_gpu(number, self._parts[number].rows.start)
 
-    def _count_gpu_rows(self, watched: Watched | None, share: float, rows: float) -> None:
-        """Count rows that a GPU has finished, in its share of the columns."""
-        if watched is not None:
-            watched.note_progress()
-        self._counter.add("gpu", share * rows)
+    def _count_rows_of(
+        self, part: GpuPart, watched: Watched | None = None
+    ) -> Callable[[float], None]:
+        """Callback for rows that a GPU has finished, in its share of the columns."""
+        share = len(part.columns) / self._plan.problem.n
+
+        def count(rows: float) -> None:
+            if watched is not None:
+                watched.note_progress()
+            self._counter.add("gpu", share * rows)
+
+        return count
 
     def _compute_cpu_rows(self) -> float:
         """Compute the last F rows of C; if they take a moment only, report them afterwards."""
@@ -212,6 +223,43 @@ class Execution:
     def _is_cancelled(self) -> bool:
         cancelled = self._product.cancelled
         return self._stop.is_set() or (cancelled is not None and cancelled())
+
+
+class Teams:
+    """The teams of an executor's GPUs: one for each plan, kept for its next product.
+
+    Args:
+        pipelines: The GPUs, at the positions that plans name.
+    """
+
+    def __init__(self, pipelines: Sequence[GpuPipeline]) -> None:
+        self.pipelines = pipelines
+        # By identity: to compare plans would take longer than to enqueue a small product.
+        self._kept: dict[int, tuple[Plan, Team]] = {}
+
+    def find(self, plan: Plan) -> Team:
+        """The team of a plan."""
+        kept = self._kept.get(id(plan))
+        if kept is not None and kept[0] is plan:
+            return kept[1]
+        parts = [
+            TeamPart(self.pipelines[part.position], part.rows, part.columns, _find_cut(plan, part))
+            for part in plan.gpu_parts
+        ]
+        team = Team(parts, exchanges=plan.exchanges)
+        if len(self._kept) >= _KEPT_TEAMS:
+            self._kept.clear()
+        self._kept[id(plan)] = plan, team
+        return team
+
+
+def _find_cut(plan: Plan, part: GpuPart) -> Cut:
+    """The cut of a part; GPUs that exchange B cut it alike."""
+    if not plan.exchanges:
+        return part.cut
+    cut, rows = plan.gpu_parts[0].cut, len(part.rows)
+    first_rows, panel_rows = min(rows, cut.first_rows), min(rows, cut.panel_rows)
+    return replace(cut, first_rows=first_rows, panel_rows=panel_rows)
 
 
 def _slice(part: range) -> slice:

@@ -44,10 +44,11 @@ class Timings(NamedTuple):
 
 
 def compare_with_plan(plan: Plan, timings: Timings) -> list[tuple[Correction, float, float]]:
-    """What each part of a run says of its prediction.
+    """What the parts of a run say of their predictions.
 
     Returns:
-        For each part its correction, its predicted seconds without that, and its measured seconds.
+        For each part its correction, its predicted seconds without that, and its measured seconds;
+        of GPUs that are alike, those of the slowest.
     """
     if plan.f == plan.problem.m or plan.is_gpu_alone:
         correction = plan.corrections[0]
@@ -59,9 +60,13 @@ def compare_with_plan(plan: Plan, timings: Timings) -> list[tuple[Correction, fl
     ]
     if plan.f:
         parts.append((plan.cpu_curve, plan.f, timings.cpu_seconds + plan.share.late_seconds))
+    slowest = {
+        curve.correction.run_class: (curve, rows, seconds)
+        for curve, rows, seconds in sorted(parts, key=lambda part: part[2])
+    }
     return [
         (curve.correction, curve.seconds(rows) / curve.correction.factor, seconds)
-        for curve, rows, seconds in parts
+        for curve, rows, seconds in slowest.values()
     ]
 
 

@@ -37,6 +37,11 @@ class RunClass:
     seconds: float = 1.0
 
     @property
+    def is_of_team(self) -> bool:
+        """Whether several GPUs share the product. No calibration runs such products."""
+        return " gpus, " in self.device
+
+    @property
     def name(self) -> str:
         """The runs that it learns from, in words."""
         beside = f" beside a {self.beside}" if self.beside else ""

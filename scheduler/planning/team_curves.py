@@ -32,9 +32,9 @@ LEAST_GAIN: Final = 0.03
 """Share of the time that a less simple way must save: exchanging B, where GPUs wait for each other,
 or dividing columns, whose rows are not adjacent in memory. Chosen."""
 
-PART_SECONDS: Final = 4e-5
-"""Time of the calling thread for the part of each further GPU, before its first step: 40 to 80 µs
-with two H200s, 110 to 150 with four (64 cores; 3783006)."""
+PART_SECONDS: Final = 2.5e-5
+"""Time of the calling thread for each further GPU, beyond its steps: 22 to 34 µs on two and four
+H200s of one host (64 cores; ae319d7)."""
 
 STEP_COMMANDS: Final = 9
 """Commands of a step that exchanges nothing: copies in and out, kernel, and their events."""

@@ -188,5 +188,6 @@ class RunHistory:
         return None
 
     def _add(self, run_class: RunClass, ratio: float) -> None:
-        self._devices.setdefault(run_class.device, DeviceRuns(self._prior)).add(run_class, ratio)
+        prior = ASSUMED if run_class.is_of_team else self._prior
+        self._devices.setdefault(run_class.device, DeviceRuns(prior)).add(run_class, ratio)
         self._found = {}

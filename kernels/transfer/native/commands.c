@@ -170,20 +170,43 @@ EXPORTED int run_commands(const Command* commands, int64_t count, const Binding*
     return leave_context(before, entered, status);
 }
 
-// Commands of one GPU, and where each of its turns ends.
+// The commands of one GPU of a team: of a part of a product, in turns.
 typedef struct {
     const Command* commands;
-    const int64_t* ends;
+    const int64_t* ends;  // number of commands until the end of each turn
     int64_t turns;
-    const Binding* binding;
+    Binding* binding;
+    void* const* events;
+    int64_t first_row;  // of A and C
+    int64_t left_bytes;  // before its first column, in rows of B and C
+    int64_t begin, end;  // the first event and the last
 } Program;
 
-// Enqueue the commands of GPUs that work together: returns the first error, as `run_commands`. Each GPU has
-// a turn, then each has the next one, so all begin early, and an event that another GPU waits for has been
-// recorded in an earlier turn. (A thread for each GPU enqueued them only a third faster with four, and with
-// two no faster: the driver has locks.)
-EXPORTED int run_in_turns(const Program* programs, int64_t count)
+// Bind the GPU to the part of each operand that it needs, and to all GPUs' events.
+static void bind(const Program* one, char* const* hosts, const int64_t* pitches, void* const* const* peers)
 {
+    Binding* binding = one->binding;
+    const int64_t row = one->first_row, left = one->left_bytes;
+    const int64_t offsets[OPERANDS] = {row * pitches[0], left, row * pitches[2] + left};  // of A, B, C
+    for (int operand = 0; operand < OPERANDS; ++operand) {
+        binding->hosts[operand] = hosts[operand] + offsets[operand];
+        binding->pitches[operand] = pitches[operand];
+    }
+    binding->events = one->events;
+    binding->peers = peers;
+}
+
+// Enqueue the commands of a team: returns the first error, as `run_commands`. Each GPU has a turn, then each
+// has the next one, so all begin early, and an event that another GPU waits for has been recorded in an
+// earlier turn. (A thread for each GPU enqueued them only a third faster with four, and with two no faster:
+// the driver has locks.)
+//
+// hosts, pitches: first elements of A, B and C, and bytes from row to row.
+EXPORTED int run_in_turns(const Program* programs, int64_t count, char* const* hosts, const int64_t* pitches)
+{
+    void* const* peers[count];
+    for (int64_t i = 0; i < count; ++i) peers[i] = programs[i].events;
+    for (int64_t i = 0; i < count; ++i) bind(&programs[i], hosts, pitches, peers);
     int status = 0;
     int64_t left = count;
     for (int64_t turn = 0; left > 0; ++turn) {
@@ -194,6 +217,29 @@ EXPORTED int run_in_turns(const Program* programs, int64_t count)
             status = run_commands(one->commands + begin, one->ends[turn] - begin, one->binding, -1, NAPPING);
             ++left;
         }
+    }
+    return status;
+}
+
+static int await_end(const Program* one, int how, double* seconds)
+{
+    float milliseconds = 0;
+    int status = await(one->events[one->end], how);
+    if (status == 0) status = driver.read_milliseconds(&milliseconds, one->events[one->begin], one->events[one->end]);
+    *seconds = milliseconds / 1e3;
+    return status;
+}
+
+// Wait until all GPUs of a team have ended, and read the seconds of each: returns the first error.
+EXPORTED int await_team(const Program* programs, int64_t count, int how, double* seconds)
+{
+    int status = 0;
+    for (int64_t i = 0; i < count && status == 0; ++i) {
+        void* before;
+        int entered;
+        status = enter_context(programs[i].binding, &before, &entered);
+        if (status == 0) status = await_end(&programs[i], how, &seconds[i]);
+        status = leave_context(before, entered, status);
     }
     return status;
 }

@@ -11,8 +11,9 @@ from tests.matrices import Array, assert_product, make_matrix, make_output, padd
 from tests.rates import RATES, find_cut
 from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.errors import OperandError, PipelineCancelled
+from wavetrim.kernels.pipeline.host_product import HostProduct
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
-from wavetrim.kernels.pipeline.team import enqueue_team
+from wavetrim.kernels.pipeline.team import Listener, Team, TeamPart
 from wavetrim.kernels.schedule.cuts import plan_steps
 from wavetrim.kernels.schedule.panels import PanelProblem
 from wavetrim.kernels.spec import KernelSpec
@@ -187,11 +188,11 @@ def test_a_product_is_enqueued_at_once_and_awaited_later(
     c = pin_copy(make_output(m, n, "float32") if before is None else before)
     reported: list[int] = []
     final: list[range] = []
-    placed = pipeline.place(
-        spec, a, b, c,
-        cut=find_cut(c, a), beta=beta, progress=reported.append, final=final.append, timed=timed,
-    )  # fmt: skip
-    finish = enqueue_team([placed], exchanges=False)
+    team = Team([TeamPart(pipeline, range(m), range(n), find_cut(c, a))], exchanges=False)
+    finish = team.enqueue(
+        HostProduct(spec, a, b, c, alpha=1.0, beta=beta, timed=timed),
+        listeners=[Listener(reported.append, final.append)],
+    )
     assert finish is not None
     others = threading.Thread(target=pipeline.keep, args=("other", b))
     others.start()
@@ -204,11 +205,41 @@ def test_a_product_is_enqueued_at_once_and_awaited_later(
     assert (timings.kernel_seconds is not None) == timed
 
 
+def test_a_team_s_commands_serve_other_matrices_and_other_device_memory(
+    pipeline: GpuPipeline,
+) -> None:
+    """The part begins within rows and columns; another product then replaces all buffers."""
+    spec, (m, n, k) = find_kernel("cublas", "float32"), (700, 900, 300)
+    rows, columns = range(128, m), range(64, n - 3)
+    part = TeamPart(pipeline, rows, columns, find_cut(np.empty((len(rows), n)), np.empty((m, k))))
+    team = Team([part], exchanges=False)
+    others = 1.0, 1.0, 2.0, 1.0
+    for number, alpha in enumerate(others):
+        a, b, c = (
+            pin_copy(make_matrix(*shape, "float32", 10 * number + seed))
+            for seed, shape in enumerate(((m, k), (k, n), (m, n + number)))
+        )
+        c = c[:, :n]
+        expected = c.copy()
+        block = np.ix_(rows, columns)
+        expected[block] = alpha * (a[rows.start :].astype(float) @ b[:, columns.start : n - 3])
+        finish = team.enqueue(HostProduct(spec, a, b, c, alpha=alpha, beta=0.0))
+        assert finish is not None
+        (timings,) = finish()
+        assert timings.gpu_seconds > 0
+        assert np.allclose(c, expected, rtol=1e-3, atol=1e-3)
+        large = [pin_copy(one) for one in draw(2000 + 1000 * number, 1500, 1200, "float32")]
+        out = pin_copy(make_output(2000 + 1000 * number, 1500, "float32"))
+        pipeline.multiply(spec, *large, out, cut=find_cut(out, large[0]))
+
+
 def test_a_product_that_is_staged_is_not_enqueued_at_once(pipeline: GpuPipeline) -> None:
     a, b = draw(300, 200, 100, "float32")
     c = make_output(300, 200, "float32")
     before = c.copy()
-    assert pipeline.place(find_kernel("cublas", "float32"), a, b, c, cut=find_cut(c, a)) is None
+    part = TeamPart(pipeline, range(300), range(200), find_cut(c, a))
+    product = HostProduct(find_kernel("cublas", "float32"), a, b, c, alpha=1.0, beta=0.0)
+    assert Team([part], exchanges=False).enqueue(product) is None
     assert np.array_equal(c, before, equal_nan=True)
 
 
@@ -249,8 +280,13 @@ def test_half_precision_is_scaled_by_factors_beyond_its_range(
 
 def test_alpha_zero_reads_neither_a_nor_b(pipeline: GpuPipeline) -> None:
     a, c = make_output(64, 64, "float32"), np.ones((64, 64), np.float32)
-    pipeline.multiply(KERNELS[0], a, a.copy(), c, alpha=0.0, beta=2.0, cut=find_cut(c, a))
+    told: list[object] = []
+    pipeline.multiply(
+        KERNELS[0], a, a.copy(), c,
+        alpha=0.0, beta=2.0, cut=find_cut(c, a), progress=told.append, final=told.append,
+    )  # fmt: skip
     assert np.all(c == 2)
+    assert told == [64, range(64)]
     pipeline.multiply(KERNELS[0], a, a.copy(), c, alpha=0.0, cut=find_cut(c, a))
     assert np.all(c == 0)
 

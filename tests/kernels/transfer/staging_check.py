@@ -278,8 +278,6 @@ def check_turns(pool: ThreadPool, binding: Binding, device: NDArray[np.float32])
     expected = target.copy()
     expected[:3] = source[:3]
     expected[3::3, :2] = source[3::3, :2]
-    peers = (ctypes.c_void_p * 2)(binding.events, binding.events)
-    binding.peers = ctypes.addressof(peers)
     kind, pitch_bytes = CommandKind, device.strides[1]
     skipped_bytes = 3 * pitch_bytes
     ends = source.ctypes.data, target.ctypes.data
@@ -295,11 +293,17 @@ def check_turns(pool: ThreadPool, binding: Binding, device: NDArray[np.float32])
     address, bound = words.ctypes.data, ctypes.addressof(binding)
     one, two = np.array([1]), np.array([0, len(words) - 1])
     programs = np.array([
-        (address, one.ctypes.data, len(one), bound),
-        (address + words.strides[0], two.ctypes.data, len(two), bound),
+        (address, one.ctypes.data, len(one), bound, binding.events, 2, 12, 1, 0),
+        (address + words.strides[0], two.ctypes.data, len(two), bound, binding.events, 3, 20, 1, 0),
     ])  # fmt: skip
-    assert pool.library.run_in_turns(programs.ctypes.data, len(programs)) == 0
-    assert pool.library.run_commands(address, 0, bound, 0, 1) == 0  # until they are carried out
+    hosts, pitches = np.array([1000, 2000, 3000]), np.array([100, 200, 300])
+    arguments = programs.ctypes.data, len(programs)
+    assert pool.library.run_in_turns(*arguments, hosts.ctypes.data, pitches.ctypes.data) == 0
+    assert list(binding.hosts) == [1000 + 3 * 100, 2000 + 20, 3000 + 3 * 300 + 20]
+    assert list(binding.pitches) == [100, 200, 300]
+    seconds = np.zeros(2)
+    assert pool.library.await_team(*arguments, 1, seconds.ctypes.data) == 0
+    assert (seconds > 0).all()
     assert np.array_equal(target, expected)
 
 

@@ -7,6 +7,7 @@ from functools import partial
 from wavetrim.kernels.errors import DeviceFailure, PipelineCancelled
 from wavetrim.kernels.pipeline.host_product import GpuTimings
 from wavetrim.kernels.pipeline.residents import Resident, Residents
+from wavetrim.kernels.pipeline.team import Listener
 
 
 class HostPipeline:
@@ -19,7 +20,7 @@ class HostPipeline:
         fails: Whether each product and each fetch of an operand fails.
         row_seconds: Seconds that each row of C takes.
         resident_bytes: Limit of resident operands.
-        submits: Whether products can be enqueued at once, by `enqueue_on_host`.
+        submits: Whether products can be enqueued at once, by a `HostTeam`.
     """
 
     panel_rows = 128
@@ -27,6 +28,7 @@ class HostPipeline:
     row_seconds = 0.0
     resident_bytes = 0
     submits = False
+    direct = None
 
     def __init__(self, index=0, **_):
         self.index = self.device_index = index
@@ -41,11 +43,6 @@ class HostPipeline:
         self.residents.shrink(self.residents.limit_bytes - b.nbytes)
         self.residents.add(key, Resident(None, b.nbytes, b.copy()))
         return True
-
-    def place(self, spec, a, b, c, **arguments):
-        if not self.submits:
-            return None
-        return partial(self.multiply, spec, a, b, c, cancelled=None, **arguments)
 
     def multiply(
         self, spec, a, b, c, *, cut, alpha, beta, cancelled, final=None, progress=None,
@@ -80,8 +77,24 @@ class HostPipeline:
         pass
 
 
-def enqueue_on_host(parts, *, exchanges):
-    """Takes the place of `enqueue_team`: the parts are computed while they are awaited."""
-    assert not exchanges
-    products = list(parts)
-    return None if None in products else lambda: [multiply() for multiply in products]
+class HostTeam:
+    """Takes the place of `Team`: the parts are computed while they are awaited."""
+
+    def __init__(self, parts, *, exchanges):
+        assert not exchanges
+        self.parts = parts
+
+    def enqueue(self, product, *, b_key=None, listeners=()):
+        if not all(part.pipeline.submits for part in self.parts):
+            return None
+        return partial(self.compute, product, b_key, listeners or [Listener(None, None)] * 9)
+
+    def compute(self, product, b_key, listeners):
+        pieces = [part.take_from(product) for part in self.parts]
+        return [
+            part.pipeline.multiply(
+                piece.spec, piece.a, piece.b, piece.c, cut=part.cut, alpha=piece.alpha,
+                beta=piece.beta, cancelled=None, b_key=b_key, **listener._asdict(),
+            )
+            for part, piece, listener in zip(self.parts, pieces, listeners, strict=False)
+        ]  # fmt: skip

@@ -63,6 +63,18 @@ def test_a_single_run_far_from_its_neighbours_is_not_followed() -> None:
     assert history.find(CLASS).factor > 10
 
 
+def test_runs_correct_a_team_as_if_nothing_were_calibrated() -> None:
+    """A calibration runs products on one GPU, and few on several."""
+    history = RunHistory(None, "profile", calibrated=True)
+    alone = RunClass("gpu from pinned memory", bottleneck="copies in", product="8192x8192x8192")
+    team = replace(alone, device=f"each of 2 gpus, {alone.device}")
+    for _ in range(3):
+        history.note(alone, 1.0, 1.2)
+        history.note(team, 1.0, 1.2)
+    assert history.find(alone).factor < 1.1
+    assert history.find(team).factor > 1.15
+
+
 def test_old_runs_are_forgotten() -> None:
     history = make_history()
     note(history, 2.0, 100)
