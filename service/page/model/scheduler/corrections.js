@@ -16,7 +16,7 @@ const { ASSUMED, CALIBRATED, LEAST_SECONDS, REACH, UNLIKE, WEIGHED_RUNS } = TABL
 export class Corrections {
   constructor(entries = [], isCalibrated = false) {
     this.entries = entries;
-    [this.nearbyPrior, this.ownPrior] = isCalibrated ? CALIBRATED : ASSUMED;
+    this.prior = isCalibrated ? CALIBRATED : ASSUMED;
   }
 
   /** The factor of a class, and the number of runs that it is from.
@@ -28,11 +28,14 @@ export class Corrections {
     const classes = this.entries
       .filter((entry) => entry.run_class.device === runClass.device)
       .map((entry) => weigh(entry, runClass));
-    let logFactor = estimateNearby([...classes], this.nearbyPrior);
+    // Several GPUs share the product: no calibration runs such products.
+    const isOfTeam = runClass.device.includes(" gpus, ");
+    const [nearbyPrior, ownPrior] = isOfTeam ? ASSUMED : this.prior;
+    let logFactor = estimateNearby([...classes], nearbyPrior);
     for (const name of ["weightWithOthers", "ownWeight"]) {
       const sum = addUp(classes, (one) => one[name] * one.logRatio);
       const own = addUp(classes, (one) => one[name]);
-      logFactor = (sum + this.ownPrior * logFactor) / (own + this.ownPrior);
+      logFactor = (sum + ownPrior * logFactor) / (own + ownPrior);
     }
     const runs = addUp(classes, (one) => (one.weight > 0 || one.isSameProduct ? one.runs : 0));
     return { factor: Number(Math.exp(logFactor).toPrecision(6)), runs };
