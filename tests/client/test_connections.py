@@ -35,8 +35,8 @@ def test_a_closed_connection_is_replaced(connect: Callable[..., Any]) -> None:
             time.sleep(0.1)  # until it is closed; what is sent before is lost
 
 
-def test_a_forked_process_has_connections_of_its_own(server: RunningServer) -> None:
-    with Client(server.url) as client:
+def test_a_forked_process_has_connections_of_its_own(shared_server: RunningServer) -> None:
+    with Client(shared_server.url) as client:
         client.devices()
         child = os.fork()
         if child == 0:

@@ -22,7 +22,7 @@ def send_all(server: RunningServer) -> list[tuple[str, httpx.Response]]:
         found.append((named or path.partition("?")[0], answer))
         return answer
 
-    key = {"Idempotency-Key": "once"}
+    key = {"Idempotency-Key": "once for the headers"}
     file = encode_npy(EYE)
     for _ in range(2):
         sent = ask("POST", "/v1/matrices", content=file, headers={**NPY, **key})
@@ -49,9 +49,9 @@ def send_all(server: RunningServer) -> list[tuple[str, httpx.Response]]:
     return found
 
 
-def test_every_header_of_an_answer_is_described(server: RunningServer) -> None:
-    paths = server.client.get("/openapi.json").json()["paths"]
-    answers = send_all(server)
+def test_every_header_of_an_answer_is_described(shared_server: RunningServer) -> None:
+    paths = shared_server.client.get("/openapi.json").json()["paths"]
+    answers = send_all(shared_server)
     statuses = {answer.status_code for _, answer in answers}
     assert statuses == {200, 201, 202, 206, 304, 403, 404, 416, 422}
     for path, answer in answers:
@@ -62,8 +62,8 @@ def test_every_header_of_an_answer_is_described(server: RunningServer) -> None:
         assert sent <= {name.lower() for name in described}, (path, answer.status_code)
 
 
-def test_a_file_comes_in_the_media_type_that_is_asked_for(server: RunningServer) -> None:
-    path = f"/v1/matrices/{server.upload(EYE)}/data"
+def test_a_file_comes_in_the_media_type_that_is_asked_for(shared_server: RunningServer) -> None:
+    path = f"/v1/matrices/{shared_server.upload(EYE)}/data"
     both = encode_npy(EYE) * 2
     for accept, sent in (
         ("*/*", "application/x-npy"),
@@ -71,13 +71,13 @@ def test_a_file_comes_in_the_media_type_that_is_asked_for(server: RunningServer)
         ("application/octet-stream, application/x-npy", "application/x-npy"),
     ):
         asked = {"Accept": accept}
-        assert server.client.get(path, headers=asked).headers["content-type"] == sent
-        product = server.client.post("/v1/matmul", content=both, headers={**NPY, **asked})
+        assert shared_server.client.get(path, headers=asked).headers["content-type"] == sent
+        product = shared_server.client.post("/v1/matmul", content=both, headers={**NPY, **asked})
         assert product.headers["content-type"] == sent
 
 
-def test_unknown_query_fields_are_refused_with_the_known_ones(server: RunningServer) -> None:
-    name = server.upload(EYE)
+def test_unknown_query_fields_are_refused_with_the_known_ones(shared_server: RunningServer) -> None:
+    name = shared_server.upload(EYE)
     for path, known in (
         ("/v1/plan?m=1&n=1&k=1&dtyp=int8", "m, n, k, dtype, "),
         ("/v1/jobs?dtyp=int8", "state, limit, cursor"),
@@ -85,12 +85,14 @@ def test_unknown_query_fields_are_refused_with_the_known_ones(server: RunningSer
         ("/v1/me?dtyp=int8", "there are none"),
         ("/v2/models/matmul?dtyp=int8", "there are none"),
     ):
-        refused = server.client.get(path)
+        refused = shared_server.client.get(path)
         document = refused.json()
         assert (refused.status_code, document["status"]) == (422, 422)
         assert (document["field"], document["value"]) == ("dtyp", "int8")
         assert known in document["limit"]
         assert known in document["detail"]
-    refused = server.client.post("/v1/matmul?dtyp=int8", content=encode_npy(EYE), headers=NPY)
+    refused = shared_server.client.post(
+        "/v1/matmul?dtyp=int8", content=encode_npy(EYE), headers=NPY
+    )
     assert (refused.status_code, refused.json()["field"]) == (422, "dtyp")
     assert "alpha, beta, dtype, verify" in refused.json()["limit"]

@@ -2,22 +2,19 @@
 
 import contextlib
 import json
-import socket
-import ssl
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPResponse
 from pathlib import Path
 
-import httpx
 import numpy as np
 import pytest
 
-from tests.faults.limits import FEW_DESCRIPTORS
 from tests.limit import allow
 from tests.server import RunningServer, encode_npy
-from tests.service.api.wire.wire_server import make_certificate, make_head, read_answer
+from tests.service.api.admission.connections import connect
+from tests.service.api.wire.wire_server import make_head, read_answer
 
 KEY = "a-key-of-these-tests"
 JSON = "application/json"
@@ -30,15 +27,6 @@ def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     folder = tmp_path_factory.mktemp("locked")
     with RunningServer(folder / "data", api_key=KEY, unix_socket=folder / "socket") as running:
         yield running
-
-
-def connect(server: RunningServer, way: str = "tcp") -> socket.socket:
-    if way == "tcp":
-        return socket.create_connection(("127.0.0.1", server.port), timeout=30)
-    connection = socket.socket(socket.AF_UNIX)
-    connection.settimeout(30)
-    connection.connect(str(server.settings["unix_socket"]))
-    return connection
 
 
 @pytest.mark.parametrize("way", ["tcp", "unix"])
@@ -76,68 +64,6 @@ def test_a_json_body_that_trickles_is_late_and_the_caller_is_told(locked: Runnin
         assert b'"limit": "complete within 10 s"' in problem
 
 
-def test_silent_connections_do_not_lock_others_out_at_64_descriptors(tmp_path: Path) -> None:
-    settings = {"prefix": FEW_DESCRIPTORS, "unix_socket": tmp_path / "socket"}
-    array = np.eye(300)
-    with contextlib.ExitStack() as stack:
-        server = stack.enter_context(RunningServer(tmp_path / "data", **settings))
-        for _ in range(2):
-            silent = [
-                stack.enter_context(connect(server, way))
-                for way in ("tcp", "unix")
-                for _ in range(40)
-            ]
-            # A caller that was connected before does not feel it; database and engine work.
-            matrix = server.upload(array)
-            body = {"a": matrix, "b": matrix}
-            job = server.client.post("/v1/jobs", json=body).json()["id"]
-            done = server.wait_job(job)
-            assert done["state"] == "succeeded", done
-            for way in ("tcp", "unix"):
-                with connect(server, way) as connection, HTTPResponse(connection) as response:
-                    response.begin()
-                    assert (response.status, response.headers["Retry-After"]) == (503, "1")
-                    problem = json.loads(response.read())
-                assert problem["field"] == "connections"
-                assert problem["value"] > 8
-                assert problem["limit"] == "at most 8 (max_connections)"
-            began = time.monotonic()
-            while ask_health(server) != 200:
-                time.sleep(0.1)
-                assert time.monotonic() - began < allow(15)
-            server.client.get("/healthz/live")
-            del silent
-    assert "Traceback" not in server.read_log()
-
-
-def test_connections_that_never_shake_hands_do_not_lock_others_out_either(tmp_path: Path) -> None:
-    certificate, key = make_certificate(tmp_path)
-    settings = {"prefix": FEW_DESCRIPTORS, "tls_certificate": certificate, "tls_key": key}
-    with contextlib.ExitStack() as stack:
-        server = stack.enter_context(RunningServer(tmp_path / "data", **settings))
-        began = time.monotonic()
-        silent = [stack.enter_context(connect(server)) for _ in range(80)]
-        # A caller that was connected before does not feel it.
-        matrix = server.upload(np.eye(300))
-        job = server.client.post("/v1/jobs", json={"a": matrix, "b": matrix}).json()["id"]
-        done = server.wait_job(job)
-        assert done["state"] == "succeeded", done
-        trusted = ssl.create_default_context(cafile=certificate)
-        while ask_health(server, trusted) != 200:
-            server.client.get("/healthz/live")
-            time.sleep(0.1)
-            assert time.monotonic() - began < allow(30)
-        for connection in silent:
-            connection.settimeout(20)
-            with contextlib.suppress(ConnectionResetError):
-                assert connection.recv(1) == b""
-        assert time.monotonic() - began < allow(40)
-        assert server.read_metric('wavetrim_wire_refusals_total{status="closed"}') >= 60
-    log = server.read_log()
-    assert "Traceback" not in log
-    assert 1 <= log.count("refused before the application: closed, too many connections") < 5
-
-
 def test_refusals_before_the_application_are_all_counted_and_some_logged(
     locked: RunningServer,
 ) -> None:
@@ -150,14 +76,6 @@ def test_refusals_before_the_application_are_all_counted_and_some_logged(
         assert locked.read_metric(f'wavetrim_wire_refusals_total{{status="{status}"}}') == 3
     told = locked.read_log().count("refused before the application: ")
     assert 1 <= told <= 2
-
-
-def ask_health(server: RunningServer, trusted: ssl.SSLContext | bool = False) -> int:
-    """The status of /healthz/live for a new caller; 0 where there was no answer."""
-    try:
-        return httpx.get(f"{server.url}/healthz/live", verify=trusted).status_code
-    except httpx.TransportError:
-        return 0
 
 
 def test_bodies_beyond_the_places_wait_and_are_refused_before_a_byte_is_taken(
