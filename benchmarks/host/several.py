@@ -32,6 +32,13 @@ LEAST_THROUGHPUT: Final = {2: 1.9}
 USUAL_THROUGHPUT: Final = 0.85
 """Least products a second over those of one GPU, by the number of GPUs; of others, for each."""
 
+_PEERS: Final = {
+    ONE_GPU: "one of them",
+    "cublasxt": "cublasXt on all",
+    "cupy-gpus": "CuPy on all",
+}
+"""What products on several GPUs are compared with, and its names in the README."""
+
 _Times = dict[tuple[Shape, str], dict[str, HostRow]]
 
 
@@ -102,26 +109,20 @@ def render_several(results: HostResults) -> str:
 
 
 def render_line(results: Sequence[HostResults]) -> str:
-    """One line for the README: products on several GPUs, on one of them, and by others."""
-    lines = []
+    """One line for the README: a product on several GPUs, on one of them, and by others."""
+    shape, *_ = LIMIT_RATIOS
+    machines = []
     for one in results:
-        if not one.is_several:
-            continue
-        times = _sort_rows(one)
-        cells = [
-            f"{name_shape(shape)} in {show_ms(rows[OURS].seconds)} ms ({_compare(rows)})"
-            for shape in LIMIT_RATIOS
-            if OURS in (rows := times.get((shape, "float32"), {}))
-        ]
-        count, gpu = one.document["gpus"], one.document["hardware"]["gpu"]
-        lines.append(f"On {count} {gpu}, float32, page-locked: {', '.join(cells)}.")
-    return " ".join(lines)
-
-
-def _compare(rows: dict[str, HostRow]) -> str:
-    named = {ONE_GPU: "one GPU", "cublasxt": "cublasXt on all", "cupy-gpus": "CuPy on all"}
-    known = [(text, rows[name].seconds) for name, text in named.items() if name in rows]
-    return ", ".join(f"{text} {show_ms(seconds)}" for text, seconds in known)
+        rows = _sort_rows(one).get((shape, "float32"), {}) if one.is_several else {}
+        if rows:
+            others = ", ".join(
+                f"{text} {show_ms(rows[name].seconds)}"
+                for name, text in _PEERS.items()
+                if name in rows
+            )
+            gpus = f"{one.document['gpus']} {one.document['hardware']['gpu']}"
+            machines.append(f"on {gpus} in {show_ms(rows[OURS].seconds)} ms ({others})")
+    return f"{name_shape(shape)} float32 {', '.join(machines)}." if machines else ""
 
 
 def _sort_rows(results: HostResults) -> _Times:

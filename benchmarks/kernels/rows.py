@@ -190,13 +190,13 @@ class Results:
 
 
 def read_results(folder: Path) -> list[Results]:
-    """Every kernels-<gpu>.json of a folder, by name.
+    """Every kernels-<gpu>.json of a folder, the newest model first by its number.
 
     Raises:
         ResultsError: There is none, or one of them is no JSON or lacks something.
     """
     found = []
-    for file in sorted(folder.glob("kernels-*.json")):
+    for file in sorted(folder.glob("kernels-*.json"), reverse=True):
         with read_document(file, "make bench-kernels") as document:
             rows = read_rows(Row, document["rows"])
             found.append(Results(file.stem.removeprefix("kernels-"), document, rows))

@@ -16,7 +16,7 @@ In the order of a product's way:
 step copies them in. Buffers go first: if both do not fit, residents leave.
 
 A `team` are GPUs that share a product. Their commands are kept for the next product of the same
-plan, and enqueued in turns by one call.
+plan (`programs`), and enqueued in turns by one call.
 In an `exchange` each fetches a part of B over its own link and copies the rest from the others, so
 that B crosses the links once.
 

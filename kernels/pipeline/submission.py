@@ -1,7 +1,4 @@
-"""Submission of command buffers: enqueue a product's commands, and wait for its results.
-
-`Submitter` does so for a product of one GPU, `Programs` for the parts of several.
-"""
+"""Submission of a product's command buffer to one GPU: enqueue its commands, and wait for them."""
 
 import ctypes
 import time
@@ -23,7 +20,10 @@ from wavetrim.kernels.transfer.copies import HostOperand
 _STEPS_AHEAD: Final = 16
 """Most steps enqueued and not done. Chosen: with more a cancellation takes longer."""
 
-_QUEUES, _OPERANDS = 4, 3
+_QUEUES = 4
+OPERANDS: Final = 3
+"""A, B and C."""
+
 _NO_EVENT: Final = -1
 
 
@@ -44,8 +44,8 @@ class Binding(ctypes.Structure):
         ("peers", ctypes.c_void_p),
         ("handle", ctypes.c_void_p),
         ("multiply", ctypes.c_void_p),
-        ("hosts", ctypes.c_void_p * _OPERANDS),
-        ("pitches", ctypes.c_int64 * _OPERANDS),
+        ("hosts", ctypes.c_void_p * OPERANDS),
+        ("pitches", ctypes.c_int64 * OPERANDS),
     )
 
 
@@ -204,87 +204,6 @@ class Submitter:
         status = self._read(self.address, spans.ctypes.data, len(spans), ctypes.byref(seconds))
         check_status(buffer.label, status)
         return seconds.value
-
-
-class _Program(ctypes.Structure):
-    """The commands of one GPU of a team, as in kernels/transfer/native/commands.c."""
-
-    _fields_ = (
-        ("commands", ctypes.c_void_p),
-        ("ends", ctypes.c_void_p),
-        ("turns", ctypes.c_int64),
-        ("binding", ctypes.c_void_p),
-        ("events", ctypes.c_void_p),
-        ("first_row", ctypes.c_int64),
-        ("left_bytes", ctypes.c_int64),
-        ("begin", ctypes.c_int64),
-        ("end", ctypes.c_int64),
-    )
-
-
-class Programs:
-    """The commands of all GPUs of a team, which are enqueued and awaited by one call each.
-
-    Args:
-        submitters: The GPUs.
-        buffers: The commands of each, which have been prepared and time at least the whole.
-        starts: Where the part of each begins: its first row of A and C, and the bytes before its
-            first column in a row of B and C.
-
-    Attributes:
-        buffers: The same.
-    """
-
-    def __init__(
-        self,
-        submitters: Sequence[Submitter],
-        buffers: Sequence[CommandBuffer],
-        starts: Sequence[tuple[int, int]],
-    ) -> None:
-        self._submitters, self.buffers = tuple(submitters), tuple(buffers)
-        count = len(self.buffers)
-        self._programs = (_Program * count)()
-        self._seconds = (ctypes.c_double * count)()
-        for program, submitter, buffer, start in zip(
-            self._programs, submitters, buffers, starts, strict=True
-        ):
-            program.commands, program.ends = buffer.address, buffer.ends.ctypes.data
-            program.turns, program.binding = len(buffer.ends), submitter.address
-            program.first_row, program.left_bytes = start
-            ((program.begin, program.end),) = buffer.whole_span.tolist()
-        library = submitters[0].library
-        self._run, self._await = library.run_in_turns, library.await_team
-        self._hosts = (ctypes.c_void_p * _OPERANDS)()
-        self._pitches = (ctypes.c_int64 * _OPERANDS)()
-
-    def enqueue(self, operands: Sequence[HostOperand]) -> None:
-        """Enqueue the commands in turns: a step of each GPU, then the next one of each.
-
-        Args:
-            operands: All of A, B and C in page-locked memory.
-
-        Raises:
-            DeviceFailure: cuBLAS refuses a product.
-            CUDADriverError: CUDA refuses a command.
-        """
-        for place, operand in enumerate(operands):
-            self._hosts[place], self._pitches[place] = operand.address, operand.pitch_bytes
-        count = len(self.buffers)
-        for number in range(count):  # products between may have needed more events, elsewhere
-            events = self._submitters[number].reserve_events(self.buffers[number])
-            self._programs[number].events = events
-        status = self._run(self._programs, count, self._hosts, self._pitches)
-        check_status(self.buffers[0].label, status)
-
-    def finish(self, waiting: Waiting) -> list[float]:
-        """Wait for all GPUs; returns the seconds of each, from its first command to its last.
-
-        Raises:
-            CUDADriverError: A device failed.
-        """
-        status = self._await(self._programs, len(self.buffers), waiting, self._seconds)
-        check_status(self.buffers[0].label, status)
-        return list(self._seconds)
 
 
 def check_status(label: str, status: int) -> None:

@@ -16,7 +16,8 @@ from wavetrim.kernels.pipeline.direct_path import DirectPath
 from wavetrim.kernels.pipeline.exchange import Seat, assign_seats
 from wavetrim.kernels.pipeline.host_product import GpuTimings, HostProduct
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
-from wavetrim.kernels.pipeline.submission import Programs, Waiting
+from wavetrim.kernels.pipeline.programs import Programs
+from wavetrim.kernels.pipeline.submission import Waiting
 from wavetrim.kernels.schedule.steps import Cut
 from wavetrim.kernels.transfer.copies import HostOperand
 

@@ -88,7 +88,8 @@ def test_a_figure_beyond_its_bound_is_told(changes, missed):
 
 def test_pages_show_several_gpus_and_say_nothing_of_one():
     several, alone = invent_results(), HostResults(HEAD, invent_results().rows)
-    line = "On 2 NVIDIA Abacus, float32, page-locked: 16384³ in 10 ms (one GPU 19, cublasXt on all"
-    assert render_line([alone, several]).startswith(line)
+    swept = HostResults(several.document, ())
+    line = "16384³ float32 on 2 NVIDIA Abacus in 10 ms (one of them 19, cublasXt on all 20, "
+    assert render_line([alone, swept, several]).startswith(line)
     assert "| 8192³ | float32 | 95% | 10 | 19 | 20 | 12 |" in render_several(several)
-    assert render_line([alone]) == render_several(alone) == ""
+    assert render_line([alone, swept]) == render_several(alone) == ""
