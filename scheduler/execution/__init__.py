@@ -9,7 +9,8 @@ of `pages`.
 ends the engine.
 
 Parts of products under 50 ms that need nothing more of the host once they are enqueued are enqueued
-by the calling thread, which then computes the CPU part. Other GPU parts have a thread each, report
+by the calling thread, which then computes the CPU part. `teams` keeps their commands for the next
+product of the plan. Other GPU parts have a thread each, report
 their rows while they compute, and can be stopped.
 
 The CPU part starts when the GPU's first copies are under way, because starting it takes the

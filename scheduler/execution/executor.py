@@ -31,7 +31,8 @@ from wavetrim.scheduler.execution.product import (
 )
 from wavetrim.scheduler.execution.residents import ResidentOperands
 from wavetrim.scheduler.execution.rows_done import RowsDone
-from wavetrim.scheduler.execution.run import CANCELLATIONS, Execution, Teams
+from wavetrim.scheduler.execution.run import CANCELLATIONS, Execution
+from wavetrim.scheduler.execution.teams import Teams
 from wavetrim.scheduler.execution.timings import Timings, compare_with_plan, sum_up
 from wavetrim.scheduler.execution.watchdog import Watchdog
 from wavetrim.scheduler.planning.lanes import CPU

@@ -7,7 +7,6 @@ enqueued at once, others computed in a thread of their own.
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -15,19 +14,14 @@ from wavetrim.cpu.errors import ProductCancelled
 from wavetrim.cpu.gemm import CpuPool
 from wavetrim.kernels.errors import PipelineCancelled
 from wavetrim.kernels.pipeline.host_product import GpuTimings, HostProduct
-from wavetrim.kernels.pipeline.pipeline import GpuPipeline
-from wavetrim.kernels.pipeline.team import Listener, Team, TeamPart
-from wavetrim.kernels.schedule.steps import Cut
+from wavetrim.kernels.pipeline.team import Listener
 from wavetrim.native.call_threads import CallThreads
 from wavetrim.scheduler.execution.final_rows import FinalRows
 from wavetrim.scheduler.execution.product import NOTHING, SHORT_SECONDS, PlannedProduct
 from wavetrim.scheduler.execution.rows_done import RowCounter
+from wavetrim.scheduler.execution.teams import Teams
 from wavetrim.scheduler.execution.watchdog import Watchdog, Watched
-from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.planning.team import LONG_SECONDS, GpuPart
-
-_KEPT_TEAMS: Final = 64
-"""Plans whose commands are kept; chosen, to bound host memory."""
 
 CANCELLATIONS: Final = (ProductCancelled, PipelineCancelled)
 """Errors of a part that was cancelled."""
@@ -48,7 +42,7 @@ class Execution:
         self,
         product: PlannedProduct,
         *,
-        teams: "Teams",
+        teams: Teams,
         pool: CpuPool,
         gpu_threads: Sequence[CallThreads],
         watchdog: Watchdog | None,
@@ -223,43 +217,6 @@ class Execution:
     def _is_cancelled(self) -> bool:
         cancelled = self._product.cancelled
         return self._stop.is_set() or (cancelled is not None and cancelled())
-
-
-class Teams:
-    """The teams of an executor's GPUs: one for each plan, kept for its next product.
-
-    Args:
-        pipelines: The GPUs, at the positions that plans name.
-    """
-
-    def __init__(self, pipelines: Sequence[GpuPipeline]) -> None:
-        self.pipelines = pipelines
-        # By identity: to compare plans would take longer than to enqueue a small product.
-        self._kept: dict[int, tuple[Plan, Team]] = {}
-
-    def find(self, plan: Plan) -> Team:
-        """The team of a plan."""
-        kept = self._kept.get(id(plan))
-        if kept is not None and kept[0] is plan:
-            return kept[1]
-        parts = [
-            TeamPart(self.pipelines[part.position], part.rows, part.columns, _find_cut(plan, part))
-            for part in plan.gpu_parts
-        ]
-        team = Team(parts, exchanges=plan.exchanges)
-        if len(self._kept) >= _KEPT_TEAMS:
-            self._kept.clear()
-        self._kept[id(plan)] = plan, team
-        return team
-
-
-def _find_cut(plan: Plan, part: GpuPart) -> Cut:
-    """The cut of a part; GPUs that exchange B cut it alike."""
-    if not plan.exchanges:
-        return part.cut
-    cut, rows = plan.gpu_parts[0].cut, len(part.rows)
-    first_rows, panel_rows = min(rows, cut.first_rows), min(rows, cut.panel_rows)
-    return replace(cut, first_rows=first_rows, panel_rows=panel_rows)
 
 
 def _slice(part: range) -> slice:

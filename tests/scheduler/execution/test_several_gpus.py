@@ -42,7 +42,7 @@ def plan_for(gpus=3, *, f, corrections=None):
 def submits(request, executor, monkeypatch):
     """Whether GPU parts are computed in threads of their own, or enqueued by the calling thread."""
     if request.param:
-        monkeypatch.setattr("wavetrim.scheduler.execution.run.Team", HostTeam)
+        monkeypatch.setattr("wavetrim.scheduler.execution.teams.Team", HostTeam)
     for pipeline in executor.pipelines:
         pipeline.submits = request.param
     return request.param
