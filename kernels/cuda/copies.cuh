@@ -3,6 +3,10 @@
 #include "eviction.cuh"
 #include "product.cuh"
 
+// NVRTC 13.0 to 13.3 encodes some copies with a cache policy as illegal instructions: if a part of the address in
+// shared memory is uniform, the copy names uniform registers 0 and 1, and not those of that part and the policy.
+#define ENCODES_POLICIES (__CUDACC_VER_MAJOR__ * 100 + __CUDACC_VER_MINOR__ >= 1304)
+
 constexpr int VECTOR = 16 / sizeof(element);
 
 struct alignas(16) Vector {
@@ -10,15 +14,19 @@ struct alignas(16) Vector {
 };
 
 // Start copying BYTES bytes; those after the first `valid` are filled with zeros. What is read 16 bytes at a
-// time leaves the L2 cache first.
+// time leaves the L2 cache first, if the compiler can say so.
 template <int BYTES>
 __device__ __forceinline__ void start_copy(element* shared, const element* global, int valid)
 {
 #if __CUDA_ARCH__ >= 800
     const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
     if constexpr (BYTES == 16) {
+#if ENCODES_POLICIES
         asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2, %3;" ::"r"(to), "l"(global),
                      "r"(valid), "l"(EVICT_FIRST));
+#else
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global), "r"(valid));
+#endif
     } else {
         asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(global), "n"(BYTES), "r"(valid));
     }

@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import stat
 from collections import defaultdict
 from concurrent.futures import ProcessPoolExecutor
@@ -8,10 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.kernels.banks import disassemble
 from tests.environment import ALL_ARCHITECTURES, ARCHITECTURES, MEASURED_ARCHITECTURE, ROOT
 from wavetrim.kernels.catalog import find_kernel, list_kernels
 from wavetrim.kernels.compile import CompiledKernel, compile_kernel
 from wavetrim.kernels.errors import CompilationFailed
+from wavetrim.kernels.gemm.launch import STRICT, STRICT_HELD
+from wavetrim.kernels.gemm.tensor import SHORT_HELD
 from wavetrim.kernels.spec import KernelSpec
 
 SIMPLE = find_kernel("simple", "float32", "4")
@@ -80,6 +84,19 @@ def test_tiled_kernels_leave_registers_for_the_blocks_that_they_promise(
         if spec.tiling:
             blocks = getattr(spec.tiling, "blocks_per_sm", 1)
             assert compiled.registers * spec.threads * blocks <= 65536
+
+
+@pytest.mark.parametrize("spec", [STRICT, STRICT_HELD, SHORT_HELD], ids=lambda spec: spec.label)
+@pytest.mark.parametrize("arch", ["sm_90a", "sm_100"])
+def test_a_copy_to_a_uniform_address_names_its_cache_policy(
+    spec: KernelSpec, arch: str, kernel_cache: Path
+) -> None:
+    """NVRTC before 13.4 names other registers, which makes the instruction illegal."""
+    text = disassemble(compile_kernel(spec, arch, kernel_cache).path)
+    policies = set(re.findall(r"UMOV UR(\d+), 0x12f00000", text))
+    named = set(re.findall(r"LDGSTS\S* \[R\d+\+UR\d+\S*\], desc\[UR(\d+)\]", text))
+    assert "LDGSTS" in text
+    assert named <= policies
 
 
 def test_a_kernel_is_compiled_once(tmp_path: Path) -> None:
