@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from math import ceil
 from pathlib import Path
 from typing import Final
 
@@ -10,8 +11,9 @@ from wavetrim.kernels.device import DeviceInfo
 from wavetrim.kernels.spec import KernelSpec
 from wavetrim.kernels.timing.whole_tiles import KernelProbe
 from wavetrim.scheduler.calibration.staircase import Step, fit_staircase
-from wavetrim.scheduler.profile.estimate import estimate_kernel
+from wavetrim.scheduler.profile.estimate import estimate_kernel, find_peak_gflops
 from wavetrim.scheduler.profile.machine import GpuModel, KernelModel
+from wavetrim.scheduler.profile.store import describe_gpu
 
 Report = Callable[[str, float], None]
 """Called with what is being measured and the finished share, 0…1."""
@@ -24,6 +26,14 @@ _SUSTAINED_SECONDS: Final = 0.06
 
 _FIRST: Final = "float32", "float64"
 """Element types whose kernels come before those of the others, which have few to choose from."""
+
+_LAUNCH_SECONDS: Final = 1e-4
+"""Least time of consecutive launches, so that enqueueing them takes less; chosen."""
+
+_TRIES: Final = 3
+_ABOVE: Final = 1.25
+"""Most measurements of a kernel's rate, and by how much it may be above the data sheet's peak, or
+above its assumed rate if that is higher; chosen."""
 
 _THREADS_AN_SM: Final = 2048
 _MOST_BLOCKS: Final = 16
@@ -96,18 +106,47 @@ def measure_kernel(spec: KernelSpec, info: DeviceInfo, cache_dir: Path, source: 
     # A launch takes at most as long as the least product. A library that has other kernels for few
     # tiles makes the staircase begin too high.
     launch_seconds = min(stairs.launch_seconds, probe.measure_launch(repeats=3))
-    full = 4 * stairs.blocks
-    short = probe.measure_sustained(full, _SHORT_K, _SUSTAINED_SECONDS).seconds
-    long = probe.measure_sustained(full, _LONG_K, _SUSTAINED_SECONDS).seconds
-    wave_k_seconds = max(long - short, 0.0) / 4 / (_LONG_K - _SHORT_K)
-    wave_seconds = max(0.0, (short - launch_seconds) / 4 - wave_k_seconds * _SHORT_K)
+    slots = stairs.blocks * info.sm_count
+    assumed_seconds, peak_seconds = _assume_depth_seconds(describe_gpu(info), spec, slots)
+    waves = 4 * ceil(_LAUNCH_SECONDS / (4 * _SHORT_K * assumed_seconds))
+
+    def measure_wave(k: int) -> float:
+        return probe.measure_sustained(waves * stairs.blocks, k, _SUSTAINED_SECONDS).seconds / waves
+
+    short, wave_k_seconds = find_wave(measure_wave, min(assumed_seconds, peak_seconds) / _ABOVE)
+    wave_seconds = max(0.0, short - launch_seconds / waves - wave_k_seconds * _SHORT_K)
     return KernelModel(
         kernel=spec.name,
         dtype=spec.dtype,
         tile=str(spec.tile),
-        slots=stairs.blocks * info.sm_count,
+        slots=slots,
         launch_seconds=launch_seconds,
         wave_seconds=wave_seconds,
         wave_k_seconds=wave_k_seconds,
         source=source,
     )
+
+
+def _assume_depth_seconds(gpu: GpuModel, spec: KernelSpec, slots: int) -> tuple[float, float]:
+    """What a unit of K adds to a wave at the assumed rate, and at the data sheet's peak."""
+    elements = spec.tile.m * spec.tile.n * slots
+    return elements / _assume_rate(gpu, spec), 2e-9 * elements / find_peak_gflops(gpu, spec)
+
+
+def find_wave(measure: Callable[[int], float], least_seconds: float) -> tuple[float, float]:
+    """Seconds of a wave at the shorter K, and what each unit of K adds.
+
+    Other work may make waves at the shorter K seem the longer ones. So both are measured again if
+    the kernel seems to be faster than it can be.
+
+    Args:
+        measure: Returns the seconds of a wave at a K.
+        least_seconds: Least seconds that a unit of K adds, taken if no measurement is possible.
+    """
+    short = 0.0
+    for _ in range(_TRIES):
+        short, long = measure(_SHORT_K), measure(_LONG_K)
+        wave_k_seconds = (long - short) / (_LONG_K - _SHORT_K)
+        if wave_k_seconds >= least_seconds:
+            return short, wave_k_seconds
+    return short, least_seconds

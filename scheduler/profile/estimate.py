@@ -138,7 +138,7 @@ def estimate_kernel(gpu: GpuModel, spec: KernelSpec) -> KernelModel:
     tile = str(spec.tile)
     peak_share = PEAK_SHARE[spec.name, spec.dtype]
     share = TILE_SHARE.get((spec.name, spec.dtype, tile), peak_share)
-    flops_a_second = share * _find_peak_gflops(gpu, spec) * 1e9
+    flops_a_second = share * find_peak_gflops(gpu, spec) * 1e9
     return KernelModel(
         kernel=spec.name,
         dtype=spec.dtype,
@@ -152,7 +152,8 @@ def estimate_kernel(gpu: GpuModel, spec: KernelSpec) -> KernelModel:
     )
 
 
-def _find_peak_gflops(gpu: GpuModel, spec: KernelSpec) -> float:
+def find_peak_gflops(gpu: GpuModel, spec: KernelSpec) -> float:
+    """The data sheet's peak for a kernel's element type, 1e9 operations a second."""
     if spec.dtype in ("float16", "bfloat16"):
         return gpu.float16_tensor_gflops
     if spec.dtype in ("float64", "complex128"):
