@@ -249,10 +249,12 @@ def start_server(tmp_path: Path) -> Iterator[Start]:
 def open_http(where: str | Path, **options: Any) -> httpx.Client:
     """A client of a URL or a Unix socket, without TLS: to read certificates takes 40 ms."""
     options = {"base_url": str(where), "timeout": 60, **options}
+    # The service closes idle connections after 5 s, perhaps just as a request arrives.
+    limits = httpx.Limits(keepalive_expiry=3)
     if isinstance(where, Path):
         options["base_url"] = "http://localhost"
-        options["transport"] = httpx.HTTPTransport(uds=str(where), verify=False)
-    return httpx.Client(verify=False, **options)
+        options["transport"] = httpx.HTTPTransport(uds=str(where), verify=False, limits=limits)
+    return httpx.Client(verify=False, limits=limits, **options)
 
 
 def find_free_port() -> int:
