@@ -10,10 +10,11 @@ few, because each is timed for each new shape, and so apart by factors.
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache, partial
+from math import inf
 from typing import Final
 
 from wavetrim.kernels.schedule.panels import PanelProblem, round_to_waves
-from wavetrim.kernels.schedule.schedule import Rates, time_schedule
+from wavetrim.kernels.schedule.schedule import Rates, find_seconds
 from wavetrim.kernels.schedule.steps import DEPTH_QUANTUM, Cut, StepPlan, cut_steps
 
 PANELS: Final = (2, 4, 8, 16, 32)
@@ -49,7 +50,7 @@ def plan_steps(problem: PanelProblem, rates: Rates, gpu_memory_bytes: int) -> St
         OperandError: Not even one tile fits; the message names the smallest `gpu_memory_bytes`.
     """
     best = cut_steps(problem, take_whole(problem), gpu_memory_bytes)
-    best_seconds = time_schedule(problem, best.steps, rates).seconds
+    best_seconds = find_seconds(problem, best.steps, rates, inf)
     prologues, timed = partial(_list_prologues, rates), {best.cut}
     for vary in (prologues, _vary_panels, _vary_drain, _vary_depth):
         for cut in vary(problem, best.cut):
@@ -57,7 +58,7 @@ def plan_steps(problem: PanelProblem, rates: Rates, gpu_memory_bytes: int) -> St
                 continue
             timed.add(cut)
             plan = cut_steps(problem, cut, gpu_memory_bytes)
-            seconds = time_schedule(problem, plan.steps, rates).seconds
+            seconds = find_seconds(problem, plan.steps, rates, best_seconds)
             if seconds < best_seconds:
                 best, best_seconds = plan, seconds
     return best

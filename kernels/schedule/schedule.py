@@ -24,6 +24,10 @@ PAGE_BYTES: Final = 64 << 10
 a copied part costs the same (H100, 1f09f97; docs/notes/page-locked-memory.md)."""
 
 
+_CERTAIN: Final = 1 - 1e-9
+"""Factor on a lower bound of seconds, so that rounding does not make it a higher one."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rates:
     """Rates of a machine's link and of one kernel.
@@ -147,6 +151,25 @@ def time_schedule(problem: PanelProblem, steps: Sequence[Step], rates: Rates) ->
     stores = _list_out_seconds(problem, steps, rates)
     passes = _list_pass_seconds(problem, steps, rates) if rates.peers else [0.0] * len(steps)
     return _simulate(steps, _Seconds(loads, passes, kernels, stores), rates)
+
+
+def find_seconds(
+    problem: PanelProblem, steps: Sequence[Step], rates: Rates, limit_seconds: float
+) -> float:
+    """The seconds of a product's steps; infinite if they are certain to take `limit_seconds`.
+
+    No kernel begins before the first copy in has ended, and no last copy out before the kernels
+    have. Most cuts in a search are told apart by that, without their timeline.
+    """
+    loads = _list_in_seconds(problem, steps, rates)
+    kernels = [_find_step_seconds(problem, step, rates) for step in steps]
+    stores = _list_out_seconds(problem, steps, rates)
+    first, last = rates.call_seconds + loads[0], stores[-1]
+    least_seconds = first + last + max(sum(kernels), sum(loads[1:]) + kernels[-1])
+    if least_seconds * _CERTAIN >= limit_seconds:
+        return inf
+    passes = _list_pass_seconds(problem, steps, rates) if rates.peers else [0.0] * len(steps)
+    return _simulate(steps, _Seconds(loads, passes, kernels, stores), rates).seconds
 
 
 def _list_in_seconds(problem: PanelProblem, steps: Sequence[Step], rates: Rates) -> list[float]:

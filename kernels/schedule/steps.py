@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from wavetrim.kernels.schedule.buffers import Buffers, fit_buffers
@@ -86,8 +87,11 @@ class StepPlan:
     buffers: Buffers
 
 
+@lru_cache(maxsize=1024)
 def cut_steps(problem: PanelProblem, cut: Cut, gpu_memory_bytes: int) -> StepPlan:
     """The steps of a product by one cut; panels are smaller if memory is short.
+
+    They are kept for a while: one search after another times the same cuts at other rates.
 
     Raises:
         OperandError: Not even one tile fits; the message names the smallest `gpu_memory_bytes`.
@@ -178,16 +182,19 @@ def _assign_slots(problem: PanelProblem, buffers: Buffers, parts: list[_Part]) -
     """Assign buffers to each part, with the steps after which they are free."""
     cuts_k, b_resident = buffers.depth < problem.k, problem.b_resident
     a, b, c = map(_Fills, (buffers.a_slots, buffers.b_slots, buffers.c_slots))
+    # Where A and C change together, and B never, their buffers need not be found again.
+    c_as_a = not cuts_k and buffers.a_slots == buffers.c_slots
+    changes_b = not b_resident and (cuts_k or len({part.group.start for part in parts}) > 1)
     for index, (rows, group, columns, depth, a_depth, leads) in enumerate(parts):
         begins_b = cuts_k or leads
         panel = group.start, rows.start
         content = (*panel, depth.start) if cuts_k else panel
         a_slot, follows = a.take(index, content)
         b_slot = 0
-        if not b_resident:
+        c_slot, c_follows = (a_slot, follows) if c_as_a else c.take(index, panel)
+        if changes_b:
             b_slot, b_free = b.take(index, content if cuts_k else group.start)
             follows = max(follows, b_free)
-        c_slot, c_follows = c.take(index, panel)
         # By place, in the order of Step: the planner makes thousands, and names take longer.
         yield Step(
             rows, columns, depth,

@@ -1,5 +1,6 @@
 """A product is cut by the machine's rates, and its schedule is within their bounds."""
 
+import math
 import time
 from dataclasses import replace
 from itertools import pairwise
@@ -10,9 +11,10 @@ from hypothesis import strategies as st
 
 from tests.limit import allow
 from tests.rates import make_rates
-from wavetrim.kernels.schedule.cuts import plan_steps
+from wavetrim.kernels.schedule.cuts import plan_steps, take_whole
 from wavetrim.kernels.schedule.panels import PanelProblem
-from wavetrim.kernels.schedule.schedule import Rates, Timeline, time_schedule
+from wavetrim.kernels.schedule.schedule import Rates, Timeline, find_seconds, time_schedule
+from wavetrim.kernels.schedule.steps import cut_steps
 
 MEMORY_BYTES = 1 << 36
 SIZES = st.one_of(st.integers(1, 300), st.integers(1, 9000))
@@ -46,6 +48,27 @@ def test_no_schedule_is_faster_than_the_link_and_the_kernels(
     together_seconds = duplex / 2 * (in_seconds + out_seconds)
     assert timeline.seconds > max(in_seconds, out_seconds, together_seconds) * (1 - 1e-9)
     assert 0 < timeline.copying_seconds <= timeline.seconds
+
+
+@settings(max_examples=60)
+@given(
+    shape=SHAPES, panels=st.integers(1, 20), depths=st.integers(1, 8), peers=st.integers(0, 3),
+    share=st.floats(0.5, 1.5),
+)  # fmt: skip
+def test_only_what_certainly_takes_the_limit_is_passed_over(
+    shape: tuple[int, int, int], panels: int, depths: int, peers: int, share: float
+) -> None:
+    problem = describe(*shape)
+    rates = replace(make_rates(problem), peers=peers, peer_bytes_per_second=100e9)
+    rows, depth = -(-problem.m // panels), -(-problem.k // depths)
+    cut = replace(
+        take_whole(problem), first_rows=rows, panel_rows=rows, last_rows=rows, depth=depth
+    )
+    steps = cut_steps(problem, cut, MEMORY_BYTES).steps
+    seconds = time_schedule(problem, steps, rates).seconds
+    assert find_seconds(problem, steps, rates, math.inf) == seconds
+    found = find_seconds(problem, steps, rates, share * seconds)
+    assert found == seconds or (found == math.inf and share <= 1)
 
 
 @settings(max_examples=60)
