@@ -60,20 +60,14 @@ def judge_several(results: HostResults) -> list[Judgement]:
         what = f"speed over {name}, geometric mean over the suite, float32"
         judgements.append(Judgement(what, bound, mean, len(speeds), at_least=True))
     judgements += _judge_throughput(results)
+    # Where no other GPU is used, all is as on one.
+    shared = [rows for rows in times.values() if (rows[OURS].settings or {}).get("gpus", 1) > 1]
     errors = list_errors(
-        (ours.predicted_seconds, ours.seconds)
-        for rows in times.values()
-        if (ours := rows[OURS]).predicted_seconds is not None
-        and (ours.settings or {}).get("gpus", 1) > 1
+        (rows[OURS].predicted_seconds or 0.0, rows[OURS].seconds) for rows in shared
     )
     what = "error of predicted seconds, products on several GPUs"
     judgements += judge_percentiles(what, {50: MOST_ERROR}, errors)
-    # Where no other GPU is used, both are the same call.
-    pairs = [
-        (rows[OURS].seconds, rows[ONE_GPU].seconds)
-        for rows in times.values()
-        if (rows[OURS].settings or {}).get("gpus", 1) > 1
-    ]
+    pairs = [(rows[OURS].seconds, rows[ONE_GPU].seconds) for rows in shared]
     slower = sum(ours > one * (1 + SLOWER_SHARE) + SLOWER_SECONDS for ours, one in pairs)
     what = "products of the suite on several GPUs that are slower than on one of them"
     return [*judgements, Judgement(what, 0, slower, len(pairs), at_least=False)]

@@ -211,5 +211,5 @@ class DirectPath:
             buffer = record_commands(
                 steps, calls, label=spec.label, reads_c=reads_c, timed=timed, seat=seat
             )
-            self.submitter.prepare(buffer)
+            self.submitter.reserve_events(buffer)
         return buffer

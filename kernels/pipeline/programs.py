@@ -32,7 +32,7 @@ class Programs:
 
     Args:
         submitters: The GPUs.
-        buffers: The commands of each, which have been prepared and time at least the whole.
+        buffers: The commands of each, which time at least the whole.
         starts: Where the part of each begins: its first row of A and C, and the bytes before its
             first column in a row of B and C.
 

@@ -91,12 +91,11 @@ class Submitter:
             self.binding.multiply = find_gemm_address()
         return bool(self.binding.multiply)
 
-    def prepare(self, buffer: CommandBuffer) -> None:
-        """Create the events that a buffer needs. The pipeline's device must be the current one."""
-        self.binding.events = self.reserve_events(buffer)
-
     def reserve_events(self, buffer: CommandBuffer) -> int:
-        """Address of the events that a buffer needs, which `prepare` has created."""
+        """Address of the events that a buffer needs.
+
+        The first time they are created, so the pipeline's device must be the current one.
+        """
         return self._events[bool(buffer.timed)].reserve(buffer.events)
 
     def run(
@@ -105,7 +104,7 @@ class Submitter:
         """Compute the product and return its times.
 
         Args:
-            buffer: Its commands, which have been prepared.
+            buffer: Its commands.
             product: The product.
             operands: A, B and C in page-locked memory.
 

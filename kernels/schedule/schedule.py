@@ -146,11 +146,7 @@ def time_schedule(problem: PanelProblem, steps: Sequence[Step], rates: Rates) ->
         steps: Its steps, in order.
         rates: The machine's rates.
     """
-    loads = _list_in_seconds(problem, steps, rates)
-    kernels = [_find_step_seconds(problem, step, rates) for step in steps]
-    stores = _list_out_seconds(problem, steps, rates)
-    passes = _list_pass_seconds(problem, steps, rates) if rates.peers else [0.0] * len(steps)
-    return _simulate(steps, _Seconds(loads, passes, kernels, stores), rates)
+    return _simulate(steps, _list_seconds(problem, steps, rates), rates)
 
 
 def find_seconds(
@@ -161,15 +157,22 @@ def find_seconds(
     No kernel begins before the first copy in has ended, and no last copy out before the kernels
     have. Most cuts in a search are told apart by that, without their timeline.
     """
-    loads = _list_in_seconds(problem, steps, rates)
-    kernels = [_find_step_seconds(problem, step, rates) for step in steps]
-    stores = _list_out_seconds(problem, steps, rates)
-    first, last = rates.call_seconds + loads[0], stores[-1]
-    least_seconds = first + last + max(sum(kernels), sum(loads[1:]) + kernels[-1])
+    seconds = _list_seconds(problem, steps, rates)
+    loads, _, kernels, stores = seconds
+    between_seconds = max(sum(kernels), sum(loads[1:]) + kernels[-1])
+    least_seconds = rates.call_seconds + loads[0] + between_seconds + stores[-1]
     if least_seconds * _CERTAIN >= limit_seconds:
         return inf
-    passes = _list_pass_seconds(problem, steps, rates) if rates.peers else [0.0] * len(steps)
-    return _simulate(steps, _Seconds(loads, passes, kernels, stores), rates).seconds
+    return _simulate(steps, seconds, rates).seconds
+
+
+def _list_seconds(problem: PanelProblem, steps: Sequence[Step], rates: Rates) -> _Seconds:
+    return _Seconds(
+        loads=_list_in_seconds(problem, steps, rates),
+        passes=_list_pass_seconds(problem, steps, rates) if rates.peers else [0.0] * len(steps),
+        kernels=[_find_step_seconds(problem, step, rates) for step in steps],
+        stores=_list_out_seconds(problem, steps, rates),
+    )
 
 
 def _list_in_seconds(problem: PanelProblem, steps: Sequence[Step], rates: Rates) -> list[float]:

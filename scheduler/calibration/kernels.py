@@ -10,6 +10,7 @@ from wavetrim.kernels.catalog import list_kernels
 from wavetrim.kernels.device import DeviceInfo
 from wavetrim.kernels.spec import KernelSpec
 from wavetrim.kernels.timing.whole_tiles import KernelProbe
+from wavetrim.scheduler.calibration.repetition import find_possible
 from wavetrim.scheduler.calibration.staircase import Step, fit_staircase
 from wavetrim.scheduler.profile.estimate import estimate_kernel, find_peak_gflops
 from wavetrim.scheduler.profile.machine import GpuModel, KernelModel
@@ -30,10 +31,9 @@ _FIRST: Final = "float32", "float64"
 _LAUNCH_SECONDS: Final = 1e-4
 """Least time of consecutive launches, so that enqueueing them takes less; chosen."""
 
-_TRIES: Final = 3
 _ABOVE: Final = 1.25
-"""Most measurements of a kernel's rate, and by how much it may be above the data sheet's peak, or
-above its assumed rate if that is higher; chosen."""
+"""By how much a measured rate may be above the data sheet's peak, or above the assumed rate if that
+is higher; chosen."""
 
 _THREADS_AN_SM: Final = 2048
 _MOST_BLOCKS: Final = 16
@@ -136,17 +136,16 @@ def _assume_depth_seconds(gpu: GpuModel, spec: KernelSpec, slots: int) -> tuple[
 def find_wave(measure: Callable[[int], float], least_seconds: float) -> tuple[float, float]:
     """Seconds of a wave at the shorter K, and what each unit of K adds.
 
-    Other work may make waves at the shorter K seem the longer ones. So both are measured again if
-    the kernel seems to be faster than it can be.
+    Both are measured again if the kernel seems to be faster than it can be.
 
     Args:
         measure: Returns the seconds of a wave at a K.
         least_seconds: Least seconds that a unit of K adds, taken if no measurement is possible.
     """
-    short = 0.0
-    for _ in range(_TRIES):
+
+    def measure_both() -> tuple[float, float]:
         short, long = measure(_SHORT_K), measure(_LONG_K)
-        wave_k_seconds = (long - short) / (_LONG_K - _SHORT_K)
-        if wave_k_seconds >= least_seconds:
-            return short, wave_k_seconds
-    return short, least_seconds
+        return short, (long - short) / (_LONG_K - _SHORT_K)
+
+    found = find_possible(measure_both, lambda wave: wave[1] >= least_seconds)
+    return found or (_SHORT_K * least_seconds, least_seconds)

@@ -12,7 +12,7 @@ from wavetrim.kernels.schedule.steps import Cut
 from wavetrim.kernels.spec import KernelSpec
 from wavetrim.kernels.timing.joint_rates import measure_joint_rates, measure_row_seconds
 from wavetrim.scheduler.calibration.operands import OperandMemory
-from wavetrim.scheduler.calibration.repetition import repeat
+from wavetrim.scheduler.calibration.repetition import find_possible, repeat
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.execution.timings import Timings
 from wavetrim.scheduler.model.curves import build_gpu_curve
@@ -39,9 +39,8 @@ _LINK_SECONDS: Final = 0.15
 
 _WAKING: Final = 2048
 
-_TRIES: Final = 3
 _ABOVE: Final = 1.1
-"""Most measurements of a rate, and by how much it may be above that of the link; chosen."""
+"""By how much a measured rate may be above that of the link; chosen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,19 +181,15 @@ def _measure_staged_rates(measured: PipelineProfile, direct: _Rates) -> _Rates:
 def find_rate(measure: Callable[[], float], moved_bytes: int, most: float) -> float:
     """Bytes a second, measured as the difference of two times.
 
-    A pause of the machine in one of them may give any difference, even one below zero: measured as
-    -779 GB/s once. So it is measured again if it is beyond what the link can do.
+    It is measured again if it is beyond what the link can do: -779 GB/s was measured once.
 
     Args:
         measure: Returns the seconds of these bytes.
         moved_bytes: The bytes.
         most: Rate of the link without staging, which is taken if no measurement is possible.
     """
-    for _ in range(_TRIES):
-        seconds = measure()
-        if seconds * most * _ABOVE >= moved_bytes:
-            return moved_bytes / seconds
-    return most
+    seconds = find_possible(measure, lambda found: found * most * _ABOVE >= moved_bytes)
+    return most if seconds is None else moved_bytes / seconds
 
 
 def _shape_in(side: int) -> tuple[int, int, int]:

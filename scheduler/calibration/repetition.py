@@ -4,7 +4,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeVar
 
 REST_SECONDS: Final = 0.001
 """Pause after which threads sleep; chosen."""
@@ -14,6 +14,11 @@ BRIEF_SECONDS: Final = 5e-3
 
 LEAST_SAMPLES: Final = 3
 """Fewest measurements, however late it is; chosen."""
+
+_TRIES: Final = 3
+"""Most measurements of what may turn out to be impossible; chosen."""
+
+T = TypeVar("T")
 
 
 def repeat_in_pairs(
@@ -50,3 +55,15 @@ def repeat(
     while len(samples) < LEAST_SAMPLES or time.perf_counter() < deadline:
         samples.append(measure())
     return statistics.median(samples)
+
+
+def find_possible(measure: Callable[[], T], is_possible: Callable[[T], bool]) -> T | None:
+    """The first possible one of a few measurements; None if none is.
+
+    Other work may give the difference of two times any value, even one below zero.
+
+    Args:
+        measure: Measures.
+        is_possible: Whether the machine can do what was measured.
+    """
+    return next(filter(is_possible, (measure() for _ in range(_TRIES))), None)

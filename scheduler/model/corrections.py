@@ -6,13 +6,16 @@ product most, others less the further they are. A product far from all runs is n
 (`device_runs`).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from wavetrim.kernels.schedule.panels import PanelProblem
 from wavetrim.kernels.schedule.schedule import Rates
 from wavetrim.kernels.spec import KernelSpec
 from wavetrim.scheduler.problem import GemmProblem
+
+_TEAM: Final = " gpus, "
+"""In the name of a device that is one of several."""
 
 LEAST_SECONDS: Final = 1e-9
 """Least seconds of a class: its distances from others are logarithms."""
@@ -36,10 +39,19 @@ class RunClass:
     product: str = ""
     seconds: float = 1.0
 
+    def in_team(self, name: str, gpus: int) -> "RunClass":
+        """The class of a GPU's runs beside others: it has other times than alone.
+
+        Args:
+            name: The GPU; "each" if all are of one model.
+            gpus: Number of GPUs that share the product.
+        """
+        return replace(self, device=f"{name} of {gpus}{_TEAM}{self.device}")
+
     @property
-    def is_of_team(self) -> bool:
+    def is_in_team(self) -> bool:
         """Whether several GPUs share the product. No calibration runs such products."""
-        return " gpus, " in self.device
+        return _TEAM in self.device
 
     @property
     def name(self) -> str:

@@ -34,7 +34,7 @@ or dividing columns, whose rows are not adjacent in memory. Chosen."""
 
 PART_SECONDS: Final = 2.5e-5
 """Time of the calling thread for each further GPU, beyond its steps: 22 to 34 µs on two and four
-H200s of one host (64 cores; ae319d7)."""
+H200s of one host (64 cores; ce5bef5)."""
 
 STEP_COMMANDS: Final = 9
 """Commands of a step that exchanges nothing: copies in and out, kernel, and their events."""
@@ -174,9 +174,9 @@ def _merge_equal(members: Sequence[GpuCurve]) -> tuple[GpuCurve, ...]:
 def _name_team(
     run_class: RunClass, gpus: Sequence[MachineProfile], gpu: MachineProfile
 ) -> RunClass:
-    """The class of a member's runs: beside others a GPU has other times than alone."""
+    """The class of a member's runs."""
     name = "each" if all(one.device == gpu.device for one in gpus) else gpu.device
-    return replace(run_class, device=f"{name} of {len(gpus)} gpus, {run_class.device}")
+    return run_class.in_team(name, len(gpus))
 
 
 def _can_exchange(problem: GemmProblem, gpus: Sequence[MachineProfile]) -> bool:

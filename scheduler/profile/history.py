@@ -188,6 +188,6 @@ class RunHistory:
         return None
 
     def _add(self, run_class: RunClass, ratio: float) -> None:
-        prior = ASSUMED if run_class.is_of_team else self._prior
+        prior = ASSUMED if run_class.is_in_team else self._prior
         self._devices.setdefault(run_class.device, DeviceRuns(prior)).add(run_class, ratio)
         self._found = {}

@@ -87,7 +87,9 @@ class HostTeam:
     def enqueue(self, product, *, b_key=None, listeners=()):
         if not all(part.pipeline.submits for part in self.parts):
             return None
-        return partial(self.compute, product, b_key, listeners or [Listener(None, None)] * 9)
+        return partial(
+            self.compute, product, b_key, listeners or [Listener(None, None)] * len(self.parts)
+        )
 
     def compute(self, product, b_key, listeners):
         pieces = [part.take_from(product) for part in self.parts]
@@ -96,5 +98,5 @@ class HostTeam:
                 piece.spec, piece.a, piece.b, piece.c, cut=part.cut, alpha=piece.alpha,
                 beta=piece.beta, cancelled=None, b_key=b_key, **listener._asdict(),
             )
-            for part, piece, listener in zip(self.parts, pieces, listeners, strict=False)
+            for part, piece, listener in zip(self.parts, pieces, listeners, strict=True)
         ]  # fmt: skip
