@@ -68,11 +68,13 @@ void refuse(int status)
     pthread_mutex_unlock(&lock);
 }
 
-// Lets every call fail with a status from now on, as in a lost context; 0 for none.
+// Lets every call fail with a status from now on, as in a lost context, which makes no copy that waits; 0 for
+// none.
 void fail(int status)
 {
     pthread_mutex_lock(&lock);
     failure = status;
+    if (status != 0) done = listed;
     pthread_mutex_unlock(&lock);
 }
 

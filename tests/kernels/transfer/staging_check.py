@@ -200,7 +200,7 @@ def check_queue_that_ends(stage: NativeStage, driver: ctypes.CDLL) -> None:
         stage.abandon()
         driver.fail(0)
         driver.hold(1)
-        send_out(stage, driver, [5, 1400, 5, 2500])
+        dropped = send_out(stage, driver, [5, 1400, 5, 2500])  # kept while copies may be made
         ending = threading.Thread(target=stage.abandon)
         ending.start()
         driver.hold(0)
@@ -209,6 +209,7 @@ def check_queue_that_ends(stage: NativeStage, driver: ctypes.CDLL) -> None:
             walk.result()
             assert np.array_equal(device, matrix)
         stage.finish()
+        assert all(walk.done() for _, _, walk in dropped)
 
 
 def check_closed(stage: NativeStage, walk: PendingCopy) -> None:
