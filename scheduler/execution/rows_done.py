@@ -2,10 +2,13 @@
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import dataclass
+from typing import Final, Literal
 
 Side = Literal["gpu", "cpu"]
+
+_DECIMALS: Final = 6
+"""Decimals of the rows that are reported; chosen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,18 +42,19 @@ class RowCounter:
     """
 
     def __init__(self, rows: int, report: Callable[[RowsDone], None] | None) -> None:
-        self._done = RowsDone(rows)
+        self._rows = rows
+        self._sums: dict[Side, float] = {"gpu": 0.0, "cpu": 0.0}
         self._report = report
         self._lock = threading.Lock()
 
     def add(self, side: Side, rows: float) -> None:
-        """Add newly finished rows. Thread-safe."""
+        """Add newly finished rows. Thread-safe.
+
+        What is reported is rounded: many fractions add up to a little more than all rows.
+        """
         if self._report is None:
             return
         with self._lock:
-            done = self._done
-            if side == "gpu":
-                self._done = replace(done, gpu=done.gpu + rows)
-            else:
-                self._done = replace(done, cpu=done.cpu + rows)
-            self._report(self._done)
+            self._sums[side] += rows
+            done = {one: round(sum_, _DECIMALS) for one, sum_ in self._sums.items()}
+            self._report(RowsDone(self._rows, gpu=done["gpu"], cpu=done["cpu"]))
