@@ -29,6 +29,9 @@ _TYPES: Final[dict[str, tuple[int, int, type[np.inexact[Any]]]]] = {
     "complex64": (4, 69, np.complex64),
     "complex128": (5, 70, np.complex128),
 }
+EXACT_MODE: Final = 16
+"""CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION. By default cuBLAS may divide K among blocks and
+add their sums in the element type, which for bfloat16 is off by several units of the last place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +75,23 @@ class CublasCall:
         """
         try:
             if self.sms is None:
-                self.library.gemmEx(self.find_handle(), *self.arguments)
+                self._multiply()
             else:
                 with hold_stream(self.sms, self.sms_quantum):
-                    self.library.gemmEx(self.find_handle(), *self.arguments)
+                    self._multiply()
         except self.library.CUBLASError as error:
             poisoned = _FAILED in str(error)
             raise DeviceFailure(f"{self.label}: {error}", poisoned=poisoned) from error
+
+    def _multiply(self) -> None:
+        """Call cuBLAS in the exact mode; the handle is CuPy's, whose own products set another."""
+        library, handle = self.library, self.find_handle()
+        before = library.getMathMode(handle)
+        library.setMathMode(handle, EXACT_MODE)
+        try:
+            library.gemmEx(handle, *self.arguments)
+        finally:
+            library.setMathMode(handle, before)
 
 
 def find_gemm_address() -> int | None:

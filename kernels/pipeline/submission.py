@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from wavetrim.kernels.errors import DeviceFailure
 from wavetrim.kernels.events import EventPool
-from wavetrim.kernels.gemm.cublas import find_gemm_address
+from wavetrim.kernels.gemm.cublas import EXACT_MODE, find_gemm_address
 from wavetrim.kernels.pipeline.arrivals import RowReports
 from wavetrim.kernels.pipeline.command_buffer import COMPUTE, CommandBuffer, Timed
 from wavetrim.kernels.pipeline.host_product import GpuTimings, HostProduct
@@ -87,6 +87,7 @@ class Submitter:
 
             self._handle = cublas.create()
             cublas.setStream(self._handle, self._streams[COMPUTE].ptr)
+            cublas.setMathMode(self._handle, EXACT_MODE)
             self.binding.handle = self._handle
             self.binding.multiply = find_gemm_address()
         return bool(self.binding.multiply)

@@ -108,6 +108,27 @@ def test_errors_are_those_of_cublas(spec: KernelSpec, k: int, kernel_cache: Path
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("k", [600, 4096])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_cublas_sums_in_float32(dtype: str, k: int, kernel_cache: Path) -> None:
+    """Each element is rounded once, also after CuPy has used the same handle."""
+    import cupy
+
+    a, b = make_matrix(700, k, dtype, 1), make_matrix(k, 500, dtype, 2)
+    operands = cupy.asarray(a), cupy.asarray(b)
+    exact = a.astype(np.float64) @ b.astype(np.float64)
+    sizes = np.abs(a.astype(np.float64)) @ np.abs(b.astype(np.float64))
+    unit = {"float16": 2.0**-11, "bfloat16": 2.0**-8}[dtype]
+    for _ in range(2):
+        c = cupy.empty(exact.shape, dtype)
+        multiply_on_device(find_kernel("cublas", dtype), *operands, c, cache_dir=kernel_cache)
+        errors = np.abs(cupy.asnumpy(c).astype(np.float64) - exact)
+        assert (errors <= 1.01 * unit * np.abs(exact) + k * 2.0**-24 * sizes).all()
+        half = cupy.ones((64, 64), "float16")
+        cupy.matmul(half, half)
+
+
+@pytest.mark.gpu
 @needs_tensor
 @with_specs()
 def test_sums_that_the_type_cannot_hold_are_infinite(spec: KernelSpec, kernel_cache: Path) -> None:
