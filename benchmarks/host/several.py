@@ -6,7 +6,7 @@ from typing import Final
 
 from benchmarks.common.shapes import Shape, make_cube, name_shape
 from benchmarks.common.tables import render_table, show, show_ms
-from benchmarks.host.baselines.lineup import ONE_GPU, OURS, SEVERAL_NAMES
+from benchmarks.host.baselines.lineup import ONE_GPU, OURS, RELAYED, SEVERAL_NAMES
 from benchmarks.host.judgement import Judgement, judge_percentiles, render_judgements
 from benchmarks.host.predictions import list_errors
 from benchmarks.host.results import SLOWER_SECONDS, SLOWER_SHARE, HostResults, HostRow
@@ -27,6 +27,13 @@ LEAST_SPEEDS: Final = {"cublasxt": 1.35, "cupy-gpus": 1.0}
 
 MOST_ERROR: Final = 0.10
 """Median error of the predicted seconds of products on several GPUs."""
+
+RELAYED_SHAPE: Final[Shape] = (16384, 16384, 256)
+MOST_RELAYED_RATIO: Final = 0.65
+"""Largest time of this product with a relay over that on one GPU, both with the CPU, float32."""
+
+LEAST_RELAYED_SPEED: Final = 1.8
+"""Least speed with a relay over one GPU of the product that gains most: one bound by its link."""
 
 LEAST_THROUGHPUT: Final = {2: 1.9}
 USUAL_THROUGHPUT: Final = 0.85
@@ -60,6 +67,7 @@ def judge_several(results: HostResults) -> list[Judgement]:
         what = f"speed over {name}, geometric mean over the suite, float32"
         judgements.append(Judgement(what, bound, mean, len(speeds), at_least=True))
     judgements += _judge_throughput(results)
+    judgements += _judge_relays(times)
     # Where no other GPU is used, all is as on one.
     shared = [rows for rows in times.values() if (rows[OURS].settings or {}).get("gpus", 1) > 1]
     errors = list_errors(
@@ -71,6 +79,26 @@ def judge_several(results: HostResults) -> list[Judgement]:
     slower = sum(ours > one * (1 + SLOWER_SHARE) + SLOWER_SECONDS for ours, one in pairs)
     what = "products of the suite on several GPUs that are slower than on one of them"
     return [*judgements, Judgement(what, 0, slower, len(pairs), at_least=False)]
+
+
+def _judge_relays(times: _Times) -> list[Judgement]:
+    """Products with relays over those on one GPU."""
+    ratios = {
+        product: rows[RELAYED].seconds / rows[ONE_GPU].seconds
+        for product, rows in times.items()
+        if RELAYED in rows
+    }
+    if not ratios:
+        return []
+    ratio, speed = ratios.get((RELAYED_SHAPE, "float32")), 1 / min(ratios.values())
+    what = f"{name_shape(RELAYED_SHAPE)} float32 with relays: time over one GPU's"
+    return [
+        Judgement(what, MOST_RELAYED_RATIO, ratio, int(ratio is not None), at_least=False),
+        Judgement(
+            "with relays: largest speed over one GPU", LEAST_RELAYED_SPEED, speed, len(ratios),
+            at_least=True,
+        ),
+    ]  # fmt: skip
 
 
 def _judge_throughput(results: HostResults) -> list[Judgement]:

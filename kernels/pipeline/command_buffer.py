@@ -5,26 +5,17 @@ submits them, many in one call (kernels/transfer/native/commands.c, docs/notes/l
 buffer serves any host addresses: its copies name operand, row and offset.
 """
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from itertools import count
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wavetrim.kernels.gemm.operands import Layout
-from wavetrim.kernels.gemm.prepared import Call, CommandKind
-from wavetrim.kernels.pipeline.exchange import Seat
-from wavetrim.kernels.pipeline.places import PlacedStep
 from wavetrim.kernels.schedule.steps import Step
 
 IN, COMPUTE, OUT, BETWEEN = range(4)
 """The queues: copies in, kernels, copies out, copies from other GPUs."""
-
-_A, _B, _C = range(3)
-_WORDS: Final = 7
 
 
 class Timed(IntEnum):
@@ -59,7 +50,8 @@ class CommandBuffer:
         commands: Kind, queue and words of each, in rows: all of a step before those of the next.
         ends: Number of commands until the end of each turn. GPUs that work together are enqueued in
             turns. One is a step; or, of a step whose B is exchanged, its copies over the own link,
-            the piece of each other GPU, and the rest.
+            the piece of each other GPU, and the rest; or, with relays, its copies in, its kernel
+            with the copy out, and the wait for the relays' copies out.
         events: Number of events.
         stores: The copies out, in order.
         timed: What its events time.
@@ -68,6 +60,7 @@ class CommandBuffer:
         whole_span: The first event and the last, if anything is timed.
         memory: What the commands point to, kept alive.
         address: Address of the first command.
+        relayed: The commands of its relays.
     """
 
     label: str
@@ -81,197 +74,4 @@ class CommandBuffer:
     whole_span: NDArray[np.int32]
     memory: object
     address: int
-
-
-def record_commands(
-    steps: Sequence[PlacedStep],
-    launches: Sequence[Sequence[Call]],
-    *,
-    label: str,
-    reads_c: bool,
-    timed: Timed,
-    seat: Seat | None = None,
-) -> CommandBuffer:
-    """Record the steps of a product.
-
-    Args:
-        steps: The steps, in order.
-        launches: The calls of each step's launch.
-        label: The kernel, for messages.
-        reads_c: Whether first steps read C.
-        timed: What is timed.
-        seat: Seat at the exchange of B; None to copy in all of it.
-    """
-    return _Recorder(steps, launches, reads_c=reads_c, timed=timed, seat=seat).record(label)
-
-
-class _Recorder:
-    """Records one buffer, each event before any wait for it."""
-
-    def __init__(
-        self,
-        steps: Sequence[PlacedStep],
-        launches: Sequence[Sequence[Call]],
-        *,
-        reads_c: bool,
-        timed: Timed,
-        seat: Seat | None,
-    ) -> None:
-        self._steps, self._launches = steps, launches
-        self._reads_c, self._timed, self._seat = reads_c, timed, seat
-        self._rows: list[tuple[int, ...]] = []
-        # The first events are those after the own pieces of B, so that others know their indices.
-        self._pieces = count()
-        self._first_event = 0 if seat is None else sum(one.step.loads_b for one in steps)
-        self._numbers = count(self._first_event)
-        self._loaded: list[int] = []  # event after each step's copies in
-        self._computed: list[int] = []
-        self._stored: dict[int, Store] = {}
-        self._kernel_spans: list[tuple[int, int]] = []
-        self._copy_spans: list[tuple[int, int]] = []
-        # A single step waits for nothing, so its commands share a stream: events between streams
-        # take some microseconds each.
-        self._queues = (IN, COMPUTE, OUT, BETWEEN) if len(steps) > 1 else (COMPUTE,) * 4
-
-    def record(self, label: str) -> CommandBuffer:
-        ends = []
-        for index, placed in enumerate(self._steps):
-            piece = self._load(placed)
-            if self._seat is not None and piece is not None:
-                ends.append(len(self._rows))
-                ends.extend(self._exchange(placed, piece, self._seat))
-            self._launch(index)
-            ends.append(len(self._rows))
-        stores = tuple(self._stored.values())
-        whole = [(self._first_event, stores[-1].event)] if self._timed else []
-        commands = np.array(self._rows, np.int64)
-        return CommandBuffer(
-            label=label,
-            commands=commands,
-            ends=np.array(ends, np.int64),
-            events=next(self._numbers),
-            stores=stores,
-            timed=self._timed,
-            kernel_spans=np.array(self._kernel_spans, np.int32),
-            copy_spans=np.array(self._copy_spans, np.int32),
-            whole_span=np.array(whole, np.int32),
-            memory=tuple(self._launches),
-            address=commands.ctypes.data,
-        )
-
-    def _load(self, placed: PlacedStep) -> int | None:
-        """Record a step's copies in; returns the event after its own piece of B, if it has one."""
-        step, queue = placed.step, self._queues[IN]
-        piece = None
-        if step.follows >= 0:
-            self._add(queue, CommandKind.WAIT, self._computed[step.follows])
-        reads_c = self._reads_c and step.first
-        if reads_c and step.c_follows >= 0:
-            self._add(queue, CommandKind.WAIT, self._stored[step.c_follows].event)
-        begin = self._begin(queue)
-        if step.loads_b and self._seat is not None:
-            piece = self._load_piece(placed, self._seat)
-        if step.a_depth:
-            self._copy(CommandKind.COPY_IN, _A, step.rows, step.a_depth, placed.arriving)
-        if step.loads_b and self._seat is None:
-            self._copy(CommandKind.COPY_IN, _B, step.depth, step.columns, placed.b)
-        if reads_c:
-            self._copy(CommandKind.COPY_IN, _C, step.rows, step.columns, placed.c)
-        self._loaded.append(self._mark_between(queue))
-        self._end(self._copy_spans, begin, self._loaded[-1])
-        return piece
-
-    def _load_piece(self, placed: PlacedStep, seat: Seat) -> int:
-        """Record the copy in of this GPU's own piece of B; returns the event after it."""
-        depth, event = placed.step.depth, next(self._pieces)
-        own = seat.cut_piece(depth, seat.number)
-        if own:
-            rows = range(own.start - depth.start, own.stop - depth.start)
-            place = placed.b.cut(rows, range(placed.b.columns))
-            self._copy(CommandKind.COPY_IN, _B, own, placed.step.columns, place)
-        self._add(self._queues[IN], CommandKind.RECORD, event)
-        return event
-
-    def _exchange(self, placed: PlacedStep, piece: int, seat: Seat) -> Iterator[int]:
-        """Record the copies of the other GPUs' pieces of B, and that the kernel waits for them.
-
-        Yields the number of commands after each piece. GPUs take turns at them, because copies
-        from one GPU take turns in the order in which they were enqueued.
-        """
-        depth, b, queue = placed.step.depth, placed.b, self._queues[BETWEEN]
-        pitch_bytes = b.leading_dimension * b.item_bytes
-        begin = self._begin(queue)
-        for other in seat.others:
-            if rows := seat.cut_piece(depth, other):
-                target = b.pointer + (rows.start - depth.start) * pitch_bytes
-                source = target - seat.places[seat.number] + seat.places[other]
-                self._add(queue, CommandKind.WAIT_FOR_PEER, other, piece)
-                words = source, target, len(rows), b.columns * b.item_bytes, pitch_bytes
-                self._add(queue, CommandKind.COPY_BETWEEN, *words)
-            yield len(self._rows)
-        end = self._mark_between(queue)
-        self._end(self._copy_spans, begin, end)
-        if queue != self._queues[COMPUTE]:
-            self._add(self._queues[COMPUTE], CommandKind.WAIT, end)
-
-    def _launch(self, index: int) -> None:
-        placed, queue = self._steps[index], self._queues[COMPUTE]
-        step = placed.step
-        if queue != self._queues[IN]:
-            self._add(queue, CommandKind.WAIT, self._loaded[index])
-        if step.c_follows >= 0:
-            self._add(queue, CommandKind.WAIT, self._stored[step.c_follows].event)
-        begin = self._begin(queue)
-        for call in self._launches[index]:
-            command = call.command
-            assert command is not None, "launches without commands are not recorded"
-            self._add(queue, command.kind, *command.words)
-        self._computed.append(self._mark_between(queue))
-        self._end(self._kernel_spans, begin, self._computed[-1])
-        if step.last:
-            self._store(index)
-
-    def _store(self, index: int) -> None:
-        placed, queue = self._steps[index], self._queues[OUT]
-        step = placed.step
-        if queue != self._queues[COMPUTE]:
-            self._add(queue, CommandKind.WAIT, self._computed[index])
-        begin = self._begin(queue)
-        self._copy(CommandKind.COPY_OUT, _C, step.rows, step.columns, placed.c)
-        end = self._mark(queue)
-        self._stored[index] = Store(step, end, index)
-        self._end(self._copy_spans, begin, end)
-
-    def _copy(
-        self, kind: CommandKind, operand: int, rows: range, columns: range, place: Layout
-    ) -> None:
-        item_bytes = place.item_bytes
-        queue = self._queues[IN if kind == CommandKind.COPY_IN else OUT]
-        pitch_bytes = place.leading_dimension * item_bytes
-        left_bytes, row_bytes = columns.start * item_bytes, len(columns) * item_bytes
-        words = operand, rows.start, left_bytes, len(rows), row_bytes, place.pointer, pitch_bytes
-        self._add(queue, kind, *words)
-
-    def _begin(self, queue: int) -> int:
-        """Record the event before a span; -1 if that is not timed."""
-        is_first = self._timed and not self._rows
-        return self._mark(queue) if is_first or self._timed == Timed.EACH else -1
-
-    def _end(self, spans: list[tuple[int, int]], begin: int, end: int) -> None:
-        """Note a span, if each is timed."""
-        if self._timed == Timed.EACH:
-            spans.append((begin, end))
-
-    def _mark_between(self, queue: int) -> int:
-        """Record the event after a step's copies in or its kernel; -1 if nothing needs it."""
-        is_awaited = len(self._steps) > 1
-        return self._mark(queue) if is_awaited or self._timed == Timed.EACH else -1
-
-    def _mark(self, queue: int) -> int:
-        """Record the next event; returns its index."""
-        event = next(self._numbers)
-        self._add(queue, CommandKind.RECORD, event)
-        return event
-
-    def _add(self, queue: int, kind: CommandKind, *words: int) -> None:
-        self._rows.append((kind, queue, *words, *(0,) * (_WORDS - len(words))))
+    relayed: tuple["CommandBuffer", ...] = ()

@@ -12,11 +12,13 @@ import numpy as np
 from wavetrim.kernels.device import DeviceInfo
 from wavetrim.kernels.gemm.prepared import bind_context
 from wavetrim.kernels.gemm.resident import check_sms
-from wavetrim.kernels.pipeline.command_buffer import CommandBuffer, Timed, record_commands
+from wavetrim.kernels.pipeline.command_buffer import CommandBuffer, Timed
 from wavetrim.kernels.pipeline.device_memory import DeviceMemory
 from wavetrim.kernels.pipeline.exchange import Seat
 from wavetrim.kernels.pipeline.host_product import GpuTimings, HostProduct
 from wavetrim.kernels.pipeline.places import PlacedStep
+from wavetrim.kernels.pipeline.recording import record_commands
+from wavetrim.kernels.pipeline.relay import RelayMemory
 from wavetrim.kernels.pipeline.submission import Submitter
 from wavetrim.kernels.schedule.panels import PanelProblem
 from wavetrim.kernels.schedule.steps import Cut
@@ -95,7 +97,12 @@ class DirectPath:
         return self._memory.prepare(problem, cut, product.resident_b)
 
     def find_buffer(
-        self, product: HostProduct, cut: Cut, timed: Timed, seat: Seat | None = None
+        self,
+        product: HostProduct,
+        cut: Cut,
+        timed: Timed,
+        seat: Seat | None = None,
+        relays: tuple[RelayMemory, ...] = (),
     ) -> CommandBuffer | None:
         """The commands of a product, kept or new; None if they cannot be commands.
 
@@ -104,6 +111,7 @@ class DirectPath:
             cut: How its rows are cut into steps.
             timed: What is timed.
             seat: Seat at the exchange of B; None to copy in all of it.
+            relays: The slots of GPUs whose links carry a part of its copies.
 
         Raises:
             KernelsError: As for `GpuPipeline.multiply`.
@@ -112,11 +120,11 @@ class DirectPath:
         resident = product.resident_b
         place = None if resident is None else resident.place
         scalars = product.sms, product.alpha, product.beta
-        key = product.spec, problem, cut, *scalars, timed, place, seat
+        key = product.spec, problem, cut, *scalars, timed, place, seat, relays
         commands = self._memory.commands
         buffer = commands.get(key)
         if buffer is None and key not in commands:
-            buffer = self._record(product, problem, cut, timed, seat)
+            buffer = self._record(product, problem, cut, timed, seat=seat, relays=relays)
             if len(commands) >= _KEPT_BUFFERS:
                 commands.clear()
             commands[key] = buffer
@@ -191,7 +199,9 @@ class DirectPath:
         problem: PanelProblem,
         cut: Cut,
         timed: Timed,
+        *,
         seat: Seat | None,
+        relays: tuple[RelayMemory, ...],
     ) -> CommandBuffer | None:
         """The commands of a product; None if they cannot be commands."""
         import cupy
@@ -209,7 +219,8 @@ class DirectPath:
                 return None
             reads_c = product.beta != 0
             buffer = record_commands(
-                steps, calls, label=spec.label, reads_c=reads_c, timed=timed, seat=seat
-            )
+                steps, calls, label=spec.label, reads_c=reads_c, timed=timed, seat=seat,
+                relays=relays,
+            )  # fmt: skip
             self.submitter.reserve_events(buffer)
         return buffer

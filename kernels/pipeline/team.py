@@ -4,6 +4,8 @@ The commands of all parts are recorded for the first such product and kept. Then
 them, in turns, and one waits for them, so the host needs little more time for four GPUs than for
 one. No GPU may begin other work before all of them have ended, because others may still copy B from
 its memory. So all are taken until then.
+
+A team of one GPU may have relays, whose links carry a part of its bytes.
 """
 
 import time
@@ -17,6 +19,7 @@ from wavetrim.kernels.pipeline.exchange import Seat, assign_seats
 from wavetrim.kernels.pipeline.host_product import GpuTimings, HostProduct
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.kernels.pipeline.programs import Programs
+from wavetrim.kernels.pipeline.relay import Relay, RelayMemory
 from wavetrim.kernels.pipeline.submission import Waiting
 from wavetrim.kernels.schedule.steps import Cut
 from wavetrim.kernels.transfer.copies import HostOperand
@@ -58,10 +61,14 @@ class Team:
     Args:
         parts: The part of each GPU.
         exchanges: Whether the GPUs exchange B, if they can (`exchange`).
+        relays: Relays of a single GPU, in an order that all teams keep; used if they can reach it.
     """
 
-    def __init__(self, parts: Sequence[TeamPart], *, exchanges: bool) -> None:
+    def __init__(
+        self, parts: Sequence[TeamPart], *, exchanges: bool, relays: Sequence[Relay] = ()
+    ) -> None:
         self._parts, self._exchanges = tuple(parts), exchanges
+        self._relays = tuple(relays)
         self._programs: Programs | None = None
         self._known: tuple[float, ...] | None = None
         self._waiting = Waiting.NAPPING
@@ -92,6 +99,8 @@ class Team:
         began = time.perf_counter()
         for part in self._parts:
             part.pipeline.take()
+        for relay in self._relays:
+            relay.take()
         try:
             programs = self._find_programs(product, operands, paths, b_key)
             if programs is None:
@@ -143,16 +152,28 @@ class Team:
         if self._exchanges:
             devices = tuple(part.pipeline.device_index for part in self._parts)
             seats = assign_seats(devices, steps) or seats
+        memories = self._open_relays(paths[0])
         buffers: list[CommandBuffer] = []
         for path, piece, cut, seat in zip(paths, pieces, cuts, seats, strict=True):
             timed = Timed.EACH if piece.timed else Timed.WHOLE
-            buffer = path.find_buffer(piece, cut, timed, seat)
+            buffer = path.find_buffer(piece, cut, timed, seat, memories)
             if buffer is None:
                 return None
             buffers.append(buffer)
         item_bytes = pieces[0].spec.item_bytes
         starts = [(part.rows.start, part.columns.start * item_bytes) for part in self._parts]
-        return Programs([path.submitter for path in paths], buffers, starts)
+        submitters = [path.submitter for path in paths]
+        for relay, commands in zip(self._relays, buffers[0].relayed, strict=False):
+            submitters.append(relay.prepare(commands))
+            buffers.append(commands)
+            starts.append(starts[0])
+        return Programs(submitters, buffers, starts)
+
+    def _open_relays(self, path: DirectPath) -> tuple[RelayMemory, ...]:
+        """The relays' slots; none if one of them cannot reach the GPU's memory."""
+        target, library = self._parts[0].pipeline.device_index, path.submitter.library
+        memories = [relay.open(target, library) for relay in self._relays]
+        return tuple(one for one in memories if one is not None) if all(memories) else ()
 
     def _finish(
         self,
@@ -166,7 +187,8 @@ class Team:
             if listeners or product.timed:
                 timings = self._report(programs, product, listeners)
             else:
-                timings = [GpuTimings(None, None, one) for one in programs.finish(self._waiting)]
+                seconds = programs.finish(self._waiting)[: len(self._parts)]
+                timings = [GpuTimings(None, None, one) for one in seconds]
         except BaseException as error:
             self._recover(error)
         self._release()
@@ -177,7 +199,7 @@ class Team:
     ) -> list[GpuTimings]:
         """Wait for one part after the other, and report its rows."""
         timings = []
-        for number, (part, buffer) in enumerate(zip(self._parts, programs.buffers, strict=True)):
+        for number, (part, buffer) in enumerate(zip(self._parts, programs.buffers, strict=False)):
             piece = part.take_from(product)
             if listeners:
                 piece = piece._replace(**listeners[number]._asdict())
@@ -188,15 +210,19 @@ class Team:
 
     def _release(self) -> None:
         """Give the GPUs to others."""
+        for relay in self._relays:
+            relay.release()
         for part in self._parts:
             part.pipeline.release()
 
     def _recover(self, error: BaseException) -> NoReturn:
         """Wait until nothing is in flight on any GPU, give them to others, and raise the error."""
         found = error
-        for part in self._parts:
+        # A part's own error comes first: it says whether the device can still be used.
+        taken: list[GpuPipeline | Relay] = [part.pipeline for part in self._parts]
+        for one in (*taken, *self._relays):
             try:
-                part.pipeline.recover(error)
+                one.recover(error)
             except BaseException as raised:
                 found = raised if found is error else found
         self._release()

@@ -103,7 +103,8 @@ class Execution:
         calling thread: others would begin 0.1 ms later, and their reports need the interpreter's
         lock.
         """
-        if self._plan.predicted.total_seconds < LONG_SECONDS or self._plan.exchanges:
+        plan = self._plan
+        if plan.predicted.total_seconds < LONG_SECONDS or plan.exchanges or plan.relays:
             finish = self._enqueue_team()
             if finish is not None:
                 return [partial(self._await_gpu_rows, finish)]

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
+from wavetrim.kernels.pipeline.relay import Relay
 from wavetrim.kernels.pipeline.team import Team, TeamPart
 from wavetrim.kernels.schedule.steps import Cut
 from wavetrim.scheduler.planning.plan import Plan
@@ -23,6 +24,7 @@ class Teams:
 
     def __init__(self, pipelines: Sequence[GpuPipeline]) -> None:
         self.pipelines = pipelines
+        self._relays = [Relay(pipeline.device_index) for pipeline in pipelines]
         # By identity: to compare plans would take longer than to enqueue a small product.
         self._kept: dict[int, tuple[Plan, Team]] = {}
 
@@ -35,11 +37,17 @@ class Teams:
             TeamPart(self.pipelines[part.position], part.rows, part.columns, _find_cut(plan, part))
             for part in plan.gpu_parts
         ]
-        team = Team(parts, exchanges=plan.exchanges)
+        relays = [self._relays[position] for position in plan.relays]
+        team = Team(parts, exchanges=plan.exchanges, relays=relays)
         if len(self._kept) >= _KEPT_TEAMS:
             self._kept.clear()
         self._kept[id(plan)] = plan, team
         return team
+
+    def close(self) -> None:
+        """Free what relays hold."""
+        for relay in self._relays:
+            relay.close()
 
 
 def _find_cut(plan: Plan, part: GpuPart) -> Cut:

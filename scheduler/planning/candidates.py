@@ -3,6 +3,7 @@
 Pure: reads the catalog and a profile. Refusals name field, value and limit.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -74,11 +75,11 @@ def find_candidates(
 
 
 def find_positions(profile: MachineProfile, devices: str | None) -> tuple[int, ...]:
-    """The positions of the GPUs that may be used among those of a machine, the fastest first.
+    """The positions of the GPUs that may compute among those of a machine, the fastest first.
 
     Args:
         profile: The machine.
-        devices: "none", or CUDA's indices such as "0,1"; None for all.
+        devices: "none", or CUDA's indices such as "0,1"; None for all. Of "0+1" the first.
 
     Raises:
         PlanError: A GPU of that index is not there.
@@ -86,10 +87,13 @@ def find_positions(profile: MachineProfile, devices: str | None) -> tuple[int, .
     check_devices(devices)
     gpus = profile.gpus
     indices = {gpu.index for gpu in gpus}
-    wanted = indices if devices is None else set()
+    wanted = named = indices if devices is None else set()
     if devices not in (None, "none"):
-        wanted = {int(index) for index in str(devices).split(",")}
-    if not wanted <= indices:
+        wanted, named = (
+            {int(index) for index in re.findall(r"\d+", text)}
+            for text in (str(devices).partition("+")[0], str(devices))
+        )
+    if not named <= indices:
         here = ", ".join(map(str, sorted(indices)))
         limit = f'"none", or indices among {here}' if here else '"none": there is no GPU'
         raise PlanError("devices", devices, limit)

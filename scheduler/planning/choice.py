@@ -24,6 +24,7 @@ from wavetrim.scheduler.planning.candidates import (
 from wavetrim.scheduler.planning.lanes import CPU, Lane
 from wavetrim.scheduler.planning.plan import Plan, Prediction
 from wavetrim.scheduler.planning.ranking import RankedKernel, rank_kernels
+from wavetrim.scheduler.planning.relays import can_relay, find_relays, join_links
 from wavetrim.scheduler.planning.split import split_rows
 from wavetrim.scheduler.planning.team import GpuSide, list_dividing
 from wavetrim.scheduler.planning.team_curves import share_with_cpu
@@ -67,6 +68,8 @@ def choose_plan(
     if problem.b_resident:
         _check_residence(problem, [profile.gpus[position] for position in positions])
     one = best = choose_plan_on(problem, profile, options, positions[:1])
+    if relays := find_relays(profile, options.devices):
+        return _choose_relays(one, options, positions[:1], relays)
     # Each try is a search. So twice as many GPUs while that gains; then 1/2, 1/4 … as many more.
     count, more, doubles = 1, 1, True
     while more and count < len(positions):
@@ -88,6 +91,7 @@ def choose_plan_on(
     positions: Sequence[int],
     *,
     spec: KernelSpec | None = None,
+    relays: Sequence[int] = (),
 ) -> Plan:
     """The best plan with exactly these GPUs of a machine, and its CPU.
 
@@ -98,12 +102,15 @@ def choose_plan_on(
         positions: Positions of the GPUs among those of the machine.
         spec: The only kernel to consider, if all of these GPUs run it: that of the best plan on
             fewer GPUs. None to compare all kernels.
+        relays: Positions of the relays of a single GPU.
 
     Raises:
         PlanError: As `choose_plan`.
     """
     m, f = problem.m, options.f
     gpus = [machine.gpus[position] for position in positions]
+    if relays:
+        gpus = [join_links(gpus[0], [machine.gpus[position] for position in relays])]
     # Without a GPU, candidates are those of a machine that has only its CPU: none.
     profile = gpus[0] if gpus else replace(machine, gpu=None, links=(), kernels=(), beside=())
     candidates = find_common(find_candidates(problem, profile, options), gpus[1:])
@@ -111,7 +118,7 @@ def choose_plan_on(
     kernels = rank_kernels(problem, profile, candidates, options.sms, beside=gpus[1:])
     # All plans that can be the best take about as long as that of the first kernel.
     copying = kernels[0].curve.copying_share if kernels else 1.0
-    cpu_plans = _list_cpu_plans(problem, machine, positions, copying)
+    cpu_plans = _list_cpu_plans(problem, machine, positions, copying, relays)
     if not candidates:
         reason = explain_no_kernel(problem, profile, options)
         if f not in ("auto", m) and len(gpus) <= 1:  # one of several GPUs may run a kernel
@@ -128,6 +135,27 @@ def choose_plan_on(
             best = plan if best is None else _take_faster(best, plan)
     assert best is not None, "there is a candidate"
     return best
+
+
+def _choose_relays(
+    plan: Plan, options: PlanOptions, positions: Sequence[int], relays: tuple[int, ...]
+) -> Plan:
+    """The plan with relays, if it promises the gain of a further GPU; else the one without.
+
+    Args:
+        plan: The plan without them.
+        options: Options of the plan.
+        positions: Position of the GPU that computes.
+        relays: Positions of the relays.
+    """
+    problem, profile = plan.problem, plan.profile
+    if not positions or plan.gpu_rows == 0 or not can_relay(problem, profile):
+        return plan
+    relayed = choose_plan_on(problem, profile, options, positions, relays=relays)
+    limit = _limit_split(_get_total_seconds(plan), problem.memory)
+    if relayed.gpu_rows == 0 or _get_total_seconds(relayed) > limit:
+        return plan
+    return replace(relayed, one_gpu_seconds=plan.gpu_only_seconds)
 
 
 def _check_residence(problem: GemmProblem, gpus: Sequence[MachineProfile]) -> None:
@@ -237,7 +265,11 @@ def _get_total_seconds(plan: Plan) -> float:
 
 
 def _list_cpu_plans(
-    problem: GemmProblem, profile: MachineProfile, positions: Sequence[int], copying: float
+    problem: GemmProblem,
+    profile: MachineProfile,
+    positions: Sequence[int],
+    copying: float,
+    relays: Sequence[int],
 ) -> list[Plan]:
     """The plan of the CPU alone, once for each way to share the CPU with the GPU.
 
@@ -246,9 +278,10 @@ def _list_cpu_plans(
         profile: The machine.
         positions: Positions of the GPUs.
         copying: Share of the GPU part's time in which copies are under way.
+        relays: Positions of the relays.
     """
     alone = build_cpu_curve(problem, profile)
-    joint = profile.find_joint(problem.memory, len(positions))
+    joint = profile.find_joint(problem.memory, len(positions) + len(relays))
     shares = profile.cpu.list_shares(problem.memory)
     if joint is not None:
         shares = tuple(share.slow_memory(joint.split_stretch) for share in shares)
@@ -267,6 +300,7 @@ def _list_cpu_plans(
             cpu_alone_curve=alone,
             is_small=is_small(problem.m, problem.n, problem.k, problem.dtype),
             positions=tuple(positions),
+            relays=tuple(relays),
         )
         for share in shares
     ]

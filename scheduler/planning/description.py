@@ -37,6 +37,7 @@ def describe_plan(plan: Plan) -> dict[str, Any]:
         "tail_split": plan.tail_split,
         "devices": describe_devices(plan),
         "exchanges_b": plan.exchanges,
+        "relays": [f"cuda:{plan.profile.gpus[position].index}" for position in plan.relays],
         "resident": plan.problem.b_resident and plan.gpu_rows > 0,
         "predicted": {
             "gpu_seconds": plan.predicted.gpu_seconds,

@@ -65,6 +65,7 @@ class Plan:
         positions: Positions of the curves' GPUs among those of the profile.
         gpu_shares: Rows of each of them.
         one_gpu_seconds: Predicted seconds of one GPU alone, where several have rows.
+        relays: Positions of the GPUs whose links carry a part of the bytes of a single GPU.
     """
 
     problem: GemmProblem
@@ -83,6 +84,7 @@ class Plan:
     positions: tuple[int, ...] = ()
     gpu_shares: tuple[int, ...] = ()
     one_gpu_seconds: float | None = None
+    relays: tuple[int, ...] = ()
 
     @property
     def gpu_rows(self) -> int:
@@ -115,8 +117,8 @@ class Plan:
 
     @cached_property
     def is_gpu_alone(self) -> bool:
-        """Whether one GPU computes all rows."""
-        return self.f == 0 and len(self.gpu_parts) == 1
+        """Whether one GPU computes all rows, without relays."""
+        return self.f == 0 and len(self.gpu_parts) == 1 and not self.relays
 
     @cached_property
     def lane(self) -> Lane:

@@ -71,7 +71,8 @@ def choose_division(
     if not team.even:
         return team
     count = len(gpus)
-    if _can_exchange(problem, gpus):
+    # A GPU without rows of C has no part in the product, so it fetches nothing for the others.
+    if _can_exchange(problem, gpus) and all(team.divide(problem.m)):
         exchanging = _exchange_b(team, gpus[0].peer_gbytes_per_second * 1e9)
         # GPUs that exchange B are enqueued at once, as those of brief products.
         limit = min(LONG_SECONDS, (1 - LEAST_GAIN) * team.seconds(problem.m))

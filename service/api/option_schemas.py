@@ -49,7 +49,9 @@ DeviceNames = Annotated[
         pattern=f"^({DEVICES_PATTERN.pattern})$",
         max_length=100,
         description='GPUs that may be used: "none", or indices such as "0,1", of those that the '
-        "service uses; without it, all. The product runs on the fastest set of these.",
+        "service uses; without it, all. The product runs on the fastest set of these. In "
+        '"0+1" GPU 0 computes, and the link of GPU 1, which may be busy with another product, '
+        "carries a part of the bytes.",
         examples=["0,1"],
     ),
 ]

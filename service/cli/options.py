@@ -81,7 +81,8 @@ Devices = Annotated[
     str | None,
     typer.Option(
         metavar="LIST",
-        help="GPUs that may be used: none, or indices such as 0,1.",
+        help="GPUs that may be used: none, or indices such as 0,1. In 0+1 GPU 0 computes, and the "
+        "link of GPU 1 carries a part of the bytes.",
         show_default="all",
         rich_help_panel="Split",
     ),

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.host.baselines.lineup import ONE_GPU, OURS
+from benchmarks.host.baselines.lineup import ONE_GPU, OURS, RELAYED
 from benchmarks.host.results import HostResults
 from benchmarks.host.several import judge_several, render_line, render_several
 from benchmarks.host.suite import list_suite
 from tests.benchmarks.host_figures import HEAD, invent_host_row
 
 THROUGHPUT = {(OURS, 1): 250.0, (OURS, 2): 490.0, ("cupy-gpus", 1): 200.0, ("cupy-gpus", 2): 400.0}
-SECONDS = {OURS: 0.01, ONE_GPU: 0.019, "cublasxt": 0.02, "cupy-gpus": 0.012}
+SECONDS = {OURS: 0.01, ONE_GPU: 0.019, RELAYED: 0.0104, "cublasxt": 0.02, "cupy-gpus": 0.012}
 
 
 def invent_results(*, predicted: float = 0.95, **changed_seconds: float) -> HostResults:
@@ -37,7 +37,7 @@ def invent_results(*, predicted: float = 0.95, **changed_seconds: float) -> Host
 
 
 def test_figures_within_their_bounds_are_met():
-    assert [one.met for one in judge_several(invent_results())] == [True] * 9
+    assert [one.met for one in judge_several(invent_results())] == [True] * 11
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_more_than_two_gpus_have_a_bound_of_their_own():
 
 
 def test_products_that_use_one_gpu_anyway_are_not_counted_as_slower():
-    slower = invent_results(wavetrim_one_gpu=0.0096)
+    slower = invent_results(wavetrim_one_gpu=0.0096, wavetrim_relayed=0.005)
     alone = [replace(row, settings={"gpus": 1}) for row in slower.rows]
     judgements = judge_several(HostResults(slower.document, tuple(alone)))
     assert not any(one.met is False for one in judgements)
@@ -67,7 +67,12 @@ def test_products_that_use_one_gpu_anyway_are_not_counted_as_slower():
 
 def test_a_file_without_throughput_has_the_other_bounds(monkeypatch):
     monkeypatch.setattr(f"{__name__}.THROUGHPUT", {})
-    assert len(judge_several(invent_results())) == 7
+    assert len(judge_several(invent_results())) == 9
+
+
+def test_a_file_without_relays_has_the_other_bounds(monkeypatch):
+    monkeypatch.delitem(SECONDS, RELAYED)
+    assert [one.met for one in judge_several(invent_results())] == [True] * 9
 
 
 @pytest.mark.parametrize(
@@ -76,7 +81,9 @@ def test_a_file_without_throughput_has_the_other_bounds(monkeypatch):
         ({"wavetrim": 0.0118}, ["limit", "limit"]),
         ({"cublasxt": 0.0134}, ["cublasxt"]),
         ({"cupy_gpus": 0.0099}, ["cupy-gpus"]),
-        ({"wavetrim_one_gpu": 0.0096}, ["slower than on one"]),
+        ({"wavetrim_one_gpu": 0.0096, "wavetrim_relayed": 0.005}, ["slower than on one"]),
+        ({"wavetrim_relayed": 0.0106}, ["largest speed"]),
+        ({"wavetrim_relayed": 0.0124}, ["16384×16384×256", "largest speed"]),
         ({"predicted": 0.85}, ["predicted"]),
     ],
 )
@@ -91,5 +98,5 @@ def test_pages_show_several_gpus_and_say_nothing_of_one():
     swept = HostResults(several.document, ())
     line = "16384³ float32 on 2 NVIDIA Abacus in 10 ms (one of them 19, cublasXt on all 20, "
     assert render_line([alone, swept, several]).startswith(line)
-    assert "| 8192³ | float32 | 95% | 10 | 19 | 20 | 12 |" in render_several(several)
+    assert "| 8192³ | float32 | 95% | 10 | 19 | 10.4 | 20 | 12 |" in render_several(several)
     assert render_line([alone, swept]) == render_several(alone) == ""

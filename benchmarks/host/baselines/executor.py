@@ -114,3 +114,11 @@ class SplitExecutor(Baseline):
             "predicted_seconds": self._plan.predicted.total_seconds,
             **self._learned,
         }
+
+
+class RelayedExecutor(SplitExecutor):
+    """The same with relays; takes part only in products whose plan has some."""
+
+    def prepare(self, operands: Operands, until: float) -> bool:
+        """Plan the product; False without relays."""
+        return super().prepare(operands, until) and bool(self._plan and self._plan.relays)

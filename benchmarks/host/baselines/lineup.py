@@ -6,7 +6,7 @@ from typing import Final
 
 from benchmarks.host.baselines.baseline import Baseline
 from benchmarks.host.baselines.cublas_xt import CublasXt, can_share_with_cpu
-from benchmarks.host.baselines.executor import Learner, SplitExecutor
+from benchmarks.host.baselines.executor import Learner, RelayedExecutor, SplitExecutor
 from benchmarks.host.baselines.libraries import PlainCupy, PlainNumpy, PyTorch
 from benchmarks.host.baselines.several_cupy import SeveralCupy
 from benchmarks.host.baselines.streamed_cupy import StreamedCupy
@@ -22,13 +22,16 @@ GPU_ALONE: Final = "wavetrim-gpu"
 ONE_GPU: Final = "wavetrim-one-gpu"
 """With several GPUs: the first of them and the CPU."""
 
+RELAYED: Final = "wavetrim-relayed"
+"""The same, with the links of the other GPUs, where a plan uses them."""
+
 OTHERS: Final = ("cupy", "cupy-streams", "torch", "numpy")
 """wavetrim should never be slower than the fastest of these."""
 
 NAMES: Final = (OURS, PRESET, GPU_ALONE, *OTHERS, "cublasxt")
 """All baselines on one GPU."""
 
-SEVERAL_NAMES: Final = (OURS, ONE_GPU, "cublasxt", "cupy-gpus")
+SEVERAL_NAMES: Final = (OURS, ONE_GPU, RELAYED, "cublasxt", "cupy-gpus")
 """All baselines on several GPUs."""
 
 Refuse = Callable[[str, str], None]
@@ -48,6 +51,7 @@ def make_baselines(
     if executor.devices:
         indices = [device.index for device in executor.devices]
         alone, first = PlanOptions(f=0), PlanOptions(devices=str(indices[0]))
+        relayed = PlanOptions(devices="+".join(map(str, indices)))
         makers |= {
             GPU_ALONE: lambda: SplitExecutor(GPU_ALONE, executor, profile, alone),
             "cupy": PlainCupy,
@@ -56,6 +60,7 @@ def make_baselines(
             "cublasxt": lambda: _make_cublas_xt(indices, refuse),
             "cupy-gpus": lambda: SeveralCupy(indices),
             ONE_GPU: lambda: SplitExecutor(ONE_GPU, executor, add_history(profile), first),
+            RELAYED: lambda: RelayedExecutor(RELAYED, executor, add_history(profile), relayed),
         }
     baselines: list[Baseline] = []
     for name in names:

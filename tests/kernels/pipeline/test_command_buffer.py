@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -13,9 +14,12 @@ from numpy.typing import NDArray
 from tests.kernels.schedule.plans import budgets, plan_steps, problems
 from wavetrim.kernels.gemm.operands import Layout
 from wavetrim.kernels.gemm.prepared import Command, CommandKind
-from wavetrim.kernels.pipeline.command_buffer import CommandBuffer, Timed, record_commands
+from wavetrim.kernels.pipeline import relay
+from wavetrim.kernels.pipeline.command_buffer import CommandBuffer, Timed
 from wavetrim.kernels.pipeline.exchange import assign_seats
 from wavetrim.kernels.pipeline.places import PlacedStep, place_steps
+from wavetrim.kernels.pipeline.recording import record_commands
+from wavetrim.kernels.pipeline.relay import RelayMemory, divide_copy
 from wavetrim.kernels.schedule.buffers import pitch_items
 from wavetrim.kernels.schedule.panels import PanelProblem
 from wavetrim.kernels.schedule.steps import cut_steps
@@ -40,8 +44,10 @@ class StepCall:
 class Device:
     """Carries out commands on host memory: each queue in order, the queues in any order."""
 
-    def __init__(self, steps: tuple[PlacedStep, ...], hosts: list[NDArray[Any]]) -> None:
-        self._steps, self._hosts = steps, hosts
+    def __init__(
+        self, steps: tuple[PlacedStep, ...], hosts: list[NDArray[Any]], *, reads_c: bool = False
+    ) -> None:
+        self._steps, self._hosts, self._reads_c = steps, hosts, reads_c
         self._queues: list[list[Any]] = [[], [], [], []]
         self.peers = [self]
         self.recorded: set[int] = set()
@@ -70,7 +76,8 @@ class Device:
         elif kind == CommandKind.LAUNCH:
             placed = self._steps[words[0]]
             a, b, c = (self.view(one) for one in (placed.a, placed.b, placed.c))
-            c[...] = a @ b if placed.step.first else c + a @ b
+            adds = self._reads_c or not placed.step.first
+            c[...] = c + a @ b if adds else a @ b
         elif kind == CommandKind.COPY_BETWEEN:
             source, target, rows, row_bytes, pitch_bytes = words[:5]
             item_bytes = self._hosts[0].itemsize
@@ -176,6 +183,57 @@ def test_gpus_that_exchange_b_give_the_product_in_every_order(problem, gpus, see
     check_turns(buffers)
 
 
+@settings(max_examples=30)
+@given(
+    problem=problems, relays=st.integers(1, 3), slot_bytes=st.sampled_from([512, 4096, 1 << 20]),
+    reads_c=st.booleans(), seed=st.integers(0, 999), timed=st.sampled_from(Timed),
+)  # fmt: skip
+def test_relays_carry_a_part_of_each_copy_in_every_order(
+    problem, relays, slot_bytes, reads_c, seed, timed
+):
+    problem, a, b, c = draw_problem(replace(problem, b_resident=False), seed)
+    plan = plan_steps(problem, 1 << 32)
+    memory = np.zeros(plan.buffers.total_bytes, np.uint8)
+    steps = place_steps(plan, memory.ctypes.data)
+    calls = [(StepCall(number),) for number in range(len(steps))]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(relay, "SLOT_BYTES", slot_bytes)
+        patch.setattr(relay, "LEAST_BYTES", 0)
+        slots = [np.zeros(2 * relay.SLOTS * slot_bytes, np.uint8) for _ in range(relays)]
+        buffer = record_commands(
+            steps, calls, label="test", reads_c=reads_c, timed=timed,
+            relays=[RelayMemory(one.ctypes.data) for one in slots],
+        )  # fmt: skip
+    buffers, hosts = [buffer, *buffer.relayed], [a, b, c]
+    devices = [Device(steps, hosts, reads_c=reads_c) for _ in buffers]
+    for device, one in zip(devices, buffers, strict=True):
+        device.peers = devices
+        device.enqueue(one)
+    before = c.copy()
+    carry_out_all(devices, random.Random(seed))
+    assert np.array_equal(c, a @ b + before if reads_c else a @ b)
+    check_turns(buffers)
+    carried = [count_bytes_in(one) for one in buffers]
+    assert sum(carried) == a.nbytes + b.nbytes + reads_c * c.nbytes
+    assert len({len(one.ends) for one in buffers}) == 1
+
+
+def test_small_copies_and_long_rows_are_not_divided():
+    place = Layout(0, 100, 2048, 2048, 4)
+    assert divide_copy(range(100), place, 1) == [range(100), range(0)]
+    place = Layout(0, 1024, 2048, 2048, 4)
+    assert divide_copy(range(7, 1031), place, 1) == [range(7, 519), range(519, 1031)]
+    assert list(map(len, divide_copy(range(1025), place, 2))) == [341, 342, 342]
+    place = Layout(0, 100, 4 << 20, 4 << 20, 4)
+    assert divide_copy(range(100), place, 1) == [range(100), range(0)]
+
+
+def count_bytes_in(buffer: CommandBuffer) -> int:
+    """The bytes that cross the link of a GPU on their way in."""
+    comes = buffer.commands[:, 0] == CommandKind.COPY_IN
+    return int(buffer.commands[comes, 5] @ buffer.commands[comes, 6])
+
+
 def count_bytes_of_b(buffer: CommandBuffer) -> int:
     """The bytes of B that cross the link of a GPU."""
     is_b = (buffer.commands[:, 0] == CommandKind.COPY_IN) & (buffer.commands[:, 2] == 1)
@@ -195,5 +253,7 @@ def check_turns(buffers: list[CommandBuffer]) -> None:
         for kind, _, first, second, *_ in commands:
             if kind == CommandKind.RECORD:
                 recorded.add((number, first))
-                if kind == CommandKind.WAIT_FOR_PEER:
-                    assert (first, second) in recorded
+            elif kind == CommandKind.WAIT:
+                assert (number, first) in recorded
+            elif kind == CommandKind.WAIT_FOR_PEER:
+                assert (first, second) in recorded

@@ -80,8 +80,9 @@ class HostPipeline:
 class HostTeam:
     """Takes the place of `Team`: the parts are computed while they are awaited."""
 
-    def __init__(self, parts, *, exchanges):
+    def __init__(self, parts, *, exchanges, relays):
         assert not exchanges
+        assert not relays
         self.parts = parts
 
     def enqueue(self, product, *, b_key=None, listeners=()):

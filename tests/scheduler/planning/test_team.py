@@ -146,7 +146,7 @@ def test_only_the_named_gpus_are_used():
     [
         (TWO, "2", '"none", or indices among 0, 1'),
         (find_preset_profile("cpu"), "0", '"none": there is no GPU'),
-        (TWO, "first", '"none", or indices such as "0,1"'),
+        (TWO, "first", '"none", or indices such as "0,1" or "0+1"'),
     ],
 )
 def test_a_gpu_that_is_not_there_is_refused(profile, devices, limit):

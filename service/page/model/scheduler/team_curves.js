@@ -26,7 +26,8 @@ export function chooseDivision(team, problem, gpus, spec, sms) {
   const { m, n } = problem;
   let best = team;
   const peerRate = gpus[0].peer_gbytes_per_second * 1e9;
-  if (problem.memory === "pinned" && peerRate > 0) {
+  // A GPU without rows of C has no part in the product, so it fetches nothing for the others.
+  if (problem.memory === "pinned" && peerRate > 0 && team.divide(m).every((rows) => rows > 0)) {
     const exchanging = exchangeB(team, peerRate);
     const limit = Math.min(LONG_SECONDS, (1 - LEAST_GAIN) * team.seconds(m));
     if (exchanging.findLeastSeconds(m) < limit && exchanging.seconds(m) < limit) best = exchanging;

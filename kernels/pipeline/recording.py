@@ -1,0 +1,298 @@
+"""Records the steps of a product as a command buffer."""
+
+from collections.abc import Iterator, Sequence
+from itertools import count
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wavetrim.kernels.gemm.operands import Layout
+from wavetrim.kernels.gemm.prepared import Call, CommandKind
+from wavetrim.kernels.pipeline.command_buffer import (
+    BETWEEN,
+    COMPUTE,
+    IN,
+    OUT,
+    CommandBuffer,
+    Store,
+    Timed,
+)
+from wavetrim.kernels.pipeline.exchange import Seat
+from wavetrim.kernels.pipeline.places import PlacedStep
+from wavetrim.kernels.pipeline.relay import RelayCommands, RelayMemory, divide_copy
+
+_A, _B, _C = range(3)
+_WORDS: Final = 7
+
+
+def record_commands(
+    steps: Sequence[PlacedStep],
+    launches: Sequence[Sequence[Call]],
+    *,
+    label: str,
+    reads_c: bool,
+    timed: Timed,
+    seat: Seat | None = None,
+    relays: Sequence[RelayMemory] = (),
+) -> CommandBuffer:
+    """Record the steps of a product.
+
+    Args:
+        steps: The steps, in order.
+        launches: The calls of each step's launch.
+        label: The kernel, for messages.
+        reads_c: Whether first steps read C.
+        timed: What is timed.
+        seat: Seat at the exchange of B; None to copy in all of it.
+        relays: The slots of GPUs whose links carry a part of each copy; none with a seat.
+    """
+    recorder = _Recorder(steps, launches, reads_c=reads_c, timed=timed, seat=seat, relays=relays)
+    return recorder.record(label)
+
+
+class _Recorder:
+    """Records one buffer, each event before any wait for it."""
+
+    def __init__(
+        self,
+        steps: Sequence[PlacedStep],
+        launches: Sequence[Sequence[Call]],
+        *,
+        reads_c: bool,
+        timed: Timed,
+        seat: Seat | None,
+        relays: Sequence[RelayMemory],
+    ) -> None:
+        self._relays = [RelayCommands(memory) for memory in relays]
+        self._steps, self._launches = steps, launches
+        self._reads_c, self._timed, self._seat = reads_c, timed, seat
+        self._rows: list[tuple[int, ...]] = []
+        # The first events are those after the own pieces of B, so that others know their indices.
+        self._pieces = count()
+        self._first_event = 0 if seat is None else sum(one.step.loads_b for one in steps)
+        self._numbers = count(self._first_event)
+        self._loaded: list[int] = []  # event after each step's copies in
+        self._computed: list[int] = []
+        self._stored: dict[int, Store] = {}
+        self._kernel_spans: list[tuple[int, int]] = []
+        self._copy_spans: list[tuple[int, int]] = []
+        # A single step waits for nothing, so its commands share a stream: events between streams
+        # take some microseconds each.
+        self._is_single = len(steps) == 1 and not relays
+        self._queues = (COMPUTE,) * 4 if self._is_single else (IN, COMPUTE, OUT, BETWEEN)
+        self._ends: list[int] = []
+        self._relayed_stores: list[int] = []  # event of each relay after a step's copy out
+
+    def record(self, label: str) -> CommandBuffer:
+        for index, placed in enumerate(self._steps):
+            piece = self._load(placed)
+            if self._seat is not None and piece is not None:
+                self._ends.append(len(self._rows))
+                self._ends.extend(self._exchange(placed, piece, self._seat))
+            if self._relays:
+                self._end_turn()
+            self._launch(index)
+            self._end_turn()
+            if self._relays and placed.step.last:
+                self._await_relays(index)
+                self._end_turn()
+        stores = tuple(self._stored.values())
+        whole = [(self._first_event, stores[-1].event)] if self._timed else []
+        commands = _pack(self._rows)
+        return CommandBuffer(
+            label=label,
+            commands=commands,
+            ends=np.array(self._ends, np.int64),
+            events=next(self._numbers),
+            stores=stores,
+            timed=self._timed,
+            kernel_spans=np.array(self._kernel_spans, np.int32),
+            copy_spans=np.array(self._copy_spans, np.int32),
+            whole_span=np.array(whole, np.int32),
+            memory=tuple(self._launches),
+            address=commands.ctypes.data,
+            relayed=tuple(_end_relay(label, relay) for relay in self._relays),
+        )
+
+    def _end_turn(self) -> None:
+        """End a turn of the GPU, and of each relay."""
+        self._ends.append(len(self._rows))
+        for relay in self._relays:
+            relay.end_turn()
+
+    def _load(self, placed: PlacedStep) -> int | None:
+        """Record a step's copies in; returns the event after its own piece of B, if it has one."""
+        step, queue = placed.step, self._queues[IN]
+        piece = None
+        reads_c = self._reads_c and step.first
+        freed = [self._computed[step.follows]] if step.follows >= 0 else []
+        if reads_c and step.c_follows >= 0:
+            freed.append(self._stored[step.c_follows].event)
+        for event in freed:
+            self._add(queue, CommandKind.WAIT, event)
+        begin = self._begin(queue)
+        if step.loads_b and self._seat is not None:
+            piece = self._load_piece(placed, self._seat)
+        if step.a_depth:
+            self._copy_in(_A, step.rows, step.a_depth, placed.arriving, freed)
+        if step.loads_b and self._seat is None:
+            self._copy_in(_B, step.depth, step.columns, placed.b, freed)
+        if reads_c:
+            self._copy_in(_C, step.rows, step.columns, placed.c, freed)
+        self._loaded.append(self._mark_between(queue))
+        self._end(self._copy_spans, begin, self._loaded[-1])
+        return piece
+
+    def _load_piece(self, placed: PlacedStep, seat: Seat) -> int:
+        """Record the copy in of this GPU's own piece of B; returns the event after it."""
+        depth, event = placed.step.depth, next(self._pieces)
+        own = seat.cut_piece(depth, seat.number)
+        if own:
+            rows = range(own.start - depth.start, own.stop - depth.start)
+            place = placed.b.cut(rows, range(placed.b.columns))
+            self._copy(CommandKind.COPY_IN, _B, own, placed.step.columns, place)
+        self._add(self._queues[IN], CommandKind.RECORD, event)
+        return event
+
+    def _exchange(self, placed: PlacedStep, piece: int, seat: Seat) -> Iterator[int]:
+        """Record the copies of the other GPUs' pieces of B, and that the kernel waits for them.
+
+        Yields the number of commands after each piece. GPUs take turns at them, because copies
+        from one GPU take turns in the order in which they were enqueued.
+        """
+        depth, b, queue = placed.step.depth, placed.b, self._queues[BETWEEN]
+        pitch_bytes = b.leading_dimension * b.item_bytes
+        begin = self._begin(queue)
+        for other in seat.others:
+            if rows := seat.cut_piece(depth, other):
+                target = b.pointer + (rows.start - depth.start) * pitch_bytes
+                source = target - seat.places[seat.number] + seat.places[other]
+                self._add(queue, CommandKind.WAIT_FOR_PEER, other, piece)
+                words = source, target, len(rows), b.columns * b.item_bytes, pitch_bytes
+                self._add(queue, CommandKind.COPY_BETWEEN, *words)
+            yield len(self._rows)
+        end = self._mark_between(queue)
+        self._end(self._copy_spans, begin, end)
+        if queue != self._queues[COMPUTE]:
+            self._add(self._queues[COMPUTE], CommandKind.WAIT, end)
+
+    def _launch(self, index: int) -> None:
+        placed, queue = self._steps[index], self._queues[COMPUTE]
+        step = placed.step
+        if queue != self._queues[IN]:
+            self._add(queue, CommandKind.WAIT, self._loaded[index])
+        for number, relay in enumerate(self._relays, 1):
+            if (loaded := relay.take_loaded()) >= 0:
+                self._add(queue, CommandKind.WAIT_FOR_PEER, number, loaded)
+        if step.c_follows >= 0:
+            self._add(queue, CommandKind.WAIT, self._stored[step.c_follows].event)
+        begin = self._begin(queue)
+        for call in self._launches[index]:
+            command = call.command
+            assert command is not None, "launches without commands are not recorded"
+            self._add(queue, command.kind, *command.words)
+        self._computed.append(self._mark_between(queue))
+        self._end(self._kernel_spans, begin, self._computed[-1])
+        if step.last:
+            self._store(index)
+
+    def _store(self, index: int) -> None:
+        placed, queue = self._steps[index], self._queues[OUT]
+        step = placed.step
+        if queue != self._queues[COMPUTE]:
+            self._add(queue, CommandKind.WAIT, self._computed[index])
+        begin = self._begin(queue)
+        own, *others = divide_copy(step.rows, placed.c, len(self._relays))
+        if own:
+            self._copy(CommandKind.COPY_OUT, _C, own, step.columns, placed.c)
+        end = self._mark(queue)
+        self._stored[index] = Store(step, end, index)
+        self._end(self._copy_spans, begin, end)
+        for relay, rows in zip(self._relays, others, strict=True):
+            place = _cut_rows(placed.c, step.rows, rows)
+            stored = relay.store(_C, rows, step.columns, place, self._computed[index])
+            self._relayed_stores.append(stored)
+
+    def _await_relays(self, index: int) -> None:
+        """Record the event after a copy out and the parts of it that relays carry."""
+        queue, store = self._queues[BETWEEN], self._stored[index]
+        self._add(queue, CommandKind.WAIT, store.event)
+        for number, event in enumerate(self._relayed_stores, 1):
+            if event >= 0:
+                self._add(queue, CommandKind.WAIT_FOR_PEER, number, event)
+        self._relayed_stores.clear()
+        self._stored[index] = store._replace(event=self._mark(queue))
+
+    def _copy_in(
+        self, operand: int, rows: range, columns: range, place: Layout, freed: Sequence[int]
+    ) -> None:
+        """Record a copy in, divided among the own link and the relays'."""
+        own, *others = divide_copy(rows, place, len(self._relays))
+        if own:
+            self._copy(CommandKind.COPY_IN, operand, own, columns, place)
+        for relay, part in zip(self._relays, others, strict=True):
+            relay.load(operand, part, columns, _cut_rows(place, rows, part), freed)
+
+    def _copy(
+        self, kind: CommandKind, operand: int, rows: range, columns: range, place: Layout
+    ) -> None:
+        item_bytes = place.item_bytes
+        queue = self._queues[IN if kind == CommandKind.COPY_IN else OUT]
+        pitch_bytes = place.leading_dimension * item_bytes
+        left_bytes, row_bytes = columns.start * item_bytes, len(columns) * item_bytes
+        words = operand, rows.start, left_bytes, len(rows), row_bytes, place.pointer, pitch_bytes
+        self._add(queue, kind, *words)
+
+    def _begin(self, queue: int) -> int:
+        """Record the event before a span; -1 if that is not timed."""
+        is_first = self._timed and not self._rows
+        return self._mark(queue) if is_first or self._timed == Timed.EACH else -1
+
+    def _end(self, spans: list[tuple[int, int]], begin: int, end: int) -> None:
+        """Note a span, if each is timed."""
+        if self._timed == Timed.EACH:
+            spans.append((begin, end))
+
+    def _mark_between(self, queue: int) -> int:
+        """Record the event after a step's copies in or its kernel; -1 if nothing needs it."""
+        return self._mark(queue) if not self._is_single or self._timed == Timed.EACH else -1
+
+    def _mark(self, queue: int) -> int:
+        """Record the next event; returns its index."""
+        event = next(self._numbers)
+        self._add(queue, CommandKind.RECORD, event)
+        return event
+
+    def _add(self, queue: int, kind: CommandKind, *words: int) -> None:
+        self._rows.append((kind, queue, *words))
+
+
+def _cut_rows(place: Layout, rows: range, part: range) -> Layout:
+    """The place of some of the rows."""
+    offset = part.start - rows.start
+    return place.cut(range(offset, offset + len(part)), range(place.columns))
+
+
+def _pack(rows: Sequence[tuple[int, ...]]) -> NDArray[np.int64]:
+    """Commands as C reads them."""
+    most = 2 + _WORDS
+    return np.array([(*row, *(0,) * (most - len(row))) for row in rows], np.int64)
+
+
+def _end_relay(label: str, relay: RelayCommands) -> CommandBuffer:
+    """The commands of a relay."""
+    commands, nothing = _pack(relay.rows), np.array([], np.int32)
+    return CommandBuffer(
+        label=label,
+        commands=commands,
+        ends=np.array(relay.ends, np.int64),
+        events=relay.events,
+        stores=(),
+        timed=Timed.WHOLE,
+        kernel_spans=nothing,
+        copy_spans=nothing,
+        whole_span=np.array([(0, relay.events - 1)], np.int32),
+        memory=None,
+        address=commands.ctypes.data,
+    )
