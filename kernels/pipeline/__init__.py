@@ -7,8 +7,8 @@ In the order of a product's way:
    steps their addresses. Placed steps are kept by shape, and with them their prepared launches for
    each kernel, α, β and number of multiprocessors (`launch_cache`).
 3. `direct_path` is for page-locked memory: the steps are recorded once (`recording`) as a
-   `command_buffer`, which C enqueues (`submission`). Pageable products of up to 12 MiB go this way, too, copied whole
-   through page-locked memory: enqueueing steps from Python takes longer.
+   `command_buffer`, which C enqueues (`submission`). Pageable products of up to 12 MiB go this way,
+   too, copied whole through page-locked memory: enqueueing steps from Python takes longer.
 4. `staged_path` is for all others: `flow` enqueues the steps one by one.
 5. `arrivals` reports rows that are final, and reads the times of finished steps between launches.
 

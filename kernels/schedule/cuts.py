@@ -77,7 +77,7 @@ def _list_prologues(rates: Rates, problem: PanelProblem, whole: Cut) -> Iterator
     m, n, k = problem.m, problem.n, problem.k
     rows = _round_rows(problem, m / _USUAL_PANELS)
     last_rows = min(rows, _round_tiles(problem, rows / _USUAL_DRAIN))
-    plain = replace(whole, first_rows=rows, panel_rows=rows, last_rows=last_rows)
+    plain = whole._replace(first_rows=rows, panel_rows=rows, last_rows=last_rows)
     yield plain
     yield from _vary_panels(problem, plain)
     depth = _find_depth(problem, _USUAL_DEPTH_STEPS)
@@ -87,18 +87,18 @@ def _list_prologues(rates: Rates, problem: PanelProblem, whole: Cut) -> Iterator
             continue  # kernels with splits, and staged copies, take all columns of B
         rest = _round_columns(problem, max(1, n - columns) / 2)
         for first_rows in _list_heights(problem, rates, columns):
-            cut = replace(
-                plain, first_rows=first_rows, depth=depth, a_depth=depth,
+            cut = plain._replace(
+                first_rows=first_rows, depth=depth, a_depth=depth,
                 columns=columns, rest_columns=rest,
             )  # fmt: skip
             yield cut
             if columns == n:  # then all copies are of whole rows
-                yield replace(cut, a_depth=k)
+                yield cut._replace(a_depth=k)
     # Not from pageable memory, where parts of rows are slow: 5 to 40% longer on an H200.
     for count in COLUMN_PARTS if not (problem.split_item_bytes or problem.staged) else ():
         columns = _round_columns(problem, n / count)
         for first_rows in sorted({m, rows}) if columns < n else ():
-            yield replace(plain, first_rows=first_rows, columns=columns, rest_columns=columns)
+            yield plain._replace(first_rows=first_rows, columns=columns, rest_columns=columns)
 
 
 def _vary_panels(problem: PanelProblem, cut: Cut) -> Iterator[Cut]:
@@ -108,14 +108,14 @@ def _vary_panels(problem: PanelProblem, cut: Cut) -> Iterator[Cut]:
         if rows < problem.m and rows != cut.panel_rows:
             last_rows = min(rows, _round_tiles(problem, rows / _USUAL_DRAIN))
             first_rows = rows if plain else cut.first_rows
-            yield replace(cut, first_rows=first_rows, panel_rows=rows, last_rows=last_rows)
+            yield cut._replace(first_rows=first_rows, panel_rows=rows, last_rows=last_rows)
 
 
 def _vary_drain(problem: PanelProblem, cut: Cut) -> Iterator[Cut]:
     """Other sizes of the last panel."""
     for smaller in DRAINS:
         last_rows = _round_tiles(problem, cut.panel_rows / smaller)
-        yield replace(cut, last_rows=min(cut.panel_rows, last_rows))
+        yield cut._replace(last_rows=min(cut.panel_rows, last_rows))
 
 
 def _vary_depth(problem: PanelProblem, cut: Cut) -> Iterator[Cut]:
@@ -124,7 +124,7 @@ def _vary_depth(problem: PanelProblem, cut: Cut) -> Iterator[Cut]:
         for count in DEPTH_STEPS:
             depth = min(problem.k, _find_depth(problem, count))
             for a_depth in sorted({depth, problem.k}):
-                yield replace(cut, depth=depth, a_depth=a_depth)
+                yield cut._replace(depth=depth, a_depth=a_depth)
 
 
 def _find_depth(problem: PanelProblem, count: int) -> int:

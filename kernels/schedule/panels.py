@@ -91,6 +91,7 @@ def describe_product(
     )  # fmt: skip
 
 
+@lru_cache(maxsize=1024)
 def round_to_waves(problem: PanelProblem, rows: int, near: tuple[float, float]) -> int:
     """The number of rows near `rows` whose waves are fullest.
 

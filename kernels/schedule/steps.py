@@ -12,9 +12,10 @@ DEPTH_QUANTUM: Final = 64
 """Parts of K are multiples of this: a multiple of every kernel's step along K."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
+class Cut(NamedTuple):
     """Seven numbers from which `list_steps` makes the steps of a product.
+
+    A named tuple, because the planner makes and compares thousands.
 
     Attributes:
         first_rows: Rows of the first panel, which the prologue computes while B arrives.

@@ -79,7 +79,7 @@ def measure_step(measured: PipelineProfile) -> float:
     problem = GemmProblem(_STEPS * spec.tile.m, _TINY, _TINY, memory="pinned")
     one_step = take_whole(measured.build_curve(spec, problem).problem)
     rows = spec.tile.m
-    many_steps = replace(one_step, first_rows=rows, panel_rows=rows, last_rows=rows)
+    many_steps = one_step._replace(first_rows=rows, panel_rows=rows, last_rows=rows)
     more, less = (
         repeat_in_pairs(
             prepare_copies(measured, "pinned", problem.m, problem.n, problem.k, cut=cut),

@@ -1,7 +1,6 @@
 """The teams of an executor's GPUs: those of a plan compute parts of its products together."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
@@ -56,4 +55,4 @@ def _find_cut(plan: Plan, part: GpuPart) -> Cut:
         return part.cut
     cut, rows = plan.gpu_parts[0].cut, len(part.rows)
     first_rows, panel_rows = min(rows, cut.first_rows), min(rows, cut.panel_rows)
-    return replace(cut, first_rows=first_rows, panel_rows=panel_rows)
+    return cut._replace(first_rows=first_rows, panel_rows=panel_rows)

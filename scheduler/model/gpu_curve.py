@@ -47,9 +47,8 @@ class GpuCurve:
     correction: Correction = UNCORRECTED
     # Searches ask for the same rows again and again.
     _known: dict[int, float] = field(default_factory=dict, init=False, compare=False, repr=False)
-    _knots: list[tuple[int, float]] = field(
-        default_factory=list, init=False, compare=False, repr=False
-    )
+    # Seconds of the knots that were asked for, from that of all rows down.
+    _knots: list[float] = field(default_factory=list, init=False, compare=False, repr=False)
 
     @property
     def m(self) -> int:
@@ -154,32 +153,44 @@ class GpuCurve:
         """Rough number of rows that take `seconds`."""
         seconds /= self.correction.factor
         before = rows = knot_seconds = 0.0
-        for rows, knot_seconds in self._list_knots():
+        for at, rows in enumerate(self._knot_rows):
+            knot_seconds = self._time_knot(at)
             if knot_seconds > seconds:
                 break
             before = rows
         return before + (rows - before) * min(1.0, seconds / knot_seconds)
 
     def _find_schedule_seconds(self, rows: int) -> float:
-        if rows == self.problem.m:
-            return _time_all_rows(self.problem, self.rates, self._cut_rates, self.memory_bytes)
-        knots = self._list_knots()
-        at = bisect_left(knots, (rows, 0.0))
-        until_rows, until_seconds = knots[at]
-        if at == 0:
+        knot_rows = self._knot_rows
+        at = bisect_left(knot_rows, rows)
+        until_seconds = self._time_knot(at)
+        if rows == knot_rows[at] or at == 0:
             return until_seconds
-        from_rows, from_seconds = knots[at - 1]
-        waves, from_waves, until_waves = map(self._count_waves, (rows, from_rows, until_rows))
+        waves, from_waves, until_waves = map(self._count_waves, (rows, *knot_rows[at - 1 : at + 1]))
         if until_waves == from_waves:
             return until_seconds
+        from_seconds = self._time_knot(at - 1)
         share = (waves - from_waves) / (until_waves - from_waves)
         return from_seconds + share * (until_seconds - from_seconds)
 
-    def _list_knots(self) -> list[tuple[int, float]]:
-        if not self._knots:
-            known = self.problem, self.rates, self._cut_rates, self.memory_bytes
-            self._knots[:] = _time_knots(*known)
-        return self._knots
+    @property
+    def _knot_rows(self) -> tuple[int, ...]:
+        return _list_knot_rows(self.problem.m)
+
+    def _time_knot(self, at: int) -> float:
+        """Seconds of a knot: at most those of the next one, so that times rise.
+
+        Most questions are about nearly all rows, so a knot is timed when it is asked for.
+        """
+        problem, knots, knot_rows = self.problem, self._knots, self._knot_rows
+        known = problem, self.rates, self._cut_rates, self.memory_bytes
+        while len(knots) < len(knot_rows) - at:
+            if knots:
+                rows = knot_rows[-1 - len(knots)]
+                knots.append(min(knots[-1], _time_rows(*known, rows)))
+            else:
+                knots.append(_time_all_rows(*known))
+        return knots[len(knot_rows) - 1 - at]
 
     def _count_waves(self, rows: int) -> float:
         steps = self.split_steps
@@ -199,29 +210,23 @@ def _time_all_rows(
 
 
 @lru_cache(maxsize=256)
-def _time_knots(
-    problem: PanelProblem, rates: Rates, cut_rates: Rates, memory_bytes: int
-) -> tuple[tuple[int, float], ...]:
-    """The knots: numbers of rows and their seconds, both rising; the last has all rows."""
+def _list_knot_rows(m: int) -> tuple[int, ...]:
+    """The knots' numbers of rows, rising; the last is all rows."""
+    return tuple(sorted({divide_up(m * part, _KNOTS) for part in range(1, _KNOTS + 1)}))
+
+
+@lru_cache(maxsize=1024)
+def _time_rows(
+    problem: PanelProblem, rates: Rates, cut_rates: Rates, memory_bytes: int, rows: int
+) -> float:
+    """Seconds of some rows by the cut of all rows, or in a single step if that is faster."""
     outline, times = _outline(problem, memory_bytes)
     cut = plan_steps(outline, cut_rates, memory_bytes).cut
-    all_seconds = _time_all_rows(problem, rates, cut_rates, memory_bytes)
-    knots: list[tuple[int, float]] = [(0, 0.0)]
-    for part in range(1, _KNOTS):
-        rows, some = (divide_up(one.m * part, _KNOTS) for one in (problem, outline))
-        seconds = times * _time_rows(replace(outline, m=some), cut, rates, memory_bytes)
-        if knots[-1][0] < rows:
-            knots.append((rows, min(all_seconds, max(seconds, knots[-1][1]))))
-    return (*knots[1:], (problem.m, all_seconds))
-
-
-def _time_rows(problem: PanelProblem, cut: Cut, rates: Rates, memory_bytes: int) -> float:
-    """Seconds of a cut chosen for more rows, or of a single step if that is faster."""
-    whole = take_whole(problem)
-    first_rows, panel_rows = min(problem.m, cut.first_rows), min(problem.m, cut.panel_rows)
-    clipped = replace(cut, first_rows=first_rows, panel_rows=panel_rows)
-    plans = (cut_steps(problem, one, memory_bytes) for one in (clipped, whole))
-    return min(time_schedule(problem, plan.steps, rates).seconds for plan in plans)
+    some = replace(outline, m=divide_up(outline.m * rows, problem.m))
+    first_rows, panel_rows = min(some.m, cut.first_rows), min(some.m, cut.panel_rows)
+    cuts = cut._replace(first_rows=first_rows, panel_rows=panel_rows), take_whole(some)
+    plans = (cut_steps(some, one, memory_bytes) for one in cuts)
+    return times * min(time_schedule(some, plan.steps, rates).seconds for plan in plans)
 
 
 @lru_cache(maxsize=256)

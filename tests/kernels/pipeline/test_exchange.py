@@ -39,7 +39,7 @@ def test_gpus_that_need_the_same_parts_exchange_b_also_with_other_rows():
 
 
 def test_gpus_that_need_other_parts_fetch_all_of_b():
-    other = place(cut=replace(CUT, columns=128))
+    other = place(cut=CUT._replace(columns=128))
     assert assign_seats((0, 0), (place(), other)) is None
 
 

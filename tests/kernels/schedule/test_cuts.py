@@ -61,8 +61,8 @@ def test_only_what_certainly_takes_the_limit_is_passed_over(
     problem = describe(*shape)
     rates = replace(make_rates(problem), peers=peers, peer_bytes_per_second=100e9)
     rows, depth = -(-problem.m // panels), -(-problem.k // depths)
-    cut = replace(
-        take_whole(problem), first_rows=rows, panel_rows=rows, last_rows=rows, depth=depth
+    cut = take_whole(problem)._replace(
+        first_rows=rows, panel_rows=rows, last_rows=rows, depth=depth
     )
     steps = cut_steps(problem, cut, MEMORY_BYTES).steps
     seconds = time_schedule(problem, steps, rates).seconds

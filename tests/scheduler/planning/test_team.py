@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.limit import allow
+from tests.limit import allow_python
 from tests.scheduler.profiles import change_rates, find_preset_profile, join_profiles, make_links
 from wavetrim.scheduler.errors import PlanError
 from wavetrim.scheduler.options import PlanOptions
@@ -78,7 +78,7 @@ def test_a_plan_for_several_gpus_takes_milliseconds(profile):
     # Of each shape the best of three new ones: a thread on the same core takes half of its speed.
     shapes = (10**6, 8192, 16384, 4224, 65536, 1000, 100_003)
     seconds = [min(plan(m, n) for n in (4099, 4100, 4101)) for m in shapes]
-    assert median(seconds) < allow(10e-3)
+    assert median(seconds) < allow_python(10e-3)
 
 
 def test_a_faster_gpu_takes_more_rows_so_that_both_end_together():

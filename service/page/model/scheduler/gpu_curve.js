@@ -149,7 +149,10 @@ export class GpuCurve {
     return this.allSeconds;
   }
 
-  /** The knots: numbers of rows and their seconds, both rising; the last has all rows. */
+  /** The knots: numbers of rows and their seconds, both rising; the last has all rows.
+   *
+   * The seconds are at most those of the next knot.
+   */
   timeKnots() {
     this.knots ??= knotLists.find(this.key, () => this.listKnots());
     return this.knots;
@@ -159,16 +162,16 @@ export class GpuCurve {
     const { problem, memoryBytes } = this;
     const [outline, times] = takeOutline(problem, memoryBytes);
     const { cut } = planSteps(outline, this.cutRates, memoryBytes);
-    const allSeconds = this.timeAllRows();
-    const knots = [[0, 0]];
-    for (let part = 1; part < KNOTS; part += 1) {
+    const knots = [[problem.m, this.timeAllRows()]];
+    for (let part = KNOTS - 1; part > 0; part -= 1) {
+      const [nextRows, nextSeconds] = knots[0];
       const rows = divideUp(problem.m * part, KNOTS);
-      const some = outline.vary({ m: divideUp(outline.m * part, KNOTS) });
+      if (rows === nextRows) continue;
+      const some = outline.vary({ m: divideUp(outline.m * rows, problem.m) });
       const seconds = times * timeRows(some, cut, this.rates, memoryBytes);
-      const [lastRows, lastSeconds] = knots.at(-1);
-      if (lastRows < rows) knots.push([rows, Math.min(allSeconds, Math.max(seconds, lastSeconds))]);
+      knots.unshift([rows, Math.min(nextSeconds, seconds)]);
     }
-    return [...knots.slice(1), [problem.m, allSeconds]];
+    return knots;
   }
 }
 
