@@ -2,7 +2,7 @@
 
 A prepared launch holds function, grid, arguments in memory, tensor maps and factors, so that one
 driver call enqueues it. The same call can be a command of a command buffer
-(pipeline/command_buffer.py), which C submits.
+(pipeline/commands/command_buffer.py), which C submits.
 """
 
 import ctypes

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 
 from wavetrim.kernels.errors import DeviceFailure, OperandError
 from wavetrim.kernels.gemm.operands import Layout
-from wavetrim.kernels.pipeline.command_buffer import CommandBuffer
+from wavetrim.kernels.pipeline.commands.command_buffer import CommandBuffer
 from wavetrim.kernels.pipeline.launch_cache import LaunchCache
 from wavetrim.kernels.pipeline.places import PlacedStep, place_steps
 from wavetrim.kernels.pipeline.residents import Resident, Residents

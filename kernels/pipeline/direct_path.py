@@ -12,14 +12,14 @@ import numpy as np
 from wavetrim.kernels.device import DeviceInfo
 from wavetrim.kernels.gemm.prepared import bind_context
 from wavetrim.kernels.gemm.resident import check_sms
-from wavetrim.kernels.pipeline.command_buffer import CommandBuffer, Timed
+from wavetrim.kernels.pipeline.commands.command_buffer import CommandBuffer, Timed
+from wavetrim.kernels.pipeline.commands.exchange import Seat
+from wavetrim.kernels.pipeline.commands.recording import record_commands
+from wavetrim.kernels.pipeline.commands.relay import RelayMemory
+from wavetrim.kernels.pipeline.commands.submission import Submitter
 from wavetrim.kernels.pipeline.device_memory import DeviceMemory
-from wavetrim.kernels.pipeline.exchange import Seat
 from wavetrim.kernels.pipeline.host_product import GpuTimings, HostProduct
 from wavetrim.kernels.pipeline.places import PlacedStep
-from wavetrim.kernels.pipeline.recording import record_commands
-from wavetrim.kernels.pipeline.relay import RelayMemory
-from wavetrim.kernels.pipeline.submission import Submitter
 from wavetrim.kernels.schedule.panels import PanelProblem
 from wavetrim.kernels.schedule.steps import Cut
 from wavetrim.kernels.transfer.bounce import BounceBuffer

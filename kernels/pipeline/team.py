@@ -13,14 +13,14 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple, NoReturn
 
-from wavetrim.kernels.pipeline.command_buffer import CommandBuffer, Timed
+from wavetrim.kernels.pipeline.commands.command_buffer import CommandBuffer, Timed
+from wavetrim.kernels.pipeline.commands.exchange import Seat, assign_seats
+from wavetrim.kernels.pipeline.commands.programs import Programs
+from wavetrim.kernels.pipeline.commands.relay import Relay, RelayMemory
+from wavetrim.kernels.pipeline.commands.submission import Waiting
 from wavetrim.kernels.pipeline.direct_path import DirectPath
-from wavetrim.kernels.pipeline.exchange import Seat, assign_seats
 from wavetrim.kernels.pipeline.host_product import GpuTimings, HostProduct
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
-from wavetrim.kernels.pipeline.programs import Programs
-from wavetrim.kernels.pipeline.relay import Relay, RelayMemory
-from wavetrim.kernels.pipeline.submission import Waiting
 from wavetrim.kernels.schedule.steps import Cut
 from wavetrim.kernels.transfer.copies import HostOperand
 

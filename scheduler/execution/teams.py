@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Final
 
+from wavetrim.kernels.pipeline.commands.relay import Relay
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
-from wavetrim.kernels.pipeline.relay import Relay
 from wavetrim.kernels.pipeline.team import Team, TeamPart
 from wavetrim.kernels.schedule.steps import Cut
 from wavetrim.scheduler.planning.plan import Plan

@@ -11,8 +11,8 @@
 // As in kernels/gemm/prepared.py.
 enum { LAUNCH, CLEAR, MULTIPLY, COPY_IN, COPY_OUT, RECORD, WAIT, COPY_BETWEEN, WAIT_FOR_PEER };
 
-enum { OPERANDS = 3, QUEUES = 4, WORDS = 7 };  // as in kernels/pipeline/submission.py and command_buffer.py
-enum { NAPPING, AWAKE };  // as in kernels/pipeline/submission.py
+enum { OPERANDS = 3, QUEUES = 4, WORDS = 7 };  // as in kernels/pipeline/commands/submission.py and command_buffer.py
+enum { NAPPING, AWAKE };  // as in kernels/pipeline/commands/submission.py
 
 typedef struct {
     int64_t kind;

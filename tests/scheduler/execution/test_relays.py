@@ -11,9 +11,9 @@ from tests.matrices import draw_operands, pin_copy, poison
 from tests.scheduler.profiles import find_executor_profile
 from wavetrim.kernels.device import list_devices, select_devices
 from wavetrim.kernels.errors import DeviceFailure
-from wavetrim.kernels.pipeline import relay
-from wavetrim.kernels.pipeline.programs import Programs
-from wavetrim.kernels.pipeline.relay import Relay
+from wavetrim.kernels.pipeline.commands import relay
+from wavetrim.kernels.pipeline.commands.programs import Programs
+from wavetrim.kernels.pipeline.commands.relay import Relay
 from wavetrim.scheduler.errors import ExecutionError
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.options import PlanOptions

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from wavetrim.kernels.pipeline.exchange import Seat, assign_seats
+from wavetrim.kernels.pipeline.commands.exchange import Seat, assign_seats
 from wavetrim.kernels.pipeline.places import place_steps
 from wavetrim.kernels.schedule.panels import PanelProblem
 from wavetrim.kernels.schedule.steps import Cut, cut_steps

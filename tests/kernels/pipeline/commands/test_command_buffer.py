@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from tests.kernels.schedule.plans import budgets, plan_steps, problems
 from wavetrim.kernels.gemm.operands import Layout
 from wavetrim.kernels.gemm.prepared import Command, CommandKind
-from wavetrim.kernels.pipeline import relay
-from wavetrim.kernels.pipeline.command_buffer import CommandBuffer, Timed
-from wavetrim.kernels.pipeline.exchange import assign_seats
+from wavetrim.kernels.pipeline.commands import relay
+from wavetrim.kernels.pipeline.commands.command_buffer import CommandBuffer, Timed
+from wavetrim.kernels.pipeline.commands.exchange import assign_seats
+from wavetrim.kernels.pipeline.commands.recording import record_commands
+from wavetrim.kernels.pipeline.commands.relay import RelayMemory, divide_copy
 from wavetrim.kernels.pipeline.places import PlacedStep, place_steps
-from wavetrim.kernels.pipeline.recording import record_commands
-from wavetrim.kernels.pipeline.relay import RelayMemory, divide_copy
 from wavetrim.kernels.schedule.buffers import pitch_items
 from wavetrim.kernels.schedule.panels import PanelProblem
 from wavetrim.kernels.schedule.steps import cut_steps

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from wavetrim.kernels.gemm.operands import Layout
 from wavetrim.kernels.gemm.prepared import Call, CommandKind
-from wavetrim.kernels.pipeline.command_buffer import (
+from wavetrim.kernels.pipeline.commands.command_buffer import (
     BETWEEN,
     COMPUTE,
     IN,
@@ -18,9 +18,9 @@ from wavetrim.kernels.pipeline.command_buffer import (
     Store,
     Timed,
 )
-from wavetrim.kernels.pipeline.exchange import Seat
+from wavetrim.kernels.pipeline.commands.exchange import Seat
+from wavetrim.kernels.pipeline.commands.relay import RelayCommands, RelayMemory, divide_copy
 from wavetrim.kernels.pipeline.places import PlacedStep
-from wavetrim.kernels.pipeline.relay import RelayCommands, RelayMemory, divide_copy
 
 _A, _B, _C = range(3)
 _WORDS: Final = 7

@@ -16,8 +16,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 from wavetrim.kernels.gemm.operands import Layout
 from wavetrim.kernels.gemm.prepared import CommandKind, bind_context
-from wavetrim.kernels.pipeline.command_buffer import BETWEEN, COMPUTE, IN, OUT, CommandBuffer
-from wavetrim.kernels.pipeline.submission import Submitter
+from wavetrim.kernels.pipeline.commands.command_buffer import (
+    BETWEEN,
+    COMPUTE,
+    IN,
+    OUT,
+    CommandBuffer,
+)
+from wavetrim.kernels.pipeline.commands.submission import Submitter
 from wavetrim.kernels.transfer.peers import allow_access
 
 if TYPE_CHECKING:

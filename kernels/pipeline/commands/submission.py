@@ -13,7 +13,7 @@ from wavetrim.kernels.errors import DeviceFailure
 from wavetrim.kernels.events import EventPool
 from wavetrim.kernels.gemm.cublas import EXACT_MODE, find_gemm_address
 from wavetrim.kernels.pipeline.arrivals import RowReports
-from wavetrim.kernels.pipeline.command_buffer import COMPUTE, CommandBuffer, Timed
+from wavetrim.kernels.pipeline.commands.command_buffer import COMPUTE, CommandBuffer, Timed
 from wavetrim.kernels.pipeline.host_product import GpuTimings, HostProduct
 from wavetrim.kernels.transfer.copies import HostOperand
 

@@ -6,8 +6,8 @@ One call enqueues all of them, and one waits for them, whatever the number of GP
 import ctypes
 from collections.abc import Sequence
 
-from wavetrim.kernels.pipeline.command_buffer import CommandBuffer
-from wavetrim.kernels.pipeline.submission import OPERANDS, Submitter, Waiting, check_status
+from wavetrim.kernels.pipeline.commands.command_buffer import CommandBuffer
+from wavetrim.kernels.pipeline.commands.submission import OPERANDS, Submitter, Waiting, check_status
 from wavetrim.kernels.transfer.copies import HostOperand
 
 
