@@ -9,6 +9,9 @@ RECOVERABLE_STATUSES: Final = frozenset({1, 2, 9, 98, 101, 200, 209, 218, 222, 3
 anything ran. All others (illegal address, failed launch, ECC) poison the context."""
 
 
+_OUT_OF_MEMORY: Final = 2  # cudaErrorMemoryAllocation
+
+
 def list_cuda_errors() -> tuple[type[Exception], ...]:
     """CuPy's exceptions for errors of the runtime, of the driver, and for missing memory."""
     from cupy.cuda import driver, memory, runtime
@@ -19,6 +22,11 @@ def list_cuda_errors() -> tuple[type[Exception], ...]:
 def is_poisoning(error: BaseException) -> bool:
     """Whether a CUDA error leaves the context unusable; an error without a status does not."""
     return getattr(error, "status", 2) not in RECOVERABLE_STATUSES
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether a CUDA error says that the device has too little free memory."""
+    return getattr(error, "status", None) == _OUT_OF_MEMORY
 
 
 class KernelsError(Exception):

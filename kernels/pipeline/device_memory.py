@@ -6,7 +6,7 @@ Residents have memory of their own. Buffers go first: if both do not fit, reside
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from wavetrim.kernels.errors import DeviceFailure, OperandError
+from wavetrim.kernels.errors import DeviceFailure, OperandError, is_out_of_memory
 from wavetrim.kernels.gemm.operands import Layout
 from wavetrim.kernels.pipeline.commands.command_buffer import CommandBuffer
 from wavetrim.kernels.pipeline.launch_cache import LaunchCache
@@ -16,7 +16,6 @@ from wavetrim.kernels.schedule.buffers import find_pitched_bytes, pitch_items
 from wavetrim.kernels.schedule.panels import PanelProblem
 from wavetrim.kernels.schedule.steps import Cut, StepPlan, cut_steps
 
-_OUT_OF_MEMORY: Final = 2  # cudaErrorMemoryAllocation
 _RESERVE_BYTES: Final = 256 << 20
 """Device memory left free for what CUDA's libraries and modules allocate; chosen."""
 
@@ -107,7 +106,7 @@ class DeviceMemory:
         try:
             memory = cupy.cuda.Memory(size_bytes)
         except cupy.cuda.runtime.CUDARuntimeError as error:
-            if error.status != _OUT_OF_MEMORY:
+            if not is_out_of_memory(error):
                 raise
             return None
         pitch = pitch_items(columns, item_bytes)
@@ -187,7 +186,7 @@ class DeviceMemory:
                     f"{free_bytes} bytes of GPU memory are free, too few: {error}"
                 ) from error
             except cupy.cuda.runtime.CUDARuntimeError as error:
-                if error.status != _OUT_OF_MEMORY:
+                if not is_out_of_memory(error):
                     raise
                 cupy.get_default_memory_pool().free_all_blocks()
             else:

@@ -5,7 +5,9 @@ from typing import Any, Final
 
 from wavetrim.scheduler.model.waves import divide_up
 from wavetrim.scheduler.planning.plan import Plan
+from wavetrim.scheduler.planning.relays import join_links
 from wavetrim.scheduler.planning.team import list_members
+from wavetrim.scheduler.profile.machine import LinkModel
 
 _POINTS: Final = 512
 """Most points of a curve; chosen."""
@@ -95,7 +97,7 @@ def describe_profile(plan: Plan) -> dict[str, Any]:
     rate = profile.find_cpu_rate(plan.problem.dtype)
     model = profile.find_kernel_model(plan.spec) if plan.spec else None
     memory = plan.problem.memory
-    link = profile.find_link(memory)
+    link = _find_link(plan)
     return {
         "device": profile.device,
         "source": profile.source,
@@ -129,6 +131,16 @@ def describe_profile(plan: Plan) -> dict[str, Any]:
             "source": rate.source,
         },
     }
+
+
+def _find_link(plan: Plan) -> LinkModel | None:
+    """The link of the plan's memory; with relays, all of their links together."""
+    profile = plan.profile
+    if plan.relays:
+        gpus = profile.gpus
+        relays = [gpus[position] for position in plan.relays]
+        profile = join_links(gpus[plan.positions[0]], relays)
+    return profile.find_link(plan.problem.memory)
 
 
 def describe_curve(plan: Plan) -> list[dict[str, float]]:

@@ -77,6 +77,14 @@ QueryRows = Annotated[
 ]
 
 
+def _read_devices(value: object) -> object:
+    # In a query, + stands for a space unless it is escaped, and no choice has spaces.
+    return value.replace(" ", "+") if isinstance(value, str) else value
+
+
+QueryDevices = Annotated[DeviceNames, BeforeValidator(_read_devices)]
+
+
 _get_options: Final = attrgetter(*OPTION_NAMES)
 
 
@@ -99,7 +107,7 @@ class OptionQuery(BaseModel):
     f: QueryRows = "auto"
     accuracy: AccuracyName = None
     sms: SmCount = None
-    devices: DeviceNames = None
+    devices: QueryDevices = None
 
     @property
     def options(self) -> PlanOptions:

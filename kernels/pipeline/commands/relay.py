@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from itertools import count, cycle, pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
+from wavetrim.kernels.errors import is_out_of_memory
 from wavetrim.kernels.gemm.operands import Layout
 from wavetrim.kernels.gemm.prepared import CommandKind, bind_context
 from wavetrim.kernels.pipeline.commands.command_buffer import (
@@ -55,7 +56,6 @@ class Relay:
 
     Args:
         device_index: CUDA's index of the GPU.
-
     """
 
     def __init__(self, device_index: int) -> None:
@@ -81,10 +81,11 @@ class Relay:
             library: The C library.
 
         Returns:
-            Its slots; None if it cannot copy to and from that GPU's memory.
+            Its slots; None if it has too little free memory for them, or cannot copy to and from
+            that GPU's memory.
 
         Raises:
-            CUDARuntimeError: The device has too little free memory, or failed.
+            CUDARuntimeError: The device failed.
         """
         import cupy
 
@@ -92,10 +93,16 @@ class Relay:
             return None
         if self._memory is None:
             with cupy.cuda.Device(self.device_index):
+                try:
+                    memory = cupy.cuda.Memory(2 * SLOTS * SLOT_BYTES)
+                except cupy.cuda.runtime.CUDARuntimeError as error:
+                    if not is_out_of_memory(error):
+                        raise
+                    return None
                 bind_context()
                 self._streams = tuple(cupy.cuda.Stream(non_blocking=True) for _ in range(4))
                 self._submitter = Submitter(library, self._streams)
-                self._memory = cupy.cuda.Memory(2 * SLOTS * SLOT_BYTES)
+                self._memory = memory
         return RelayMemory(self._memory.ptr)
 
     def prepare(self, commands: CommandBuffer) -> Submitter:

@@ -106,10 +106,14 @@ def test_a_relay_computes_another_product_meanwhile(twin_executor):
 
 
 @pytest.mark.gpu
-def test_without_access_to_the_relay_a_product_uses_its_own_link(
-    twin_executor, relayed, monkeypatch
+@pytest.mark.parametrize(
+    "changes", [{"allow_access": lambda *_: False}, {"SLOTS": 1 << 20}], ids=["access", "memory"]
+)
+def test_without_access_or_memory_of_the_relay_a_product_uses_its_own_link(
+    twin_executor, relayed, monkeypatch, changes
 ):
-    monkeypatch.setattr(relay, "allow_access", lambda *_: False)
+    for name, value in changes.items():
+        monkeypatch.setattr(relay, name, value)
     a, b, c = draw_pinned(3000, 4096, 512)
     twin_executor.run(plan_relayed(twin_executor, 3000, 4096, 512), a, b, c)
     assert np.array_equal(c, a @ b)

@@ -33,6 +33,10 @@ def test_a_product_bound_by_its_link_takes_half_the_time_with_a_relay() -> None:
     described = describe_plan(relayed)
     assert described["relays"] == ["cuda:1"]
     assert [one["device"] for one in described["devices"]] == ["cuda:0"]
+    rates = [
+        describe_plan(one)["profile"]["link"]["in_gbytes_per_second"] for one in (alone, relayed)
+    ]
+    assert rates[1] == pytest.approx(2 * 0.96 * rates[0])
 
 
 def test_the_first_gpu_that_is_named_computes() -> None:
