@@ -15,7 +15,7 @@ from wavetrim.kernels.gemm.resident import check_sms
 from wavetrim.kernels.pipeline.commands.command_buffer import CommandBuffer, Timed
 from wavetrim.kernels.pipeline.commands.exchange import Seat
 from wavetrim.kernels.pipeline.commands.recording import record_commands
-from wavetrim.kernels.pipeline.commands.relay import RelayMemory
+from wavetrim.kernels.pipeline.commands.relay_commands import RelayMemory
 from wavetrim.kernels.pipeline.commands.submission import Submitter
 from wavetrim.kernels.pipeline.device_memory import DeviceMemory
 from wavetrim.kernels.pipeline.host_product import GpuTimings, HostProduct

@@ -16,7 +16,8 @@ from typing import NamedTuple, NoReturn
 from wavetrim.kernels.pipeline.commands.command_buffer import CommandBuffer, Timed
 from wavetrim.kernels.pipeline.commands.exchange import Seat, assign_seats
 from wavetrim.kernels.pipeline.commands.programs import Programs
-from wavetrim.kernels.pipeline.commands.relay import Relay, RelayMemory
+from wavetrim.kernels.pipeline.commands.relay import Relay
+from wavetrim.kernels.pipeline.commands.relay_commands import RelayMemory
 from wavetrim.kernels.pipeline.commands.submission import Waiting
 from wavetrim.kernels.pipeline.direct_path import DirectPath
 from wavetrim.kernels.pipeline.host_product import GpuTimings, HostProduct

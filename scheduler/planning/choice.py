@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Final
 
 from wavetrim.cpu.blocks import is_small
-from wavetrim.kernels.pipeline.residents import MOST_RESIDENT_SHARE
 from wavetrim.kernels.spec import KernelSpec
 from wavetrim.native.tuned import SPLIT_GAIN
 from wavetrim.scheduler.errors import PlanError
@@ -25,6 +24,7 @@ from wavetrim.scheduler.planning.lanes import CPU, Lane
 from wavetrim.scheduler.planning.plan import Plan, Prediction
 from wavetrim.scheduler.planning.ranking import RankedKernel, rank_kernels
 from wavetrim.scheduler.planning.relays import can_relay, find_relays, join_links
+from wavetrim.scheduler.planning.residency import check_residence
 from wavetrim.scheduler.planning.split import split_rows
 from wavetrim.scheduler.planning.team import GpuSide, list_dividing
 from wavetrim.scheduler.planning.team_curves import share_with_cpu
@@ -66,7 +66,7 @@ def choose_plan(
         if CPU not in lane and f == "auto":
             options = replace(options, f=0)
     if problem.b_resident:
-        _check_residence(problem, [profile.gpus[position] for position in positions])
+        check_residence(problem, [profile.gpus[position] for position in positions])
     one = best = choose_plan_on(problem, profile, options, positions[:1])
     if relays := find_relays(profile, options.devices):
         return _choose_relays(one, options, positions[:1], relays)
@@ -159,16 +159,6 @@ def _choose_relays(
     if relayed.gpu_rows == 0 or _get_total_seconds(relayed) > limit:
         return plan
     return replace(relayed, one_gpu_seconds=plan.gpu_only_seconds)
-
-
-def _check_residence(problem: GemmProblem, gpus: Sequence[MachineProfile]) -> None:
-    """Refuse a resident B that would leave too little of a GPU's memory to buffers."""
-    for profile in gpus:
-        assert profile.gpu is not None, "a position is that of a GPU"
-        most_bytes = int(MOST_RESIDENT_SHARE * profile.gpu.memory_bytes)
-        if problem.b_bytes > most_bytes:
-            limit = f"false: B has {problem.b_bytes} bytes, and {most_bytes} are the most that stay"
-            raise PlanError("resident", True, limit)
 
 
 def _can_beat(

@@ -5,9 +5,10 @@ submits them, many in one call (kernels/transfer/native/commands.c, docs/notes/l
 buffer serves any host addresses: its copies name operand, row and offset.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,9 @@ from wavetrim.kernels.schedule.steps import Step
 
 IN, COMPUTE, OUT, BETWEEN = range(4)
 """The queues: copies in, kernels, copies out, copies from other GPUs."""
+
+_WORDS: Final = 7
+"""Words of a command after kind and queue, as in kernels/transfer/native/commands.c."""
 
 
 class Timed(IntEnum):
@@ -75,3 +79,13 @@ class CommandBuffer:
     memory: object
     address: int
     relayed: tuple["CommandBuffer", ...] = ()
+
+
+def pack_commands(rows: Sequence[tuple[int, ...]]) -> NDArray[np.int64]:
+    """Commands as C reads them.
+
+    Args:
+        rows: Kind, queue and words of each.
+    """
+    size = 2 + _WORDS
+    return np.array([(*row, *(0,) * (size - len(row))) for row in rows], np.int64)

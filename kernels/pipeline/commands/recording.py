@@ -2,10 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import count
-from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wavetrim.kernels.gemm.operands import Layout
 from wavetrim.kernels.gemm.prepared import Call, CommandKind
@@ -17,13 +15,17 @@ from wavetrim.kernels.pipeline.commands.command_buffer import (
     CommandBuffer,
     Store,
     Timed,
+    pack_commands,
 )
 from wavetrim.kernels.pipeline.commands.exchange import Seat
-from wavetrim.kernels.pipeline.commands.relay import RelayCommands, RelayMemory, divide_copy
+from wavetrim.kernels.pipeline.commands.relay_commands import (
+    RelayCommands,
+    RelayMemory,
+    divide_copy,
+)
 from wavetrim.kernels.pipeline.places import PlacedStep
 
 _A, _B, _C = range(3)
-_WORDS: Final = 7
 
 
 def record_commands(
@@ -99,7 +101,7 @@ class _Recorder:
                 self._end_turn()
         stores = tuple(self._stored.values())
         whole = [(self._first_event, stores[-1].event)] if self._timed else []
-        commands = _pack(self._rows)
+        commands = pack_commands(self._rows)
         return CommandBuffer(
             label=label,
             commands=commands,
@@ -112,7 +114,7 @@ class _Recorder:
             whole_span=np.array(whole, np.int32),
             memory=tuple(self._launches),
             address=commands.ctypes.data,
-            relayed=tuple(_end_relay(label, relay) for relay in self._relays),
+            relayed=tuple(relay.pack(label) for relay in self._relays),
         )
 
     def _end_turn(self) -> None:
@@ -272,27 +274,3 @@ def _cut_rows(place: Layout, rows: range, part: range) -> Layout:
     """The place of some of the rows."""
     offset = part.start - rows.start
     return place.cut(range(offset, offset + len(part)), range(place.columns))
-
-
-def _pack(rows: Sequence[tuple[int, ...]]) -> NDArray[np.int64]:
-    """Commands as C reads them."""
-    most = 2 + _WORDS
-    return np.array([(*row, *(0,) * (most - len(row))) for row in rows], np.int64)
-
-
-def _end_relay(label: str, relay: RelayCommands) -> CommandBuffer:
-    """The commands of a relay."""
-    commands, nothing = _pack(relay.rows), np.array([], np.int32)
-    return CommandBuffer(
-        label=label,
-        commands=commands,
-        ends=np.array(relay.ends, np.int64),
-        events=relay.events,
-        stores=(),
-        timed=Timed.WHOLE,
-        kernel_spans=nothing,
-        copy_spans=nothing,
-        whole_span=np.array([(0, relay.events - 1)], np.int32),
-        memory=None,
-        address=commands.ctypes.data,
-    )

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from tests.kernels.schedule.plans import budgets, plan_steps, problems
 from wavetrim.kernels.gemm.operands import Layout
 from wavetrim.kernels.gemm.prepared import Command, CommandKind
-from wavetrim.kernels.pipeline.commands import relay
+from wavetrim.kernels.pipeline.commands import relay_commands
 from wavetrim.kernels.pipeline.commands.command_buffer import CommandBuffer, Timed
 from wavetrim.kernels.pipeline.commands.exchange import assign_seats
 from wavetrim.kernels.pipeline.commands.recording import record_commands
-from wavetrim.kernels.pipeline.commands.relay import RelayMemory, divide_copy
+from wavetrim.kernels.pipeline.commands.relay_commands import RelayMemory, divide_copy
 from wavetrim.kernels.pipeline.places import PlacedStep, place_steps
 from wavetrim.kernels.schedule.buffers import pitch_items
 from wavetrim.kernels.schedule.panels import PanelProblem
@@ -197,9 +197,9 @@ def test_relays_carry_a_part_of_each_copy_in_every_order(
     steps = place_steps(plan, memory.ctypes.data)
     calls = [(StepCall(number),) for number in range(len(steps))]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(relay, "SLOT_BYTES", slot_bytes)
-        patch.setattr(relay, "LEAST_BYTES", 0)
-        slots = [np.zeros(2 * relay.SLOTS * slot_bytes, np.uint8) for _ in range(relays)]
+        patch.setattr(relay_commands, "SLOT_BYTES", slot_bytes)
+        patch.setattr(relay_commands, "LEAST_BYTES", 0)
+        slots = [np.zeros(2 * relay_commands.SLOTS * slot_bytes, np.uint8) for _ in range(relays)]
         buffer = record_commands(
             steps, calls, label="test", reads_c=reads_c, timed=timed,
             relays=[RelayMemory(one.ctypes.data) for one in slots],
