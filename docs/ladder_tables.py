@@ -248,7 +248,8 @@ def _read_rows(file: Path) -> Sequence[Mapping[str, str]]:
 
 
 def _round(value: float) -> float:
-    return float(f"{value:.4g}")
+    # As many digits as results have: rounded twice, the third one that the page shows may differ.
+    return float(f"{value:.6g}")
 
 
 def _render(name: str, meaning: str, value: Any) -> str:
