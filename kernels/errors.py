@@ -8,7 +8,6 @@ RECOVERABLE_STATUSES: Final = frozenset({1, 2, 9, 98, 101, 200, 209, 218, 222, 3
 """CUDA errors after which the context still works: arguments, memory or images were refused before
 anything ran. All others (illegal address, failed launch, ECC) poison the context."""
 
-
 _OUT_OF_MEMORY: Final = 2  # cudaErrorMemoryAllocation
 
 

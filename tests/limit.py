@@ -18,8 +18,8 @@ from typing import Final, Self
 
 _LOOP_STEPS: Final = 20_000
 _LOOP_SECONDS: Final = 4e-3
-"""A loop of the interpreter, and what it may take on a core for which limits are given: one of a
-server of 2023 at its full clock takes about that. The same core beside a busy one takes 5 ms."""
+"""A loop of the interpreter, and what it may take on a core for which limits are given. On two
+cores of a shared server it takes 3 to 5 ms, from one minute to the next."""
 
 
 class Limit(float):

@@ -106,6 +106,12 @@ def poison(array: Array) -> Array:
     return array
 
 
+def draw_pinned(m: int, n: int, k: int) -> tuple[Array, Array, Array]:
+    """Whole A[M, K] and B[K, N], and a poisoned C[M, N], in page-locked memory."""
+    a, b, c = map(pin_copy, draw_operands(m, n, k))
+    return a, b, poison(c)
+
+
 def is_poison(array: Array) -> npt.NDArray[np.bool_]:
     """Which elements are still poison."""
     if is_integer(array.dtype):

@@ -15,7 +15,6 @@ from wavetrim.kernels.gemm.resident import check_sms
 from wavetrim.kernels.pipeline.commands.command_buffer import CommandBuffer, Timed
 from wavetrim.kernels.pipeline.commands.exchange import Seat
 from wavetrim.kernels.pipeline.commands.recording import record_commands
-from wavetrim.kernels.pipeline.commands.relay_commands import RelayMemory
 from wavetrim.kernels.pipeline.commands.submission import Submitter
 from wavetrim.kernels.pipeline.device_memory import DeviceMemory
 from wavetrim.kernels.pipeline.host_product import GpuTimings, HostProduct
@@ -102,7 +101,7 @@ class DirectPath:
         cut: Cut,
         timed: Timed,
         seat: Seat | None = None,
-        relays: tuple[RelayMemory, ...] = (),
+        relays: tuple[int, ...] = (),
     ) -> CommandBuffer | None:
         """The commands of a product, kept or new; None if they cannot be commands.
 
@@ -111,7 +110,7 @@ class DirectPath:
             cut: How its rows are cut into steps.
             timed: What is timed.
             seat: Seat at the exchange of B; None to copy in all of it.
-            relays: The slots of GPUs whose links carry a part of its copies.
+            relays: Addresses of the slots of GPUs whose links carry a part of its copies.
 
         Raises:
             KernelsError: As for `GpuPipeline.multiply`.
@@ -201,7 +200,7 @@ class DirectPath:
         timed: Timed,
         *,
         seat: Seat | None,
-        relays: tuple[RelayMemory, ...],
+        relays: tuple[int, ...],
     ) -> CommandBuffer | None:
         """The commands of a product; None if they cannot be commands."""
         import cupy

@@ -17,7 +17,6 @@ from wavetrim.kernels.pipeline.commands.command_buffer import CommandBuffer, Tim
 from wavetrim.kernels.pipeline.commands.exchange import Seat, assign_seats
 from wavetrim.kernels.pipeline.commands.programs import Programs
 from wavetrim.kernels.pipeline.commands.relay import Relay
-from wavetrim.kernels.pipeline.commands.relay_commands import RelayMemory
 from wavetrim.kernels.pipeline.commands.submission import Waiting
 from wavetrim.kernels.pipeline.direct_path import DirectPath
 from wavetrim.kernels.pipeline.host_product import GpuTimings, HostProduct
@@ -153,11 +152,11 @@ class Team:
         if self._exchanges:
             devices = tuple(part.pipeline.device_index for part in self._parts)
             seats = assign_seats(devices, steps) or seats
-        memories = self._open_relays(paths[0])
+        slots = self._open_relays(paths[0])
         buffers: list[CommandBuffer] = []
         for path, piece, cut, seat in zip(paths, pieces, cuts, seats, strict=True):
             timed = Timed.EACH if piece.timed else Timed.WHOLE
-            buffer = path.find_buffer(piece, cut, timed, seat, memories)
+            buffer = path.find_buffer(piece, cut, timed, seat, slots)
             if buffer is None:
                 return None
             buffers.append(buffer)
@@ -170,11 +169,12 @@ class Team:
             starts.append(starts[0])
         return Programs(submitters, buffers, starts)
 
-    def _open_relays(self, path: DirectPath) -> tuple[RelayMemory, ...]:
-        """The relays' slots; none if one of them cannot reach the GPU's memory."""
+    def _open_relays(self, path: DirectPath) -> tuple[int, ...]:
+        """Addresses of the relays' slots; none if one of the relays cannot be used."""
         target, library = self._parts[0].pipeline.device_index, path.submitter.library
-        memories = [relay.open(target, library) for relay in self._relays]
-        return tuple(one for one in memories if one is not None) if all(memories) else ()
+        slots = [relay.open(target, library) for relay in self._relays]
+        found = tuple(one for one in slots if one is not None)
+        return found if len(found) == len(slots) else ()
 
     def _finish(
         self,

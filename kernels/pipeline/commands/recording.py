@@ -20,7 +20,6 @@ from wavetrim.kernels.pipeline.commands.command_buffer import (
 from wavetrim.kernels.pipeline.commands.exchange import Seat
 from wavetrim.kernels.pipeline.commands.relay_commands import (
     RelayCommands,
-    RelayMemory,
     divide_copy,
 )
 from wavetrim.kernels.pipeline.places import PlacedStep
@@ -36,7 +35,7 @@ def record_commands(
     reads_c: bool,
     timed: Timed,
     seat: Seat | None = None,
-    relays: Sequence[RelayMemory] = (),
+    relays: Sequence[int] = (),
 ) -> CommandBuffer:
     """Record the steps of a product.
 
@@ -47,7 +46,8 @@ def record_commands(
         reads_c: Whether first steps read C.
         timed: What is timed.
         seat: Seat at the exchange of B; None to copy in all of it.
-        relays: The slots of GPUs whose links carry a part of each copy; none with a seat.
+        relays: Addresses of the slots of GPUs whose links carry a part of each copy; none with a
+            seat.
     """
     recorder = _Recorder(steps, launches, reads_c=reads_c, timed=timed, seat=seat, relays=relays)
     return recorder.record(label)
@@ -64,9 +64,9 @@ class _Recorder:
         reads_c: bool,
         timed: Timed,
         seat: Seat | None,
-        relays: Sequence[RelayMemory],
+        relays: Sequence[int],
     ) -> None:
-        self._relays = [RelayCommands(memory) for memory in relays]
+        self._relays = [RelayCommands(slots) for slots in relays]
         self._steps, self._launches = steps, launches
         self._reads_c, self._timed, self._seat = reads_c, timed, seat
         self._rows: list[tuple[int, ...]] = []

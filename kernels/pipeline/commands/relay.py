@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from wavetrim.kernels.errors import is_out_of_memory
 from wavetrim.kernels.gemm.prepared import bind_context
 from wavetrim.kernels.pipeline.commands.command_buffer import CommandBuffer
-from wavetrim.kernels.pipeline.commands.relay_commands import SLOT_BYTES, SLOTS, RelayMemory
+from wavetrim.kernels.pipeline.commands.relay_commands import SLOT_BYTES, SLOTS
 from wavetrim.kernels.pipeline.commands.submission import Submitter
 from wavetrim.kernels.transfer.peers import allow_access
 
@@ -40,7 +40,7 @@ class Relay:
         """Give the relay to others."""
         self._lock.release()
 
-    def open(self, target: int, library: "ctypes.CDLL") -> RelayMemory | None:
+    def open(self, target: int, library: "ctypes.CDLL") -> int | None:
         """Make streams and memory, for the one who has taken it.
 
         Args:
@@ -48,8 +48,8 @@ class Relay:
             library: The C library.
 
         Returns:
-            Its slots; None if it has too little free memory for them, or cannot copy to and from
-            that GPU's memory.
+            Address of its slots; None if it has too little free memory for them, or cannot copy to
+            and from that GPU's memory.
 
         Raises:
             CUDARuntimeError: The device failed.
@@ -70,7 +70,8 @@ class Relay:
                 self._streams = tuple(cupy.cuda.Stream(non_blocking=True) for _ in range(4))
                 self._submitter = Submitter(library, self._streams)
                 self._memory = memory
-        return RelayMemory(self._memory.ptr)
+        address: int = self._memory.ptr
+        return address
 
     def prepare(self, commands: CommandBuffer) -> Submitter:
         """What submits its commands, with the events that they need; for the one who has taken it.

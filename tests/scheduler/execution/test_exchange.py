@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.matrices import draw_operands, pin_copy, poison
+from tests.matrices import draw_pinned
 from tests.scheduler.profiles import find_executor_profile
 from wavetrim.kernels.device import select_devices
 from wavetrim.kernels.pipeline import team
@@ -27,11 +27,6 @@ def plan_exchange(executor, m, n, k, f=0):
         plan = choose_plan_on(problem, profile, PlanOptions(f=f), (0, 1))
     assert plan.exchanges
     return plan
-
-
-def draw_pinned(m, n, k):
-    a, b, c = map(pin_copy, draw_operands(m, n, k))
-    return a, b, poison(c)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from statistics import median
 import numpy as np
 import pytest
 
-from tests.matrices import draw_operands, pin_copy, poison
+from tests.matrices import draw_pinned, poison
 from tests.scheduler.profiles import find_executor_profile
 from wavetrim.kernels.device import list_devices, select_devices
 from wavetrim.kernels.errors import DeviceFailure
@@ -26,11 +26,6 @@ def plan_relayed(executor, m, n, k, f=0, dtype="float32"):
     profile = replace(find_executor_profile(executor), peer_gbytes_per_second=250.0)
     problem = GemmProblem(m, n, k, dtype, memory="pinned")
     return choose_plan_on(problem, profile, PlanOptions(f=f), (0,), relays=(1,))
-
-
-def draw_pinned(m, n, k):
-    a, b, c = map(pin_copy, draw_operands(m, n, k))
-    return a, b, poison(c)
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from wavetrim.kernels.pipeline.commands import relay_commands
 from wavetrim.kernels.pipeline.commands.command_buffer import CommandBuffer, Timed
 from wavetrim.kernels.pipeline.commands.exchange import assign_seats
 from wavetrim.kernels.pipeline.commands.recording import record_commands
-from wavetrim.kernels.pipeline.commands.relay_commands import RelayMemory, divide_copy
+from wavetrim.kernels.pipeline.commands.relay_commands import divide_copy
 from wavetrim.kernels.pipeline.places import PlacedStep, place_steps
 from wavetrim.kernels.schedule.buffers import pitch_items
 from wavetrim.kernels.schedule.panels import PanelProblem
@@ -202,7 +202,7 @@ def test_relays_carry_a_part_of_each_copy_in_every_order(
         slots = [np.zeros(2 * relay_commands.SLOTS * slot_bytes, np.uint8) for _ in range(relays)]
         buffer = record_commands(
             steps, calls, label="test", reads_c=reads_c, timed=timed,
-            relays=[RelayMemory(one.ctypes.data) for one in slots],
+            relays=[one.ctypes.data for one in slots],
         )  # fmt: skip
     buffers, hosts = [buffer, *buffer.relayed], [a, b, c]
     devices = [Device(steps, hosts, reads_c=reads_c) for _ in buffers]
