@@ -110,7 +110,7 @@ def choose_plan_on(
     m, f = problem.m, options.f
     gpus = [machine.gpus[position] for position in positions]
     if relays:
-        gpus = [join_links(gpus[0], [machine.gpus[position] for position in relays])]
+        gpus = [join_links(machine, positions[0], relays)]
     # Without a GPU, candidates are those of a machine that has only its CPU: none.
     profile = gpus[0] if gpus else replace(machine, gpu=None, links=(), kernels=(), beside=())
     candidates = find_common(find_candidates(problem, profile, options), gpus[1:])

@@ -137,9 +137,7 @@ def _find_link(plan: Plan) -> LinkModel | None:
     """The link of the plan's memory; with relays, all of their links together."""
     profile = plan.profile
     if plan.relays:
-        gpus = profile.gpus
-        relays = [gpus[position] for position in plan.relays]
-        profile = join_links(gpus[plan.positions[0]], relays)
+        profile = join_links(profile, plan.positions[0], plan.relays)
     return profile.find_link(plan.problem.memory)
 
 

@@ -46,30 +46,34 @@ def can_relay(problem: GemmProblem, profile: MachineProfile) -> bool:
     return problem.memory == "pinned" and profile.peer_gbytes_per_second > 0
 
 
-def join_links(gpu: MachineProfile, relays: Sequence[MachineProfile]) -> MachineProfile:
+def join_links(machine: MachineProfile, position: int, relays: Sequence[int]) -> MachineProfile:
     """The profile of a GPU whose bytes cross the links of relays, too.
 
     Args:
-        gpu: The GPU that computes.
-        relays: The relays; at least one.
+        machine: The machine, which knows the joint rates.
+        position: Position of the GPU that computes.
+        relays: Positions of the relays; at least one.
     """
+    gpu = machine.gpus[position]
+    others = [machine.gpus[one].find_link("pinned") for one in relays]
     return replace(
         gpu,
         links=tuple(
-            _join(link, gpu, relays) if link.memory == "pinned" else link for link in gpu.links
+            _join(machine, [link, *filter(None, others)]) if link.memory == "pinned" else link
+            for link in gpu.links
         ),
         corrections=_RelayedCorrections(gpu.corrections, 1 + len(relays)),
     )
 
 
-def _join(link: LinkModel, gpu: MachineProfile, relays: Sequence[MachineProfile]) -> LinkModel:
-    links = [found for one in (gpu, *relays) if (found := one.find_link("pinned")) is not None]
-    count = len(links)
+def _join(machine: MachineProfile, links: Sequence[LinkModel]) -> LinkModel:
+    """The links of a GPU and its relays as one."""
+    count, further, link = len(links), len(links) - 1, links[0]
     rates = [
         LinkRates(1e9 * one.in_gbytes_per_second, 1e9 * one.out_gbytes_per_second, 2 * one.together)
         for one in links
     ]
-    joint = gpu.find_joint("pinned", count) or estimate_joint_links("pinned", rates)
+    joint = machine.find_joint("pinned", count) or estimate_joint_links("pinned", rates)
     # Equal parts: the slowest link ends last.
     into = min(joint.in_gbytes_per_second, count * min(one.in_gbytes_per_second for one in links))
     out = min(joint.out_gbytes_per_second, count * min(one.out_gbytes_per_second for one in links))
@@ -80,9 +84,9 @@ def _join(link: LinkModel, gpu: MachineProfile, relays: Sequence[MachineProfile]
         together=max(0.5, (into + out) / joint.both_gbytes_per_second / 2),
         row_seconds=link.row_seconds / count,
         copy_seconds=2 * link.copy_seconds,
-        call_seconds=link.call_seconds + len(relays) * PART_SECONDS,
-        step_seconds=(1 + _STEP_COMMANDS * len(relays)) * link.step_seconds,
-        source=f"{joint.source}; with {len(relays)} relays",
+        call_seconds=link.call_seconds + further * PART_SECONDS,
+        step_seconds=(1 + _STEP_COMMANDS * further) * link.step_seconds,
+        source=f"{joint.source}; with {further} relays",
     )
 
 

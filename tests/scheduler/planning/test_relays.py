@@ -45,6 +45,15 @@ def test_the_first_gpu_that_is_named_computes() -> None:
     assert [part.position for part in plan.gpu_parts] == [1]
 
 
+@pytest.mark.parametrize("devices", ["0+1", "1+0"])
+def test_the_joint_rates_are_those_of_the_machine(devices: str) -> None:
+    memory = JointLinks("pinned", 2, 80.0, 85.0, 90.0, "measured")
+    plan = plan_on(devices, profile=replace(TWO, joint=(memory,)), f=0)
+    link = describe_plan(plan)["profile"]["link"]
+    assert (link["in_gbytes_per_second"], link["out_gbytes_per_second"]) == (80.0, 85.0)
+    assert link["source"].startswith("measured")
+
+
 def test_more_relays_are_faster_as_long_as_host_memory_is() -> None:
     seconds = [
         plan_on(devices, profile=FOUR, f=0).predicted.total_seconds
