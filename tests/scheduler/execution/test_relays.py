@@ -105,12 +105,13 @@ def test_a_relay_computes_another_product_meanwhile(twin_executor):
     "changes", [{"allow_access": lambda *_: False}, {"SLOTS": 1 << 20}], ids=["access", "memory"]
 )
 def test_without_access_or_memory_of_the_relay_a_product_uses_its_own_link(
-    twin_executor, relayed, monkeypatch, changes
+    kernel_cache, relayed, monkeypatch, changes
 ):
     for name, value in changes.items():
         monkeypatch.setattr(relay, name, value)
     a, b, c = draw_pinned(3000, 4096, 512)
-    twin_executor.run(plan_relayed(twin_executor, 3000, 4096, 512), a, b, c)
+    with Executor(cache_dir=kernel_cache, devices=select_devices("0,0")) as executor:
+        executor.run(plan_relayed(executor, 3000, 4096, 512), a, b, c)
     assert np.array_equal(c, a @ b)
     assert relayed == [1]
 
