@@ -14,6 +14,7 @@ from wavetrim.kernels.errors import DeviceFailure
 from wavetrim.kernels.pipeline.commands import relay
 from wavetrim.kernels.pipeline.commands.programs import Programs
 from wavetrim.kernels.pipeline.commands.relay import Relay
+from wavetrim.kernels.timing.joint_rates import measure_joint_rates
 from wavetrim.scheduler.errors import ExecutionError
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.options import PlanOptions
@@ -134,11 +135,11 @@ def test_after_a_failure_the_relay_can_be_used_again(twin_executor, monkeypatch)
 
 @pytest.mark.gpu
 @pytest.mark.serial
-def test_a_relay_nearly_doubles_the_rate_of_one_link(kernel_cache):
-    """16384x16384x256 in at most 0.65 of one GPU's time, also while the relay computes."""
+def test_a_relay_adds_the_rate_of_its_link(kernel_cache):
+    """By at most a sixth less than that by which copies alone are faster over both links."""
     if len(list_devices()) < 2:
         pytest.skip("this machine has one GPU")
-    m, n, k = 16384, 16384, 256
+    m, n, k = 16384, 16384, 256  # bound by copies out
     a, b, c = draw_pinned(m, n, k)
     with Executor(cache_dir=kernel_cache, devices=select_devices("0,1")) as executor:
         relayed = plan_relayed(executor, m, n, k)
@@ -148,4 +149,7 @@ def test_a_relay_nearly_doubles_the_rate_of_one_link(kernel_cache):
             executor.run(plan, a, b, c)
             return median(executor.run(plan, a, b, c).total_seconds for _ in range(5))
 
-        assert measure(relayed) < 0.65 * measure(alone)
+        gain = measure(alone) / measure(relayed)
+    one, both = (measure_joint_rates(links, 256 << 20, 3) for links in ([0], [0, 1]))
+    most = both.out_bytes_per_second / one.out_bytes_per_second
+    assert gain > 5 / 6 * most
