@@ -27,8 +27,8 @@
 //
 // Launch: THREADS + 128 threads; the last warpgroup copies tiles and gives its registers to the others.
 // At most one block a multiprocessor; SHARED_BYTES of dynamic shared memory. Any number of blocks: n blocks
-// use n multiprocessors. For each block `partials` has room for a tile, and `flags` a zero; neither is
-// used if shared_tiles is 0.
+// use n multiprocessors. For each block `partials` has room for a tile, and `flags` a zero, which is zero
+// again at the end; neither is used if shared_tiles is 0.
 #include "barriers.cuh"
 #include "boxes.cuh"
 #include "order.cuh"
@@ -120,9 +120,10 @@ __device__ __forceinline__ void store_partial(float4* partials, unsigned* flags,
     if (threadIdx.x == 0) asm volatile("st.release.gpu.global.u32 [%0], 1;" ::"l"(flags + blockIdx.x) : "memory");
 }
 
-// Add the partial sums of workers of smaller numbers to those of the current tile, in their order.
+// Add the partial sums of workers of smaller numbers to those of the current tile, in their order. Their
+// flags become zero again for the next launch: nobody else reads them.
 __device__ __forceinline__ void add_partials(
-    const float4* partials, const unsigned* flags, const Walk& walk, float (&sums)[THREAD_M][THREAD_N])
+    const float4* partials, unsigned* flags, const Walk& walk, float (&sums)[THREAD_M][THREAD_N])
 {
     for (int worker = walk.find_contributor(); worker < int(blockIdx.x); ++worker) {
         if (!walk.has_stretch(worker)) continue;
@@ -131,6 +132,7 @@ __device__ __forceinline__ void add_partials(
             do {
                 asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(is_there) : "l"(flags + worker) : "memory");
             } while (!is_there);
+            flags[worker] = 0;
         }
         synchronize_computing_threads();
         const float4* const from = partials + (long long)worker * PARTIAL_VECTORS + threadIdx.x;

@@ -21,7 +21,6 @@ def prepare_bulk(
     *,
     sms: int | None,
     workspace: Workspace | None = None,
-    number: int = 0,
 ) -> PreparedLaunch:
     """Prepare a product on at most `sms` multiprocessors; None for all.
 
@@ -34,7 +33,6 @@ def prepare_bulk(
         cache_dir: Folder of compiled kernels.
         sms: Largest number of multiprocessors.
         workspace: Memory for partial sums; None to allocate from CuPy's pool.
-        number: Index of the launch among those that share the workspace, from 0.
     """
     tile, c = spec.tile, product.c
     tiles = -(-c.rows // tile.m) * -(-c.columns // tile.n)
@@ -43,7 +41,7 @@ def prepare_bulk(
     division = divide_tiles(tiles, -(-product.k // tile.k), sms or count_sms())
     try:
         (a, copy_a), (b, copy_b) = align(product.a), align(product.b)
-        partials = _find_partials(spec, division, workspace, number)
+        partials = _find_partials(spec, division, workspace)
     except Exception as error:
         from cupy.cuda.memory import OutOfMemoryError
 
@@ -79,12 +77,10 @@ def _prepare_multiply(
     )
 
 
-def _find_partials(
-    spec: KernelSpec, division: Division, workspace: Workspace | None, number: int
-) -> Partials:
+def _find_partials(spec: KernelSpec, division: Division, workspace: Workspace | None) -> Partials:
     """Memory for each block's partial sums and flag; none if no tile is shared."""
     if division.shared_tiles == 0:
         return Partials(0, 0, None, None)
     if workspace is None:
         return allocate_partials(spec, division.blocks)
-    return workspace.find(spec, count_sms(), number)
+    return workspace.find(spec, count_sms())

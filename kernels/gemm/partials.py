@@ -6,10 +6,6 @@ from typing import Any, Final
 from wavetrim.kernels.gemm.prepared import DriverCall, prepare_clearing
 from wavetrim.kernels.spec import KernelSpec
 
-FLAG_SETS: Final = 64
-"""Launches in a row with flags of their own, before one call clears all flags. Chosen: more take
-memory, fewer take more calls."""
-
 _FLAG_BYTES: Final = 4
 _SUM_BYTES: Final = 4  # a float32
 
@@ -21,7 +17,7 @@ class Partials:
     Attributes:
         sums: Address of one tile for each block.
         flags: Address of a 32-bit flag for each block, 0 when the launch begins.
-        clearing: Call that sets the flags to 0; None where the workspace does.
+        clearing: Call that sets the flags to 0; None if they are.
         memory: CuPy's memory, kept alive.
     """
 
@@ -34,24 +30,21 @@ class Partials:
 class Workspace:
     """Memory for the partial sums of all launches of one stream, kept between products.
 
-    A launch ends before the next begins, so all share the memory for sums: one tile for each
-    multiprocessor, at most 17 MB on an H200. There are FLAG_SETS sets of flags, so that one call
-    clears those of many launches.
+    A launch ends before the next begins, so all share it: a tile for each multiprocessor, at most
+    17 MB on an H200, and a flag, which each launch leaves at 0.
     """
 
     def __init__(self) -> None:
         self._sums: Any = None
         self._flags: Any = None
         self._sums_bytes = 0
-        self._flags_bytes = 0
 
-    def find(self, spec: KernelSpec, sms: int, number: int) -> Partials:
-        """The memory for a launch, allocated and cleared if necessary.
+    def find(self, spec: KernelSpec, sms: int) -> Partials:
+        """The memory for a launch in CuPy's current stream, allocated if necessary.
 
         Args:
             spec: The kernel.
             sms: Multiprocessors of the current device.
-            number: Index of the launch in its product, from 0.
 
         Raises:
             OutOfMemoryError: CuPy's; not enough device memory.
@@ -61,30 +54,16 @@ class Workspace:
         sums_bytes = count_sums_bytes(spec, sms)
         if self._sums_bytes < sums_bytes:
             self._sums, self._sums_bytes = alloc(sums_bytes), sums_bytes
-        set_bytes = sms * _FLAG_BYTES
         if self._flags is None:
-            flags_bytes = FLAG_SETS * set_bytes
-            self._flags, self._flags_bytes = alloc(flags_bytes), flags_bytes
-            self.clear(get_current_stream().ptr)
-        flags = self._flags.ptr + number % FLAG_SETS * set_bytes
-        return Partials(self._sums.ptr, flags, None, (self._sums, self._flags))
-
-    @property
-    def clearing(self) -> DriverCall | None:
-        """Sets all flags to 0, before the first launch of a product and after each FLAG_SETS."""
-        if self._flags is None:
-            return None
-        return prepare_clearing(self._flags.ptr, self._flags_bytes)
-
-    def clear(self, stream: int) -> None:
-        """Enqueue `clearing`."""
-        if (clearing := self.clearing) is not None:
-            clearing.enqueue(stream)
+            self._flags = alloc(sms * _FLAG_BYTES)
+            clearing = prepare_clearing(self._flags.ptr, sms * _FLAG_BYTES)
+            clearing.enqueue(get_current_stream().ptr)
+        return Partials(self._sums.ptr, self._flags.ptr, None, (self._sums, self._flags))
 
     def free(self) -> None:
         """Release the memory; it is freed when no launch uses it."""
         self._sums = self._flags = None
-        self._sums_bytes = self._flags_bytes = 0
+        self._sums_bytes = 0
 
 
 def allocate_partials(spec: KernelSpec, blocks: int) -> Partials:

@@ -71,7 +71,6 @@ def prepare_product(
     sms: int | None = None,
     splits: SplitMemory | None = None,
     workspace: Workspace | None = None,
-    number: int = 0,
 ) -> PreparedLaunch:
     """Prepare a product on the current device, for the current stream.
 
@@ -83,7 +82,6 @@ def prepare_product(
         splits: Memory for bfloat16 splits, if the kernel makes any; None to allocate from CuPy's
             pool.
         workspace: Memory for partial sums of tiles; None to allocate from CuPy's pool.
-        number: Index of the launch among those that share the workspace, from 0.
 
     Raises:
         OperandError: A size is too large for the kernel.
@@ -95,9 +93,7 @@ def prepare_product(
         if spec.source is None:
             return prepare_cublas(spec, product, sms)
         if isinstance(spec.tiling, BulkTiling):
-            return prepare_bulk(
-                spec, product, cache_dir, sms=sms, workspace=workspace, number=number
-            )
+            return prepare_bulk(spec, product, cache_dir, sms=sms, workspace=workspace)
         if isinstance(spec.tiling, ClusterTiling):
             return prepare_half(spec, product, cache_dir, sms=sms)
         if isinstance(spec.tiling, SplitTiling):

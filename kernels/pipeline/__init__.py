@@ -15,6 +15,9 @@ In the order of a product's way:
 `residents` are operands that stay on the GPU between products, in memory of their own, so that no
 step copies them in. Buffers go first: if both do not fit, residents leave.
 
+A `recorded_product` is what remains of all this when a brief product from page-locked memory runs
+again: its commands, bound to other operands.
+
 A `team` are GPUs that share a product, or one GPU and its relays. Their commands are kept for the
 next product of the same plan, and enqueued in turns by one call.
 

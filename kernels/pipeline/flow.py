@@ -116,7 +116,7 @@ class Flow:
             self._arrivals.await_arrival(step.c_follows)
         start, end = self._events.take(), self._events.take()
         self._record(start.ptr, address)
-        self._launches.enqueue(self._options, index, placed, address)
+        self._launches.enqueue(self._options, placed, address)
         self._record(end.ptr, address)
         store = None
         if step.last:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from wavetrim.kernels.gemm.operands import Product
-from wavetrim.kernels.gemm.partials import FLAG_SETS, Workspace
+from wavetrim.kernels.gemm.partials import Workspace
 from wavetrim.kernels.gemm.prepared import Call, PreparedLaunch
 from wavetrim.kernels.gemm.resident import prepare_product
 from wavetrim.kernels.pipeline.host_product import HostProduct
@@ -26,9 +26,7 @@ class LaunchOptions:
         self.spec, self.sms = product.spec, product.sms
         self._alpha, self._beta = product.alpha, product.beta
 
-    def prepare(
-        self, number: int, placed: PlacedStep, cache_dir: Path, workspace: Workspace
-    ) -> PreparedLaunch:
+    def prepare(self, placed: PlacedStep, cache_dir: Path, workspace: Workspace) -> PreparedLaunch:
         """Prepare the launch of a step."""
         beta = self._beta if placed.step.first else 1.0
         return prepare_product(
@@ -38,7 +36,6 @@ class LaunchOptions:
             sms=self.sms,
             splits=placed.splits,
             workspace=workspace,
-            number=number,
         )
 
 
@@ -65,22 +62,18 @@ class LaunchCache:
             options = self._options[key] = LaunchOptions(product)
         return options
 
-    def enqueue(self, options: LaunchOptions, number: int, placed: PlacedStep, stream: int) -> None:
+    def enqueue(self, options: LaunchOptions, placed: PlacedStep, stream: int) -> None:
         """Enqueue the launch of a step without waiting.
 
         Args:
             options: The launch options.
-            number: Index of the step in its product; steps are enqueued in order.
             placed: The step.
             stream: Address of CuPy's current stream, always the same one.
 
         Raises:
             KernelsError: As for `prepare_product` and `PreparedLaunch.enqueue`.
         """
-        launch = self._find(options, number, placed)
-        if number % FLAG_SETS == 0 and options.spec.splits_tail:
-            self._workspace.clear(stream)
-        launch.enqueue(stream)
+        self._find(options, placed).enqueue(stream)
 
     def list_calls(
         self, product: HostProduct, steps: Sequence[PlacedStep]
@@ -98,22 +91,19 @@ class LaunchCache:
             KernelsError: As for `prepare_product`.
         """
         options = self.find_options(product)
-        launches = [self._find(options, number, placed) for number, placed in enumerate(steps)]
+        launches = [self._find(options, placed) for placed in steps]
         if not all(launch.lasting for launch in launches):
             return None
         calls = [launch.calls for launch in launches]
         if any(call.command is None for part in calls for call in part):
             return None
-        if options.spec.splits_tail and (clearing := self._workspace.clearing) is not None:
-            for number in range(0, len(calls), FLAG_SETS):
-                calls[number] = (clearing, *calls[number])
         return calls
 
-    def _find(self, options: LaunchOptions, number: int, placed: PlacedStep) -> PreparedLaunch:
+    def _find(self, options: LaunchOptions, placed: PlacedStep) -> PreparedLaunch:
         """The prepared launch of a step."""
         launch = self._kept.get((placed, options))
         if launch is None:
-            launch = options.prepare(number, placed, self._cache_dir, self._workspace)
+            launch = options.prepare(placed, self._cache_dir, self._workspace)
             if launch.lasting:
                 self._kept[placed, options] = launch
         return launch

@@ -49,6 +49,7 @@ class GpuPipeline:
             `MOST_RESIDENT_SHARE`; 0 to keep none.
 
     Attributes:
+        lock: Held by whoever has the GPU, as each product does.
         residents: The operands that stay.
         direct: Computes products from page-locked memory; None if there is no C library.
 
@@ -67,7 +68,7 @@ class GpuPipeline:
         import cupy
 
         self._device = find_device(device_index)
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()
         memory_bytes = min(self._device.memory_bytes, gpu_memory_bytes or self._device.memory_bytes)
         self.residents = Residents(int(min(resident_share, MOST_RESIDENT_SHARE) * memory_bytes))
         with cupy.cuda.Device(device_index):
@@ -100,7 +101,7 @@ class GpuPipeline:
         if spec.source is None:  # cuBLAS
             return
         held = hold(spec) if sms is not None and spec.persistent else spec
-        with self._lock, cupy.cuda.Device(self._device.index), translate_failures():
+        with self.lock, cupy.cuda.Device(self._device.index), translate_failures():
             load_functions(held, self._cache_dir)
 
     def multiply(
@@ -166,7 +167,7 @@ class GpuPipeline:
             if final is not None:
                 final(range(c.shape[0]))
             return GpuTimings(0.0, 0.0, 0.0)
-        with self._lock:
+        with self.lock:
             try:
                 timings, operands = None, product.describe_operands()
                 if self.direct is not None:
@@ -179,14 +180,6 @@ class GpuPipeline:
             except BaseException as error:
                 self.recover(error)
             return timings
-
-    def take(self) -> None:
-        """Take the GPU, as a product does, until `release`; other callers wait."""
-        self._lock.acquire()
-
-    def release(self) -> None:
-        """Give the GPU to others."""
-        self._lock.release()
 
     def keep(self, key: str, b: Matrix) -> bool:
         """Copy a B into memory of its own, where it stays for products that give its key.
@@ -206,7 +199,7 @@ class GpuPipeline:
         """
         import cupy
 
-        with self._lock:
+        with self.lock:
             if key in self.residents:
                 return True
             try:
@@ -230,7 +223,7 @@ class GpuPipeline:
         """End the threads and free all memory; the pipeline cannot be used afterwards."""
         import cupy
 
-        with self._lock, cupy.cuda.Device(self._device.index):
+        with self.lock, cupy.cuda.Device(self._device.index):
             self._staged.close()
             if self.direct is not None:
                 self.direct.close()

@@ -98,9 +98,9 @@ class Team:
         operands = product.describe_operands()
         began = time.perf_counter()
         for part in self._parts:
-            part.pipeline.take()
+            part.pipeline.lock.acquire()
         for relay in self._relays:
-            relay.take()
+            relay.lock.acquire()
         try:
             programs = self._find_programs(product, operands, paths, b_key)
             if programs is None:
@@ -212,9 +212,9 @@ class Team:
     def _release(self) -> None:
         """Give the GPUs to others."""
         for relay in self._relays:
-            relay.release()
+            relay.lock.release()
         for part in self._parts:
-            part.pipeline.release()
+            part.pipeline.lock.release()
 
     def _recover(self, error: BaseException) -> NoReturn:
         """Wait until nothing is in flight on any GPU, give them to others, and raise the error."""

@@ -25,6 +25,8 @@ Matrix = NDArray[Any]
 _PORTABLE: Final = 1  # cudaHostAllocPortable and cudaHostRegisterPortable
 _HOST: Final = 1  # cudaMemoryTypeHost
 
+_address_of, _Byte = ctypes.addressof, ctypes.c_char
+
 _locked: Final[list[tuple[int, int]]] = []
 """Begin and end of each region locked here, sorted. An entry is removed before its lock.
 
@@ -145,12 +147,38 @@ def is_locked(matrix: Matrix, address: int) -> bool:
         last = address + (rows - 1) * matrix.strides[0] + columns * matrix.itemsize - 1
     else:
         return False
-    # A region locked here that contains the address: asking CUDA takes some microseconds.
-    behind = bisect_left(_locked, (address + 1, 0))
-    if behind and address < (end := _locked[behind - 1][1]):
+    if address < (end := _find_region_end(address)):
         return last < end
-    ask = find_runtime().pointerGetAttributes
+    ask = find_runtime().pointerGetAttributes  # it takes some microseconds
     return bool(ask(address).type == _HOST and ask(last).type == _HOST)
+
+
+def find_locked(*matrices: Matrix) -> list[int] | None:
+    """Addresses of row-major, writable matrices in memory that was locked here; None for others.
+
+    It asks for less than `is_pinned`, in a fraction of its time.
+    """
+    addresses = []
+    try:
+        for matrix in matrices:
+            buffer: Any = matrix
+            address = _address_of(_Byte.from_buffer(buffer))
+            behind = bisect_left(_locked, (address + 1, 0))
+            if not behind or address + matrix.nbytes > _locked[behind - 1][1]:
+                return None
+            addresses.append(address)
+    except (TypeError, ValueError, BufferError, IndexError):  # other memory; unlocked meanwhile
+        return None
+    return addresses
+
+
+def _find_region_end(address: int) -> int:
+    """End of the last region locked here that begins at this address or before it; 0 for none."""
+    behind = bisect_left(_locked, (address + 1, 0))
+    # A slice, as another thread may have unlocked a region meanwhile.
+    for _, end in _locked[behind - 1 : behind] if behind else ():
+        return end
+    return 0
 
 
 def _free(pointer: int, end: int) -> None:

@@ -24,7 +24,6 @@ from wavetrim.scheduler.execution.occupancy import Occupancy
 from wavetrim.scheduler.execution.prefault import Prefault
 from wavetrim.scheduler.execution.product import (
     NOTHING,
-    SHORT_SECONDS,
     Matrix,
     PlannedProduct,
     check_operands,
@@ -103,7 +102,10 @@ class Executor:
         self._occupancy = Occupancy([CPU, *range(len(self.devices))])
         self._warm: set[tuple[KernelSpec | None, tuple[int, ...]]] = set()
         self._brief_runs = 0
+        # The last plan that was prepared and noted. By identity: comparing kernels takes longer
+        # than enqueueing one.
         self._prepared: Plan | None = None
+        self._noted: Plan | None = None
 
     def __enter__(self) -> "Executor":
         return self
@@ -137,8 +139,7 @@ class Executor:
             beta: Factor of the old C.
             progress: Called with the finished rows of C, from any thread.
             cancelled: Polled while the product runs; True ends it. Only before it begins, if it is
-                enqueued at once; and not while the CPU computes rows predicted to take at most
-                SHORT_SECONDS.
+                enqueued at once, or takes at most SHORT_SECONDS as predicted.
             final: Called with all rows of C that will not be written again, from any thread, when
                 there are more. Some may be missing until the product ends.
             timed: Whether the GPU's copies and kernels are timed, which delays them a little.
@@ -149,21 +150,21 @@ class Executor:
             ExecutionCancelled: `cancelled` returned True; C is incomplete.
             ExecutionError: A device failed; C is incomplete.
         """
-        if plan.f == plan.problem.m and plan.predicted.cpu_seconds <= SHORT_SECONDS:
+        if plan.is_short and (plan.f or not (timed or b_key)):
             if cancelled is not None and cancelled():
                 raise ExecutionCancelled("the execution was asked to stop")
-            timings = self._run_short(plan, a, b, c, alpha=alpha, beta=beta)
-            if progress is not None:
-                progress(RowsDone(plan.f, cpu=plan.f))
-            if final is not None:
-                final([range(plan.f)])
-            return timings
+            run = self._run_short if plan.f else self._run_recorded
+            timings = run(plan, a, b, c, alpha=alpha, beta=beta)
+            if timings is not None:
+                _report_all(plan, progress, final)
+                return timings
         check_operands(plan, a, b, c)
         product = PlannedProduct(
             plan, a, b, c, alpha, beta, progress, cancelled, final, timed, b_key
         )
         with self._occupancy.hold(plan.lane) as stay:
-            self._prepare(plan, c.dtype)
+            if plan is not self._prepared:
+                self._prepare(plan, c.dtype)
             started = time.perf_counter()
             staged = plan.gpu_rows > 0 and plan.problem.memory == "pageable"
             try:
@@ -192,8 +193,6 @@ class Executor:
 
     def _prepare(self, plan: Plan, dtype: np.dtype[Any]) -> None:
         """Compile and load what a plan runs for the first time, outside the product's time."""
-        if plan is self._prepared:  # comparing kernels would take longer than enqueueing one
-            return
         problem = plan.problem
         if plan.f and dtype in NATIVE_DTYPES and can_share(problem.m, problem.n, problem.k):
             self.pool.prepare()
@@ -213,12 +212,12 @@ class Executor:
         if plan.predicted.total_seconds < BRIEF_SECONDS:
             self._brief_runs += 1
             alone = alone and self._brief_runs % BRIEF_RUNS_NOTED == 0
-        run = plan.spec, plan.positions
-        if run not in self._warm:
+        if plan is not self._noted and (run := (plan.spec, plan.positions)) not in self._warm:
             self._warm.add(run)
         elif alone:
             for correction, predicted_seconds, seconds in compare_with_plan(plan, timings):
                 plan.profile.corrections.note(correction.run_class, predicted_seconds, seconds)
+        self._noted = plan
 
     def _run_short(
         self, plan: Plan, a: Matrix, b: Matrix, c: Matrix, *, alpha: float, beta: float
@@ -235,7 +234,7 @@ class Executor:
                 alone = self._occupancy.is_empty
             else:
                 with self._occupancy.hold(plan.lane) as stay:
-                    if not self.pool.native:
+                    if not self.pool.native and plan is not self._prepared:
                         self._prepare(plan, c.dtype)
                     started = time.perf_counter()
                     self.pool.multiply(a, b, c, alpha=alpha, beta=beta)
@@ -247,6 +246,28 @@ class Executor:
         self._note_run(plan, timings, alone=alone)
         return timings
 
+    def _run_recorded(
+        self, plan: Plan, a: Matrix, b: Matrix, c: Matrix, *, alpha: float, beta: float
+    ) -> Timings | None:
+        """Compute a short product whose commands a GPU has recorded; None if it has not."""
+        recorded = self._gpu_alone.find_recorded(plan, alpha, beta)
+        if recorded is None:
+            return None
+        watchdog = self._watchdog
+        with self._occupancy.hold(plan.lane) as stay:
+            started = time.perf_counter()
+            try:
+                with watchdog.watch(plan.predicted.total_seconds) if watchdog else NOTHING:
+                    if not recorded.run(a, b, c):
+                        return None
+            except BaseException as error:
+                _raise_translated(error)
+            seconds = time.perf_counter() - started
+        part_seconds = ((plan.gpu_parts[0].position, seconds),)
+        timings = Timings(None, None, seconds, 0.0, seconds, 0, part_seconds)
+        self._note_run(plan, timings, alone=stay.was_alone)
+        return timings
+
     def close(self) -> None:
         """End the threads, and free streams and memory."""
         for thread in self._gpu_threads:
@@ -256,6 +277,19 @@ class Executor:
         for pipeline in self.pipelines:
             pipeline.close()
         self.pool.close()
+
+
+def _report_all(
+    plan: Plan,
+    progress: Callable[[RowsDone], None] | None,
+    final: Callable[[Sequence[range]], None] | None,
+) -> None:
+    """Tell the caller of a short product that all of its rows are done."""
+    m = plan.problem.m
+    if progress is not None:
+        progress(RowsDone(m, cpu=m) if plan.f else RowsDone(m, gpu=m))
+    if final is not None:
+        final([range(m)])
 
 
 def _raise_translated(cause: BaseException) -> NoReturn:

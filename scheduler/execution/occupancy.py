@@ -17,39 +17,26 @@ class Occupancy:
 
     Args:
         devices: All of them.
+
+    Attributes:
+        locks: One for each device.
+        changing: Held while the stays change.
+        stays: The products that run now.
     """
 
     def __init__(self, devices: Iterable[int]) -> None:
-        self._locks = {device: threading.Lock() for device in sorted(devices)}
-        self._changing = threading.Lock()
-        self._stays: list[Stay] = []
+        self.locks = {device: threading.Lock() for device in sorted(devices)}
+        self.changing = threading.Lock()
+        self.stays: list[Stay] = []
 
     @property
     def is_empty(self) -> bool:
         """Whether no device works."""
-        return not self._stays
+        return not self.stays
 
     def hold(self, lane: Lane) -> "Stay":
         """Hold these devices for one product while the block runs; waits until they are free."""
         return Stay(self, lane)
-
-    def enter(self, stay: "Stay", lane: Lane) -> None:
-        """Take the devices of a lane."""
-        for device in sorted(lane):
-            self._locks[device].acquire()
-        with self._changing:
-            if self._stays:
-                stay.was_alone = False
-                for other in self._stays:
-                    other.was_alone = False
-            self._stays.append(stay)
-
-    def leave(self, stay: "Stay", lane: Lane) -> None:
-        """Give them back."""
-        with self._changing:
-            self._stays.remove(stay)
-        for device in lane:
-            self._locks[device].release()
 
 
 class Stay:
@@ -67,7 +54,16 @@ class Stay:
         self.was_alone = True
 
     def __enter__(self) -> Self:
-        self._occupancy.enter(self, self._lane)
+        occupancy = self._occupancy
+        for device in sorted(self._lane):
+            occupancy.locks[device].acquire()
+        with occupancy.changing:
+            stays = occupancy.stays
+            if stays:
+                self.was_alone = False
+                for other in stays:
+                    other.was_alone = False
+            stays.append(self)
         return self
 
     def __exit__(
@@ -76,4 +72,8 @@ class Stay:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._occupancy.leave(self, self._lane)
+        occupancy = self._occupancy
+        with occupancy.changing:
+            occupancy.stays.remove(self)
+        for device in self._lane:
+            occupancy.locks[device].release()

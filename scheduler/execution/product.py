@@ -14,9 +14,6 @@ from wavetrim.scheduler.problem import ITEM_BYTES
 
 Matrix = NDArray[Any]
 
-SHORT_SECONDS: Final = 5e-3
-"""Longest predicted time for which the CPU computes without reports and cancellation; chosen."""
-
 NOTHING: Final = nullcontext()
 """A context that does nothing; made once, because brief products notice the time to make one."""
 

@@ -17,10 +17,11 @@ from wavetrim.kernels.pipeline.host_product import GpuTimings, HostProduct
 from wavetrim.kernels.pipeline.team import Listener
 from wavetrim.native.call_threads import CallThreads
 from wavetrim.scheduler.execution.final_rows import FinalRows
-from wavetrim.scheduler.execution.product import NOTHING, SHORT_SECONDS, PlannedProduct
+from wavetrim.scheduler.execution.product import NOTHING, PlannedProduct
 from wavetrim.scheduler.execution.rows_done import RowCounter
 from wavetrim.scheduler.execution.teams import Teams
 from wavetrim.scheduler.execution.watchdog import Watchdog, Watched
+from wavetrim.scheduler.planning.plan import SHORT_SECONDS
 from wavetrim.scheduler.planning.team import LONG_SECONDS, GpuPart
 
 CANCELLATIONS: Final = (ProductCancelled, PipelineCancelled)

@@ -19,6 +19,9 @@ from wavetrim.scheduler.planning.team import (
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.machine import MachineProfile
 
+SHORT_SECONDS: Final = 5e-3
+"""Longest predicted time for which a device computes without reports and cancellation; chosen."""
+
 LEAST_CHANGE: Final = 0.02
 """Relative change of a correction above which a plan is made again; chosen."""
 
@@ -119,6 +122,16 @@ class Plan:
     def is_gpu_alone(self) -> bool:
         """Whether one GPU computes all rows, without relays."""
         return self.f == 0 and len(self.gpu_parts) == 1 and not self.relays
+
+    @cached_property
+    def is_short(self) -> bool:
+        """Whether one device computes all rows within SHORT_SECONDS, and the host does not help.
+
+        The host helps a GPU whose operands are not page-locked.
+        """
+        if self.predicted.total_seconds > SHORT_SECONDS:
+            return False
+        return self.f == self.problem.m or (self.is_gpu_alone and self.problem.memory == "pinned")
 
     @cached_property
     def lane(self) -> Lane:

@@ -23,6 +23,10 @@ class Relay:
 
     Args:
         device_index: CUDA's index of the GPU.
+
+    Attributes:
+        device_index: The same.
+        lock: Held by whoever has the relay, as each product does that it carries bytes of.
     """
 
     def __init__(self, device_index: int) -> None:
@@ -30,15 +34,7 @@ class Relay:
         self._submitter: Submitter | None = None
         self._memory: Any = None
         self._streams: tuple[Any, ...] = ()
-        self._lock = threading.Lock()
-
-    def take(self) -> None:
-        """Take the relay until `release`; other callers wait."""
-        self._lock.acquire()
-
-    def release(self) -> None:
-        """Give the relay to others."""
-        self._lock.release()
+        self.lock = threading.Lock()
 
     def open(self, target: int, library: "ctypes.CDLL") -> int | None:
         """Make streams and memory, for the one who has taken it.

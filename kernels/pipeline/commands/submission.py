@@ -115,19 +115,49 @@ class Submitter:
             CUDADriverError: CUDA refuses a command, or the device failed.
         """
         started = time.perf_counter()
-        self._bind(buffer, operands)
+        a, b, c = operands
+        addresses = a.address, b.address, c.address
+        pitches = a.pitch_bytes, b.pitch_bytes, c.pitch_bytes
         waiting = Waiting.AWAKE if product.is_awaited_awake else Waiting.NAPPING
         if product.is_watched:
+            self._bind(buffer, addresses, pitches)
             self._run_watched(buffer, product, waiting)
         else:
-            self._advance(buffer, 0, len(buffer.ends), buffer.stores[-1].event, waiting)
+            self.run_unwatched(buffer, addresses, pitches, waiting)
         return self._read_times(buffer, started)
 
-    def _bind(self, buffer: CommandBuffer, operands: Sequence[HostOperand]) -> None:
+    def run_unwatched(
+        self,
+        buffer: CommandBuffer,
+        addresses: Sequence[int],
+        pitches: Sequence[int],
+        waiting: Waiting,
+    ) -> None:
+        """Compute a product of which nobody wants to know when.
+
+        Args:
+            buffer: Its commands.
+            addresses: Addresses of A, B and C in page-locked memory.
+            pitches: Their row strides in bytes.
+            waiting: How the calling thread waits.
+
+        Raises:
+            DeviceFailure: cuBLAS refuses a product.
+            CUDADriverError: CUDA refuses a command, or the device failed.
+        """
+        self._bind(buffer, addresses, pitches)
+        count, end = len(buffer.commands), buffer.stores[-1].event
+        status = self._run(buffer.address, count, self.address, end, waiting)
+        if status:
+            check_status(buffer.label, status)
+
+    def _bind(
+        self, buffer: CommandBuffer, addresses: Sequence[int], pitches: Sequence[int]
+    ) -> None:
         """Bind a buffer to the operands of a product, and to events."""
-        self.binding.events = self.reserve_events(buffer)
-        for place, operand in enumerate(operands):
-            self._hosts[place], self._pitches[place] = operand.address, operand.pitch_bytes
+        self.binding.events = self._events[bool(buffer.timed)].reserve(buffer.events)
+        self._hosts[:] = addresses
+        self._pitches[:] = pitches
 
     def finish(self, buffer: CommandBuffer, product: HostProduct) -> GpuTimings:
         """Wait for a product that is enqueued, report its rows, and return its times.

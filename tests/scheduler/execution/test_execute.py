@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.limit import allow
-from tests.matrices import FLOATS, draw_operands, make_matrix, poison
+from tests.matrices import FLOATS, draw_operands, draw_pinned, is_poison, make_matrix, poison
 from tests.scheduler.profiles import find_executor_profile
 from wavetrim.kernels.catalog import list_kernels
 from wavetrim.kernels.device import list_devices
@@ -114,6 +114,33 @@ def test_a_kernel_is_compiled_before_the_clock_starts(tmp_path, options, dtype):
     if plan.spec.source is not None:
         assert list(tmp_path.glob("*.cubin"))
         assert timings.total_seconds < seconds / 2
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("kernel", ["register", "cublas"])
+def test_a_short_product_is_right_and_reported_each_time(gpu_executor, kernel):
+    """From the second time on its commands are kept."""
+    m, n, k = 700, 300, 200
+    problem, profile = GemmProblem(m, n, k, memory="pinned"), find_executor_profile(gpu_executor)
+    plan = choose_plan(problem, profile, PlanOptions(f=0, kernel=kernel))
+    assert plan.is_short
+    for alpha, beta in ((1.0, 0.0), (1.0, 0.0), (1.0, 0.0), (2.0, 3.0), (2.0, 3.0), (0.0, 3.0)):
+        a, b, c = draw_pinned(m, n, k)
+        c[...] = before = np.arange(c.size, dtype=np.float32).reshape(c.shape) % 7
+        expected, done, final = alpha * (a @ b) + beta * before, [], []
+        timings = gpu_executor.run(
+            plan, a, b, c, alpha=alpha, beta=beta,
+            progress=lambda rows: done.append((rows.gpu, rows.cpu)),  # noqa: B023
+            final=final.extend,
+        )  # fmt: skip
+        assert np.array_equal(c, expected)
+        assert done[-1] == (m, 0.0)
+        assert sum(map(len, final)) == m
+        assert 0 < timings.gpu_seconds <= timings.total_seconds
+        assert [position for position, _ in timings.part_seconds] == [0]
+    with pytest.raises(ExecutionCancelled):
+        gpu_executor.run(plan, a, b, poison(c), cancelled=lambda: True)
+    assert is_poison(c).all()
 
 
 @pytest.mark.gpu

@@ -1,0 +1,102 @@
+"""A product whose commands are recorded, so that it can be computed again with other operands.
+
+`GpuPipeline.multiply` checks and finds everything anew. That may take as long as a brief product
+does, above all after other work, when the caches hold none of its code. Here nothing is left but to
+bind three addresses and to submit the commands.
+"""
+
+from typing import TYPE_CHECKING
+
+from wavetrim.kernels.pipeline.commands.command_buffer import CommandBuffer, Timed
+from wavetrim.kernels.pipeline.commands.submission import Waiting
+from wavetrim.kernels.pipeline.host_product import HostProduct
+from wavetrim.kernels.schedule.steps import Cut
+from wavetrim.kernels.spec import KernelSpec
+from wavetrim.kernels.transfer.pinned import Matrix, find_locked
+from wavetrim.native.element_types import find_dtype
+
+if TYPE_CHECKING:
+    from wavetrim.kernels.pipeline.pipeline import GpuPipeline
+
+_NO_GENERATION = -1
+
+
+class RecordedProduct:
+    """C ← αA·B + βC on one GPU, for operands of one shape.
+
+    Args:
+        pipeline: The GPU; it has a direct path.
+        spec: The kernel.
+        shape: M, N and K.
+        cut: How the rows are cut into steps.
+        alpha: Factor of the product, not 0.
+        beta: Factor of the old C.
+        sms: Limit of multiprocessors, as for `GpuPipeline.multiply`.
+    """
+
+    def __init__(
+        self,
+        pipeline: "GpuPipeline",
+        spec: KernelSpec,
+        shape: tuple[int, int, int],
+        *,
+        cut: Cut,
+        alpha: float,
+        beta: float,
+        sms: int | None,
+    ) -> None:
+        assert pipeline.direct is not None, "only it has commands"
+        self._pipeline, self._direct = pipeline, pipeline.direct
+        self._spec, self._cut, self._sms = spec, cut, sms
+        self._alpha, self._beta = alpha, beta
+        (m, n, k), self._dtype = shape, find_dtype(spec.dtype)
+        self._shapes = (m, k), (k, n), (m, n)
+        self._buffer: CommandBuffer | None = None
+        self._generation, self._waiting = _NO_GENERATION, Waiting.AWAKE
+
+    def run(self, a: Matrix, b: Matrix, c: Matrix) -> bool:
+        """Compute it; False if `GpuPipeline.multiply` must, and nothing is done.
+
+        It computes row-major, writable matrices of its shape and type in memory that was locked
+        here, if C shares none of it with A and B.
+
+        Args:
+            a: A.
+            b: B.
+            c: C, written in place.
+
+        Raises:
+            KernelsError: As for `GpuPipeline.multiply`.
+        """
+        # One long function, as calls of Python are what it saves.
+        fits = (a.shape, b.shape, c.shape) == self._shapes
+        if not (fits and a.dtype is b.dtype is c.dtype is self._dtype):
+            return False
+        addresses = find_locked(a, b, c)
+        if addresses is None:
+            return False
+        a_address, b_address, c_address = addresses
+        c_end = c_address + c.nbytes
+        if a_address < c_end and c_address < a_address + a.nbytes:
+            return False
+        if b_address < c_end and c_address < b_address + b.nbytes:
+            return False
+        pitches = a.strides[0], b.strides[0], c.strides[0]
+        with self._pipeline.lock:
+            try:
+                if self._direct.generation != self._generation:
+                    self._find_commands(a, b, c)
+                if self._buffer is None:
+                    return False
+                run = self._direct.submitter.run_unwatched
+                run(self._buffer, addresses, pitches, self._waiting)
+            except BaseException as error:
+                self._pipeline.recover(error)
+        return True
+
+    def _find_commands(self, a: Matrix, b: Matrix, c: Matrix) -> None:
+        """Record the commands, or find them, for the device memory as it is divided now."""
+        product = HostProduct(self._spec, a, b, c, self._alpha, self._beta, sms=self._sms)
+        self._buffer = self._direct.find_buffer(product, self._cut, Timed.NOTHING)
+        self._generation = self._direct.generation
+        self._waiting = Waiting.AWAKE if product.is_awaited_awake else Waiting.NAPPING
