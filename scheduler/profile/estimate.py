@@ -56,12 +56,13 @@ LAUNCH_SECONDS: Final = 5e-6
 LINK_SHARE: Final[dict[Memory, float]] = {"pageable": 0.75, "pinned": 0.85}
 """Rate of copies as a share of the link standard's, seen on an H200 with 16 cores."""
 
-CALL_SECONDS: Final[dict[Memory, float]] = {"pageable": 100e-6, "pinned": 50e-6}
+CALL_SECONDS: Final[dict[Memory, float]] = {"pageable": 100e-6, "pinned": 35e-6}
 STEP_SECONDS: Final[dict[Memory, float]] = {"pageable": 15e-6, "pinned": 10e-6}
 COPY_SECONDS: Final[dict[Memory, float]] = {"pageable": 40e-6, "pinned": 8e-6}
 """Fixed cost of a call, time of the calling thread for a step, and latency of a copy. The first two
 are about what calibrations of an H100 or H200 with 16 cores find: 50 to 120 and 13 to 20 µs from
-pageable memory, 30 and 13 from page-locked. The third is chosen."""
+pageable memory, 13 and 13 from page-locked, in a loop, and some 20 more for a call after other work
+(d9b6696f). The third is chosen."""
 
 ROW_SECONDS: Final[dict[Memory, float]] = {"pageable": 0.0, "pinned": 30e-9}
 """Time that each row adds to a copy of parts of rows: on an H100 7 to 47 ns for parts of 2 to 32
