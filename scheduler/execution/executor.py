@@ -3,22 +3,18 @@
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any
 
 import numpy as np
 
-from wavetrim.cpu.blocks import can_share
-from wavetrim.cpu.errors import CpuError
 from wavetrim.cpu.gemm import CpuPool
-from wavetrim.cpu.prepared import NATIVE_DTYPES
 from wavetrim.kernels.device import DeviceInfo
-from wavetrim.kernels.errors import DeviceFailure, KernelsError
+from wavetrim.kernels.errors import KernelsError
 from wavetrim.kernels.pipeline.host_product import GpuTimings
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.kernels.pipeline.residents import RESIDENT_SHARE
-from wavetrim.kernels.spec import KernelSpec
 from wavetrim.native.call_threads import CallThreads
-from wavetrim.scheduler.errors import ExecutionCancelled, ExecutionError
+from wavetrim.scheduler.errors import ExecutionCancelled
 from wavetrim.scheduler.execution.gpu_alone import GpuAlone
 from wavetrim.scheduler.execution.occupancy import Occupancy
 from wavetrim.scheduler.execution.prefault import Prefault
@@ -27,22 +23,18 @@ from wavetrim.scheduler.execution.product import (
     Matrix,
     PlannedProduct,
     check_operands,
+    prepare_cpu_part,
 )
 from wavetrim.scheduler.execution.residents import ResidentOperands
 from wavetrim.scheduler.execution.rows_done import RowsDone
-from wavetrim.scheduler.execution.run import CANCELLATIONS, Execution
+from wavetrim.scheduler.execution.run import Execution, raise_translated
+from wavetrim.scheduler.execution.run_notes import RunNotes
+from wavetrim.scheduler.execution.short_products import ShortProducts, report_all
 from wavetrim.scheduler.execution.teams import Teams
-from wavetrim.scheduler.execution.timings import Timings, compare_with_plan, sum_up
+from wavetrim.scheduler.execution.timings import Timings, sum_up
 from wavetrim.scheduler.execution.watchdog import Watchdog
 from wavetrim.scheduler.planning.lanes import CPU
 from wavetrim.scheduler.planning.plan import Plan
-
-BRIEF_SECONDS: Final = 3e-3
-"""Predicted time below which not every run is recorded; chosen."""
-
-BRIEF_RUNS_NOTED: Final = 7
-"""One of this many brief runs is recorded. Chosen: recording takes 0.02 ms, and up to 0.1 ms
-between other work; of runs that come in pairs, a number that is odd records both kinds."""
 
 
 class Executor:
@@ -100,12 +92,12 @@ class Executor:
         self._gpu_alone = GpuAlone(self.pipelines, self._gpu_threads, watchdog)
         self._teams = Teams(self.pipelines)
         self._occupancy = Occupancy([CPU, *range(len(self.devices))])
-        self._warm: set[tuple[KernelSpec | None, tuple[int, ...]]] = set()
-        self._brief_runs = 0
-        # The last plan that was prepared and noted. By identity: comparing kernels takes longer
-        # than enqueueing one.
+        self._notes = RunNotes()
+        self._shorts = ShortProducts(
+            self.pool, self._gpu_alone, self._occupancy, self._notes, watchdog
+        )
+        # By identity: comparing kernels takes longer than enqueueing one.
         self._prepared: Plan | None = None
-        self._noted: Plan | None = None
 
     def __enter__(self) -> "Executor":
         return self
@@ -153,10 +145,10 @@ class Executor:
         if plan.is_short and (plan.f or not (timed or b_key)):
             if cancelled is not None and cancelled():
                 raise ExecutionCancelled("the execution was asked to stop")
-            run = self._run_short if plan.f else self._run_recorded
-            timings = run(plan, a, b, c, alpha=alpha, beta=beta)
+            compute = self._shorts.compute_on_cpu if plan.f else self._shorts.compute_on_gpu
+            timings = compute(plan, a, b, c, alpha=alpha, beta=beta)
             if timings is not None:
-                _report_all(plan, progress, final)
+                report_all(plan, progress, final)
                 return timings
         check_operands(plan, a, b, c)
         product = PlannedProduct(
@@ -171,10 +163,10 @@ class Executor:
                 with self._prefault.make_pages(c) if staged else NOTHING:
                     gpus, cpu_seconds = self._compute(product)
             except BaseException as error:
-                _raise_translated(error)
+                raise_translated(error)
             total_seconds = time.perf_counter() - started
         timings = sum_up(plan, gpus, cpu_seconds, total_seconds)
-        self._note_run(plan, timings, alone=stay.was_alone)
+        self._notes.note(plan, timings, alone=stay.was_alone)
         return timings
 
     def _compute(self, product: PlannedProduct) -> tuple[list[GpuTimings], float]:
@@ -193,80 +185,14 @@ class Executor:
 
     def _prepare(self, plan: Plan, dtype: np.dtype[Any]) -> None:
         """Compile and load what a plan runs for the first time, outside the product's time."""
-        problem = plan.problem
-        if plan.f and dtype in NATIVE_DTYPES and can_share(problem.m, problem.n, problem.k):
-            self.pool.prepare()
-        if plan.spec is not None and (plan.spec, plan.positions) not in self._warm:
+        prepare_cpu_part(self.pool, plan, dtype)
+        if plan.spec is not None and not self._notes.has_run(plan):
             try:
                 for part in plan.gpu_parts:
                     self.pipelines[part.position].load(plan.spec, sms=plan.sms)
             except KernelsError as error:
-                _raise_translated(error)
+                raise_translated(error)
         self._prepared = plan
-
-    def _note_run(self, plan: Plan, timings: Timings, *, alone: bool) -> None:
-        """Record the time of each part of a product that ran alone.
-
-        A kernel's first run, which loads it, and most brief products are not recorded.
-        """
-        if plan.predicted.total_seconds < BRIEF_SECONDS:
-            self._brief_runs += 1
-            alone = alone and self._brief_runs % BRIEF_RUNS_NOTED == 0
-        if plan is not self._noted and (run := (plan.spec, plan.positions)) not in self._warm:
-            self._warm.add(run)
-        elif alone:
-            for correction, predicted_seconds, seconds in compare_with_plan(plan, timings):
-                plan.profile.corrections.note(correction.run_class, predicted_seconds, seconds)
-        self._noted = plan
-
-    def _run_short(
-        self, plan: Plan, a: Matrix, b: Matrix, c: Matrix, *, alpha: float, beta: float
-    ) -> Timings:
-        """Compute a short product on the CPU with as little Python as possible.
-
-        Between other work the caches hold none of that code, and each call costs some µs.
-        """
-        started = time.perf_counter()
-        check_operands(plan, a, b, c)
-        try:
-            if plan.is_small:
-                self.pool.multiply_alone(a, b, c, alpha, beta)
-                alone = self._occupancy.is_empty
-            else:
-                with self._occupancy.hold(plan.lane) as stay:
-                    if not self.pool.native and plan is not self._prepared:
-                        self._prepare(plan, c.dtype)
-                    started = time.perf_counter()
-                    self.pool.multiply(a, b, c, alpha=alpha, beta=beta)
-                alone = stay.was_alone
-        except CpuError as error:
-            _raise_translated(error)
-        seconds = time.perf_counter() - started
-        timings = Timings(0.0, 0.0, 0.0, seconds, seconds, plan.f)
-        self._note_run(plan, timings, alone=alone)
-        return timings
-
-    def _run_recorded(
-        self, plan: Plan, a: Matrix, b: Matrix, c: Matrix, *, alpha: float, beta: float
-    ) -> Timings | None:
-        """Compute a short product whose commands a GPU has recorded; None if it has not."""
-        recorded = self._gpu_alone.find_recorded(plan, alpha, beta)
-        if recorded is None:
-            return None
-        watchdog = self._watchdog
-        with self._occupancy.hold(plan.lane) as stay:
-            started = time.perf_counter()
-            try:
-                with watchdog.watch(plan.predicted.total_seconds) if watchdog else NOTHING:
-                    if not recorded.run(a, b, c):
-                        return None
-            except BaseException as error:
-                _raise_translated(error)
-            seconds = time.perf_counter() - started
-        part_seconds = ((plan.gpu_parts[0].position, seconds),)
-        timings = Timings(None, None, seconds, 0.0, seconds, 0, part_seconds)
-        self._note_run(plan, timings, alone=stay.was_alone)
-        return timings
 
     def close(self) -> None:
         """End the threads, and free streams and memory."""
@@ -277,26 +203,3 @@ class Executor:
         for pipeline in self.pipelines:
             pipeline.close()
         self.pool.close()
-
-
-def _report_all(
-    plan: Plan,
-    progress: Callable[[RowsDone], None] | None,
-    final: Callable[[Sequence[range]], None] | None,
-) -> None:
-    """Tell the caller of a short product that all of its rows are done."""
-    m = plan.problem.m
-    if progress is not None:
-        progress(RowsDone(m, cpu=m) if plan.f else RowsDone(m, gpu=m))
-    if final is not None:
-        final([range(m)])
-
-
-def _raise_translated(cause: BaseException) -> NoReturn:
-    """Raise the scheduler's error for an error of kernels/ or cpu/."""
-    if isinstance(cause, CANCELLATIONS):
-        raise ExecutionCancelled("the execution was asked to stop") from cause
-    if isinstance(cause, KernelsError | CpuError):
-        poisoned = isinstance(cause, DeviceFailure) and cause.poisoned
-        raise ExecutionError(str(cause), poisoned=poisoned) from cause
-    raise cause

@@ -7,6 +7,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from wavetrim.cpu.blocks import can_share
+from wavetrim.cpu.gemm import CpuPool
+from wavetrim.cpu.prepared import NATIVE_DTYPES
 from wavetrim.scheduler.errors import ProblemError
 from wavetrim.scheduler.execution.rows_done import RowsDone
 from wavetrim.scheduler.planning.plan import Plan
@@ -55,3 +58,16 @@ def check_operands(plan: Plan, a: Matrix, b: Matrix, c: Matrix) -> None:
             raise ProblemError(f"shape of {name}", array.shape, f"{shape}, as planned")
         if array.dtype != dtype:
             raise ProblemError(f"dtype of {name}", str(array.dtype), f"{dtype}, as planned")
+
+
+def prepare_cpu_part(pool: CpuPool, plan: Plan, dtype: np.dtype[Any]) -> None:
+    """Open the threads of a plan's CPU part, if it uses those of the C library.
+
+    Args:
+        pool: The CPU.
+        plan: The plan.
+        dtype: Element type of the matrices.
+    """
+    problem = plan.problem
+    if plan.f and dtype in NATIVE_DTYPES and can_share(problem.m, problem.n, problem.k):
+        pool.prepare()

@@ -8,14 +8,15 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, NoReturn
 
-from wavetrim.cpu.errors import ProductCancelled
+from wavetrim.cpu.errors import CpuError, ProductCancelled
 from wavetrim.cpu.gemm import CpuPool
-from wavetrim.kernels.errors import PipelineCancelled
+from wavetrim.kernels.errors import DeviceFailure, KernelsError, PipelineCancelled
 from wavetrim.kernels.pipeline.host_product import GpuTimings, HostProduct
 from wavetrim.kernels.pipeline.team import Listener
 from wavetrim.native.call_threads import CallThreads
+from wavetrim.scheduler.errors import ExecutionCancelled, ExecutionError
 from wavetrim.scheduler.execution.final_rows import FinalRows
 from wavetrim.scheduler.execution.product import NOTHING, PlannedProduct
 from wavetrim.scheduler.execution.rows_done import RowCounter
@@ -228,3 +229,21 @@ def _slice(part: range) -> slice:
 def _find_cause(failures: list[BaseException]) -> BaseException:
     """The first failure that is not merely the stop caused by another."""
     return next((one for one in failures if not isinstance(one, CANCELLATIONS)), failures[0])
+
+
+def raise_translated(cause: BaseException) -> NoReturn:
+    """Raise the scheduler's error for an error of kernels/ or cpu/; others as they are.
+
+    Args:
+        cause: The error.
+
+    Raises:
+        ExecutionCancelled: A part was cancelled.
+        ExecutionError: A device failed.
+    """
+    if isinstance(cause, CANCELLATIONS):
+        raise ExecutionCancelled("the execution was asked to stop") from cause
+    if isinstance(cause, KernelsError | CpuError):
+        poisoned = isinstance(cause, DeviceFailure) and cause.poisoned
+        raise ExecutionError(str(cause), poisoned=poisoned) from cause
+    raise cause

@@ -26,7 +26,7 @@ from tests.page.explorer import (
 )
 from tests.processes import wait_until
 from tests.server import NPY, RunningServer, Start, encode_npy
-from wavetrim.scheduler.execution.executor import BRIEF_RUNS_NOTED
+from wavetrim.scheduler.execution.run_notes import BRIEF_RUNS_NOTED
 from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.estimate import estimate_cpu

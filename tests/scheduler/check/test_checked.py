@@ -9,7 +9,6 @@ import pytest
 
 from tests.matrices import FLOATS, make_matrix
 from tests.scheduler.profiles import find_executor_profile
-from wavetrim.cpu.gemm import CpuPool
 from wavetrim.kernels.device import list_devices
 from wavetrim.scheduler.check.checked import EngineProduct, compute_checked
 from wavetrim.scheduler.check.verify import ProductCheck, Verification
@@ -112,16 +111,18 @@ def test_all_rows_are_computed_again_where_more_are_wrong_than_a_check_names(cpu
     assert verification.passed
 
 
-def test_a_product_that_stays_wrong_is_refused(cpu: Faulty, kernel_cache: Path) -> None:
-    class FaultyPool(CpuPool):
-        def multiply(self, a: Any, b: Any, c: Any, **options: Any) -> float:
-            seconds = super().multiply(a, b, c, **options)
-            c[0, 0] += 100
-            return seconds
+def test_a_product_that_stays_wrong_is_refused(
+    cpu: Faulty, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    multiply = cpu.pool.multiply
+
+    def multiply_wrongly(a: Any, b: Any, c: Any, **options: Any) -> float:
+        seconds = multiply(a, b, c, **options)
+        c[0, 0] += 100
+        return seconds
 
     cpu.damaged_rows = (5,)
-    cpu.pool.close()
-    cpu.pool = FaultyPool(2, cache_dir=kernel_cache)
+    monkeypatch.setattr(cpu.pool, "multiply", multiply_wrongly)
     with pytest.raises(VerificationFailed, match="1 rows wrong, the first is row 0"):
         compute(cpu, make_product("float32"))
 

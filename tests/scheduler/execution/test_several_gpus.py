@@ -15,7 +15,7 @@ from tests.matrices import draw_operands, poison
 from tests.scheduler.execution.host_pipeline import HostTeam
 from tests.scheduler.profiles import find_executor_profile, find_preset_profile
 from wavetrim.scheduler.errors import ExecutionCancelled, ExecutionError
-from wavetrim.scheduler.execution.executor import BRIEF_RUNS_NOTED, BRIEF_SECONDS
+from wavetrim.scheduler.execution.run_notes import BRIEF_RUNS_NOTED, BRIEF_SECONDS
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.choice import choose_plan_on
 from wavetrim.scheduler.problem import GemmProblem
@@ -139,7 +139,7 @@ def test_a_cancelled_product_stops_on_all_gpus(executor):
 
 
 def test_runs_of_each_gpu_correct_the_next_prediction(executor, monkeypatch):
-    monkeypatch.setattr("wavetrim.scheduler.execution.executor.BRIEF_SECONDS", 0.0)
+    monkeypatch.setattr("wavetrim.scheduler.execution.run_notes.BRIEF_SECONDS", 0.0)
     history = RunHistory(None, "test")
     plan = plan_for(f=300, corrections=history)
     a, b, c = draw_operands(*SHAPE)

@@ -115,7 +115,7 @@ def test_a_product_on_all_devices_begins_when_all_are_free(executor, callers):
 
 
 def test_products_that_run_at_once_correct_no_prediction(executor, callers, monkeypatch):
-    monkeypatch.setattr("wavetrim.scheduler.execution.executor.BRIEF_SECONDS", 0.0)
+    monkeypatch.setattr("wavetrim.scheduler.execution.run_notes.BRIEF_SECONDS", 0.0)
     history = RunHistory(None, "test")
     plan = plan_for(0, history=history)
     executor.run(plan, *draw_operands(*SHAPE))  # loads the kernel

@@ -1,0 +1,116 @@
+"""Products that one device computes in a moment: with as little Python as possible.
+
+Between other work the caches hold none of the executor's code, and each call costs some µs. So a
+short product is not reported while it is computed, and not stopped.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+
+from wavetrim.cpu.gemm import CpuPool
+from wavetrim.scheduler.execution.gpu_alone import GpuAlone
+from wavetrim.scheduler.execution.occupancy import Occupancy
+from wavetrim.scheduler.execution.product import NOTHING, Matrix, check_operands, prepare_cpu_part
+from wavetrim.scheduler.execution.rows_done import RowsDone
+from wavetrim.scheduler.execution.run import raise_translated
+from wavetrim.scheduler.execution.run_notes import RunNotes
+from wavetrim.scheduler.execution.timings import Timings
+from wavetrim.scheduler.execution.watchdog import Watchdog
+from wavetrim.scheduler.planning.plan import Plan
+
+
+class ShortProducts:
+    """Computes the short products of an executor (`Plan.is_short`). Thread-safe.
+
+    Args:
+        pool: The CPU.
+        gpu_alone: The GPUs.
+        occupancy: The devices in use.
+        notes: Records the runs.
+        watchdog: Watches GPUs; None for no watchdog.
+    """
+
+    def __init__(
+        self,
+        pool: CpuPool,
+        gpu_alone: GpuAlone,
+        occupancy: Occupancy,
+        notes: RunNotes,
+        watchdog: Watchdog | None,
+    ) -> None:
+        self._pool, self._gpu_alone = pool, gpu_alone
+        self._occupancy, self._notes, self._watchdog = occupancy, notes, watchdog
+
+    def compute_on_cpu(
+        self, plan: Plan, a: Matrix, b: Matrix, c: Matrix, *, alpha: float, beta: float
+    ) -> Timings:
+        """Compute a product of which the CPU has all rows.
+
+        Raises:
+            ProblemError: As `Executor.run`.
+            ExecutionError: Likewise.
+        """
+        started = time.perf_counter()
+        check_operands(plan, a, b, c)
+        try:
+            if plan.is_small:
+                self._pool.multiply_alone(a, b, c, alpha, beta)
+                alone = self._occupancy.is_empty
+            else:
+                with self._occupancy.hold(plan.lane) as stay:
+                    if not self._pool.native:
+                        prepare_cpu_part(self._pool, plan, c.dtype)
+                    started = time.perf_counter()
+                    self._pool.multiply(a, b, c, alpha=alpha, beta=beta)
+                alone = stay.was_alone
+        except BaseException as error:
+            raise_translated(error)
+        seconds = time.perf_counter() - started
+        timings = Timings(0.0, 0.0, 0.0, seconds, seconds, plan.f)
+        self._notes.note(plan, timings, alone=alone)
+        return timings
+
+    def compute_on_gpu(
+        self, plan: Plan, a: Matrix, b: Matrix, c: Matrix, *, alpha: float, beta: float
+    ) -> Timings | None:
+        """Compute a product whose commands a GPU has recorded; None if it has not.
+
+        Raises:
+            ExecutionError: As `Executor.run`.
+        """
+        recorded = self._gpu_alone.find_recorded(plan, alpha, beta)
+        if recorded is None:
+            return None
+        watchdog = self._watchdog
+        with self._occupancy.hold(plan.lane) as stay:
+            started = time.perf_counter()
+            try:
+                with watchdog.watch(plan.predicted.total_seconds) if watchdog else NOTHING:
+                    if not recorded.run(a, b, c):
+                        return None
+            except BaseException as error:
+                raise_translated(error)
+            seconds = time.perf_counter() - started
+        part_seconds = ((plan.gpu_parts[0].position, seconds),)
+        timings = Timings(None, None, seconds, 0.0, seconds, 0, part_seconds)
+        self._notes.note(plan, timings, alone=stay.was_alone)
+        return timings
+
+
+def report_all(
+    plan: Plan,
+    progress: Callable[[RowsDone], None] | None,
+    final: Callable[[Sequence[range]], None] | None,
+) -> None:
+    """Tell the caller of a short product that all of its rows are done.
+
+    Args:
+        plan: Its plan.
+        progress: As for `Executor.run`.
+        final: Likewise.
+    """
+    m = plan.problem.m
+    if progress is not None:
+        progress(RowsDone(m, cpu=m) if plan.f else RowsDone(m, gpu=m))
+    if final is not None:
+        final([range(m)])
