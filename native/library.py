@@ -175,8 +175,10 @@ def _try_load(path: Path) -> ctypes.CDLL | None:
 def find_address(array: NDArray[Any]) -> int:
     """Address of an array's first element, in a quarter of the time of `array.ctypes.data`."""
     try:
-        buffer: Any = array
-        return ctypes.addressof(ctypes.c_char.from_buffer(buffer))
-    except (TypeError, ValueError, BufferError):  # read-only, empty, not contiguous, bfloat16
-        address: int = array.__array_interface__["data"][0]
-        return address
+        if array.flags.writeable:
+            buffer: Any = array
+            return ctypes.addressof(ctypes.c_char.from_buffer(buffer))
+    except (TypeError, ValueError, BufferError):  # empty, not contiguous, bfloat16
+        pass
+    address: int = array.__array_interface__["data"][0]
+    return address

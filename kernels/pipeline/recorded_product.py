@@ -57,8 +57,8 @@ class RecordedProduct:
     def run(self, a: Matrix, b: Matrix, c: Matrix) -> bool:
         """Compute it; False if `GpuPipeline.multiply` must, and nothing is done.
 
-        It computes row-major, writable matrices of its shape and type in memory that was locked
-        here, if C shares none of it with A and B.
+        It computes row-major matrices of its shape and type in memory that was locked here, if C
+        is writable and shares none of it with A and B.
 
         Args:
             a: A.
@@ -70,7 +70,8 @@ class RecordedProduct:
         """
         # One long function, as calls of Python are what it saves.
         fits = (a.shape, b.shape, c.shape) == self._shapes
-        if not (fits and a.dtype is b.dtype is c.dtype is self._dtype):
+        fits = fits and a.dtype is b.dtype is c.dtype is self._dtype
+        if not (fits and c.flags.writeable):
             return False
         addresses = find_locked(a, b, c)
         if addresses is None:

@@ -25,8 +25,6 @@ Matrix = NDArray[Any]
 _PORTABLE: Final = 1  # cudaHostAllocPortable and cudaHostRegisterPortable
 _HOST: Final = 1  # cudaMemoryTypeHost
 
-_address_of, _Byte = ctypes.addressof, ctypes.c_char
-
 _locked: Final[list[tuple[int, int]]] = []
 """Begin and end of each region locked here, sorted. An entry is removed before its lock.
 
@@ -154,21 +152,18 @@ def is_locked(matrix: Matrix, address: int) -> bool:
 
 
 def find_locked(*matrices: Matrix) -> list[int] | None:
-    """Addresses of row-major, writable matrices in memory that was locked here; None for others.
+    """Addresses of row-major matrices in memory that was locked here; None if one is another.
 
     It asks for less than `is_pinned`, in a fraction of its time.
     """
     addresses = []
-    try:
-        for matrix in matrices:
-            buffer: Any = matrix
-            address = _address_of(_Byte.from_buffer(buffer))
-            behind = bisect_left(_locked, (address + 1, 0))
-            if not behind or address + matrix.nbytes > _locked[behind - 1][1]:
-                return None
-            addresses.append(address)
-    except (TypeError, ValueError, BufferError, IndexError):  # other memory; unlocked meanwhile
-        return None
+    for matrix in matrices:
+        if not matrix.flags.c_contiguous:
+            return None
+        address = find_address(matrix)
+        if address + matrix.nbytes > _find_region_end(address):
+            return None
+        addresses.append(address)
     return addresses
 
 
