@@ -18,8 +18,6 @@ from wavetrim.native.element_types import find_dtype
 if TYPE_CHECKING:
     from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 
-_NO_GENERATION = -1
-
 
 class RecordedProduct:
     """C ← αA·B + βC on one GPU, for operands of one shape.
@@ -52,7 +50,8 @@ class RecordedProduct:
         (m, n, k), self._dtype = shape, find_dtype(spec.dtype)
         self._shapes = (m, k), (k, n), (m, n)
         self._buffer: CommandBuffer | None = None
-        self._generation, self._waiting = _NO_GENERATION, Waiting.AWAKE
+        self._generation: int | None = None  # that of the device memory for which it is recorded
+        self._waiting = Waiting.AWAKE
 
     def run(self, a: Matrix, b: Matrix, c: Matrix) -> bool:
         """Compute it; False if `GpuPipeline.multiply` must, and nothing is done.

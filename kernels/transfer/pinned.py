@@ -170,10 +170,8 @@ def find_locked(*matrices: Matrix) -> list[int] | None:
 def _find_region_end(address: int) -> int:
     """End of the last region locked here that begins at this address or before it; 0 for none."""
     behind = bisect_left(_locked, (address + 1, 0))
-    # A slice, as another thread may have unlocked a region meanwhile.
-    for _, end in _locked[behind - 1 : behind] if behind else ():
-        return end
-    return 0
+    before = _locked[max(0, behind - 1) : behind]  # empty if another thread unlocked it meanwhile
+    return before[0][1] if before else 0
 
 
 def _free(pointer: int, end: int) -> None:

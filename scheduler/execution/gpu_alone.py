@@ -2,19 +2,16 @@
 
 import threading
 from collections.abc import Sequence
-from typing import Final
 
 from wavetrim.kernels.pipeline.host_product import GpuTimings
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.kernels.pipeline.recorded_product import RecordedProduct
 from wavetrim.native.call_threads import CallThreads
+from wavetrim.scheduler.execution.kept import KeptByPlan
 from wavetrim.scheduler.execution.product import NOTHING, PlannedProduct
 from wavetrim.scheduler.execution.rows_done import RowCounter
 from wavetrim.scheduler.execution.watchdog import Watchdog
 from wavetrim.scheduler.planning.plan import Plan
-
-_KEPT_PRODUCTS: Final = 64
-"""Plans whose recorded products are kept; chosen, to bound host memory."""
 
 
 class _Caller(threading.local):
@@ -45,22 +42,18 @@ class GpuAlone:
         self._pipelines, self._gpu_threads = pipelines, gpu_threads
         self._watchdog = watchdog
         self._caller = _Caller()
-        # By identity: to compare plans would take longer than to enqueue a small product.
-        self._recorded: dict[int, tuple[Plan, float, float, RecordedProduct | None]] = {}
+        self._recorded = KeptByPlan[tuple[float, float, RecordedProduct | None]]()
 
     def find_recorded(self, plan: Plan, alpha: float, beta: float) -> RecordedProduct | None:
         """The recorded product of a plan that is run again; None the first time."""
-        kept = self._recorded.get(id(plan))
-        if kept is not None and kept[0] is plan:
-            _, kept_alpha, kept_beta, recorded = kept
+        kept = self._recorded.find(plan)
+        recorded = None
+        if kept is not None:
+            kept_alpha, kept_beta, recorded = kept
             if recorded is not None and alpha == kept_alpha and beta == kept_beta:
                 return recorded
             recorded = self._record(plan, alpha, beta)
-        else:
-            recorded = None
-            if len(self._recorded) >= _KEPT_PRODUCTS:
-                self._recorded.clear()
-        self._recorded[id(plan)] = plan, alpha, beta, recorded
+        self._recorded.keep(plan, (alpha, beta, recorded))
         return recorded
 
     def _record(self, plan: Plan, alpha: float, beta: float) -> RecordedProduct | None:

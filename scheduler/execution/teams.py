@@ -1,17 +1,14 @@
 """The teams of an executor's GPUs: those of a plan compute parts of its products together."""
 
 from collections.abc import Sequence
-from typing import Final
 
 from wavetrim.kernels.pipeline.commands.relay import Relay
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.kernels.pipeline.team import Team, TeamPart
 from wavetrim.kernels.schedule.steps import Cut
+from wavetrim.scheduler.execution.kept import KeptByPlan
 from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.planning.team import GpuPart
-
-_KEPT_TEAMS: Final = 64
-"""Plans whose commands are kept; chosen, to bound host memory."""
 
 
 class Teams:
@@ -24,23 +21,20 @@ class Teams:
     def __init__(self, pipelines: Sequence[GpuPipeline]) -> None:
         self.pipelines = pipelines
         self._relays = [Relay(pipeline.device_index) for pipeline in pipelines]
-        # By identity: to compare plans would take longer than to enqueue a small product.
-        self._kept: dict[int, tuple[Plan, Team]] = {}
+        self._kept = KeptByPlan[Team]()
 
     def find(self, plan: Plan) -> Team:
         """The team of a plan."""
-        kept = self._kept.get(id(plan))
-        if kept is not None and kept[0] is plan:
-            return kept[1]
+        kept = self._kept.find(plan)
+        if kept is not None:
+            return kept
         parts = [
             TeamPart(self.pipelines[part.position], part.rows, part.columns, _find_cut(plan, part))
             for part in plan.gpu_parts
         ]
         relays = [self._relays[position] for position in plan.relays]
         team = Team(parts, exchanges=plan.exchanges, relays=relays)
-        if len(self._kept) >= _KEPT_TEAMS:
-            self._kept.clear()
-        self._kept[id(plan)] = plan, team
+        self._kept.keep(plan, team)
         return team
 
     def close(self) -> None:

@@ -18,10 +18,7 @@ from wavetrim.kernels.pipeline.commands.command_buffer import (
     pack_commands,
 )
 from wavetrim.kernels.pipeline.commands.exchange import Seat
-from wavetrim.kernels.pipeline.commands.relay_commands import (
-    RelayCommands,
-    divide_copy,
-)
+from wavetrim.kernels.pipeline.commands.relay_commands import RelayCommands, divide_copy
 from wavetrim.kernels.pipeline.places import PlacedStep
 
 _A, _B, _C = range(3)

@@ -155,7 +155,7 @@ class Submitter:
         self, buffer: CommandBuffer, addresses: Sequence[int], pitches: Sequence[int]
     ) -> None:
         """Bind a buffer to the operands of a product, and to events."""
-        self.binding.events = self._events[bool(buffer.timed)].reserve(buffer.events)
+        self.binding.events = self.reserve_events(buffer)
         self._hosts[:] = addresses
         self._pitches[:] = pitches
 
