@@ -43,11 +43,11 @@ _CONSTANTS: Final = {
     "scheduler.model.curves": ("MEMORY_SHARE", "SMALL_PRODUCT_BYTES"),
     "scheduler.model.gpu_curve": ("_KNOTS", "_PARTS"),
     "scheduler.planning.candidates": ("_LOOSER",),
-    "scheduler.planning.split": ("INTERVAL_SHARE",),
+    "scheduler.planning.split": ("INTERVAL_SHARE", "SPLIT_GAIN"),
     "scheduler.planning.ranking": ("CONSIDERED",),
     "scheduler.model.corrections": ("LEAST_SECONDS",),
     "scheduler.model.device_runs": ("REACH", "UNLIKE", "WEIGHED_RUNS", "ASSUMED", "CALIBRATED"),
-    "scheduler.planning.choice": ("SPLIT_GAIN", "LEAST_LEAD"),
+    "scheduler.planning.choice": ("LEAST_LEAD",),
     "scheduler.planning.team_curves": (
         *("ALIKE", "LONG_SECONDS", "LEAST_GAIN", "PART_SECONDS", "STEP_COMMANDS"),
     ),

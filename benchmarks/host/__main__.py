@@ -12,9 +12,9 @@ Run `make bench-host`, or `python -m benchmarks.host [--parts contests sweeps] [
 seconds are those of each part; what did not fit is listed in its file. The second part can run by
 itself, with the profile of the first: `--parts sweeps --profile FILE`, and the same `--seed`.
 
-On several GPUs (`make bench-host GPUS=2`, or `--devices 0,1`) wavetrim, the same held to one GPU,
-cublasXt and CuPy take turns on all of them, into results/host-<gpu>x<n>.json. Before that, products
-that wait together are computed on one GPU and on all.
+On several GPUs (`make bench-host GPUS=2`, or `--devices 0,1`) wavetrim, the same held to fewer of
+them, cublasXt and CuPy take turns, into results/host-<gpu>x<n>.json. Before that, products that
+wait together are computed on one GPU, on two and so on.
 """
 
 import argparse
@@ -30,7 +30,7 @@ from benchmarks.common.environment import describe_environment, name_host
 from benchmarks.common.profile import make_profile
 from benchmarks.common.results import Record
 from benchmarks.common.shapes import read_shape
-from benchmarks.host.baselines.lineup import NAMES, SEVERAL_NAMES
+from benchmarks.host.baselines.lineup import NAMES, SEVERAL_NAMES, list_names
 from benchmarks.host.bench import HostBench
 from benchmarks.host.limit import measure_links
 from benchmarks.host.suite import (
@@ -123,7 +123,7 @@ def read_arguments() -> argparse.Namespace:
     arguments = parser.parse_args()
     several = len(arguments.devices) > 1
     arguments.parts = arguments.parts or (["contests"] if several else list(FILES))
-    arguments.baselines = arguments.baselines or (SEVERAL_NAMES if several else NAMES)
+    arguments.baselines = arguments.baselines or list_names(len(arguments.devices))
     return arguments
 
 

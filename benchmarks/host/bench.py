@@ -73,7 +73,7 @@ class HostBench:
         take_steps(steps, self._until, self._record)
 
     def measure_throughput(self) -> None:
-        """Products a second on one GPU and on all, if there are several; part of the document."""
+        """Products a second by the number of GPUs, if there are several; part of the document."""
         if len(self._executor.devices) > 1:
             rows = measure_throughput(self._executor, self._profile, until=self._until)
             self._record.document["throughput"] = rows

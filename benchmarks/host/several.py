@@ -6,7 +6,13 @@ from typing import Final
 
 from benchmarks.common.shapes import Shape, make_cube, name_shape
 from benchmarks.common.tables import render_table, show, show_ms
-from benchmarks.host.baselines.lineup import ONE_GPU, OURS, RELAYED, SEVERAL_NAMES
+from benchmarks.host.baselines.lineup import (
+    FEWER,
+    ONE_GPU,
+    OURS,
+    RELAYED,
+    SEVERAL_NAMES,
+)
 from benchmarks.host.judgement import Judgement, judge_percentiles, render_judgements
 from benchmarks.host.predictions import list_errors
 from benchmarks.host.results import SLOWER_SECONDS, SLOWER_SHARE, HostResults, HostRow
@@ -75,10 +81,19 @@ def judge_several(results: HostResults) -> list[Judgement]:
     )
     what = "error of predicted seconds, products on several GPUs"
     judgements += judge_percentiles(what, {50: MOST_ERROR}, errors)
-    pairs = [(rows[OURS].seconds, rows[ONE_GPU].seconds) for rows in shared]
-    slower = sum(ours > one * (1 + SLOWER_SHARE) + SLOWER_SECONDS for ours, one in pairs)
-    what = "products of the suite on several GPUs that are slower than on one of them"
-    return [*judgements, Judgement(what, 0, slower, len(pairs), at_least=False)]
+    return [*judgements, _judge_fewer(times)]
+
+
+def _judge_fewer(times: _Times) -> Judgement:
+    """Products that take longer than on fewer GPUs, where either of them uses several."""
+    pairs = []
+    for rows in times.values():
+        fewer = [rows[name] for name in FEWER if name in rows]
+        if any((row.settings or {}).get("gpus", 1) > 1 for row in (rows[OURS], *fewer)):
+            pairs.append((rows[OURS].seconds, min(row.seconds for row in fewer)))
+    slower = sum(ours > least * (1 + SLOWER_SHARE) + SLOWER_SECONDS for ours, least in pairs)
+    what = "products of the suite that are slower than on fewer of the GPUs"
+    return Judgement(what, 0, slower, len(pairs), at_least=False)
 
 
 def _judge_relays(times: _Times) -> list[Judgement]:
@@ -124,10 +139,14 @@ def _judge_throughput(results: HostResults) -> list[Judgement]:
 
 
 def render_several(results: HostResults) -> str:
-    """The bounds and all times; empty for a run on one GPU."""
-    if not results.is_several:
+    """The bounds and all times; empty for a run on one GPU, and for sweeps."""
+    if not (results.is_several and results.rows):
         return ""
-    return f"{render_judgements(judge_several(results))}\n\n{_render_times(results)}"
+    parts = [
+        render_judgements(judge_several(results)), _render_throughput(results),
+        _render_times(results),
+    ]  # fmt: skip
+    return "\n\n".join(part for part in parts if part)
 
 
 def render_line(results: Sequence[HostResults]) -> str:
@@ -156,16 +175,33 @@ def _sort_rows(results: HostResults) -> _Times:
     return {product: rows for product, rows in found.items() if {OURS, ONE_GPU} <= rows.keys()}
 
 
+def _render_throughput(results: HostResults) -> str:
+    """Products a second by the number of GPUs; empty if they were not measured."""
+    rates: dict[str, dict[int, float]] = {}
+    for row in results.document.get("throughput", ()):
+        rates.setdefault(row["baseline"], {})[row["gpus"]] = row["products_per_second"]
+    if not rates:
+        return ""
+    numbers = sorted({gpus for one in rates.values() for gpus in one})
+    head = ("products a second, GPUs:", *map(str, numbers))
+    lines = [
+        [name, *(show(one.get(gpus), ".0f") for gpus in numbers)] for name, one in rates.items()
+    ]
+    return render_table(head, lines)
+
+
 def _render_times(results: HostResults) -> str:
     """Milliseconds of all baselines at each product of the suite, page-locked."""
-    head = ("product", "type", "of the limit", *SEVERAL_NAMES)
+    times = _sort_rows(results)
+    names = [name for name in SEVERAL_NAMES if any(name in rows for rows in times.values())]
+    head = ("product", "type", "of the limit", *names)
     lines = [
         [
             name_shape(shape),
             dtype,
             show(rows[OURS].limit_share, ".0%"),
-            *(show_ms(rows[name].seconds if name in rows else None) for name in SEVERAL_NAMES),
+            *(show_ms(rows[name].seconds if name in rows else None) for name in names),
         ]
-        for (shape, dtype), rows in _sort_rows(results).items()
+        for (shape, dtype), rows in times.items()
     ]
     return render_table(head, lines)

@@ -1,7 +1,7 @@
-"""Throughput: equal products that wait together, on one GPU and on all of a host.
+"""Throughput: equal products that wait together, on one GPU, on two and so on of a host.
 
 wavetrim places them as its service does (`scheduler/planning/lanes.py`). CuPy streams one product
-after the other through each GPU, from a thread of its own. Both run on one GPU and on all, and take
+after the other through each GPU, from a thread of its own. Both run on every number of GPUs, in
 turns.
 """
 
@@ -65,7 +65,7 @@ class ThroughputRow(ProductRow):
 def measure_throughput(
     executor: Executor, profile: MachineProfile, *, until: float
 ) -> list[ThroughputRow]:
-    """Let wavetrim and CuPy compute `PRODUCTS` products, on one GPU and on all, in turns.
+    """Let wavetrim and CuPy compute `PRODUCTS` products, on every number of GPUs, in turns.
 
     Args:
         executor: Has at least two GPUs.
@@ -80,7 +80,7 @@ def measure_throughput(
         outs.put(replace(operands, c=pin_matrix(SHAPE[0], SHAPE[1], dtype)))
     cupy = _CupyOnEach([device.index for device in executor.devices], operands)
     sides: dict[tuple[str, int], Callable[[], None]] = {}
-    for gpus in (1, count):
+    for gpus in range(1, count + 1):
         plans = _Plans(executor, profile, outs)
         sides[OURS, gpus] = partial(
             compute_waiting, PRODUCTS, plans.list_choices(gpus), gpus, plans.compute

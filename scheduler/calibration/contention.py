@@ -22,6 +22,8 @@ from wavetrim.scheduler.calibration.operands import draw_matrices
 from wavetrim.scheduler.calibration.repetition import repeat, repeat_in_pairs
 from wavetrim.scheduler.execution.timings import Timings
 from wavetrim.scheduler.model.cpu import CpuRate, CpuShare
+from wavetrim.scheduler.options import PlanOptions
+from wavetrim.scheduler.planning.choice import choose_plan_on
 from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.problem import GemmProblem, Memory
 
@@ -97,20 +99,24 @@ def _measure_memory_stretch(measured: PipelineProfile, share: CpuShare) -> float
     return seconds / repeat_in_pairs(product, _START_SECONDS, until=measured.until)
 
 
-def measure_split_stretch(measured: PipelineProfile, gpus: int) -> float:
+def measure_split_stretch(measured: PipelineProfile, gpus: int) -> float | None:
     """Factor on what memory bounds in a split of several GPUs, over what it is beside one.
 
-    It is that of the whole split, whose parts wait for the same memory; 1 if such a split does not
-    pay in the first place.
+    It is that of the whole split, whose parts wait for the same memory.
 
     Args:
         measured: An executor with these GPUs, and their profile.
-        gpus: Number of GPUs.
+        gpus: Number of GPUs. All of them take part, also if fewer would be faster.
+
+    Returns:
+        The factor, at least 1; None if such a split does not pay.
     """
     rows, n, k = _MEMORY_BOUND[0]
-    plan = measured.plan(GemmProblem(gpus * rows, n, k, memory="pinned"), f="auto")
+    problem = GemmProblem(gpus * rows, n, k, memory="pinned")
+    options = PlanOptions(kernel="cublas")
+    plan = choose_plan_on(problem, measured.profile, options, range(gpus))
     if plan.f == 0 or len(plan.gpu_parts) < gpus:
-        return 1.0
+        return None
     seconds = _repeat_run(measured, plan, lambda timings: timings.total_seconds)
     return max(1.0, seconds / plan.predicted.total_seconds)
 

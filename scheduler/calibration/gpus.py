@@ -83,11 +83,13 @@ def _measure_splits(
     devices: Sequence[DeviceInfo],
     machine: MachineProfile,
 ) -> Iterator[JointLinks]:
-    """The joint links with the contention of splits."""
+    """The joint links with the contention of splits; where none pays, that of fewer GPUs."""
+    stretch = 1.0
     for one in machine.joint:
         some = replace(machine, beside=machine.beside[: one.gpus - 1])
         with open_executor(devices[: one.gpus]) as executor:
-            stretch = measure_split_stretch(PipelineProfile(executor, some), one.gpus)
+            measured = PipelineProfile(executor, some)
+            stretch = measure_split_stretch(measured, one.gpus) or stretch
         yield replace(one, split_stretch=stretch)
 
 

@@ -3,13 +3,13 @@
 The fastest by predicted seconds is chosen. Pure: no array or device is touched.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
 from wavetrim.cpu.blocks import is_small
 from wavetrim.kernels.spec import KernelSpec
-from wavetrim.native.tuned import SPLIT_GAIN
 from wavetrim.scheduler.errors import PlanError
 from wavetrim.scheduler.model.cost import rows_within
 from wavetrim.scheduler.model.curves import build_cpu_curve
@@ -25,10 +25,10 @@ from wavetrim.scheduler.planning.plan import Plan, Prediction
 from wavetrim.scheduler.planning.ranking import RankedKernel, rank_kernels
 from wavetrim.scheduler.planning.relays import can_relay, find_relays, join_links
 from wavetrim.scheduler.planning.residency import check_residence
-from wavetrim.scheduler.planning.split import split_rows
-from wavetrim.scheduler.planning.team import GpuSide, list_dividing
+from wavetrim.scheduler.planning.split import find_split_gain, limit_split, split_rows
+from wavetrim.scheduler.planning.team import GpuSide, find_next_count, list_dividing
 from wavetrim.scheduler.planning.team_curves import share_with_cpu
-from wavetrim.scheduler.problem import GemmProblem, Memory
+from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.machine import MachineProfile
 
 LEAST_LEAD: Final = 0.03
@@ -67,20 +67,30 @@ def choose_plan(
             options = replace(options, f=0)
     if problem.b_resident:
         check_residence(problem, [profile.gpus[position] for position in positions])
-    one = best = choose_plan_on(problem, profile, options, positions[:1])
+    one = choose_plan_on(problem, profile, options, positions[:1])
     if relays := find_relays(profile, options.devices):
         return _choose_relays(one, options, positions[:1], relays)
-    # Each try is a search. So twice as many GPUs while that gains; then 1/2, 1/4 … as many more.
-    count, more, doubles = 1, 1, True
-    while more and count < len(positions):
-        tried = min(count + more, len(positions))
-        plan = choose_plan_on(problem, profile, options, positions[:tried], spec=best.spec)
-        limit = _limit_split(_get_total_seconds(best), problem.memory)
-        if len(plan.gpu_parts) == tried and _get_total_seconds(plan) <= limit:
+    return _choose_gpus(one, options, positions)
+
+
+def _choose_gpus(one: Plan, options: PlanOptions, positions: Sequence[int]) -> Plan:
+    """The best plan on some of the GPUs, the first of them.
+
+    Args:
+        one: The plan on one.
+        options: Options of the plan.
+        positions: Positions of the GPUs among those of the machine.
+    """
+    problem, best, count = one.problem, one, 1
+    seconds = {1: _get_total_seconds(one)}
+    while (tried := find_next_count(seconds, count, len(positions))) is not None:
+        gpus = positions[:tried]
+        plan = choose_plan_on(problem, one.profile, options, gpus, spec=best.spec)
+        uses_all = len(plan.gpu_parts) == tried
+        seconds[tried] = _get_total_seconds(plan) if uses_all else math.inf
+        limit = seconds[count] if tried < count else limit_split(seconds[count], problem.memory)
+        if seconds[tried] <= limit:
             best, count = replace(plan, one_gpu_seconds=one.gpu_only_seconds), tried
-        else:
-            doubles = False
-        more = 2 * more if doubles else more // 2
     return best
 
 
@@ -176,7 +186,7 @@ def _can_beat(
     least_seconds = kernel.curve.find_least_seconds(plan.problem.m)
     if least_seconds <= sooner and kernel.alone_seconds <= sooner:
         return True
-    limit = min(sooner, _limit_split(alone_seconds, cpu_plans[0].problem.memory))
+    limit = min(sooner, limit_split(alone_seconds, cpu_plans[0].problem.memory))
     return any(_can_end_within(limit, cpu_plan, kernel) for cpu_plan in cpu_plans)
 
 
@@ -197,7 +207,7 @@ def _choose_rows(
     first = _add_kernel(cpu_plans[0], kernel, options)
     alone = first.move(0, kernel.spec)
     chosen = _take_faster(alone, first)
-    limit = _limit_split(alone_seconds, cpu_plans[0].problem.memory)
+    limit = limit_split(alone_seconds, cpu_plans[0].problem.memory)
     for cpu_plan in cpu_plans:
         if not _can_end_within(limit, cpu_plan, kernel):
             continue
@@ -241,16 +251,6 @@ def _add_kernel(cpu_plan: Plan, kernel: RankedKernel, options: PlanOptions) -> P
     """The plan of the CPU alone with this kernel's curves, to be moved to another F."""
     shared = _share_with_cpu(cpu_plan, kernel)
     return replace(cpu_plan, gpu_curve=shared, gpu_alone_curve=kernel.curve, sms=options.sms)
-
-
-def find_split_gain(memory: Memory) -> float:
-    """Share of the better single device's time that a split must promise to save."""
-    return SPLIT_GAIN * (2 if memory == "pageable" else 1)
-
-
-def _limit_split(alone_seconds: float, memory: Memory) -> float:
-    """Longest time of a split if the better single device takes `alone_seconds`."""
-    return alone_seconds * (1 - find_split_gain(memory))
 
 
 def _get_total_seconds(plan: Plan) -> float:

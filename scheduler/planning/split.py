@@ -1,13 +1,25 @@
-"""The split that finishes first: the number of rows for each device."""
+"""The split that finishes first: the number of rows for each device, and what it must gain."""
 
 import math
 from collections.abc import Sequence
 from typing import Final
 
+from wavetrim.native.tuned import SPLIT_GAIN
 from wavetrim.scheduler.model.cost import CostCurve, rows_within
+from wavetrim.scheduler.problem import Memory
 
 INTERVAL_SHARE: Final = 1e-6
 """Length of the interval that is left for exact searches, as a share of the time; chosen."""
+
+
+def find_split_gain(memory: Memory) -> float:
+    """Share of the better single device's time that a split must promise to save."""
+    return SPLIT_GAIN * (2 if memory == "pageable" else 1)
+
+
+def limit_split(alone_seconds: float, memory: Memory) -> float:
+    """Longest time of a split if the better single device takes `alone_seconds`."""
+    return alone_seconds * (1 - find_split_gain(memory))
 
 
 def split_rows(m: int, curves: Sequence[CostCurve]) -> tuple[int, ...]:

@@ -4,7 +4,7 @@ A team takes as long as its slowest member. Its GPUs divide the rows of C, so th
 the same time, or the columns: then each needs all of A, but only its columns of B.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, TypeAlias
@@ -165,3 +165,27 @@ def list_parts(
             parts.append(GpuPart(position, rows, columns, curve))
             start += share
     return tuple(parts)
+
+
+def find_next_count(seconds: Mapping[int, float], count: int, most: int) -> int | None:
+    """How many GPUs to try next: twice as many while that gains, then numbers between those tried.
+
+    Each try is a search for F, so few of them should do.
+
+    Args:
+        seconds: The time with each number tried so far.
+        count: The best of them.
+        most: GPUs that may be used.
+
+    Returns:
+        A number that has not been tried; None if no other can be better.
+    """
+    more = min((one for one in seconds if one > count), default=None)
+    tried = min(2 * count, most) if more is None else (count + more) // 2
+    if tried > count:
+        return tried
+    fewer = max((one for one in seconds if one < count), default=count)
+    tried = (fewer + count) // 2
+    # Speed grows at most as the number of GPUs does. Nearer numbers differ by a few per cent.
+    can_gain = 4 * (count - fewer) > count and seconds[fewer] * fewer < seconds[count] * tried
+    return tried if can_gain and tried > fewer else None

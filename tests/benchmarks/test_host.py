@@ -31,8 +31,8 @@ from benchmarks.host.baselines.executor import Learner
 from benchmarks.host.baselines.libraries import PlainNumpy
 from benchmarks.host.baselines.lineup import (
     NAMES,
-    SEVERAL_NAMES,
     find_preset_profile,
+    list_names,
     make_baselines,
 )
 from benchmarks.host.baselines.streamed_cupy import choose_panel_rows, cut_panels
@@ -441,7 +441,7 @@ def test_all_baselines_on_several_gpus_compute_the_product(tmp_path: Path) -> No
     refused: dict[str, str] = {}
     alone = len(list_devices()) < 2
     refusing = ["wavetrim-relayed"] + ["cublasxt"] * alone
-    names = [name for name in SEVERAL_NAMES if name not in refusing]
+    names = [name for name in list_names(2) if name not in refusing]
     devices = select_devices("0,0" if alone else "0,1")
     with Executor(cache_dir=tmp_path, devices=devices) as executor:
         profile = find_preset_profile(executor)
@@ -475,7 +475,7 @@ def test_products_that_wait_are_divided_among_the_gpus() -> None:
 
 
 @pytest.mark.gpu
-def test_products_that_wait_together_are_computed_on_one_gpu_and_on_all(
+def test_products_that_wait_together_are_computed_on_every_number_of_gpus(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(throughput, "SHAPE", (1024, 1024, 1024))

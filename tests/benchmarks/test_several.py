@@ -58,6 +58,20 @@ def test_more_than_two_gpus_have_a_bound_of_their_own():
     assert missed[1] == []
 
 
+@pytest.mark.parametrize("gpus", [1, 2])
+def test_products_are_compared_with_those_on_any_number_of_fewer_gpus(gpus):
+    """Also where a plan uses one GPU, but two are faster."""
+    results = invent_results(wavetrim_two_gpus=0.0096, wavetrim_three_gpus=0.011)
+    uses = {OURS: gpus, "wavetrim-two-gpus": 2}
+    rows = tuple(
+        replace(row, settings=row.settings | {"gpus": uses.get(row.baseline, 1)})
+        for row in results.rows
+    )
+    *_, slower = judge_several(HostResults(results.document, rows))
+    assert "slower than on fewer" in slower.what
+    assert (slower.found, slower.count) == (len(list_suite()), len(list_suite()))
+
+
 def test_products_that_use_one_gpu_anyway_are_not_counted_as_slower():
     slower = invent_results(wavetrim_one_gpu=0.0096, wavetrim_relayed=0.005)
     alone = [replace(row, settings={"gpus": 1}) for row in slower.rows]
@@ -81,7 +95,7 @@ def test_a_file_without_relays_has_the_other_bounds(monkeypatch):
         ({"wavetrim": 0.0118}, ["limit", "limit"]),
         ({"cublasxt": 0.0134}, ["cublasxt"]),
         ({"cupy_gpus": 0.0099}, ["cupy-gpus"]),
-        ({"wavetrim_one_gpu": 0.0096, "wavetrim_relayed": 0.005}, ["slower than on one"]),
+        ({"wavetrim_one_gpu": 0.0096, "wavetrim_relayed": 0.005}, ["slower than on fewer"]),
         ({"wavetrim_relayed": 0.0106}, ["largest speed"]),
         ({"wavetrim_relayed": 0.0124}, ["16384×16384×256", "largest speed"]),
         ({"predicted": 0.85}, ["predicted"]),
@@ -99,4 +113,5 @@ def test_pages_show_several_gpus_and_say_nothing_of_one():
     line = "16384³ float32 on 2 NVIDIA Abacus in 10 ms (one of them 19, cublasXt on all 20, "
     assert render_line([alone, swept, several]).startswith(line)
     assert "| 8192³ | float32 | 95% | 10 | 19 | 10.4 | 20 | 12 |" in render_several(several)
-    assert render_line([alone, swept]) == render_several(alone) == ""
+    assert "| wavetrim | 250 | 490 |\n| cupy-gpus | 200 | 400 |" in render_several(several)
+    assert render_line([alone, swept]) == render_several(alone) == render_several(swept) == ""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from benchmarks.host.baselines.baseline import Baseline
@@ -20,7 +21,10 @@ OURS: Final = "wavetrim"
 PRESET: Final = "wavetrim-preset"
 GPU_ALONE: Final = "wavetrim-gpu"
 ONE_GPU: Final = "wavetrim-one-gpu"
-"""With several GPUs: the first of them and the CPU."""
+FEWER: Final = {
+    ONE_GPU: 1, "wavetrim-two-gpus": 2, "wavetrim-three-gpus": 3, "wavetrim-four-gpus": 4
+}  # fmt: skip
+"""With more GPUs than so many: the first of them and the CPU."""
 
 RELAYED: Final = "wavetrim-relayed"
 """The same, with the links of the other GPUs, where a plan uses them."""
@@ -31,10 +35,17 @@ OTHERS: Final = ("cupy", "cupy-streams", "torch", "numpy")
 NAMES: Final = (OURS, PRESET, GPU_ALONE, *OTHERS, "cublasxt")
 """All baselines on one GPU."""
 
-SEVERAL_NAMES: Final = (OURS, ONE_GPU, RELAYED, "cublasxt", "cupy-gpus")
+SEVERAL_NAMES: Final = (OURS, *FEWER, RELAYED, "cublasxt", "cupy-gpus")
 """All baselines on several GPUs."""
 
 Refuse = Callable[[str, str], None]
+
+
+def list_names(gpus: int) -> tuple[str, ...]:
+    """All baselines on so many GPUs."""
+    if gpus < 2:
+        return NAMES
+    return tuple(name for name in SEVERAL_NAMES if FEWER.get(name, 0) < gpus)
 
 
 def make_baselines(
@@ -50,8 +61,12 @@ def make_baselines(
     }
     if executor.devices:
         indices = [device.index for device in executor.devices]
-        alone, first = PlanOptions(f=0), PlanOptions(devices=str(indices[0]))
-        relayed = PlanOptions(devices="+".join(map(str, indices)))
+        alone, relayed = PlanOptions(f=0), PlanOptions(devices="+".join(map(str, indices)))
+        fewer = {
+            name: PlanOptions(devices=",".join(map(str, indices[:count])))
+            for name, count in FEWER.items()
+            if count < len(indices)
+        }
         makers |= {
             GPU_ALONE: lambda: SplitExecutor(GPU_ALONE, executor, profile, alone),
             "cupy": PlainCupy,
@@ -59,8 +74,10 @@ def make_baselines(
             "torch": PyTorch,
             "cublasxt": lambda: _make_cublas_xt(indices, refuse),
             "cupy-gpus": lambda: SeveralCupy(indices),
-            ONE_GPU: lambda: SplitExecutor(ONE_GPU, executor, add_history(profile), first),
             RELAYED: lambda: RelayedExecutor(RELAYED, executor, add_history(profile), relayed),
+        } | {
+            name: partial(SplitExecutor, name, executor, add_history(profile), options)
+            for name, options in fewer.items()
         }
     baselines: list[Baseline] = []
     for name in names:

@@ -12,9 +12,10 @@ from wavetrim.kernels.catalog import list_kernels
 from wavetrim.scheduler.errors import PlanError
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.candidates import find_candidates
-from wavetrim.scheduler.planning.choice import choose_plan, find_split_gain
+from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.planning.description import describe_plan
 from wavetrim.scheduler.planning.ranking import rank_kernels
+from wavetrim.scheduler.planning.split import find_split_gain
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.machine import KernelModel
 from wavetrim.scheduler.profile.presets import PRESETS

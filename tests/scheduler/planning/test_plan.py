@@ -13,8 +13,9 @@ from tests.limit import allow, allow_python
 from tests.scheduler.profiles import H200, find_preset_profile, make_reference_profile
 from wavetrim.scheduler.errors import PlanError, ProblemError
 from wavetrim.scheduler.options import PlanOptions
-from wavetrim.scheduler.planning.choice import choose_plan, find_split_gain
+from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.planning.description import describe_curve, describe_plan
+from wavetrim.scheduler.planning.split import find_split_gain
 from wavetrim.scheduler.problem import ITEM_BYTES, MEMORIES, GemmProblem
 from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.scheduler.profile.presets import PRESETS

@@ -12,9 +12,10 @@ from wavetrim.scheduler.model.corrections import classify_cpu_run
 from wavetrim.scheduler.model.curves import is_copied_first
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.cache import PlanCache
-from wavetrim.scheduler.planning.choice import choose_plan, find_split_gain
+from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.planning.description import describe_plan
 from wavetrim.scheduler.planning.residency import REMEMBERED, Residency, find_fetch_seconds
+from wavetrim.scheduler.planning.split import find_split_gain
 from wavetrim.scheduler.problem import GemmProblem
 
 ONE, TWO = find_preset_profile("H100 SXM"), find_preset_profile("H100 SXM x2")

@@ -15,7 +15,7 @@ from wavetrim.scheduler.errors import PlanError
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.choice import choose_plan, choose_plan_on
 from wavetrim.scheduler.planning.description import describe_curve, describe_plan
-from wavetrim.scheduler.planning.team import TeamCurve, list_members
+from wavetrim.scheduler.planning.team import TeamCurve, find_next_count, list_members
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.joint import JointLinks
 from wavetrim.scheduler.profile.machine import MachineProfile
@@ -79,6 +79,34 @@ def test_a_plan_for_several_gpus_takes_milliseconds(profile):
     shapes = (10**6, 8192, 16384, 4224, 65536, 1000, 100_003)
     seconds = [min(plan(m, n) for n in (4099, 4100, 4101)) for m in shapes]
     assert median(seconds) < allow_python(10e-3)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.integers(1, 8), st.floats(0.0, 10.0), st.floats(1e-3, 1.0))
+def test_the_fastest_number_of_gpus_is_found(most, fixed, each):
+    """Of times with a part that all GPUs share, a fixed part, and a part for each GPU."""
+    times = {count: 10.0 / count + fixed + each * count for count in range(1, most + 1)}
+    found, tried = 1, {1: times[1]}
+    while (count := find_next_count(tried, found, most)) is not None:
+        assert count not in tried
+        assert 1 < count <= most
+        tried[count] = times[count]
+        found = count if times[count] < times[found] else found
+    assert times[found] <= 1.02 * min(times.values())
+    assert len(tried) <= 7
+
+
+@pytest.mark.parametrize("best", [3, 5, 6])
+def test_no_more_gpus_are_used_than_are_fastest(best):
+    """Also if twice as many gain, too: the rates of eight GPUs whose links share one memory."""
+    thin = GemmProblem(65536, 16384, 512, memory="pinned")
+
+    def join(count):
+        rate = 50.0 * (count if count <= best else 0.8 * best)
+        return JointLinks("pinned", count, rate, rate, 2 * rate, "measured")
+
+    machine = replace(EIGHT, joint=tuple(join(count) for count in range(2, 9)))
+    assert len(choose_plan(thin, machine, PlanOptions(f=0)).gpu_parts) == best
 
 
 def test_a_faster_gpu_takes_more_rows_so_that_both_end_together():

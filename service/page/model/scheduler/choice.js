@@ -11,7 +11,7 @@ import { buildCpuCurve } from "./curves.js";
 import { Plan } from "./plan.js";
 import { rankKernels } from "./ranking.js";
 import { splitRows } from "./split.js";
-import { listDividing } from "./team.js";
+import { findNextCount, listDividing } from "./team.js";
 import { shareWithCpu } from "./team_curves.js";
 
 const { SPLIT_GAIN, LEAST_LEAD } = TABLES.constants;
@@ -37,20 +37,16 @@ export function choosePlan(problem, profile, options = NO_OPTIONS) {
   }
   const positions = findPositions(profile);
   const one = choosePlanOn(problem, profile, options, positions.slice(0, 1));
-  let best = one;
-  // Twice as many GPUs as long as that gains, then half as many more: each try is a search.
-  let [count, more, doubles] = [1, 1, true];
-  while (more > 0 && count < positions.length) {
-    const tried = Math.min(count + more, positions.length);
+  let [best, count, tried] = [one, 1, null];
+  const seconds = new Map([[1, one.totalSeconds]]);
+  while ((tried = findNextCount(seconds, count, positions.length)) !== null) {
     const plan = choosePlanOn(problem, profile, options, positions.slice(0, tried), best.spec);
-    const limit = limitSplit(best.totalSeconds, memory);
-    if (plan.gpuParts.length === tried && plan.totalSeconds <= limit) {
+    seconds.set(tried, plan.gpuParts.length === tried ? plan.totalSeconds : Infinity);
+    const sooner = seconds.get(count);
+    if (seconds.get(tried) <= (tried < count ? sooner : limitSplit(sooner, memory))) {
       best = plan.vary({ oneGpuSeconds: one.gpuOnlySeconds });
       count = tried;
-    } else {
-      doubles = false;
     }
-    more = doubles ? 2 * more : Math.floor(more / 2);
   }
   return best;
 }

@@ -143,3 +143,21 @@ export function listDividing(side) {
 export function findEvenPart(size, count, tile) {
   return Math.min(size, divideUp(divideUp(size, count), tile) * tile);
 }
+
+/** How many GPUs to try next: twice as many while that gains, then numbers between those tried.
+ *
+ * `seconds`: the time with each number tried so far, of which `count` is the best. Null if no other
+ * number up to `most` can be better.
+ */
+export function findNextCount(seconds, count, most) {
+  const numbers = [...seconds.keys()];
+  const more = Math.min(...numbers.filter((one) => one > count));
+  let tried = more === Infinity ? Math.min(2 * count, most) : Math.floor((count + more) / 2);
+  if (tried > count) return tried;
+  const fewer = Math.max(...numbers.filter((one) => one < count));
+  tried = Math.floor((fewer + count) / 2);
+  // Speed grows at most as the number of GPUs does. Nearer numbers differ by a few per cent.
+  const isFar = 4 * (count - fewer) > count;
+  const canGain = isFar && seconds.get(fewer) * fewer < seconds.get(count) * tried;
+  return canGain && tried > fewer ? tried : null;
+}
