@@ -1,13 +1,16 @@
 """A product whose commands are recorded, so that it can be computed again with other operands.
 
-`GpuPipeline.multiply` checks and finds everything anew. That may take as long as a brief product
-does, above all after other work, when the caches hold none of its code. Here nothing is left but to
-bind three addresses and to submit the commands.
+`GpuPipeline.multiply` and `Team.enqueue` check and find everything anew. That may take as long as a
+brief product does, above all after other work, when the caches hold none of its code. Here nothing
+is left but to bind three addresses and to submit the commands.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from wavetrim.kernels.pipeline.commands.command_buffer import CommandBuffer, Timed
+from wavetrim.kernels.pipeline.commands.programs import Programs
 from wavetrim.kernels.pipeline.commands.submission import Waiting
 from wavetrim.kernels.pipeline.host_product import HostProduct
 from wavetrim.kernels.schedule.steps import Cut
@@ -17,47 +20,54 @@ from wavetrim.native.element_types import find_dtype
 
 if TYPE_CHECKING:
     from wavetrim.kernels.pipeline.pipeline import GpuPipeline
+    from wavetrim.kernels.pipeline.team import Team
 
 
-class RecordedProduct:
-    """C ← αA·B + βC on one GPU, for operands of one shape.
+class RecordedKind(NamedTuple):
+    """What commands are recorded for, besides operands of these shapes.
 
-    Args:
-        pipeline: The GPU; it has a direct path.
+    Attributes:
         spec: The kernel.
         shape: M, N and K.
-        cut: How the rows are cut into steps.
         alpha: Factor of the product, not 0.
         beta: Factor of the old C.
         sms: Limit of multiprocessors, as for `GpuPipeline.multiply`.
     """
 
-    def __init__(
-        self,
-        pipeline: "GpuPipeline",
-        spec: KernelSpec,
-        shape: tuple[int, int, int],
-        *,
-        cut: Cut,
-        alpha: float,
-        beta: float,
-        sms: int | None,
-    ) -> None:
+    spec: KernelSpec
+    shape: tuple[int, int, int]
+    alpha: float = 1.0
+    beta: float = 0.0
+    sms: int | None = None
+
+    def describe(self, a: Matrix, b: Matrix, c: Matrix) -> HostProduct:
+        """The product of three operands."""
+        return HostProduct(self.spec, a, b, c, self.alpha, self.beta, sms=self.sms)
+
+
+class RecordedProduct:
+    """C ← αA·B + βC on one GPU, for operands of one shape.
+
+    It computes row-major matrices of its shape and type in memory that was locked here, if C is
+    writable and shares none of it with A and B.
+
+    Args:
+        pipeline: The GPU; it has a direct path.
+        kind: What its commands are recorded for.
+        cut: How the rows are cut into steps.
+    """
+
+    def __init__(self, pipeline: "GpuPipeline", kind: RecordedKind, cut: Cut) -> None:
         assert pipeline.direct is not None, "only it has commands"
         self._pipeline, self._direct = pipeline, pipeline.direct
-        self._spec, self._cut, self._sms = spec, cut, sms
-        self._alpha, self._beta = alpha, beta
-        (m, n, k), self._dtype = shape, find_dtype(spec.dtype)
-        self._shapes = (m, k), (k, n), (m, n)
+        self._kind, self._cut = kind, cut
+        self._shapes, self._dtype = _list_shapes(kind), find_dtype(kind.spec.dtype)
         self._buffer: CommandBuffer | None = None
         self._generation: int | None = None  # that of the device memory for which it is recorded
         self._waiting = Waiting.AWAKE
 
     def run(self, a: Matrix, b: Matrix, c: Matrix) -> bool:
         """Compute it; False if `GpuPipeline.multiply` must, and nothing is done.
-
-        It computes row-major matrices of its shape and type in memory that was locked here, if C
-        is writable and shares none of it with A and B.
 
         Args:
             a: A.
@@ -67,19 +77,8 @@ class RecordedProduct:
         Raises:
             KernelsError: As for `GpuPipeline.multiply`.
         """
-        # One long function, as calls of Python are what it saves.
-        fits = (a.shape, b.shape, c.shape) == self._shapes
-        fits = fits and a.dtype is b.dtype is c.dtype is self._dtype
-        if not (fits and c.flags.writeable):
-            return False
-        addresses = find_locked(a, b, c)
+        addresses = _find_addresses(a, b, c, self._shapes, self._dtype)
         if addresses is None:
-            return False
-        a_address, b_address, c_address = addresses
-        c_end = c_address + c.nbytes
-        if a_address < c_end and c_address < a_address + a.nbytes:
-            return False
-        if b_address < c_end and c_address < b_address + b.nbytes:
             return False
         pitches = a.strides[0], b.strides[0], c.strides[0]
         with self._pipeline.lock:
@@ -96,7 +95,80 @@ class RecordedProduct:
 
     def _find_commands(self, a: Matrix, b: Matrix, c: Matrix) -> None:
         """Record the commands, or find them, for the device memory as it is divided now."""
-        product = HostProduct(self._spec, a, b, c, self._alpha, self._beta, sms=self._sms)
+        product = self._kind.describe(a, b, c)
         self._buffer = self._direct.find_buffer(product, self._cut, Timed.NOTHING)
         self._generation = self._direct.generation
         self._waiting = Waiting.AWAKE if product.is_awaited_awake else Waiting.NAPPING
+
+
+class RecordedTeamProduct:
+    """The same on a team, whose parts compute all rows.
+
+    Args:
+        team: The team; all of its GPUs have direct paths.
+        kind: What its commands are recorded for.
+    """
+
+    def __init__(self, team: "Team", kind: RecordedKind) -> None:
+        self._team, self._kind = team, kind
+        self._shapes, self._dtype = _list_shapes(kind), find_dtype(kind.spec.dtype)
+        self._programs: Programs | None = None
+        self._generations: list[int] | None = None
+
+    def run(self, a: Matrix, b: Matrix, c: Matrix) -> bool:
+        """Compute it; False if `Team.enqueue` must, and nothing is done.
+
+        Args:
+            a: A.
+            b: B.
+            c: C, written in place.
+
+        Raises:
+            KernelsError: As for `Team.enqueue`.
+        """
+        addresses = _find_addresses(a, b, c, self._shapes, self._dtype)
+        if addresses is None:
+            return False
+        pitches = a.strides[0], b.strides[0], c.strides[0]
+        team = self._team
+        team.acquire()
+        try:
+            if team.generations != self._generations:
+                self._programs = team.find_programs(self._kind.describe(a, b, c))
+                self._generations = team.generations
+            programs = self._programs
+            if programs is not None:
+                programs.enqueue(addresses, pitches)
+                programs.finish()
+        except BaseException as error:
+            team.recover(error)
+        team.release()
+        return programs is not None
+
+
+def _list_shapes(kind: RecordedKind) -> tuple[tuple[int, int], ...]:
+    m, n, k = kind.shape
+    return (m, k), (k, n), (m, n)
+
+
+def _find_addresses(
+    a: Matrix, b: Matrix, c: Matrix, shapes: tuple[tuple[int, int], ...], dtype: np.dtype[Any]
+) -> list[int] | None:
+    """Addresses of operands that commands can be bound to; None if they cannot.
+
+    One long function, as calls of Python are what it saves.
+    """
+    fits = (a.shape, b.shape, c.shape) == shapes
+    fits = fits and a.dtype is b.dtype is c.dtype is dtype
+    if not (fits and c.flags.writeable):
+        return None
+    addresses = find_locked(a, b, c)
+    if addresses is None:
+        return None
+    a_address, b_address, c_address = addresses
+    c_end = c_address + c.nbytes
+    if a_address < c_end and c_address < a_address + a.nbytes:
+        return None
+    if b_address < c_end and c_address < b_address + b.nbytes:
+        return None
+    return addresses

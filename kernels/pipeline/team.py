@@ -69,9 +69,25 @@ class Team:
     ) -> None:
         self._parts, self._exchanges = tuple(parts), exchanges
         self._relays = tuple(relays)
+        self._locks = [part.pipeline.lock for part in parts] + [relay.lock for relay in relays]
         self._programs: Programs | None = None
-        self._known: tuple[float, ...] | None = None
-        self._waiting = Waiting.NAPPING
+        self._known: tuple[object, ...] | None = None
+
+    @property
+    def generations(self) -> list[int] | None:
+        """Those of the GPUs' device memory; None if one of them has no direct path."""
+        paths = [part.pipeline.direct for part in self._parts]
+        return None if None in paths else [path.generation for path in paths if path is not None]
+
+    def acquire(self) -> None:
+        """Take all GPUs and relays, in an order that all teams keep."""
+        for lock in self._locks:
+            lock.acquire()
+
+    def release(self) -> None:
+        """Give them to others."""
+        for lock in self._locks:
+            lock.release()
 
     def enqueue(
         self, product: HostProduct, *, b_key: str | None = None, listeners: Sequence[Listener] = ()
@@ -92,58 +108,53 @@ class Team:
             KernelsError: As `GpuPipeline.multiply`; what was returned raises likewise.
         """
         product.check()
-        paths = [part.pipeline.direct for part in self._parts if part.pipeline.direct is not None]
-        if len(paths) < len(self._parts) or product.alpha == 0 or product.c.size == 0:
+        if self.generations is None or product.alpha == 0 or product.c.size == 0:
             return None
         operands = product.describe_operands()
+        programs = None
         began = time.perf_counter()
-        for part in self._parts:
-            part.pipeline.lock.acquire()
-        for relay in self._relays:
-            relay.lock.acquire()
+        self.acquire()
         try:
-            programs = self._find_programs(product, operands, paths, b_key)
+            if b_key is not None:
+                programs = self._record_resident(product, operands, b_key)
+            elif not product.needs_staging(operands):
+                programs = self.find_programs(product)
             if programs is None:
-                self._release()
+                self.release()
                 return None
             started = time.perf_counter()
-            programs.enqueue(operands)
+            addresses, pitches = zip(*((x.address, x.pitch_bytes) for x in operands), strict=True)
+            programs.enqueue(addresses, pitches)
         except BaseException as error:
-            self._recover(error)
+            self.recover(error)
         return partial(self._finish, programs, product, listeners, started - began)
 
-    def _find_programs(
-        self,
-        product: HostProduct,
-        operands: Sequence[HostOperand],
-        paths: Sequence[DirectPath],
-        b_key: str | None,
-    ) -> Programs | None:
-        """The commands, kept or new; None if a part has none, or must be staged."""
-        if b_key is None:
-            if product.needs_staging(operands):
-                return None
-            if self._known == _list_known(product, paths):
-                return self._programs
-        pieces = [part.take_from(product) for part in self._parts]
-        if b_key is not None:
-            residents = [part.pipeline.residents.use(b_key) for part in self._parts]
-            pieces = [
-                piece._replace(resident_b=resident)
-                for piece, resident in zip(pieces, residents, strict=True)
-            ]
-            if any(piece.needs_staging(operands) for piece in pieces):
-                return None
-        self._programs = self._record(pieces, paths)
-        # Another product may use another resident.
-        self._known = _list_known(product, paths) if b_key is None else None
-        self._waiting = Waiting.AWAKE if pieces[0].is_awaited_awake else Waiting.NAPPING
+    def find_programs(self, product: HostProduct) -> Programs | None:
+        """The commands of all parts, kept or new, for who has taken the team; None if one has none.
+
+        They serve other operands of the product's shape in page-locked memory, while the team's
+        `generations` are the same.
+        """
+        if self._known != (product.alpha, product.beta, product.timed, self.generations):
+            self._programs = self._record([part.take_from(product) for part in self._parts])
+            self._known = product.alpha, product.beta, product.timed, self.generations
         return self._programs
 
-    def _record(
-        self, pieces: Sequence[HostProduct], paths: Sequence[DirectPath]
+    def _record_resident(
+        self, product: HostProduct, operands: Sequence[HostOperand], b_key: str
     ) -> Programs | None:
-        """The commands of all parts; None if one has none."""
+        """The commands with a resident B; they are not kept, as the next one may use another."""
+        pieces = [
+            part.take_from(product)._replace(resident_b=part.pipeline.residents.use(b_key))
+            for part in self._parts
+        ]
+        if any(piece.needs_staging(operands) for piece in pieces):
+            return None
+        return self._record(pieces)
+
+    def _record(self, pieces: Sequence[HostProduct]) -> Programs | None:
+        """The commands of all pieces; None if one has none."""
+        paths = [part.pipeline.direct for part in self._parts if part.pipeline.direct is not None]
         cuts = [part.cut for part in self._parts]
         steps = tuple(
             path.place(piece, cut) for path, piece, cut in zip(paths, pieces, cuts, strict=True)
@@ -167,7 +178,8 @@ class Team:
             submitters.append(relay.prepare(commands))
             buffers.append(commands)
             starts.append(starts[0])
-        return Programs(submitters, buffers, starts)
+        waiting = Waiting.AWAKE if pieces[0].is_awaited_awake else Waiting.NAPPING
+        return Programs(submitters, buffers, starts, waiting)
 
     def _open_relays(self, path: DirectPath) -> tuple[int, ...]:
         """Addresses of the relays' slots; none if one of the relays cannot be used."""
@@ -188,11 +200,11 @@ class Team:
             if listeners or product.timed:
                 timings = self._report(programs, product, listeners)
             else:
-                seconds = programs.finish(self._waiting)[: len(self._parts)]
+                seconds = programs.finish()[: len(self._parts)]
                 timings = [GpuTimings(None, None, one) for one in seconds]
         except BaseException as error:
-            self._recover(error)
-        self._release()
+            self.recover(error)
+        self.release()
         return [one._replace(gpu_seconds=lead_seconds + one.gpu_seconds) for one in timings]
 
     def _report(
@@ -209,14 +221,7 @@ class Team:
             timings.append(path.submitter.finish(buffer, piece))
         return timings
 
-    def _release(self) -> None:
-        """Give the GPUs to others."""
-        for relay in self._relays:
-            relay.lock.release()
-        for part in self._parts:
-            part.pipeline.lock.release()
-
-    def _recover(self, error: BaseException) -> NoReturn:
+    def recover(self, error: BaseException) -> NoReturn:
         """Wait until nothing is in flight on any GPU, give them to others, and raise the error."""
         found = error
         # A part's own error comes first: it says whether the device can still be used.
@@ -226,11 +231,5 @@ class Team:
                 one.recover(error)
             except BaseException as raised:
                 found = raised if found is error else found
-        self._release()
+        self.release()
         raise found
-
-
-def _list_known(product: HostProduct, paths: Sequence[DirectPath]) -> tuple[float, ...]:
-    """What commands depend on besides the team."""
-    generations = (path.generation for path in paths)
-    return (product.alpha, product.beta, product.timed, *generations)

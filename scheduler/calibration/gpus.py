@@ -13,6 +13,7 @@ from wavetrim.kernels.timing.joint_rates import measure_joint_rates, measure_pee
 from wavetrim.scheduler.calibration.calibrate import calibrate, calibrate_another
 from wavetrim.scheduler.calibration.contention import measure_split_stretch
 from wavetrim.scheduler.calibration.kernels import Report
+from wavetrim.scheduler.calibration.latencies import measure_team_call
 from wavetrim.scheduler.calibration.links import PipelineProfile
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.profile.joint import JointLinks
@@ -68,7 +69,7 @@ def calibrate_gpus(
         measure_peer_rate(indices[0], other, _COPIED_BYTES, _RUNS) for other in indices[1:]
     )
     gpus = [replace(found[index], peer_gbytes_per_second=peer_rate / 1e9) for index in indices]
-    joint = tuple(_measure_splits(open_executor, devices, _join(gpus, joint)))
+    joint = tuple(_measure_teams(open_executor, devices, _join(gpus, joint)))
     return _join(gpus, joint)
 
 
@@ -78,19 +79,25 @@ def _join(gpus: Sequence[MachineProfile], joint: tuple[JointLinks, ...]) -> Mach
     return replace(first, beside=tuple(beside))
 
 
-def _measure_splits(
+def _measure_teams(
     open_executor: Callable[[Sequence[DeviceInfo]], Executor],
     devices: Sequence[DeviceInfo],
     machine: MachineProfile,
 ) -> Iterator[JointLinks]:
-    """The joint links with the contention of splits; where none pays, that of fewer GPUs."""
+    """The joint links with the calls and splits of so many GPUs.
+
+    Where no split pays, its contention is taken from fewer GPUs.
+    """
     stretch = 1.0
-    for one in machine.joint:
-        some = replace(machine, beside=machine.beside[: one.gpus - 1])
-        with open_executor(devices[: one.gpus]) as executor:
-            measured = PipelineProfile(executor, some)
-            stretch = measure_split_stretch(measured, one.gpus) or stretch
-        yield replace(one, split_stretch=stretch)
+    for links in machine.joint:
+        gpus = machine.gpus[: links.gpus]
+        with open_executor(devices[: links.gpus]) as executor:
+            free = _join(gpus, (replace(links, call_seconds=0.0),))
+            call_seconds = measure_team_call(PipelineProfile(executor, free), links.gpus)
+            called = replace(links, call_seconds=call_seconds)
+            measured = PipelineProfile(executor, _join(gpus, (called,)))
+            stretch = measure_split_stretch(measured, links.gpus) or stretch
+        yield replace(called, split_stretch=stretch)
 
 
 def _find_like(device: DeviceInfo | None, found: Iterable[MachineProfile]) -> MachineProfile | None:

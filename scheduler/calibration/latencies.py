@@ -1,4 +1,4 @@
-"""Measures what products cost beyond the rates: steps, calls, and the start of copies."""
+"""Measures what products cost beyond the rates: steps, calls, the start of copies, and teams."""
 
 import math
 import statistics
@@ -12,6 +12,7 @@ from wavetrim.kernels.schedule.cuts import take_whole
 from wavetrim.scheduler.calibration.links import PipelineProfile, prepare_copies, prepare_run
 from wavetrim.scheduler.calibration.repetition import repeat_in_pairs
 from wavetrim.scheduler.options import PlanOptions
+from wavetrim.scheduler.planning.choice import choose_plan_on
 from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.problem import MEMORIES, GemmProblem, Memory
 from wavetrim.scheduler.profile.machine import LinkModel, MachineProfile
@@ -20,6 +21,7 @@ _ROUNDS: Final = 3
 _STEP_SECONDS: Final = 0.05
 _CALL_SECONDS: Final = 0.05
 _FILL_SECONDS: Final = 0.12
+_TEAM_SECONDS: Final = 0.06
 """Rounds of brief measurements, and the time of each measurement."""
 
 _TINY: Final = 64
@@ -37,6 +39,16 @@ _MIDDLING: Final = (
 """Products: tiny ones, their number of steps, one of a single step, one that is copied whole first,
 both in their kinds of memory, and some of medium size that are bound by copies in, or by copies
 both ways."""
+
+_SHARED: Final = (
+    GemmProblem(900, 900, 900, memory="pinned"),
+    GemmProblem(1280, 1280, 1280, memory="pinned"),
+    GemmProblem(2304, 2304, 2304, memory="pinned"),
+    GemmProblem(384, 4000, 1100, memory="pinned"),
+    GemmProblem(24576, 768, 768, memory="pinned"),
+    GemmProblem(1792, 1792, 1792, "float64", memory="pinned"),
+)
+"""Products that several GPUs share in 0.1 to 1 ms."""
 
 _MOST_COPIED_GBYTES: Final = 200.0
 """Rate above which copies within host memory take no noticeable time."""
@@ -142,3 +154,22 @@ def measure_fill(measured: PipelineProfile, memory: Memory) -> float:
         seconds = _time_plan(measured, plan, _FILL_SECONDS)
         costs.append(seconds - plan.predicted.total_seconds)
     return max(0.0, statistics.median(costs))
+
+
+def measure_team_call(measured: PipelineProfile, gpus: int) -> float | None:
+    """Time of a product on several GPUs beyond its curve: that of the host and of their waits.
+
+    Args:
+        measured: An executor with these GPUs, and a profile by which it takes no time.
+        gpus: Number of GPUs.
+
+    Returns:
+        The median of some products that all of the GPUs share; None if they share none.
+    """
+    costs = []
+    for problem in _SHARED:
+        plan = choose_plan_on(problem, measured.profile, PlanOptions(f=0), range(gpus))
+        if len(plan.gpu_parts) == gpus:
+            seconds = _time_plan(measured, plan, _TEAM_SECONDS)
+            costs.append(seconds - plan.predicted.total_seconds)
+    return max(0.0, statistics.median(costs)) if costs else None

@@ -93,9 +93,7 @@ class Executor:
         self._teams = Teams(self.pipelines)
         self._occupancy = Occupancy([CPU, *range(len(self.devices))])
         self._notes = RunNotes()
-        self._shorts = ShortProducts(
-            self.pool, self._gpu_alone, self._occupancy, self._notes, watchdog
-        )
+        self._shorts = ShortProducts(self.pool, self._teams, self._occupancy, self._notes, watchdog)
         # By identity: comparing kernels takes longer than enqueueing one.
         self._prepared: Plan | None = None
 

@@ -5,13 +5,10 @@ from collections.abc import Sequence
 
 from wavetrim.kernels.pipeline.host_product import GpuTimings
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
-from wavetrim.kernels.pipeline.recorded_product import RecordedProduct
 from wavetrim.native.call_threads import CallThreads
-from wavetrim.scheduler.execution.kept import KeptByPlan
 from wavetrim.scheduler.execution.product import NOTHING, PlannedProduct
 from wavetrim.scheduler.execution.rows_done import RowCounter
 from wavetrim.scheduler.execution.watchdog import Watchdog
-from wavetrim.scheduler.planning.plan import Plan
 
 
 class _Caller(threading.local):
@@ -42,31 +39,6 @@ class GpuAlone:
         self._pipelines, self._gpu_threads = pipelines, gpu_threads
         self._watchdog = watchdog
         self._caller = _Caller()
-        self._recorded = KeptByPlan[tuple[float, float, RecordedProduct | None]]()
-
-    def find_recorded(self, plan: Plan, alpha: float, beta: float) -> RecordedProduct | None:
-        """The recorded product of a plan that is run again; None the first time."""
-        kept = self._recorded.find(plan)
-        recorded = None
-        if kept is not None:
-            kept_alpha, kept_beta, recorded = kept
-            if recorded is not None and alpha == kept_alpha and beta == kept_beta:
-                return recorded
-            recorded = self._record(plan, alpha, beta)
-        self._recorded.keep(plan, (alpha, beta, recorded))
-        return recorded
-
-    def _record(self, plan: Plan, alpha: float, beta: float) -> RecordedProduct | None:
-        (part,) = plan.gpu_parts
-        pipeline = self._pipelines[part.position]
-        if pipeline.direct is None or alpha == 0:  # then only C is scaled
-            return None
-        assert plan.spec is not None, "a plan with GPU rows names a kernel"
-        problem = plan.problem
-        return RecordedProduct(
-            pipeline, plan.spec, (problem.m, problem.n, problem.k),
-            cut=part.cut, alpha=alpha, beta=beta, sms=plan.sms,
-        )  # fmt: skip
 
     def compute(self, product: PlannedProduct) -> GpuTimings:
         """Compute all rows."""

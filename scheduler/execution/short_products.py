@@ -1,4 +1,4 @@
-"""Products that one device computes in a moment: with as little Python as possible.
+"""Products that the CPU or GPUs compute in a moment: with as little Python as possible.
 
 Between other work the caches hold none of the executor's code, and each call costs some µs. So a
 short product is not reported while it is computed, and not stopped.
@@ -6,17 +6,26 @@ short product is not reported while it is computed, and not stopped.
 
 import time
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from wavetrim.cpu.gemm import CpuPool
-from wavetrim.scheduler.execution.gpu_alone import GpuAlone
+from wavetrim.kernels.pipeline.recorded_product import (
+    RecordedKind,
+    RecordedProduct,
+    RecordedTeamProduct,
+)
+from wavetrim.scheduler.execution.kept import KeptByPlan
 from wavetrim.scheduler.execution.occupancy import Occupancy
 from wavetrim.scheduler.execution.product import NOTHING, Matrix, check_operands, prepare_cpu_part
 from wavetrim.scheduler.execution.rows_done import RowsDone
 from wavetrim.scheduler.execution.run import raise_translated
 from wavetrim.scheduler.execution.run_notes import RunNotes
+from wavetrim.scheduler.execution.teams import Teams
 from wavetrim.scheduler.execution.timings import Timings
 from wavetrim.scheduler.execution.watchdog import Watchdog
 from wavetrim.scheduler.planning.plan import Plan
+
+_Recorded: TypeAlias = RecordedProduct | RecordedTeamProduct
 
 
 class ShortProducts:
@@ -24,7 +33,7 @@ class ShortProducts:
 
     Args:
         pool: The CPU.
-        gpu_alone: The GPUs.
+        teams: The GPUs.
         occupancy: The devices in use.
         notes: Records the runs.
         watchdog: Watches GPUs; None for no watchdog.
@@ -33,13 +42,14 @@ class ShortProducts:
     def __init__(
         self,
         pool: CpuPool,
-        gpu_alone: GpuAlone,
+        teams: Teams,
         occupancy: Occupancy,
         notes: RunNotes,
         watchdog: Watchdog | None,
     ) -> None:
-        self._pool, self._gpu_alone = pool, gpu_alone
+        self._pool, self._teams = pool, teams
         self._occupancy, self._notes, self._watchdog = occupancy, notes, watchdog
+        self._recorded = KeptByPlan[tuple[float, float, _Recorded | None]]()
 
     def compute_on_cpu(
         self, plan: Plan, a: Matrix, b: Matrix, c: Matrix, *, alpha: float, beta: float
@@ -73,12 +83,12 @@ class ShortProducts:
     def compute_on_gpu(
         self, plan: Plan, a: Matrix, b: Matrix, c: Matrix, *, alpha: float, beta: float
     ) -> Timings | None:
-        """Compute a product whose commands a GPU has recorded; None if it has not.
+        """Compute a product of which GPUs have all rows; None if no commands are recorded for it.
 
         Raises:
             ExecutionError: As `Executor.run`.
         """
-        recorded = self._gpu_alone.find_recorded(plan, alpha, beta)
+        recorded = self._find_recorded(plan, alpha, beta)
         if recorded is None:
             return None
         watchdog = self._watchdog
@@ -91,10 +101,34 @@ class ShortProducts:
             except BaseException as error:
                 raise_translated(error)
             seconds = time.perf_counter() - started
-        part_seconds = ((plan.gpu_parts[0].position, seconds),)
+        part_seconds = tuple([(part.position, seconds) for part in plan.gpu_parts])
         timings = Timings(None, None, seconds, 0.0, seconds, 0, part_seconds)
         self._notes.note(plan, timings, alone=stay.was_alone)
         return timings
+
+    def _find_recorded(self, plan: Plan, alpha: float, beta: float) -> _Recorded | None:
+        """The recorded product of a plan that is run again; None the first time."""
+        kept = self._recorded.find(plan)
+        recorded = None
+        if kept is not None:
+            kept_alpha, kept_beta, recorded = kept
+            if recorded is not None and alpha == kept_alpha and beta == kept_beta:
+                return recorded
+            recorded = self._record(plan, alpha, beta)
+        self._recorded.keep(plan, (alpha, beta, recorded))
+        return recorded
+
+    def _record(self, plan: Plan, alpha: float, beta: float) -> _Recorded | None:
+        pipelines = [self._teams.pipelines[part.position] for part in plan.gpu_parts]
+        if alpha == 0 or any(one.direct is None for one in pipelines):  # with 0 only C is scaled
+            return None
+        assert plan.spec is not None, "a plan with GPU rows names a kernel"
+        problem = plan.problem
+        shape = problem.m, problem.n, problem.k
+        kind = RecordedKind(plan.spec, shape, alpha=alpha, beta=beta, sms=plan.sms)
+        if plan.is_gpu_alone:
+            return RecordedProduct(pipelines[0], kind, plan.gpu_parts[0].cut)
+        return RecordedTeamProduct(self._teams.find(plan), kind)
 
 
 def report_all(

@@ -125,13 +125,13 @@ class Plan:
 
     @cached_property
     def is_short(self) -> bool:
-        """Whether one device computes all rows within SHORT_SECONDS, and the host does not help.
+        """Whether the CPU alone, or GPUs that the host does not help, take at most SHORT_SECONDS.
 
-        The host helps a GPU whose operands are not page-locked.
+        The host helps GPUs whose operands are not page-locked.
         """
         if self.predicted.total_seconds > SHORT_SECONDS:
             return False
-        return self.f == self.problem.m or (self.is_gpu_alone and self.problem.memory == "pinned")
+        return self.f == self.problem.m or (self.f == 0 and self.problem.memory == "pinned")
 
     @cached_property
     def lane(self) -> Lane:

@@ -11,7 +11,6 @@ from typing import Final
 
 from wavetrim.scheduler.errors import PlanError
 from wavetrim.scheduler.model.corrections import Correction, Corrections, RunClass
-from wavetrim.scheduler.planning.team_curves import PART_SECONDS
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.joint import LinkRates, estimate_joint_links
 from wavetrim.scheduler.profile.machine import LinkModel, MachineProfile
@@ -84,7 +83,7 @@ def _join(machine: MachineProfile, links: Sequence[LinkModel]) -> LinkModel:
         together=max(0.5, (into + out) / joint.both_gbytes_per_second / 2),
         row_seconds=link.row_seconds / count,
         copy_seconds=2 * link.copy_seconds,
-        call_seconds=link.call_seconds + further * PART_SECONDS,
+        call_seconds=link.call_seconds + joint.further_seconds,
         step_seconds=(1 + _STEP_COMMANDS * further) * link.step_seconds,
         source=f"{joint.source}; with {further} relays",
     )

@@ -32,10 +32,6 @@ LEAST_GAIN: Final = 0.03
 """Share of the time that a less simple way must save: exchanging B, where GPUs wait for each other,
 or dividing columns, whose rows are not adjacent in memory. Chosen."""
 
-PART_SECONDS: Final = 2.5e-5
-"""Time of the calling thread for each further GPU, beyond its steps: 22 to 34 µs on two and four
-H200s of one host (64 cores; ce5bef5)."""
-
 STEP_COMMANDS: Final = 9
 """Commands of a step that exchanges nothing: copies in and out, kernel, and their events."""
 
@@ -218,7 +214,7 @@ def _find_joint_rates(
         LinkRates(one.in_bytes_per_second, one.out_bytes_per_second, one.duplex) for one in rates
     ]
     measured = gpus[0].find_joint(problem.memory, len(gpus))
-    shared = share_links(measured or estimate_joint_links(problem.memory, links), links)
+    joint = measured or estimate_joint_links(problem.memory, links)
     return [
         replace(
             one,
@@ -226,7 +222,7 @@ def _find_joint_rates(
             out_bytes_per_second=link.out_bytes_per_second,
             duplex=link.duplex,
             enqueue_seconds=len(gpus) * one.enqueue_seconds,
-            call_seconds=one.call_seconds + (len(gpus) - 1) * PART_SECONDS,
+            call_seconds=one.call_seconds + joint.further_seconds,
         )
-        for one, link in zip(rates, shared, strict=True)
+        for one, link in zip(rates, share_links(joint, links), strict=True)
     ]

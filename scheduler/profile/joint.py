@@ -26,10 +26,14 @@ SOCKET_BOTH_GBYTES_PER_SECOND: Final = 180.0
 ways: 150 and 185 with three H200s, 149 and 179 with four (64 cores; 6cc898a). Copies in reached 196
 there."""
 
+PART_SECONDS: Final = 2.5e-5
+"""Time of a product for each further GPU, where it is not measured: 22 to 34 µs of the calling
+thread on two and four H200s of one host (64 cores; ce5bef5)."""
+
 
 @dataclass(frozen=True, slots=True)
 class JointLinks:
-    """The links of several GPUs while all of them copy.
+    """The links of several GPUs while all of them copy, and what a product on all of them costs.
 
     Attributes:
         memory: The kind of host memory.
@@ -40,6 +44,8 @@ class JointLinks:
         source: Where the figures come from.
         split_stretch: Factor on the GPUs' copies, and on the CPU part's time for memory, in a split
             over those beside one GPU: all of them share the host's memory.
+        call_seconds: Time of a product beyond its curve and a call of one GPU: the host enqueues
+            for all, and they wait for each other. None if it is not measured.
     """
 
     memory: Memory
@@ -49,6 +55,13 @@ class JointLinks:
     both_gbytes_per_second: float
     source: str
     split_stretch: float = 1.0
+    call_seconds: float | None = None
+
+    @property
+    def further_seconds(self) -> float:
+        """`call_seconds`, or what is assumed."""
+        assumed = (self.gpus - 1) * PART_SECONDS
+        return assumed if self.call_seconds is None else self.call_seconds
 
 
 @dataclass(frozen=True, slots=True)

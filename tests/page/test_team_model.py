@@ -90,6 +90,7 @@ joints = st.builds(
     memory=st.sampled_from(MEMORIES), gpus=st.integers(2, 4),
     in_gbytes_per_second=rates, out_gbytes_per_second=rates, both_gbytes_per_second=rates,
     source=st.just("measured"), split_stretch=st.floats(1.0, 3.0),
+    call_seconds=st.none() | st.floats(0.0, 1e-3),
 )  # fmt: skip
 
 

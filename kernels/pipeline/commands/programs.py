@@ -5,10 +5,10 @@ One call enqueues all of them, and one waits for them, whatever the number of GP
 
 import ctypes
 from collections.abc import Sequence
+from typing import Any
 
 from wavetrim.kernels.pipeline.commands.command_buffer import CommandBuffer
 from wavetrim.kernels.pipeline.commands.submission import OPERANDS, Submitter, Waiting, check_status
-from wavetrim.kernels.transfer.copies import HostOperand
 
 
 class _Program(ctypes.Structure):
@@ -35,6 +35,7 @@ class Programs:
         buffers: The commands of each, which time at least the whole.
         starts: Where the part of each begins: its first row of A and C, and the bytes before its
             first column in a row of B and C.
+        waiting: How the calling thread waits for them.
 
     Attributes:
         buffers: The same.
@@ -45,8 +46,10 @@ class Programs:
         submitters: Sequence[Submitter],
         buffers: Sequence[CommandBuffer],
         starts: Sequence[tuple[int, int]],
+        waiting: Waiting,
     ) -> None:
         self._submitters, self.buffers = tuple(submitters), tuple(buffers)
+        self._waiting = waiting
         count = len(self.buffers)
         self._programs = (_Program * count)()
         self._seconds = (ctypes.c_double * count)()
@@ -59,21 +62,22 @@ class Programs:
             ((program.begin, program.end),) = buffer.whole_span.tolist()
         library = submitters[0].library
         self._run, self._await = library.run_in_turns, library.await_team
-        self._hosts = (ctypes.c_void_p * OPERANDS)()
-        self._pitches = (ctypes.c_int64 * OPERANDS)()
+        self._hosts: Any = (ctypes.c_void_p * OPERANDS)()
+        self._pitches: Any = (ctypes.c_int64 * OPERANDS)()
 
-    def enqueue(self, operands: Sequence[HostOperand]) -> None:
+    def enqueue(self, addresses: Sequence[int], pitches: Sequence[int]) -> None:
         """Enqueue the commands in turns: a step of each GPU, then the next one of each.
 
         Args:
-            operands: All of A, B and C in page-locked memory.
+            addresses: Addresses of all of A, B and C in page-locked memory.
+            pitches: Their row strides in bytes.
 
         Raises:
             DeviceFailure: cuBLAS refuses a product.
             CUDADriverError: CUDA refuses a command.
         """
-        for place, operand in enumerate(operands):
-            self._hosts[place], self._pitches[place] = operand.address, operand.pitch_bytes
+        self._hosts[:] = addresses
+        self._pitches[:] = pitches
         count = len(self.buffers)
         for number in range(count):  # products between may have needed more events, elsewhere
             events = self._submitters[number].reserve_events(self.buffers[number])
@@ -81,12 +85,12 @@ class Programs:
         status = self._run(self._programs, count, self._hosts, self._pitches)
         check_status(self.buffers[0].label, status)
 
-    def finish(self, waiting: Waiting) -> list[float]:
+    def finish(self) -> list[float]:
         """Wait for all GPUs; returns the seconds of each, from its first command to its last.
 
         Raises:
             CUDADriverError: A device failed.
         """
-        status = self._await(self._programs, len(self.buffers), waiting, self._seconds)
+        status = self._await(self._programs, len(self.buffers), self._waiting, self._seconds)
         check_status(self.buffers[0].label, status)
         return list(self._seconds)

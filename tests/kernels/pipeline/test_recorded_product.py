@@ -1,7 +1,8 @@
 """Recorded products: right for other operands and other device memory, and refused where unsafe."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 import pytest
@@ -9,16 +10,24 @@ import pytest
 from tests.matrices import Array, make_matrix, pin_copy
 from tests.rates import find_cut
 from wavetrim.kernels.catalog import find_kernel
+from wavetrim.kernels.device import list_devices
 from wavetrim.kernels.errors import DeviceFailure
+from wavetrim.kernels.pipeline.commands.programs import Programs
 from wavetrim.kernels.pipeline.commands.submission import Submitter
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
-from wavetrim.kernels.pipeline.recorded_product import RecordedProduct
-from wavetrim.kernels.spec import KernelSpec
+from wavetrim.kernels.pipeline.recorded_product import (
+    RecordedKind,
+    RecordedProduct,
+    RecordedTeamProduct,
+)
+from wavetrim.kernels.pipeline.team import Team, TeamPart
+from wavetrim.kernels.schedule.steps import Cut
 from wavetrim.kernels.transfer.pinned import pin_matrix
 
 pytestmark = pytest.mark.gpu
 
 SHAPE = 517, 389, 261
+Recorded: TypeAlias = RecordedProduct | RecordedTeamProduct
 
 
 def draw(seed: int) -> tuple[Array, Array, Array]:
@@ -27,16 +36,47 @@ def draw(seed: int) -> tuple[Array, Array, Array]:
     return pin_copy(a), pin_copy(b), pin_matrix(m, n, "float32")
 
 
+class Record:
+    """Records products on one GPU, or on a team of two, which may be one GPU with two pipelines."""
+
+    def __init__(self, pipelines: list[GpuPipeline]) -> None:
+        self.pipelines = pipelines
+
+    def __call__(self, kernel: str, *, alpha: float = 1.0, beta: float = 0.0) -> Recorded:
+        kind = RecordedKind(find_kernel(kernel, "float32"), SHAPE, alpha=alpha, beta=beta)
+        m, n, k = SHAPE
+        if len(self.pipelines) == 1:
+            return RecordedProduct(self.pipelines[0], kind, find_part_cut(m, n, k))
+        half = 256
+        parts = [
+            TeamPart(pipeline, rows, range(n), find_part_cut(len(rows), n, k))
+            for pipeline, rows in zip(self.pipelines, (range(half), range(half, m)), strict=True)
+        ]
+        return RecordedTeamProduct(Team(parts, exchanges=True), kind)
+
+
+def find_part_cut(m: int, n: int, k: int) -> Cut:
+    return find_cut(np.empty((m, n), np.float32), np.empty((m, k), np.float32))
+
+
+@pytest.fixture(params=[1, 2], ids=["one GPU", "team"])
 def record(
-    pipeline: GpuPipeline, spec: KernelSpec, *, alpha: float = 1.0, beta: float = 0.0
-) -> RecordedProduct:
-    m, n, k = SHAPE
-    cut = find_cut(np.empty((m, n), np.float32), np.empty((m, k), np.float32))
-    return RecordedProduct(pipeline, spec, SHAPE, cut=cut, alpha=alpha, beta=beta, sms=None)
+    request: pytest.FixtureRequest, pipeline: GpuPipeline, kernel_cache: Path
+) -> Iterator[Record]:
+    if request.param == 1:
+        yield Record([pipeline])
+        return
+    second = GpuPipeline(list_devices()[-1].index, cache_dir=kernel_cache)
+    yield Record([pipeline, second])
+    second.close()
 
 
 def check(
-    recorded: RecordedProduct, *, alpha: float = 1.0, beta: float = 0.0, seed: int = 1
+    recorded: RecordedProduct | RecordedTeamProduct,
+    *,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    seed: int = 1,
 ) -> None:
     a, b, c = draw(seed)
     c[...] = 7.0 if beta else np.nan
@@ -48,21 +88,22 @@ def check(
 @pytest.mark.parametrize("kernel", ["cublas", "register"])
 @pytest.mark.parametrize("factors", [(1.0, 0.0), (-2.5, 0.5)], ids=str)
 def test_it_serves_other_operands_of_the_shape(
-    pipeline: GpuPipeline, kernel: str, factors: tuple[float, float]
+    record: Record, kernel: str, factors: tuple[float, float]
 ) -> None:
     alpha, beta = factors
-    recorded = record(pipeline, find_kernel(kernel, "float32"), alpha=alpha, beta=beta)
+    recorded = record(kernel, alpha=alpha, beta=beta)
     for seed in (1, 3, 5):
         check(recorded, alpha=alpha, beta=beta, seed=seed)
 
 
-def test_it_serves_device_memory_that_was_divided_anew(pipeline: GpuPipeline) -> None:
+def test_it_serves_device_memory_that_was_divided_anew(record: Record) -> None:
     spec = find_kernel("cublas", "float32")
-    recorded = record(pipeline, spec)
+    recorded = record("cublas")
     for size in (2000, 3000, 4000):
         check(recorded, seed=size)
         a, c = pin_matrix(size, 1200, "float32"), pin_matrix(size, size, "float32")
-        pipeline.multiply(spec, a, pin_matrix(1200, size, "float32"), c, cut=find_cut(c, a))
+        last = record.pipelines[-1]
+        last.multiply(spec, a, pin_matrix(1200, size, "float32"), c, cut=find_cut(c, a))
 
 
 def lend_other_memory(a: Array, b: Array, c: Array) -> tuple[Array, Array, Array]:
@@ -105,9 +146,9 @@ def lend_another_type(a: Array, b: Array, c: Array) -> tuple[Array, Array, Array
     ],
 )
 def test_other_operands_are_left_to_the_pipeline(
-    pipeline: GpuPipeline, lend: Callable[[Array, Array, Array], tuple[Array, Array, Array]]
+    record: Record, lend: Callable[[Array, Array, Array], tuple[Array, Array, Array]]
 ) -> None:
-    recorded = record(pipeline, find_kernel("cublas", "float32"))
+    recorded = record("cublas")
     a, b, c = lend(*draw(1))
     before = c.copy()
     assert not recorded.run(a, b, c)
@@ -115,23 +156,27 @@ def test_other_operands_are_left_to_the_pipeline(
 
 
 def test_without_commands_it_is_left_to_the_pipeline(
-    kernel_cache: Path, monkeypatch: pytest.MonkeyPatch
+    record: Record, kernel_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pipeline = GpuPipeline(cache_dir=kernel_cache)
+    """As if this CuPy did not tell where cuBLAS is; on GPUs that have no commands yet."""
     monkeypatch.setattr(Submitter, "has_gemm", False)
-    assert not record(pipeline, find_kernel("cublas", "float32")).run(*draw(1))
-    pipeline.close()
+    new = [GpuPipeline(one.device_index, cache_dir=kernel_cache) for one in record.pipelines]
+    assert not Record(new)("cublas").run(*draw(1))
+    for pipeline in new:
+        assert not pipeline.lock.locked()
+        pipeline.close()
 
 
 def test_after_a_failure_the_gpu_can_be_used_again(
-    pipeline: GpuPipeline, monkeypatch: pytest.MonkeyPatch
+    record: Record, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:
         raise DeviceFailure("no memory")
 
-    recorded = record(pipeline, find_kernel("cublas", "float32"))
+    recorded = record("cublas")
     with monkeypatch.context() as patch:
         patch.setattr(Submitter, "run_unwatched", fail)
+        patch.setattr(Programs, "finish", fail)
         with pytest.raises(DeviceFailure, match="no memory"):
             recorded.run(*draw(1))
     check(recorded)

@@ -34,6 +34,7 @@ class HostPipeline:
         self.index = self.device_index = index
         self.rows = 0
         self.residents = Residents(limit_bytes=self.resident_bytes)
+        self.lock = threading.Lock()
 
     def keep(self, key, b):
         if self.fails:

@@ -15,7 +15,7 @@ from wavetrim.scheduler.check.verify import verify_product
 from wavetrim.scheduler.errors import ExecutionCancelled, ProblemError
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.options import PlanOptions
-from wavetrim.scheduler.planning.choice import choose_plan
+from wavetrim.scheduler.planning.choice import choose_plan, choose_plan_on
 from wavetrim.scheduler.problem import GemmProblem
 
 
@@ -118,28 +118,31 @@ def test_a_kernel_is_compiled_before_the_clock_starts(tmp_path, options, dtype):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("kernel", ["register", "cublas"])
-def test_a_short_product_is_right_and_reported_each_time(gpu_executor, kernel):
-    """From the second time on its commands are kept."""
+@pytest.mark.parametrize(("executor", "gpus"), [("gpu_executor", 1), ("twin_executor", 2)])
+def test_a_short_product_is_right_and_reported_each_time(request, executor, gpus, kernel):
+    """From the second time on its commands are kept, also those of two GPUs."""
     m, n, k = 700, 300, 200
-    problem, profile = GemmProblem(m, n, k, memory="pinned"), find_executor_profile(gpu_executor)
-    plan = choose_plan(problem, profile, PlanOptions(f=0, kernel=kernel))
+    executor = request.getfixturevalue(executor)
+    problem, profile = GemmProblem(m, n, k, memory="pinned"), find_executor_profile(executor)
+    plan = choose_plan_on(problem, profile, PlanOptions(f=0, kernel=kernel), range(gpus))
     assert plan.is_short
+    assert len(plan.gpu_parts) == gpus
     for alpha, beta in ((1.0, 0.0), (1.0, 0.0), (1.0, 0.0), (2.0, 3.0), (2.0, 3.0), (0.0, 3.0)):
         a, b, c = draw_pinned(m, n, k)
         c[...] = before = np.arange(c.size, dtype=np.float32).reshape(c.shape) % 7
         expected, done, final = alpha * (a @ b) + beta * before, [], []
-        timings = gpu_executor.run(
+        timings = executor.run(
             plan, a, b, c, alpha=alpha, beta=beta,
             progress=lambda rows: done.append((rows.gpu, rows.cpu)),  # noqa: B023
-            final=final.extend,
+            final=final.append,
         )  # fmt: skip
         assert np.array_equal(c, expected)
         assert done[-1] == (m, 0.0)
-        assert sum(map(len, final)) == m
+        assert sum(map(len, final[-1])) == m
         assert 0 < timings.gpu_seconds <= timings.total_seconds
-        assert [position for position, _ in timings.part_seconds] == [0]
+        assert [position for position, _ in timings.part_seconds] == [*range(gpus)]
     with pytest.raises(ExecutionCancelled):
-        gpu_executor.run(plan, a, b, poison(c), cancelled=lambda: True)
+        executor.run(plan, a, b, poison(c), cancelled=lambda: True)
     assert is_poison(c).all()
 
 

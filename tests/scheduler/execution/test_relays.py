@@ -34,9 +34,9 @@ def relayed(monkeypatch):
     """For each product that is enqueued, the number of its GPUs and relays."""
     found, enqueue = [], Programs.enqueue
 
-    def watch(programs, operands):
+    def watch(programs, *operands):
         found.append(len(programs.buffers))
-        return enqueue(programs, operands)
+        return enqueue(programs, *operands)
 
     monkeypatch.setattr(Programs, "enqueue", watch)
     return found

@@ -120,14 +120,15 @@ function findJointRates(problem, gpus, curves) {
     (one) => new LinkRates(one.inBytesPerSecond, one.outBytesPerSecond, one.duplex),
   );
   const measured = gpus[0].findJoint(problem.memory, gpus.length);
-  const shared = shareLinks(measured ?? estimateJointLinks(problem.memory, links), links);
+  const joint = measured ?? estimateJointLinks(problem.memory, links);
+  const shared = shareLinks(joint, links);
   return rates.map((one, index) =>
     one.vary({
       inBytesPerSecond: shared[index].inBytesPerSecond,
       outBytesPerSecond: shared[index].outBytesPerSecond,
       duplex: shared[index].duplex,
       enqueueSeconds: gpus.length * one.enqueueSeconds,
-      callSeconds: one.callSeconds + (gpus.length - 1) * PART_SECONDS,
+      callSeconds: one.callSeconds + (joint.call_seconds ?? (gpus.length - 1) * PART_SECONDS),
     }),
   );
 }
