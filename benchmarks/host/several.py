@@ -75,7 +75,7 @@ def judge_several(results: HostResults) -> list[Judgement]:
     judgements += _judge_throughput(results)
     judgements += _judge_relays(times)
     # Where no other GPU is used, all is as on one.
-    shared = [rows for rows in times.values() if (rows[OURS].settings or {}).get("gpus", 1) > 1]
+    shared = [rows for rows in times.values() if _count_gpus(rows[OURS]) > 1]
     errors = list_errors(
         (rows[OURS].predicted_seconds or 0.0, rows[OURS].seconds) for rows in shared
     )
@@ -85,15 +85,21 @@ def judge_several(results: HostResults) -> list[Judgement]:
 
 
 def _judge_fewer(times: _Times) -> Judgement:
-    """Products that take longer than on fewer GPUs, where either of them uses several."""
+    """Products that take longer than where fewer GPUs may be used, and another number is."""
     pairs = []
     for rows in times.values():
-        fewer = [rows[name] for name in FEWER if name in rows]
-        if any((row.settings or {}).get("gpus", 1) > 1 for row in (rows[OURS], *fewer)):
-            pairs.append((rows[OURS].seconds, min(row.seconds for row in fewer)))
+        ours, used = rows[OURS], _count_gpus(rows[OURS])
+        others = [rows[name] for name in FEWER if name in rows and _count_gpus(rows[name]) != used]
+        if others:
+            pairs.append((ours.seconds, min(row.seconds for row in others)))
     slower = sum(ours > least * (1 + SLOWER_SHARE) + SLOWER_SECONDS for ours, least in pairs)
     what = "products of the suite that are slower than on fewer of the GPUs"
     return Judgement(what, 0, slower, len(pairs), at_least=False)
+
+
+def _count_gpus(row: HostRow) -> int:
+    """GPUs of the row's plan."""
+    return int((row.settings or {}).get("gpus", 1))
 
 
 def _judge_relays(times: _Times) -> list[Judgement]:

@@ -74,7 +74,7 @@ def choose_plan(
 
 
 def _choose_gpus(one: Plan, options: PlanOptions, positions: Sequence[int]) -> Plan:
-    """The best plan on some of the GPUs, the first of them.
+    """The best plan on some of the GPUs, the first of them. Each further one must promise a gain.
 
     Args:
         one: The plan on one.
@@ -88,8 +88,9 @@ def _choose_gpus(one: Plan, options: PlanOptions, positions: Sequence[int]) -> P
         plan = choose_plan_on(problem, one.profile, options, gpus, spec=best.spec)
         uses_all = len(plan.gpu_parts) == tried
         seconds[tried] = _get_total_seconds(plan) if uses_all else math.inf
-        limit = seconds[count] if tried < count else limit_split(seconds[count], problem.memory)
-        if seconds[tried] <= limit:
+        fewer, more = sorted((count, tried))
+        gains = seconds[more] <= limit_split(seconds[fewer], problem.memory, more - fewer)
+        if gains == (tried > count):
             best, count = replace(plan, one_gpu_seconds=one.gpu_only_seconds), tried
     return best
 

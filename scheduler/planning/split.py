@@ -17,9 +17,9 @@ def find_split_gain(memory: Memory) -> float:
     return SPLIT_GAIN * (2 if memory == "pageable" else 1)
 
 
-def limit_split(alone_seconds: float, memory: Memory) -> float:
-    """Longest time of a split if the better single device takes `alone_seconds`."""
-    return alone_seconds * (1 - find_split_gain(memory))
+def limit_split(alone_seconds: float, memory: Memory, further: int = 1) -> float:
+    """Longest time with so many further devices, if the product takes `alone_seconds` without."""
+    return alone_seconds * (1 - find_split_gain(memory)) ** further
 
 
 def split_rows(m: int, curves: Sequence[CostCurve]) -> tuple[int, ...]:

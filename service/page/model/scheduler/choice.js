@@ -42,8 +42,9 @@ export function choosePlan(problem, profile, options = NO_OPTIONS) {
   while ((tried = findNextCount(seconds, count, positions.length)) !== null) {
     const plan = choosePlanOn(problem, profile, options, positions.slice(0, tried), best.spec);
     seconds.set(tried, plan.gpuParts.length === tried ? plan.totalSeconds : Infinity);
-    const sooner = seconds.get(count);
-    if (seconds.get(tried) <= (tried < count ? sooner : limitSplit(sooner, memory))) {
+    const [fewer, more] = [Math.min(count, tried), Math.max(count, tried)];
+    const gains = seconds.get(more) <= limitSplit(seconds.get(fewer), memory, more - fewer);
+    if (gains === tried > count) {
       best = plan.vary({ oneGpuSeconds: one.gpuOnlySeconds });
       count = tried;
     }
@@ -159,9 +160,9 @@ function takeFastest(plans) {
   return plans.reduce((best, plan) => (plan.totalSeconds < best.totalSeconds ? plan : best));
 }
 
-/** Longest time of a split if the better single device takes `aloneSeconds`. */
-function limitSplit(aloneSeconds, memory) {
-  return aloneSeconds * (1 - SPLIT_GAIN * (memory === "pageable" ? 2 : 1));
+/** Longest time with so many further devices, if the product takes `aloneSeconds` without. */
+function limitSplit(aloneSeconds, memory, further = 1) {
+  return aloneSeconds * (1 - SPLIT_GAIN * (memory === "pageable" ? 2 : 1)) ** further;
 }
 
 /** The plan of the CPU alone, once for each way to share the CPU with the GPU. */
