@@ -19,9 +19,15 @@ _DRAWN: Final = 65_521
 
 
 def draw_matrices(dtype: str, m: int, n: int, k: int) -> tuple[Matrix, Matrix, Matrix]:
-    """A and B of random elements, and a C of zeros, for the CPU."""
+    """A and B of random elements, and a C of zeros, for the CPU.
+
+    One thread writes all of them first, as page-locked memory is made by one. Pages of a C that the
+    product's threads write first lie with the cores of each, on a machine with several sockets.
+    """
     drawn = (np.random.default_rng(0).random(_DRAWN) * 100).astype(dtype)
-    return np.resize(drawn, (m, k)), np.resize(drawn, (k, n)), np.zeros((m, n), dtype)
+    c = np.empty((m, n), dtype)
+    c.fill(0)
+    return np.resize(drawn, (m, k)), np.resize(drawn, (k, n)), c
 
 
 class OperandMemory:

@@ -82,8 +82,8 @@ def _choose_gpus(one: Plan, options: PlanOptions, positions: Sequence[int]) -> P
         positions: Positions of the GPUs among those of the machine.
     """
     problem, best, count = one.problem, one, 1
-    seconds = {1: _get_total_seconds(one)}
-    while (tried := find_next_count(seconds, count, len(positions))) is not None:
+    seconds, most = {1: _get_total_seconds(one)}, len(positions)
+    while tried := find_next_count(seconds, count, most, beside_cpu=best.f > 0):
         gpus = positions[:tried]
         plan = choose_plan_on(problem, one.profile, options, gpus, spec=best.spec)
         uses_all = len(plan.gpu_parts) == tried

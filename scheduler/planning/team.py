@@ -167,7 +167,9 @@ def list_parts(
     return tuple(parts)
 
 
-def find_next_count(seconds: Mapping[int, float], count: int, most: int) -> int | None:
+def find_next_count(
+    seconds: Mapping[int, float], count: int, most: int, *, beside_cpu: bool = False
+) -> int | None:
     """How many GPUs to try next: twice as many while that gains, then numbers between those tried.
 
     Each try is a search for F, so few of them should do.
@@ -176,12 +178,16 @@ def find_next_count(seconds: Mapping[int, float], count: int, most: int) -> int 
         seconds: The time with each number tried so far.
         count: The best of them.
         most: GPUs that may be used.
+        beside_cpu: Whether the CPU has rows with that number. Two GPUs beside which it has none may
+            gain nothing, and four much. So twice as many are tried once more.
 
     Returns:
         A number that has not been tried; None if no other can be better.
     """
-    more = min((one for one in seconds if one > count), default=None)
-    tried = min(2 * count, most) if more is None else (count + more) // 2
+    last, more = max(seconds), [one for one in seconds if one > count]
+    if last < most and len(more) <= beside_cpu:
+        return min(2 * last, most)
+    tried = (count + min(more, default=count)) // 2
     if tried > count:
         return tried
     fewer = max((one for one in seconds if one < count), default=count)

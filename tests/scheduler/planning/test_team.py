@@ -79,7 +79,7 @@ def test_a_plan_for_several_gpus_takes_milliseconds(profile):
     # Of each shape the best of five new ones: a thread on the same core takes half of its speed.
     shapes = (10**6, 8192, 16384, 4224, 65536, 1000, 100_003)
     seconds = [min(plan(m, n) for n in range(4099, 4104)) for m in shapes]
-    assert median(seconds) < allow_python(10e-3)
+    assert median(seconds) < allow_python(15e-3)
 
 
 @settings(max_examples=300, deadline=None)
@@ -120,6 +120,23 @@ def test_each_further_gpu_must_gain(faster, gpus):
     machine = join_links({2: 100.0, 3: 100.0, 4: faster * 100.0})
     options = PlanOptions(f=0, devices="0,1,2,3")
     assert len(choose_plan(thin, machine, options).gpu_parts) == gpus
+
+
+def test_four_gpus_are_tried_where_two_gain_nothing_over_one_beside_the_cpu():
+    """Beside several GPUs memory leaves the CPU no rows."""
+    thin = GemmProblem(16384, 16384, 64, memory="pinned")
+    joint = [
+        JointLinks("pinned", gpus, rate, rate, 1.4 * rate, "measured", split_stretch=3.0)
+        for gpus, rate in ((2, 70.0), (3, 140.0), (4, 150.0))
+    ]
+    machine = replace(change_rates(EIGHT, gflops=5000), joint=tuple(joint))
+    plans = {
+        devices: choose_plan(thin, machine, PlanOptions(devices=devices))
+        for devices in ("0,1", "0,1,2,3")
+    }
+    assert len(plans["0,1"].gpu_parts) == 1
+    assert plans["0,1"].f > 0
+    assert len(plans["0,1,2,3"].gpu_parts) > 2
 
 
 def test_a_faster_gpu_takes_more_rows_so_that_both_end_together():

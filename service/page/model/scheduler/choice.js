@@ -39,7 +39,8 @@ export function choosePlan(problem, profile, options = NO_OPTIONS) {
   const one = choosePlanOn(problem, profile, options, positions.slice(0, 1));
   let [best, count, tried] = [one, 1, null];
   const seconds = new Map([[1, one.totalSeconds]]);
-  while ((tried = findNextCount(seconds, count, positions.length)) !== null) {
+  const most = positions.length;
+  while ((tried = findNextCount(seconds, count, most, best.f > 0)) !== null) {
     const plan = choosePlanOn(problem, profile, options, positions.slice(0, tried), best.spec);
     seconds.set(tried, plan.gpuParts.length === tried ? plan.totalSeconds : Infinity);
     const [fewer, more] = [Math.min(count, tried), Math.max(count, tried)];

@@ -147,13 +147,16 @@ export function findEvenPart(size, count, tile) {
 /** How many GPUs to try next: twice as many while that gains, then numbers between those tried.
  *
  * `seconds`: the time with each number tried so far, of which `count` is the best. Null if no other
- * number up to `most` can be better.
+ * number up to `most` can be better. `besideCpu`: whether the CPU has rows with that number. Two
+ * GPUs beside which it has none may gain nothing, and four much.
  */
-export function findNextCount(seconds, count, most) {
+export function findNextCount(seconds, count, most, besideCpu = false) {
   const numbers = [...seconds.keys()];
-  const more = Math.min(...numbers.filter((one) => one > count));
-  let tried = more === Infinity ? Math.min(2 * count, most) : Math.floor((count + more) / 2);
-  if (tried > count) return tried;
+  const last = Math.max(...numbers);
+  const more = numbers.filter((one) => one > count);
+  if (last < most && more.length <= (besideCpu ? 1 : 0)) return Math.min(2 * last, most);
+  let tried = Math.floor((count + Math.min(...more, most)) / 2);
+  if (more.length > 0 && tried > count) return tried;
   const fewer = Math.max(...numbers.filter((one) => one < count));
   tried = Math.floor((fewer + count) / 2);
   // Speed grows at most as the number of GPUs does. Nearer numbers differ by a few per cent.
