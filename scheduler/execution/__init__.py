@@ -2,7 +2,7 @@
 
 `executor` owns the devices, each of which works at one product at a time (`occupancy`). `product`
 is a plan with its arrays. `gpu_alone` computes it on one GPU, `run` in parts: each GPU has a
-pipeline and a thread. `short_products` are those that one device computes in a moment. `rows_done`
+pipeline and a thread. `short_products` are those that take a moment. `rows_done`
 says how far a product is, `final_rows` which rows are final, `timings` how long its parts took, and
 `run_notes` remembers that for later predictions. `prefault` makes a result's pages meanwhile, by
 the system calls of `pages`. `residents` are the operands that stay on the GPUs. `watchdog` detects

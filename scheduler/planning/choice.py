@@ -8,11 +8,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from wavetrim.cpu.blocks import is_small
 from wavetrim.kernels.spec import KernelSpec
 from wavetrim.scheduler.errors import PlanError
 from wavetrim.scheduler.model.cost import rows_within
-from wavetrim.scheduler.model.curves import build_cpu_curve
 from wavetrim.scheduler.options import NO_OPTIONS, PlanOptions
 from wavetrim.scheduler.planning.candidates import (
     explain_no_kernel,
@@ -20,8 +18,9 @@ from wavetrim.scheduler.planning.candidates import (
     find_common,
     find_positions,
 )
+from wavetrim.scheduler.planning.cpu_plans import list_cpu_plans
 from wavetrim.scheduler.planning.lanes import CPU, Lane
-from wavetrim.scheduler.planning.plan import Plan, Prediction
+from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.planning.ranking import RankedKernel, rank_kernels
 from wavetrim.scheduler.planning.relays import can_relay, find_relays, join_links
 from wavetrim.scheduler.planning.residency import check_residence
@@ -129,7 +128,7 @@ def choose_plan_on(
     kernels = rank_kernels(problem, profile, candidates, options.sms, beside=gpus[1:])
     # All plans that can be the best take about as long as that of the first kernel.
     copying = kernels[0].curve.copying_share if kernels else 1.0
-    cpu_plans = _list_cpu_plans(problem, machine, positions, copying, relays)
+    cpu_plans = list_cpu_plans(problem, machine, positions, copying, relays)
     if not candidates:
         reason = explain_no_kernel(problem, profile, options)
         if f not in ("auto", m) and len(gpus) <= 1:  # one of several GPUs may run a kernel
@@ -256,45 +255,3 @@ def _add_kernel(cpu_plan: Plan, kernel: RankedKernel, options: PlanOptions) -> P
 
 def _get_total_seconds(plan: Plan) -> float:
     return plan.predicted.total_seconds
-
-
-def _list_cpu_plans(
-    problem: GemmProblem,
-    profile: MachineProfile,
-    positions: Sequence[int],
-    copying: float,
-    relays: Sequence[int],
-) -> list[Plan]:
-    """The plan of the CPU alone, once for each way to share the CPU with the GPU.
-
-    Args:
-        problem: The product.
-        profile: The machine.
-        positions: Positions of the GPUs.
-        copying: Share of the GPU part's time in which copies are under way.
-        relays: Positions of the relays.
-    """
-    alone = build_cpu_curve(problem, profile)
-    joint = profile.find_joint(problem.memory, len(positions) + len(relays))
-    shares = profile.cpu.list_shares(problem.memory)
-    if joint is not None:
-        shares = tuple(share.slow_memory(joint.split_stretch) for share in shares)
-    return [
-        Plan(
-            problem=problem,
-            f=problem.m,
-            spec=None,
-            sms=None,
-            profile=profile,
-            predicted=Prediction(0.0, alone.seconds(problem.m)),
-            gpu_curve=None,
-            gpu_alone_curve=None,
-            share=share,
-            cpu_curve=build_cpu_curve(problem, profile, share, copying),
-            cpu_alone_curve=alone,
-            is_small=is_small(problem.m, problem.n, problem.k, problem.dtype),
-            positions=tuple(positions),
-            relays=tuple(relays),
-        )
-        for share in shares
-    ]
