@@ -6,13 +6,7 @@ from typing import Final
 
 from benchmarks.common.shapes import Shape, make_cube, name_shape
 from benchmarks.common.tables import render_table, show, show_ms
-from benchmarks.host.baselines.lineup import (
-    FEWER,
-    ONE_GPU,
-    OURS,
-    RELAYED,
-    SEVERAL_NAMES,
-)
+from benchmarks.host.baselines.lineup import FEWER, ONE_GPU, OURS, RELAYED, SEVERAL_NAMES
 from benchmarks.host.judgement import Judgement, judge_percentiles, render_judgements
 from benchmarks.host.predictions import list_errors
 from benchmarks.host.results import SLOWER_SECONDS, SLOWER_SHARE, HostResults, HostRow

@@ -5,9 +5,7 @@ brief product does, above all after other work, when the caches hold none of its
 is left but to bind three addresses and to submit the commands.
 """
 
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from wavetrim.kernels.pipeline.commands.command_buffer import CommandBuffer, Timed
 from wavetrim.kernels.pipeline.commands.programs import Programs
@@ -23,10 +21,13 @@ if TYPE_CHECKING:
     from wavetrim.kernels.pipeline.team import Team
 
 
-class RecordedKind(NamedTuple):
-    """What commands are recorded for, besides operands of these shapes.
+class RecordedKind:
+    """The products that commands are recorded for, whatever their operands.
 
-    Attributes:
+    Those are row-major matrices of their shapes and type in memory that was locked here, with a C
+    that is writable and shares none of it with A and B.
+
+    Args:
         spec: The kernel.
         shape: M, N and K.
         alpha: Factor of the product, not 0.
@@ -34,22 +35,46 @@ class RecordedKind(NamedTuple):
         sms: Limit of multiprocessors, as for `GpuPipeline.multiply`.
     """
 
-    spec: KernelSpec
-    shape: tuple[int, int, int]
-    alpha: float = 1.0
-    beta: float = 0.0
-    sms: int | None = None
+    def __init__(
+        self,
+        spec: KernelSpec,
+        shape: tuple[int, int, int],
+        *,
+        alpha: float = 1.0,
+        beta: float = 0.0,
+        sms: int | None = None,
+    ) -> None:
+        self._spec, self._alpha, self._beta, self._sms = spec, alpha, beta, sms
+        (m, n, k), self._dtype = shape, find_dtype(spec.dtype)
+        self._shapes = (m, k), (k, n), (m, n)
 
     def describe(self, a: Matrix, b: Matrix, c: Matrix) -> HostProduct:
         """The product of three operands."""
-        return HostProduct(self.spec, a, b, c, self.alpha, self.beta, sms=self.sms)
+        return HostProduct(self._spec, a, b, c, self._alpha, self._beta, sms=self._sms)
+
+    def find_addresses(self, a: Matrix, b: Matrix, c: Matrix) -> list[int] | None:
+        """Addresses of operands that commands can be bound to; None if they are others.
+
+        One long function, as calls of Python are what it saves.
+        """
+        fits = (a.shape, b.shape, c.shape) == self._shapes
+        fits = fits and a.dtype is b.dtype is c.dtype is self._dtype
+        if not (fits and c.flags.writeable):
+            return None
+        addresses = find_locked(a, b, c)
+        if addresses is None:
+            return None
+        a_address, b_address, c_address = addresses
+        c_end = c_address + c.nbytes
+        if a_address < c_end and c_address < a_address + a.nbytes:
+            return None
+        if b_address < c_end and c_address < b_address + b.nbytes:
+            return None
+        return addresses
 
 
 class RecordedProduct:
-    """C ← αA·B + βC on one GPU, for operands of one shape.
-
-    It computes row-major matrices of its shape and type in memory that was locked here, if C is
-    writable and shares none of it with A and B.
+    """C ← αA·B + βC on one GPU, for operands of one kind.
 
     Args:
         pipeline: The GPU; it has a direct path.
@@ -61,7 +86,6 @@ class RecordedProduct:
         assert pipeline.direct is not None, "only it has commands"
         self._pipeline, self._direct = pipeline, pipeline.direct
         self._kind, self._cut = kind, cut
-        self._shapes, self._dtype = _list_shapes(kind), find_dtype(kind.spec.dtype)
         self._buffer: CommandBuffer | None = None
         self._generation: int | None = None  # that of the device memory for which it is recorded
         self._waiting = Waiting.AWAKE
@@ -77,7 +101,7 @@ class RecordedProduct:
         Raises:
             KernelsError: As for `GpuPipeline.multiply`.
         """
-        addresses = _find_addresses(a, b, c, self._shapes, self._dtype)
+        addresses = self._kind.find_addresses(a, b, c)
         if addresses is None:
             return False
         pitches = a.strides[0], b.strides[0], c.strides[0]
@@ -111,7 +135,6 @@ class RecordedTeamProduct:
 
     def __init__(self, team: "Team", kind: RecordedKind) -> None:
         self._team, self._kind = team, kind
-        self._shapes, self._dtype = _list_shapes(kind), find_dtype(kind.spec.dtype)
         self._programs: Programs | None = None
         self._generations: list[int] | None = None
 
@@ -126,7 +149,7 @@ class RecordedTeamProduct:
         Raises:
             KernelsError: As for `Team.enqueue`.
         """
-        addresses = _find_addresses(a, b, c, self._shapes, self._dtype)
+        addresses = self._kind.find_addresses(a, b, c)
         if addresses is None:
             return False
         pitches = a.strides[0], b.strides[0], c.strides[0]
@@ -144,31 +167,3 @@ class RecordedTeamProduct:
             team.recover(error)
         team.release()
         return programs is not None
-
-
-def _list_shapes(kind: RecordedKind) -> tuple[tuple[int, int], ...]:
-    m, n, k = kind.shape
-    return (m, k), (k, n), (m, n)
-
-
-def _find_addresses(
-    a: Matrix, b: Matrix, c: Matrix, shapes: tuple[tuple[int, int], ...], dtype: np.dtype[Any]
-) -> list[int] | None:
-    """Addresses of operands that commands can be bound to; None if they cannot.
-
-    One long function, as calls of Python are what it saves.
-    """
-    fits = (a.shape, b.shape, c.shape) == shapes
-    fits = fits and a.dtype is b.dtype is c.dtype is dtype
-    if not (fits and c.flags.writeable):
-        return None
-    addresses = find_locked(a, b, c)
-    if addresses is None:
-        return None
-    a_address, b_address, c_address = addresses
-    c_end = c_address + c.nbytes
-    if a_address < c_end and c_address < a_address + a.nbytes:
-        return None
-    if b_address < c_end and c_address < b_address + b.nbytes:
-        return None
-    return addresses

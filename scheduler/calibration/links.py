@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, Literal
+from typing import Final
 
 from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
@@ -64,9 +64,7 @@ class PipelineProfile:
         """The pipeline of the GPU that is measured."""
         return self.executor.pipelines[0]
 
-    def plan(
-        self, problem: GemmProblem, *, f: int | Literal["auto"] = 0, kernel: str = "cublas"
-    ) -> Plan:
+    def plan(self, problem: GemmProblem, *, f: int = 0, kernel: str = "cublas") -> Plan:
         """The plan of a product by the current profile."""
         return choose_plan(problem, self.profile, PlanOptions(f=f, kernel=kernel))
 

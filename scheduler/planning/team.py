@@ -192,6 +192,7 @@ def find_next_count(
         return tried
     fewer = max((one for one in seconds if one < count), default=count)
     tried = (fewer + count) // 2
-    # Speed grows at most as the number of GPUs does. Nearer numbers differ by a few per cent.
+    # Speed grows at most as the number of GPUs does. Numbers nearer than a quarter (chosen) differ
+    # by a few per cent.
     can_gain = 4 * (count - fewer) > count and seconds[fewer] * fewer < seconds[count] * tried
     return tried if can_gain and tried > fewer else None
