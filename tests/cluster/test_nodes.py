@@ -6,11 +6,11 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import pairwise
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,9 @@ NODE_GFLOPS, HEAD_GFLOPS = 0.6, 0.03
 """By their calibrations. A block that takes 20 times as long as they say is given up."""
 
 CALIBRATED_AT = "2026-01-01T00:00:00+00:00"
+
+TRIES = 3
+"""To see what needs all nodes."""
 
 KILLS = int(os.environ.get("WAVETRIM_NODE_KILLS", "3"))
 """Engines that are killed in the middle of products; 50 for a long look."""
@@ -92,6 +95,16 @@ def wait_for_nodes(server: RunningServer, count: int) -> None:
     wait_until(lambda: len(list_nodes(server)) == count, 60)
 
 
+def assert_soon(server: RunningServer, happens: Callable[[], bool]) -> None:
+    """Assert what holds while no node is lost: a machine that stalls may lose one, to return."""
+    for _ in range(TRIES):
+        wait_for_nodes(server, NODES)
+        if happens():
+            return
+    losses = [line for line in server.read_log().splitlines() if "WARNING" in line]
+    raise AssertionError(f"not seen in {TRIES} tries; of nodes:\n" + "\n".join(losses[-20:]))
+
+
 def multiply_exactly(a: Array, b: Array) -> Array:
     """The product of integers by NumPy's BLAS: quick, and exact, as float64 holds the sums."""
     return a.astype(np.float64) @ b.astype(np.float64)
@@ -124,13 +137,18 @@ def test_the_devices_of_all_nodes_are_listed(server: RunningServer, tmp_path: Pa
     assert all(node["id"][:12] in shown for node in nodes)
 
 
-def test_a_large_product_is_split_over_engines_that_are_idle(client: Client) -> None:
-    parts = find_parts(client)
-    assert len(parts) > 1
-    rows = sorted(tuple(part["rows"]) for part in parts)
-    assert rows[0][0] == 0
-    assert rows[-1][1] == ROWS
-    assert all(before[1] == after[0] for before, after in pairwise(rows))
+def test_a_large_product_is_split_over_engines_that_are_idle(
+    server: RunningServer, client: Client
+) -> None:
+    def is_split() -> bool:
+        parts = find_parts(client)
+        done = sorted((part["rows"][0], part["rows_done"]) for part in parts if part["rows_done"])
+        ends = [start + count for start, count in done]
+        assert [start for start, _ in done] == [0, *ends[:-1]]  # each row once, by whomever
+        assert ends[-1] == ROWS
+        return len({part["engine"] for part in parts if part["rows_done"]}) > 1
+
+    assert_soon(server, is_split)
 
 
 @pytest.mark.parametrize("dtype", [*FLOATS, "int32"])
@@ -141,12 +159,17 @@ def test_products_over_nodes_are_numpys(client: Client, dtype: str) -> None:
     assert_product(product, a, b, c, alpha=2, beta=-3)
 
 
-def test_whole_jobs_go_to_the_engine_that_ends_them_first(client: Client) -> None:
+def test_whole_jobs_go_to_the_engine_that_ends_them_first(
+    server: RunningServer, client: Client
+) -> None:
     a = client.put(make_matrix(600, 600, "int64", seed=1))  # slow: BLAS has no integers
-    jobs = [client.submit(a, a) for _ in range(2 * NODES)]
-    plans = [job.wait().plan or {} for job in jobs]
-    engines = {part["engine"] for plan in plans for part in plan.get("nodes", [])}
-    assert len(engines) > 1
+
+    def are_spread() -> bool:
+        jobs = [client.submit(a, a) for _ in range(2 * NODES)]
+        plans = [job.wait().plan or {} for job in jobs]
+        return len({part["engine"] for plan in plans for part in plan.get("nodes", [])}) > 1
+
+    assert_soon(server, are_spread)
 
 
 def test_a_stored_b_stays_at_the_nodes_and_is_never_taken_for_another(
@@ -159,12 +182,15 @@ def test_a_stored_b_stays_at_the_nodes_and_is_never_taken_for_another(
         job.wait()
         assert np.array_equal(job.result(), expected)
 
+    def is_kept(stored: Matrix, expected: Array) -> bool:
+        for _ in range(2):
+            multiply(stored, expected)
+        return any(stored.id in node["resident"] for node in list_nodes(server))
+
     for seed in (2, 3):
         b = make_matrix(700, 700, "int64", seed=seed)
         stored, expected = client.put(b), multiply_exactly(a, b)
-        for _ in range(2):
-            multiply(stored, expected)
-    assert any(stored.id in node["resident"] for node in list_nodes(server))
+        assert_soon(server, partial(is_kept, stored, expected))
     before = cluster.list_engines()
     for engine in before:  # the service is not told that B is gone with them
         os.kill(engine, signal.SIGKILL)
