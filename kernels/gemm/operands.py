@@ -16,13 +16,19 @@ VECTOR_BYTES: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A row-major matrix in device memory: address, shape, leading dimension in elements."""
+    """A row-major matrix in device memory: address, shape, leading dimension in elements.
+
+    Attributes:
+        padding: Elements after each row that hold nothing. 0 where they belong to another matrix:
+            the rest of a row of which this is a part.
+    """
 
     pointer: int
     rows: int
     columns: int
     leading_dimension: int
     item_bytes: int
+    padding: int = 0
 
     @property
     def is_aligned(self) -> bool:
@@ -34,7 +40,8 @@ class Layout:
         """A part of the matrix."""
         skipped = rows.start * self.leading_dimension + columns.start
         pointer = self.pointer + skipped * self.item_bytes
-        return replace(self, pointer=pointer, rows=len(rows), columns=len(columns))
+        padding = self.padding if len(columns) == self.columns else 0
+        return replace(self, pointer=pointer, rows=len(rows), columns=len(columns), padding=padding)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ from wavetrim.kernels.errors import DeviceFailure, OperandError, is_out_of_memor
 from wavetrim.kernels.gemm.operands import Layout
 from wavetrim.kernels.pipeline.commands.command_buffer import CommandBuffer
 from wavetrim.kernels.pipeline.launch_cache import LaunchCache
-from wavetrim.kernels.pipeline.places import PlacedStep, place_steps
+from wavetrim.kernels.pipeline.places import PlacedStep, lay_out, place_steps
 from wavetrim.kernels.pipeline.residents import Resident, Residents
-from wavetrim.kernels.schedule.buffers import find_pitched_bytes, pitch_items
+from wavetrim.kernels.schedule.buffers import find_pitched_bytes
 from wavetrim.kernels.schedule.panels import PanelProblem
 from wavetrim.kernels.schedule.steps import Cut, StepPlan, cut_steps
 
@@ -109,8 +109,7 @@ class DeviceMemory:
             if not is_out_of_memory(error):
                 raise
             return None
-        pitch = pitch_items(columns, item_bytes)
-        return Resident(Layout(memory.ptr, rows, columns, pitch, item_bytes), size_bytes, memory)
+        return Resident(lay_out(memory.ptr, rows, columns, item_bytes), size_bytes, memory)
 
     def free(self) -> None:
         """Free the memory."""

@@ -45,26 +45,35 @@ def place_steps(
     splits = first_c + buffers.c_slots * buffers.c_bytes
 
     def place(step: Step) -> PlacedStep:
-        m, n, k, skipped = len(step.rows), len(step.columns), len(step.depth), step.depth_offset
-        a_pitch = pitch_items(step.buffer_depth, item_bytes)
-        pitch = pitch_items(len(step.buffer_columns), item_bytes)
-        left = step.columns.start - step.buffer_columns.start
-        a = start + step.a_slot * buffers.a_bytes
-        b = first_b + step.b_slot * buffers.b_bytes
-        c = first_c + step.c_slot * buffers.c_bytes
-        arrived = skipped + step.a_depth.start - step.depth.start
-        memory = SplitMemory(splits, step.buffer_depth, skipped, step.begins_b)
+        rows, depth, width = range(len(step.rows)), step.buffer_depth, len(step.buffer_columns)
+        a = lay_out(start + step.a_slot * buffers.a_bytes, len(rows), depth, item_bytes)
+        b = lay_out(first_b + step.b_slot * buffers.b_bytes, depth, width, item_bytes)
+        c = lay_out(first_c + step.c_slot * buffers.c_bytes, len(rows), width, item_bytes)
+        columns = _shift(step.columns, -step.buffer_columns.start)
+        shift = step.depth_offset - step.depth.start
+        used = _shift(step.depth, shift)
         if resident_b is None:
-            place_of_b = Layout(b + (skipped * pitch + left) * item_bytes, k, n, pitch, item_bytes)
+            place_of_b = b.cut(used, columns)
         else:
             place_of_b = resident_b.cut(step.depth, step.columns)
+        memory = SplitMemory(splits, depth, step.depth_offset, step.begins_b)
         return PlacedStep(
             step,
-            Layout(a + skipped * item_bytes, m, k, a_pitch, item_bytes),
-            Layout(a + arrived * item_bytes, m, len(step.a_depth), a_pitch, item_bytes),
+            a.cut(rows, used),
+            a.cut(rows, _shift(step.a_depth, shift)),
             place_of_b,
-            Layout(c + left * item_bytes, m, n, pitch, item_bytes),
+            c.cut(rows, columns),
             memory if buffers.split_bytes else None,
         )
 
     return tuple(place(step) for step in plan.steps)
+
+
+def lay_out(pointer: int, rows: int, columns: int, item_bytes: int) -> Layout:
+    """A matrix that fills a buffer, with the padding of its rows."""
+    pitch = pitch_items(columns, item_bytes)
+    return Layout(pointer, rows, columns, pitch, item_bytes, padding=pitch - columns)
+
+
+def _shift(part: range, by: int) -> range:
+    return range(part.start + by, part.stop + by)

@@ -179,7 +179,8 @@ class Team:
             buffers.append(commands)
             starts.append(starts[0])
         waiting = Waiting.AWAKE if pieces[0].is_awaited_awake else Waiting.NAPPING
-        return Programs(submitters, buffers, starts, waiting)
+        residents = [piece.resident_b for piece in pieces]
+        return Programs(submitters, buffers, starts, waiting, residents)
 
     def _open_relays(self, path: DirectPath) -> tuple[int, ...]:
         """Addresses of the relays' slots; none if one of the relays cannot be used."""

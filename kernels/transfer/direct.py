@@ -6,8 +6,6 @@ from wavetrim.kernels.gemm.operands import Layout
 
 _TO_DEVICE: Final = 1  # cudaMemcpyHostToDevice
 _TO_HOST: Final = 2  # cudaMemcpyDeviceToHost
-MOST_PADDING_BYTES: Final = 127
-"""Most padding between rows that is copied, not skipped. Chosen: less than a cache line."""
 
 
 class Transfers:
@@ -25,7 +23,7 @@ class Transfers:
         self._copy_rows = runtime.memcpy2DAsync
 
     def copy_in(self, source: int, pitch_bytes: int, target: Layout) -> None:
-        """Enqueue a transfer to the device. It may copy the padding between rows, too.
+        """Enqueue a transfer to the device. Padding between the rows there is not written.
 
         Args:
             source: Address of the first element in page-locked memory.
@@ -34,10 +32,8 @@ class Transfers:
         """
         rows, row_bytes = target.rows, target.columns * target.item_bytes
         device_bytes = target.leading_dimension * target.item_bytes
-        padding_bytes = device_bytes - row_bytes
-        if rows == 1 or (pitch_bytes == device_bytes and padding_bytes <= MOST_PADDING_BYTES):
-            size_bytes = (rows - 1) * device_bytes + row_bytes
-            self._copy(target.pointer, source, size_bytes, _TO_DEVICE, self._stream)
+        if rows == 1 or pitch_bytes == device_bytes == row_bytes:
+            self._copy(target.pointer, source, rows * row_bytes, _TO_DEVICE, self._stream)
         else:
             ends = target.pointer, device_bytes, source, pitch_bytes
             self._copy_rows(*ends, row_bytes, rows, _TO_DEVICE, self._stream)

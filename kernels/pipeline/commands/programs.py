@@ -9,6 +9,7 @@ from typing import Any
 
 from wavetrim.kernels.pipeline.commands.command_buffer import CommandBuffer
 from wavetrim.kernels.pipeline.commands.submission import OPERANDS, Submitter, Waiting, check_status
+from wavetrim.kernels.pipeline.residents import Resident
 
 
 class _Program(ctypes.Structure):
@@ -36,6 +37,7 @@ class Programs:
         starts: Where the part of each begins: its first row of A and C, and the bytes before its
             first column in a row of B and C.
         waiting: How the calling thread waits for them.
+        residents: The B of each on the device, if it has one there: kept alive as long as this.
 
     Attributes:
         buffers: The same.
@@ -47,7 +49,9 @@ class Programs:
         buffers: Sequence[CommandBuffer],
         starts: Sequence[tuple[int, int]],
         waiting: Waiting,
+        residents: Sequence[Resident | None] = (),
     ) -> None:
+        self._residents = tuple(residents)
         self._submitters, self.buffers = tuple(submitters), tuple(buffers)
         self._waiting = waiting
         count = len(self.buffers)

@@ -168,7 +168,8 @@ class _Recorder:
                 target = b.pointer + (rows.start - depth.start) * pitch_bytes
                 source = target - seat.places[seat.number] + seat.places[other]
                 self._add(queue, CommandKind.WAIT_FOR_PEER, other, piece)
-                words = source, target, len(rows), b.columns * b.item_bytes, pitch_bytes
+                row_bytes = (b.columns + b.padding) * b.item_bytes
+                words = source, target, len(rows), row_bytes, pitch_bytes
                 self._add(queue, CommandKind.COPY_BETWEEN, *words)
             yield len(self._rows)
         end = self._mark_between(queue)

@@ -46,6 +46,7 @@ class _Block(NamedTuple):
     rows: int
     left_bytes: int
     row_bytes: int
+    padding_bytes: int
     pitch_bytes: int
     pointer: int
 
@@ -55,8 +56,9 @@ class _Block(NamedTuple):
         return (self.operand, *rows, slot, self.pitch_bytes)
 
     def list_peer_words(self, source: int, target: int) -> tuple[int, ...]:
-        """Words of the copy between the GPUs."""
-        return source, target, self.rows, self.row_bytes, self.pitch_bytes
+        """Words of the copy between the GPUs. With their padding, whole rows are one piece."""
+        row_bytes = self.row_bytes + self.padding_bytes
+        return source, target, self.rows, row_bytes, self.pitch_bytes
 
 
 @dataclass(slots=True)
@@ -199,6 +201,6 @@ def _cut_blocks(operand: int, rows: range, columns: range, place: Layout) -> Ite
     for start in range(0, len(rows), most):
         yield _Block(
             operand, rows.start + start, min(most, len(rows) - start),
-            columns.start * item_bytes, len(columns) * item_bytes, pitch_bytes,
-            place.pointer + start * pitch_bytes,
+            columns.start * item_bytes, len(columns) * item_bytes, place.padding * item_bytes,
+            pitch_bytes, place.pointer + start * pitch_bytes,
         )  # fmt: skip

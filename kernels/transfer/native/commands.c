@@ -38,17 +38,15 @@ typedef struct {
     int64_t pitches[OPERANDS];  // bytes from row to row there
 } Binding;
 
-enum { MOST_PADDING_BYTES = 127 };  // as in kernels/transfer/direct.py
-
+// Padding between the rows of a buffer is not written: it may be another part of the same rows.
 static int copy_in(const int64_t* words, const Binding* binding, void* stream)
 {
     const int64_t operand = words[0], rows = words[3], row_bytes = words[4];
     const unsigned long long device = words[5];
-    const size_t device_pitch = words[6], host_pitch = binding->pitches[operand];
-    const char* host = binding->hosts[operand] + words[1] * binding->pitches[operand] + words[2];
-    // Less than a cache line of padding is copied rather than skipped.
-    if (rows == 1 || (host_pitch == device_pitch && (int64_t)device_pitch - row_bytes <= MOST_PADDING_BYTES)) {
-        return driver.copy_in(device, host, (rows - 1) * device_pitch + row_bytes, stream);
+    const int64_t device_pitch = words[6], host_pitch = binding->pitches[operand];
+    const char* host = binding->hosts[operand] + words[1] * host_pitch + words[2];
+    if (rows == 1 || (host_pitch == device_pitch && device_pitch == row_bytes)) {
+        return driver.copy_in(device, host, rows * row_bytes, stream);
     }
     const Copy2D copy = {
         .source_kind = ON_HOST, .source_host = host, .source_pitch = host_pitch,
@@ -76,13 +74,13 @@ static int copy_out(const int64_t* words, const Binding* binding, void* stream)
     return driver.copy_rows(&copy, stream);
 }
 
-// From another GPU's memory, with the same distance between rows.
+// From another GPU's memory, with the same distance between rows. Rows as long as that are copied in one piece.
 static int copy_between(const int64_t* words, void* stream)
 {
     const unsigned long long source = words[0], target = words[1];
     const int64_t rows = words[2], row_bytes = words[3], pitch = words[4];
-    if (rows == 1 || pitch - row_bytes <= MOST_PADDING_BYTES) {
-        return driver.copy_between(target, source, (rows - 1) * pitch + row_bytes, stream);
+    if (rows == 1 || pitch == row_bytes) {
+        return driver.copy_between(target, source, rows * row_bytes, stream);
     }
     const Copy2D copy = {
         .source_kind = ON_DEVICE, .source_device = source, .source_pitch = pitch,

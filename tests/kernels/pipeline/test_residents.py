@@ -1,5 +1,6 @@
 """Resident operands: the least recently used leave first, and products are always right."""
 
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -13,8 +14,10 @@ from tests.rates import find_cut, make_rates
 from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.gemm.operands import Layout
 from wavetrim.kernels.gemm.splits import find_split_item_bytes
+from wavetrim.kernels.pipeline.host_product import HostProduct
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.kernels.pipeline.residents import Resident, Residents
+from wavetrim.kernels.pipeline.team import Team, TeamPart
 from wavetrim.kernels.schedule.cuts import plan_steps
 from wavetrim.kernels.schedule.panels import PanelProblem
 from wavetrim.kernels.schedule.steps import Cut
@@ -191,6 +194,27 @@ def test_a_forgotten_b_is_copied_in_again(pipeline):
         other = pin_copy(make_matrix(*shape, spec.dtype, 20 + number))
         pipeline.multiply(spec, a, other, c, cut=find_resident_cut(spec, c, a), b_key=key)
         assert_product(c, a, other)
+
+
+@pytest.mark.gpu
+def test_a_team_holds_the_resident_b_of_its_product_until_that_ends(pipeline):
+    spec = KERNELS[0]
+    a, b = (
+        pin_copy(make_matrix(*shape, spec.dtype, seed))
+        for seed, shape in enumerate([(300, 900), (900, 700)])
+    )
+    c = pin_copy(make_output(300, 700, spec.dtype))
+    assert pipeline.keep("held", b)
+    resident = pipeline.residents.use("held")
+    users = sys.getrefcount(resident)
+    part = TeamPart(pipeline, range(300), range(700), find_resident_cut(spec, c, a))
+    product = HostProduct(spec, a, np.full_like(b, 99), c, alpha=1.0, beta=0.0)
+    finish = Team([part], exchanges=False).enqueue(product, b_key="held")
+    assert finish is not None
+    pipeline.residents.forget("held")
+    assert sys.getrefcount(resident) >= users  # the product took the place of the residents
+    finish()
+    assert_product(c, a, b)
 
 
 @pytest.mark.gpu

@@ -25,6 +25,7 @@ from wavetrim.kernels.schedule.panels import PanelProblem
 from wavetrim.kernels.schedule.steps import cut_steps
 
 TYPES = {4: np.float32, 8: np.float64}  # exact for small integers
+STALE = 0xFF  # each byte of memory that nothing was written to: no number
 
 
 @dataclass(frozen=True)
@@ -121,11 +122,14 @@ def draw_problem(problem: PanelProblem, seed: int) -> tuple[PanelProblem, NDArra
 
 
 @settings(max_examples=30)
-@given(problem=problems, budget=budgets, seed=st.integers(0, 999), timed=st.sampled_from(Timed))
-def test_every_order_of_the_queues_gives_the_product(problem, budget, seed, timed):
+@given(
+    problem=problems, budget=budgets, reads_c=st.booleans(), seed=st.integers(0, 999),
+    timed=st.sampled_from(Timed),
+)  # fmt: skip
+def test_every_order_of_the_queues_gives_the_product(problem, budget, reads_c, seed, timed):
     problem, a, b, c = draw_problem(problem, seed)
     plan = plan_steps(problem, budget)
-    memory = np.zeros(plan.buffers.total_bytes, np.uint8)
+    memory = np.full(plan.buffers.total_bytes, STALE, np.uint8)
     n, k = problem.n, problem.k
     resident = None
     if problem.b_resident:
@@ -134,12 +138,13 @@ def test_every_order_of_the_queues_gives_the_product(problem, budget, seed, time
         resident = Layout(there.ctypes.data, k, n, there.shape[1], b.itemsize)
     steps = place_steps(plan, memory.ctypes.data, resident)
     calls = [(StepCall(number),) for number in range(len(steps))]
-    buffer = record_commands(steps, calls, label="test", reads_c=False, timed=timed)
+    buffer = record_commands(steps, calls, label="test", reads_c=reads_c, timed=timed)
     hosts = [a, np.full_like(b, 77) if problem.b_resident else b, c]
-    device = Device(steps, hosts)
+    device = Device(steps, hosts, reads_c=reads_c)
     device.enqueue(buffer)
+    before = c.copy()
     carry_out_all([device], random.Random(seed))
-    assert np.array_equal(c, a @ b)
+    assert np.array_equal(c, a @ b + before if reads_c else a @ b)
     assert len(buffer.kernel_spans) == (len(steps) if timed == Timed.EACH else 0)
     assert len(buffer.whole_span) == bool(timed)
     awaited = buffer.commands[buffer.commands[:, 0] == CommandKind.WAIT, 2]
@@ -162,7 +167,7 @@ def test_gpus_that_exchange_b_give_the_product_in_every_order(problem, gpus, see
     parts = [slice(top, min(top + rows, problem.m)) for top in range(0, problem.m, rows)]
     cut = plan_steps(replace(problem, m=rows), 1 << 32).cut
     plans = [cut_steps(replace(problem, m=len(c[part])), cut, 1 << 32) for part in parts]
-    memories = [np.zeros(plan.buffers.total_bytes, np.uint8) for plan in plans]
+    memories = [np.full(plan.buffers.total_bytes, STALE, np.uint8) for plan in plans]
     placed = [
         place_steps(plan, memory.ctypes.data) for plan, memory in zip(plans, memories, strict=True)
     ]
@@ -193,13 +198,14 @@ def test_relays_carry_a_part_of_each_copy_in_every_order(
 ):
     problem, a, b, c = draw_problem(replace(problem, b_resident=False), seed)
     plan = plan_steps(problem, 1 << 32)
-    memory = np.zeros(plan.buffers.total_bytes, np.uint8)
+    memory = np.full(plan.buffers.total_bytes, STALE, np.uint8)
     steps = place_steps(plan, memory.ctypes.data)
     calls = [(StepCall(number),) for number in range(len(steps))]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(relay_commands, "SLOT_BYTES", slot_bytes)
         patch.setattr(relay_commands, "LEAST_BYTES", 0)
-        slots = [np.zeros(2 * relay_commands.SLOTS * slot_bytes, np.uint8) for _ in range(relays)]
+        slot_bytes *= 2 * relay_commands.SLOTS
+        slots = [np.full(slot_bytes, STALE, np.uint8) for _ in range(relays)]
         buffer = record_commands(
             steps, calls, label="test", reads_c=reads_c, timed=timed,
             relays=[one.ctypes.data for one in slots],
