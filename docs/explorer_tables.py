@@ -47,7 +47,7 @@ _CONSTANTS: Final = {
     "scheduler.planning.ranking": ("CONSIDERED",),
     "scheduler.model.corrections": ("LEAST_SECONDS",),
     "scheduler.model.device_runs": ("REACH", "UNLIKE", "WEIGHED_RUNS", "ASSUMED", "CALIBRATED"),
-    "scheduler.planning.choice": ("LEAST_LEAD",),
+    "scheduler.planning.kernel_choice": ("LEAST_LEAD",),
     "scheduler.planning.team_curves": ("ALIKE", "LONG_SECONDS", "LEAST_GAIN", "STEP_COMMANDS"),
     "scheduler.profile.joint": (
         *("JOINT_SHARE", "JOINT_DUPLEX_SHARE", "SOCKET_GPUS", "PART_SECONDS"),

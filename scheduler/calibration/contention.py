@@ -23,7 +23,7 @@ from wavetrim.scheduler.calibration.repetition import repeat, repeat_in_pairs
 from wavetrim.scheduler.execution.timings import Timings
 from wavetrim.scheduler.model.cpu import CpuRate, CpuShare
 from wavetrim.scheduler.options import PlanOptions
-from wavetrim.scheduler.planning.choice import choose_plan_on
+from wavetrim.scheduler.planning.kernel_choice import choose_plan_on
 from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.problem import GemmProblem, Memory
 

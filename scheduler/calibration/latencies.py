@@ -12,7 +12,7 @@ from wavetrim.kernels.schedule.cuts import take_whole
 from wavetrim.scheduler.calibration.links import PipelineProfile, prepare_copies, prepare_run
 from wavetrim.scheduler.calibration.repetition import repeat_in_pairs
 from wavetrim.scheduler.options import PlanOptions
-from wavetrim.scheduler.planning.choice import choose_plan_on
+from wavetrim.scheduler.planning.kernel_choice import choose_plan_on
 from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.problem import MEMORIES, GemmProblem, Memory
 from wavetrim.scheduler.profile.machine import LinkModel, MachineProfile

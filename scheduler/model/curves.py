@@ -45,12 +45,14 @@ def build_cpu_curve(
     row_seconds = _find_row_seconds(
         problem, rate, profile.cpu, fewer=fewer, slower=slower, memory_slower=memory_slower
     )
+    call_seconds = rate.call_seconds + share.late_seconds
+    read_seconds = problem.n * problem.k * rate.vector_seconds
     curve = CpuCurve(
         row_seconds=row_seconds,
         startup_rows=rate.startup_rows,
-        call_seconds=rate.call_seconds + share.late_seconds,
+        call_seconds=call_seconds,
         row_quantum=rate.row_quantum,
-        vector_seconds=problem.n * problem.k * rate.vector_seconds,
+        vector_seconds=call_seconds + read_seconds if read_seconds else 0.0,
     )
     return _correct(curve, problem, profile, shared=True)
 

@@ -127,16 +127,23 @@ class GpuCurve:
 
     def find_least_seconds(self, rows: int) -> float:
         """Lower bound for all schedules: the longest of kernel, copies in and copies out."""
+        return self.correction.factor * self._find_bound(rows)
+
+    def _find_bound(self, rows: int) -> float:
         problem, rates = self.problem, self.rates
+        kernel_seconds = self.kernel_seconds(rows)
+        if problem.splits_short:
+            # Of several launches, each of less than one wave, all may fill the GPU.
+            waves = self.grid.count_tiles(rows) / problem.slots
+            kernel_seconds = rates.launch_seconds + waves * self.wave_seconds
         b_columns = 0.0 if problem.b_resident else problem.n * rates.b_share
         in_bytes = (rows + b_columns) * problem.k * problem.item_bytes
         out_bytes = rows * problem.n * problem.item_bytes
-        least_seconds = rates.call_seconds + max(
-            self.kernel_seconds(rows),
+        return rates.call_seconds + max(
+            kernel_seconds,
             in_bytes / rates.in_bytes_per_second,
             out_bytes / rates.out_bytes_per_second,
         )
-        return self.correction.factor * least_seconds
 
     def seconds(self, rows: int) -> float:
         """Seconds for `rows` rows: 0 without rows, and never less for more rows."""
@@ -144,8 +151,10 @@ class GpuCurve:
             return 0.0
         seconds = self._known.get(rows)
         if seconds is None:
-            # In a longer part, steps enqueued earlier keep the GPU busy while the CPU part starts.
-            seconds = max(self._find_schedule_seconds(rows), self.start_seconds)
+            # Between knots, copies may rise by more than the waves do. In a longer part, steps
+            # enqueued earlier keep the GPU busy while the CPU part starts.
+            least_seconds = max(self._find_bound(rows), self.start_seconds)
+            seconds = max(self._find_schedule_seconds(rows), least_seconds)
             self._known[rows] = seconds = self.correction.factor * seconds
         return seconds
 

@@ -1,4 +1,4 @@
-"""From a problem to a plan: `candidates`, `ranking`, `team`, `split`, `plan`, `choice`.
+"""From a problem to a plan: `candidates`, `ranking`, `team`, `split`, `plan`, the two choices.
 
 - `candidates` are the kernels that run on this GPU, can be held to the requested number of
   multiprocessors, and have the requested accuracy: *strict* (IEEE, in the order of k), *library*
@@ -14,10 +14,11 @@
 - `relays` are GPUs that compute nothing, but whose links carry a part of the bytes, if asked for.
 - `split` chooses F: it finds the least time within which all devices together finish M rows.
   Exact, for any number of devices.
-- `plan` says which device computes which rows, and when. `cpu_plans` are those of the CPU alone, to
-  which `choice` adds kernels: it compares the GPU alone, the CPU alone and the best split of each
-  kernel. A split must promise 5% over the better single device, 10% where copies are staged; so
-  must each further GPU.
+- `plan` says which device computes which rows, and when.
+- `kernel_choice` compares the GPU alone, the CPU alone and the best split of each kernel, all on
+  given devices. A split must promise 5% over the better single device, 10% where copies are staged.
+- `choice` compares the best plans on one GPU and on more. Each further one must promise as much. Of
+  GPUs that differ, the first is the one that is fastest at the product.
 
 `cache` keeps plans by shape until runs correct them. For one of 50 products, `trial` plans another
 device or kernel, which has not run such products yet. `residency` decides when a B that comes again

@@ -75,7 +75,9 @@ def find_candidates(
 
 
 def find_positions(profile: MachineProfile, devices: str | None) -> tuple[int, ...]:
-    """The positions of the GPUs that may compute among those of a machine, the fastest first.
+    """The positions of the GPUs that may compute among those of a machine.
+
+    The one with the highest peak in float32 is first; at a product another one may be faster.
 
     Args:
         profile: The machine.
@@ -120,7 +122,7 @@ def _rate_gpu(profile: MachineProfile) -> float:
 def explain_no_kernel(problem: GemmProblem, profile: MachineProfile, options: PlanOptions) -> str:
     """Why there is no candidate."""
     if profile.gpu is None:
-        reason = "there is no GPU"
+        reason = 'devices is "none"' if options.devices == "none" else "there is no GPU"
     elif not list_kernels(dtype=problem.dtype):
         reason = f"no kernel multiplies {problem.dtype}"
     else:
@@ -132,9 +134,11 @@ def explain_no_kernel(problem: GemmProblem, profile: MachineProfile, options: Pl
 def _check_accuracy(problem: GemmProblem, options: PlanOptions) -> None:
     """Refuse an unknown accuracy, and one for another element type."""
     accuracy = options.accuracy
-    if accuracy is None or accuracy in ("strict", "library", problem.dtype):
+    if accuracy is None:
         return
     find_accuracy(accuracy)
+    if accuracy in ("strict", "library", problem.dtype):
+        return
     choices = ["strict", "library"] + [problem.dtype] * (problem.dtype in ACCURACIES)
     limit = f"one of {', '.join(choices)} for a product in {problem.dtype}"
     meaning = f"errors no larger than those of sums in {accuracy}"

@@ -1,4 +1,4 @@
-"""The choice of a plan: the CPU alone and each candidate kernel with its best F are compared.
+"""The choice of a plan: plans on one GPU and on more are compared, each with its best kernel and F.
 
 The fastest by predicted seconds is chosen. Pure: no array or device is touched.
 """
@@ -6,33 +6,19 @@ The fastest by predicted seconds is chosen. Pure: no array or device is touched.
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
 
-from wavetrim.kernels.spec import KernelSpec
 from wavetrim.scheduler.errors import PlanError
-from wavetrim.scheduler.model.cost import rows_within
 from wavetrim.scheduler.options import NO_OPTIONS, PlanOptions
-from wavetrim.scheduler.planning.candidates import (
-    explain_no_kernel,
-    find_candidates,
-    find_common,
-    find_positions,
-)
-from wavetrim.scheduler.planning.cpu_plans import list_cpu_plans
+from wavetrim.scheduler.planning.candidates import find_positions
+from wavetrim.scheduler.planning.kernel_choice import choose_plan_on
 from wavetrim.scheduler.planning.lanes import CPU, Lane
 from wavetrim.scheduler.planning.plan import Plan
-from wavetrim.scheduler.planning.ranking import RankedKernel, rank_kernels
-from wavetrim.scheduler.planning.relays import can_relay, find_relays, join_links
+from wavetrim.scheduler.planning.relays import can_relay, find_relays
 from wavetrim.scheduler.planning.residency import check_residence
-from wavetrim.scheduler.planning.split import find_split_gain, limit_split, split_rows
-from wavetrim.scheduler.planning.team import GpuSide, find_next_count, list_dividing
-from wavetrim.scheduler.planning.team_curves import share_with_cpu
+from wavetrim.scheduler.planning.split import find_split_gain, limit_split
+from wavetrim.scheduler.planning.team import find_next_count
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.machine import MachineProfile
-
-LEAST_LEAD: Final = 0.03
-"""Share of the time by which a kernel or device must be ahead if only corrections put it there;
-chosen. Runs of the same product differ by about as much."""
 
 
 def choose_plan(
@@ -66,10 +52,40 @@ def choose_plan(
             options = replace(options, f=0)
     if problem.b_resident:
         check_residence(problem, [profile.gpus[position] for position in positions])
-    one = choose_plan_on(problem, profile, options, positions[:1])
+    one, positions = _choose_first(problem, profile, options, positions)
     if relays := find_relays(profile, options.devices):
         return _choose_relays(one, options, positions[:1], relays)
     return _choose_gpus(one, options, positions)
+
+
+def _choose_first(
+    problem: GemmProblem, profile: MachineProfile, options: PlanOptions, positions: Sequence[int]
+) -> tuple[Plan, tuple[int, ...]]:
+    """The plan on the GPU that is fastest at the product, and all positions, the fastest first.
+
+    Of GPUs that differ, which is faster depends on the element type: one of each model is tried.
+    """
+    models: dict[object, int] = {}
+    for position in positions:
+        models.setdefault(profile.gpus[position].gpu, position)
+    plans: dict[object, Plan] = {}
+    refusals: list[PlanError] = []
+    for model, position in models.items() if len(models) > 1 else ():
+        try:
+            plans[model] = choose_plan_on(problem, profile, options, (position,))
+        except PlanError as error:
+            refusals.append(error)
+    if not plans and refusals:
+        raise refusals[0]
+    if not plans:
+        return choose_plan_on(problem, profile, options, positions[:1]), tuple(positions)
+
+    def find_seconds(position: int) -> float:
+        plan = plans.get(profile.gpus[position].gpu)
+        return math.inf if plan is None else plan.gpu_only_seconds or math.inf
+
+    first, *others = sorted(positions, key=find_seconds)
+    return plans[profile.gpus[first].gpu], (first, *others)
 
 
 def _choose_gpus(one: Plan, options: PlanOptions, positions: Sequence[int]) -> Plan:
@@ -91,59 +107,6 @@ def _choose_gpus(one: Plan, options: PlanOptions, positions: Sequence[int]) -> P
         gains = seconds[more] <= limit_split(seconds[fewer], problem.memory, more - fewer)
         if gains == (tried > count):
             best, count = replace(plan, one_gpu_seconds=one.gpu_only_seconds), tried
-    return best
-
-
-def choose_plan_on(
-    problem: GemmProblem,
-    machine: MachineProfile,
-    options: PlanOptions,
-    positions: Sequence[int],
-    *,
-    spec: KernelSpec | None = None,
-    relays: Sequence[int] = (),
-) -> Plan:
-    """The best plan with exactly these GPUs of a machine, and its CPU.
-
-    Args:
-        problem: The product.
-        machine: The machine.
-        options: Options of the plan, but for its devices.
-        positions: Positions of the GPUs among those of the machine.
-        spec: The only kernel to consider, if all of these GPUs run it: that of the best plan on
-            fewer GPUs. None to compare all kernels.
-        relays: Positions of the relays of a single GPU.
-
-    Raises:
-        PlanError: As `choose_plan`.
-    """
-    m, f = problem.m, options.f
-    gpus = [machine.gpus[position] for position in positions]
-    if relays:
-        gpus = [join_links(machine, positions[0], relays)]
-    # Without a GPU, candidates are those of a machine that has only its CPU: none.
-    profile = gpus[0] if gpus else replace(machine, gpu=None, links=(), kernels=(), beside=())
-    candidates = find_common(find_candidates(problem, profile, options), gpus[1:])
-    candidates = tuple(one for one in candidates if one.spec is spec) or candidates
-    kernels = rank_kernels(problem, profile, candidates, options.sms, beside=gpus[1:])
-    # All plans that can be the best take about as long as that of the first kernel.
-    copying = kernels[0].curve.copying_share if kernels else 1.0
-    cpu_plans = list_cpu_plans(problem, machine, positions, copying, relays)
-    if not candidates:
-        reason = explain_no_kernel(problem, profile, options)
-        if f not in ("auto", m) and len(gpus) <= 1:  # one of several GPUs may run a kernel
-            raise PlanError("f", f, f'"auto" or {m}: {reason}')
-        return replace(cpu_plans[0], no_gpu_reason=reason)
-    alone_seconds = min(kernel.alone_seconds for kernel in kernels)
-    alone_seconds = min(alone_seconds, cpu_plans[0].predicted.total_seconds)
-    best: Plan | None = None
-    # First the kernel that would be chosen without corrections: it is replaced only for a lead.
-    for kernel in sorted(kernels, key=lambda one: one.uncorrected_seconds):
-        # The search for the best F is skipped for kernels that cannot win.
-        if best is None or f != "auto" or _can_beat(best, cpu_plans, kernel, alone_seconds):
-            plan = _choose_rows(cpu_plans, kernel, options, alone_seconds)
-            best = plan if best is None else _take_faster(best, plan)
-    assert best is not None, "there is a candidate"
     return best
 
 
@@ -169,88 +132,6 @@ def _choose_relays(
     if relayed.gpu_rows == 0 or _get_total_seconds(relayed) > limit:
         return plan
     return replace(relayed, one_gpu_seconds=plan.gpu_only_seconds)
-
-
-def _can_beat(
-    plan: Plan, cpu_plans: Sequence[Plan], kernel: RankedKernel, alone_seconds: float
-) -> bool:
-    """Whether another kernel may be faster, alone or in a split that promises enough.
-
-    Args:
-        plan: The best plan so far.
-        cpu_plans: The plan of the CPU alone, for each way to share the CPU.
-        kernel: The other kernel.
-        alone_seconds: Seconds of the best single device with any kernel.
-    """
-    sooner = _get_total_seconds(plan)
-    least_seconds = kernel.curve.find_least_seconds(plan.problem.m)
-    if least_seconds <= sooner and kernel.alone_seconds <= sooner:
-        return True
-    limit = min(sooner, limit_split(alone_seconds, cpu_plans[0].problem.memory))
-    return any(_can_end_within(limit, cpu_plan, kernel) for cpu_plan in cpu_plans)
-
-
-def _choose_rows(
-    cpu_plans: Sequence[Plan], kernel: RankedKernel, options: PlanOptions, alone_seconds: float
-) -> Plan:
-    """The best plan with one kernel, or the plan with the given F.
-
-    A split must promise its gain over the best single device, which may use another kernel.
-    """
-    m = cpu_plans[0].problem.m
-    if options.f != "auto":
-        given = [
-            _add_kernel(cpu_plan, kernel, options).move(options.f, kernel.spec)
-            for cpu_plan in cpu_plans
-        ]
-        return min(given, key=_get_total_seconds)
-    first = _add_kernel(cpu_plans[0], kernel, options)
-    alone = first.move(0, kernel.spec)
-    chosen = _take_faster(alone, first)
-    limit = limit_split(alone_seconds, cpu_plans[0].problem.memory)
-    for cpu_plan in cpu_plans:
-        if not _can_end_within(limit, cpu_plan, kernel):
-            continue
-        plan = _add_kernel(cpu_plan, kernel, options)
-        assert plan.gpu_curve is not None, "a kernel has been taken"
-        *_, f = split_rows(m, [*list_dividing(plan.gpu_curve), plan.cpu_curve])
-        plan = plan.move(f, kernel.spec)
-        if plan.predicted.total_seconds <= limit:
-            chosen, limit = plan, plan.predicted.total_seconds
-    return chosen
-
-
-def _take_faster(plan: Plan, other: Plan) -> Plan:
-    """The faster plan; of equally fast ones the first.
-
-    One that is slower without corrections must lead by `LEAST_LEAD`: runs are noisy.
-    """
-    usual, changed = plan, other
-    if other.uncorrected_seconds < plan.uncorrected_seconds:
-        usual, changed = other, plan
-    lead = LEAST_LEAD if usual.uncorrected_seconds < changed.uncorrected_seconds else 0.0
-    sooner = usual.predicted.total_seconds * (1 - lead)
-    return changed if changed.predicted.total_seconds < sooner else usual
-
-
-def _can_end_within(seconds: float, cpu_plan: Plan, kernel: RankedKernel) -> bool:
-    """Whether a split may end within `seconds`; cheaper than the search for the best F."""
-    m = cpu_plan.problem.m
-    rows = m - rows_within(cpu_plan.cpu_curve, seconds, m)
-    if rows == m or kernel.curve.find_least_seconds(rows) > seconds:
-        return False
-    return _share_with_cpu(cpu_plan, kernel).seconds(rows) <= seconds
-
-
-def _share_with_cpu(cpu_plan: Plan, kernel: RankedKernel) -> GpuSide:
-    """The kernel's curve while the CPU part computes other rows."""
-    return share_with_cpu(kernel.curve, cpu_plan.problem, kernel.gpus, kernel.spec, cpu_plan.share)
-
-
-def _add_kernel(cpu_plan: Plan, kernel: RankedKernel, options: PlanOptions) -> Plan:
-    """The plan of the CPU alone with this kernel's curves, to be moved to another F."""
-    shared = _share_with_cpu(cpu_plan, kernel)
-    return replace(cpu_plan, gpu_curve=shared, gpu_alone_curve=kernel.curve, sms=options.sms)
 
 
 def _get_total_seconds(plan: Plan) -> float:

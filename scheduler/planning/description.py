@@ -93,8 +93,8 @@ def describe_devices(plan: Plan) -> list[dict[str, Any]]:
 
 def describe_profile(plan: Plan) -> dict[str, Any]:
     """The figures of the profile that decided this plan, each with its source."""
-    profile = plan.profile
-    rate = profile.find_cpu_rate(plan.problem.dtype)
+    rate = plan.profile.find_cpu_rate(plan.problem.dtype)
+    profile = plan.profile.gpus[plan.positions[0]] if plan.positions else plan.profile
     model = profile.find_kernel_model(plan.spec) if plan.spec else None
     memory = plan.problem.memory
     link = _find_link(plan)
@@ -125,7 +125,7 @@ def describe_profile(plan: Plan) -> dict[str, Any]:
             "source": link.source,
         },
         "cpu": {
-            "threads": profile.cpu.threads,
+            "threads": plan.profile.cpu.threads,
             "threads_beside_gpu": plan.share.threads,
             "gflops": rate.gflops,
             "source": rate.source,
@@ -134,10 +134,11 @@ def describe_profile(plan: Plan) -> dict[str, Any]:
 
 
 def _find_link(plan: Plan) -> LinkModel | None:
-    """The link of the plan's memory; with relays, all of their links together."""
-    profile = plan.profile
+    """The link of the plan's first GPU; with relays, all of their links together."""
     if plan.relays:
-        profile = join_links(profile, plan.positions[0], plan.relays)
+        profile = join_links(plan.profile, plan.positions[0], plan.relays)
+    else:
+        profile = plan.profile.gpus[plan.positions[0]] if plan.positions else plan.profile
     return profile.find_link(plan.problem.memory)
 
 

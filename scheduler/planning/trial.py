@@ -8,13 +8,11 @@ from dataclasses import replace
 from typing import Final
 
 from wavetrim.scheduler.options import PlanOptions
-from wavetrim.scheduler.planning.candidates import find_candidates, find_positions
+from wavetrim.scheduler.planning.candidates import find_candidates
 from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.planning.ranking import RankedKernel, rank_kernels
 from wavetrim.scheduler.planning.team import list_members
-from wavetrim.scheduler.problem import GemmProblem
-from wavetrim.scheduler.profile.machine import MachineProfile
 
 TRIAL_EXCESS: Final = 0.1
 """Largest predicted excess of a trial over the best plan, as a share of its time; chosen."""
@@ -35,7 +33,7 @@ def find_trial(plan: Plan, options: PlanOptions) -> Plan | None:
     problem, profile = plan.problem, plan.profile
     has_run = profile.corrections.has_run
     most_seconds = plan.predicted.total_seconds * (1 + TRIAL_EXCESS)
-    for kernel in _rank_kernels(problem, profile, options):
+    for kernel in _rank_kernels(plan, options):
         close = kernel.alone_seconds <= most_seconds
         (curve,) = list_members(kernel.curve)
         if close and not has_run(curve.correction.run_class):
@@ -48,12 +46,9 @@ def find_trial(plan: Plan, options: PlanOptions) -> Plan | None:
     return None
 
 
-def _rank_kernels(
-    problem: GemmProblem, profile: MachineProfile, options: PlanOptions
-) -> list[RankedKernel]:
-    """The kernels of the fastest GPU that may be used; none without one."""
-    positions = find_positions(profile, options.devices)
-    if not positions:
+def _rank_kernels(plan: Plan, options: PlanOptions) -> list[RankedKernel]:
+    """The kernels of the plan's GPU; none without one."""
+    if not plan.positions:
         return []
-    gpu = profile.gpus[positions[0]]
+    problem, gpu = plan.problem, plan.profile.gpus[plan.positions[0]]
     return rank_kernels(problem, gpu, find_candidates(problem, gpu, options), options.sms)

@@ -13,7 +13,8 @@ from wavetrim.kernels.catalog import list_kernels
 from wavetrim.scheduler.errors import PlanError
 from wavetrim.scheduler.options import ACCURACIES, PlanOptions
 from wavetrim.scheduler.planning.candidates import find_positions
-from wavetrim.scheduler.planning.choice import choose_plan, choose_plan_on
+from wavetrim.scheduler.planning.choice import choose_plan
+from wavetrim.scheduler.planning.kernel_choice import choose_plan_on
 from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.problem import ITEM_BYTES, MEMORIES, GemmProblem
 from wavetrim.scheduler.profile.machine import MachineProfile

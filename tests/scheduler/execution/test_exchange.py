@@ -14,7 +14,7 @@ from wavetrim.scheduler.errors import ExecutionCancelled
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning import team_curves
-from wavetrim.scheduler.planning.choice import choose_plan_on
+from wavetrim.scheduler.planning.kernel_choice import choose_plan_on
 from wavetrim.scheduler.problem import GemmProblem
 
 

@@ -15,7 +15,8 @@ from wavetrim.scheduler.check.verify import verify_product
 from wavetrim.scheduler.errors import ExecutionCancelled, ProblemError
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.options import PlanOptions
-from wavetrim.scheduler.planning.choice import choose_plan, choose_plan_on
+from wavetrim.scheduler.planning.choice import choose_plan
+from wavetrim.scheduler.planning.kernel_choice import choose_plan_on
 from wavetrim.scheduler.problem import GemmProblem
 
 

@@ -24,7 +24,7 @@ from wavetrim.scheduler.errors import ExecutionError
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.cache import PlanCache
-from wavetrim.scheduler.planning.choice import choose_plan_on
+from wavetrim.scheduler.planning.kernel_choice import choose_plan_on
 from wavetrim.scheduler.problem import GemmProblem
 
 SIDE = 2048

@@ -17,7 +17,7 @@ from tests.scheduler.profiles import find_executor_profile, find_preset_profile
 from wavetrim.scheduler.errors import ExecutionCancelled, ExecutionError
 from wavetrim.scheduler.execution.run_notes import BRIEF_RUNS_NOTED, BRIEF_SECONDS
 from wavetrim.scheduler.options import PlanOptions
-from wavetrim.scheduler.planning.choice import choose_plan_on
+from wavetrim.scheduler.planning.kernel_choice import choose_plan_on
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.history import RunHistory
 

@@ -17,7 +17,8 @@ from tests.matrices import draw_operands
 from tests.scheduler.profiles import find_executor_profile, find_preset_profile
 from wavetrim.scheduler.errors import ExecutionCancelled
 from wavetrim.scheduler.options import PlanOptions
-from wavetrim.scheduler.planning.choice import choose_plan, choose_plan_on
+from wavetrim.scheduler.planning.choice import choose_plan
+from wavetrim.scheduler.planning.kernel_choice import choose_plan_on
 from wavetrim.scheduler.planning.lanes import CPU
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.history import RunHistory

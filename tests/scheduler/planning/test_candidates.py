@@ -103,8 +103,9 @@ def test_an_accuracy_of_another_type_is_refused(dtype, accuracy, choices):
     assert error.limit.startswith(f"one of {choices} for a product in {dtype}")
 
 
-def test_an_unknown_accuracy_is_refused_with_the_known_ones():
-    error = refuse(accuracy="good")
+@pytest.mark.parametrize(("dtype", "name"), [("float32", "good"), ("float16", "float16")])
+def test_an_unknown_accuracy_is_refused_with_the_known_ones(dtype, name):
+    error = refuse(dtype, accuracy=name)
     assert (error.field, error.limit) == ("accuracy", "one of strict, library, float32, float64")
 
 

@@ -42,6 +42,14 @@ def test_copies_slow_a_cpu_part_that_is_bound_by_memory(shape):
     assert 1.5 * seconds < beside.predicted.cpu_seconds < 2 * seconds
 
 
+def test_a_cpu_part_of_one_row_begins_and_ends_as_one_of_many_does():
+    profile = change_rates(change_shares(H200, late_seconds=3e-4), vector_seconds=4e-11)
+    for shape in ((16897, 256, 256), (4096, 4096, 4096)):
+        plan = choose_plan(GemmProblem(*shape, memory="pinned"), profile, PlanOptions(f=1))
+        call_seconds = profile.find_cpu_rate("float32").call_seconds
+        assert plan.predicted.cpu_seconds >= call_seconds + plan.share.late_seconds
+
+
 def test_copies_slow_the_cpu_part_less_where_kernels_take_long():
     profile = change_shares(H200, stretch=3.0)
     whole, held = (

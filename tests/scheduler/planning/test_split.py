@@ -7,11 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.scheduler.profiles import find_preset_profile
 from wavetrim.kernels.schedule.panels import PanelProblem
 from wavetrim.kernels.schedule.schedule import Rates
 from wavetrim.scheduler.model.cost import CpuCurve, rows_within
 from wavetrim.scheduler.model.gpu_curve import GpuCurve
+from wavetrim.scheduler.options import PlanOptions
+from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.planning.split import split_rows
+from wavetrim.scheduler.problem import GemmProblem
 
 
 @dataclass(frozen=True)
@@ -109,6 +113,7 @@ GPU_CURVES = st.builds(
         tile_k=st.integers(1, 32),
         slots=st.integers(1, 200),
         splits_tail=st.booleans(),
+        splits_short=st.booleans(),
         staged=st.booleans(),
     ),
     rates=RATES,
@@ -141,6 +146,23 @@ def test_the_share_of_time_with_copies_is_between_0_and_1(curve):
 def test_device_curves_never_decrease(curve, rows):
     for fewer, more in pairwise(sorted(limit_rows(curve, one) for one in rows)):
         assert curve.seconds(fewer) <= curve.seconds(more) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize(
+    ("device", "shape", "rows"),
+    [
+        ("L4", (689, 839, 2896), 581),  # cuBLAS divides launches of less than a wave
+        ("L4", (191, 2567, 1526), 130),
+        ("A100 SXM 80", (4822, 1413, 37), 989),  # within a wave, copies take longer
+        ("B200", (3176, 3040, 123), 710),
+    ],
+)
+def test_no_schedule_is_faster_than_the_bound_of_its_rows(device, shape, rows):
+    problem = GemmProblem(*shape, "float64", "pinned")
+    curve = choose_plan(problem, find_preset_profile(device), PlanOptions(f=0)).gpu_alone_curve
+    least_seconds = curve.find_least_seconds(rows)
+    assert least_seconds <= curve.seconds(rows)
+    assert least_seconds <= curve.find_timeline(rows).seconds
 
 
 @settings(max_examples=40)

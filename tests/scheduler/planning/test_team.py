@@ -13,8 +13,9 @@ from tests.limit import allow_python
 from tests.scheduler.profiles import change_rates, find_preset_profile, join_profiles, make_links
 from wavetrim.scheduler.errors import PlanError
 from wavetrim.scheduler.options import PlanOptions
-from wavetrim.scheduler.planning.choice import choose_plan, choose_plan_on
+from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.planning.description import describe_curve, describe_plan
+from wavetrim.scheduler.planning.kernel_choice import choose_plan_on
 from wavetrim.scheduler.planning.team import TeamCurve, find_next_count, list_members
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.joint import JointLinks
@@ -195,7 +196,7 @@ def test_only_the_named_gpus_are_used():
     without = choose_plan(LARGE, EIGHT, PlanOptions(devices="none"))
     assert (without.f, without.no_gpu_reason) == (
         LARGE.m,
-        "there is no GPU, so the CPU computes every row",
+        'devices is "none", so the CPU computes every row',
     )
 
 
@@ -314,6 +315,28 @@ def test_columns_are_divided_in_whole_tiles():
     assert [columns[0].start, columns[-1].stop] == [0, 4000]
     assert all(one.stop == two.start for one, two in pairwise(columns))
     assert all(len(one) % plan.spec.tile.n == 0 for one in columns[:-1])
+
+
+@pytest.mark.parametrize("names", [("H100 SXM", "RTX 4090"), ("A100 SXM 80", "L4")])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int64"])
+@pytest.mark.parametrize("memory", ["pinned", "pageable"])
+def test_of_gpus_that_differ_none_is_faster_alone_than_the_plan(names, dtype, memory):
+    """By float32 the second ones are faster, in float64 they take 25 times as long."""
+    machine = join_profiles(*map(find_preset_profile, names))
+    problem = GemmProblem(8192, 8192, 8192, dtype, memory)
+    plan = choose_plan(problem, machine)
+    for device in ("0", "1"):
+        alone = choose_plan(problem, machine, PlanOptions(devices=device))
+        assert plan.predicted.total_seconds <= alone.predicted.total_seconds
+        assert describe_plan(alone)["profile"]["device"] == machine.gpus[int(device)].device
+
+
+def test_of_gpus_that_differ_one_without_the_kernel_has_no_rows():
+    machine = join_profiles(find_preset_profile("RTX 4090"), find_preset_profile("H200"))
+    plan = choose_plan(LARGE, machine, PlanOptions("bulk", f=0))
+    assert [part.position for part in plan.gpu_parts] == [1]
+    with pytest.raises(PlanError, match="bulk"):
+        choose_plan(LARGE, machine, PlanOptions("bulk", f=0, devices="0"))
 
 
 def test_gpus_of_one_model_take_equal_rows_despite_measured_differences():

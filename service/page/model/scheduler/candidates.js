@@ -25,7 +25,7 @@ export function findCandidates(problem, profile, options) {
   return measured.length > 0 ? measured : runnable;
 }
 
-/** The positions of a machine's GPUs, the fastest by the data sheet first. */
+/** The positions of a machine's GPUs, the one with the highest peak in float32 first. */
 export function findPositions({ gpus }) {
   const rate = (position) => gpus[position].gpu.float32_gflops;
   return gpus.map((_, position) => position).sort((one, other) => rate(other) - rate(one));

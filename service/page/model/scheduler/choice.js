@@ -35,8 +35,7 @@ export function choosePlan(problem, profile, options = NO_OPTIONS) {
   if (f !== "auto" && !(f >= 0 && f <= m)) {
     throw new Refusal("f", f, `"auto" or 0…${m}, the rows of C`);
   }
-  const positions = findPositions(profile);
-  const one = choosePlanOn(problem, profile, options, positions.slice(0, 1));
+  const { one, positions } = chooseFirst(problem, profile, options, findPositions(profile));
   let [best, count, tried] = [one, 1, null];
   const seconds = new Map([[1, one.totalSeconds]]);
   const most = positions.length;
@@ -51,6 +50,39 @@ export function choosePlan(problem, profile, options = NO_OPTIONS) {
     }
   }
   return best;
+}
+
+/** The plan on the GPU that is fastest at the product, and all positions, the fastest first.
+ *
+ * Of GPUs that differ, which is faster depends on the element type: one of each model is tried.
+ */
+function chooseFirst(problem, profile, options, positions) {
+  const nameModel = (position) => JSON.stringify(profile.gpus[position].gpu);
+  const models = new Set(positions.map(nameModel));
+  if (models.size <= 1) {
+    return { one: choosePlanOn(problem, profile, options, positions.slice(0, 1)), positions };
+  }
+  const plans = new Map();
+  const refusals = [];
+  for (const model of models) {
+    const position = positions.find((at) => nameModel(at) === model);
+    try {
+      plans.set(model, choosePlanOn(problem, profile, options, [position]));
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error;
+      refusals.push(error);
+    }
+  }
+  if (plans.size === 0) throw refusals[0];
+  const findSeconds = (position) => plans.get(nameModel(position))?.gpuOnlySeconds || Infinity;
+  const seconds = new Map(positions.map((position) => [position, findSeconds(position)]));
+  const sorted = [...positions].sort((a, b) => compare(seconds.get(a), seconds.get(b)));
+  return { one: plans.get(nameModel(sorted[0])), positions: sorted };
+}
+
+/** The order of two numbers, which may both be infinite. */
+function compare(one, other) {
+  return one === other ? 0 : one - other;
 }
 
 /** The best plan with these GPUs of a machine, all of them, and its CPU.

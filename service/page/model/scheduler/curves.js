@@ -26,12 +26,14 @@ export function buildCpuCurve(problem, profile, share = null, copying = 1) {
   const fewer = threads / share.threads;
   const slower = 1 + (share.stretch - 1) * copying;
   const memorySlower = 1 + (share.memory_stretch - 1) * copying;
+  const callSeconds = rate.call_seconds + share.late_seconds;
+  const readSeconds = problem.n * problem.k * rate.vector_seconds;
   const fields = {
     rowSeconds: findRowSeconds(problem, rate, profile.cpu, { fewer, slower, memorySlower }),
     startupRows: rate.startup_rows,
-    callSeconds: rate.call_seconds + share.late_seconds,
+    callSeconds,
     rowQuantum: rate.row_quantum,
-    vectorSeconds: problem.n * problem.k * rate.vector_seconds,
+    vectorSeconds: readSeconds ? callSeconds + readSeconds : 0,
   };
   return correct(fields, problem, profile, true);
 }

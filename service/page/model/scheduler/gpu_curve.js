@@ -82,23 +82,30 @@ export class GpuCurve {
 
   /** Lower bound for all schedules: the longest of kernel, copies in and copies out. */
   findLeastSeconds(rows) {
+    return this.correction.factor * this.findBound(rows);
+  }
+
+  findBound(rows) {
     const { problem, rates } = this;
+    let kernelSeconds = this.kernelSeconds(rows);
+    if (problem.splitsShort) {
+      // Of several launches, each of less than one wave, all may fill the GPU.
+      const waves = this.grid.countTiles(rows) / problem.slots;
+      kernelSeconds = rates.launchSeconds + waves * this.waveSeconds;
+    }
     const inBytes = (rows + problem.n * rates.bShare) * problem.k * problem.itemBytes;
     const outBytes = rows * problem.n * problem.itemBytes;
-    const leastSeconds =
-      rates.callSeconds +
-      Math.max(
-        this.kernelSeconds(rows),
-        inBytes / rates.inBytesPerSecond,
-        outBytes / rates.outBytesPerSecond,
-      );
-    return this.correction.factor * leastSeconds;
+    const copyInSeconds = inBytes / rates.inBytesPerSecond;
+    const copyOutSeconds = outBytes / rates.outBytesPerSecond;
+    return rates.callSeconds + Math.max(kernelSeconds, copyInSeconds, copyOutSeconds);
   }
 
   /** Seconds for `rows` rows: 0 without rows, and never less for more rows. */
   seconds(rows) {
     if (rows === 0) return 0;
-    return this.correction.factor * Math.max(this.findScheduleSeconds(rows), this.startSeconds);
+    // Between knots, copies may rise by more than the waves do.
+    const leastSeconds = Math.max(this.findBound(rows), this.startSeconds);
+    return this.correction.factor * Math.max(this.findScheduleSeconds(rows), leastSeconds);
   }
 
   /** Rough number of rows that take `seconds`. */
