@@ -103,7 +103,7 @@ bench: $(ENVIRONMENT) ## measure on this machine, into benchmarks/results/
 	$(if $(filter 1,$(GPU)),$(PY) -m benchmarks.kernels)
 	$(PY) -m benchmarks.host
 
-bench-host: $(ENVIRONMENT) ## measure products in host memory beside others' ways; GPUS=2 on two GPUs
+bench-host: $(ENVIRONMENT) ## measure products in host memory beside others' ways; GPUS=n on n GPUs
 	$(PY) -m benchmarks.host $(if $(GPUS),--devices $(shell seq -s, 0 $$(($(GPUS) - 1)))) $(ARGS)
 
 bench-http: $(ENVIRONMENT) ## measure requests, transfers and jobs over HTTP beside peers and floor

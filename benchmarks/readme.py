@@ -93,7 +93,11 @@ def render_measured(results: Iterable[HostResults]) -> str:
         for size in SHOWN_SIZES
         if (size, dtype, OURS) in rows
     ]
-    return f"{fastest.caption}. Milliseconds, medians:\n\n{render_table(head, lines)}"
+    caption = (
+        f"{fastest.caption}. Milliseconds from pageable memory, medians; "
+        "with F = 0 *measured* and *GPU alone* are one plan, measured twice:"
+    )
+    return f"{caption}\n\n{render_table(head, lines)}"
 
 
 def list_cells(size: int, dtype: str, rows: Mapping[tuple[int, str, str], HostRow]) -> list[str]:

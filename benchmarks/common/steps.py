@@ -53,7 +53,7 @@ def take_steps(steps: Sequence[Step], until: float, record: Record) -> None:
         excess = find_excess(left, estimates)
         step = waiting.pop(0 if excess is None else excess)
         if excess is not None:
-            record.leave_out(step.name, f"{left:.0f} s are left")
+            record.leave_out(step.name, f"{max(left, 0):.0f} s are left")
             continue
         try:
             step.act(share_seconds(left, estimates))

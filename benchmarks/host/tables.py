@@ -182,8 +182,13 @@ def _list_regret_cells(rows: Sequence[SweepRow]) -> Iterable[str]:
 
 
 def render_left_out(results: HostResults) -> str:
-    """What was not measured, and why."""
-    return "\n".join(f"- {line}" for line in results.document.get("left_out", ()))
+    """What was not measured, by the reason."""
+    names: dict[str, list[str]] = {}
+    for line in results.document.get("left_out", ()):
+        name, reason = line.split(": ", 1)
+        reason = "too little time was left" if reason.endswith(" s are left") else reason
+        names.setdefault(reason, []).append(name)
+    return "\n".join(f"- {reason}: {'; '.join(them)}" for reason, them in names.items())
 
 
 SECTIONS: Final[dict[str, Callable[[HostResults], str]]] = {

@@ -50,7 +50,7 @@ def test_tables_show_times_shares_gains_and_errors() -> None:
     assert read_cells(shown["regret"], "float64", "all") == [
         "26", "1.010", "1.010", "1.010", "0.800", "4%, 4%", "4%, 4%", "4%, 4%",
     ]  # fmt: skip
-    assert shown["left-out"] == "- torch: not there"
+    assert shown["left-out"] == "- not there: torch"
     assert shown["worst"].count("\n") == WORST + 1
 
 
