@@ -1,20 +1,18 @@
 """The runs of a machine: ratios of measured to predicted seconds, stored next to its profile.
 
-A history belongs to one profile, and begins empty with another. Its file has the profile's name,
-for GPU, driver, libraries and threads. Several processes may share it: each adds its own runs.
+A history belongs to one profile, and begins empty with another. Its file (`runs_file`) has the
+profile's name, for GPU, driver, libraries and threads. Several processes may share it: each adds
+its own runs.
 """
 
-import contextlib
-import json
 import logging
 import math
-import os
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
-from dataclasses import astuple
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from wavetrim.scheduler.model.corrections import Correction, RunClass
 from wavetrim.scheduler.model.device_runs import (
@@ -23,13 +21,15 @@ from wavetrim.scheduler.model.device_runs import (
     DeviceRuns,
     find_lower_quartile,
 )
+from wavetrim.scheduler.profile.runs_file import RunsFile, is_log_ratio
 
 logger = logging.getLogger(__name__)
 
-FORMAT_VERSION: Final = 2
-
 SAVE_SECONDS: Final = 5.0
 """Least time between two writes of the file; chosen."""
+
+MOST_UNSAVED: Final = 4096
+"""Most runs that wait to be written, where writing fails; chosen."""
 
 
 class RunHistory:
@@ -50,16 +50,13 @@ class RunHistory:
         *,
         calibrated: bool = False,
     ) -> None:
-        self._path = path
-        self._kept = path is not None and path.parent.is_dir()
-        self._basis = basis
+        self._file = RunsFile(path, basis) if path is not None else None
         self._clock = clock
         self._prior = CALIBRATED if calibrated else ASSUMED
         self._lock = threading.Lock()
         self._devices: dict[str, DeviceRuns] = {}
         self._found: dict[RunClass, Correction] = {}
-        self._unsaved: list[tuple[RunClass, float]] = []
-        self._seen_stamp: tuple[int, int] | None = None
+        self._unsaved: deque[tuple[RunClass, float]] = deque(maxlen=MOST_UNSAVED)
         self._saved_seconds = self._refreshed_seconds = -math.inf
         self.refresh()
 
@@ -81,9 +78,11 @@ class RunHistory:
         if predicted_seconds <= 0 or measured_seconds <= 0:
             return
         ratio = round(math.log(measured_seconds / predicted_seconds), 4)
+        if not is_log_ratio(ratio):
+            return
         with self._lock:
             self._add(run_class, ratio)
-            if self._path is None or not self._kept:
+            if self._file is None or not self._file.has_folder:
                 return
             self._unsaved.append((run_class, ratio))
             if self._clock() < self._saved_seconds + SAVE_SECONDS:
@@ -111,33 +110,24 @@ class RunHistory:
 
     def refresh(self) -> None:
         """Read what other processes have written; at most once a second."""
-        if self._path is None or self._clock() < self._refreshed_seconds + 1:
+        if self._file is None or self._clock() < self._refreshed_seconds + 1:
             return
         with self._lock:
             self._refreshed_seconds = self._clock()
-            self._merge()
+            self._merge(self._file)
 
     def save(self) -> None:
         """Write all runs, including those that other processes have written meanwhile."""
-        if self._path is None:
+        if self._file is None or not self._unsaved:
             return
-        with self._lock:
-            if not self._unsaved:
-                return
-            self._merge()
-            self._unsaved.clear()
-            document = {
-                "format": FORMAT_VERSION,
-                "basis": self._basis,
-                "runs": [[astuple(one), ratios] for one, ratios in self._list_runs()],
-            }
-            part = self._path.with_suffix(f".{os.getpid()}.part")
-            try:
-                part.write_text(json.dumps(document) + "\n", encoding="utf-8")
-                part.replace(self._path)
-                self._seen_stamp = self._read_stamp()
-            except OSError as error:
-                logger.warning("the runs of this machine cannot be kept in %s: %s", part, error)
+        try:
+            # In this order, no product waits while another process writes.
+            with self._file.lock(), self._lock:
+                self._merge(self._file)
+                self._file.write(self._list_runs())
+                self._unsaved.clear()
+        except OSError as error:
+            logger.warning("the runs of this machine cannot be kept: %s", error)
 
     def _correct(self, run_class: RunClass) -> Correction:
         with self._lock:
@@ -151,41 +141,14 @@ class RunHistory:
     def _list_runs(self) -> list[tuple[RunClass, tuple[float, ...]]]:
         return [one for device in self._devices.values() for one in device.list_ratios()]
 
-    def _merge(self) -> None:
+    def _merge(self, file: RunsFile) -> None:
         """If another process has written the file, read it and add the unsaved runs."""
-        stamp = self._read_stamp()
-        if stamp is None or stamp == self._seen_stamp:
-            return
-        self._seen_stamp = stamp
-        kept = self._load()
+        kept = file.read_changes()
         if kept is None:
             return
         self._devices = {}
         for run_class, ratio in [*kept, *self._unsaved]:
             self._add(run_class, ratio)
-
-    def _load(self) -> list[tuple[RunClass, float]] | None:
-        """The runs in the file; None if it has another basis or cannot be read."""
-        assert self._path is not None, "there is a file"
-        try:
-            document: dict[str, Any] = json.loads(self._path.read_text(encoding="utf-8"))
-            if (document["format"], document["basis"]) != (FORMAT_VERSION, self._basis):
-                return None
-            return [
-                (RunClass(device, beside, bottleneck, product, float(seconds)), float(ratio))
-                for (device, beside, bottleneck, product, seconds), ratios in document["runs"]
-                for ratio in ratios
-            ]
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            logger.warning("%s is passed over: %s", self._path, error)
-            return None
-
-    def _read_stamp(self) -> tuple[int, int] | None:
-        assert self._path is not None, "there is a file"
-        with contextlib.suppress(OSError):
-            status = self._path.stat()
-            return status.st_mtime_ns, status.st_ino
-        return None
 
     def _add(self, run_class: RunClass, ratio: float) -> None:
         prior = ASSUMED if run_class.is_in_team else self._prior

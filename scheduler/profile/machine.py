@@ -5,14 +5,14 @@ measurement on this machine.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from wavetrim.kernels.spec import KernelSpec
-from wavetrim.scheduler.errors import ProfileError
 from wavetrim.scheduler.model.corrections import NO_CORRECTIONS, Corrections
-from wavetrim.scheduler.model.cpu import CpuModel, CpuRate, CpuShare
-from wavetrim.scheduler.problem import Memory
+from wavetrim.scheduler.model.cpu import CpuModel, CpuRate
+from wavetrim.scheduler.problem import MEMORIES, Memory
+from wavetrim.scheduler.profile.document import read_document, read_object, refuse
 from wavetrim.scheduler.profile.joint import JointLinks
 
 FORMAT_VERSION = 4
@@ -187,41 +187,33 @@ class MachineProfile:
         """Read a profile that `as_dict` wrote.
 
         Raises:
-            ProfileError: The document has another format, or a field is missing.
+            ProfileError: The document has another format, a field is missing, or a value is none
+                of its field.
         """
-        try:
-            return _read_profile(document)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            message = f"not a profile of format {FORMAT_VERSION}: {error!r}"
-            raise ProfileError(message) from error
+        # Profiles beside another have none beside themselves.
+        profile = _read_profile(document, "")
+        beside = document.get("beside", ())
+        if not isinstance(beside, list | tuple):
+            raise refuse("beside", beside, "a list")
+        others = (_read_profile(one, f"beside[{index}]") for index, one in enumerate(beside))
+        return replace(profile, beside=tuple(others))
 
 
-def _read_profile(document: Mapping[str, Any]) -> MachineProfile:
-    if document["format"] != FORMAT_VERSION:
-        raise ValueError(f"format is {document['format']!r}")
-    cpu, gpu = document["cpu"], document["gpu"]
-    return MachineProfile(
-        device=document["device"],
-        source=document["source"],
-        cpu=CpuModel(
-            threads=cpu["threads"],
-            rates=tuple(CpuRate(**_pick(rate, CpuRate)) for rate in cpu["rates"]),
-            beside_gpu=tuple(CpuShare(**_pick(share, CpuShare)) for share in cpu["beside_gpu"]),
-            cache_bytes=cpu.get("cache_bytes", 0),
-        ),
-        gpu=gpu and GpuModel(**{**gpu, "compute_capability": tuple(gpu["compute_capability"])}),
-        links=tuple(LinkModel(**link) for link in document["links"]),
-        kernels=tuple(KernelModel(**model) for model in document["kernels"]),
-        key=dict(document["key"]),
-        measured_at=document["measured_at"],
-        index=document.get("index", 0),
-        beside=tuple(map(_read_profile, document.get("beside", ()))),
-        joint=tuple(JointLinks(**one) for one in document.get("joint", ())),
-        peer_gbytes_per_second=document.get("peer_gbytes_per_second", 0.0),
-    )
-
-
-def _pick(document: Mapping[str, Any], kind: type) -> dict[str, Any]:
-    """The entries of a document that are fields of a dataclass; earlier versions wrote others."""
-    names = {one.name for one in fields(kind)}
-    return {name: value for name, value in document.items() if name in names}
+def _read_profile(document: object, place: str) -> MachineProfile:
+    """The profile of one GPU, or of a machine without one."""
+    prefix = f"{place}." if place else ""
+    written = read_object(document, place).get("format")
+    if written != FORMAT_VERSION:
+        raise refuse(f"{prefix}format", written, str(FORMAT_VERSION))
+    profile = read_document(MachineProfile, document, place, without=("beside", "corrections"))
+    if profile.gpu is None and profile.links:
+        raise refuse(f"{prefix}gpu", None, "the GPU that the links lead to")
+    # What plans look up. Rates of other types are scaled from float32's.
+    for name, entries, needed in (
+        ("cpu.rates", [one.dtype for one in profile.cpu.rates], ("float32",)),
+        ("cpu.beside_gpu", [one.memory for one in profile.cpu.beside_gpu], MEMORIES),
+        ("links", [one.memory for one in profile.links], MEMORIES if profile.gpu else ()),
+    ):
+        if not set(needed) <= set(entries):
+            raise refuse(f"{prefix}{name}", entries, f"a list with {' and '.join(needed)}")
+    return profile

@@ -8,7 +8,6 @@ import contextlib
 import hashlib
 import json
 import logging
-import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -22,6 +21,7 @@ from wavetrim.scheduler.model.cpu import CpuModel
 from wavetrim.scheduler.profile.estimate import estimate_cpu, estimate_kernels, estimate_links
 from wavetrim.scheduler.profile.machine import GpuModel, MachineProfile
 from wavetrim.scheduler.profile.presets import PRESETS, find_preset, list_meant
+from wavetrim.scheduler.profile.shared_file import replace_text
 from wavetrim.scheduler.profile.what_if import set_cpu
 
 logger = logging.getLogger(__name__)
@@ -87,10 +87,11 @@ def find_measured_cpu(directory: Path | None, cpu_threads: int) -> CpuModel | No
     """This machine's CPU by its newest calibration, whichever GPU that was made with."""
     wanted = read_key(None, cpu_threads)
     found: list[MachineProfile] = []
-    for path in [] if directory is None else sorted(directory.glob("*.json")):
-        if not path.name.endswith(RUNS_SUFFIX):
-            with contextlib.suppress(OSError, ProfileError):
-                found.append(load_profile(path))
+    with contextlib.suppress(OSError):  # a folder that cannot be read
+        for path in [] if directory is None else sorted(directory.glob("*.json")):
+            if not path.name.endswith(RUNS_SUFFIX):
+                with contextlib.suppress(FileNotFoundError, ProfileError):
+                    found.append(complete_rates(load_profile(path)))
     fitting = [
         profile
         for profile in found
@@ -156,7 +157,8 @@ def describe_gpu(info: DeviceInfo) -> GpuModel:
         compute_capability=info.compute_capability,
         clock_mhz=info.clock_mhz,
         memory_bytes=info.memory_bytes,
-        memory_gbytes_per_second=info.memory_clock_mhz * 2 * 256 / 8 / 1e3,
+        # Some devices do not tell their memory's clock.
+        memory_gbytes_per_second=(info.memory_clock_mhz or info.clock_mhz) * 2 * 256 / 8 / 1e3,
         link_gbytes_per_second=15.8,
         float32_gflops=float32_gflops,
         float64_gflops=float64_gflops,
@@ -184,9 +186,7 @@ def store_profile(profile: MachineProfile, directory: Path) -> Path:
     """Write a calibration atomically, named by its key; returns the file."""
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / _name_file(profile.key)
-    part = path.with_suffix(f".{os.getpid()}.part")
-    part.write_text(json.dumps(profile.as_dict(), indent=1) + "\n", encoding="utf-8")
-    part.replace(path)
+    replace_text(path, json.dumps(profile.as_dict(), indent=1) + "\n")
     return path
 
 
@@ -194,13 +194,15 @@ def load_profile(path: Path) -> MachineProfile:
     """Read a calibration.
 
     Raises:
-        ProfileError: The file is not a profile of this format.
+        FileNotFoundError: There is no such file.
+        ProfileError: It cannot be read, or is not a profile of this format.
     """
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ProfileError(f"{path} is not JSON: {error}") from error
-    return MachineProfile.from_dict(document)
+        return MachineProfile.from_dict(json.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError, RecursionError, ProfileError) as error:
+        raise ProfileError(f"{path} cannot be read: {error}") from error
 
 
 def _find_local(
@@ -215,7 +217,7 @@ def _find_local(
         except FileNotFoundError:
             pass
         except ProfileError as error:
-            logger.warning("%s is passed over: %s", path, error)
+            logger.warning("a calibration is passed over: %s", error)
             hint = "the stored calibration cannot be read; run `wavetrim calibrate` again"
     if info is None:
         return MachineProfile("cpu", f"estimate, no GPU; {hint}", estimate_cpu(cpu_threads))

@@ -3,7 +3,7 @@
 import json
 import math
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -196,12 +196,80 @@ def test_an_unreadable_file_is_ignored_and_replaced(tmp_path: Path, content: str
     assert json.loads(path.read_text())["basis"] == "test"
 
 
+def describe(**changes: object) -> list[object]:
+    return [*{**asdict(CLASS), **changes}.values()]
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        *([describe(seconds=value), [0.1]] for value in (0, -1.0, math.nan, math.inf, "x", None)),
+        *([describe(device=value), [0.1]] for value in (None, [], 1, {})),
+        [describe(), [0.1, 1e4]],
+        *([describe(), [value]] for value in (-1e4, math.nan, math.inf, 10**400, "x", None, [])),
+        [describe(), None],
+        [describe()[:4], [0.1]],
+        "text",
+        None,
+    ],
+    ids=lambda entry: str(entry)[-24:],
+)
+def test_damaged_runs_are_ignored_and_the_others_kept(tmp_path: Path, entry: object) -> None:
+    path = tmp_path / "runs.json"
+    sound = [describe(product=OTHER.product), [0.5, 0.5]]
+    document = {"format": 2, "basis": "test", "runs": [entry, sound]}
+    path.write_text(json.dumps(document))
+    history = make_history(path)
+    assert {one.run_class: one.runs for one in history.list_all()} == {OTHER: 2}
+    assert 1 < history.find(CLASS).factor < math.exp(0.5)
+    note(history, 1.2, 1)
+    history.save()
+    again = make_history(path)
+    assert {one.run_class: one.runs for one in again.list_all()} == {OTHER: 2, CLASS: 1}
+
+
+def test_a_deeply_nested_file_is_ignored(tmp_path: Path) -> None:
+    path = tmp_path / "runs.json"
+    path.write_text(100_000 * "[")
+    assert make_history(path).find(CLASS).runs == 0
+
+
+def test_a_run_during_which_the_machine_slept_is_ignored() -> None:
+    history = make_history()
+    history.note(CLASS, 1e-5, 3600.0)
+    assert history.list_all() == []
+
+
 def test_without_its_folder_runs_are_kept_in_memory_only(tmp_path: Path) -> None:
     history = make_history(tmp_path / "missing" / "runs.json")
     note(history, 1.2, 2)
     history.save()
     assert history.find(CLASS).runs == 2
     assert not (tmp_path / "missing").exists()
+
+
+def test_a_folder_that_cannot_be_looked_into_is_as_none(tmp_path: Path) -> None:
+    history = make_history(tmp_path / ("x" * 300) / "runs.json")
+    note(history, 1.2, 2)
+    history.save()
+    assert history.find(CLASS).runs == 2
+
+
+def test_runs_that_could_not_be_written_are_written_later(tmp_path: Path) -> None:
+    path = tmp_path / "runs.json"
+    history = make_history(path)
+    lock = tmp_path / "runs.lock"
+    lock.mkdir()
+    note(history, 1.2, 2)
+    history.save()
+    assert not path.exists()
+    other = make_history(path)
+    lock.rmdir()
+    note(other, 1.2, 1, OTHER)
+    other.save()
+    history.save()
+    found = make_history(path).list_all()
+    assert {one.run_class: one.runs for one in found} == {CLASS: 2, OTHER: 1}
 
 
 def test_save_writes_runs_that_are_not_due_yet(tmp_path: Path) -> None:

@@ -62,6 +62,13 @@ def test_a_gpu_without_a_preset_is_derived_from_its_properties():
     assert "derived" in profile.gpu.source
 
 
+def test_a_gpu_that_does_not_tell_its_memory_clock_has_a_rate():
+    profile = find(None, [replace(H200, name="Experimental GPU", memory_clock_mhz=0)])
+    assert profile.gpu is not None
+    assert profile.gpu.memory_gbytes_per_second > 0
+    assert MachineProfile.from_dict(profile.as_dict()) == profile
+
+
 def test_an_unknown_device_is_refused_with_the_known_ones():
     with pytest.raises(PlanError) as caught:
         find("Voodoo 2", [H200])
@@ -103,6 +110,24 @@ def test_what_a_calibration_lacks_is_assumed(tmp_path):
     assert found.find_cpu_rate("bfloat16").source != "measured"
     assert found.index_kernels().keys() == whole.index_kernels().keys()
     assert {model.kernel for model in found.kernels if not model.assumed} == {"cublas"}
+
+
+@pytest.mark.parametrize("device", ["T4", "H200"])
+def test_a_preset_has_the_types_that_the_measured_cpu_lacks(tmp_path, device):
+    whole = find()
+    rates = tuple(
+        replace(rate, gflops=3 * rate.gflops, source="measured")
+        for rate in whole.cpu.rates
+        if rate.dtype == "float32"
+    )
+    cpu = replace(whole.cpu, rates=rates)
+    store_profile(
+        replace(whole, cpu=cpu, measured_at="2026-01-01", key=read_key(None, 8)), tmp_path
+    )
+    found = find(device, directory=tmp_path)
+    assert found.find_cpu_rate("float32").source == "measured"
+    for rate in whole.cpu.rates:
+        assert found.find_cpu_rate(rate.dtype).gflops == pytest.approx(3 * rate.gflops)
 
 
 def test_an_unreadable_calibration_is_ignored(tmp_path):
