@@ -7,6 +7,9 @@ from wavetrim.kernels.gemm.operands import Layout
 _TO_DEVICE: Final = 1  # cudaMemcpyHostToDevice
 _TO_HOST: Final = 2  # cudaMemcpyDeviceToHost
 
+_MOST_PITCH_BYTES: Final = 2**31 - 1
+"""Most bytes from row to row in a copy of rows: cudaDevAttrMaxPitch of all GPUs so far."""
+
 
 class Transfers:
     """Enqueues transfers in one stream.
@@ -34,6 +37,10 @@ class Transfers:
         device_bytes = target.leading_dimension * target.item_bytes
         if rows == 1 or pitch_bytes == device_bytes == row_bytes:
             self._copy(target.pointer, source, rows * row_bytes, _TO_DEVICE, self._stream)
+        elif max(pitch_bytes, device_bytes) > _MOST_PITCH_BYTES:
+            for row in range(rows):
+                ends = target.pointer + row * device_bytes, source + row * pitch_bytes
+                self._copy(*ends, row_bytes, _TO_DEVICE, self._stream)
         else:
             ends = target.pointer, device_bytes, source, pitch_bytes
             self._copy_rows(*ends, row_bytes, rows, _TO_DEVICE, self._stream)
@@ -50,6 +57,10 @@ class Transfers:
         device_bytes = source.leading_dimension * source.item_bytes
         if rows == 1 or pitch_bytes == device_bytes == row_bytes:
             self._copy(target, source.pointer, rows * row_bytes, _TO_HOST, self._stream)
+        elif max(pitch_bytes, device_bytes) > _MOST_PITCH_BYTES:
+            for row in range(rows):
+                ends = target + row * pitch_bytes, source.pointer + row * device_bytes
+                self._copy(*ends, row_bytes, _TO_HOST, self._stream)
         else:
             ends = target, pitch_bytes, source.pointer, device_bytes
             self._copy_rows(*ends, row_bytes, rows, _TO_HOST, self._stream)

@@ -53,7 +53,7 @@ static int copy_in(const int64_t* words, const Binding* binding, void* stream)
         .target_kind = ON_DEVICE, .target_device = device, .target_pitch = device_pitch,
         .row_bytes = row_bytes, .rows = rows,
     };
-    return driver.copy_rows(&copy, stream);
+    return copy_rows(&copy, stream);
 }
 
 // Padding between the caller's rows is not written.
@@ -71,7 +71,7 @@ static int copy_out(const int64_t* words, const Binding* binding, void* stream)
         .target_kind = ON_HOST, .target_host = host, .target_pitch = host_pitch,
         .row_bytes = row_bytes, .rows = rows,
     };
-    return driver.copy_rows(&copy, stream);
+    return copy_rows(&copy, stream);
 }
 
 // From another GPU's memory, with the same distance between rows. Rows as long as that are copied in one piece.
@@ -87,7 +87,7 @@ static int copy_between(const int64_t* words, void* stream)
         .target_kind = ON_DEVICE, .target_device = target, .target_pitch = pitch,
         .row_bytes = row_bytes, .rows = rows,
     };
-    return driver.copy_rows(&copy, stream);
+    return copy_rows(&copy, stream);
 }
 
 static int launch(const int64_t* words, void* stream)

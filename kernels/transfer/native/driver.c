@@ -47,6 +47,25 @@ int load_driver(void)
     return found;
 }
 
+int copy_rows(const Copy2D* copy, void* stream)
+{
+    enum { MOST_PITCH = INT32_MAX };  // CU_DEVICE_ATTRIBUTE_MAX_PITCH
+    if (copy->source_pitch <= MOST_PITCH && copy->target_pitch <= MOST_PITCH) return driver.copy_rows(copy, stream);
+    int status = 0;
+    for (size_t i = 0; i < copy->rows && status == 0; ++i) {
+        const size_t from = i * copy->source_pitch, to = i * copy->target_pitch;
+        const size_t size = copy->row_bytes;
+        if (copy->source_kind == ON_HOST) {
+            status = driver.copy_in(copy->target_device + to, (const char*)copy->source_host + from, size, stream);
+        } else if (copy->target_kind == ON_HOST) {
+            status = driver.copy_out((char*)copy->target_host + to, copy->source_device + from, size, stream);
+        } else {
+            status = driver.copy_between(copy->target_device + to, copy->source_device + from, size, stream);
+        }
+    }
+    return status;
+}
+
 // Polls and naps, because a blocking event stops the copy engine for 20 µs (H200).
 int await_event(void* event)
 {

@@ -69,7 +69,7 @@ static int transfer_rows(Slabs* slabs, Slab* slab, const MatrixCopy* copy, const
         .row_bytes = row_bytes,
         .rows = piece->rows,
     };
-    return driver.copy_rows(&rows, slabs->stream);
+    return copy_rows(&rows, slabs->stream);
 }
 
 static int transfer(Slabs* slabs, Slab* slab, const MatrixCopy* copy, const Piece* piece, int inwards)

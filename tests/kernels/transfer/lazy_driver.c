@@ -192,6 +192,7 @@ int cuMemcpyDtoDAsync_v2(unsigned long long target, unsigned long long source, s
 int cuMemcpy2DAsync_v2(const Copy2D* copy, void* stream)
 {
     (void)stream;
+    if (copy->source_pitch > 0x7fffffff || copy->target_pitch > 0x7fffffff) return 1;  // as the driver does
     void* target = copy->target_kind == 1 ? copy->target_host : (void*)copy->target_device;
     const void* source = copy->source_kind == 1 ? copy->source_host : (const void*)copy->source_device;
     return add(target, copy->target_pitch, source, copy->source_pitch, copy->row_bytes, copy->rows);

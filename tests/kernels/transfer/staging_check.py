@@ -270,6 +270,7 @@ def check_commands(pool: ThreadPool, driver: ctypes.CDLL, columns: int) -> None:
     assert run(-1, 0) == 2
     driver.refuse(0)
     check_turns(pool, binding, device)
+    check_distant_rows(pool, binding)
 
 
 def check_turns(pool: ThreadPool, binding: Binding, device: NDArray[np.float32]) -> None:
@@ -306,6 +307,31 @@ def check_turns(pool: ThreadPool, binding: Binding, device: NDArray[np.float32])
     assert pool.library.await_team(*arguments, 1, seconds.ctypes.data) == 0
     assert (seconds > 0).all()
     assert np.array_equal(target, expected)
+
+
+def check_distant_rows(pool: ThreadPool, binding: Binding) -> None:
+    """Rows 2 GiB apart are copied one by one: a copy of rows takes no such distance."""
+    pitch, size = 2**31 + 64, 24
+    # Only the pages that are written take memory.
+    source, near, far, result = (np.zeros(length, np.uint8) for length in (pitch + size,) * 4)
+    for row in range(2):
+        source[row * pitch :][:size] = np.arange(size) + 100 * row
+    addresses = [array.ctypes.data for array in (source, near, far, result)]
+    binding.hosts[:] = [addresses[0], 0, addresses[3]]
+    binding.pitches[:] = [pitch, 0, pitch]
+    commands = [
+        (CommandKind.COPY_IN, 0, 0, 0, 0, 2, size, addresses[1], 512),
+        (CommandKind.COPY_OUT, 0, 2, 0, 0, 2, size, addresses[1], 512),
+        (CommandKind.COPY_IN, 0, 0, 0, 0, 2, size, addresses[1], pitch),
+        (CommandKind.COPY_BETWEEN, 0, addresses[1], addresses[2], 2, size, pitch),
+        (CommandKind.RECORD, 0, 1),
+    ]
+    words = np.array([(*one, *(0,) * (9 - len(one))) for one in commands], np.int64)
+    address = ctypes.addressof(binding)
+    assert pool.library.run_commands(words.ctypes.data, len(words), address, 1, 1) == 0
+    for array in (result, far):
+        for row in range(2):
+            assert (array[row * pitch :][:size] == source[row * pitch :][:size]).all()
 
 
 def check_no_memory(pool: ThreadPool) -> None:

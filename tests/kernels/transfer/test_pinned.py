@@ -17,6 +17,7 @@ from wavetrim.kernels.transfer.pinned import (
     is_pinned,
     lock_matrix,
     lock_region,
+    pin_array,
     pin_matrix,
     unlock_region,
 )
@@ -162,3 +163,19 @@ def test_padding_of_pinned_rows_stays_as_it_is(pipeline: GpuPipeline, columns: i
     )
     assert_product(whole[:, :columns], a, b)
     assert (whole[:, columns:] == 7).all()
+
+
+@pytest.mark.parametrize("b_is_pinned", [True, False])
+def test_rows_two_gibibytes_apart_are_copied(pipeline: GpuPipeline, b_is_pinned: bool) -> None:
+    """CUDA copies no rows that are so far apart in one call."""
+    (m, n, k), pitch = (2, 200, 300), 2**31 + 64
+    memory = pin_array((pitch + 4096,), "uint8")
+    a = np.ndarray((m, k), "float32", buffer=memory, strides=(pitch, 4))
+    c = np.ndarray((m, n), "float32", buffer=memory, offset=2048, strides=(pitch, 4))
+    a[...], b = make_matrix(m, k, "float32", 1), make_matrix(k, n, "float32", 2)
+    before = c[...] = make_matrix(m, n, "float32", 3)
+    assert is_pinned(a)
+    assert is_pinned(c)
+    b = pin_copy(b) if b_is_pinned else b
+    pipeline.multiply(SPEC, a, b, c, beta=2.0, cut=find_cut(c, a))
+    assert_product(c, a, b, before, beta=2.0)
