@@ -183,8 +183,8 @@ class _CutProduct:
         if self._partial_sums:
             c = self._product.c
             total = np.zeros(c.shape, find_accumulator(c.dtype))
-            # In the order of K, not of completion, so that results are reproducible bit by bit.
-            for start in sorted(self._partial_sums):
-                total += self._partial_sums[start]
             with np.errstate(all="ignore"):
+                # In the order of K, not of completion, so that results are reproducible bit by bit.
+                for start in sorted(self._partial_sums):
+                    total += self._partial_sums[start]
                 combine(total, c, alpha=self._product.alpha, beta=self._product.beta)

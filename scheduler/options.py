@@ -1,9 +1,11 @@
 """Options of a product's plan. The planner decides whatever a caller leaves open."""
 
+import operator
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Final, Literal, SupportsIndex, get_args
+from typing import Any, Final, Literal, get_args
 
 from wavetrim.scheduler.errors import PlanError
 
@@ -75,7 +77,8 @@ def check_rows(f: object) -> RowsOrAuto:
     """
     if isinstance(f, str) and f == "auto":
         return "auto"
-    if isinstance(f, SupportsIndex) and not isinstance(f, bool) and (rows := f.__index__()) >= 0:
+    rows = read_whole(f)
+    if rows is not None and rows >= 0:
         return rows
     raise PlanError("f", f, '"auto" or a whole number of rows, 0…M')
 
@@ -88,9 +91,17 @@ def check_sms(sms: object) -> int | None:
     """
     if sms is None:
         return None
-    if isinstance(sms, SupportsIndex) and not isinstance(sms, bool):
-        return sms.__index__()
+    if (most := read_whole(sms)) is not None:
+        return most
     raise PlanError("sms", sms, "a whole number from 1")
+
+
+def read_whole(value: object) -> int | None:
+    """A whole number of Python's or NumPy's as one of Python's; None if it is no such number."""
+    if not isinstance(value, bool):
+        with suppress(TypeError):  # all arrays have `__index__`, but few of them an index
+            return operator.index(value)  # type: ignore[arg-type]
+    return None
 
 
 def check_devices(devices: object) -> str | None:

@@ -49,8 +49,8 @@ def matmul(
             broadcast against each other.
         alpha: Factor of A·B, real; a whole number for integers. 0 reads neither A nor B.
         beta: Factor of C, real; a whole number for integers. 0 does not read C.
-        c: Added β times; broadcast to the result. Its element type counts for the result's, unless
-            it is a number of Python's.
+        c: Added β times; broadcast to the result. Its element type counts for the result's; of a
+            number of Python's only whether it is whole, real or complex.
         out: Array of the result's shape and element type that receives it, with any strides. It may
             share memory with A, B or C: the result is as if it did not.
         accuracy: How exact sums on the GPU are; None for "library". "strict": fused multiply-adds

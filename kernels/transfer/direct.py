@@ -39,8 +39,8 @@ class Transfers:
             self._copy(target.pointer, source, rows * row_bytes, _TO_DEVICE, self._stream)
         elif max(pitch_bytes, device_bytes) > _MOST_PITCH_BYTES:
             for row in range(rows):
-                ends = target.pointer + row * device_bytes, source + row * pitch_bytes
-                self._copy(*ends, row_bytes, _TO_DEVICE, self._stream)
+                there, here = target.pointer + row * device_bytes, source + row * pitch_bytes
+                self._copy(there, here, row_bytes, _TO_DEVICE, self._stream)
         else:
             ends = target.pointer, device_bytes, source, pitch_bytes
             self._copy_rows(*ends, row_bytes, rows, _TO_DEVICE, self._stream)
@@ -59,8 +59,8 @@ class Transfers:
             self._copy(target, source.pointer, rows * row_bytes, _TO_HOST, self._stream)
         elif max(pitch_bytes, device_bytes) > _MOST_PITCH_BYTES:
             for row in range(rows):
-                ends = target + row * pitch_bytes, source.pointer + row * device_bytes
-                self._copy(*ends, row_bytes, _TO_HOST, self._stream)
+                there, here = target + row * pitch_bytes, source.pointer + row * device_bytes
+                self._copy(there, here, row_bytes, _TO_HOST, self._stream)
         else:
             ends = target, pitch_bytes, source.pointer, device_bytes
             self._copy_rows(*ends, row_bytes, rows, _TO_HOST, self._stream)

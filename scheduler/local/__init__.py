@@ -5,5 +5,5 @@ process, which `process` creates, closes, and replaces in forked processes. `pla
 `empty` creates arrays that the GPU reads itself.
 
 Plans are cached by shape. BLAS gets its threads back between products. NumPy computes products that
-are too small for several threads.
+are too small for several threads, beside others; a fork waits for these, too (`own_turns`).
 """

@@ -1,5 +1,7 @@
 """Operands as NumPy takes them: their element types, factors and checks."""
 
+from cmath import isfinite
+from contextlib import suppress
 from fractions import Fraction
 from typing import Any, Final, TypeAlias
 
@@ -7,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wavetrim.cpu.operands import find_blas_strides
-from wavetrim.native.element_types import is_integer
+from wavetrim.native.element_types import find_limits, is_integer
 from wavetrim.scheduler.errors import ProblemError
 from wavetrim.scheduler.local.stacks import StackProblem
 from wavetrim.scheduler.problem import ITEM_BYTES
@@ -26,12 +28,12 @@ def find_dtype(a: np.dtype[Any], b: np.dtype[Any], c: ArrayLike | None) -> np.dt
     """
     if a is b and c is None and a in DTYPE_NAMES:
         return a
-    parts: list[Any] = [a, b]
-    if c is not None:
-        # A Python number has no element type of its own.
-        parts.append(c if isinstance(c, int | float | complex) else np.asarray(c).dtype)
+    parts = [a, b] if c is None or _is_plain_number(c) else [a, b, np.asarray(c).dtype]
     try:
-        dtype = np.result_type(*parts).newbyteorder("=")
+        dtype = np.result_type(*parts)
+        if _is_plain_number(c):
+            dtype = _promote_by_number(dtype, c)
+        dtype = dtype.newbyteorder("=")
     except TypeError:
         dtype = np.dtype(object)
     if dtype not in DTYPE_NAMES:
@@ -70,16 +72,27 @@ def read_factor(name: str, value: Any, dtype: np.dtype[Any]) -> float:
     raise ProblemError(name, value, kind)
 
 
-def read_addend(c: ArrayLike | None, problem: StackProblem, beta: float) -> Array | None:
+def read_addend(
+    c: ArrayLike | None, problem: StackProblem, beta: float, dtype: np.dtype[Any]
+) -> Array | None:
     """C broadcast to the shape of the result, without a copy; None if β is 0.
 
+    Args:
+        c: An array, or a number of Python's, which has no element type of its own.
+        problem: The sizes of the product.
+        beta: Factor of C.
+        dtype: Element type of the result.
+
     Raises:
-        ProblemError: Its shape does not fit, or it is missing although β is not 0.
+        ProblemError: Its shape does not fit, the element type cannot hold the number, or it is
+            missing although β is not 0.
     """
     if c is None:
         if beta != 0:
             raise ProblemError("beta", beta, "0 where c is left out")
         return None
+    if _is_plain_number(c):
+        return np.broadcast_to(_read_number(c, dtype), problem.shape) if beta != 0 else None
     addend = np.asarray(c)
     if addend.shape != problem.shape:
         try:
@@ -88,6 +101,44 @@ def read_addend(c: ArrayLike | None, problem: StackProblem, beta: float) -> Arra
             limit = f"one that broadcasts to the result's, {problem.shape}"
             raise ProblemError("shape of c", addend.shape, limit) from None
     return addend if beta != 0 else None
+
+
+def _is_plain_number(c: object) -> bool:
+    """Whether C is a number of Python's; some of NumPy's are of these classes, too."""
+    return isinstance(c, int | float | complex) and not isinstance(c, np.generic)
+
+
+def _promote_by_number(dtype: np.dtype[Any], c: Any) -> np.dtype[Any]:
+    """The element type of a sum with a number of Python's, which has none of its own."""
+    if isinstance(c, complex):
+        return np.result_type(dtype, 1j)
+    # NumPy does not know that bfloat16 holds real numbers.
+    is_other = isinstance(c, float) and dtype.kind != "V"
+    return np.result_type(dtype, 1.0) if is_other else dtype
+
+
+def _read_number(c: Any, dtype: np.dtype[Any]) -> Array:
+    """A number of Python's as an element of a type.
+
+    Raises:
+        ProblemError: The type cannot hold it.
+    """
+    is_whole = is_integer(dtype)
+    kind = int if is_whole else complex if dtype.kind == "c" else float
+    with suppress(OverflowError), np.errstate(all="ignore"):
+        element = np.asarray(kind(c), dtype)
+        if is_whole or np.isfinite(element) == isfinite(c):
+            return element
+    raise ProblemError("c", c, _describe_numbers(dtype))
+
+
+def _describe_numbers(dtype: np.dtype[Any]) -> str:
+    """The numbers that are elements of a type, in words."""
+    if is_integer(dtype):
+        limits = np.iinfo(dtype)
+        return f"a whole number from {limits.min} to {limits.max} for matrices of {dtype}"
+    kind = "a number" if dtype.kind == "c" else "a real number"
+    return f"{kind} of at most {find_limits(dtype).max} for matrices of {dtype}"
 
 
 def check_out(out: Array, problem: StackProblem, dtype: np.dtype[Any]) -> None:

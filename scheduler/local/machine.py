@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -17,6 +17,7 @@ from wavetrim.kernels.transfer.pinned import pin_array
 from wavetrim.scheduler.calibration.profiles import open_profiles
 from wavetrim.scheduler.errors import ExecutionError, PlanError
 from wavetrim.scheduler.execution.executor import Executor
+from wavetrim.scheduler.local.own_turns import OwnTurns
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.cache import PlanCache
 from wavetrim.scheduler.planning.plan import Plan
@@ -76,6 +77,7 @@ class LocalMachine:
         self._plans = PlanCache(explores=options.explore)
         self.has_gpu = self._executor.pipeline is not None
         self._turn = threading.Lock()
+        self._own_turns = OwnTurns()
         self._closing = threading.Event()
 
     def find_profile(self, *, cpu_only: bool = False) -> MachineProfile:
@@ -150,10 +152,14 @@ class LocalMachine:
                 end_with_interpreter()
             raise
 
+    def find_own_turn(self) -> AbstractContextManager[bool]:
+        """The calling thread's turn, to be held while it calls BLAS beside other products."""
+        return self._own_turns.find()
+
     @contextmanager
     def pause(self) -> Iterator[None]:
-        """Let no product run until the block ends."""
-        with self._turn:
+        """Let nothing be computed until the block ends."""
+        with self._turn, self._own_turns.take_all():
             yield
 
     def close(self) -> None:

@@ -98,7 +98,7 @@ def multiply(
     dtype = find_dtype(left.dtype, right.dtype, c)
     left, right = convert(left, dtype), convert(right, dtype)
     alpha, beta = read_factor("alpha", alpha, dtype), read_factor("beta", beta, dtype)
-    addend = read_addend(c, problem, beta)
+    addend = read_addend(c, problem, beta, dtype)
     if out is not None:
         check_out(out, problem, dtype)
     machine = find_machine(device != "cpu")
@@ -150,7 +150,8 @@ def _compute(
     question = _ask(rows, problem.n, problem.k, DTYPE_NAMES[product.dtype], memory)
     plan = machine.choose_plan(question.problem, options, product.device)
     if question.is_small and plan.gpu_rows == 0:
-        multiply_alone(left, right, result, alpha=product.alpha, beta=product.beta)
+        with machine.find_own_turn():
+            multiply_alone(left, right, result, alpha=product.alpha, beta=product.beta)
         return
     # A GPU reads any strides; a CPU part is slow if BLAS cannot read an operand.
     lay_out = np.asarray if is_integer(product.dtype) or not plan.f else _lay_out
@@ -195,4 +196,5 @@ def _compute_and_verify(
         strict=True,
     ):
         c = None if before is None else old
-        verify_product(a, b, c, new, alpha=alpha, beta=beta).require()
+        with machine.find_own_turn():
+            verify_product(a, b, c, new, alpha=alpha, beta=beta).require()

@@ -1,7 +1,7 @@
 """Plans in a caller's own process: `wavetrim.plan`."""
 
 from collections.abc import Callable
-from typing import Any, SupportsIndex
+from typing import Any
 
 from wavetrim.kernels.device import DeviceInfo, select_devices
 from wavetrim.scheduler.errors import PlanError, ProblemError
@@ -13,6 +13,7 @@ from wavetrim.scheduler.options import (
     check_rows,
     check_sms,
     find_accuracy,
+    read_whole,
 )
 from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.planning.plan import Plan
@@ -65,13 +66,11 @@ def plan_locally(
     Raises:
         FieldError: An argument cannot be met.
     """
-    for name, size in (("m", m), ("n", n), ("k", k)):
-        if not isinstance(size, SupportsIndex):
-            raise ProblemError(name, size, "a whole number from 1")
+    m, n, k = (_read_size(name, size) for name, size in (("m", m), ("n", n), ("k", k)))
     if not isinstance(resident, bool):
         raise ProblemError("resident", resident, "True or False")
     kind = find_memory(memory)
-    problem = GemmProblem(int(m), int(n), int(k), name_dtype(dtype), kind, resident)
+    problem = GemmProblem(m, n, k, name_dtype(dtype), kind, resident)
     options = PlanOptions(
         kernel=kernel,
         tile=tile,
@@ -85,6 +84,12 @@ def plan_locally(
     problem.check_fits(None if is_elsewhere(device, gpus) else local.memory_bytes)
     profile = _find_profile(device, gpus, find_machine, local)
     return choose_plan(problem, suppose(profile, what_if, problem.dtype), options)
+
+
+def _read_size(name: str, size: object) -> int:
+    if (whole := read_whole(size)) is not None:
+        return whole
+    raise ProblemError(name, size, "a whole number from 1")
 
 
 def _find_gpus(device: str | None, local: LocalOptions) -> tuple[DeviceInfo, ...]:

@@ -57,7 +57,7 @@ class _Process:
             machine.close()
 
     def begin_fork(self) -> None:
-        """Wait for the running product: a fork during it may hang OpenBLAS."""
+        """Wait for all that is computed: a fork during it may hang OpenBLAS."""
         self._lock.acquire()
         if self._machine is not None:
             self._paused.enter_context(self._machine.pause())

@@ -7,6 +7,7 @@
  * `load` need a service, and are loaded when they are first shown.
  */
 
+import { makeButton } from "./controls.js";
 import { make } from "./dom.js";
 import { EXPLORER } from "./explorer/view.js";
 import { Service } from "./service.js";
@@ -34,7 +35,13 @@ async function show() {
   const { hash } = location;
   const state = readState(hash);
   const entry = entries.find((one) => one.id === state.view) ?? entries[0];
-  const view = entry.view ?? (await entry.load()).VIEW;
+  let view;
+  try {
+    view = entry.view ?? (await entry.load()).VIEW;
+  } catch (error) {
+    if (location.hash === hash) tellFailure(entry, error);
+    return;
+  }
   const isComplete = await view.complete?.(state, frame);
   if (location.hash !== hash) return; // the address has changed meanwhile
   if (isComplete === false) history.replaceState(null, "", writeState(state));
@@ -50,6 +57,24 @@ async function show() {
   const shown = location.hash;
   await mounted.show(state);
   root.dataset.shown = shown;
+}
+
+/** Say in a view's place that it could not be loaded. */
+function tellFailure(entry, error) {
+  mounted?.close();
+  mounted = null;
+  const textContent = `${entry.title} cannot be shown: ${error.message}`;
+  root.replaceChildren(
+    make(
+      "div",
+      { className: "page-column" },
+      make("p", { className: "problem", role: "alert", textContent }),
+      make("p", {}, makeButton("Try again", show)),
+    ),
+  );
+  document.title = `${entry.title} · wavetrim`;
+  listViews(entry);
+  root.dataset.shown = location.hash;
 }
 
 function listViews(current) {

@@ -11,7 +11,7 @@ import pytest
 
 from tests.client.scripted_server import Received, answer, serve_script
 from tests.server import encode_npy
-from wavetrim.client import DownloadCorrupted, ServiceUnreachable
+from wavetrim.client import DownloadCorrupted, Matrix, ServiceUnreachable
 from wavetrim.client.matrices.bodies import format_digest
 
 DATA = bytes(range(256)) * 20_000
@@ -73,6 +73,39 @@ def test_a_broken_get_resumes_in_the_same_array(connect: Any, broken_after: list
         assert connect(url).get("x", out=out) is out
     np.testing.assert_array_equal(out, ARRAY)
     assert len(content.ranges) == len(broken_after) + 1
+
+
+FITS_NOT = [
+    (np.zeros((2, 2)), r"out has the shape \(2, 2\); it must have \(600, 1000\)"),
+    (np.zeros((600, 1000), "f4"), "out has the dtype float32; it must have float64"),
+    (np.zeros((600, 1000), ">f8"), "out has the dtype >f8; it must have float64"),
+]
+READ_ONLY = (np.broadcast_to(0.0, (600, 1000)), "out is read-only")
+
+
+@pytest.mark.parametrize(("out", "message"), FITS_NOT)
+def test_an_array_that_does_not_fit_is_refused_before_elements_arrive(
+    connect: Any, out: Any, message: str
+) -> None:
+    content = Content(encode_npy(ARRAY), broken_after=[200])  # some elements follow the head
+    with serve_script([content]) as url, pytest.raises(ValueError, match=message):
+        connect(url).get("x", out=out)
+    assert len(content.ranges) == 1
+
+
+@pytest.mark.parametrize(("out", "message"), [*FITS_NOT, READ_ONLY])
+def test_an_array_that_does_not_fit_a_known_matrix_is_refused_before_it_is_asked_for(
+    connect: Any, out: Any, message: str
+) -> None:
+    matrix = Matrix("x", (600, 1000), "float64", 4_800_128, {})
+    with pytest.raises(ValueError, match=message):
+        connect("http://127.0.0.1:1").get(matrix, out=out)
+
+
+def test_a_read_only_array_is_refused_before_anything_is_asked_for(connect: Any) -> None:
+    out, message = READ_ONLY
+    with pytest.raises(ValueError, match=message):
+        connect("http://127.0.0.1:1").get("x", out=out)
 
 
 def test_a_download_of_changed_content_starts_again(connect: Any, tmp_path: Path) -> None:

@@ -56,6 +56,21 @@ def test_a_job_computes_its_product_and_reports_it(client: Any, tmp_path: Path) 
     np.testing.assert_array_equal(np.load(tmp_path / "C.npy"), out)
 
 
+def test_options_may_be_scalars_of_numpys(client: Any) -> None:
+    a = make_matrix(40, 40, "float64", 5)
+    options = {
+        "alpha": np.float32(0.5), "beta": np.array(2), "f": np.int64(40), "verify": np.True_,
+        "accuracy": np.str_("library"),
+    }  # fmt: skip
+    job = client.submit(a, a, c=a, priority=np.int8(3), **options)
+    assert_product(job.result(), a, a, a, alpha=0.5, beta=2)
+    asked = job.status().document["request"]
+    assert {name: asked[name] for name in options} == options
+    assert asked["priority"] == 3
+    assert_product(client.matmul(a, a, c=a, **options), a, a, a, alpha=0.5, beta=2)
+    assert client.plan(64, 64, 64, f=np.uint8(7), device="T4")["f"] == 7
+
+
 def test_a_result_may_be_the_next_operand(client: Any) -> None:
     a = make_matrix(20, 20, "int32", 4)
     matrix = client.put(a)

@@ -11,6 +11,7 @@ import httpx
 import numpy as np
 import pytest
 
+from tests.client.lossy_proxy import lose_answers
 from tests.clients import close_client, open_client
 from tests.matrices import FLOATS, assert_product, make_matrix
 from tests.processes import wait_until
@@ -124,6 +125,17 @@ def test_refusals_are_the_same_as_without_leases(local: Any) -> None:
     np.testing.assert_array_equal(local.matmul(a, a), np.eye(100))
 
 
+def test_sizes_and_options_of_products_in_leases_may_be_scalars_of_numpys(
+    server: RunningServer, local: Any
+) -> None:
+    before = server.read_metric(RECEIVED)
+    a = local.empty((np.int64(20), MIB), "uint8")
+    a[:, 0] = 7
+    product = local.matmul(a[:, :1], a[:1, :1], alpha=np.longdouble(2), f=np.int16(20))
+    assert (product == 98).all()
+    assert server.read_metric(RECEIVED) == before
+
+
 def test_memory_of_leases_is_reused_and_returned(server: RunningServer, kind: str) -> None:
     wait_until(lambda: count_leases(server) == 0)
     client = open_client(kind, find_socket(server))
@@ -145,6 +157,28 @@ def test_memory_of_leases_is_reused_and_returned(server: RunningServer, kind: st
     del kept
     gc.collect()
     wait_until(lambda: count_leases(server) == 0)
+
+
+def test_after_a_lost_answer_no_array_is_placed_where_the_product_may_still_be_written(
+    server: RunningServer, kind: str
+) -> None:
+    wait_until(lambda: count_leases(server) == 0)
+    a, b = make_matrix(500, 400, "float64", 1), make_matrix(400, 500, "float64", 2)
+    with lose_answers(find_socket(server), b"POST /v1/matmul ", count=1) as (url, lost):
+        client = open_client(kind, url)
+        there = make_there(client, a)
+        product = client.matmul(there, b)
+        assert lost == [200]
+        assert_product(product, a, b)
+        assert count_leases(server) == 1
+        further = client.empty((500, 500), "float64")
+        assert count_leases(server) == 2, "it is in a lease of its own"
+        del there, product
+        gc.collect()
+        wait_until(lambda: count_leases(server) == 1)
+        assert_product(client.matmul(a, b, out=further), a, b)
+        close_client(client)
+    assert count_leases(server) == 1, "an array is left"
 
 
 def test_without_room_arrays_are_ordinary(local: Any) -> None:

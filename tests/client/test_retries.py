@@ -1,16 +1,14 @@
 """Which requests are retried, how often, and that nothing is done twice."""
 
-import contextlib
 import json
-import socket
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.client.lossy_proxy import lose_answers
 from tests.client.scripted_server import Received, answer, serve_script
 from tests.limit import allow
 from tests.matrices import SLOW
@@ -116,56 +114,13 @@ def test_a_retried_delete_of_a_missing_matrix_succeeds(connect: Callable[..., An
         connect(url).delete("m")
 
 
-@contextlib.contextmanager
-def lose_answers(server: RunningServer, line: bytes, count: int) -> Iterator[tuple[str, list[int]]]:
-    """A proxy that breaks the connection after requests of a kind, when they are answered."""
-    lost: list[int] = []
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-
-        def pass_on(caller: socket.socket) -> None:
-            with caller, socket.create_connection(("127.0.0.1", server.port)) as service:
-                asked = threading.Event()
-                asking = threading.Thread(target=forward, args=(caller, service, asked))
-                asking.start()
-                with contextlib.suppress(OSError):
-                    while found := service.recv(65536):
-                        if asked.is_set() and len(lost) < count:
-                            lost.append(int(found.split()[1]))
-                            break
-                        caller.sendall(found)
-                with contextlib.suppress(OSError):
-                    caller.shutdown(socket.SHUT_RDWR)
-                asking.join()
-
-        def forward(caller: socket.socket, service: socket.socket, asked: threading.Event) -> None:
-            with contextlib.suppress(OSError):
-                while piece := caller.recv(65536):
-                    if piece.startswith(line):
-                        asked.set()
-                    service.sendall(piece)
-                service.shutdown(socket.SHUT_RDWR)
-
-        def run() -> None:
-            with contextlib.suppress(OSError):
-                while True:
-                    threading.Thread(target=pass_on, args=(listener.accept()[0],)).start()
-
-        thread = threading.Thread(target=run)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}", lost
-        finally:
-            listener.shutdown(socket.SHUT_RDWR)
-            thread.join()
-
-
 def test_a_submit_whose_answer_is_lost_is_one_job(
     connect: Callable[..., Any], server: RunningServer
 ) -> None:
     direct = connect(server.url)
     matrix = direct.put(np.eye(4))
     before = {job.id for job in direct.jobs()}
-    with lose_answers(server, b"POST /v1/jobs ", count=2) as (url, lost):
+    with lose_answers(server.port, b"POST /v1/jobs ", count=2) as (url, lost):
         job = connect(url).submit(matrix, matrix)
     assert lost == [202, 200], "the service took it once, then recognised it"
     assert {job.id for job in direct.jobs()} - before == {job.id}
@@ -177,7 +132,7 @@ def test_an_upload_whose_answer_is_lost_is_one_matrix(
 ) -> None:
     direct = connect(server.url)
     before = {matrix.id for matrix in direct.matrices()}
-    with lose_answers(server, b"POST /v1/matrices ", count=2) as (url, lost):
+    with lose_answers(server.port, b"POST /v1/matrices ", count=2) as (url, lost):
         matrix = connect(url).put(np.eye(4))
     assert lost == [201, 200], "the service stored it once, then recognised it"
     assert {one.id for one in direct.matrices()} - before == {matrix.id}
@@ -190,7 +145,7 @@ def test_an_unanswered_submit_does_not_delete_its_operands(
     slow = np.ones((SLOW, SLOW), np.int64)
     direct = connect(server.url)
     before = {job.id for job in direct.jobs()}
-    with lose_answers(server, b"POST /v1/jobs ", count=3) as (url, lost):
+    with lose_answers(server.port, b"POST /v1/jobs ", count=3) as (url, lost):
         client = connect(url, retries=2)
         with pytest.raises(ServiceUnreachable):
             client.submit(slow, slow)

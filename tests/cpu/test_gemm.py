@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from tests.matrices import FLOATS, assert_product, draw_array
 from wavetrim.cpu.gemm import CpuPool
 from wavetrim.cpu.prepared import pack_blocks
+from wavetrim.native.element_types import find_limits
 
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 RAGGED = [(1, 1, 1), (1, 517, 129), (517, 1, 129), (31, 33, 1), (127, 129, 131), (300, 511, 257)]
@@ -154,6 +155,18 @@ def test_nan_and_infinity_pass_through_without_a_warning(pool: CpuPool) -> None:
     assert np.all(np.isnan(c[7]))
     assert np.all(np.isposinf(c[9]))
     assert np.all(np.isposinf(c[0]))
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_sums_of_parts_of_k_overflow_without_a_warning(pool: CpuPool, dtype: str) -> None:
+    k = 100_000  # the threads share K, as C is small
+    a, b = np.ones((2, k), dtype), np.ones((k, 3), dtype)
+    a[0, 0], a[0, -1] = np.inf, -np.inf
+    a[1] = 1.5 / k * float(find_limits(np.dtype(dtype)).max)  # only the sum of all is too large
+    c = np.zeros((2, 3), dtype)
+    pool.multiply(a, b, c)
+    assert np.all(np.isnan(c[0]))
+    assert np.all(np.isposinf(c[1].real))
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])

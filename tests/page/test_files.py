@@ -10,7 +10,7 @@ from docs.browser import Page
 from docs.explorer_page import PAGE, SOURCE, render_page
 from docs.explorer_tables import MODEL, render_tables
 from docs.ladder_tables import LADDER, render_ladder
-from tests.browsers import find_barriers
+from tests.browsers import find_barriers, go, show_anew
 from tests.server import RunningServer, Start
 from wavetrim.service.page.site import DOCS_POLICY, EXPLORER_POLICY
 
@@ -82,6 +82,30 @@ def test_the_api_docs_show_every_operation(page: Page, shared_server: RunningSer
     assert page.run("document.querySelector('nav a').href") == f"{shared_server.url}/"
     assert page.problems == []
     assert all(url.startswith(f"{shared_server.url}/") for url in page.requests)
+
+
+def test_a_view_that_cannot_be_loaded_may_be_tried_again(page: Page, start_server: Start) -> None:
+    server = start_server()
+    server.wait_ready()
+    explorer = f"{server.url}/#device=T4&threads=2"
+    show_anew(page, explorer)
+    server.stop()
+    told = "document.querySelector('#view > div > [role=alert]')?.textContent"
+    go(page, "location.hash = '#view=jobs'")
+    assert page.run(told).startswith("Jobs cannot be shown: Failed to fetch")
+    assert page.run("document.title") == "Jobs · wavetrim"
+    again = "document.querySelector('#view button').click()"
+    page.run(f"{again}; null")
+    go(page, "history.back()")
+    assert page.run("Boolean(document.getElementById('headline'))")
+    go(page, "history.forward()")
+    assert page.run(told).startswith("Jobs cannot be shown")
+    server.restart()
+    server.wait_ready()
+    page.run(f"{again}; null")
+    page.wait("document.querySelector('.live')?.textContent === 'Live'")
+    assert page.run(told) is None
+    assert all("Failed to load resource" in problem for problem in page.problems)
 
 
 def test_without_api_docs_the_page_has_no_link_to_them(page: Page, start_server: Start) -> None:

@@ -147,6 +147,19 @@ def checker(browser: Browser) -> Page:
     return page
 
 
+def check_in_page(checker: Page, a: Array, b: Array, product: Array) -> Any:
+    """Whether the page calls a product right; None if it cannot tell."""
+    files = json.dumps([base64.b64encode(encode_npy(x)).decode() for x in (a, b, product)])
+    return checker.run(f"""(async () => {{
+        const read = async (text) => {{
+            const file = new Blob([Uint8Array.from(atob(text), (one) => one.charCodeAt(0))]);
+            return check.readElements(file, await check.readHeader(file));
+        }};
+        const parts = await Promise.all({files}.map(read));
+        return (await check.checkProduct(...parts, {json.dumps(str(a.dtype))})).right;
+    }})()""")
+
+
 @pytest.mark.parametrize(("a", "b"), PRODUCTS, ids=lambda one: str(one.dtype))
 def test_one_wrong_element_is_found(checker: Page, a: Array, b: Array) -> None:
     right = multiply(a, b)
@@ -154,17 +167,31 @@ def test_one_wrong_element_is_found(checker: Page, a: Array, b: Array) -> None:
     row, column = np.unravel_index(np.abs(right.astype(complex)).argmin(), right.shape)
     is_whole = np.issubdtype(right.dtype, np.integer)
     wrong[row, column] += 1 if is_whole else right.dtype.type(0.2 * np.sqrt(a.shape[1]))
-    for product, is_right in ((right, True), (wrong, False)):
-        files = json.dumps([base64.b64encode(encode_npy(x)).decode() for x in (a, b, product)])
-        found = checker.run(f"""(async () => {{
-            const read = async (text) => {{
-                const file = new Blob([Uint8Array.from(atob(text), (one) => one.charCodeAt(0))]);
-                return check.readElements(file, await check.readHeader(file));
-            }};
-            const parts = await Promise.all({files}.map(read));
-            return await check.checkProduct(...parts, {json.dumps(str(a.dtype))});
-        }})()""")
-        assert found["right"] == is_right, found
+    assert check_in_page(checker, a, b, right) is True
+    assert check_in_page(checker, a, b, wrong) is False
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64", "complex64"])
+def test_nan_is_right_only_where_the_product_has_it(checker: Page, dtype: str) -> None:
+    a, b = make_matrix(20, 30, dtype, seed=1), make_matrix(30, 10, dtype, seed=2)
+    finite = multiply(a, b)
+    wrong, holed = finite.copy(), a.copy()
+    wrong[3, 4], holed[3, 5] = np.nan, np.nan
+    assert check_in_page(checker, a, b, wrong) is False
+    assert check_in_page(checker, holed, b, multiply(holed, b)) is True
+    assert check_in_page(checker, holed, b, finite) is False
+    different = multiply(holed, b)
+    different[7, 2] += 9
+    assert check_in_page(checker, holed, b, different) is False
+
+
+def test_infinities_that_the_elements_cannot_hold_are_not_compared(checker: Page) -> None:
+    a, b = np.full((4, 2), 300, "float16"), np.full((2, 6), 300, "float16")
+    b[:, ::2] *= -1
+    product = np.broadcast_to(np.copysign(np.float16(np.inf), b[0]), (4, 6)).copy()
+    assert check_in_page(checker, a, b, product) is None
+    product[0] = np.nan
+    assert check_in_page(checker, a, b, product) is False
 
 
 def test_jobs_of_others_appear_and_progress_live(page: Page, shared_server: RunningServer) -> None:

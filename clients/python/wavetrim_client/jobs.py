@@ -24,7 +24,7 @@ from .matrices.sources import (
     promote_arrays,
 )
 from .matrices.stored import StoredMatrices
-from .options import ProductOptions, describe_options
+from .options import ProductOptions, describe_options, read_scalar
 from .records import JobStatus, Matrix
 from .wire.answer import Answer
 from .wire.calls import Calls
@@ -72,7 +72,9 @@ class Jobs:
         **options: Unpack[ProductOptions],
     ) -> JobStatus:
         """Post a product as a job; its uploads are removed if the job is not accepted."""
-        document = describe_options(**options) | ({"priority": priority} if priority else {})
+        document = describe_options(**options)
+        if priority:
+            document["priority"] = read_scalar(priority)
         sources = {"a": a, "b": b}
         if c is not None:
             sources["c"] = c

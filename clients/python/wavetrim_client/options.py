@@ -2,6 +2,8 @@
 
 from typing import Any, Literal, TypedDict
 
+import numpy as np
+
 Accuracy = Literal["strict", "library", "float32", "float64"]
 """How exact the GPU's sums are: strict (IEEE, in the order of k), library (as NumPy's), or with the
 errors of float32 or float64, for which tensor cores may be used."""
@@ -56,6 +58,8 @@ def describe_options(
 ) -> dict[str, Any]:
     """The options that differ from their defaults, as the service takes them.
 
+    Scalars of NumPy's become Python's, which can be written as JSON.
+
     Raises:
         TypeError: There is no such option.
     """
@@ -70,4 +74,13 @@ def describe_options(
         "beta": (beta, 0.0),
         "verify": (verify, False),
     }
-    return {name: value for name, (value, default) in asked.items() if value != default}
+    plain = {name: (read_scalar(value), default) for name, (value, default) in asked.items()}
+    return {name: value for name, (value, default) in plain.items() if value != default}
+
+
+def read_scalar(value: Any) -> Any:
+    """A scalar of NumPy's as one of Python's; anything else as it is."""
+    scalar = value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
+    if isinstance(scalar, np.floating):
+        return float(scalar)  # `item` of a long double is itself
+    return scalar.item() if isinstance(scalar, np.generic) else scalar

@@ -44,14 +44,15 @@ class Products:
         """alpha·A·B + beta·C, and how it was computed; arguments as of `Client.matmul`."""
         query = describe_options(**options)
         operands = read_operands(a, b, c, beta=query.get("beta", 0.0))
+        wanted = operands.dtype if dtype is None else np.dtype(dtype)
         if dtype is not None:
-            check_dtype(np.dtype(dtype))
-            query["dtype"] = np.dtype(dtype).name
+            check_dtype(wanted)
+            query["dtype"] = wanted.name
         if out is not None:
-            check_out(out, operands, dtype)
+            check_out(out, operands.shape, wanted)
         found = await self._leased.multiply(
             operands.matrices,
-            operands.dtype if dtype is None else np.dtype(dtype),
+            wanted,
             None if out is None else _view_matrix(operands, out),
             query,
         )
@@ -93,7 +94,9 @@ def _find_target(operands: Operands, out: NDArray[Any] | None) -> NDArray[Any] |
 
     It must share no memory with an operand, which may be sent again after a lost connection.
     """
-    if out is None or not (out.flags.c_contiguous or out.flags.f_contiguous):
+    if out is None or not out.dtype.isnative:
+        return None
+    if not (out.flags.c_contiguous or out.flags.f_contiguous):
         return None
     if any(np.may_share_memory(out, matrix) for matrix in operands.matrices):
         return None

@@ -44,6 +44,7 @@ export function makeOutcome(rows) {
 
 function tellFound({ isWhole, right, worst }) {
   if (right === null) return "C has elements that are not finite.";
+  if (worst === Infinity && !isWhole) return "Only one of C and A·B is finite in some rows.";
   if (isWhole) return right ? "Every element of C·x is equal." : "Elements of C·x differ.";
   return `The largest difference is ${showNumber(worst)} of what rounding may make.`;
 }

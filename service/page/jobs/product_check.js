@@ -39,11 +39,11 @@ const BUSY_MS = 25;
  *
  * Gives {right, expectedNorm, norm, isWhole, worst}. The norms are the lengths of A·(B·x) and C·x.
  * `worst` is the largest difference between two of their elements, as a share of what rounding may
- * explain. `isWhole`: whether elements are integers. `right` is null if C has elements that are not
- * finite: they may be right, but cannot be compared.
+ * explain; Infinity if only one of the two is finite. `isWhole`: whether elements are integers.
+ * `right` is null if C has infinities: they may be right, but cannot be compared.
  */
 export async function checkProduct(a, b, c, dtype) {
-  const { makeNumbers, sum, measure, findDistance } = findSums(dtype);
+  const { makeNumbers, sum, sumSizes, measure, findDistance } = findSums(dtype);
   const x = makeNumbers(c.columns);
   const expected = await multiply(a, await multiply(b, x, sum), sum);
   const found = await multiply(c, x, sum);
@@ -52,27 +52,46 @@ export async function checkProduct(a, b, c, dtype) {
     const right = expected.every((value, row) => value === found[row]);
     return { ...norms, isWhole: true, right, worst: right ? 0 : Infinity };
   }
-  if (!Number.isFinite(norms.norm)) return { ...norms, isWhole: false, right: null };
-  const allowed = await findAllowed({ a, b, c }, x, dtype);
-  let worst = 0;
-  for (let row = 0; row < c.rows; row += 1) {
-    const distance = findDistance(expected[row], found[row]);
-    if (distance > 0) worst = Math.max(worst, distance / allowed[row]);
-  }
-  return { ...norms, isWhole: false, right: worst <= 1, worst };
+  const sizes = await multiply(c, x.map(measure), sumSizes);
+  const allowed = await findAllowed({ a, b, c }, { x, sizes }, dtype);
+  const shares = expected.map((one, row) =>
+    compareElements({
+      expected: measure(one),
+      found: measure(found[row]),
+      distance: findDistance(one, found[row]),
+      allowed: allowed[row],
+      size: sizes[row],
+    }),
+  );
+  const worst = shares.reduce((most, share) => Math.max(most, share), 0); // null counts as 0
+  const right = worst <= 1 && shares.includes(null) ? null : worst <= 1;
+  return { ...norms, isWhole: false, right, worst };
 }
 
-/** The difference that rounding explains in each element of C·x. */
-async function findAllowed({ a, b, c }, x, dtype) {
+/** The difference of an element of A·(B·x) and one of C·x, as a share of what rounding explains.
+ *
+ * `expected` and `found` are their magnitudes, `distance` is that of their difference, `size` the
+ * element of |C|·|x|. Infinity if only one of the two is finite; but null if that may be right, as
+ * C has infinities, which its type has in place of larger numbers.
+ */
+function compareElements({ expected, found, distance, allowed, size }) {
+  if (Number.isNaN(expected) && Number.isNaN(found)) return 0;
+  if (Number.isFinite(expected) && Number.isFinite(found))
+    return distance > 0 ? distance / allowed : 0;
+  if (Number.isFinite(found)) return Infinity;
+  return size === Infinity || !Number.isFinite(expected) ? null : Infinity;
+}
+
+/** The difference that rounding explains in each element of C·x; `sizes` are those of |C|·|x|. */
+async function findAllowed({ a, b, c }, { x, sizes }, dtype) {
   const { measure, sumSizes } = findSums(dtype);
-  const sizes = x.map(measure);
-  const scale = await multiply(a, await multiply(b, sizes, sumSizes), sumSizes);
-  const products = await multiply(c, sizes, sumSizes);
+  const magnitudes = x.map(measure);
+  const scale = await multiply(a, await multiply(b, magnitudes, sumSizes), sumSizes);
   const ofSums = SUM_ROUNDING[dtype] * (4 + Math.sqrt(a.columns));
-  const allowed = scale.map((size, row) => ofSums * Math.max(size, products[row]));
+  const allowed = scale.map((size, row) => ofSums * Math.max(size, sizes[row]));
   if (!(dtype in STORE_ROUNDING)) return allowed;
   const { share, least } = STORE_ROUNDING[dtype];
-  const roots = await multiply(c, sizes, (elements, begin, stride, vector, count) => {
+  const roots = await multiply(c, magnitudes, (elements, begin, stride, vector, count) => {
     let squares = 0;
     for (let at = 0; at < count; at += 1)
       squares += (Math.max(Math.abs(elements[begin + at * stride]), least) * vector[at]) ** 2;

@@ -170,6 +170,45 @@ def test_types_are_promoted_as_numpy_does() -> None:
     assert wavetrim.matmul(a, a, beta=1.0, c=np.float64(1.5)).dtype == "float64"
 
 
+@pytest.mark.parametrize("dtype", ITEM_BYTES)
+def test_a_number_as_c_has_the_products_type_unless_it_is_of_a_wider_kind(dtype: str) -> None:
+    a = np.ones((2, 3), dtype)
+    for c in (3, True, 3.0, 1.5, 3j):
+        found = wavetrim.matmul(a, a.T, beta=2, c=c)
+        assert (found == 3 + 2 * c).all()
+        if isinstance(c, complex) or (isinstance(c, float) and is_integer(a.dtype)):
+            assert found.dtype == (a + c).dtype
+        else:
+            assert found.dtype == dtype
+    assert (wavetrim.matmul(a, a.T, beta=0, c=10**400) == 3).all(), "it is not read"
+
+
+def test_a_large_number_as_c_is_rounded_to_the_products_floats() -> None:
+    a = np.ones((2, 2), "float32")
+    assert wavetrim.matmul(a, a, beta=1.0, c=2**70)[0, 0] == 2**70
+    assert wavetrim.matmul(a, a, beta=1.0, c=np.inf).dtype == "float32"
+    assert wavetrim.matmul(a.astype("complex64"), a, beta=1.0, c=1j)[0, 0] == 2 + 1j
+
+
+@pytest.mark.parametrize(
+    ("dtype", "c", "limit"),
+    [
+        ("uint8", -1, "a whole number from 0 to 255 for matrices of uint8"),
+        ("int8", 128, "a whole number from -128 to 127 for matrices of int8"),
+        ("uint64", 2**70, "a whole number from 0 to 18446744073709551615 for matrices of uint64"),
+        ("float16", 1e6, "a real number of at most 65504.0 for matrices of float16"),
+        ("bfloat16", 1e39, "a real number of at most 3.38953e+38 for matrices of bfloat16"),
+    ],
+)
+def test_a_number_that_the_products_type_cannot_hold_is_refused(
+    dtype: str, c: complex, limit: str
+) -> None:
+    a = np.ones((2, 2), dtype)
+    with pytest.raises(FieldError) as refused:
+        wavetrim.matmul(a, a, beta=1, c=c)
+    assert str(refused.value) == f"c is {c}; it must be {limit}"
+
+
 def test_read_only_operands_are_not_changed() -> None:
     a, b, c = (make_matrix(*shape, "float64", 1) for shape in ((90, 80), (80, 70), (90, 70)))
     before = [x.copy() for x in (a, b, c)]

@@ -67,30 +67,41 @@ print(before == count(), before)
 
 
 FORK = """
-import os, sys, threading, numpy, wavetrim
-a = numpy.ones((400, 300), numpy.float32)
-wavetrim.matmul(a, a.T)
+import os, signal, sys, threading, numpy, wavetrim
+rows, columns, forks, verify = map(int, sys.argv[1:])
+a = numpy.ones((rows, columns), numpy.float32)
+def multiply():
+    return wavetrim.matmul(a, a.T, verify=bool(verify))
+multiply()
 stop = threading.Event()
 def multiply_on():
     while not stop.is_set():
-        wavetrim.matmul(a, a.T)
-others = [threading.Thread(target=multiply_on) for _ in range(2)]
+        multiply()
+others = [threading.Thread(target=multiply_on) for _ in range(3)]
 for other in others: other.start()
-for _ in range(2):
+for _ in range(forks):
     child = os.fork()
     if child == 0:
-        right = numpy.array_equal(wavetrim.matmul(a, a.T), numpy.full((400, 400), 300))
-        sys.exit(0 if right else 1)
+        signal.alarm(20)  # ends a child that hangs
+        os._exit(0 if (multiply() == columns).all() else 1)
     assert os.waitpid(child, 0)[1] == 0
 stop.set()
 for other in others: other.join()
-print(wavetrim.matmul(a, a.T).sum())
+print(int(multiply().sum()))
 """
 
 
-def test_a_forked_process_multiplies_while_its_parents_threads_do(tmp_path: Path) -> None:
-    answer = run_python(FORK, folder=tmp_path)
-    assert (answer.stdout, answer.stderr) == ("4.8e+07\n", "")
+@pytest.mark.parametrize(
+    ("rows", "columns", "forks", "verify"),
+    [(400, 300, 2, False), (110, 120, 20, False), (110, 120, 20, True)],
+    ids=["large", "small", "verified"],
+)
+def test_a_forked_process_multiplies_while_its_parents_threads_do(
+    tmp_path: Path, rows: int, columns: int, forks: int, verify: bool
+) -> None:
+    arguments = rows, columns, forks, int(verify)
+    answer = run_python(FORK, *arguments, folder=tmp_path, OPENBLAS_NUM_THREADS="4")
+    assert (answer.stdout, answer.stderr) == (f"{rows * rows * columns}\n", "")
 
 
 @pytest.mark.gpu

@@ -2,6 +2,7 @@
 
 import ctypes
 import math
+import operator
 import os
 import socket
 import threading
@@ -88,7 +89,7 @@ class LeasedMemory:
     async def obtain(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray[Any] | None:
         """A new array in a lease, or None if there is no room."""
         elements = np.dtype(dtype)
-        lengths = (shape,) if isinstance(shape, int) else tuple(shape)
+        lengths = tuple(map(operator.index, shape if np.iterable(shape) else (shape,)))
         size_bytes = math.prod(lengths) * elements.itemsize
         if not self._is_local or size_bytes <= 0:
             return None

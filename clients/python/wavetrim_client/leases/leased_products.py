@@ -90,7 +90,14 @@ class LeasedProducts:
         document = {**dict(zip(names, named, strict=True)), **asked}
         headers = {"Content-Type": "application/json"}
         body = JsonBody.write(document)
-        request = Request("POST", "/v1/matmul", headers=headers, body=body, repeatable=True)
+        request = Request(
+            "POST",
+            "/v1/matmul",
+            headers=headers,
+            body=body,
+            repeatable=True,
+            before_repeat=self._memory.leave,  # the lost product may still be written
+        )
         try:
             return await self._calls.receive(request, _read)
         except NotFound:

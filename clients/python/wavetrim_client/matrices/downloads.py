@@ -18,6 +18,7 @@ from ..wire.network import Network
 from ..wire.request import Request
 from .bodies import format_digest
 from .npy import MEDIA_TYPE, receive_head, view_bytes
+from .operands import check_out, check_writable
 from .partial_file import write_partial
 
 FRUITLESS_TRIES: Final = 3
@@ -97,7 +98,8 @@ class ArrayPlace:
     """An array of the file's shape and element type, which receives its elements.
 
     Args:
-        out: The array to use if it can hold the elements as they are sent; None for a new one.
+        out: An array of that shape and type, used if it can hold the elements as they are sent;
+            None for a new one.
 
     Attributes:
         array: The array, once the head has arrived.
@@ -114,12 +116,18 @@ class ArrayPlace:
         self._rest = None
 
     async def receive(self, answer: Answer) -> int:
-        """Receive the head, then some of the elements."""
+        """Receive the head, then some of the elements.
+
+        Raises:
+            ValueError: The head announces another shape or element type than that of `out`.
+        """
         if self._rest is None:
             try:
                 head = await receive_head(answer)
             except ValueError as error:
                 raise DownloadCorrupted(f"the answer is no .npy file: {error}") from error
+            if self._out is not None:
+                check_out(self._out, head.shape, head.dtype)
             fits = self._out is not None and head.fits(self._out)
             self.array = self._out if self._out is not None and fits else head.make_array()
             self._rest = view_bytes(self.array) if self.array.size else memoryview(b"")
@@ -236,17 +244,17 @@ async def receive_array(calls: Calls, path: str, out: NDArray[Any] | None) -> ND
     """A .npy file of the service as an array: `out` if that is given.
 
     Raises:
-        ValueError: `out` has another shape.
+        ValueError: `out` has another shape or element type, or is read-only; no element is received
+            then.
     """
+    if out is not None:
+        check_writable(out)
     place = ArrayPlace(out)
     await receive_file(calls, path, place)
-    if out is None or place.array is out:
+    if out is None:
         return place.array
-    if out.shape != place.array.shape:
-        raise ValueError(
-            f"out has the shape {out.shape}; it must have {place.array.shape}, the matrix's"
-        )
-    np.copyto(out, place.array, casting="no")
+    if out is not place.array:
+        np.copyto(out, place.array)
     return out
 
 

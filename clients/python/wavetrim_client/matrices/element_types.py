@@ -29,6 +29,11 @@ def read_dtype(descr: np.dtype[Any]) -> np.dtype[Any]:
     return BFLOAT16 if descr == _RAW and BFLOAT16 is not None else descr
 
 
+def find_dtype(name: str) -> np.dtype[Any]:
+    """The NumPy type of one of `DTYPES`; raw bytes for bfloat16 without ml_dtypes."""
+    return read_dtype(_RAW) if name == "bfloat16" else np.dtype(name)
+
+
 def check_dtype(dtype: np.dtype[Any]) -> None:
     """Refuse an element type that the service does not multiply.
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike, NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from .element_types import check_dtype
 
@@ -72,16 +72,24 @@ def promote(arrays: Sequence[NDArray[Any]]) -> tuple[NDArray[Any], ...]:
     )
 
 
-def check_out(out: NDArray[Any], operands: Operands, dtype: DTypeLike | None) -> None:
-    """Refuse an array that cannot take the product as it is.
+def check_out(out: NDArray[Any], shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    """Refuse an array that cannot take a matrix of this shape and element type as it is.
 
     Raises:
         ValueError: Its shape or element type differs, or it cannot be written to.
     """
-    wanted = operands.dtype if dtype is None else np.dtype(dtype)
-    if out.shape != operands.shape:
-        raise ValueError(f"out has the shape {out.shape}; it must have {operands.shape}")
-    if out.dtype != wanted:
-        raise ValueError(f"out has the dtype {out.dtype}; it must have {wanted}")
+    if out.shape != shape:
+        raise ValueError(f"out has the shape {out.shape}; it must have {shape}")
+    if out.dtype != dtype:
+        raise ValueError(f"out has the dtype {out.dtype}; it must have {dtype}")
+    check_writable(out)
+
+
+def check_writable(out: NDArray[Any]) -> None:
+    """Refuse an array that cannot be written to.
+
+    Raises:
+        ValueError: It is read-only.
+    """
     if not out.flags.writeable:
         raise ValueError("out is read-only; it must be an array that can be written to")

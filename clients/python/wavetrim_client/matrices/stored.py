@@ -16,7 +16,9 @@ from ..wire.calls import Calls
 from ..wire.request import Progress, Request
 from .bodies import digest_body
 from .downloads import Arrival, download_file, receive_array
+from .element_types import find_dtype
 from .npy import MEDIA_TYPE
+from .operands import check_out
 from .sources import (
     MatrixName,
     describe_source,
@@ -66,6 +68,8 @@ class StoredMatrices:
 
     async def get(self, matrix: MatrixName, out: NDArray[Any] | None) -> NDArray[Any]:
         """A matrix as an array."""
+        if out is not None and isinstance(matrix, Matrix):
+            check_out(out, matrix.shape, find_dtype(matrix.dtype))
         return await receive_array(self._calls, f"/v1/matrices/{name_matrix(matrix)}/data", out)
 
     async def download(self, matrix: MatrixName, target: Path, on_progress: Arrival | None) -> int:

@@ -51,6 +51,8 @@ class Calls:
                 pause = self._retries.find_pause(error, made=made, repeatable=request.repeatable)
                 if pause is None:
                     raise
+                if request.before_repeat is not None and isinstance(error, ServiceUnreachable):
+                    request.before_repeat()
             await self.transport.network.sleep(pause)
 
     async def ask(self, request: Request) -> Any:

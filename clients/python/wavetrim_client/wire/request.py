@@ -38,6 +38,8 @@ class Request:
         on_progress: Called after each part of the body that was sent.
         repeatable: Whether it may be sent again after its connection broke, because it changes
             nothing, or because the service recognizes a repetition.
+        before_repeat: Called before it is sent again after its connection broke: what was asked
+            first may still be done.
         undo: Takes back what the service has done if the caller is interrupted after the whole
             request was sent; receives the answer.
     """
@@ -49,4 +51,5 @@ class Request:
     body: Body | None = None
     on_progress: Progress | None = None
     repeatable: bool = False
+    before_repeat: Callable[[], None] | None = None
     undo: Callable[[Answer], Awaitable[None]] | None = None
