@@ -15,12 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wavetrim.cpu.blocks import can_share
+from wavetrim.cpu.errors import CpuError
 from wavetrim.kernels.transfer.pinned import is_pinned
 from wavetrim.scheduler.check.checksums import ALONE
 from wavetrim.scheduler.check.verify import ProductCheck, Verification
 from wavetrim.scheduler.errors import PlanError
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.execution.rows_done import RowsDone
+from wavetrim.scheduler.execution.run import raise_translated
 from wavetrim.scheduler.execution.timings import Timings
 from wavetrim.scheduler.planning.plan import Plan
 
@@ -173,6 +175,8 @@ class _Repair:
 
         Raises:
             VerificationFailed: It does not pass.
+            ExecutionError: A device failed.
+            ExecutionCancelled: `cancelled` returned True.
         """
         m = self._product.out.shape[0]
         rows, again = verification.wrong_rows, verification
@@ -195,9 +199,12 @@ class _Repair:
         plan = self._plan(rows)
         if plan is None:
             self._used.add("cpu")
-            self._executor.pool.multiply(
-                a, b, out, alpha=product.alpha, beta=product.beta, cancelled=cancelled
-            )
+            try:
+                self._executor.pool.multiply(
+                    a, b, out, alpha=product.alpha, beta=product.beta, cancelled=cancelled
+                )
+            except CpuError as error:
+                raise_translated(error)
         else:
             self._used.add("gpu")
             self._executor.run(

@@ -11,7 +11,6 @@ import os
 import socket
 import sys
 import threading
-import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
@@ -24,21 +23,17 @@ from wavetrim.scheduler.cluster.sending import SharedParts
 from wavetrim.scheduler.engine.arena import MappedSlabs
 from wavetrim.scheduler.engine.channel import Channel, ProgressReport, RowsReport
 from wavetrim.scheduler.engine.conversation import Conversation, prepare_process
+from wavetrim.scheduler.engine.dropping import drop_slab
 from wavetrim.scheduler.engine.messages import RunRequest
 from wavetrim.scheduler.engine.operands import open_operands
 from wavetrim.scheduler.engine.run import describe_failure
-from wavetrim.scheduler.errors import NodeLost, SlabError
+from wavetrim.scheduler.errors import NodeLost
 from wavetrim.scheduler.execution.rows_done import RowsDone
 
 logger = logging.getLogger("wavetrim.scheduler.cluster")
 
 _MOST_NODES: Final = 256
 """Most products that are with nodes at a time. Each has a thread that mostly waits. Chosen."""
-
-_DROP_TRIES: Final = 100
-"""Tries to unmap a slab, with a pause after each: five seconds in all; chosen."""
-
-_DROP_PAUSE_SECONDS: Final = 0.05
 
 
 class Head:
@@ -71,22 +66,9 @@ class Head:
             case "slab":
                 self._slabs.add(message["slab"], files[0], message["size_bytes"])
             case "drop":
-                self._drop(message["slab"])
+                drop_slab(self._slabs, message["slab"], self._service.send)
             case "end":
                 self._membership.end(message["node"], message["reason"])
-
-    def _drop(self, slab: int) -> None:
-        """Unmap a slab. The thread of a product that was just answered may still use it."""
-        for _ in range(_DROP_TRIES):
-            try:
-                self._slabs.remove(slab)
-            except SlabError:
-                time.sleep(_DROP_PAUSE_SECONDS)
-                continue
-            self._service.send({"type": "dropped", "slab": slab})
-            return
-        logger.error("slab %d is still in use: this process ends, and lets go of it", slab)
-        os._exit(1)
 
     def _run(self, message: Mapping[str, Any]) -> None:
         job = message["job"]

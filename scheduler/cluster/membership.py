@@ -56,17 +56,16 @@ class Membership:
         stop = threading.Event()
         while not stop.wait(_LOOK_SECONDS):
             try:
-                self._look()
+                self.look()
             except RayError:
                 logger.exception("Ray's list of nodes cannot be read")
 
     def lose(self, node_id: str, reason: str) -> None:
         """Give up a node that failed. It is connected again before it gets more work."""
-        with self._lock:
-            known = self._nodes.pop(node_id, None)
-        if known is not None:
-            logger.warning("node %s: %s", node_id[:12], reason)
-            self._tell({"type": "node_gone", "node": node_id, "reason": reason})
+        with self._lock:  # also while it is told: the service hears of an end after its begin
+            if self._nodes.pop(node_id, None) is not None:
+                logger.warning("node %s: %s", node_id[:12], reason)
+                self._tell({"type": "node_gone", "node": node_id, "reason": reason})
 
     def end(self, node_id: str, reason: str) -> None:
         """Kill a node's engine: its runs are lost, and Ray starts another one."""
@@ -75,46 +74,66 @@ class Membership:
             ray.kill(actor, no_restart=False)
         self.lose(node_id, reason)
 
-    def _look(self) -> None:
+    def look(self) -> None:
+        """Look at Ray's list of nodes once: connect to those that are new, give up those gone.
+
+        Raises:
+            RayError: The list cannot be read.
+        """
         alive = {
             node["NodeID"]: node
             for node in ray.nodes()  # type: ignore[no-untyped-call]
             if node["Alive"] and node["Resources"].get(RESOURCE)
         }
-        for node_id in [one for one in self._actors if one not in alive]:
-            del self._actors[node_id]
+        with self._lock:
+            gone = [one for one in self._actors if one not in alive]
+            for node_id in gone:
+                del self._actors[node_id]
+            new = [one for one in alive if one not in self._nodes and one not in self._connecting]
+            self._connecting.update(new)
+        for node_id in gone:
             self.lose(node_id, "it has left the cluster")
-        for node_id, node in alive.items():
-            if node_id not in self._nodes and node_id not in self._connecting:
-                self._connecting.add(node_id)
-                threading.Thread(
-                    target=self._connect, args=(node_id, node), name="node-connection", daemon=True
-                ).start()
+        for node_id in new:
+            threading.Thread(
+                target=self._connect,
+                args=(node_id, alive[node_id]),
+                name="node-connection",
+                daemon=True,
+            ).start()
 
     def _connect(self, node_id: str, node: Mapping[str, Any]) -> None:
         """Start a node's engine, or wait until Ray has restarted it, and ask for its devices."""
         try:
             actor = self._actors.get(node_id)
             if actor is None:
-                actor = self._actors[node_id] = start_engine(node_id, node["Resources"])
+                actor = start_engine(node_id, node["Resources"])
+                with self._lock:
+                    self._actors[node_id] = actor
             known = ray.get(actor.describe.remote(), timeout=_START_SECONDS)
             store_bytes = int(node["Resources"].get("object_store_memory", 2**30))
             with self._measuring:  # one at a time, or each measures the others, too
                 network = measure_network(
                     actor, timeout_seconds=_CONTROL_SECONDS, store_bytes=store_bytes
                 )
+            residents = Residents(int(RESIDENT_SHARE * known["memory_bytes"]), actor.forget.remote)
+            self._add(NodeHandle(node_id, actor, network, store_bytes, residents), known)
         except ActorUnavailableError:
             return  # Ray restarts it, and the next look finds it
         except RayError as error:
             logger.warning("node %s does not start: %s", node_id[:12], error)
-            self._actors.pop(node_id, None)
-            return
+            with self._lock:
+                self._actors.pop(node_id, None)
         finally:
-            self._connecting.discard(node_id)
+            with self._lock:  # only now, or it could be connected twice
+                self._connecting.discard(node_id)
+
+    def _add(self, node: NodeHandle, known: Mapping[str, Any]) -> None:
+        """Take a node as a member, unless it has left since its connection began."""
         with self._lock:
-            residents = Residents(int(RESIDENT_SHARE * known["memory_bytes"]), actor.forget.remote)
-            self._nodes[node_id] = NodeHandle(node_id, actor, network, store_bytes, residents)
-        self._tell({"type": "node", "node": node_id, "network": asdict(network), **known})
+            if self._actors.get(node.id) is node.actor:
+                self._nodes[node.id] = node
+                network = asdict(node.network)
+                self._tell({"type": "node", "node": node.id, "network": network, **known})
 
 
 def start_engine(node_id: str, resources: Mapping[str, float]) -> Any:

@@ -123,8 +123,17 @@ class NodeEngine:
 
     @ray.method(concurrency_group="control")
     def cancel(self, job: str) -> None:
-        """Stop a product as soon as its devices can."""
+        """Stop a product as soon as its devices can; `forget_cancel` is to follow."""
         self._cancelled.add(job)
+
+    def forget_cancel(self, job: str, _cancelled: None) -> None:
+        """Forget a cancellation. As it is no control, this comes after the product's blocks.
+
+        Args:
+            job: The product.
+            _cancelled: The result of `cancel`, so that Ray calls this after it.
+        """
+        self._cancelled.discard(job)
 
     @ray.method(concurrency_group="control")
     def keep(self, name: str, shape: tuple[int, int], start_row: int, block: Matrix) -> None:

@@ -3,8 +3,30 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Any, Final
 
-from wavetrim.kernels.pipeline.residents import RESIDENT_SHARE
+from pydantic import ByteSize, Field, TypeAdapter, ValidationError
+
+from wavetrim.kernels.pipeline.residents import MOST_RESIDENT_SHARE, RESIDENT_SHARE
+from wavetrim.scheduler.cluster.start import NodeRefused
+
+_KINDS: Final[Mapping[str, tuple[Any, str]]] = {
+    "DEVICES": (
+        Annotated[str, Field(pattern=r"^(none|\d+(,\d+)*)$")],
+        "`none`, or indices such as `0,1`",
+    ),
+    "CPU_THREADS": (Annotated[int, Field(ge=1)], "a whole number of at least 1"),
+    "GPU_MEMORY_BYTES": (
+        Annotated[ByteSize, Field(gt=0)],
+        "more than 0 bytes, as a whole number or with a unit, such as `4GiB`",
+    ),
+    "RESIDENT_SHARE": (
+        Annotated[float, Field(ge=0, le=MOST_RESIDENT_SHARE)],
+        f"a number in 0…{MOST_RESIDENT_SHARE}",
+    ),
+    "STALL_SECONDS": (Annotated[float, Field(gt=0)], "a number of seconds greater than 0"),
+}
+"""Type and limit, in words, of each variable: those of the service's settings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,19 +53,27 @@ class NodeOptions:
 
     @classmethod
     def read(cls, environment: Mapping[str, str]) -> "NodeOptions":
-        """The options by the environment: the variables are those of a service's settings."""
+        """The options by the environment: the variables are those of a service's settings.
+
+        Raises:
+            NodeRefused: One is out of its limits.
+        """
         home = Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "wavetrim"
-
-        def find(name: str) -> str | None:
-            return environment.get(f"WAVETRIM_{name}") or None
-
-        cpu_threads, gpu_memory_bytes = find("CPU_THREADS"), find("GPU_MEMORY_BYTES")
+        given = {
+            name.lower(): _parse(name, text)
+            for name in _KINDS
+            if (text := environment.get(f"WAVETRIM_{name}"))
+        }
         return cls(
-            cache_dir=Path(find("KERNEL_CACHE_DIR") or home / "kernels"),
-            profile_dir=Path(find("PROFILE_DIR") or home / "profiles"),
-            devices=find("DEVICES"),
-            cpu_threads=None if cpu_threads is None else int(cpu_threads),
-            gpu_memory_bytes=None if gpu_memory_bytes is None else int(gpu_memory_bytes),
-            resident_share=float(find("RESIDENT_SHARE") or RESIDENT_SHARE),
-            stall_seconds=float(find("STALL_SECONDS") or 60.0),
+            cache_dir=Path(environment.get("WAVETRIM_KERNEL_CACHE_DIR") or home / "kernels"),
+            profile_dir=Path(environment.get("WAVETRIM_PROFILE_DIR") or home / "profiles"),
+            **given,
         )
+
+
+def _parse(name: str, text: str) -> Any:
+    kind, limit = _KINDS[name]
+    try:
+        return TypeAdapter(kind).validate_python(text)
+    except ValidationError as error:
+        raise NodeRefused(f"WAVETRIM_{name}", text, limit) from error

@@ -121,10 +121,13 @@ class NodeProduct:
                             parts=self._parts, product=self._product, wait=self._wait,
                         )  # fmt: skip
                     resident.is_there = True
-                events = self._run_blocks(name, resident.sent)
+                    sent = resident.sent
+                events = self._run_blocks(name, sent)
                 if not was_there or events[-1].get("kind") != GONE:
                     return events
-                resident.is_there = False  # the engine has started again, without it
+                with resident.sending:
+                    if resident.sent is sent:  # no other product has sent it again meanwhile
+                        resident.is_there = False  # the engine has started again, without it
 
     def _fits_a_call(self) -> bool:
         """Whether all operands may be sent with one call: each call costs 1 ms."""
@@ -196,7 +199,8 @@ class NodeProduct:
         """Wait for an object of Ray's until it is there, or the deadline has passed."""
         while not ray.wait([reference], timeout=_POLL_SECONDS)[0]:
             if self._cancelled():
-                self._node.actor.cancel.remote(self._request.job)
+                actor, job = self._node.actor, self._request.job
+                actor.forget_cancel.remote(job, actor.cancel.remote(job))
                 raise ExecutionCancelled("cancelled at a node")
             if time.monotonic() > self._deadline:
                 ray.kill(self._node.actor, no_restart=False)

@@ -23,6 +23,7 @@ from wavetrim.scheduler.calibration.profiles import open_profiles
 from wavetrim.scheduler.engine.arena import MappedSlabs
 from wavetrim.scheduler.engine.channel import Channel, ProgressReport, RowsReport
 from wavetrim.scheduler.engine.conversation import Conversation, prepare_process
+from wavetrim.scheduler.engine.dropping import drop_slab
 from wavetrim.scheduler.engine.lane_threads import LaneThreads
 from wavetrim.scheduler.engine.messages import POISONED_EXIT, STALLED_EXIT, RunRequest
 from wavetrim.scheduler.engine.readings import GpuReadings
@@ -88,8 +89,7 @@ class Worker:
             case "slab":
                 self._slabs.add(message["slab"], files[0], message["size_bytes"])
             case "drop":
-                self._slabs.remove(message["slab"])
-                self._service.send({"type": "dropped", "slab": message["slab"]})
+                drop_slab(self._slabs, message["slab"], self._service.send)
             case "forget":
                 self._executor.residents.forget(message["matrix"])
 

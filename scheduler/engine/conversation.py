@@ -24,6 +24,9 @@ class Conversation:
     The calling thread takes work, one message after the other. Another thread answers pings and
     notes cancellations at any time.
 
+    Runs are numbered in the order in which they are sent. So a cancellation whose run has ended is
+    told from one whose run was not read yet: only the former is forgotten.
+
     Args:
         work: The work socket.
         control: The control socket.
@@ -39,7 +42,10 @@ class Conversation:
         self._work = work
         self._control = control
         self._describe = describe
-        self._cancelled: set[str] = set()
+        self._lock = threading.Lock()
+        self._running: dict[str, int] = {}
+        self._newest = 0
+        self._cancelled: set[int] = set()
         self.stopping = False
 
     def send(self, message: Message) -> None:
@@ -48,12 +54,13 @@ class Conversation:
 
     def is_cancelled(self, job: str) -> bool:
         """Whether a run is to stop: it was cancelled, or the process ends."""
-        return self.stopping or job in self._cancelled
+        return self.stopping or self._running.get(job) in self._cancelled
 
     def end(self, event: Message) -> None:
         """Send the message that ends a run."""
+        with self._lock:  # before it is sent: the job may be tried again at once, under its id
+            self._cancelled.discard(self._running.pop(event["job"], 0))
         self._work.send(event)
-        self._cancelled.discard(event["job"])
 
     def serve(self, take: Callable[[Message, list[int]], None]) -> None:
         """Pass each message of work and its descriptors to `take`; then close the descriptors."""
@@ -64,13 +71,24 @@ class Conversation:
                 try:
                     if message["type"] == "shutdown":
                         self.stopping = True
-                    else:
-                        take(message, files)
+                        continue
+                    if message["type"] == "run":
+                        self._begin(message["job"], message["number"])
+                    take(message, files)
                 finally:
                     for file in files:  # a mapping needs no descriptor
                         os.close(file)
             except (MessageError, KeyError):
                 logger.exception("a message from the service could not be read")
+
+    def _begin(self, job: str, number: int) -> None:
+        with self._lock:
+            self._running[job] = self._newest = number
+
+    def _cancel(self, job: str, number: int) -> None:
+        with self._lock:
+            if number > self._newest or self._running.get(job) == number:
+                self._cancelled.add(number)
 
     def _listen(self) -> None:
         while True:
@@ -79,7 +97,7 @@ class Conversation:
                 if message["type"] == "ping":
                     self._control.send({"type": "pong", **self._describe()})
                 elif message["type"] == "cancel":
-                    self._cancelled.add(message["job"])
+                    self._cancel(message["job"], message["number"])
                 elif message["type"] == "shutdown":
                     self.stopping = True
             except (MessageError, KeyError):

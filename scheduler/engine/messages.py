@@ -7,7 +7,8 @@ how long), `planned`, `progress`, `rows` (rows of the result that will not be wr
 `again` (they will, because the product did not pass its check), and for each run one of
 `succeeded`, `failed` and `cancelled`. The control socket is read while a product runs: `ping`,
 which is answered by `pong` (with the latest readings of the GPUs, and what stays on them), and
-`cancel`. Messages contain no matrices: both sides map the same memory.
+`cancel`. It has the number of its `run`, as a job's id comes again when it is tried again. Messages
+contain no matrices: both sides map the same memory.
 """
 
 from collections.abc import Mapping

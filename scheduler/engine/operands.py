@@ -1,6 +1,7 @@
 """Finds a request's matrices in memory: in slabs of the arena, or in files."""
 
 import os
+import stat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,9 +11,16 @@ from wavetrim.native.element_types import find_dtype, is_integer
 from wavetrim.scheduler.check.checked import EngineProduct
 from wavetrim.scheduler.engine.arena import MappedSlabs
 from wavetrim.scheduler.engine.messages import Operand, RunRequest
-from wavetrim.scheduler.errors import SlabError
+from wavetrim.scheduler.errors import SchedulerError, SlabError
 
 Matrix = NDArray[Any]
+
+
+class OperandFileError(SchedulerError):
+    """A file that an operand cannot be mapped from. Another try may find it whole."""
+
+    def __init__(self, path: str, limit: str) -> None:
+        super().__init__(f"slab is {path!r}; it must be {limit}")
 
 
 class Operands(NamedTuple):
@@ -57,8 +65,8 @@ def open_operand(operand: Operand, slabs: MappedSlabs | None, *, writable: bool 
     """The matrix of an operand. Links are not followed.
 
     Raises:
-        OSError: The file does not exist, is a link or a pipe, or cannot be opened.
-        ValueError: The file is shorter than the matrix.
+        OSError: The file does not exist, is a link, or cannot be opened.
+        OperandFileError: It is no regular file, or too short for the matrix.
         SlabError: The slab does not exist, or the matrix does not lie within it.
     """
     if not isinstance(operand.slab, str):
@@ -70,15 +78,34 @@ def open_operand(operand: Operand, slabs: MappedSlabs | None, *, writable: bool 
         )  # fmt: skip
     if operand.strides_bytes is not None:
         raise SlabError("strides_bytes", operand.strides_bytes, "left out for a matrix in a file")
+    return _map_file(operand, operand.slab, writable=writable)
+
+
+def _map_file(operand: Operand, path: str, *, writable: bool) -> Matrix:
+    dtype = find_dtype(operand.dtype)
     flags = (os.O_RDWR if writable else os.O_RDONLY) | os.O_NOFOLLOW | os.O_CLOEXEC
-    # Without O_NONBLOCK, opening a pipe would wait for its other end. A pipe cannot be mapped.
-    opened = os.open(operand.slab, flags | os.O_NONBLOCK)
-    with os.fdopen(opened, "r+b" if writable else "rb") as file:
-        return np.memmap(
-            file,
-            dtype=find_dtype(operand.dtype),
-            mode="r+" if writable else "r",
-            offset=operand.offset_bytes,
-            shape=(operand.rows, operand.columns),
-            order="F" if operand.fortran_order else "C",
-        )
+    # Without O_NONBLOCK, opening a pipe would wait for its other end.
+    opened = os.open(path, flags | os.O_NONBLOCK)
+    try:
+        end = operand.offset_bytes + operand.rows * operand.columns * dtype.itemsize
+        _check_file(path, os.fstat(opened), end)
+        with os.fdopen(opened, "r+b" if writable else "rb", closefd=False) as file:
+            return np.memmap(
+                file,
+                dtype=dtype,
+                mode="r+" if writable else "r",
+                offset=operand.offset_bytes,
+                shape=(operand.rows, operand.columns),
+                order="F" if operand.fortran_order else "C",
+            )
+    finally:
+        os.close(opened)
+
+
+def _check_file(path: str, found: os.stat_result, least_bytes: int) -> None:
+    """Refuse what cannot be mapped, and a short file: `memmap` would make a writable one longer."""
+    if not stat.S_ISREG(found.st_mode):
+        raise OperandFileError(path, "a regular file")
+    if found.st_size < least_bytes:
+        limit = f"a file of at least {least_bytes} bytes: it has {found.st_size}"
+        raise OperandFileError(path, limit)

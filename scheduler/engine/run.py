@@ -237,11 +237,13 @@ def describe_failure(error: Exception) -> dict[str, Any]:
 
 
 def fill_rows(out: Matrix, c: Matrix, cancelled: Callable[[], bool]) -> None:
-    """Copy C into the result, which `executor.run` reads and overwrites, in blocks of rows.
+    """Copy C into the result, which `executor.run` reads and overwrites, in blocks.
 
     Raises:
         ExecutionCancelled: `cancelled` returned True between two blocks.
     """
+    if out.shape[0] == 1 or (out.shape[1] > 1 and out.strides[0] < out.strides[1]):
+        out, c = out.T, c.T  # blocks of columns
     step = max(1, _FILL_BYTES // out.strides[0])
     for start in range(0, out.shape[0], step):
         if cancelled():

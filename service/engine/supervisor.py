@@ -21,6 +21,14 @@ _STEADY_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
+class _Run:
+    """A run that has not ended: its number, and who receives its messages."""
+
+    number: int
+    take: Callable[[Message], None]
+
+
+@dataclass(frozen=True, slots=True)
 class Watch:
     """How patiently a process is watched, in seconds.
 
@@ -80,7 +88,8 @@ class Supervisor(ABC):
         self._gone = asyncio.Event()
         self._gone.set()
         self._greeted = asyncio.Event()
-        self._runs: dict[str, Callable[[Message], None]] = {}
+        self._runs: dict[str, _Run] = {}
+        self._sent_runs = 0
         self._reason: str | None = None
         self._heard = 0.0
         self._proved = False
@@ -138,8 +147,9 @@ class Supervisor(ABC):
                 process is gone, since until then it may write to the product's memory.
         """
         assert self._process is not None, "runs are started while the process is ready"
-        self._runs[message["job"]] = take
-        self._process.send(message)
+        self._sent_runs += 1
+        self._runs[message["job"]] = _Run(self._sent_runs, take)
+        self._process.send({**message, "number": self._sent_runs})
 
     def send(self, message: Message, files: Sequence[int] = ()) -> None:
         """Send a message that is no run; it is handled after the runs that were started."""
@@ -148,8 +158,9 @@ class Supervisor(ABC):
 
     def cancel(self, job_id: str) -> None:
         """Ask the process to stop a run; its final message follows, and may still be success."""
-        if self._process is not None:
-            self._process.control({"type": "cancel", "job": job_id})
+        run = self._runs.get(job_id)
+        if self._process is not None and run is not None:
+            self._process.control({"type": "cancel", "job": job_id, "number": run.number})
 
     async def restart(self, reason: str) -> None:
         """Kill the process and wait until it is gone; a new one is started."""
@@ -257,15 +268,15 @@ class Supervisor(ABC):
 
     def _take_run_message(self, message: Message) -> None:
         job_id = message["job"]
-        take = self._runs.get(job_id)
-        if take is None or self.state == "stopping":
+        run = self._runs.get(job_id)
+        if run is None or self.state == "stopping":
             return  # when the service stops, runs end once the process is gone: see `_end_runs`
         if message["type"] in FINAL_TYPES:
             del self._runs[job_id]
             self._proved = self._proved or message["type"] == "succeeded"
             if message.get("poisoned"):
                 self._ready.clear()  # the process is about to end itself
-        take(message)
+        run.take(message)
 
     async def _watch_process(self, process: EngineProcess) -> None:
         """Wait until the process ends; end it when it falls silent."""
@@ -303,8 +314,8 @@ class Supervisor(ABC):
             "poisoned": False,
         }
         runs, self._runs = self._runs, {}
-        for job_id, take in runs.items():
-            take({**failure, "job": job_id})
+        for job_id, run in runs.items():
+            run.take({**failure, "job": job_id})
         self.on_gone()
 
 

@@ -5,6 +5,7 @@ rows that have not come back from it. Any other failure ends the product, as it 
 """
 
 import logging
+import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,7 +31,7 @@ class _Part:
     """Some rows of the product at one engine.
 
     Attributes:
-        job: Id of the part.
+        job: Id of the part: that of the try, a hyphen, and the part's number.
         engine: Where it is computed.
         share: Which rows, and how long they should take.
         began: When it was sent, by the monotonic clock.
@@ -84,6 +85,8 @@ class Spread:
         take: Callable[[Message], None],
     ) -> None:
         self._request = request
+        # A job may be tried again, while nodes still end the parts of its last try.
+        self._try = f"{request.job}.{secrets.token_hex(8)}"
         self._fleet = fleet
         self._choose = choose
         self._begun = begun
@@ -120,7 +123,7 @@ class Spread:
         if engine is None:
             self._fail({"kind": "engine", "message": "no engine is ready", "retryable": True})
             return
-        job = f"{self._request.job}-{len(self._parts)}"
+        job = f"{self._try}-{len(self._parts)}"
         part = _Part(job, engine, share, time.monotonic())
         self._parts.append(part)
         message = self._request.cut(share.rows, job).as_message()

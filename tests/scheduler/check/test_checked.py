@@ -12,7 +12,7 @@ from tests.scheduler.profiles import find_executor_profile
 from wavetrim.kernels.device import list_devices
 from wavetrim.scheduler.check.checked import EngineProduct, compute_checked
 from wavetrim.scheduler.check.verify import ProductCheck, Verification
-from wavetrim.scheduler.errors import VerificationFailed
+from wavetrim.scheduler.errors import ExecutionCancelled, VerificationFailed
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.choice import choose_plan
@@ -125,6 +125,20 @@ def test_a_product_that_stays_wrong_is_refused(
     monkeypatch.setattr(cpu.pool, "multiply", multiply_wrongly)
     with pytest.raises(VerificationFailed, match="1 rows wrong, the first is row 0"):
         compute(cpu, make_product("float32"))
+
+
+def test_a_cancel_while_rows_are_computed_again_is_the_executions(cpu: Faulty) -> None:
+    cpu.damaged_rows = (5,)
+    told: list[str] = []
+    with pytest.raises(ExecutionCancelled):
+        compute_checked(
+            make_product("float32"),
+            plan_for(cpu, M, "float32"),
+            cpu,
+            choose_gpu_plan=None,
+            changes=lambda: told.append("changes"),
+            cancelled=lambda: bool(told),
+        )
 
 
 @pytest.mark.gpu

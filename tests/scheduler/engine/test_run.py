@@ -1,13 +1,14 @@
 """One run of the engine: C copied, factors read, failures put into words."""
 
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.matrices import make_matrix
 from wavetrim.scheduler.engine.messages import Operand
-from wavetrim.scheduler.engine.operands import open_operand
+from wavetrim.scheduler.engine.operands import OperandFileError, open_operand
 from wavetrim.scheduler.engine.run import describe_failure, fill_rows
 from wavetrim.scheduler.errors import (
     ExecutionCancelled,
@@ -16,25 +17,40 @@ from wavetrim.scheduler.errors import (
     VerificationFailed,
 )
 
+SHAPES = [(301, 40_001), (40_001, 301), (1, 12_000_001), (12_000_001, 1)]
 
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("out_order", ["C", "F"])
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_c_is_copied_in_blocks_whatever_its_order(order):
-    c = make_matrix(301, 40_001, "float32", seed=1, order=order)
-    out = np.full(c.shape, np.nan, "float32")
+def test_c_is_copied_in_blocks_whatever_its_order(order, out_order, shape):
+    c = make_matrix(*shape, "float32", seed=1, order=order)
+    out = np.full(c.shape, np.nan, "float32", order=out_order)
     asked = []
     fill_rows(out, c, lambda: bool(asked.append(1)))
     assert np.array_equal(out, c)
-    assert len(asked) > 1
+    assert 1 < len(asked) < 10
 
 
-def test_copying_c_stops_when_it_is_told_to():
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_c_is_copied_between_the_gaps_of_the_result(order):
+    c = make_matrix(7, 5, "float32", seed=1)
+    memory = np.full((20, 20), 9, "float32", order=order)
+    fill_rows(memory[2:9, 3:8], c, lambda: False)
+    expected = np.full((20, 20), 9, "float32")
+    expected[2:9, 3:8] = c
+    assert np.array_equal(memory, expected)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_copying_c_stops_when_it_is_told_to(order):
     c = np.ones((301, 40_001), "float32")
-    out = np.zeros_like(c)
+    out = np.zeros_like(c, order=order)
     answers = iter([False, True])
     with pytest.raises(ExecutionCancelled):
         fill_rows(out, c, lambda: next(answers))
-    assert out[0].all()
-    assert not out[-1].any()
+    assert out[0, 0]
+    assert not out[-1, -1]
 
 
 @pytest.mark.parametrize(
@@ -78,8 +94,14 @@ def test_an_operand_maps_the_elements_of_its_file(tmp_path, order):
 def test_a_pipe_is_refused_without_waiting_for_its_other_end(tmp_path, writable):
     path = tmp_path / "pipe"
     os.mkfifo(path)
-    with pytest.raises(OSError, match=r"seek"):
+    with pytest.raises(OperandFileError, match="it must be a regular file"):
         open_operand(Operand(str(path), 0, 3, 4, "float64"), None, writable=writable)
+
+
+def test_a_folder_is_refused_and_leaves_no_descriptor_open(tmp_path):
+    with pytest.raises(OperandFileError, match="it must be a regular file"):
+        open_operand(Operand(str(tmp_path), 0, 3, 4, "float64"), None)
+    assert tmp_path not in [fd.resolve() for fd in Path("/proc/self/fd").iterdir()]
 
 
 def test_a_symbolic_link_is_not_followed(tmp_path):
@@ -89,8 +111,14 @@ def test_a_symbolic_link_is_not_followed(tmp_path):
         open_operand(Operand(str(tmp_path / "link.npy"), 128, 3, 4, "float64"), None)
 
 
-def test_a_file_that_is_too_short_is_not_mapped(tmp_path):
+@pytest.mark.parametrize("writable", [False, True])
+def test_a_file_that_is_too_short_is_refused_and_stays_as_long_as_it_was(tmp_path, writable):
     path = tmp_path / "short"
-    path.write_bytes(bytes(100))
-    with pytest.raises(ValueError, match="mmap length"):
-        open_operand(Operand(str(path), 0, 10, 10, "float64"), None)
+    path.write_bytes(bytes(899))
+    operand = Operand(str(path), 100, 10, 10, "float64")
+    limit = "short'; it must be a file of at least 900 bytes: it has 899"
+    with pytest.raises(OperandFileError, match=limit):
+        open_operand(operand, None, writable=writable)
+    assert path.stat().st_size == 899
+    path.write_bytes(bytes(900))
+    assert open_operand(operand, None, writable=writable).shape == (10, 10)

@@ -2,6 +2,7 @@
 
 import signal
 import time
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -103,13 +104,41 @@ def test_pings_and_a_cancel_are_answered_while_a_product_runs(shared, tmp_path):
     shared.tell({"type": "ping"})
     assert shared.receive(shared.control) == {"type": "pong"}
     assert time.monotonic() - began < allow(2)
-    shared.tell({"type": "cancel", "job": "another"})
-    shared.tell({"type": "ping"})
-    assert shared.receive(shared.control) == {"type": "pong"}
-    shared.tell({"type": "cancel", "job": "job-1"})
+    shared.cancel("job-1")
     final = shared.receive_until("succeeded", "failed", "cancelled")[-1]
     assert final == {"type": "cancelled", "job": "job-1"}
     assert time.monotonic() - began < allow(5)
+
+
+def test_a_cancel_that_crosses_the_answer_does_not_stop_the_next_try_of_the_job(shared, tmp_path):
+    a = make_matrix(300, 300, "float32", seed=1)
+    request = make_request(tmp_path, a, a)
+    assert shared.run(request)[-1]["type"] == "succeeded"
+    shared.cancel(request.job)
+    assert shared.run(request)[-1]["type"] == "succeeded"
+    assert_product(read(request.out), a, a)
+
+
+def test_a_cancel_of_an_ended_try_does_not_stop_the_one_that_runs(shared, tmp_path):
+    a = make_matrix(300, 300, "float32", seed=1)
+    assert shared.run(make_request(tmp_path, a, a))[-1]["type"] == "succeeded"
+    ended = shared.numbers["job-1"]
+    shared.send(make_slow_request(tmp_path).as_message())
+    shared.receive_until("planned")
+    shared.tell({"type": "cancel", "job": "job-1", "number": ended})
+    assert shared.receive_until("succeeded", "failed", "cancelled")[-1]["type"] == "succeeded"
+
+
+def test_a_product_that_is_cancelled_before_it_begins_is_not_computed(shared, tmp_path):
+    slow = make_slow_request(tmp_path)
+    shared.send(slow.as_message())
+    shared.receive_until("planned")
+    shared.send(replace(slow, job="behind").as_message())
+    shared.cancel("behind")
+    shared.cancel("job-1")
+    first, second = (shared.receive_until("succeeded", "cancelled") for _ in range(2))
+    assert first[-1] == {"type": "cancelled", "job": "job-1"}
+    assert second == [{"type": "cancelled", "job": "behind"}]
 
 
 def test_progress_comes_at_most_twenty_times_a_second(shared, tmp_path):

@@ -1,5 +1,7 @@
 """Products in lanes: several at once in one engine process."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -62,6 +64,16 @@ def test_products_in_lanes_run_at_once_and_release_their_slab(lanes):
         assert_product(matrices["out"], matrices["a"], matrices["b"])
 
 
+def test_a_slab_whose_product_is_about_to_end_is_dropped_after_it(lanes):
+    memory = lanes.share_slab(7, 2**23)
+    request, _ = make_slab_request(memory, "1", 60, frozenset({0}))
+    lanes.send(replace(request, reports=True).as_message())
+    lanes.receive_until("planned")
+    lanes.send({"type": "drop", "slab": 7})
+    assert lanes.receive_until("succeeded", "failed")[-1]["type"] == "succeeded"
+    assert lanes.receive() == {"type": "dropped", "slab": 7}
+
+
 def test_a_run_in_a_lane_is_cancelled_and_a_shutdown_ends_all(lanes):
     memory = lanes.share_slab(7, 2**23)
     for job, device in (("1", 0), ("2", 1)):
@@ -69,7 +81,7 @@ def test_a_run_in_a_lane_is_cancelled_and_a_shutdown_ends_all(lanes):
         lanes.send(request.as_message())
     lanes.receive_until("begun")
     lanes.receive_until("begun")
-    lanes.tell({"type": "cancel", "job": "1"})
+    lanes.cancel("1")
     assert lanes.receive() == {"type": "cancelled", "job": "1"}
     lanes.tell({"type": "shutdown"})
     lanes.send({"type": "shutdown"})

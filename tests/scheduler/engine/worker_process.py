@@ -37,14 +37,26 @@ class WorkerProcess:
         )  # fmt: skip
         for connection in theirs:
             connection.close()
+        self.runs = 0
+        self.numbers = {}
 
     def send(self, message, files=()):
-        """Send a message, with descriptors, that is read between products."""
+        """Send a message, with descriptors, that is read between products; runs get a number."""
+        if message["type"] == "run":
+            self.runs += 1
+            self.numbers[message["job"]] = self.runs
+            message = {**message, "number": self.runs}
         socket.send_fds(self.work, [encode_message(message)], list(files))
 
     def tell(self, message):
         """Send a message that is read while a product runs."""
         self.control.send(encode_message(message))
+
+    def cancel(self, job):
+        """Cancel the latest run of a job; returns when the worker has read it."""
+        self.tell({"type": "cancel", "job": job, "number": self.numbers[job]})
+        self.tell({"type": "ping"})
+        assert self.receive(self.control)["type"] == "pong"
 
     def share_slab(self, slab, size_bytes=2**20):
         """Share new memory as a slab; returns our view of it."""

@@ -145,6 +145,20 @@ def test_a_run_that_is_cancelled_stops_early(tmp_path: Path) -> None:
     run_with_engine(parts, scenario)
 
 
+def test_a_cancel_after_the_end_of_a_run_does_not_stop_the_next_one_of_its_id(
+    tmp_path: Path,
+) -> None:
+    parts = make_parts(tmp_path)
+
+    async def scenario(engine: Engine) -> None:
+        message = make_run(parts, 600)
+        assert (await compute(engine, message))["type"] == "succeeded"
+        engine.cancel("j")
+        assert (await compute(engine, message))["type"] == "succeeded"
+
+    run_with_engine(parts, scenario)
+
+
 @pytest.mark.serial
 def test_a_hanging_engine_is_noticed_and_replaced(tmp_path: Path) -> None:
     watch = Watch(ping_seconds=0.1, silence_seconds=1.0)

@@ -1,0 +1,67 @@
+"""What a node's engine may use: the variables mean what they mean to a service."""
+
+from pathlib import Path
+
+import pytest
+
+from wavetrim.scheduler.cluster.node_options import NodeOptions
+from wavetrim.scheduler.cluster.start import NodeRefused
+from wavetrim.service.settings import Settings
+
+FIELDS = ("devices", "cpu_threads", "gpu_memory_bytes", "resident_share", "stall_seconds")
+
+
+@pytest.mark.parametrize("size", ["4GiB", "4 gib", "1.5GB", "1000000", ""])
+def test_a_node_reads_a_size_as_the_service_does(
+    size: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WAVETRIM_GPU_MEMORY_BYTES", size)
+    options = NodeOptions.read({"WAVETRIM_GPU_MEMORY_BYTES": size})
+    assert options.gpu_memory_bytes == Settings().gpu_memory_bytes
+
+
+def test_every_option_is_read(tmp_path: Path) -> None:
+    options = NodeOptions.read(
+        {
+            "WAVETRIM_KERNEL_CACHE_DIR": str(tmp_path / "kernels"),
+            "WAVETRIM_PROFILE_DIR": str(tmp_path / "profiles"),
+            "WAVETRIM_DEVICES": "0,2",
+            "WAVETRIM_CPU_THREADS": "3",
+            "WAVETRIM_GPU_MEMORY_BYTES": "2KiB",
+            "WAVETRIM_RESIDENT_SHARE": "0.25",
+            "WAVETRIM_STALL_SECONDS": "9",
+        }
+    )
+    assert options == NodeOptions(
+        tmp_path / "kernels", tmp_path / "profiles", "0,2", 3, 2048, 0.25, 9.0
+    )
+
+
+def test_what_is_left_out_is_the_services_default() -> None:
+    options, settings = NodeOptions.read({"XDG_CACHE_HOME": "/c"}), Settings()
+    assert options.cache_dir == Path("/c/wavetrim/kernels")
+    for name in FIELDS:
+        assert getattr(options, name) == getattr(settings, name), name
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "limit"),
+    [
+        ("GPU_MEMORY_BYTES", "4 apples", "more than 0 bytes"),
+        ("GPU_MEMORY_BYTES", "0", "more than 0 bytes"),
+        ("CPU_THREADS", "two", "a whole number of at least 1"),
+        ("CPU_THREADS", "0", "a whole number of at least 1"),
+        ("RESIDENT_SHARE", "0.8", "a number in 0…0.75"),
+        ("STALL_SECONDS", "-1", "a number of seconds greater than 0"),
+        ("DEVICES", "first", "`none`, or indices such as `0,1`"),
+    ],
+)
+def test_a_bad_option_is_refused_with_variable_value_and_limit(
+    name: str, text: str, limit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(NodeRefused) as caught:
+        NodeOptions.read({f"WAVETRIM_{name}": text})
+    assert str(caught.value).startswith(f"WAVETRIM_{name} is {text!r}; it must be {limit}")
+    monkeypatch.setenv(f"WAVETRIM_{name}", text)
+    with pytest.raises(ValueError, match=name.lower()):
+        Settings()

@@ -1,0 +1,87 @@
+"""A product's rows at one node: what it keeps of products that were cancelled, and of B."""
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from tests.cluster.ray_here import NODE_ID, RayHere
+from tests.matrices import Array, make_matrix
+from wavetrim.scheduler.engine.messages import Operand, RunRequest
+from wavetrim.scheduler.engine.operands import Operands
+from wavetrim.scheduler.errors import ExecutionCancelled
+from wavetrim.scheduler.planning.placing import Network
+
+if TYPE_CHECKING:
+    from wavetrim.scheduler.cluster.handle import NodeHandle
+
+SIZE = 90
+STORE_BYTES = 2**16
+"""So small that B is sent in parts, and A in blocks."""
+
+
+@pytest.fixture
+def node(here: RayHere) -> "NodeHandle":
+    from wavetrim.scheduler.cluster.handle import NodeHandle
+    from wavetrim.scheduler.cluster.residents import Residents
+
+    residents = Residents(2**30, here.actor.forget.remote)
+    return NodeHandle(NODE_ID, here.actor, Network(1e-3, 1e9, 1e9), STORE_BYTES, residents)
+
+
+A, B = make_matrix(SIZE, SIZE, "float32", seed=1), make_matrix(SIZE, SIZE, "float32", seed=2)
+
+
+def multiply(
+    node: "NodeHandle", out: Array, *, job: str, b_key: str | None = None, cancelled: Any
+) -> dict[str, Any]:
+    """Compute out ← A·B at a node; its final message."""
+    from wavetrim.scheduler.cluster.product import NodeProduct
+    from wavetrim.scheduler.cluster.sending import SharedParts
+
+    place = Operand(1, 0, SIZE, SIZE, "float32")
+    return NodeProduct(
+        RunRequest(job, place, place, None, place, b_key=b_key), Operands(A, B, None, out),
+        node=node, parts=SharedParts(), expected_seconds=0.01, stall_seconds=600,
+        final=lambda _rows: None, cancelled=cancelled,
+    ).run()  # fmt: skip
+
+
+def test_a_node_forgets_that_a_product_was_cancelled(here: RayHere, node: "NodeHandle") -> None:
+    out = np.zeros_like(A)
+    here.waits = True
+    with pytest.raises(ExecutionCancelled):
+        multiply(node, out, job="j-0", cancelled=lambda: True)
+    here.waits = False
+    assert multiply(node, out, job="j-0", cancelled=lambda: False)["type"] == "succeeded"
+    assert np.allclose(out, A @ B, atol=1e-3)
+
+
+def test_a_b_that_two_products_find_gone_is_sent_once_more(
+    here: RayHere, node: "NodeHandle"
+) -> None:
+    outs = [np.zeros_like(A) for _ in range(3)]
+    multiply(node, outs[0], job="j-0", b_key="kept", cancelled=lambda: False)
+    here.actor.engine.forget("kept")  # as if the engine had started again
+    found, sent = threading.Event(), threading.Event()
+
+    def wait_for_other() -> bool:
+        found.set()
+        sent.wait()
+        return False
+
+    here.waits = True
+    late = threading.Thread(
+        target=multiply, args=(node, outs[1]),
+        kwargs={"job": "k-0", "b_key": "kept", "cancelled": wait_for_other},
+    )  # fmt: skip
+    late.start()
+    found.wait()  # its first blocks were answered: B is gone
+    here.waits = False
+    multiply(node, outs[2], job="l-0", b_key="kept", cancelled=lambda: False)
+    sent.set()
+    late.join()
+    assert all(np.allclose(out, A @ B, atol=1e-3) for out in outs)
+    begun = [call for call in here.actor.calls if call[0] == "keep" and call[3] == 0]
+    assert len(begun) == 2
