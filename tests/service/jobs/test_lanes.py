@@ -108,7 +108,8 @@ def test_a_product_that_cannot_be_planned_fails_and_does_not_wait_for_ever(
     async def scenario() -> None:
         async with running_gpus(slow_gpus, "0,1") as parts:
             operands = store_operands(parts)
-            (goes,) = await submit(parts, *operands)
+            (goes,) = await submit(parts, *operands, f=0)
+            await wait_until_busy(parts, {"cuda:0"}, {"cuda:1"})
             monkeypatch.setattr(HostLanes, "find", refuse)
             (waits,) = await submit(parts, *operands)
             ended = await parts.dispatcher.wait(waits.id)
