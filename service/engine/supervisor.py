@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from wavetrim.scheduler.engine.messages import FINAL_TYPES, Message
+from wavetrim.scheduler.engine.messages import Message
 from wavetrim.scheduler.errors import ProfileError
 from wavetrim.service.engine.process import EngineProcess
+from wavetrim.service.engine.runs import Runs
 
 logger = logging.getLogger(__name__)
 
@@ -18,14 +19,6 @@ _FIRST_DELAY_SECONDS: Final = 0.1
 _MAX_DELAY_SECONDS: Final = 30.0
 _STEADY_SECONDS: Final = 60.0
 """A process that lived this long, or finished a product, resets the back-off; chosen."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """A run that has not ended: its number, and who receives its messages."""
-
-    number: int
-    take: Callable[[Message], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +81,7 @@ class Supervisor(ABC):
         self._gone = asyncio.Event()
         self._gone.set()
         self._greeted = asyncio.Event()
-        self._runs: dict[str, _Run] = {}
-        self._sent_runs = 0
+        self._runs = Runs()
         self._reason: str | None = None
         self._heard = 0.0
         self._proved = False
@@ -147,9 +139,7 @@ class Supervisor(ABC):
                 process is gone, since until then it may write to the product's memory.
         """
         assert self._process is not None, "runs are started while the process is ready"
-        self._sent_runs += 1
-        self._runs[message["job"]] = _Run(self._sent_runs, take)
-        self._process.send({**message, "number": self._sent_runs})
+        self._process.send({**message, "number": self._runs.begin(message["job"], take)})
 
     def send(self, message: Message, files: Sequence[int] = ()) -> None:
         """Send a message that is no run; it is handled after the runs that were started."""
@@ -158,9 +148,9 @@ class Supervisor(ABC):
 
     def cancel(self, job_id: str) -> None:
         """Ask the process to stop a run; its final message follows, and may still be success."""
-        run = self._runs.get(job_id)
-        if self._process is not None and run is not None:
-            self._process.control({"type": "cancel", "job": job_id, "number": run.number})
+        number = self._runs.find_number(job_id)
+        if self._process is not None and number is not None:
+            self._process.control({"type": "cancel", "job": job_id, "number": number})
 
     async def restart(self, reason: str) -> None:
         """Kill the process and wait until it is gone; a new one is started."""
@@ -267,16 +257,13 @@ class Supervisor(ABC):
             self.take_other(message)
 
     def _take_run_message(self, message: Message) -> None:
-        job_id = message["job"]
-        run = self._runs.get(job_id)
-        if run is None or self.state == "stopping":
+        if self.state == "stopping" or self._runs.find_number(message["job"]) is None:
             return  # when the service stops, runs end once the process is gone: see `_end_runs`
-        if message["type"] in FINAL_TYPES:
-            del self._runs[job_id]
-            self._proved = self._proved or message["type"] == "succeeded"
-            if message.get("poisoned"):
-                self._ready.clear()  # the process is about to end itself
-        run.take(message)
+        if message["type"] == "succeeded":
+            self._proved = True
+        if message.get("poisoned"):
+            self._ready.clear()  # the process is about to end itself
+        self._runs.take(message)
 
     async def _watch_process(self, process: EngineProcess) -> None:
         """Wait until the process ends; end it when it falls silent."""
@@ -306,16 +293,7 @@ class Supervisor(ABC):
         self._process = None
         self._ready.clear()
         self._gone.set()
-        failure = {
-            "type": "failed",
-            "kind": "engine",
-            "message": f"{self._name} ended: {reason}",
-            "retryable": True,
-            "poisoned": False,
-        }
-        runs, self._runs = self._runs, {}
-        for job_id, run in runs.items():
-            run.take({**failure, "job": job_id})
+        self._runs.fail_all(f"{self._name} ended: {reason}")
         self.on_gone()
 
 
