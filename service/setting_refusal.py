@@ -23,15 +23,24 @@ def tell_refused(error: ValidationError) -> Iterator[str]:
         _list_details(error), list_refused(error), strict=True
     ):
         own = detail["type"] == "value_error"  # a sentence of ours
-        yield f"{variable}: {limit}" if own else f"{variable} is {value!r}; it must be {limit}"
+        said = say_limit(limit, str(detail["msg"]))
+        yield f"{variable}: {limit}" if own else f"{variable} is {value!r}{said}"
 
 
 def describe_limit(message: str) -> str:
     """What a value must be, taken from pydantic's message."""
     if message == "Extra inputs are not permitted":
         return "left out: there is no such field"
+    if message.startswith("could not "):  # pydantic's messages about sizes in bytes
+        return "a size in bytes, such as 4GiB"
     told = message.removeprefix("Input should be ").removeprefix("Value error, ")
     return told.split(", unable")[0]
+
+
+def say_limit(limit: str, message: str) -> str:
+    """The end of a sentence about a value: the limit that `describe_limit` found in a message."""
+    # Some of pydantic's messages say what a value must be, others are whole sentences.
+    return f": {limit}" if limit == message else f"; it must be {limit}"
 
 
 def _list_details(error: ValidationError) -> list[Any]:

@@ -14,6 +14,9 @@ from wavetrim.service.telemetry.logs import LogFormat
 GIB: Final = 2**30
 DAY_SECONDS: Final = 86_400
 
+MOST_THREADS: Final = 4096
+"""As `/v1/plan` takes them: an engine with many more takes all of a system's threads."""
+
 SLAB_STEP_BYTES: Final = 2 * 2**20
 """Slabs are made of whole huge pages."""
 
@@ -200,7 +203,10 @@ class Settings(BaseSettings):
         "of many jobs; 0 copies B in for each job.",
     )
     cpu_threads: int | None = Field(
-        default=None, ge=1, description="Threads of the CPU part; without it, the usable cores."
+        default=None,
+        ge=1,
+        le=MOST_THREADS,
+        description="Threads of the CPU part; without it, the usable cores.",
     )
     devices: str | None = Field(
         default=None,

@@ -3,6 +3,7 @@
 All may be left out. In JSON numbers are numbers; in queries they are text.
 """
 
+import re
 from operator import attrgetter
 from typing import Annotated, Final, Literal
 
@@ -57,24 +58,25 @@ DeviceNames = Annotated[
 ]
 
 _ROWS = Field(description='Rows of C that the CPU computes, 0…M, or "auto".')
+_NUMBER: Final = re.compile(r"[0-9]{1,100}")
 
 
 def _check_f(value: object) -> object:
     whole = isinstance(value, int) and not isinstance(value, bool) and value >= 0
     if value != "auto" and not whole:
-        raise ValueError('must be "auto" or a whole number of rows from 0')
+        raise ValueError('"auto" or a whole number of rows from 0')
     return value
 
 
 def _read_f(value: object) -> object:
-    # Other text is left for the schema to refuse.
-    return int(value) if isinstance(value, str) and value.isdecimal() else value
+    is_number = isinstance(value, str) and _NUMBER.fullmatch(value)
+    return _check_f(int(str(value)) if is_number else value)
 
 
-JsonRows = Annotated[int | Literal["auto"], BeforeValidator(_check_f), _ROWS]
-QueryRows = Annotated[
-    Annotated[int, Field(ge=0)] | Literal["auto"], BeforeValidator(_read_f), _ROWS
-]
+_Rows = Annotated[int, Field(ge=0)] | Literal["auto"]
+
+JsonRows = Annotated[_Rows, BeforeValidator(_check_f), _ROWS]
+QueryRows = Annotated[_Rows, BeforeValidator(_read_f), _ROWS]
 
 
 def _read_devices(value: object) -> object:

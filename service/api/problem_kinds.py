@@ -73,6 +73,7 @@ PROBLEMS: Final[dict[type[Exception], ProblemKind]] = {
     errors.Crowded: ProblemKind(503, "crowded", "Too many at once"),
     errors.IssuerAway: ProblemKind(503, "issuer-away", "The token's issuer is away"),
     errors.Draining: ProblemKind(503, "draining", "The service is stopping"),
+    storage_errors.StorageFailed: ProblemKind(503, "storage-failed", "Storage does not work"),
     **dict.fromkeys(DATABASE_AWAY, ProblemKind(503, "unavailable", "Not available now")),
     storage_errors.StorageFull: ProblemKind(507, "storage-full", "No room for another matrix"),
     storage_errors.StoredQuotaReached: ProblemKind(

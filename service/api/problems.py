@@ -13,7 +13,7 @@ from starlette.routing import Match
 
 from wavetrim.service import errors
 from wavetrim.service.api.problem_kinds import DATABASE_AWAY, PROBLEMS, ProblemKind, find_kind
-from wavetrim.service.setting_refusal import describe_limit
+from wavetrim.service.setting_refusal import describe_limit, say_limit
 from wavetrim.service.storage import errors as storage_errors
 
 logger = logging.getLogger(__name__)
@@ -117,6 +117,10 @@ async def answer_validation(request: Request, error: Exception) -> ProblemRespon
 async def answer_http(request: Request, error: Exception) -> ProblemResponse:
     """FastAPI's handler of its own refusals: unknown paths, wrong methods."""
     assert isinstance(error, HTTPException)
+    if error.status_code == 400 and error.__cause__ is not None:
+        # FastAPI's own words for a body that is no text, or that Python's JSON parser gives up.
+        broken = {"type": "json_invalid", "loc": ("body",), "msg": str(error.__cause__)}
+        return _describe_invalid(RequestValidationError([broken]))
     title = _HTTP_TITLES.get(error.status_code, "Request refused")
     kind = ProblemKind(error.status_code, f"http-{error.status_code}", title)
     headers = dict(error.headers or {})
@@ -189,9 +193,7 @@ def _find_headers(error: Exception) -> dict[str, str] | None:
 
 def _say_broken(detail: dict[str, Any], broken: dict[str, Any]) -> str:
     value = "missing" if detail["type"] == "missing" else repr(broken["value"])
-    # Some of pydantic's messages say what a value must be, others are whole sentences.
-    joint = ": " if broken["limit"] == detail["msg"] else "; it must be "
-    return f"{broken['field']} is {value}{joint}{broken['limit']}"
+    return f"{broken['field']} is {value}{say_limit(broken['limit'], detail['msg'])}"
 
 
 def _describe_broken(detail: dict[str, Any]) -> dict[str, Any]:

@@ -66,10 +66,10 @@ def _name_value(error: Exception) -> None:
     """Have the message about an option or argument name its value, which Typer leaves out."""
     cause = error.__cause__
     if isinstance(error, typer.BadParameter) and cause is not None and hasattr(cause, "errors"):
-        from wavetrim.service.setting_refusal import describe_limit
+        from wavetrim.service.setting_refusal import describe_limit, say_limit
 
         value = cause.errors()[0]["input"]
-        error.message = f"it is {value!r}; it must be {describe_limit(error.message)}"
+        error.message = f"it is {value!r}{say_limit(describe_limit(error.message), error.message)}"
 
 
 def _register(group: typer.Typer, name: str, command: Callable[..., None], examples: str) -> None:

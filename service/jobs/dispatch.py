@@ -16,6 +16,7 @@ from wavetrim.scheduler.errors import FieldError
 from wavetrim.service.api.jobs.job_schemas import JobRequest
 from wavetrim.service.engine.engine import Engine
 from wavetrim.service.errors import Draining, ServiceError
+from wavetrim.service.jobs.errors import JobNotFound
 from wavetrim.service.jobs.job import Job, JobState
 from wavetrim.service.jobs.lanes.lane import Lane
 from wavetrim.service.jobs.news import JobNews
@@ -128,21 +129,21 @@ class Dispatcher:
         """
         if self._draining:
             raise self._refuse()
+        looks = self._queue.looks
         try:
             job, operands = await run_to_end(
                 self._posting.add, request, idempotency_key, tenant, self._last_job_seconds
             )
+            waits = operands is not None and await self._remember(Waiting(job, operands), looks)
         except BaseException as error:
             if not isinstance(error, ServiceError | FieldError):  # the row may have been added
                 self._queue.doubt()
                 self._wake.set()
             raise
-        if operands is None:
-            return job, False
-        self._queue.add(Waiting(job, operands))
-        self._wake.set()
-        self._news.tell(job)
-        return job, True
+        if waits:
+            self._news.tell(job)
+            self._wake.set()
+        return job, operands is not None
 
     async def cancel(self, job_id: str, owner: str | None = None) -> Job:
         """Cancel a job: a queued one at once, the running one as soon as the engine lets go.
@@ -253,6 +254,29 @@ class Dispatcher:
                 logger.exception("the queue cannot be read")
                 self._queue.doubt()
                 await asyncio.sleep(PAUSE_SECONDS)
+
+    async def _remember(self, waiting: Waiting, looks: int) -> bool:
+        """Add a new job to the queue, unless it runs or has ended by now.
+
+        Args:
+            waiting: The job.
+            looks: `KnownQueue.looks` from before its row was added: only a search that has ended
+                since may have found it.
+
+        Returns:
+            Whether it waits.
+        """
+        while looks != self._queue.looks:
+            looks = self._queue.looks
+            try:
+                job = await run_to_end(self._jobs.get, waiting.job.id)
+            except (SQLAlchemyError, JobNotFound):
+                self._queue.doubt()
+                return True
+            if job.state is not JobState.QUEUED:
+                return False
+        self._queue.add(waiting)
+        return True
 
     def _has_place(self) -> bool:
         """Whether one more job may begin. One of higher priority may exceed the usual limit."""

@@ -38,9 +38,11 @@ class KnownQueue:
 
     Attributes:
         is_complete: Whether these are all jobs that wait.
+        looks: How many searches of the database have ended.
     """
 
     is_complete: bool = False
+    looks: int = 0
     _in_doubt: bool = False
     _waiting: list[Waiting] = field(default_factory=list)
 
@@ -60,12 +62,13 @@ class KnownQueue:
 
     def end_look(self, *, found: bool) -> None:
         """The search has ended: if it found no job, those added meanwhile are all."""
+        self.looks += 1
         if found:
             self._waiting.clear()
         self.is_complete = not found and not self._in_doubt
 
     def add(self, waiting: Waiting) -> None:
-        """A job was added to the database."""
+        """A job was added to the database, and no search that has ended since has found it."""
         heapq.heappush(self._waiting, waiting)
 
     def remove(self, job_id: str) -> None:

@@ -28,7 +28,7 @@ from wavetrim.service.jobs.table.rows import succeed_job
 from wavetrim.service.jobs.table.store import JobStore
 from wavetrim.service.jobs.work import Work, check_files, prepare
 from wavetrim.service.settings import Settings
-from wavetrim.service.storage.errors import StorageFull
+from wavetrim.service.storage.errors import StorageFailed, StorageFull
 from wavetrim.service.storage.matrices.kept import KeptMatrices
 from wavetrim.service.storage.matrices.matrices import MatrixStore
 from wavetrim.service.storage.matrices.matrix import Matrix
@@ -260,7 +260,7 @@ class JobRun:
 
         try:
             await result.publish(settle)
-        except (OSError, StorageFull) as error:
+        except (OSError, StorageFull, StorageFailed) as error:
             return await self._fail("storage", f"the product cannot be stored: {error}")
         return ended[-1]
 

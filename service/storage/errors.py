@@ -1,8 +1,13 @@
 """Refusals of storage. `api.problem_kinds` says which HTTP status each has."""
 
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
 
-from wavetrim.service.errors import FieldProblem, ServiceError
+from wavetrim.service.errors import FieldProblem, RetryLater, ServiceError
+
+_AGAIN_SECONDS: Final = 5
+"""When to ask again after a failed write; chosen."""
 
 
 class DatabaseRefused(ServiceError):
@@ -46,6 +51,23 @@ class UploadKeyTaken(FieldProblem):
 
 class StorageFull(FieldProblem):
     """There is no room for another matrix."""
+
+
+class StorageFailed(RetryLater):
+    """Files of matrices cannot be read or written: their disk is broken, read-only or away.
+
+    Attributes:
+        field: "data_dir".
+        value: The folder.
+        limit: What it must be, with the system's reason.
+    """
+
+    def __init__(self, folder: Path, reason: str) -> None:
+        limit = f"a folder whose files can be read and written ({reason})"
+        super().__init__(f"data_dir is '{folder}'; it must be {limit}", _AGAIN_SECONDS)
+        self.field = "data_dir"
+        self.value = str(folder)
+        self.limit = limit
 
 
 class StoredQuotaReached(StorageFull):

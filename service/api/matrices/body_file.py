@@ -37,7 +37,7 @@ async def receive_matrix(
     Raises:
         StorageFull: There is no room for it.
         BodyLengthWrong: The body ends too early.
-        OSError: The file cannot be written.
+        StorageFailed: The file cannot be written.
     """
     try:
         await run_to_end(store.begin_file, pending, head)

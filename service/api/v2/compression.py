@@ -3,6 +3,7 @@
 `deflate` means zlib's format, as in RFC 9110.
 """
 
+import re
 import zlib
 from collections.abc import AsyncGenerator, Sequence
 from functools import partial
@@ -17,6 +18,9 @@ CODINGS: Final = ("identity", "gzip", "deflate")
 
 _WINDOWS: Final = {"gzip": 31, "deflate": 15}
 """zlib's `wbits` for each coding of an answer."""
+
+_ASKED: Final = re.compile(r"(gzip|deflate)(?:[ \t]*;[ \t]*q=(?!0(?:\.0*)?$)[01](?:\.[0-9]*)?)?")
+"""An Accept-Encoding that names one coding, which `q=0` would rule out."""
 
 _ANY_WINDOW: Final = 47
 """The `wbits` with which zlib detects gzip or its own format."""
@@ -99,7 +103,7 @@ class InflatedBody:
                     chunk = self._inflater.decompress(self._waiting, most)
             except zlib.error as error:
                 limit = f"what its body is in ({error})"
-                raise ContentRefused("Content-Encoding", "gzip or deflate", limit) from error
+                raise ContentRefused("Content-Encoding", self._reader.coding, limit) from error
             self._waiting = self._inflater.unconsumed_tail
             self._filled_bytes += len(chunk)
             if chunk:
@@ -118,8 +122,8 @@ def choose_coding(accepted: str) -> str | None:
     Only a caller that names exactly one coding gets it. Libraries name all codings that they know
     by default, and compressing a matrix takes longer than sending it.
     """
-    name = accepted.partition(";")[0].strip().lower()
-    return name if name in _WINDOWS and "," not in accepted else None
+    asked = _ASKED.fullmatch(accepted.strip().lower())
+    return None if asked is None else asked[1]
 
 
 async def compress(coding: str, views: Sequence[memoryview]) -> AsyncGenerator[bytes]:

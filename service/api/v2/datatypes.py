@@ -1,5 +1,6 @@
 """The protocol's names of element types, and elements in JSON."""
 
+from collections.abc import Iterator
 from math import prod
 from typing import Any, Final
 
@@ -43,16 +44,17 @@ def read_elements(field: str, data: object, shape: tuple[int, ...], dtype: str) 
     Raises:
         FieldProblem: Their number is wrong, or one is no number or not within the element type.
     """
-    try:
-        found = np.array(data) if isinstance(data, list) else np.array(None)
-    except ValueError as error:  # lists of different lengths
-        raise FieldProblem(field, "lists of different lengths", f"{shape} numbers") from error
-    if found.size != prod(shape) or found.shape not in (shape, (found.size,)):
-        raise FieldProblem(field, f"shape {found.shape}", f"{shape}, or flat")
     kind = find_dtype(dtype)
     integral = is_integer(kind)
-    if found.dtype.kind not in ("iu" if integral else "iuf"):
-        raise FieldProblem(field, _find_odd(data), f"{NAMES[dtype]} numbers")
+    try:
+        found = _gather(data, integral=integral)
+    except ValueError as error:  # lists of different lengths
+        raise FieldProblem(field, "lists of different lengths", f"{shape} numbers") from error
+    if found is None:
+        odd = _find_odd(data, integral=integral)
+        raise FieldProblem(field, odd, f"{NAMES[dtype]} numbers")
+    if found.size != prod(shape) or found.shape not in (shape, (found.size,)):
+        raise FieldProblem(field, f"shape {found.shape}", f"{shape}, or flat")
     if integral:
         limits, least, most = np.iinfo(dtype), found.min(), found.max()
         if least < limits.min or most > limits.max:
@@ -88,8 +90,38 @@ def list_elements(elements: Array) -> list[float]:
     return listed
 
 
-def _find_odd(data: object) -> object:
-    """The first leaf of nested lists that is no number, or else the first of all."""
-    while isinstance(data, list) and data:
-        data = next((one for one in data if not isinstance(one, int | float)), data[0])
-    return data
+def _gather(data: object, *, integral: bool) -> Array | None:
+    """Nested lists of numbers as an array; None if one is no number, or not a whole one.
+
+    Whole numbers that no type of NumPy's holds together stay objects of Python.
+    """
+    if not isinstance(data, list):
+        return None
+    found = np.array(data)
+    if found.dtype.kind in ("iu" if integral else "iuf"):
+        return found
+    # NumPy makes floats of whole numbers if only some are above 2**63, and objects of larger ones.
+    exact = np.array(data, object)
+    kinds = {type(one) for one in exact.flat}
+    if integral:
+        return exact if kinds == {int} else None
+    try:
+        return exact.astype(float) if kinds <= {int, float} else None
+    except OverflowError:
+        return None
+
+
+def _find_odd(data: object, *, integral: bool) -> object:
+    """The first leaf of nested lists that is no number of the kind, or else the largest."""
+    leaves = list(_list_leaves(data))
+    wanted = (int,) if integral else (int, float)
+    odd = [one for one in leaves if type(one) not in wanted]
+    return odd[0] if odd else max(leaves, key=abs, default=data)
+
+
+def _list_leaves(data: object) -> Iterator[Any]:
+    for one in data if isinstance(data, list) else [data]:
+        if isinstance(one, list):
+            yield from _list_leaves(one)
+        else:
+            yield one

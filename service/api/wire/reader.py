@@ -83,7 +83,7 @@ class BodyReader:
         self._hashes.append(hashlib.sha256(begin))
         return self._hashes[-1]
 
-    async def read_header(self, name: str = "the matrix") -> tuple[NpyHeader, bytes]:
+    async def read_header(self, name: str = "matrix") -> tuple[NpyHeader, bytes]:
         """Reads the header of the next .npy file.
 
         Args:
@@ -103,7 +103,7 @@ class BodyReader:
         while (header := parse_header(prefix)) is None:
             chunk = await self._source.receive_some(ask)
             if not chunk:
-                where = f"it ends inside the .npy header of {name}" if prefix else f"no {name}"
+                where = f"it ends inside the .npy header of the {name}" if prefix else f"no {name}"
                 raise BodyLengthWrong("body", f"{self.received_bytes} bytes", f"longer: {where}")
             prefix += chunk
             ask = _HEADER_BYTES[1]

@@ -103,7 +103,7 @@ class Load:
         return max(_LEAST_SECONDS, last - time.monotonic())
 
     def list_busy(self, devices: Iterable[int]) -> dict[int, float]:
-        """Seconds that each device should be busy; free devices are left out.
+        """Seconds that each device should be busy; free devices are left out. Thread-safe.
 
         A late product is expected to go on for as long as it is late. So the longer it hangs, the
         sooner others choose another device.
@@ -112,7 +112,7 @@ class Load:
             devices: All devices of the engine.
         """
         now, busy = time.monotonic(), dict.fromkeys(devices, 0.0)
-        for run in self.runs.values():
+        for run in list(self.runs.values()):  # they come and go while a thread asks for metrics
             left_seconds = max(_LEAST_SECONDS, abs(run.ends_at - now))
             for device in busy if run.lane is None else run.lane:
                 busy[device] = max(busy.get(device, 0.0), left_seconds)

@@ -13,6 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from wavetrim.service.storage.database.database import reading
 from wavetrim.service.storage.database.tables import matrices
 from wavetrim.service.storage.disk.free_space import count_usable_bytes
+from wavetrim.service.storage.disk.new_file import explain
 from wavetrim.service.storage.errors import StorageFull
 
 
@@ -71,6 +72,7 @@ class DiskRoom:
 
         Raises:
             StorageFull: There is no room for the whole of it now.
+            StorageFailed: The folder is away.
         """
         with self._lock:
             self._require(size_bytes, size_bytes, has_bytes=0)
@@ -167,7 +169,10 @@ class DiskRoom:
                 "(max_storage_bytes)"
             )
             raise StorageFull("matrix size", size_bytes, limit)
-        usable = count_usable_bytes(self._folder, self._reserve_bytes) + has_bytes
+        try:
+            usable = count_usable_bytes(self._folder, self._reserve_bytes) + has_bytes
+        except OSError as error:
+            raise explain(error, self._folder, size_bytes) from error
         usable -= sum(self._unmade_bytes.values())
         if end_bytes > usable:
             limit = (

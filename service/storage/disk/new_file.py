@@ -1,13 +1,18 @@
-"""New files of a known length, and files made safe against a power cut."""
+"""New files of a known length, files made safe against a power cut, and what went wrong."""
 
 import errno
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+from wavetrim.service.storage.errors import StorageFailed, StorageFull
+
+logger = logging.getLogger(__name__)
+
+_NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Error numbers of a system that has no room for a file."""
 
 _THIS_FILE: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -75,3 +80,28 @@ def flush(path: Path) -> None:
         os.fsync(file)
     finally:
         os.close(file)
+
+
+def remove(path: Path) -> None:
+    """Remove a file, if it is there; one that the system does not remove is left to a start."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        logger.warning("%s cannot be removed: %s", path, error.strerror)
+
+
+def explain(error: OSError, folder: Path, size_bytes: int) -> Exception:
+    """The error for the caller whose matrix could not be written.
+
+    Args:
+        error: Why; one that does not come from the system is returned as it is.
+        folder: Where the matrix was written.
+        size_bytes: Bytes of its file.
+    """
+    if error.errno is None:
+        return error
+    if error.errno in _NO_ROOM:
+        limit = f"within what {folder} has room for ({error.strerror})"
+        return StorageFull("matrix size", size_bytes, limit)
+    logger.error("%s cannot be written to: %s", folder, error)
+    return StorageFailed(folder, error.strerror or str(error))

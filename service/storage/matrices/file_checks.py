@@ -16,7 +16,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from wavetrim.service.storage.database.database import reading
 from wavetrim.service.storage.database.tables import matrices
 from wavetrim.service.storage.disk.checksum import NotRegular, compute_crc32, open_regular
-from wavetrim.service.storage.errors import MatrixDamaged, MatrixNotFound
+from wavetrim.service.storage.errors import MatrixDamaged, MatrixNotFound, StorageFailed
 from wavetrim.service.storage.matrices.matrix import Matrix
 
 logger = logging.getLogger(__name__)
@@ -64,16 +64,22 @@ class FileChecks:
         Raises:
             MatrixDamaged: The file is gone, is no regular file, or has another length.
             MatrixNotFound: The matrix was deleted meanwhile.
+            StorageFailed: The folder of all files is away, or the system does not open the file.
         """
         if matrix.damaged_at is not None:
             raise MatrixDamaged(matrix.id, "found before")
+        folder = matrix.path.parent
         try:
             file = open_regular(matrix.path)
-        except FileNotFoundError:
+        except FileNotFoundError as error:
+            if not folder.is_dir():  # it may come back, with all its files
+                raise StorageFailed(folder, "it is away") from error
             self._expect_row(matrix.id)
             raise self.mark_damaged(matrix, "its file is missing") from None
         except NotRegular as error:
             raise self.mark_damaged(matrix, str(error.strerror)) from error
+        except OSError as error:
+            raise StorageFailed(folder, error.strerror or str(error)) from error
         length = os.fstat(file).st_size
         if length != matrix.size_bytes:
             os.close(file)

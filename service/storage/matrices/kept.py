@@ -106,7 +106,7 @@ class KeptMatrices:
 
         Raises:
             StorageFull: The disk has no room.
-            OSError: The file cannot be written.
+            StorageFailed: The file cannot be written.
         """
         error = None if draft.file is None else draft.file.error
         if isinstance(error, OSError):
@@ -130,7 +130,7 @@ class KeptMatrices:
 
         Raises:
             StorageFull: The disk has no room after all.
-            OSError: The file cannot be written.
+            StorageFailed: The file cannot be written.
         """
         on_disk = draft.file is not None
         publish: Callable[..., Matrix] = self._store.publish_in_memory

@@ -18,6 +18,7 @@ from wavetrim.service.storage.database.ownership import is_owned, read_owner
 from wavetrim.service.storage.database.tables import matrices
 from wavetrim.service.storage.database.write_record import WriteRecord
 from wavetrim.service.storage.disk.disk_room import DiskRoom
+from wavetrim.service.storage.disk.new_file import remove
 from wavetrim.service.storage.errors import MatrixInUse, MatrixNotFound
 from wavetrim.service.storage.folder.lost import LOST_FOLDER, count_lost_files
 from wavetrim.service.storage.folder.sweep import sweep_folder
@@ -265,7 +266,7 @@ class MatrixStore(MatrixFiles):
         for tell in self.on_removed:
             tell(matrix_id)
         self.checks.forget(matrix_id)
-        self._locate(matrix_id).unlink(missing_ok=True)
+        remove(self._locate(matrix_id))
 
     def _read_row(self, row: Row[Any]) -> Matrix:
         described = read_owner(dict(row._mapping))

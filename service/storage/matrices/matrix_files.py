@@ -16,14 +16,14 @@ from wavetrim.service.storage.disk.checksum import read_crc32
 from wavetrim.service.storage.disk.disk_room import DiskRoom
 from wavetrim.service.storage.disk.growth import find_next_length
 from wavetrim.service.storage.disk.new_file import (
-    NO_ROOM,
+    explain,
     flush,
     make_empty,
     make_file,
     open_for_writing,
+    remove,
     write_whole,
 )
-from wavetrim.service.storage.errors import StorageFull
 from wavetrim.service.storage.matrices.matrix import PendingMatrix, count_data_bytes
 from wavetrim.service.storage.matrices.npy import (
     DISK_ALIGNMENT_BYTES,
@@ -159,8 +159,16 @@ class MatrixFiles:
         return self._room.extending(pending.id, pending.size_bytes, length_bytes)
 
     def begin_file(self, pending: PendingMatrix, header: bytes) -> None:
-        """Makes the file of a matrix that is received bit by bit, for `write_part`."""
-        make_empty(pending.path)
+        """Makes the file of a matrix that is received bit by bit, for `write_part`.
+
+        Raises:
+            StorageFull: There is no room for it.
+            StorageFailed: It cannot be made.
+        """
+        try:
+            make_empty(pending.path)
+        except OSError as error:
+            raise self.explain(error, pending.size_bytes) from error
         self.write_part(pending, 0, memoryview(header))
 
     def write_part(self, pending: PendingMatrix, offset: int, content: memoryview) -> None:
@@ -168,7 +176,7 @@ class MatrixFiles:
 
         Raises:
             StorageFull: There is no room for it.
-            OSError: It cannot be written.
+            StorageFailed: It cannot be written.
         """
         try:
             with open_for_writing(pending.path) as file:
@@ -206,7 +214,7 @@ class MatrixFiles:
 
     def discard(self, pending: PendingMatrix) -> None:
         """Removes a matrix that will not be published."""
-        pending.path.unlink(missing_ok=True)
+        remove(pending.path)
         self._room.give(pending.id)
 
     def release(self, pending: PendingMatrix) -> None:
@@ -218,10 +226,7 @@ class MatrixFiles:
         if error.errno != errno.EFBIG:
             reason = error.strerror or str(error)
             self._writes.note_failure("data_dir", f"the last write failed ({reason})")
-        if error.errno not in NO_ROOM:
-            return error
-        limit = f"within what {self._folder} has room for ({error.strerror})"
-        return StorageFull("matrix size", size_bytes, limit)
+        return explain(error, self._folder, size_bytes)
 
     def count_stored_bytes(self) -> int:
         """Bytes of all matrices on disk, including those that are being written."""
@@ -281,7 +286,7 @@ class MatrixFiles:
                 flush(self._folder)
             written = path.lstat()
         except OSError as error:
-            path.unlink(missing_ok=True)
+            remove(path)
             self.discard(pending)
             raise self.explain(error, pending.size_bytes) from error
         self._writes.note_success("data_dir")

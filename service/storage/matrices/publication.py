@@ -15,6 +15,7 @@ from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from wavetrim.service.storage.database.database import hurry_commit
 from wavetrim.service.storage.database.tables import matrices
 from wavetrim.service.storage.disk.disk_room import DiskRoom
+from wavetrim.service.storage.disk.new_file import remove
 from wavetrim.service.storage.matrices.matrix import Matrix
 
 logger = logging.getLogger(__name__)
@@ -77,7 +78,7 @@ class Publication:
             del self._unclear[matrix.id]
 
     def _remove(self, matrix: Matrix) -> None:
-        matrix.path.unlink(missing_ok=True)
+        remove(matrix.path)
         self._room.give(matrix.id)
 
 

@@ -15,7 +15,13 @@ from wavetrim.service.storage.arena.arena import Arena
 from wavetrim.service.storage.arena.errors import ArenaFull
 from wavetrim.service.storage.disk.free_space import count_usable_bytes
 from wavetrim.service.storage.disk.growth import find_next_length
-from wavetrim.service.storage.disk.new_file import NO_ROOM, make_empty, make_file, open_for_writing
+from wavetrim.service.storage.disk.new_file import (
+    explain,
+    make_empty,
+    make_file,
+    open_for_writing,
+    remove,
+)
 from wavetrim.service.storage.errors import StorageFull
 from wavetrim.service.storage.memory.intake import Intake
 from wavetrim.service.threads import run_to_end
@@ -110,7 +116,7 @@ class MappedFile:
             with open_for_writing(self._path) as file:
                 os.posix_fallocate(file, self.made_bytes, length - self.made_bytes)
         except OSError as error:
-            raise _explain(error, self._path, size_bytes) from error
+            raise explain(error, self._path.parent, size_bytes) from error
         self.made_bytes = length
 
     def hold(self, _holder: str) -> "FileHold":
@@ -125,7 +131,7 @@ class MappedFile:
             self._holders -= 1
             if self._holders:
                 return
-        self._path.unlink(missing_ok=True)
+        remove(self._path)
 
 
 class FileHold:
@@ -205,7 +211,7 @@ class Rooms:
         try:
             return MappedFile(path, size_bytes, reserve_bytes=self._reserve_bytes, growing=growing)
         except OSError as error:
-            raise _explain(error, path, size_bytes) from error
+            raise explain(error, self._folder, size_bytes) from error
 
 
 def _require_room(path: Path, size_bytes: int, more_bytes: int, reserve_bytes: int) -> None:
@@ -217,11 +223,3 @@ def _require_room(path: Path, size_bytes: int, more_bytes: int, reserve_bytes: i
             f"beside the reserve of {reserve_bytes} (reserve_bytes)"
         )
         raise StorageFull("matrix size", size_bytes, limit)
-
-
-def _explain(error: OSError, path: Path, size_bytes: int) -> Exception:
-    """The error for the caller when a file cannot be made."""
-    if error.errno not in NO_ROOM:
-        return error
-    limit = f"within what {path.parent} has room for ({error.strerror})"
-    return StorageFull("matrix size", size_bytes, limit)

@@ -220,11 +220,17 @@ def test_a_refusal_lists_ten_broken_fields_and_counts_the_others(
     assert problem["detail"].endswith("; and 2992 more")
 
 
-def test_malformed_json_is_a_bad_request(shared_server: RunningServer) -> None:
+@pytest.mark.parametrize(
+    "content", [b'{"a": ', b'{"a": "\xff"}', b"[" * 20_000, b'{"a": ' + b"9" * 5000 + b"}"]
+)
+def test_malformed_json_is_a_bad_request(shared_server: RunningServer, content: bytes) -> None:
     response = shared_server.client.post(
-        "/v1/jobs", content=b'{"a": ', headers={"Content-Type": "application/json"}
+        "/v1/jobs", content=content, headers={"Content-Type": "application/json"}
     )
-    assert check_problem(response, 400)["type"].endswith("json-malformed")
+    problem = check_problem(response, 400)
+    assert problem["type"].endswith("json-malformed")
+    assert problem["field"] == "body"
+    assert problem["limit"].startswith("JSON (")
 
 
 @pytest.mark.parametrize("chunked", [False, True])

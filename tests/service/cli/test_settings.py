@@ -10,11 +10,13 @@ from pydantic import SecretStr, ValidationError
 
 from tests.command import invoke_command
 from tests.server import RunningServer
+from wavetrim.scheduler.profile import what_if
 from wavetrim.service.app import create_app
 from wavetrim.service.cli.exits import ExitCode
 from wavetrim.service.descriptors import limit_connections
 from wavetrim.service.errors import SettingRefused
-from wavetrim.service.settings import Settings
+from wavetrim.service.setting_refusal import tell_refused
+from wavetrim.service.settings import MOST_THREADS, Settings
 from wavetrim.service.storage.folder.data_folder import claim_folder
 
 KEY = "the-services-own-secret-key"
@@ -74,6 +76,7 @@ def test_relative_folders_become_absolute(monkeypatch: pytest.MonkeyPatch, tmp_p
         ("max_connections", 0),
         ("max_bodies", 0),
         ("cpu_threads", 0),
+        ("cpu_threads", 4097),
         ("devices", "first"),
         ("job_attempts", 0),
         ("job_timeout_seconds", 0),
@@ -195,6 +198,29 @@ def test_a_refused_setting_is_told_with_its_value_and_its_limit(
     assert "WAVETRIM_API_KEY: it has 5 characters; it must have" in told.stderr
     assert "short" not in told.stderr
     assert "KERNEL_CACHE_DIR" not in told.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("devices", "first", ": String should match pattern '^(none|"),
+        ("arena_bytes", "1XB", "; it must be a size in bytes, such as 4GiB"),
+        ("max_matrix_bytes", "-1", "; it must be a size in bytes, such as 4GiB"),
+    ],
+)
+def test_a_refused_setting_is_told_in_whole_sentences(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, told: str
+) -> None:
+    variable = f"WAVETRIM_{name.upper()}"
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(ValidationError) as refused:
+        Settings()
+    (sentence,) = tell_refused(refused.value)
+    assert sentence.startswith(f"{variable} is {value!r}{told}")
+
+
+def test_as_many_threads_may_be_set_as_plans_take() -> None:
+    assert MOST_THREADS == what_if.MOST_THREADS
 
 
 @pytest.mark.parametrize(

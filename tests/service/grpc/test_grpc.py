@@ -149,21 +149,39 @@ def test_the_product_is_numpys_for_every_element_type(
         assert answer.get_response().id == "seven"
         assert_product(answer.as_numpy("C"), a, b, c, alpha=2, beta=3)
         return
-    request = service_pb2.ModelInferRequest(model_name="matmul")
+    request = make_typed(a, b, c)
     request.parameters["alpha"].int64_param = 2
     request.parameters["beta"].string_param = "3"
-    for one, tensor in zip(inputs, (a, b, c), strict=True):
-        described = request.inputs.add(name=one.name(), datatype=one.datatype(), shape=one.shape())
+    found = call_typed(server, request).reshape(5, 3)
+    assert_product(found, a, b, c, alpha=2, beta=3)
+
+
+def test_whole_numbers_of_64_bits_come_one_by_one(server: RunningServer) -> None:
+    a, one = np.array([[2**64 - 1], [1]], "uint64"), np.ones((1, 1), "uint64")
+    assert call_typed(server, make_typed(a, one)).tolist() == [2**64 - 1, 1]
+
+
+def make_typed(*tensors: Array) -> service_pb2.ModelInferRequest:
+    """A request whose elements come one by one."""
+    request = service_pb2.ModelInferRequest(model_name="matmul")
+    for name, tensor in zip("ABC", tensors, strict=False):
+        dtype = tensor.dtype.name
+        described = request.inputs.add(name=name, datatype=NAMES[dtype], shape=tensor.shape)
         getattr(described.contents, f"{TYPED[dtype]}_contents").extend(tensor.reshape(-1).tolist())
+    return request
+
+
+def call_typed(server: RunningServer, request: service_pb2.ModelInferRequest) -> Array:
+    """The elements of the product."""
     with grpc.insecure_channel(find_address(server)) as channel:
         call = channel.unary_unary(
             f"/{SERVICE}/ModelInfer",
             request_serializer=service_pb2.ModelInferRequest.SerializeToString,
             response_deserializer=service_pb2.ModelInferResponse.FromString,
         )
-        (content,) = call(request).raw_output_contents
-    found = np.frombuffer(content, dtype).reshape(5, 3)
-    assert_product(found, a, b, c, alpha=2, beta=3)
+        response = call(request)
+    (content,) = response.raw_output_contents
+    return np.frombuffer(content, DATATYPES[response.outputs[0].datatype])
 
 
 def test_stacks_larger_messages_and_calls_under_way(client: InferenceServerClient) -> None:

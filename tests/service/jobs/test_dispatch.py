@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -18,6 +19,8 @@ from tests.postgres import running_postgres
 from tests.service.parts import Parts, ask, make_parts, running_parts
 from wavetrim.service.jobs.errors import OperandNotFound
 from wavetrim.service.jobs.job import Job, JobState
+from wavetrim.service.jobs.queue import Waiting
+from wavetrim.service.jobs.runs import JobRuns
 from wavetrim.service.jobs.table.store import JobStore
 from wavetrim.service.storage.errors import MatrixInUse
 
@@ -102,6 +105,46 @@ def test_every_product_is_right_in_the_file_that_was_made_ahead_for_it(
             job = await finish(parts, *ids)
             assert np.allclose(parts.load(job.result), a @ each, atol=1e-4)
         assert not list(parts.matrices.folder.glob("*.part"))
+
+    run_shared(scenario)
+
+
+def test_a_job_that_ends_before_its_post_is_answered_does_not_run_again(
+    run_shared: RunShared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[str] = []
+    added, answered = threading.Event(), threading.Event()
+    begin, add = JobRuns.begin, JobStore.add
+
+    def note_begin(runs: JobRuns, waiting: Waiting, **options: Any) -> None:
+        begun.append(waiting.job.id)
+        begin(runs, waiting, **options)
+
+    def add_slowly(store: JobStore, request: Any, **options: Any) -> tuple[Job, bool]:
+        done = add(store, request, **options)
+        if options["priority"] == 7:  # its thread gets no processor for a while
+            added.set()
+            answered.wait(60)
+        return done
+
+    monkeypatch.setattr(JobRuns, "begin", note_begin)
+    monkeypatch.setattr(JobStore, "add", add_slowly)
+
+    async def scenario(parts: Parts) -> None:
+        a = parts.store(make_matrix(30, 30, "float32", seed=1))
+        posting = asyncio.create_task(parts.dispatcher.submit(ask(a, a, priority=7)))
+        await asyncio.to_thread(added.wait, 60)
+        leaving = asyncio.create_task(parts.dispatcher.submit(ask(a, a)))
+        await asyncio.sleep(0)
+        leaving.cancel()  # now the database is searched
+        await asyncio.wait({leaving})
+        found, _ = await asyncio.to_thread(parts.jobs.page, limit=2)
+        for job in found:
+            assert (await parts.dispatcher.wait(job.id)).state is JobState.SUCCEEDED
+        answered.set()
+        posted, _ = await posting
+        await finish(parts, a, a)
+        assert begun.count(posted.id) == 1
 
     run_shared(scenario)
 

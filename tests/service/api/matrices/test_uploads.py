@@ -166,6 +166,16 @@ def test_a_long_body_is_refused_with_both_lengths(
         assert str(len(long)) in problem["value"]
 
 
+def test_a_body_without_a_matrix_is_told_what_it_lacks(shared_server: RunningServer) -> None:
+    for content, lacks in (
+        (b"", "no matrix"),
+        (b"\x93NUM", "inside the .npy header of the matrix"),
+    ):
+        problem = check_refused(shared_server, post(shared_server, content), 400)
+        assert problem["limit"].startswith("longer: ")
+        assert problem["limit"].endswith(lacks)
+
+
 @pytest.mark.parametrize("content", [b"", b"P5 3 3", b"\x93NUMPY\x07\x00", b"\x93NUM"])
 def test_other_files_are_refused(shared_server: RunningServer, content: bytes) -> None:
     check_refused(shared_server, post(shared_server, content), 400)

@@ -245,6 +245,15 @@ def test_what_does_not_fit_is_refused(client: httpx.Client, lease: Lease) -> Non
     assert client.post("/v1/matmul", content=b" " * 70_000, headers=json).status_code == 413
 
 
+def test_a_refusal_of_f_says_once_what_it_must_be(client: httpx.Client, lease: Lease) -> None:
+    a, b, out = place(lease), place(lease, offset_bytes=MIB), place(lease, offset_bytes=2 * MIB)
+    for f in (True, -1, "x", 1.5, None):
+        problem = multiply(client, a=a, b=b, out=out, f=f).json()
+        assert (problem["field"], problem["value"]) == ("f", f)
+        limit = '"auto" or a whole number of rows from 0'
+        assert problem["detail"] == f"f is {f!r}; it must be {limit}"
+
+
 def test_leases_are_for_callers_over_the_unix_socket(server: RunningServer, lease: Lease) -> None:
     calls = [
         server.client.post("/v1/leases", json={"bytes": 100}),

@@ -163,6 +163,17 @@ def test_a_query_that_cannot_be_met_names_the_field(
     assert problem["limit"]
 
 
+@pytest.mark.parametrize("f", ["true", "-1", "1.5", "²", "\u0661", "9" * 5000])
+def test_a_refused_number_of_rows_is_named_as_it_was_sent(
+    shared_server: RunningServer, f: str
+) -> None:
+    wanted = {"m": 100, "n": 100, "k": 100, "device": "H200", "f": f}
+    problem = shared_server.client.get("/v1/plan", params=wanted).json()
+    assert [broken["field"] for broken in problem["errors"]] == ["f"]
+    assert problem["value"][:9] == f[:9]
+    assert problem["limit"] == '"auto" or a whole number of rows from 0'
+
+
 def test_a_refused_word_comes_with_the_list(shared_server: RunningServer) -> None:
     for name, words in (("dtype", ITEM_BYTES), ("memory", MEMORIES)):
         problem = shared_server.client.get(f"/v1/plan?m=1&n=1&k=1&{name}=mapped").json()

@@ -151,6 +151,80 @@ def test_bfloat16_is_taken_and_sent_as_json_too(shared_server: RunningServer) ->
     assert "(BF16)" in refused.json()["limit"]
 
 
+@pytest.mark.parametrize(
+    ("datatype", "data"),
+    [
+        ("UINT64", [2**64 - 1, 1]),
+        ("UINT64", [0, 2**63]),
+        ("INT64", [-(2**63), 2**63 - 1]),
+        ("FP32", [2**70, 0.5]),
+        ("FP64", [10**20, 1]),
+    ],
+)
+def test_numbers_above_2_to_the_63_are_taken_beside_small_ones(
+    shared_server: RunningServer, datatype: str, data: list[Any]
+) -> None:
+    tensors = [("A", [2, 1], data), ("B", [1, 1], [1])]
+    inputs = [
+        {"name": name, "datatype": datatype, "shape": shape, "data": values}
+        for name, shape, values in tensors
+    ]
+    answer = shared_server.client.post(INFER, json={"inputs": inputs})
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["outputs"][0]["data"] == data
+
+
+@pytest.mark.parametrize(
+    ("datatype", "data", "odd"),
+    [
+        ("INT8", [2, 1.5], 1.5),
+        ("INT8", [1, None], None),
+        ("FP32", [[1], ["x"]], "x"),
+        ("UINT64", [1, 2**64], 2**64),
+        ("UINT64", [2**63, -1], -1),
+        ("FP64", [1, 10**400], 10**400),
+    ],
+)
+def test_a_refused_element_is_the_one_that_is_wrong(
+    shared_server: RunningServer, datatype: str, data: list[Any], odd: object
+) -> None:
+    tensor = {"name": "A", "datatype": datatype, "shape": [2, 1], "data": data}
+    document = {"inputs": [tensor, {**tensor, "name": "B"}]}
+    problem = shared_server.client.post(INFER, json=document).json()
+    assert (problem["field"], problem["value"]) == ("inputs[0].data", odd)
+
+
+@pytest.mark.parametrize(
+    ("accepted", "coding"),
+    [
+        ("gzip", "gzip"),
+        ("Deflate ; q=0.5", "deflate"),
+        ("gzip;q=1.000", "gzip"),
+        ("gzip;q=0", None),
+        ("gzip; q=0.00", None),
+        ("gzip;q=x", None),
+        ("gzip, deflate", None),
+        ("br", None),
+    ],
+)
+def test_an_answer_is_compressed_only_as_its_caller_accepts_it(
+    shared_server: RunningServer, accepted: str, coding: str | None
+) -> None:
+    headers = {"Accept-Encoding": accepted}
+    answer = shared_server.client.post(INFER, json=ask(), headers=headers)
+    assert answer.headers.get("content-encoding") == coding
+    assert answer.json()["outputs"][0]["data"] == [1.0]
+
+
+def test_a_body_in_another_coding_is_refused_by_the_one_that_it_names(
+    shared_server: RunningServer,
+) -> None:
+    for coding in ("gzip", "deflate"):
+        headers = {**JSON, "Content-Encoding": coding}
+        problem = shared_server.client.post(INFER, content=b"{}", headers=headers).json()
+        assert (problem["field"], problem["value"]) == ("Content-Encoding", coding)
+
+
 def test_bodies_whose_length_is_not_known_are_received(shared_server: RunningServer) -> None:
     a = make_matrix(200, 200, "float32", 1)
     head, content = encode(a, a)

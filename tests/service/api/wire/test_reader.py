@@ -128,7 +128,7 @@ def test_what_is_missing_is_called_by_its_name(post: Post, rows: int, chunked: b
         return problem
 
     assert refuse(a)["limit"] == "longer: no B"
-    assert refuse(a + a[:50])["limit"] == "longer: it ends inside the .npy header of B"
+    assert refuse(a + a[:50])["limit"] == "longer: it ends inside the .npy header of the B"
     assert str(2 * len(a)) in refuse(a + a[:-7])["limit"]
     assert str(len(a) + 1) in refuse(a[:-7])["limit"]
     assert "more than" in refuse(a + a + b"!")["value"]

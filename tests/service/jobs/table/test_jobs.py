@@ -360,6 +360,12 @@ def test_a_cursor_leads_back_to_its_place(sequence: int) -> None:
     assert decode_cursor(encode_cursor(sequence)) == sequence
 
 
+def test_a_cursor_above_all_jobs_begins_with_the_newest(jobs, add) -> None:
+    made = add()
+    for sequence in (2**31, 10**18 - 1):
+        assert jobs.page(cursor=encode_cursor(sequence)) == ((made,), None)
+
+
 @pytest.mark.parametrize(
     "cursor", ["", "x", "!", "YmVmb3JlOg", "YmVmb3JlOi0x", "é", "A" * 64, "YmVmb3JlOjFh"]
 )

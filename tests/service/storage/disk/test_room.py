@@ -15,7 +15,7 @@ from tests.mounts import mounted_tmpfs
 from tests.server import NPY, RunningServer, encode_npy
 from wavetrim.service.storage.database.database import open_database, reading
 from wavetrim.service.storage.database.tables import matrices
-from wavetrim.service.storage.errors import StorageFull
+from wavetrim.service.storage.errors import StorageFailed, StorageFull
 from wavetrim.service.storage.matrices.matrices import MatrixStore
 from wavetrim.service.storage.matrices.publication import CommitUnclear
 
@@ -131,7 +131,7 @@ def test_a_file_that_cannot_be_made_durable_is_neither_there_nor_counted(
     store = open_store(database, tmp_path)
     pending = store.allocate(3, 5, "float32")
     os.truncate(pending.path, 10)
-    with pytest.raises(OSError, match="bytes long"):
+    with pytest.raises(StorageFailed, match="bytes long"):
         store.publish(pending)
     assert list_files(store) == []
     assert store.count_stored_bytes() == 0

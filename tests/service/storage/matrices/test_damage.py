@@ -73,9 +73,12 @@ def test_a_changed_file_is_refused_and_marked(
     assert posted.status_code == 409
 
 
-def test_a_damaged_matrix_can_be_deleted(server: RunningServer) -> None:
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_damaged_matrix_can_be_deleted(
+    server: RunningServer, change: Callable[[Path], None]
+) -> None:
     matrix_id = server.upload(ARRAY)
-    change_byte(find_file(server, matrix_id))
+    change(find_file(server, matrix_id))
     assert server.client.get(f"/v1/matrices/{matrix_id}/data").status_code == 409
     assert server.client.delete(f"/v1/matrices/{matrix_id}").status_code == 204
 
