@@ -161,7 +161,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.basicConfig(stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
     prepare_process()
     if options.profile_dir is not None and options.profile_dir.parent.is_dir():
-        options.profile_dir.mkdir(exist_ok=True)  # for histories of runs
+        try:
+            options.profile_dir.mkdir(exist_ok=True)
+        except OSError as error:
+            logger.warning("no runs are kept: %s cannot be made: %s", options.profile_dir, error)
     work, control = (Channel(socket.socket(fileno=fd)) for fd in options.fds)
     executor = Executor(
         cache_dir=options.cache_dir,

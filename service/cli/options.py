@@ -15,6 +15,26 @@ def name_file(metavar: str, words: str) -> Any:
     return typer.Argument(metavar=metavar, help=words, exists=True, dir_okay=False, readable=True)
 
 
+def read_path(text: str) -> Path:
+    """A path; an empty text would be the current folder.
+
+    Raises:
+        typer.BadParameter: It is empty.
+    """
+    if not text:
+        raise typer.BadParameter("it is ''; it must be a path")
+    return Path(text)
+
+
+DataDir = Annotated[
+    Path | None,
+    typer.Option(
+        parser=read_path,
+        metavar="DIR",
+        help="Folder of the service's database and matrices.",
+        show_default="wavetrim-data",
+    ),
+]
 Dtype = Annotated[
     str,
     typer.Option(

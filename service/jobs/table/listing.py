@@ -4,7 +4,7 @@ import time
 from collections.abc import Collection
 from typing import Final
 
-from sqlalchemy import BigInteger, Engine, delete, func, literal, select
+from sqlalchemy import Engine, delete, func, select
 
 from wavetrim.service.cursor import decode_mark, encode_mark
 from wavetrim.service.jobs.job import Job, JobState
@@ -50,8 +50,7 @@ def read_page(
     if state is not None:
         wanted = wanted.where(is_in_state(state, running))
     if cursor is not None:
-        # PostgreSQL would refuse a cursor above the type of the column, which nobody was given.
-        wanted = wanted.where(jobs.c.sequence < literal(decode_cursor(cursor), BigInteger))
+        wanted = wanted.where(jobs.c.sequence < decode_cursor(cursor))
     with reading(database) as connection:
         found = [read_job(row) for row in connection.execute(wanted)]
     shown = found[:limit]

@@ -90,10 +90,12 @@ api_keys = Table(
     Column("max_bytes_in_flight", BigInteger, nullable=True),
 )
 
+_NUMBER = BigInteger().with_variant(Integer, "sqlite")  # where only INTEGER counts up by itself
+
 jobs = Table(
     "jobs",
     metadata,
-    Column("sequence", Integer, primary_key=True, autoincrement=True),
+    Column("sequence", _NUMBER, primary_key=True, autoincrement=True),
     Column("id", String(40), nullable=False, unique=True),
     Column("state", String(16), nullable=False),
     Column("priority", Integer, nullable=False, default=0),

@@ -26,6 +26,12 @@ def test_a_started_worker_describes_itself(start):
     assert ready["profile"]["device"] == "cpu"
 
 
+def test_a_worker_starts_without_a_folder_for_its_runs(start, tmp_path):
+    in_its_place = tmp_path / "file"
+    in_its_place.touch()
+    assert start("--profile-dir", str(in_its_place)).receive()["type"] == "ready"
+
+
 @pytest.mark.parametrize("dtype", [*FLOATS, "int8", "int64"])
 def test_a_run_writes_the_product_into_the_file(shared, tmp_path, dtype):
     a, b = make_matrix(37, 53, dtype, seed=1), make_matrix(53, 29, dtype, seed=2)

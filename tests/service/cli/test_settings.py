@@ -228,6 +228,7 @@ def test_as_many_threads_may_be_set_as_plans_take() -> None:
     [
         (("plan", 8, 8, "x"), "'K': it is 'x'; it must be a valid integer"),
         (("serve", "--port", 99999), "'--port': it is '99999'; it must be less than or equal to"),
+        (("serve", "--data-dir", ""), "'--data-dir': it is ''; it must be a path"),
     ],
 )
 def test_a_refused_option_is_told_with_its_value(

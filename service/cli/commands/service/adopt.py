@@ -1,9 +1,10 @@
 """`wavetrim adopt`: take the matrices of a data folder into a database that does not know them."""
 
-from pathlib import Path
-from typing import Annotated, Final
+from typing import Final
 
 import typer
+
+from wavetrim.service.cli.options import DataDir
 
 EXAMPLES: Final = """[bold]Examples[/]
 
@@ -15,14 +16,7 @@ WAVETRIM_DATABASE_URL=postgresql://... wavetrim adopt
 
 def adopt(
     *,
-    data_dir: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Folder of the matrices.",
-            show_default="wavetrim-data",
-        ),
-    ] = None,
+    data_dir: DataDir = None,
 ) -> None:
     """Register the matrices of a data folder in the database in use, and give both the same id.
 

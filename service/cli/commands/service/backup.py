@@ -5,6 +5,8 @@ from typing import Annotated, Final
 
 import typer
 
+from wavetrim.service.cli.options import DataDir
+
 EXAMPLES: Final = """[bold]Examples[/]
 
 wavetrim backup /backup/wavetrim
@@ -20,10 +22,7 @@ def backup(
         ),
     ],
     *,
-    data_dir: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="The data folder.", show_default="wavetrim-data"),
-    ] = None,
+    data_dir: DataDir = None,
 ) -> None:
     """Copy the data folder and its database to another folder of this machine.
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from wavetrim.service.cli.options import DataDir
+
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
@@ -30,11 +32,6 @@ wavetrim keys revoke ada
 """
 
 _NAME: Final = re.compile(r"[A-Za-z0-9._@-]{1,64}", re.ASCII)
-
-DataDir = Annotated[
-    Path | None,
-    typer.Option(metavar="DIR", help="The service's data folder.", show_default="wavetrim-data"),
-]
 
 
 def _quota(metavar: str, words: str) -> Any:

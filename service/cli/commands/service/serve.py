@@ -1,10 +1,11 @@
 """`wavetrim serve`: run the service in the foreground."""
 
 import logging
-from pathlib import Path
 from typing import Annotated, Final
 
 import typer
+
+from wavetrim.service.cli.options import DataDir
 
 EXAMPLES: Final = """[bold]Examples[/]
 
@@ -29,14 +30,7 @@ def serve(
             min=0, max=65535, help="Port to listen on; 0 takes a free one.", show_default="8000"
         ),
     ] = None,
-    data_dir: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Folder of the database and the matrices.",
-            show_default="wavetrim-data",
-        ),
-    ] = None,
+    data_dir: DataDir = None,
     log_level: Annotated[
         str | None,
         typer.Option(help="debug, info, warning or error.", show_default="info"),

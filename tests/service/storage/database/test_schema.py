@@ -14,7 +14,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Engine, create_engine, inspect, select, text
+from sqlalchemy import Connection, Engine, create_engine, inspect, select, text
 
 from tests.command import run_command
 from tests.environment import ROOT
@@ -56,14 +56,18 @@ def make_version(plain: Engine, revision: str) -> None:
         config = Config(attributes={"connection": connection})
         config.set_main_option("script_location", str(MIGRATIONS))
         command.upgrade(config, revision)
-        for job in ("first", "second"):
-            connection.execute(
-                text(
-                    "INSERT INTO jobs (id, state, priority, request, a, b, progress, attempts,"
-                    " cancel_requested, created_at)"
-                    f" VALUES ('{job}', 'queued', 0, '{{}}', 'a', 'b', 0, 0, false, 0)"
-                )
-            )
+        add_job(connection, "first")
+        add_job(connection, "second")
+
+
+def add_job(connection: Connection, job: str) -> None:
+    connection.execute(
+        text(
+            "INSERT INTO jobs (id, state, priority, request, a, b, progress, attempts,"
+            " cancel_requested, created_at)"
+            f" VALUES ('{job}', 'queued', 0, '{{}}', 'a', 'b', 0, 0, false, 0)"
+        )
+    )
 
 
 def test_every_revision_is_known() -> None:
@@ -71,7 +75,7 @@ def test_every_revision_is_known() -> None:
     assert tuple(script.revision for script in scripts)[::-1] == REVISIONS
 
 
-@pytest.mark.parametrize("revision", [None, REVISIONS[0]])
+@pytest.mark.parametrize("revision", [None, *REVISIONS[:-1]])
 def test_upgraded_tables_are_those_that_are_made_anew(
     url: str, plain: Engine, revision: str | None
 ) -> None:
@@ -87,6 +91,19 @@ def test_upgraded_tables_are_those_that_are_made_anew(
         kept = list(connection.scalars(select(jobs.c.id).order_by(jobs.c.sequence)))
     assert kept == ([] if revision is None else ["first", "second"])
     opened.dispose()
+
+
+@pytest.mark.parametrize("revision", [REVISIONS[0], REVISIONS[-1]])
+def test_jobs_beyond_2_to_the_31_are_numbered(url: str, plain: Engine, revision: str) -> None:
+    make_version(plain, revision)
+    open_database(url).dispose()
+    with plain.begin() as connection:
+        if connection.dialect.name == "postgresql":
+            connection.execute(text("SELECT setval('jobs_sequence_seq', 2147483647)"))
+        else:
+            connection.execute(text("UPDATE jobs SET sequence = 2147483647 WHERE id = 'second'"))
+        add_job(connection, "third")
+        assert connection.scalar(select(jobs.c.sequence).where(jobs.c.id == "third")) == 2**31
 
 
 def test_a_start_with_nothing_to_upgrade_does_not_import_alembic(tmp_path: Path) -> None:
