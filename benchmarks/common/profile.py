@@ -22,9 +22,10 @@ def make_profile(executor: Executor, cache_dir: Path, file: Path | None) -> Mach
     if file is not None:
         try:
             document: Any = json.loads(file.read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise ProfileError(f"{file} is not JSON: {error}") from error
-        return MachineProfile.from_dict(document.get("profile", document))
+            has_one = isinstance(document, dict) and "profile" in document
+            return MachineProfile.from_dict(document["profile"] if has_one else document)
+        except (ValueError, ProfileError) as error:
+            raise ProfileError(f"{file} holds no profile: {error}") from error
     began = time.perf_counter()
     if len(executor.devices) > 1:
         profile = calibrate_gpus(

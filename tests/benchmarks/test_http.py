@@ -362,11 +362,13 @@ def test_a_file_without_a_profile_is_refused_in_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WAVETRIM_DEVICES", "none")
-    (tmp_path / "results.json").write_text("{}")
-    baseline = ExecutorBaseline(Setup(tmp_path, tmp_path / "results.json"))
-    with pytest.raises(ServerAbsent, match="profile"):
-        baseline.start()
-    baseline.stop()
+    file = tmp_path / "results.json"
+    for text in ("{}", "[]", "{", '{"profile": {}}'):
+        file.write_text(text)
+        baseline = ExecutorBaseline(Setup(tmp_path, file))
+        with pytest.raises(ServerAbsent, match=f"{file} holds no profile"):
+            baseline.start()
+        baseline.stop()
 
 
 def test_a_run_measures_transfers_and_jobs(results: HttpResults) -> None:
