@@ -48,6 +48,10 @@ class BodyTooLarge(FieldProblem):
     """The body is larger than the service takes."""
 
 
+class QuotaTooSmall(FieldProblem):
+    """The request alone needs more than a quota of its tenant's: it can never be taken."""
+
+
 class RequestMalformed(FieldProblem):
     """A connection received bytes that are not an HTTP request."""
 

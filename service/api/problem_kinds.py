@@ -59,6 +59,7 @@ PROBLEMS: Final[dict[type[Exception], ProblemKind]] = {
     storage_errors.MatrixInUse: ProblemKind(409, "matrix-in-use", "The matrix is in use"),
     job_errors.JobStateConflict: ProblemKind(409, "job-state", "The job's state does not allow it"),
     errors.BodyTooLarge: ProblemKind(413, "body-too-large", "Body too large"),
+    errors.QuotaTooSmall: ProblemKind(413, "quota-too-small", "Larger than the key's quota"),
     storage_errors.DtypeRefused: ProblemKind(415, "dtype-refused", "Element type not taken"),
     errors.ContentRefused: ProblemKind(415, "content-refused", "Media type or encoding not taken"),
     errors.RangeNotSatisfiable: ProblemKind(416, "range", "Range not satisfiable"),

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Final
 
-from wavetrim.service.errors import QuotaReached
+from wavetrim.service.errors import QuotaReached, QuotaTooSmall
 from wavetrim.service.tenants.tenant import Tenant
 
 
@@ -22,16 +22,25 @@ class BytesInFlight:
         """The bytes of everybody's requests."""
         return sum(self._held.copy().values())
 
-    def take(self, tenant: Tenant, size_bytes: int) -> Callable[[], None]:
+    def take(self, tenant: Tenant, size_bytes: int, held_bytes: int = 0) -> Callable[[], None]:
         """Count bytes that a request is about to take; returns a function that ends that.
+
+        Args:
+            tenant: Whose request it is.
+            size_bytes: The bytes.
+            held_bytes: What the request has taken before.
 
         Raises:
             QuotaReached: The tenant's quota has fewer left.
+            QuotaTooSmall: The whole quota is less than the request takes.
         """
         total = self._held.get(tenant.name, 0) + size_bytes
         most = tenant.quota.bytes_in_flight
         if most is not None and total > most:
-            raise QuotaReached("bytes in flight", total, f"at most {most} (--max-bytes-in-flight)")
+            limit = f"at most {most} (--max-bytes-in-flight)"
+            if held_bytes + size_bytes > most:
+                raise QuotaTooSmall("bytes of the request", held_bytes + size_bytes, limit)
+            raise QuotaReached("bytes in flight", total, limit)
         self._held[tenant.name] = total
         return lambda: self._give(tenant.name, size_bytes)
 

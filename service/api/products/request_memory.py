@@ -18,15 +18,17 @@ class RequestMemory:
     Args:
         rooms: Where memory comes from.
         stack: Releases the memory when it is closed.
-        take: Counts bytes against the quota; returns a function that ends that.
+        take: Counts bytes against the quota, given those that were taken before; returns a function
+            that ends that.
     """
 
     def __init__(
-        self, rooms: Rooms, stack: AsyncExitStack, take: Callable[[int], Callable[[], None]]
+        self, rooms: Rooms, stack: AsyncExitStack, take: Callable[[int, int], Callable[[], None]]
     ) -> None:
         self._rooms = rooms
         self._stack = stack
         self._take = take
+        self._held_bytes = 0
 
     async def receive(self, size_bytes: int, fill: Fill) -> Room:
         """Receive the next bytes of a body into memory of their own, which grows with them.
@@ -37,9 +39,10 @@ class RequestMemory:
 
         Raises:
             QuotaReached: The caller may not have as much at once.
+            QuotaTooSmall: The request alone may not.
             StorageFull: There is no memory.
         """
-        self._stack.callback(self._take(size_bytes))
+        self._count(size_bytes)
         with self._rooms.open_intake(size_bytes, "request") as intake:
             try:
                 await intake.open(fill)
@@ -55,14 +58,19 @@ class RequestMemory:
 
         Raises:
             QuotaReached: The caller may not have as much at once.
+            QuotaTooSmall: The request alone may not.
             StorageFull: There is no memory.
         """
-        self._stack.callback(self._take(size_bytes))
+        self._count(size_bytes)
         hold: RoomHold | None = self._rooms.try_obtain(size_bytes, "request")
         if hold is None:
             hold = await self._rooms.obtain(size_bytes, "request")
         self._stack.callback(hold.release)
         return hold.extent
+
+    def _count(self, size_bytes: int) -> None:
+        self._stack.callback(self._take(size_bytes, self._held_bytes))
+        self._held_bytes += size_bytes
 
     async def _receive_in_file(self, size_bytes: int, intake: Intake, fill: Fill) -> Room:
         """Receive the rest into a mapped file, after the bytes that have come already."""

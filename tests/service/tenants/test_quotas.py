@@ -138,6 +138,17 @@ def test_what_requests_hold_is_counted_until_they_end(
         assert "at most 4194304" in refused.json()["limit"]
         assert zoe.post("/v1/matmul", content=2 * square[:0], headers=NPY).status_code == 400
     wait_until(lambda: show_me(zoe)["bytes_in_flight"]["used"] == 0)
+    large = encode_npy(np.ones((500, 400)))  # 1.5 MiB: with the product 4.9 MiB
+    for refused in (
+        zoe.post("/v1/matmul", content=large + encode_npy(np.ones((400, 500))), headers=NPY),
+        zoe.post("/v1/leases", json={"bytes": 5 * MIB}),
+        upload(zoe, 800),
+    ):
+        problem = refused.json()
+        assert (refused.status_code, problem["field"]) == (413, "bytes of the request")
+        assert "Retry-After" not in refused.headers
+        assert 4 * MIB < problem["value"] < 7 * MIB
+    assert show_me(zoe)["bytes_in_flight"]["used"] == 0
     with Lease(zoe, 3 * MIB):
         assert show_me(zoe)["bytes_in_flight"]["used"] == 4 * MIB
         assert zoe.post("/v1/leases", json={"bytes": 1}).status_code == 429
