@@ -36,6 +36,13 @@ class QueryFieldUnknown(FieldProblem):
         super().__init__(field[:100], value[:200], limit)
 
 
+class QueryFieldRepeated(FieldProblem):
+    """A query has a field twice, and only one value of it could count."""
+
+    def __init__(self, field: str, value: str) -> None:
+        super().__init__(field[:100], value[:200], "given once: it is in the query before")
+
+
 class SettingRefused(FieldProblem):
     """The service does not start with these settings."""
 

@@ -1,4 +1,4 @@
-"""Query check: unknown fields are refused, since a misspelt one would otherwise be ignored."""
+"""Query check: unknown fields are refused, and repeated ones: they would be ignored."""
 
 from collections.abc import Collection, Iterator
 from typing import Any
@@ -8,7 +8,7 @@ from fastapi import Request
 from fastapi.dependencies.models import Dependant
 from pydantic import BaseModel
 
-from wavetrim.service.errors import QueryFieldUnknown
+from wavetrim.service.errors import QueryFieldRepeated, QueryFieldUnknown
 
 
 async def refuse_unknown(request: Request) -> None:
@@ -16,6 +16,7 @@ async def refuse_unknown(request: Request) -> None:
 
     Raises:
         QueryFieldUnknown: The query has a field that the call does not know.
+        QueryFieldRepeated: It has a field twice.
     """
     query_string: bytes = request.scope["query_string"]
     if query_string:
@@ -23,14 +24,19 @@ async def refuse_unknown(request: Request) -> None:
 
 
 def check_query(query_string: bytes, known: Collection[str]) -> None:
-    """Make sure that a call knows all fields of its query.
+    """Make sure that a call knows all fields of its query, and finds each once.
 
     Raises:
         QueryFieldUnknown: One is unknown.
+        QueryFieldRepeated: One is there twice.
     """
+    seen: set[str] = set()
     for name, value in parse_qsl(query_string.decode("latin-1"), keep_blank_values=True):
         if name not in known:
             raise QueryFieldUnknown(name, value, known)
+        if name in seen:
+            raise QueryFieldRepeated(name, value)
+        seen.add(name)
 
 
 def list_fields(model: type[BaseModel]) -> tuple[str, ...]:

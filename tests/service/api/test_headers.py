@@ -96,3 +96,14 @@ def test_unknown_query_fields_are_refused_with_the_known_ones(shared_server: Run
     )
     assert (refused.status_code, refused.json()["field"]) == (422, "dtyp")
     assert "alpha, beta, dtype, verify" in refused.json()["limit"]
+
+
+def test_a_query_field_that_is_given_twice_is_refused(shared_server: RunningServer) -> None:
+    client = shared_server.client
+    for refused in (
+        client.get("/v1/plan?m=1&n=1&k=1&m=2"),
+        client.post("/v1/matmul?alpha=1&alpha=2", content=2 * encode_npy(EYE), headers=NPY),
+    ):
+        problem = refused.json()
+        assert (refused.status_code, problem["value"]) == (422, "2")
+        assert problem["limit"] == "given once: it is in the query before"
