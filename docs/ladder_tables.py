@@ -67,7 +67,10 @@ PLOTS: Final = (
     ProbePlot("loads", "value", _RATE, "offset, elements", log=False, only=("varied", "offset")),
     ProbePlot("loads", "value", _RATE, "taps", log=False, only=("varied", "taps")),
     ProbePlot("transposes", "side", _RATE, "rows"),
-    ProbePlot("banks", "step", "cycles", "stride, words", "cycles a read", log=False),
+    ProbePlot(
+        "banks", "step", "cycles", "stride, words", "cycles a read", log=False,
+        only=("way", "stride"),
+    ),
     ProbePlot("constants", "words", "cycles", "words of a warp", "cycles a read"),
     ProbePlot(
         "registers", "blocks_per_sm", "median_seconds", "blocks a multiprocessor", "ms",

@@ -146,10 +146,17 @@ function buildMachine(state) {
   );
 }
 
-/** The measured sweep over F of a state's product and machine; undefined if there is none. */
+/** The measured sweep over F of a state's product and machine; undefined if there is none.
+ *
+ * There is none for another kernel, or for other numbers, than the machine was measured with.
+ */
 export function findSweep(state) {
   const results = SWEEPS.find((one) => one.name === state.device);
   if (results === undefined) return undefined;
+  const { kernel, accuracy, threads, rate, linkrate } = state;
+  const own = results.profile.cpu.threads;
+  const isOther = [accuracy, rate, linkrate].some((one) => one !== null);
+  if (kernel !== "auto" || isOther || (threads ?? own) !== own) return undefined;
   const sms = state.sms ?? results.profile.gpu.sm_count;
   return results.sweeps.find(
     (one) =>

@@ -28,7 +28,9 @@ const addresses = new Map(); // the last address of each view
 let mounted = null;
 
 function go(changes) {
-  location.hash = writeState({ ...frame.state, ...changes });
+  const hash = writeState({ ...frame.state, ...changes });
+  if (hash === location.hash) show(); // what was typed in is replaced by what is shown
+  else location.hash = hash;
 }
 
 async function show() {

@@ -182,6 +182,51 @@ def test_f_is_moved_by_the_keyboard(page: Page) -> None:
         assert f"f={f}" in page.run("location.hash")
 
 
+def test_an_f_beyond_the_rows_is_replaced_by_the_nearest(page: Page) -> None:
+    show(page, f"{FILE}{SPLIT}")
+    for typed, f in (("-5", 0), ("-6", 0), ("99999", 4096), ("99998", 4096), ("", 4096)):
+        page.run(f"{change('f-number', typed)}; null")
+        page.wait(f"{SHOWN} && document.getElementById('f-number').value === '{f}'")
+        assert read_shown(page)["f"] == f
+
+
+def test_a_refused_size_is_forgotten_once_it_is_corrected(page: Page) -> None:
+    show(page, f"{FILE}#device=T4&threads=2")
+    page.run(f"{change('m', 0)}; null")
+    assert read_problem(page).startswith("m is 0;")
+    page.run(f"{change('m', 4096)}; null")
+    page.wait("document.querySelector('.problem').hidden")
+    assert find_invalid(page) == []
+
+
+def test_a_size_that_is_no_number_is_refused(page: Page) -> None:
+    show(page, f"{FILE}#device=T4&threads=2")
+    page.run("document.getElementById('n').focus(); document.getElementById('n').select()")
+    for key in "-e":
+        page.press(key, text=key)
+    page.press("Tab", code=9)
+    assert read_problem(page).startswith("n is not a number;")
+    assert find_invalid(page) == ["n"]
+
+
+def test_a_cpu_alone_is_called_the_fastest_only_if_it_is(page: Page) -> None:
+    told = "document.querySelector('#words p:last-child').textContent"
+    show(page, f"{FILE}{SPLIT}&f=4096")
+    assert page.run(told) == "The CPU alone is slower than the GPU alone."
+    show(page, f"{FILE}{SPLIT}&gpus=2&f=4096")
+    assert page.run(told) == "The CPU alone is slower than one GPU alone."
+    show(page, f"{FILE}#m=9&n=9&k=9&device=T4&threads=2")
+    assert page.run(told) == "The CPU alone is the fastest."
+
+
+def test_a_click_on_the_curve_without_a_gpu_changes_nothing(page: Page) -> None:
+    show(page, f"{FILE}#device=cpu&threads=2")
+    before = page.run("location.hash")
+    page.run("document.querySelector('#curve svg').dispatchEvent(new MouseEvent('click', "
+             "{ clientX: 600 })); null")  # fmt: skip
+    assert page.run("location.hash") == before
+
+
 def test_a_refusal_marks_its_field(page: Page) -> None:
     show(page, f"{FILE}#device=T4&threads=2&kernel=bulk&dtype=float32")
     assert read_problem(page).startswith("kernel is")

@@ -72,6 +72,58 @@ def test_an_exercise_keeps_the_chosen_f_back_until_it_is_answered(page: Page) ->
     assert page.run(visible)
 
 
+@pytest.mark.parametrize(("number", "f"), [(1, 640), (3, 640), (6, 16384), (7, 1000)])
+def test_a_moved_slider_changes_no_answer(page: Page, number: int, f: int) -> None:
+    show(page, f"{FILE}{SPLIT}")
+    go(page, f"document.querySelectorAll('.exercises button')[{number - 1}].click()")
+    base = re.sub("&f=[0-9]+", "", page.run("location.hash"))
+    for answer, verdict in zip(ANSWERS[number], ("Right.", "Not so."), strict=True):
+        show(page, f"{FILE}{base}&f={f}")
+        show(page, f"{FILE}{base}&{urlencode({'f': f, 'answer': answer})}")
+        told = page.run("document.querySelector('.verdict').textContent")
+        assert told.startswith(verdict), told
+
+
+def test_the_button_that_answers_an_exercise_is_hidden_until_it_is_answered(page: Page) -> None:
+    show(page, f"{FILE}{SPLIT}")
+    go(page, "document.querySelectorAll('.exercises button')[2].click()")
+    button = (
+        "[...document.querySelectorAll('.slider button')]"
+        ".find(({ textContent }) => textContent === 'One wave less').hidden"
+    )
+    assert page.run(button)
+    go(page, "document.getElementById('answer').value = 1; "
+             "document.querySelector('#exercise form').requestSubmit()")  # fmt: skip
+    assert not page.run(button)
+
+
+def test_an_exercise_keeps_the_focus(page: Page) -> None:
+    show(page, f"{FILE}{SPLIT}")
+    focused = "document.activeElement.closest('#exercise, .exercises')?.matches('#exercise')"
+    steps = (
+        (".exercises li:nth-child(2) button", False),
+        (".choices button", True),
+        ("#exercise .row button:last-child", True),  # the next exercise
+        ("#exercise .row:last-child button", False),  # it is closed
+    )
+    for button, is_in_card in steps:
+        found = f"document.querySelector({json.dumps(button)})"
+        go(page, f"{found}.focus(); {found}.click()")
+        assert page.run(focused) is is_in_card, button
+
+
+def test_a_measurement_is_not_shown_beside_another_kernel_or_machine(page: Page) -> None:
+    for changed in ("kernel=shared", "accuracy=strict", "threads=1", "rate=9", "linkrate=1"):
+        show(page, f"{FILE}{MEASURED}&{changed}&guess=500")
+        assert page.run("document.getElementById('guess').hidden"), changed
+
+
+def test_an_answer_that_is_no_number_is_wrong(page: Page) -> None:
+    show(page, f"{FILE}{MEASURED}&exercise=8&answer=x")
+    assert page.run("document.querySelector('.verdict').textContent").startswith("Not so.")
+    assert page.problems == []
+
+
 def test_one_more_column_costs_a_wave(page: Page) -> None:
     show(page, f"{FILE}{SPLIT}")
     go(page, "document.querySelectorAll('.exercises button')[1].click()")

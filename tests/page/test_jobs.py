@@ -69,6 +69,19 @@ def test_two_files_are_multiplied_and_the_product_is_checked_in_the_page(
     assert page.problems == []
 
 
+def test_an_f_beyond_all_sizes_is_refused_and_not_replaced(
+    page: Page, shared_server: RunningServer
+) -> None:
+    show_anew(page, f"{shared_server.url}/#view=jobs")
+    for name in "ab":
+        drop_file(page, name, f"{name}.npy", make_matrix(5, 5, "float64", seed=1))
+    page.run("document.getElementById('job-f').value = 20000000; "
+             "document.getElementById('product').requestSubmit(); null")  # fmt: skip
+    page.wait("document.querySelector('#view [role=alert]:not([hidden])')")
+    told = read(page, "document.querySelector('#view [role=alert]:not([hidden])')")
+    assert told.startswith("f is 20000000;")
+
+
 def test_files_that_do_not_fit_are_refused_before_they_are_sent(
     page: Page, shared_server: RunningServer
 ) -> None:

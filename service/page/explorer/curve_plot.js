@@ -26,6 +26,7 @@ export function drawCurve({ width, room, plan, chosen, range, sweep, guess, hide
   if (!hidesChoice) markChoice(figure, scale, chosen, colours);
   if (sweep) drawSweep(area, scale, sweep, guess, colours);
   figure.append(area);
+  if (plan.gpuCurve === null) return figure; // F can only be M
   figure.addEventListener("click", (event) => {
     const at = event.clientX - figure.getBoundingClientRect().left;
     const share = (at - LEFT) / (width - LEFT - RIGHT);

@@ -2,7 +2,7 @@
  *
  * `state` is the state of the page, `hides` names what is hidden until there is an answer.
  * `choices` are [answer, text]; without them the answer is a number. `ask(context)` is the
- * question, `check(answer, context)` gives {right, why}. The context has the `plan` that is shown,
+ * question, `check(answer, context)` gives {right, why}. The context has the `plan` of the state,
  * the model's choice (`chosen`), the `sweep`, and `planOther(changes)`, the plan of another product
  * or machine.
  */
@@ -62,7 +62,7 @@ export const EXERCISES = [
   {
     title: "One wave less",
     state: { ...PINNED, m: 4096, n: 4096, k: 4096, dtype: "float32", device: "A100 SXM 40", f: 0 },
-    hides: ["curve", "timeline"],
+    hides: ["curve", "timeline", "drop"],
     ask: () => "How many rows must the CPU take at least, so that the GPU needs one wave less?",
     check(answer, { plan }) {
       const rows = plan.gpuCurve.grid.findRowsInWaves(plan.waves - 1);

@@ -94,12 +94,14 @@ export class Form {
   /** Change the address by what was typed in or chosen, or say why that is not accepted. */
   change(name, input) {
     const value = readValue(name, input.value);
-    const isRefused = input.value !== "" && value === null;
+    const isNumber = !input.validity.badInput;
+    const isRefused = value === null && (input.value !== "" || !isNumber);
     input.setAttribute("aria-invalid", String(isRefused));
     if (isRefused) {
       const { least, most, fraction } = findLimits(name);
       const kind = fraction ? "a number" : "a whole number";
-      this.tell(`${name} is ${input.value}; it must be ${kind} from ${least} to ${most}.`, name);
+      const given = isNumber ? input.value : "not a number";
+      this.tell(`${name} is ${given}; it must be ${kind} from ${least} to ${most}.`, name);
       return;
     }
     const shown = unset("f", "job", "guess", "exercise", "answer");

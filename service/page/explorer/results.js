@@ -65,7 +65,8 @@ export class Results {
    * `chosen`: the plan of the model's choice. `hidden`: names of what an exercise hides.
    */
   show(shown) {
-    this.shown = { ...shown, hidesChoice: shown.hidden.includes("choice") };
+    const [hidesChoice, hidesDrop] = ["choice", "drop"].map((name) => shown.hidden.includes(name));
+    this.shown = { ...shown, hidesChoice, hidesDrop };
     this.draw();
   }
 
@@ -77,10 +78,10 @@ export class Results {
     this.hideSections();
     this.words.replaceChildren(
       make("p", { className: "headline", id: "headline", textContent: tellPlan(plan) }),
-      make("p", { textContent: tellParts(plan) }),
+      make("p", { textContent: tellParts(plan, chosen) }),
       ...(job ? [make("p", { id: "told-job", textContent: tellJob(job) })] : []),
     );
-    this.slider.show(plan, chosen, hidesChoice);
+    this.slider.show(plan, chosen, this.shown);
     this.map.show((width) => drawWaveMap(plan, width), tellWaveMap(plan));
     this.last.element.hidden = plan.gpuRows === 0 || !plan.gpuCurve;
     this.last.show((width) => drawLastWave(plan, width), tellLastWave(plan));
@@ -108,7 +109,8 @@ export class Results {
   drawCurve() {
     const { plan, chosen, state, sweep, hidesChoice } = this.shown;
     const { range } = state;
-    const guess = state.guess ?? (state.exercise === null ? null : state.answer);
+    const isNumber = state.exercise !== null && Number.isFinite(Number(state.answer ?? NaN));
+    const guess = state.guess ?? (isNumber ? state.answer : null);
     const revealed = guess === null ? undefined : sweep;
     this.range.value = range;
     this.curve.caption.replaceChildren(...listKeys(plan, revealed !== undefined, hidesChoice));

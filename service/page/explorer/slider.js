@@ -24,7 +24,7 @@ export class RowSlider {
       min: 0,
       step: 1,
       "aria-label": "F, rows of C for the CPU",
-      onchange: () => this.number.value !== "" && pick(Number(this.number.value)),
+      onchange: () => pick(this.number.value === "" ? this.plan.f : Number(this.number.value)),
     });
     this.choice = make("p", { id: "f-choice", className: "caption" });
     this.mark = make("span", {
@@ -49,8 +49,11 @@ export class RowSlider {
     );
   }
 
-  /** Show a plan's F; `hidesChoice`: whether the user is to find the model's choice. */
-  show(plan, chosen, hidesChoice) {
+  /** Show a plan's F.
+   *
+   * `hidesChoice`: whether the user is to find the model's choice; `hidesDrop`: the F of a wave less.
+   */
+  show(plan, chosen, { hidesChoice, hidesDrop }) {
     Object.assign(this, { plan, chosen });
     const { m } = plan.problem;
     this.input.max = this.number.max = m;
@@ -61,6 +64,7 @@ export class RowSlider {
     this.toGpuAlone.textContent = plan.gpuParts.length > 1 ? "GPUs alone" : "GPU alone";
     this.mark.style.setProperty("--at", chosen.f / m);
     this.mark.hidden = this.toChoice.hidden = hidesChoice;
+    this.toOneWaveLess.hidden = hidesDrop;
     this.choice.textContent = hidesChoice ? "" : tellChoice(plan, chosen);
   }
 

@@ -82,7 +82,7 @@ class Explorer {
   async show(state) {
     this.state = state;
     this.form.show(state, null);
-    this.list.replaceChildren(listExercises(this.frame, state.exercise));
+    this.showList(state);
     try {
       const profile = await findProfile(state, this.frame.service);
       const job = await findJob(state, this.frame.service);
@@ -96,6 +96,13 @@ class Explorer {
     } catch (error) {
       this.refuse(error);
     }
+  }
+
+  /** The list of exercises anew; what has the focus keeps it. */
+  showList({ exercise }) {
+    const isFocused = this.list.contains(document.activeElement);
+    this.list.replaceChildren(listExercises(this.frame, exercise));
+    if (isFocused) this.list.querySelector("[aria-current]")?.focus();
   }
 
   /** Make the plan of the state, that of the model's choice, and find the sweep. */
@@ -150,20 +157,27 @@ class Explorer {
     const key = `${state.exercise} ${state.answer}`;
     if (this.exercise.dataset.key === key) return;
     this.exercise.dataset.key = key;
+    const isFocused = this.exercise.contains(document.activeElement);
     this.exercise.replaceChildren();
-    if (exercise === undefined) return;
+    if (exercise === undefined) {
+      if (isFocused) this.list.querySelector("button").focus();
+      return;
+    }
     const context = this.makeContext();
     const verdict = state.answer === null ? null : exercise.check(state.answer, context);
     const card = makeExerciseCard(this.frame, state, exercise.ask(context), verdict);
     this.exercise.append(card);
+    if (isFocused) card.querySelector("[aria-pressed=true], #answer, .choices button").focus();
   }
 
-  /** The context of an exercise. */
+  /** The context of an exercise, with the exercise's own F: the slider changes no answer. */
   makeContext() {
-    const { state, plan, chosen, sweep } = this;
+    const { chosen, profile, sweep } = this;
+    const state = { ...this.state, f: this.findExercise().state.f ?? null };
+    const plan = state.f === null ? chosen : planState(state, profile);
     const planOther = (changes) => {
       const other = { ...state, ...changes };
-      return planState(other, isServed(state) ? this.profile : buildProfile(other));
+      return planState(other, isServed(state) ? profile : buildProfile(other));
     };
     return { plan, chosen, planOther, sweep };
   }

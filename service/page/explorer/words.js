@@ -24,16 +24,19 @@ export function tellPlan(plan) {
 }
 
 /** Who computes what, with which kernel, and how long each part takes. */
-export function tellParts(plan) {
+export function tellParts(plan, chosen) {
   const { problem, predicted, f } = plan;
-  const alone = plan.noGpuReason ?? "the CPU alone is the fastest";
-  if (plan.spec === null) return `${capitalize(alone)}.`;
-  const kernel = `${plan.spec.name} ${plan.spec.tile.replaceAll("x", "×")}`;
   const speed = plan.gpuOnlySeconds / plan.totalSeconds;
   const gain = speed >= 1 ? `${showNumber(speed)} times as fast as` : "slower than";
+  if (plan.spec === null) {
+    const gpu = plan.profile.gpus.length > 1 ? "one GPU" : "the GPU";
+    const told = chosen.f === f ? "the fastest" : `${gain} ${gpu} alone`;
+    return `${capitalize(plan.noGpuReason ?? `the CPU alone is ${told}`)}.`;
+  }
+  const kernel = `${plan.spec.name} ${plan.spec.tile.replaceAll("x", "×")}`;
   if (plan.gpuParts.length > 1) return tellTeam(plan, kernel, gain);
-  if (f === 0) return `The GPU computes all ${showWhole(problem.m)} rows with ${kernel}.`;
-  const gpu = `the first ${showWhole(plan.gpuRows)} rows with ${kernel} in ${showSeconds(predicted.gpuSeconds)}`;
+  if (f === 0) return `The GPU computes all ${count(problem.m, "row")} with ${kernel}.`;
+  const gpu = `the first ${count(plan.gpuRows, "row")} with ${kernel} in ${showSeconds(predicted.gpuSeconds)}`;
   const cpu = `the last ${showWhole(f)} in ${showSeconds(predicted.cpuSeconds)}`;
   return `The GPU computes ${gpu}, the CPU ${cpu}, at the same time: ${gain} the GPU alone.`;
 }

@@ -4,7 +4,6 @@ import { makeButton, makeField, makeLabel, makeSelect } from "../controls.js";
 import { make } from "../dom.js";
 import { saveFile } from "../files.js";
 import { readHeader } from "../npy.js";
-import { readValue } from "../state.js";
 import { showBytes, showSeconds, showWhole } from "../units.js";
 import { compareProduct, makeOutcome } from "./outcome.js";
 
@@ -142,7 +141,7 @@ export class ProductForm {
     const storage = this.storage.value;
     this.step("A and B are sent");
     const [first, second] = await Promise.all([this.send(a.file), this.send(b.file)]);
-    const f = readValue("f", this.f.value) ?? "auto";
+    const f = this.f.value === "" ? "auto" : Number(this.f.value);
     const request = { a: first.id, b: second.id, f, storage, verify: this.verify.checked };
     let job = await this.service.post("v1/jobs", request);
     this.step(`Job ${job.id.slice(0, 8)} is posted`);
