@@ -8,14 +8,24 @@
 # pip_conf (a pip.conf) and ca_bundle (certificates, at /run/secrets/ca_bundle).
 ARG BASE_IMAGE=python:3.12-slim
 
-# --- wheel: the project alone, built with hash-checked tools -------------------------------------
-FROM ${BASE_IMAGE} AS wheel
+# --- environment: locked dependencies, then the project's wheel, without pip --------------------
+# The sources come last: a change of theirs leaves the dependencies in the build's cache.
+FROM ${BASE_IMAGE} AS environment
 ENV PIP_CONFIG_FILE=/run/secrets/pip_conf PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 WORKDIR /source
 RUN ["python3", "-m", "venv", "/opt/build"]
 COPY requirements/build.lock requirements/
 RUN --mount=type=secret,id=pip_conf --mount=type=secret,id=ca_bundle \
     /opt/build/bin/pip install --quiet --require-hashes -r requirements/build.lock
+ARG GPU=1
+ARG RAY=0
+COPY requirements/base.lock requirements/gpu.lock requirements/ray.lock requirements/
+RUN --mount=type=secret,id=pip_conf --mount=type=secret,id=ca_bundle \
+    case "$GPU" in 0) locks=base ;; 1) locks=gpu ;; *) echo "GPU=$GPU: 0 or 1" >&2; exit 1 ;; esac \
+    && case "$RAY" in 0) ;; 1) locks="$locks ray" ;; *) echo "RAY=$RAY: 0 or 1" >&2; exit 1 ;; esac \
+    && python3 -m venv --without-pip /opt/wavetrim \
+    && pip="/opt/build/bin/pip --python /opt/wavetrim/bin/python install --quiet" \
+    && for lock in $locks; do $pip --require-hashes -r "requirements/$lock.lock" || exit; done
 COPY pyproject.toml README.md LICENSE ./
 COPY clients clients
 COPY cpu cpu
@@ -25,21 +35,8 @@ COPY native native
 COPY scheduler scheduler
 COPY service service
 COPY wavetrim wavetrim
-RUN ["/opt/build/bin/pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", \
-     "--wheel-dir", "/opt/wheels", "."]
-
-# --- environment: locked dependencies and that wheel, without pip --------------------------------
-FROM wheel AS environment
-ARG GPU=1
-ARG RAY=0
-COPY requirements/base.lock requirements/gpu.lock requirements/ray.lock requirements/
-RUN --mount=type=secret,id=pip_conf --mount=type=secret,id=ca_bundle \
-    case "$GPU" in 0) locks=base ;; 1) locks=gpu ;; *) echo "GPU=$GPU: 0 or 1" >&2; exit 1 ;; esac \
-    && case "$RAY" in 0) ;; 1) locks="$locks ray" ;; *) echo "RAY=$RAY: 0 or 1" >&2; exit 1 ;; esac \
-    && python3 -m venv --without-pip /opt/wavetrim \
-    && pip="/opt/build/bin/pip --python /opt/wavetrim/bin/python install --quiet" \
-    && for lock in $locks; do $pip --require-hashes -r "requirements/$lock.lock" || exit; done \
-    && $pip --no-deps /opt/wheels/*.whl
+RUN /opt/build/bin/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir /opt/wheels . \
+    && /opt/build/bin/pip --python /opt/wavetrim/bin/python install --quiet --no-deps /opt/wheels/*.whl
 # The image has no compiler, so the C libraries are compiled here, by zig's: a wheel from PyPI. With a
 # target it takes neither this machine's newest instructions nor its newest glibc for granted.
 RUN CC="/opt/build/bin/python -m ziglang cc -target $(uname -m)-linux-gnu.2.28" \
@@ -79,8 +76,9 @@ WORKDIR /data
 VOLUME /data
 EXPOSE 8000
 STOPSIGNAL SIGTERM
+# By no proxy, and without a look at the certificate, which is not of this address.
 HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 \
-    CMD ["python3", "-c", "import os, urllib.request; urllib.request.urlopen('http://127.0.0.1:' + os.environ['WAVETRIM_PORT'] + '/healthz/ready', timeout=4)"]
+    CMD ["python3", "-c", "import os, ssl, urllib.request as r; e = os.environ; s = 's' if e.get('WAVETRIM_TLS_CERTIFICATE') else ''; c = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT); c.check_hostname = False; c.verify_mode = ssl.CERT_NONE; r.build_opener(r.ProxyHandler({}), r.HTTPSHandler(context=c)).open('http' + s + '://127.0.0.1:' + e['WAVETRIM_PORT'] + '/healthz/ready', timeout=4)"]
 ENTRYPOINT ["wavetrim"]
 # It listens beyond loopback, so it starts only with WAVETRIM_API_KEY set.
 CMD ["serve"]

@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import tomllib
 import venv
 import zipfile
@@ -12,6 +13,7 @@ from pathlib import Path
 import h11
 import numpy as np
 import pytest
+from hatchling.builders.sdist import SdistBuilder
 from hatchling.builders.wheel import WheelBuilder
 
 import wavetrim
@@ -68,6 +70,17 @@ def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         archive.extractall(packages)
     (packages / "this.pth").write_text(sysconfig.get_path("purelib"))
     return folder / "bin" / "python"
+
+
+def test_the_source_distribution_makes_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
+    (built,) = SdistBuilder(str(PROJECT)).build(directory=str(tmp_path), versions=["standard"])
+    with tarfile.open(built) as archive:
+        archive.extractall(tmp_path, filter="data")  # as installers do: no link leads out of it
+    (folder,) = (path for path in tmp_path.iterdir() if path.is_dir())
+    (again,) = WheelBuilder(str(folder)).build(directory=str(tmp_path), versions=["standard"])
+    with zipfile.ZipFile(wheel) as first, zipfile.ZipFile(again) as second:
+        assert first.namelist() == second.namelist()
+    assert (folder / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
 
 
 def test_the_wheel_has_the_client_and_nothing_else(wheel: Path) -> None:

@@ -1,9 +1,15 @@
 """deploy/ agrees with the service, the project and the Dockerfile."""
 
 import json
+import os
 import re
 import shlex
+import ssl
+import subprocess
+import sys
+import threading
 import tomllib
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +19,10 @@ import yaml
 
 from deploy.runner import USER
 from tests.environment import ROOT
+from tests.service.api.wire.wire_server import make_certificate
+from wavetrim.service.cli.commands.service.serve import _LAST_ANSWERS_SECONDS
+from wavetrim.service.engine.supervisor import Watch
+from wavetrim.service.jobs.lanes.lane import STOP_GRACE_SECONDS
 from wavetrim.service.settings import Settings
 
 DEPLOY = ROOT / "deploy"
@@ -29,6 +39,13 @@ def read_project() -> dict[str, Any]:
 
 def read_seconds(text: str) -> float:
     return float(text.removesuffix("s"))
+
+
+def longest_stop_seconds() -> float:
+    """How long a stop may take: jobs, open connections, a product that hangs, its engine."""
+    drain_seconds: float = Settings.model_fields["drain_seconds"].default
+    hanging = 2 * STOP_GRACE_SECONDS + Watch().stop_seconds
+    return drain_seconds + _LAST_ANSWERS_SECONDS + hanging
 
 
 @pytest.mark.parametrize(
@@ -68,13 +85,80 @@ def test_port_and_data_folder_are_the_same_everywhere() -> None:
         assert service["volumes"] == [f"data:{folder}"]
 
 
-def test_every_runner_waits_longer_than_a_drain() -> None:
-    drain_seconds = Settings.model_fields["drain_seconds"].default
+class Ready(BaseHTTPRequestHandler):
+    """Answers as a service that is ready; nothing else is there."""
+
+    def do_GET(self) -> None:
+        self.send_response(200 if self.path == "/healthz/ready" else 404)
+        self.end_headers()
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+        pass
+
+
+@pytest.mark.parametrize("tls", [False, True], ids=["http", "tls"])
+def test_the_health_check_asks_the_service_itself(tmp_path: Path, tls: bool) -> None:
+    (line,) = re.findall(r"^    CMD (\[.*/healthz/ready.*)$", DOCKERFILE, re.MULTILINE)
+    _, *arguments = json.loads(line)
+    environment = {
+        **os.environ,
+        "http_proxy": "http://127.0.0.1:9",
+        "https_proxy": "http://127.0.0.1:9",
+    }
+    for name in ("no_proxy", "NO_PROXY", "WAVETRIM_TLS_CERTIFICATE"):
+        environment.pop(name, None)
+    with HTTPServer(("127.0.0.1", 0), Ready) as server:
+        environment["WAVETRIM_PORT"] = str(server.server_port)
+        if tls:
+            certificate, key = make_certificate(tmp_path)
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate, key)
+            server.socket = context.wrap_socket(server.socket, server_side=True)
+            environment["WAVETRIM_TLS_CERTIFICATE"] = str(certificate)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        command = [sys.executable, *arguments]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        server.shutdown()
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_change_of_the_sources_keeps_the_built_dependencies() -> None:
+    installs = DOCKERFILE.index('"requirements/$lock.lock"')
+    assert installs < DOCKERFILE.index("COPY service service")
+    assert DOCKERFILE.count("AS environment") == 1
+    assert DOCKERFILE.count("FROM ${BASE_IMAGE}") == 2  # no stage above it has the sources
+
+
+def test_what_a_clone_has_compiled_is_not_in_the_image() -> None:
+    ignored = (ROOT / ".dockerignore").read_text().splitlines()
+    assert ignored[-2:] == ["**/__pycache__", "**/*.so"]  # the last line that fits decides
+
+
+def test_the_unit_has_a_folder_for_the_unix_socket() -> None:
+    unit = (DEPLOY / "wavetrim.service").read_text()
+    assert "\nProtectSystem=strict\n" in unit
+    (folder,) = re.findall(r"^RuntimeDirectory=(.+)$", unit, re.MULTILINE)
+    proxies = (ROOT / "docs" / "proxies.md").read_text()
+    (path,) = re.findall(r"server unix:(\S+?);", proxies)
+    assert Path(path).parent == Path("/run", folder)
+
+
+def test_the_unit_outlives_its_engine() -> None:
+    assert "\nOOMPolicy=continue\n" in (DEPLOY / "wavetrim.service").read_text()
+
+
+def test_nginx_waits_longer_than_a_product_may_take() -> None:
+    (hours,) = re.findall(r"proxy_read_timeout (\d+)h;", (DEPLOY / "nginx.conf").read_text())
+    assert 3600 * int(hours) > Settings.model_fields["job_timeout_seconds"].default
+
+
+def test_every_runner_waits_longer_than_a_stop() -> None:
+    stop_seconds = longest_stop_seconds()
     unit = (DEPLOY / "wavetrim.service").read_text()
     (unit_seconds,) = re.findall(r"^TimeoutStopSec=(\d+)$", unit, re.MULTILINE)
-    assert float(unit_seconds) > drain_seconds
+    assert float(unit_seconds) > stop_seconds
     for service in [*COMPOSE["services"].values(), CLUSTER["services"]["wavetrim"]]:
-        assert read_seconds(service["stop_grace_period"]) > drain_seconds
+        assert read_seconds(service["stop_grace_period"]) > stop_seconds
 
 
 def test_compose_reserves_the_gpu_in_its_gpu_profile_only() -> None:

@@ -16,9 +16,8 @@ import yaml
 from deploy.runner import USER, run
 from tests.command import run_command
 from tests.deploy.cut_crd import RAYCLUSTER
-from tests.deploy.test_deploy import read_project
+from tests.deploy.test_deploy import longest_stop_seconds, read_project
 from tests.environment import ROOT
-from wavetrim.service.settings import Settings
 
 Object = dict[str, Any]
 
@@ -211,9 +210,16 @@ def test_liveness_and_readiness_have_probes_of_their_own(overlay: str) -> None:
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
-def test_a_drain_ends_before_its_pod(overlay: str) -> None:
-    drain_seconds = Settings.model_fields["drain_seconds"].default
-    assert find_service(overlay)[0]["terminationGracePeriodSeconds"] > drain_seconds
+def test_a_stop_ends_before_its_pod(overlay: str) -> None:
+    grace_seconds = find_service(overlay)[0]["terminationGracePeriodSeconds"]
+    assert grace_seconds > longest_stop_seconds()
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_a_long_start_is_not_taken_for_a_hanging_one(overlay: str) -> None:
+    # Nothing answers before the database does and its tables are of this version.
+    probe = find_service(overlay)[1]["startupProbe"]
+    assert probe["periodSeconds"] * probe["failureThreshold"] >= 1800
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)

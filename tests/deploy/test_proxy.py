@@ -3,8 +3,11 @@
 import contextlib
 import json
 import re
+import signal
 import socket
 import ssl
+import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from http.client import HTTPResponse
@@ -194,6 +197,25 @@ def test_nginx_keeps_its_connection_to_the_service(service: RunningServer, tmp_p
             )  # fmt: skip
             assert answer.status_code == 200
         assert len(list_callers(service) - before) == 1
+
+
+def test_nginx_uses_no_connection_that_the_service_is_closing(
+    service: RunningServer, tmp_path: Path
+) -> None:
+    headers = {"Authorization": f"Bearer {KEY}"}
+    with (
+        run_nginx(tmp_path, f"127.0.0.1:{service.port}", buffering=False) as port,
+        open_http(f"http://127.0.0.1:{port}", headers=headers) as client,
+    ):
+        assert client.post("/v1/jobs", json={}).status_code == 422
+        time.sleep(4.8)  # the service closes after 5 s, and is late now
+        service.process.send_signal(signal.SIGSTOP)
+        go_on = threading.Timer(0.5, service.process.send_signal, (signal.SIGCONT,))
+        go_on.start()
+        try:
+            assert client.post("/v1/jobs", json={}).status_code == 422
+        finally:
+            go_on.join()
 
 
 def test_tls_ends_at_the_proxy_which_names_the_caller(
