@@ -4,6 +4,7 @@ A line is text or a JSON object. It may name requests, traces, callers' addresse
 nothing from a body, a query or a key.
 """
 
+import asyncio
 import json
 import logging
 import logging.config
@@ -62,6 +63,17 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(line, ensure_ascii=False, default=str)
 
 
+class CutRequests(logging.Filter):
+    """Tells in a line of a request that a stop has cut, in place of uvicorn's traceback."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Change the record if it is about that."""
+        if record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError):
+            record.msg, record.args = "the service stops: a request has been cut", ()
+            record.exc_info, record.levelno, record.levelname = None, logging.WARNING, "WARNING"
+        return True
+
+
 def configure_logging(level: str, log_format: LogFormat = "text") -> None:
     """Sets up the root logger of this process.
 
@@ -75,7 +87,14 @@ def configure_logging(level: str, log_format: LogFormat = "text") -> None:
             "version": 1,
             "disable_existing_loggers": False,
             "formatters": {"line": {"()": formatter}},
-            "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+            "filters": {"cut": {"()": CutRequests}},
+            "handlers": {
+                "stderr": {
+                    "class": "logging.StreamHandler",
+                    "formatter": "line",
+                    "filters": ["cut"],
+                }
+            },
             "root": {"level": level.upper(), "handlers": ["stderr"]},
         }
     )

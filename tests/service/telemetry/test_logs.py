@@ -1,6 +1,7 @@
 """What the log tells of a request, as text and as JSON, and what it never tells."""
 
 import json
+import socket
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 from tests.command import run_command
 from tests.processes import wait_until
-from tests.server import NPY, RunningServer, encode_npy
+from tests.server import NPY, RunningServer, Start, encode_npy
 
 KEY = "a-key-that-nobody-may-read"
 TRACE = "0af7651916cd43dd8448eb211c80319c"
@@ -92,6 +93,20 @@ def test_a_trace_that_is_none_is_not_taken_over(server: RunningServer, header: s
     assert server.client.get("/v1/me", headers=headers).status_code in (200, 401)
     (line,) = find_lines(server, request_id=identity)
     assert "trace_id" not in line
+
+
+def test_a_request_that_a_stop_cuts_is_a_line_of_the_log(start_server: Start) -> None:
+    server = start_server(drain_seconds=1)
+    server.wait_ready()
+    name = server.upload(np.ones((3000, 3000)))
+    with socket.create_connection(("127.0.0.1", server.port)) as stalled:
+        ask = f"GET /v1/matrices/{name}/data HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+        stalled.sendall(ask.encode())
+        assert stalled.recv(100).startswith(b"HTTP/1.1 200")
+        server.stop()
+    log = server.read_log()
+    assert "the service stops: a request has been cut" in log
+    assert "Traceback" not in log
 
 
 def test_requests_are_logged_by_setting(tmp_path: Path) -> None:
