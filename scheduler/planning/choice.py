@@ -68,17 +68,17 @@ def _choose_first(
     models: dict[object, int] = {}
     for position in positions:
         models.setdefault(profile.gpus[position].gpu, position)
+    if len(models) <= 1:
+        return choose_plan_on(problem, profile, options, positions[:1]), tuple(positions)
     plans: dict[object, Plan] = {}
     refusals: list[PlanError] = []
-    for model, position in models.items() if len(models) > 1 else ():
+    for model, position in models.items():
         try:
             plans[model] = choose_plan_on(problem, profile, options, (position,))
         except PlanError as error:
             refusals.append(error)
-    if not plans and refusals:
-        raise refusals[0]
     if not plans:
-        return choose_plan_on(problem, profile, options, positions[:1]), tuple(positions)
+        raise refusals[0]
 
     def find_seconds(position: int) -> float:
         plan = plans.get(profile.gpus[position].gpu)
