@@ -125,22 +125,26 @@ class GpuCurve:
         problem = self.problem
         return self.rates.find_kernel_seconds(problem, rows, problem.n, problem.k)
 
+    def find_least_kernel_seconds(self, rows: int) -> float:
+        """Lower bound of the kernel's seconds in all schedules, of one launch or of several."""
+        problem, rates = self.problem, self.rates
+        if rows == 0 or not problem.splits_short:
+            return self.kernel_seconds(rows)
+        # Of several launches, each of less than one wave, all may fill the GPU.
+        waves = self.grid.count_tiles(rows) / problem.slots
+        return rates.launch_seconds + waves * self.wave_seconds
+
     def find_least_seconds(self, rows: int) -> float:
         """Lower bound for all schedules: the longest of kernel, copies in and copies out."""
         return self.correction.factor * self._find_bound(rows)
 
     def _find_bound(self, rows: int) -> float:
         problem, rates = self.problem, self.rates
-        kernel_seconds = self.kernel_seconds(rows)
-        if problem.splits_short:
-            # Of several launches, each of less than one wave, all may fill the GPU.
-            waves = self.grid.count_tiles(rows) / problem.slots
-            kernel_seconds = rates.launch_seconds + waves * self.wave_seconds
         b_columns = 0.0 if problem.b_resident else problem.n * rates.b_share
         in_bytes = (rows + b_columns) * problem.k * problem.item_bytes
         out_bytes = rows * problem.n * problem.item_bytes
         return rates.call_seconds + max(
-            kernel_seconds,
+            self.find_least_kernel_seconds(rows),
             in_bytes / rates.in_bytes_per_second,
             out_bytes / rates.out_bytes_per_second,
         )

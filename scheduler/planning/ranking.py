@@ -14,7 +14,7 @@ from wavetrim.scheduler.profile.machine import MachineProfile
 
 CONSIDERED: Final = 2
 """Kernels whose schedules are compared; chosen. Each takes the planner some milliseconds, and a
-kernel that is slower by itself than two others seldom has the faster schedule."""
+kernel that cannot be faster by itself than two others seldom has the faster schedule."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,11 @@ class RankedKernel:
         return _round(self._factor * self.curve.kernel_seconds(self.curve.m))
 
     @property
+    def least_kernel_seconds(self) -> float:
+        """Lower bound of that in all schedules, of one launch or of several."""
+        return _round(self._factor * self.curve.find_least_kernel_seconds(self.curve.m))
+
+    @property
     def uncorrected_seconds(self) -> float:
         """Seconds for all rows without corrections, rounded."""
         return _round(self.alone_seconds / self._factor)
@@ -63,7 +68,8 @@ def rank_kernels(
     """The fastest kernels by their own time for all rows, without copies.
 
     With copies, all kernels take the same time on a slow link. Of equally fast kernels the
-    library's comes first: ours must be faster to be preferred.
+    library's comes first: ours must be faster to be preferred. A kernel that short launches may
+    make faster than one of these (cuBLAS) is added.
 
     Args:
         problem: The product.
@@ -85,7 +91,9 @@ def rank_kernels(
     # To divide rows among GPUs that differ is a search for each kernel.
     differ = any(isinstance(one.curve, TeamCurve) and not one.curve.even for one in kernels)
     kernels.sort(key=lambda one: (one.kernel_seconds, one.spec.source is not None))
-    fastest = kernels[: 1 if differ else CONSIDERED]
+    considered = 1 if differ else CONSIDERED
+    fastest, others = kernels[:considered], kernels[considered:]
+    fastest += [one for one in others if one.least_kernel_seconds < fastest[-1].kernel_seconds]
     return [
         replace(one, curve=choose_division(one.curve, problem, gpus, one.spec, sms))
         if isinstance(one.curve, TeamCurve)

@@ -84,6 +84,13 @@ class TeamCurve:
         shares = zip(self.members, self.divide(rows), strict=True)
         return max(member.kernel_seconds(share) for member, share in shares)
 
+    def find_least_kernel_seconds(self, rows: int) -> float:
+        """Lower bound of that in all schedules, of one launch or of several on each GPU."""
+        if not self.even and rows:
+            return 1 / sum(1 / one.find_least_kernel_seconds(rows) for one in self.members)
+        shares = zip(self.members, self.divide(rows), strict=True)
+        return max(member.find_least_kernel_seconds(share) for member, share in shares)
+
     def find_least_seconds(self, rows: int) -> float:
         """Lower bound for all schedules."""
         shares = zip(self.members, self.divide(rows), strict=True)

@@ -292,6 +292,22 @@ def test_narrow_products_get_narrow_tiles():
     assert tiles == [128, 256]
 
 
+@pytest.mark.parametrize(
+    ("device", "shape"),
+    [
+        ("A100 SXM 80", (2113, 3457, 3383)),
+        ("A10", (4098, 650, 360)),
+        ("T4 x2", (2783, 2616, 2066)),
+    ],
+)
+def test_a_kernel_that_short_launches_make_the_faster_one_is_considered(device, shape):
+    """In one launch two other kernels are faster than cuBLAS, which divides short launches."""
+    problem, profile = GemmProblem(*shape), find_preset_profile(device)
+    chosen = choose_plan(problem, profile)
+    named = choose_plan(problem, profile, PlanOptions("cublas"))
+    assert (chosen.spec, chosen.predicted) == (named.spec, named.predicted)
+
+
 @settings(max_examples=30, deadline=None)
 @given(SIZES, SIZES, SIZES, PROFILES, st.sampled_from([None, "float32"]))
 def test_no_other_kernel_makes_a_clearly_faster_plan(m, n, k, profile, accuracy):

@@ -80,6 +80,14 @@ export class GpuCurve {
     return this.rates.findKernelSeconds(this.problem, rows, this.problem.n, this.problem.k);
   }
 
+  /** Lower bound of the kernel's seconds in all schedules, of one launch or of several. */
+  findLeastKernelSeconds(rows) {
+    if (rows === 0 || !this.problem.splitsShort) return this.kernelSeconds(rows);
+    // Of several launches, each of less than one wave, all may fill the GPU.
+    const waves = this.grid.countTiles(rows) / this.problem.slots;
+    return this.rates.launchSeconds + waves * this.waveSeconds;
+  }
+
   /** Lower bound for all schedules: the longest of kernel, copies in and copies out. */
   findLeastSeconds(rows) {
     return this.correction.factor * this.findBound(rows);
@@ -87,12 +95,7 @@ export class GpuCurve {
 
   findBound(rows) {
     const { problem, rates } = this;
-    let kernelSeconds = this.kernelSeconds(rows);
-    if (problem.splitsShort) {
-      // Of several launches, each of less than one wave, all may fill the GPU.
-      const waves = this.grid.countTiles(rows) / problem.slots;
-      kernelSeconds = rates.launchSeconds + waves * this.waveSeconds;
-    }
+    const kernelSeconds = this.findLeastKernelSeconds(rows);
     const inBytes = (rows + problem.n * rates.bShare) * problem.k * problem.itemBytes;
     const outBytes = rows * problem.n * problem.itemBytes;
     const copyInSeconds = inBytes / rates.inBytesPerSecond;

@@ -60,6 +60,15 @@ export class TeamCurve {
     return Math.max(...this.askEach(rows, (member, share) => member.kernelSeconds(share)));
   }
 
+  /** Lower bound of that in all schedules, of one launch or of several on each GPU. */
+  findLeastKernelSeconds(rows) {
+    const { members } = this;
+    if (!this.even && rows > 0) {
+      return 1 / members.reduce((sum, one) => sum + 1 / one.findLeastKernelSeconds(rows), 0);
+    }
+    return Math.max(...this.askEach(rows, (one, share) => one.findLeastKernelSeconds(share)));
+  }
+
   /** Lower bound for all schedules. */
   findLeastSeconds(rows) {
     const least = this.askEach(rows, (member, share) => member.findLeastSeconds(share));
