@@ -34,9 +34,14 @@ _START_SECONDS: Final = 0.2
 _GPU_BOUND: Final = (32768, 256, 256), 1024
 _CPU_BOUND: Final = (32768, 256, 256), 16384
 _MEMORY_BOUND: Final = (16384, 4096, 16), 8704
+_WRITTEN: Final = (24576, 4096, 1), 8704
 """M, N, K and F of a split that ends with its GPU part, soon after the CPU part has begun; of one
-that ends with its CPU part, with as many steps as most; and of one whose parts memory bounds: no
-cache holds either part's C, and both take about as long. Chosen."""
+that ends with its CPU part, with as many steps as most; of one whose parts memory bounds: no cache
+holds either part's C, and both take about as long; and of one that only writes C, with the least F
+that is written past the caches. Chosen."""
+
+_MOVES: Final = 3
+"""How often F is moved; chosen."""
 
 _SIDE: Final = 4096
 """Columns of the CPU part's products."""
@@ -79,11 +84,14 @@ def _measure_share(
     # Contention makes nothing faster; a ratio below 1 shows the machine's changing speed.
     stretch = max(1.0, row_seconds * part / alone_seconds)
     memory_stretch = _measure_memory_stretch(measured, share)
+    write_stretch, write_link_stretch = _measure_writing(measured, share, rate)
     return replace(
         share,
         stretch=stretch,
         link_stretch=max(1.0, both.copy_seconds / copy_seconds),
         memory_stretch=max(stretch, memory_stretch),
+        write_stretch=write_stretch,
+        write_link_stretch=max(1.0, write_link_stretch),
         start_seconds=_measure_start(measured, share.memory),
         late_seconds=_measure_late(measured, share.memory),
     )
@@ -99,6 +107,30 @@ def _measure_memory_stretch(measured: PipelineProfile, share: CpuShare) -> float
     return seconds / repeat_in_pairs(product, _START_SECONDS, until=measured.until)
 
 
+def _measure_writing(
+    measured: PipelineProfile, share: CpuShare, rate: CpuRate
+) -> tuple[float, float]:
+    """`write_stretch` and `write_link_stretch`: of a split whose parts only write C.
+
+    F is moved until both parts take about as long, so that each has the other beside it.
+    """
+    (m, n, k), f = _WRITTEN
+    problem = GemmProblem(m, n, k, memory=share.memory)
+    for _ in range(_MOVES):
+        plan = measured.plan(problem, f=f)
+        cpu_seconds, gpu_seconds = (
+            _repeat_run(measured, plan, read)
+            for read in (lambda timings: timings.cpu_seconds, lambda timings: timings.gpu_seconds)
+        )
+        written_f, gpu_row_seconds = f, gpu_seconds / (m - f)
+        f = round(m * gpu_row_seconds / (gpu_row_seconds + cpu_seconds / f))
+        f = min(max(_WRITTEN[1], f), m - 1)
+    alone = measured.plan(replace(problem, m=m - written_f), f=0)
+    alone_seconds = _repeat_run(measured, alone, lambda timings: timings.gpu_seconds)
+    write_seconds = (cpu_seconds - rate.call_seconds) / (written_f * n)
+    return write_seconds / rate.write_seconds, gpu_seconds / alone_seconds
+
+
 def measure_split_stretch(measured: PipelineProfile, gpus: int) -> float | None:
     """Factor on what memory bounds in a split of several GPUs, over what it is beside one.
 
@@ -111,7 +143,7 @@ def measure_split_stretch(measured: PipelineProfile, gpus: int) -> float | None:
     Returns:
         The factor, at least 1; None if such a split does not pay.
     """
-    rows, n, k = _MEMORY_BOUND[0]
+    rows, n, k = _WRITTEN[0]
     problem = GemmProblem(gpus * rows, n, k, memory="pinned")
     options = PlanOptions(kernel="cublas")
     plan = choose_plan_on(problem, measured.profile, options, range(gpus))

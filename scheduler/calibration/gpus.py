@@ -13,7 +13,7 @@ from wavetrim.kernels.timing.joint_rates import measure_joint_rates, measure_pee
 from wavetrim.scheduler.calibration.calibrate import calibrate, calibrate_another
 from wavetrim.scheduler.calibration.contention import measure_split_stretch
 from wavetrim.scheduler.calibration.kernels import Report
-from wavetrim.scheduler.calibration.latencies import measure_team_call
+from wavetrim.scheduler.calibration.latencies import measure_team_calls
 from wavetrim.scheduler.calibration.links import PipelineProfile
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.profile.joint import JointLinks
@@ -69,35 +69,34 @@ def calibrate_gpus(
         measure_peer_rate(indices[0], other, _COPIED_BYTES, _RUNS) for other in indices[1:]
     )
     gpus = [replace(found[index], peer_gbytes_per_second=peer_rate / 1e9) for index in indices]
-    joint = tuple(_measure_teams(open_executor, devices, _join(gpus, joint)))
-    return _join(gpus, joint)
+    with open_executor(devices) as executor:
+        return _join(gpus, _measure_teams(executor, gpus, joint))
 
 
-def _join(gpus: Sequence[MachineProfile], joint: tuple[JointLinks, ...]) -> MachineProfile:
+def _join(gpus: Sequence[MachineProfile], joint: Iterable[JointLinks]) -> MachineProfile:
     """The profile of a machine with these GPUs and joint rates."""
+    joint = tuple(joint)
     first, *beside = (replace(one, joint=joint) for one in gpus)
     return replace(first, beside=tuple(beside))
 
 
 def _measure_teams(
-    open_executor: Callable[[Sequence[DeviceInfo]], Executor],
-    devices: Sequence[DeviceInfo],
-    machine: MachineProfile,
+    executor: Executor, gpus: Sequence[MachineProfile], joint: Sequence[JointLinks]
 ) -> Iterator[JointLinks]:
     """The joint links with the calls and splits of so many GPUs.
 
     Where no split pays, its contention is taken from fewer GPUs.
     """
-    stretch = 1.0
-    for links in machine.joint:
-        gpus = machine.gpus[: links.gpus]
-        with open_executor(devices[: links.gpus]) as executor:
-            free = _join(gpus, (replace(links, call_seconds=0.0),))
-            call_seconds = measure_team_call(PipelineProfile(executor, free), links.gpus)
-            called = replace(links, call_seconds=call_seconds)
-            measured = PipelineProfile(executor, _join(gpus, (called,)))
-            stretch = measure_split_stretch(measured, links.gpus) or stretch
-        yield replace(called, split_stretch=stretch)
+    free = _join(gpus, (replace(links, call_seconds=0.0) for links in joint))
+    counts = [links.gpus for links in joint]
+    calls = measure_team_calls(PipelineProfile(executor, free), counts)
+    called = [
+        replace(links, call_seconds=seconds) for links, seconds in zip(joint, calls, strict=True)
+    ]
+    measured, stretch = PipelineProfile(executor, _join(gpus, called)), 1.0
+    for links in called:
+        stretch = measure_split_stretch(measured, links.gpus) or stretch
+        yield replace(links, split_stretch=stretch)
 
 
 def _find_like(device: DeviceInfo | None, found: Iterable[MachineProfile]) -> MachineProfile | None:

@@ -3,7 +3,7 @@
 import math
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -156,20 +156,35 @@ def measure_fill(measured: PipelineProfile, memory: Memory) -> float:
     return max(0.0, statistics.median(costs))
 
 
-def measure_team_call(measured: PipelineProfile, gpus: int) -> float | None:
+def measure_team_calls(measured: PipelineProfile, counts: Sequence[int]) -> list[float | None]:
     """Time of a product on several GPUs beyond its curve: that of the host and of their waits.
 
+    In rounds, as other brief products are. More GPUs take no less.
+
     Args:
-        measured: An executor with these GPUs, and a profile by which it takes no time.
-        gpus: Number of GPUs.
+        measured: An executor with all of the GPUs, and a profile by which that takes no time.
+        counts: Numbers of GPUs, rising.
 
     Returns:
-        The median of some products that all of the GPUs share; None if they share none.
+        The time for each number; None where no product that calibration knows is shared by so many.
     """
+    rounds = [[_time_team(measured, gpus) for gpus in counts] for _ in range(_ROUNDS)]
+    calls: list[float | None] = []
+    least_seconds = 0.0
+    for costs in zip(*rounds, strict=True):
+        known = [seconds for seconds in costs if seconds is not None]
+        if known:
+            least_seconds = max(least_seconds, statistics.median(known))
+        calls.append(least_seconds if known else None)
+    return calls
+
+
+def _time_team(measured: PipelineProfile, gpus: int) -> float | None:
+    """Median of what some products on so many GPUs take beyond their curves; None without one."""
     costs = []
     for problem in _SHARED:
         plan = choose_plan_on(problem, measured.profile, PlanOptions(f=0), range(gpus))
         if len(plan.gpu_parts) == gpus:
             seconds = _time_plan(measured, plan, _TEAM_SECONDS)
             costs.append(seconds - plan.predicted.total_seconds)
-    return max(0.0, statistics.median(costs)) if costs else None
+    return statistics.median(costs) if costs else None

@@ -75,6 +75,8 @@ class CpuShare:
         stretch: Contention: factor on the time of the CPU part's arithmetic during copies.
         link_stretch: Factor on the time of the GPU part's copies while the CPU part computes.
         memory_stretch: Factor on the CPU part's time to read A and write C during copies.
+        write_stretch: The same on its time to write a C past the caches, in this kind of memory.
+        write_link_stretch: As `link_stretch`, while the CPU part does nothing but that.
         start_seconds: Seconds that the GPU part loses while the CPU part's threads wake up.
         late_seconds: Seconds by which the CPU part ends later than by its own clock: it begins once
             the GPU's work is enqueued, or its first staged copies are under way.
@@ -88,6 +90,13 @@ class CpuShare:
     start_seconds: float = 0.0
     memory_stretch: float = 1.0
     late_seconds: float = 0.0
+    write_stretch: float = 1.0
+    write_link_stretch: float = 1.0
+
+    def slow_links(self, writing: float) -> "CpuShare":
+        """The share where the CPU part writes to memory for such a share of its time, 0…1."""
+        stretch = 1 + (self.write_link_stretch - 1) * writing
+        return replace(self, link_stretch=max(self.link_stretch, stretch))
 
     def slow_memory(self, factor: float) -> "CpuShare":
         """The share where what memory bounds takes `factor` times as long, on both sides."""
@@ -95,6 +104,7 @@ class CpuShare:
             self,
             link_stretch=factor * self.link_stretch,
             memory_stretch=factor * self.memory_stretch,
+            write_stretch=factor * self.write_stretch,
         )
 
 

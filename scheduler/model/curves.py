@@ -8,7 +8,12 @@ from wavetrim.cpu.blocks import count_shares, is_small
 from wavetrim.kernels.schedule.panels import describe_product
 from wavetrim.kernels.schedule.schedule import Rates
 from wavetrim.kernels.spec import KernelSpec
-from wavetrim.native.tuned import SMALL_PRODUCT_BYTES
+from wavetrim.native.tuned import (
+    SMALL_PRODUCT_BYTES,
+    STREAMED_BYTES,
+    STREAMED_ROW_BYTES,
+    STREAMED_TIMES,
+)
 from wavetrim.scheduler.model.corrections import classify_cpu_run, classify_gpu_run
 from wavetrim.scheduler.model.cost import CpuCurve
 from wavetrim.scheduler.model.cpu import NARROW, CpuModel, CpuRate, CpuShare
@@ -19,6 +24,9 @@ from wavetrim.scheduler.profile.machine import KernelModel, LinkModel, MachinePr
 MEMORY_SHARE: Final = 0.9
 """Share of the device memory that a plan gives to buffers. Chosen: only the pipeline can ask the
 driver what is free."""
+
+STREAMED_DTYPES: Final = "float32", "float64", "complex64", "complex128"
+"""Element types of which the CPU writes a C past the caches."""
 
 
 def build_cpu_curve(
@@ -43,7 +51,13 @@ def build_cpu_curve(
     slower = 1 + (share.stretch - 1) * copying
     memory_slower = 1 + (share.memory_stretch - 1) * copying
     row_seconds = _find_row_seconds(
-        problem, rate, profile.cpu, fewer=fewer, slower=slower, memory_slower=memory_slower
+        problem,
+        rate,
+        profile.cpu,
+        fewer=fewer,
+        slower=slower,
+        memory_slower=memory_slower,
+        write_slower=1 + (share.write_stretch - 1) * copying,
     )
     call_seconds = rate.call_seconds + share.late_seconds
     read_seconds = problem.n * problem.k * rate.vector_seconds
@@ -55,6 +69,14 @@ def build_cpu_curve(
         vector_seconds=call_seconds + read_seconds if read_seconds else 0.0,
     )
     return _correct(curve, problem, profile, shared=True)
+
+
+def find_writing_share(problem: GemmProblem, profile: MachineProfile) -> float:
+    """Share of the CPU's time for a row in which memory is written, 0…1."""
+    rate, cpu = profile.find_cpu_rate(problem.dtype), profile.cpu
+    row_seconds = _find_row_seconds(problem, rate, cpu, fewer=1.0)
+    written_seconds = _find_written_share(problem, cpu) * problem.n * rate.write_seconds
+    return written_seconds / row_seconds if row_seconds else 0.0
 
 
 def _correct(
@@ -101,10 +123,12 @@ def _find_row_seconds(
     fewer: float,
     slower: float = 1.0,
     memory_slower: float = 1.0,
+    write_slower: float = 1.0,
 ) -> float:
     """Seconds of a row: its arithmetic and elements; in a narrow product its multiply-adds.
 
-    At least the time to read A and write C, as far as the caches do not hold them.
+    At least the time to read A and write C, as far as the caches do not hold them; a C that is
+    written past them takes the time of all of it.
 
     Args:
         problem: The product.
@@ -114,13 +138,16 @@ def _find_row_seconds(
             the rate of those that do.
         slower: Factor of contention on the time of arithmetic.
         memory_slower: Factor of contention on the time of reading A and writing C.
+        write_slower: The same on the time of writing a C past the caches.
     """
     n, k, flop_seconds = problem.n, problem.k, 1e-9 / rate.gflops
     a_share, c_share = (
         cpu.find_uncached_share(problem.m * columns * problem.item_bytes) for columns in (k, n)
     )
-    moving_seconds = memory_slower * max(
-        a_share * k * rate.vector_seconds, c_share * n * rate.write_seconds
+    write_slower = write_slower if is_streamed(problem) else memory_slower
+    moving_seconds = max(
+        memory_slower * a_share * k * rate.vector_seconds,
+        write_slower * _find_written_share(problem, cpu) * n * rate.write_seconds,
     )
     if rate.narrow_seconds and max(n, k) <= NARROW:
         return max(n * k * rate.narrow_seconds * fewer * memory_slower, moving_seconds)
@@ -132,6 +159,13 @@ def _find_row_seconds(
     )
     row_seconds = fewer * (2 * k * column_seconds * flop_seconds + n * element_seconds)
     return max(row_seconds, moving_seconds)
+
+
+def _find_written_share(problem: GemmProblem, cpu: CpuModel) -> float:
+    """Share of C that is written to memory, not only to caches, 0…1."""
+    if is_streamed(problem):
+        return 1.0
+    return cpu.find_uncached_share(problem.m * problem.n * problem.item_bytes)
 
 
 def build_gpu_curve(
@@ -194,6 +228,13 @@ def build_rates(problem: GemmProblem, profile: MachineProfile, model: KernelMode
 def is_copied_first(problem: GemmProblem) -> bool:
     """Whether the product is copied whole into page-locked memory first (`DirectPath`)."""
     return problem.memory == "pageable" and problem.copied_bytes <= SMALL_PRODUCT_BYTES
+
+
+def is_streamed(problem: GemmProblem) -> bool:
+    """Whether the CPU writes C past the caches (`cpu/native/streamed.c`), if it has all rows."""
+    m, n, k, item_bytes = problem.m, problem.n, problem.k, problem.item_bytes
+    is_short = k * item_bytes <= STREAMED_ROW_BYTES and STREAMED_TIMES * k <= min(m, n)
+    return problem.dtype in STREAMED_DTYPES and is_short and m * n * item_bytes > STREAMED_BYTES
 
 
 def _find_link(problem: GemmProblem, profile: MachineProfile) -> LinkModel:

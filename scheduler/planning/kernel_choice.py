@@ -11,7 +11,7 @@ from wavetrim.cpu.blocks import is_small
 from wavetrim.kernels.spec import KernelSpec
 from wavetrim.scheduler.errors import PlanError
 from wavetrim.scheduler.model.cost import rows_within
-from wavetrim.scheduler.model.curves import build_cpu_curve
+from wavetrim.scheduler.model.curves import build_cpu_curve, find_writing_share
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.candidates import explain_no_kernel, find_candidates, find_common
 from wavetrim.scheduler.planning.plan import Plan, Prediction
@@ -99,9 +99,10 @@ def _list_cpu_plans(
     """
     alone = build_cpu_curve(problem, profile)
     joint = profile.find_joint(problem.memory, len(positions) + len(relays))
-    shares = profile.cpu.list_shares(problem.memory)
+    writing = find_writing_share(problem, profile)
+    shares = [share.slow_links(writing) for share in profile.cpu.list_shares(problem.memory)]
     if joint is not None:
-        shares = tuple(share.slow_memory(joint.split_stretch) for share in shares)
+        shares = [share.slow_memory(joint.split_stretch) for share in shares]
     return [
         Plan(
             problem=problem,

@@ -24,7 +24,8 @@ _POSITIVE: Final = frozenset(
         *("float32_gflops", "float64_gflops", "float64_tensor_gflops", "float16_tensor_gflops"),
         *("in_gbytes_per_second", "out_gbytes_per_second", "both_gbytes_per_second"),
         *("copied_gbytes_per_second", "memory_gbytes_per_second", "memory_bytes", "together"),
-        *("stretch", "link_stretch", "memory_stretch", "split_stretch"),
+        *("stretch", "link_stretch", "memory_stretch", "write_stretch"),
+        *("write_link_stretch", "split_stretch"),
     }
 )
 """Fields that plans divide by or multiply times with. All other numbers may be 0."""

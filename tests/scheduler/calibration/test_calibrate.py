@@ -50,6 +50,8 @@ def test_a_gpu_is_calibrated_in_time(tmp_path, kernel_cache):
             assert 1 <= share.link_stretch < 30
             assert 0.5 <= share.stretch < 10
             assert 1 <= share.memory_stretch < 10
+            assert 0.3 <= share.write_stretch < 10
+            assert 1 <= share.write_link_stretch < 30
     for model in profile.kernels:
         assert model.slots % devices[0].sm_count == 0
         assert model.wave_k_seconds > 0, model

@@ -42,6 +42,43 @@ def test_copies_slow_a_cpu_part_that_is_bound_by_memory(shape):
     assert 1.5 * seconds < beside.predicted.cpu_seconds < 2 * seconds
 
 
+def test_a_c_that_no_cache_holds_is_written_to_memory_whole():
+    """The CPU writes it past the caches, so these hold none of it."""
+    model = replace(H200.cpu, cache_bytes=64 << 20)
+    profile = change_rates(replace(H200, cpu=model), write_seconds=1e-10, element_seconds=1e-12)
+    outer = GemmProblem(8192, 8192, 1)
+    assert build_cpu_curve(outer, profile).row_seconds == pytest.approx(8192 * 1e-10)
+    cached = GemmProblem(4096, 4096, 1)
+    assert build_cpu_curve(cached, profile).row_seconds < 4096 * 1e-10 / 2
+
+
+def test_the_cpu_slows_copies_by_the_share_of_its_time_in_which_it_writes():
+    profile = change_shares(H200, link_stretch=1.0, write_link_stretch=2.0)
+    rate = profile.find_cpu_rate("float32")
+    stretches = {}
+    for k in (1, 64, 8192):
+        problem = GemmProblem(16384, 8192, k, memory="pinned")
+        stretches[k] = choose_plan(problem, profile, PlanOptions(f=8192)).share.link_stretch
+    assert 1.9 < stretches[1] < 2
+    row_seconds = build_cpu_curve(GemmProblem(16384, 8192, 64), profile).row_seconds
+    assert stretches[64] == pytest.approx(1 + 8192 * rate.write_seconds / row_seconds)
+    assert 1 < stretches[8192] < 1.1
+
+
+def test_beside_copies_only_a_c_past_the_caches_is_written_at_its_own_rate():
+    large, small = (GemmProblem(m, 8192, 1, memory="pinned") for m in (16384, 2048))
+    for problem, is_slower in ((large, True), (small, False)):
+        one, other = (
+            choose_plan(
+                problem,
+                change_shares(H200, memory_stretch=1.0, write_stretch=stretch),
+                PlanOptions(f=problem.m // 2),
+            ).cpu_curve.row_seconds
+            for stretch in (1.0, 3.0)
+        )
+        assert other > 2 * one if is_slower else other == one
+
+
 def test_a_cpu_part_of_one_row_begins_and_ends_as_one_of_many_does():
     profile = change_rates(change_shares(H200, late_seconds=3e-4), vector_seconds=4e-11)
     for shape in ((16897, 256, 256), (4096, 4096, 4096)):

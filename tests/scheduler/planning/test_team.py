@@ -175,7 +175,7 @@ def test_a_second_gpu_on_a_shared_slow_link_stays_unused():
 
 
 def test_a_split_that_memory_bounds_gets_fewer_rows_beside_several_gpus():
-    thin = GemmProblem(16384, 8192, 16, memory="pinned")
+    thin = GemmProblem(16384, 8192, 1, memory="pinned")
     joint = JointLinks("pinned", 2, 100.0, 100.0, 140.0, "measured")
     before, after = (
         choose_plan(thin, replace(TWO, joint=(replace(joint, split_stretch=stretch),)))

@@ -7,7 +7,7 @@ import { Refusal } from "../refusal.js";
 import { TABLES } from "../tables.js";
 import { explainNoKernel, findCandidates, findCommon, findPositions } from "./candidates.js";
 import { findRowsWithin } from "./cost.js";
-import { buildCpuCurve } from "./curves.js";
+import { buildCpuCurve, findWritingShare } from "./curves.js";
 import { Plan } from "./plan.js";
 import { rankKernels } from "./ranking.js";
 import { splitRows } from "./split.js";
@@ -202,10 +202,13 @@ function limitSplit(aloneSeconds, memory, further = 1) {
 function listCpuPlans(problem, profile, positions, copying) {
   const alone = buildCpuCurve(problem, profile);
   const slower = profile.findJoint(problem.memory, positions.length)?.split_stretch ?? 1;
+  const writing = findWritingShare(problem, profile);
   const shares = profile.listShares(problem.memory).map((share) => ({
     ...share,
-    link_stretch: slower * share.link_stretch,
+    link_stretch:
+      slower * Math.max(share.link_stretch, 1 + (share.write_link_stretch - 1) * writing),
     memory_stretch: slower * share.memory_stretch,
+    write_stretch: slower * share.write_stretch,
   }));
   return shares.map(
     (share) =>

@@ -11,6 +11,7 @@ import { GpuCurve } from "./gpu_curve.js";
 import { countShares, isSmall } from "./problem.js";
 
 const { MEMORY_SHARE, NARROW, SMALL_PRODUCT_BYTES } = TABLES.constants;
+const { STREAMED_BYTES, STREAMED_DTYPES, STREAMED_ROW_BYTES, STREAMED_TIMES } = TABLES.constants;
 
 /** The CPU's curve.
  *
@@ -29,13 +30,27 @@ export function buildCpuCurve(problem, profile, share = null, copying = 1) {
   const callSeconds = rate.call_seconds + share.late_seconds;
   const readSeconds = problem.n * problem.k * rate.vector_seconds;
   const fields = {
-    rowSeconds: findRowSeconds(problem, rate, profile.cpu, { fewer, slower, memorySlower }),
+    rowSeconds: findRowSeconds(problem, rate, profile.cpu, {
+      fewer,
+      slower,
+      memorySlower,
+      writeSlower: 1 + (share.write_stretch - 1) * copying,
+    }),
     startupRows: rate.startup_rows,
     callSeconds,
     rowQuantum: rate.row_quantum,
     vectorSeconds: readSeconds ? callSeconds + readSeconds : 0,
   };
   return correct(fields, problem, profile, true);
+}
+
+/** Share of the CPU's time for a row in which memory is written, 0…1. */
+export function findWritingShare(problem, profile) {
+  const rate = profile.findCpuRate(problem.dtype);
+  const { cpu } = profile;
+  const rowSeconds = findRowSeconds(problem, rate, cpu, { fewer: 1 });
+  const writtenSeconds = findWrittenShare(problem, cpu) * problem.n * rate.write_seconds;
+  return rowSeconds ? writtenSeconds / rowSeconds : 0;
 }
 
 /** The curve with its factor from earlier runs. */
@@ -65,7 +80,7 @@ function buildAloneCurve(problem, rate, cpu) {
   // Waking fewer threads takes less time.
   const wakingSeconds = (Math.max(0, rate.call_seconds - rate.alone_seconds) * taking) / threads;
   const callSeconds = Math.min(rate.call_seconds, rate.alone_seconds + wakingSeconds);
-  const rowSeconds = findRowSeconds(problem, rate, cpu, { fewer, slower: 1, memorySlower: 1 });
+  const rowSeconds = findRowSeconds(problem, rate, cpu, { fewer });
   return {
     rowSeconds,
     startupRows: Math.max(rate.startup_rows, (k * n * readSeconds) / rowSeconds),
@@ -82,17 +97,21 @@ function findGflops(rate, taking, threads) {
 
 /** Seconds of a row: its arithmetic and elements; in a narrow product its multiply-adds.
  *
- * At least the time to read A and write C, as far as the caches do not hold them. `fewer`: the rate
- * of all threads over that of those that compute. `slower` and `memorySlower`: factors of
- * contention on the time of arithmetic, and of reading A and writing C.
+ * At least the time to read A and write C, as far as the caches do not hold them; a C that is
+ * written past them takes the time of all of it. `fewer`: the rate of all threads over that of
+ * those that compute. `slower`, `memorySlower` and `writeSlower`: factors of contention on the time
+ * of arithmetic, of reading A and writing C, and of writing a C past the caches.
  */
-function findRowSeconds(problem, rate, cpu, { fewer, slower, memorySlower }) {
+function findRowSeconds(problem, rate, cpu, factors) {
+  const { fewer, slower = 1, memorySlower = 1, writeSlower = 1 } = factors;
   const { m, n, k, itemBytes } = problem;
   const flopSeconds = 1e-9 / rate.gflops;
   const [aShare, cShare] = [k, n].map((columns) => findUncachedShare(cpu, m * columns * itemBytes));
-  const movingSeconds =
-    memorySlower *
-    Math.max(aShare * k * rate.vector_seconds, cShare * n * rate.write_seconds);
+  const movingSeconds = Math.max(
+    memorySlower * aShare * k * rate.vector_seconds,
+    (isStreamed(problem) ? writeSlower : memorySlower) *
+      findWrittenShare(problem, cpu) * n * rate.write_seconds,
+  );
   if (rate.narrow_seconds && Math.max(n, k) <= NARROW)
     return Math.max(n * k * rate.narrow_seconds * fewer * memorySlower, movingSeconds);
   const copyColumns = aShare * rate.copy_columns + (1 - aShare) * rate.cached_copy_columns;
@@ -102,6 +121,12 @@ function findRowSeconds(problem, rate, cpu, { fewer, slower, memorySlower }) {
     (1 - cShare) * slower * rate.cached_element_seconds;
   const rowSeconds = fewer * (2 * k * columnSeconds * flopSeconds + n * elementSeconds);
   return Math.max(rowSeconds, movingSeconds);
+}
+
+/** Share of C that is written to memory, not only to caches, 0…1. */
+function findWrittenShare(problem, cpu) {
+  if (isStreamed(problem)) return 1;
+  return findUncachedShare(cpu, problem.m * problem.n * problem.itemBytes);
 }
 
 /** Share of a matrix that the caches do not hold. */
@@ -155,6 +180,12 @@ function buildRates(problem, profile, model) {
 function isCopiedFirst({ m, aRowBytes, bBytes, cRowBytes, memory }) {
   const operandBytes = m * (aRowBytes + cRowBytes) + bBytes;
   return memory === "pageable" && operandBytes <= SMALL_PRODUCT_BYTES;
+}
+
+/** Whether the CPU writes C past the caches (cpu/native/streamed.c), if it has all rows. */
+function isStreamed({ m, n, k, dtype, itemBytes }) {
+  const isShort = k * itemBytes <= STREAMED_ROW_BYTES && STREAMED_TIMES * k <= Math.min(m, n);
+  return STREAMED_DTYPES.includes(dtype) && isShort && m * n * itemBytes > STREAMED_BYTES;
 }
 
 /** The link of a product; if it is copied first, the copies in host memory are a part of it. */

@@ -22,6 +22,8 @@ const {
   START_SECONDS,
   LATE_SECONDS,
   MEMORY_STRETCH,
+  WRITE_STRETCH,
+  WRITE_LINK_STRETCH,
   COPIER_GBYTES_PER_SECOND,
   FILL_SECONDS,
   COPIED_GBYTES_PER_SECOND,
@@ -163,6 +165,8 @@ export function shareCpu(threads, linkRate) {
     link_stretch: linkStretch,
     start_seconds: START_SECONDS,
     memory_stretch: MEMORY_STRETCH[memory],
+    write_stretch: WRITE_STRETCH[memory],
+    write_link_stretch: WRITE_LINK_STRETCH[memory],
     late_seconds: LATE_SECONDS[memory],
   });
   return [
