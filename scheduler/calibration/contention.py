@@ -127,14 +127,14 @@ def _measure_writing(
         f = min(max(_WRITTEN[1], f), m - 1)
     alone = measured.plan(replace(problem, m=m - written_f), f=0)
     alone_seconds = _repeat_run(measured, alone, lambda timings: timings.gpu_seconds)
-    write_seconds = (cpu_seconds - rate.call_seconds) / (written_f * n)
+    write_seconds = max(cpu_seconds - rate.call_seconds, cpu_seconds / 2) / (written_f * n)
     return write_seconds / rate.write_seconds, gpu_seconds / alone_seconds
 
 
 def measure_split_stretch(measured: PipelineProfile, gpus: int) -> float | None:
     """Factor on what memory bounds in a split of several GPUs, over what it is beside one.
 
-    It is that of the whole split, whose parts wait for the same memory.
+    It is that of a whole split that only writes C, whose parts wait for the same memory.
 
     Args:
         measured: An executor with these GPUs, and their profile.
@@ -143,8 +143,8 @@ def measure_split_stretch(measured: PipelineProfile, gpus: int) -> float | None:
     Returns:
         The factor, at least 1; None if such a split does not pay.
     """
-    rows, n, k = _WRITTEN[0]
-    problem = GemmProblem(gpus * rows, n, k, memory="pinned")
+    rows, n, _ = _MEMORY_BOUND[0]
+    problem = GemmProblem(gpus * rows, n, 1, memory="pinned")
     options = PlanOptions(kernel="cublas")
     plan = choose_plan_on(problem, measured.profile, options, range(gpus))
     if plan.f == 0 or len(plan.gpu_parts) < gpus:

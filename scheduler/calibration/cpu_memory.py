@@ -70,14 +70,17 @@ def measure_memory(
     m, n, k = _ALONE
     alone_elements = m * k + k * n + m * n
     rest = find_uncached_bytes() // ITEM_BYTES[rate.dtype] // side
-    write_seconds = max(0.0, time_product(rest, side, 1) - call_seconds) / (rest * side)
+    write_seconds, vector_seconds = (
+        max(seconds - call_seconds, seconds / 2) / (rest * side)
+        for seconds in (time_product(rest, side, 1), time_product(1, side, rest))
+    )
     element_seconds = max(cost.element_seconds, _LEAST_WRITE_SHARE * write_seconds)
     read_seconds = max(0.0, time_product(*_ALONE) - alone_seconds) / alone_elements
     uncached = replace(
         rate,
         element_seconds=min(element_seconds, write_seconds),
         write_seconds=write_seconds,
-        vector_seconds=max(0.0, time_product(1, side, rest) - call_seconds) / (rest * side),
+        vector_seconds=vector_seconds,
         copy_columns=_find_copy_columns(cost, time_product(*_TALL) - call_seconds),
         narrow_seconds=max(0.0, time_product(*_NARROW) - call_seconds) / math.prod(_NARROW),
         alone_seconds=alone_seconds,
