@@ -101,12 +101,6 @@ STREAMED_ROW_BYTES: Final = 256  # bytes; H200, 16 cores; 5c3a76f
 arithmetic takes longer than memory: in float64 rows of 192 bytes take 1.8 times as long without, of
 256 1.3, in float32 1.0 to 1.1; on two cores of an EPYC 0.9 to 1.1."""
 
-STREAMED_TIMES: Final = 4  # chosen
-"""Least rows and columns of such a C, in times of K: otherwise A or B is read for as long."""
-
-STREAMED_BYTES: Final = 128 << 20  # bytes; chosen
-"""Size of a C that no cache holds: of a larger cache other machines have a part."""
-
 TEMPORARY_ELEMENTS: Final = 1 << 18  # elements; chosen
 """Largest temporary of a block whose type BLAS lacks: its C, or what of A or B is converted at a
 time."""
@@ -126,9 +120,7 @@ MACROS: Final = {
     "NAP_NANOSECONDS": round(NAP_SECONDS * 1e9),
     "PAUSES": PAUSES,
     "PART_BYTES": PART_BYTES,
-    "STREAMED_BYTES": STREAMED_BYTES,
     "STREAMED_ROW_BYTES": STREAMED_ROW_BYTES,
-    "STREAMED_TIMES": STREAMED_TIMES,
     "TEMPORARY_ELEMENTS": TEMPORARY_ELEMENTS,
 }
 """The numbers that the C of all libraries is compiled with."""

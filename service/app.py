@@ -15,6 +15,7 @@ from wavetrim.scheduler.errors import FieldError
 from wavetrim.service.api.admission.auth import bearer
 from wavetrim.service.api.admission.body_limit import BodyLimit
 from wavetrim.service.api.admission.body_route import BodyRoutes
+from wavetrim.service.api.admission.head_request import HeadRequests
 from wavetrim.service.api.admission.host_check import HostCheck
 from wavetrim.service.api.admission.query_check import refuse_unknown
 from wavetrim.service.api.admission.request_log import RequestLog
@@ -89,6 +90,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.state.grpc_address = None
     app.state.given_up = asyncio.Event()  # set to end a start that waits for the database
     body_routes = (*matmul.routes, *infer.routes, *matrices.routes, *jobs.routes, *events.routes)
+    app.add_middleware(HeadRequests)
     app.add_middleware(BodyLimit)
     app.add_middleware(BodyRoutes, routes=body_routes)
     app.add_middleware(HostCheck, settings=settings)

@@ -5,8 +5,10 @@
 
 #include "../../native/streaming.h"
 
-// STREAMED_… are macros from native/tuned.py. These were chosen.
+// STREAMED_ROW_BYTES is a macro from native/tuned.py. The others were chosen.
 enum {
+    LEAST_TIMES = 4,  // least size of C, in times that of A and that of B, which are read all the same
+    MOST_CACHE_BYTES = 128 << 20,  // of a cache; a larger one is shared with cores of other machines
     LINE_BYTES = 64,  // of the caches
     STRETCH_BYTES = 4096,  // of a line of C in a piece of many lines
 };
@@ -14,9 +16,9 @@ enum {
 int is_streamed(const Blas* blas, const Product* product, int64_t rows)
 {
     const int64_t n = product->n, k = product->k, item = product->item;
-    const int is_short = k * item <= STREAMED_ROW_BYTES && STREAMED_TIMES * k <= least(rows, n);
+    const int is_short = k * item <= STREAMED_ROW_BYTES && LEAST_TIMES * k <= least(rows, n);
     return STREAMS && product->beta == 0 && is_short && blas->cache_bytes > 0
-        && rows * n * item > least(blas->cache_bytes, STREAMED_BYTES);
+        && rows * n * item > least(blas->cache_bytes, MOST_CACHE_BYTES);
 }
 
 // Copy a piece to C, row by row or column by column as C lies; `step` leads in C from one to the next.

@@ -8,12 +8,7 @@ from wavetrim.cpu.blocks import count_shares, is_small
 from wavetrim.kernels.schedule.panels import describe_product
 from wavetrim.kernels.schedule.schedule import Rates
 from wavetrim.kernels.spec import KernelSpec
-from wavetrim.native.tuned import (
-    SMALL_PRODUCT_BYTES,
-    STREAMED_BYTES,
-    STREAMED_ROW_BYTES,
-    STREAMED_TIMES,
-)
+from wavetrim.native.tuned import SMALL_PRODUCT_BYTES, STREAMED_ROW_BYTES
 from wavetrim.scheduler.model.corrections import classify_cpu_run, classify_gpu_run
 from wavetrim.scheduler.model.cost import CpuCurve
 from wavetrim.scheduler.model.cpu import NARROW, CpuModel, CpuRate, CpuShare
@@ -26,7 +21,10 @@ MEMORY_SHARE: Final = 0.9
 driver what is free."""
 
 STREAMED_DTYPES: Final = "float32", "float64", "complex64", "complex128"
-"""Element types of which the CPU writes a C past the caches."""
+STREAMED_TIMES: Final = 4
+STREAMED_BYTES: Final = 128 << 20
+"""Of what the CPU writes past the caches: the element types, the least rows and columns in times of
+K, and the size of C above which it does so with any cache. As in `cpu/native/streamed.c`."""
 
 
 def build_cpu_curve(

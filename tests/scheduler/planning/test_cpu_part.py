@@ -7,7 +7,7 @@ import pytest
 from tests.environment import ROOT
 from tests.scheduler.profiles import H200, change_rates, change_shares, make_reference_profile
 from wavetrim.scheduler.model.cpu import NARROW, CpuShare
-from wavetrim.scheduler.model.curves import build_cpu_curve
+from wavetrim.scheduler.model.curves import STREAMED_BYTES, STREAMED_TIMES, build_cpu_curve
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.problem import MEMORIES, GemmProblem
@@ -40,6 +40,12 @@ def test_copies_slow_a_cpu_part_that_is_bound_by_memory(shape):
     )
     seconds = alone.predicted.cpu_seconds
     assert 1.5 * seconds < beside.predicted.cpu_seconds < 2 * seconds
+
+
+def test_the_model_and_the_c_agree_on_what_is_written_past_the_caches():
+    source = (ROOT / "cpu" / "native" / "streamed.c").read_text(encoding="utf-8")
+    assert f"LEAST_TIMES = {STREAMED_TIMES}," in source
+    assert f"MOST_CACHE_BYTES = {STREAMED_BYTES >> 20} << 20," in source
 
 
 def test_a_c_that_no_cache_holds_is_written_to_memory_whole():

@@ -196,6 +196,30 @@ def test_unknown_paths_and_methods_are_problems(shared_server: RunningServer) ->
     assert response.headers["allow"] == "GET, POST"
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/healthz/ready", "/v2/health/live", "/v2/models/matmul", "/v1/me", "/v1/jobs"),
+        *("/v1/plan?m=64&n=64&k=64", "/openapi.json", "/metrics", "/", "/docs"),
+    ],
+)
+def test_head_is_answered_as_get_without_the_body(shared_server: RunningServer, path: str) -> None:
+    got, head = (shared_server.client.request(method, path) for method in ("GET", "HEAD"))
+    assert head.status_code == got.status_code == 200
+    assert head.headers["content-type"] == got.headers["content-type"]
+    assert got.content
+    assert head.content == b""
+    assert shared_server.client.get("/v1/me").status_code == 200
+
+
+def test_head_is_refused_as_get_is(shared_server: RunningServer) -> None:
+    for path, status in (("/v1/jobs/none", 404), ("/v1/plan?m=0", 422), ("/v1/nothing", 404)):
+        answers = [shared_server.client.request(method, path) for method in ("GET", "HEAD")]
+        assert [answer.status_code for answer in answers] == [status, status]
+        assert answers[1].content == b""
+    assert shared_server.client.head("/v1/matmul").status_code == 405
+
+
 def test_schema_errors_name_field_value_and_limit(shared_server: RunningServer) -> None:
     problem = check_problem(shared_server.client.get("/v1/plan?m=0&n=4"), 422)
     assert (problem["field"], problem["value"]) == ("m", "0")

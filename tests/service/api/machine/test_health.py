@@ -87,6 +87,12 @@ def test_odd_methods_make_no_metrics_of_their_own(server: RunningServer) -> None
     assert "PROPFIND" not in text
 
 
+def test_head_counts_as_a_request_of_its_route(server: RunningServer) -> None:
+    assert server.client.head("/v1/devices").status_code == 200
+    name = 'wavetrim_http_requests_total{method="HEAD",route="/v1/devices",status="200"}'
+    wait_until(lambda: name in server.client.get("/metrics").text)
+
+
 @pytest.mark.gpu
 def test_metrics_show_what_the_driver_tells_of_each_gpu(start_server: Start) -> None:
     server = start_server(devices="0")
