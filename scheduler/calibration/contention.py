@@ -34,7 +34,7 @@ _START_SECONDS: Final = 0.2
 _GPU_BOUND: Final = (32768, 256, 256), 1024
 _CPU_BOUND: Final = (32768, 256, 256), 16384
 _MEMORY_BOUND: Final = (16384, 4096, 16), 8704
-_WRITTEN: Final = (24576, 4096, 1), 8704
+_WRITTEN: Final = (20480, 4096, 1), 8704
 """M, N, K and F of a split that ends with its GPU part, soon after the CPU part has begun; of one
 that ends with its CPU part, with as many steps as most; of one whose parts memory bounds: no cache
 holds either part's C, and both take about as long; and of one that only writes C, with the least F
