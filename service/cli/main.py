@@ -22,7 +22,7 @@ from wavetrim.service.cli.commands.machine import (
     reproduce,
 )
 from wavetrim.service.cli.commands.matrices import download, matrices, rm, upload
-from wavetrim.service.cli.commands.service import adopt, backup, demo, keys, node, serve
+from wavetrim.service.cli.commands.service import adopt, backup, demo, health, keys, node, serve
 from wavetrim.service.cli.exits import CommandFailed, ExitCode
 from wavetrim.service.cli.failures import explain_failure
 from wavetrim.service.cli.interrupts import raise_on_termination
@@ -82,7 +82,7 @@ _COMMANDS: Final = (
     *(serve, plan, multiply),
     *(submit, status, fetch, cancel),
     *(upload, download, matrices, rm),
-    *(calibrate, probe, devices, demo, backup, adopt, node),
+    *(calibrate, probe, devices, demo, health, backup, adopt, node),
 )
 
 for _module in _COMMANDS:

@@ -36,6 +36,7 @@ COMMANDS = (
     "calibrate",
     "devices",
     "demo",
+    "health",
     "adopt",
     "reproduce",
 )
