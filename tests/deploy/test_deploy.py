@@ -1,15 +1,9 @@
 """deploy/ agrees with the service, the project and the Dockerfile."""
 
 import json
-import os
 import re
 import shlex
-import ssl
-import subprocess
-import sys
-import threading
 import tomllib
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +13,6 @@ import yaml
 
 from deploy.runner import USER
 from tests.environment import ROOT
-from tests.service.api.wire.wire_server import make_certificate
 from wavetrim.service.cli.commands.service.serve import _LAST_ANSWERS_SECONDS
 from wavetrim.service.engine.supervisor import Watch
 from wavetrim.service.jobs.lanes.lane import STOP_GRACE_SECONDS
@@ -68,7 +61,8 @@ def test_the_image_has_the_projects_version() -> None:
 def test_the_image_starts_the_projects_command_without_a_shell() -> None:
     (entrypoint,) = re.findall(r"^ENTRYPOINT \[(.*)\]$", DOCKERFILE, re.MULTILINE)
     assert shlex.split(entrypoint) == list(read_project()["scripts"])
-    assert re.search(r"^    CMD \[.*/healthz/ready", DOCKERFILE, re.MULTILINE)
+    (check,) = re.findall(r"^HEALTHCHECK .* CMD (\[.*\])$", DOCKERFILE, re.MULTILINE)
+    assert json.loads(check) == ["wavetrim", "health"]
 
 
 def test_the_image_runs_as_one_known_user() -> None:
@@ -83,43 +77,6 @@ def test_port_and_data_folder_are_the_same_everywhere() -> None:
     for service in COMPOSE["services"].values():
         assert service["ports"] == [f"127.0.0.1:{port}:{port}"]
         assert service["volumes"] == [f"data:{folder}"]
-
-
-class Ready(BaseHTTPRequestHandler):
-    """Answers as a service that is ready; nothing else is there."""
-
-    def do_GET(self) -> None:
-        self.send_response(200 if self.path == "/healthz/ready" else 404)
-        self.end_headers()
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        pass
-
-
-@pytest.mark.parametrize("tls", [False, True], ids=["http", "tls"])
-def test_the_health_check_asks_the_service_itself(tmp_path: Path, tls: bool) -> None:
-    (line,) = re.findall(r"^    CMD (\[.*/healthz/ready.*)$", DOCKERFILE, re.MULTILINE)
-    _, *arguments = json.loads(line)
-    environment = {
-        **os.environ,
-        "http_proxy": "http://127.0.0.1:9",
-        "https_proxy": "http://127.0.0.1:9",
-    }
-    for name in ("no_proxy", "NO_PROXY", "WAVETRIM_TLS_CERTIFICATE"):
-        environment.pop(name, None)
-    with HTTPServer(("127.0.0.1", 0), Ready) as server:
-        environment["WAVETRIM_PORT"] = str(server.server_port)
-        if tls:
-            certificate, key = make_certificate(tmp_path)
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            context.load_cert_chain(certificate, key)
-            server.socket = context.wrap_socket(server.socket, server_side=True)
-            environment["WAVETRIM_TLS_CERTIFICATE"] = str(certificate)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        command = [sys.executable, *arguments]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-        server.shutdown()
-    assert done.returncode == 0, done.stderr
 
 
 def test_a_change_of_the_sources_keeps_the_built_dependencies() -> None:
