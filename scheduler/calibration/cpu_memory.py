@@ -17,6 +17,10 @@ _LEAST_WRITE_SHARE: Final = 0.25
 """Least cost of an element of C beside its arithmetic, as a share of the time to write it; chosen.
 Arithmetic hides little of that time: with K = 21 and 64 none to a half of it (2 and 32 cores)."""
 
+_MOST_WRITES: Final = 4
+"""Most cost of such an element, in times of writing it past the caches, for noisy measurements:
+where C is not, memory reads it twice and writes it twice, as BLAS clears it first."""
+
 _CACHED: Final = (512, 64), (16, 256)
 _LEAST_ROWS: Final = 512
 """N and K of two products of which C or A fills half of the caches, and their least M; chosen."""
@@ -78,7 +82,7 @@ def measure_memory(
     read_seconds = max(0.0, time_product(*_ALONE) - alone_seconds) / alone_elements
     uncached = replace(
         rate,
-        element_seconds=min(element_seconds, write_seconds),
+        element_seconds=min(element_seconds, _MOST_WRITES * write_seconds),
         write_seconds=write_seconds,
         vector_seconds=vector_seconds,
         copy_columns=_find_copy_columns(cost, time_product(*_TALL) - call_seconds),

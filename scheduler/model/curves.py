@@ -151,8 +151,11 @@ def _find_row_seconds(
         return max(n * k * rate.narrow_seconds * fewer * memory_slower, moving_seconds)
     copy_columns = a_share * rate.copy_columns + (1 - a_share) * rate.cached_copy_columns
     column_seconds = n * slower + copy_columns * memory_slower
+    uncached_seconds = rate.element_seconds
+    if is_streamed(problem):
+        uncached_seconds = min(uncached_seconds, rate.write_seconds)
     element_seconds = (
-        c_share * memory_slower * rate.element_seconds
+        c_share * memory_slower * uncached_seconds
         + (1 - c_share) * slower * rate.cached_element_seconds
     )
     row_seconds = fewer * (2 * k * column_seconds * flop_seconds + n * element_seconds)

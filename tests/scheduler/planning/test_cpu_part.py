@@ -30,7 +30,9 @@ def test_contention_prevents_a_split():
 
 @pytest.mark.parametrize("shape", [(8192, 8192, 32), (32768, 16, 4096), (262144, 64, 64)])
 def test_copies_slow_a_cpu_part_that_is_bound_by_memory(shape):
-    profile = change_rates(H200, element_seconds=2e-10, narrow_seconds=2e-12, copy_columns=48.0)
+    profile = change_rates(
+        H200, element_seconds=2e-10, write_seconds=2e-10, narrow_seconds=2e-12, copy_columns=48.0
+    )
     problem = GemmProblem(*shape, memory="pinned")
     alone, beside = (
         choose_plan(
@@ -56,6 +58,17 @@ def test_a_c_that_no_cache_holds_is_written_to_memory_whole():
     assert build_cpu_curve(outer, profile).row_seconds == pytest.approx(8192 * 1e-10)
     cached = GemmProblem(4096, 4096, 1)
     assert build_cpu_curve(cached, profile).row_seconds < 4096 * 1e-10 / 2
+
+
+def test_an_element_of_c_costs_at_most_its_writing_where_that_is_past_the_caches():
+    """In float64 rows of A are short enough for that up to K = 32."""
+    profile = change_rates(H200, element_seconds=3e-10, write_seconds=1e-10)
+    flop_seconds = 1e-9 / profile.find_cpu_rate("float64").gflops
+    columns = 8192 + profile.find_cpu_rate("float64").copy_columns
+    for k, element_seconds in ((32, 1e-10), (33, 3e-10)):
+        row_seconds = build_cpu_curve(GemmProblem(8192, 8192, k, "float64"), profile).row_seconds
+        beyond_seconds = row_seconds - 2 * k * columns * flop_seconds
+        assert beyond_seconds == pytest.approx(8192 * element_seconds)
 
 
 def test_the_cpu_slows_copies_by_the_share_of_its_time_in_which_it_writes():

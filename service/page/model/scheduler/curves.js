@@ -116,8 +116,11 @@ function findRowSeconds(problem, rate, cpu, factors) {
     return Math.max(n * k * rate.narrow_seconds * fewer * memorySlower, movingSeconds);
   const copyColumns = aShare * rate.copy_columns + (1 - aShare) * rate.cached_copy_columns;
   const columnSeconds = n * slower + copyColumns * memorySlower;
+  const uncachedSeconds = isStreamed(problem)
+    ? Math.min(rate.element_seconds, rate.write_seconds)
+    : rate.element_seconds;
   const elementSeconds =
-    cShare * memorySlower * rate.element_seconds +
+    cShare * memorySlower * uncachedSeconds +
     (1 - cShare) * slower * rate.cached_element_seconds;
   const rowSeconds = fewer * (2 * k * columnSeconds * flopSeconds + n * elementSeconds);
   return Math.max(rowSeconds, movingSeconds);
