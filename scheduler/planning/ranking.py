@@ -93,7 +93,11 @@ def rank_kernels(
     kernels.sort(key=lambda one: (one.kernel_seconds, one.spec.source is not None))
     considered = 1 if differ else CONSIDERED
     fastest, others = kernels[:considered], kernels[considered:]
-    fastest += [one for one in others if one.least_kernel_seconds < fastest[-1].kernel_seconds]
+    fastest += [
+        one
+        for one in others
+        if one.spec.splits_short and one.least_kernel_seconds < fastest[-1].kernel_seconds
+    ]
     return [
         replace(one, curve=choose_division(one.curve, problem, gpus, one.spec, sms))
         if isinstance(one.curve, TeamCurve)
