@@ -24,7 +24,8 @@ STREAMED_DTYPES: Final = "float32", "float64", "complex64", "complex128"
 STREAMED_TIMES: Final = 4
 STREAMED_BYTES: Final = 128 << 20
 """Of what the CPU writes past the caches: the element types, the least rows and columns in times of
-K, and the size of C above which it does so with any cache. As in `cpu/native/streamed.c`."""
+K, and the bytes of C above which it does so with any cache. Chosen, in `cpu/native/streamed.c`,
+which a test compares with these."""
 
 
 def build_cpu_curve(
@@ -73,8 +74,7 @@ def find_writing_share(problem: GemmProblem, profile: MachineProfile) -> float:
     """Share of the CPU's time for a row in which memory is written, 0…1."""
     rate, cpu = profile.find_cpu_rate(problem.dtype), profile.cpu
     row_seconds = _find_row_seconds(problem, rate, cpu, fewer=1.0)
-    written_seconds = _find_written_share(problem, cpu) * problem.n * rate.write_seconds
-    return written_seconds / row_seconds if row_seconds else 0.0
+    return _find_written_seconds(problem, rate, cpu) / row_seconds if row_seconds else 0.0
 
 
 def _correct(
@@ -142,17 +142,17 @@ def _find_row_seconds(
     a_share, c_share = (
         cpu.find_uncached_share(problem.m * columns * problem.item_bytes) for columns in (k, n)
     )
-    write_slower = write_slower if is_streamed(problem) else memory_slower
+    streamed = is_streamed(problem)
     moving_seconds = max(
         memory_slower * a_share * k * rate.vector_seconds,
-        write_slower * _find_written_share(problem, cpu) * n * rate.write_seconds,
+        (write_slower if streamed else memory_slower) * _find_written_seconds(problem, rate, cpu),
     )
     if rate.narrow_seconds and max(n, k) <= NARROW:
         return max(n * k * rate.narrow_seconds * fewer * memory_slower, moving_seconds)
     copy_columns = a_share * rate.copy_columns + (1 - a_share) * rate.cached_copy_columns
     column_seconds = n * slower + copy_columns * memory_slower
     uncached_seconds = rate.element_seconds
-    if is_streamed(problem):
+    if streamed:
         uncached_seconds = min(uncached_seconds, rate.write_seconds)
     element_seconds = (
         c_share * memory_slower * uncached_seconds
@@ -162,11 +162,11 @@ def _find_row_seconds(
     return max(row_seconds, moving_seconds)
 
 
-def _find_written_share(problem: GemmProblem, cpu: CpuModel) -> float:
-    """Share of C that is written to memory, not only to caches, 0…1."""
-    if is_streamed(problem):
-        return 1.0
-    return cpu.find_uncached_share(problem.m * problem.n * problem.item_bytes)
+def _find_written_seconds(problem: GemmProblem, rate: CpuRate, cpu: CpuModel) -> float:
+    """Seconds to write what of a row of C goes to memory: all of it, or what caches do not hold."""
+    c_bytes = problem.m * problem.n * problem.item_bytes
+    share = 1.0 if is_streamed(problem) else cpu.find_uncached_share(c_bytes)
+    return share * problem.n * rate.write_seconds
 
 
 def build_gpu_curve(

@@ -4,7 +4,7 @@ A team takes as long as its slowest member. Its GPUs divide the rows of C, so th
 the same time, or the columns: then each needs all of A, but only its columns of B.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, TypeAlias
@@ -79,17 +79,17 @@ class TeamCurve:
 
         If the GPUs differ, about that: as if rows were divided by the rates of their kernels.
         """
-        if not self.even and rows:
-            return 1 / sum(1 / member.kernel_seconds(rows) for member in self.members)
-        shares = zip(self.members, self.divide(rows), strict=True)
-        return max(member.kernel_seconds(share) for member, share in shares)
+        return self._join_kernels(rows, GpuCurve.kernel_seconds)
 
     def find_least_kernel_seconds(self, rows: int) -> float:
         """Lower bound of that in all schedules, of one launch or of several on each GPU."""
+        return self._join_kernels(rows, GpuCurve.find_least_kernel_seconds)
+
+    def _join_kernels(self, rows: int, ask: Callable[[GpuCurve, int], float]) -> float:
         if not self.even and rows:
-            return 1 / sum(1 / one.find_least_kernel_seconds(rows) for one in self.members)
+            return 1 / sum(1 / ask(member, rows) for member in self.members)
         shares = zip(self.members, self.divide(rows), strict=True)
-        return max(member.find_least_kernel_seconds(share) for member, share in shares)
+        return max(ask(member, share) for member, share in shares)
 
     def find_least_seconds(self, rows: int) -> float:
         """Lower bound for all schedules."""

@@ -85,11 +85,12 @@ MEMORY_STRETCH: Final[dict[Memory, float]] = {"pageable": 1.6, "pinned": 1.4}
 """Factor on the time of a CPU part that memory bounds, while copies are under way: on H100s and
 H200s with 16 cores 1.2 to 2.4 and 1.1 to 2 (1f09f97 to be49c68)."""
 
-WRITE_STRETCH: Final[dict[Memory, float]] = {"pageable": 1.4, "pinned": 0.9}
+WRITE_STRETCH: Final[dict[Memory, float]] = {"pageable": 1.4, "pinned": 1.1}
 WRITE_LINK_STRETCH: Final[dict[Memory, float]] = {"pageable": 2.0, "pinned": 1.4}
-"""The same for a CPU part that only writes C, and the factor on the copies beside it: on an H100's
-host with 16 cores 1.46 and 0.87, 2.07 and 1.40. Page-locked memory is written faster than pageable
-memory, with which the CPU's rate is measured."""
+"""The same for a CPU part that only writes C, and the factor on the copies beside it: on hosts of
+an H100 (16 cores) and of four H200s (64) 1.2 to 1.5 and 0.9 to 1.7, 2.0 to 2.9 and 1.3 to 1.7
+(999357a2, 69627844). Page-locked memory may be written faster than the pageable memory with which
+the CPU's rate is measured."""
 
 COPIER_GBYTES_PER_SECOND: Final = 8.0
 """Rate of one thread that reads memory, or copies to or from page-locked slabs."""

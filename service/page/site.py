@@ -22,9 +22,6 @@ _TYPES: Final = {".js": "text/javascript; charset=utf-8", ".css": "text/css; cha
 _SOURCES: Final = {".cu": "text/plain; charset=utf-8", ".cuh": "text/plain; charset=utf-8"}
 """The same of /page/cuda: what the ladder shows."""
 
-_METHODS: Final = ["GET", "HEAD"]
-"""What a page is asked by; FastAPI does not add HEAD by itself."""
-
 _COMMON: Final = (
     "default-src 'none'; script-src 'self'; connect-src 'self'; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'; "
@@ -82,14 +79,14 @@ def make_router(*, docs: bool) -> APIRouter:
     """
     router = APIRouter(include_in_schema=False)
 
-    @router.api_route("/", methods=_METHODS)
+    @router.get("/")
     async def show_explorer() -> Response:
         page = _read_page("index.html")
         return _answer(page if docs else page.replace('data-docs="on"', ""), EXPLORER_POLICY)
 
     if docs:
 
-        @router.api_route("/docs", methods=_METHODS)
+        @router.get("/docs")
         async def show_docs() -> Response:
             return _answer(_read_page("docs.html"), DOCS_POLICY)
 

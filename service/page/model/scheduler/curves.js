@@ -49,8 +49,7 @@ export function findWritingShare(problem, profile) {
   const rate = profile.findCpuRate(problem.dtype);
   const { cpu } = profile;
   const rowSeconds = findRowSeconds(problem, rate, cpu, { fewer: 1 });
-  const writtenSeconds = findWrittenShare(problem, cpu) * problem.n * rate.write_seconds;
-  return rowSeconds ? writtenSeconds / rowSeconds : 0;
+  return rowSeconds ? findWrittenSeconds(problem, rate, cpu) / rowSeconds : 0;
 }
 
 /** The curve with its factor from earlier runs. */
@@ -107,16 +106,16 @@ function findRowSeconds(problem, rate, cpu, factors) {
   const { m, n, k, itemBytes } = problem;
   const flopSeconds = 1e-9 / rate.gflops;
   const [aShare, cShare] = [k, n].map((columns) => findUncachedShare(cpu, m * columns * itemBytes));
+  const streamed = isStreamed(problem);
   const movingSeconds = Math.max(
     memorySlower * aShare * k * rate.vector_seconds,
-    (isStreamed(problem) ? writeSlower : memorySlower) *
-      findWrittenShare(problem, cpu) * n * rate.write_seconds,
+    (streamed ? writeSlower : memorySlower) * findWrittenSeconds(problem, rate, cpu),
   );
   if (rate.narrow_seconds && Math.max(n, k) <= NARROW)
     return Math.max(n * k * rate.narrow_seconds * fewer * memorySlower, movingSeconds);
   const copyColumns = aShare * rate.copy_columns + (1 - aShare) * rate.cached_copy_columns;
   const columnSeconds = n * slower + copyColumns * memorySlower;
-  const uncachedSeconds = isStreamed(problem)
+  const uncachedSeconds = streamed
     ? Math.min(rate.element_seconds, rate.write_seconds)
     : rate.element_seconds;
   const elementSeconds =
@@ -126,10 +125,11 @@ function findRowSeconds(problem, rate, cpu, factors) {
   return Math.max(rowSeconds, movingSeconds);
 }
 
-/** Share of C that is written to memory, not only to caches, 0…1. */
-function findWrittenShare(problem, cpu) {
-  if (isStreamed(problem)) return 1;
-  return findUncachedShare(cpu, problem.m * problem.n * problem.itemBytes);
+/** Seconds to write what of a row of C goes to memory: all of it, or what caches do not hold. */
+function findWrittenSeconds(problem, rate, cpu) {
+  const { m, n, itemBytes } = problem;
+  const share = isStreamed(problem) ? 1 : findUncachedShare(cpu, m * n * itemBytes);
+  return share * n * rate.write_seconds;
 }
 
 /** Share of a matrix that the caches do not hold. */

@@ -54,19 +54,19 @@ export class TeamCurve {
 
   /** Seconds of the kernels alone, in one launch on each GPU; about that if the GPUs differ. */
   kernelSeconds(rows) {
-    if (!this.even && rows > 0) {
-      return 1 / this.members.reduce((sum, member) => sum + 1 / member.kernelSeconds(rows), 0);
-    }
-    return Math.max(...this.askEach(rows, (member, share) => member.kernelSeconds(share)));
+    return this.joinKernels(rows, (member, share) => member.kernelSeconds(share));
   }
 
   /** Lower bound of that in all schedules, of one launch or of several on each GPU. */
   findLeastKernelSeconds(rows) {
-    const { members } = this;
+    return this.joinKernels(rows, (member, share) => member.findLeastKernelSeconds(share));
+  }
+
+  joinKernels(rows, ask) {
     if (!this.even && rows > 0) {
-      return 1 / members.reduce((sum, one) => sum + 1 / one.findLeastKernelSeconds(rows), 0);
+      return 1 / this.members.reduce((sum, member) => sum + 1 / ask(member, rows), 0);
     }
-    return Math.max(...this.askEach(rows, (one, share) => one.findLeastKernelSeconds(share)));
+    return Math.max(...this.askEach(rows, ask));
   }
 
   /** Lower bound for all schedules. */
