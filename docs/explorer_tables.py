@@ -51,7 +51,9 @@ _CONSTANTS: Final = {
     "scheduler.model.corrections": ("LEAST_SECONDS",),
     "scheduler.model.device_runs": ("REACH", "UNLIKE", "WEIGHED_RUNS", "ASSUMED", "CALIBRATED"),
     "scheduler.planning.kernel_choice": ("LEAST_LEAD",),
-    "scheduler.planning.team_curves": ("ALIKE", "LONG_SECONDS", "LEAST_GAIN", "STEP_COMMANDS"),
+    "scheduler.planning.team_curves": (
+        *("ALIKE", "LONG_SECONDS", "LEAST_GAIN", "STEP_COMMANDS", "EXCHANGE_WEIGHT"),
+    ),
     "scheduler.profile.joint": (
         *("JOINT_SHARE", "JOINT_DUPLEX_SHARE", "SOCKET_GPUS", "PART_SECONDS"),
         *("SOCKET_OUT_GBYTES_PER_SECOND", "SOCKET_BOTH_GBYTES_PER_SECOND"),

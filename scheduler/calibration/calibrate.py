@@ -33,8 +33,8 @@ _LINK_SHARE: Final = 0.1
 """Reported progress when the links' measurement begins; chosen."""
 
 CALIBRATION_SECONDS: Final = 16.0
-"""Time of a calibration once kernels are compiled; chosen, so that all takes at most 20 s. CPU and
-links come first, kernels take the rest."""
+"""Time of a calibration once kernels and C are compiled; chosen, so that all takes at most 20 s.
+CPU and links come first, kernels take the rest."""
 
 _CPU_SECONDS: Final = 4.0
 """Time after which the CPU is measured as briefly as possible; chosen."""
@@ -63,8 +63,10 @@ def calibrate(
     stamp = datetime.now(UTC).isoformat(timespec="seconds")
     info = executor.devices[0] if executor.devices else None
     tell = report or (lambda _what, _share: None)
-    if info is not None:  # takes long the first time, before they are cached
-        tell("kernels are compiled", 0.0)
+    # Both take long the first time, before they are cached.
+    tell("kernels and C are compiled", 0.0)
+    executor.pool.prepare()
+    if info is not None:
         compile_kernels(order_kernels(describe_gpu(info)), info.arch, cache_dir)
     began = time.perf_counter()
     tell("CPU", 0.0)

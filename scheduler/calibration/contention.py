@@ -18,7 +18,7 @@ from wavetrim.scheduler.calibration.links import (
     prepare_copies,
     prepare_run,
 )
-from wavetrim.scheduler.calibration.operands import draw_matrices
+from wavetrim.scheduler.calibration.operands import OperandMemory
 from wavetrim.scheduler.calibration.repetition import repeat, repeat_in_pairs
 from wavetrim.scheduler.execution.timings import Timings
 from wavetrim.scheduler.model.cpu import CpuRate, CpuShare
@@ -218,4 +218,4 @@ def _prepare_product(
     pool: CpuPool, shape: tuple[int, int, int], threads: int, dtype: str
 ) -> Callable[[], float]:
     """A call that computes a product on some threads of the pool and returns its seconds."""
-    return partial(pool.multiply, *draw_matrices(dtype, *shape), threads=threads)
+    return partial(pool.multiply, *OperandMemory().draw(dtype, *shape), threads=threads)

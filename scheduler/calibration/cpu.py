@@ -17,7 +17,7 @@ from wavetrim.scheduler.calibration.cpu_memory import (
     find_uncached_bytes,
     measure_memory,
 )
-from wavetrim.scheduler.calibration.operands import draw_matrices
+from wavetrim.scheduler.calibration.operands import OperandMemory
 from wavetrim.scheduler.calibration.repetition import repeat_in_pairs
 from wavetrim.scheduler.calibration.row_cost import fit_row_cost
 from wavetrim.scheduler.execution.executor import Executor
@@ -71,8 +71,15 @@ def measure_cpu(pool: CpuPool, source: str, *, until: float = math.inf) -> CpuMo
         until: Time (`time.perf_counter`) after which all is measured as briefly as possible.
     """
     assumed = estimate_cpu(pool.threads)
-    rates = tuple(_measure_rate(pool, rate, source, until=until) for rate in assumed.rates)
-    return CpuModel(pool.threads, rates, share_cpu(pool.threads), find_cache_bytes(pool.threads))
+    memory, rates = OperandMemory(), dict[str, CpuRate]()
+    for rate in assumed.rates:
+        # Unsigned integers, which come later, take as long as signed ones.
+        signed = rates.get(rate.dtype.removeprefix("u"))
+        if signed is None:
+            signed = _measure_rate(pool, memory, rate, source, until=until)
+        rates[rate.dtype] = replace(signed, dtype=rate.dtype)
+    cache_bytes = find_cache_bytes(pool.threads)
+    return CpuModel(pool.threads, tuple(rates.values()), share_cpu(pool.threads), cache_bytes)
 
 
 def measure_tiny_calls(executor: Executor, profile: MachineProfile) -> MachineProfile:
@@ -87,7 +94,7 @@ def measure_tiny_calls(executor: Executor, profile: MachineProfile) -> MachinePr
             return rate
         m, n, k = LEAST
         plan = choose_plan(GemmProblem(m, n, k, rate.dtype), profile, PlanOptions(f=m))
-        a, b, c = draw_matrices(rate.dtype, m, n, k)
+        a, b, c = OperandMemory().draw(rate.dtype, m, n, k)
 
         def run() -> float:
             started = time.perf_counter()
@@ -105,7 +112,7 @@ def measure_cpu_briefly(pool: CpuPool) -> CpuModel:
     Other element types keep their estimated ratios to float32.
     """
     assumed = {rate.dtype: rate for rate in estimate_cpu(pool.threads).rates}
-    measured = _measure_rate(pool, assumed["float32"], "", brief=True)
+    measured = _measure_rate(pool, OperandMemory(), assumed["float32"], "", brief=True)
     ratio = measured.gflops / assumed["float32"].gflops
     source = "scaled from a brief measurement of float32 when the engine started"
     rates = tuple(
@@ -122,12 +129,18 @@ def measure_cpu_briefly(pool: CpuPool) -> CpuModel:
 
 
 def _measure_rate(
-    pool: CpuPool, assumed: CpuRate, source: str, *, brief: bool = False, until: float = math.inf
+    pool: CpuPool,
+    memory: OperandMemory,
+    assumed: CpuRate,
+    source: str,
+    *,
+    brief: bool = False,
+    until: float = math.inf,
 ) -> CpuRate:
     """The figures of one element type; what memory bounds only if that matters, and not briefly."""
     is_bound = assumed.dtype in MEMORY_BOUND and not brief
     budget_seconds = _BRIEF_SECONDS if brief else _SECONDS[is_bound]
-    time_product = partial(_time_pool, pool, assumed.dtype, budget_seconds, until)
+    time_product = partial(_time_pool, pool, memory, assumed.dtype, budget_seconds, until)
     side = _choose_side(assumed)
     # Many rows of the other types would take seconds.
     rows = (*_FEW_ROWS, _MANY_ROWS) if is_bound else _FEW_ROWS
@@ -171,14 +184,19 @@ def _measure_line(time_product: TimeProduct, side: int, rows: tuple[int, ...]) -
 
 
 def _time_pool(
-    pool: CpuPool, dtype: str, budget_seconds: float, until: float, *shape: int
+    pool: CpuPool,
+    memory: OperandMemory,
+    dtype: str,
+    budget_seconds: float,
+    until: float,
+    *shape: int,
 ) -> float:
     """Median seconds of a product of M, N, K.
 
     The minimum would mislead: on a virtual machine with 16 cores, single products took two thirds
     of the time of nearly all others.
     """
-    call = partial(pool.multiply, *draw_matrices(dtype, *shape))
+    call = partial(pool.multiply, *memory.draw(dtype, *shape))
     return repeat_in_pairs(call, budget_seconds, until=until)
 
 

