@@ -32,7 +32,7 @@ from wavetrim.scheduler.profile.store import (
 _LINK_SHARE: Final = 0.1
 """Reported progress when the links' measurement begins; chosen."""
 
-CALIBRATION_SECONDS: Final = 16.0
+CALIBRATION_SECONDS: Final = 17.0
 """Time of a calibration once kernels and C are compiled; chosen, so that all takes at most 20 s.
 CPU and links come first, kernels take the rest."""
 
