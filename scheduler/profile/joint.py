@@ -26,9 +26,9 @@ SOCKET_BOTH_GBYTES_PER_SECOND: Final = 180.0
 ways: 150 and 185 with three H200s, 149 and 179 with four (64 cores; 6cc898a). Copies in reached 196
 there."""
 
-PART_SECONDS: Final = 4.5e-5
-"""`JointLinks.call_seconds` for each further GPU, where it is not measured: the median of 24 to 78
-µs with two to four H200s of four hosts (32 and 64 cores; 3fcd67e9, d6c020fb, 29ceb61d)."""
+PART_SECONDS: Final = 1.3e-5
+"""`JointLinks.call_seconds` for each further GPU, where it is not measured: the median of 5 to 28
+µs with two to four H200s of two hosts (64 cores; f0d76cff)."""
 
 
 @dataclass(frozen=True, slots=True)
