@@ -23,7 +23,7 @@ from wavetrim.native.tuned import (
 )
 
 LEAST_SHARED: Final = 4
-"""Fewest smallest blocks for which other threads are woken; see MIN_BLOCK_TERMS."""
+"""A product of fewer smallest blocks (MIN_BLOCK_TERMS) stays with one thread; chosen."""
 
 LARGE: Final = 16
 """Least blocks of a thread that gets several, in smallest blocks. Chosen: small ones pack more."""

@@ -32,10 +32,10 @@ class CpuPool:
     manager. Limits BLAS to one thread for the life of the process (see `limit_blas_threads`) unless
     `lends_blas` is set.
 
-    C threads compute all floats except float16, if there are the C library and a suitable BLAS, and
-    BLAS accepts the layout of the matrices. As many Python threads compute all other products. The
-    library is compiled for the first product that is large enough for several threads, or by
-    `prepare`.
+    C threads compute float32, float64, bfloat16 and the complex types, if there are the C library
+    and a suitable BLAS, and BLAS accepts the layout of the matrices. As many Python threads compute
+    all other products. The library is compiled for the first product that is large enough for
+    several threads, or by `prepare`.
 
     Args:
         threads: Number of threads; None for `usable_cores()`.

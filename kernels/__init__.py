@@ -10,8 +10,8 @@ for them, and `errors` are what is refused or fails.
 
 A kernel is added as one file in `cuda/` and an entry in `catalog`. NVRTC compiles it to a cubin,
 which is cached under source, options, architecture and compiler version. What a kernel needs tuned
-is in its entry, where planning compares it with others; all other tuned numbers are in
-`native/tuned.py`.
+is in its entry, where planning compares it with others; `native/tuned.py` has the other tuned
+numbers, or says where they are.
 
 Takes arrays and numbers; knows no jobs, no machine's rates and no CPU. CuPy is imported inside
 functions only, so that `catalog`, `compile`, `device` and `schedule/` work without a GPU.

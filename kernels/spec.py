@@ -37,10 +37,10 @@ class KernelSpec:
         tile: What one block computes at a time; W × W × W for the first four kernels.
         threads: Threads of a block.
         source: File in kernels/cuda/; None for cuBLAS.
-        accuracy: "strict" (IEEE fused multiply-adds of the element type in the order of k),
-            "float32" or "float64" (tensor cores, with errors no larger than those of sums in that
-            type) or "library" (whatever cuBLAS does, or the same: float16 and bfloat16 summed in
-            float32 on tensor cores).
+        accuracy: "strict" (IEEE fused multiply-adds of the element type in the order of k, but for
+            tiles that `kernels/gemm/tails.py` divides along K), "float32" or "float64" (tensor
+            cores, with errors no larger than those of sums in that type) or "library" (whatever
+            cuBLAS does, or the same: float16 and bfloat16 summed in float32 on tensor cores).
         min_compute_capability: Oldest GPU that runs it.
         max_compute_capability: Newest GPU that runs it; None for no limit.
         tiling: How the kernel divides its tile; None for W × W threads and for cuBLAS.

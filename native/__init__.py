@@ -1,7 +1,7 @@
 """What `kernels/` and `cpu/` share: tuned numbers, element types, compiled C and its threads.
 
-`tuned` holds all numbers whose best value depends on the machine, for Python and C of every folder.
-`element_types` says what NumPy does not know about them.
+`tuned` holds numbers whose best value depends on the machine, for Python and C of every folder, and
+says where others are. `element_types` says what NumPy does not know about them.
 
 `library` compiles C where it first runs, by $CC, cc, gcc or clang, and keeps the result with the
 compiled kernels. The container image has the libraries next to their sources

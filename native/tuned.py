@@ -1,4 +1,4 @@
-"""Tuned numbers: those whose best value depends on the machine. All of them are here.
+"""Tuned numbers: those whose best value depends on the machine, but for those named below.
 
 Each has a line of meaning, its unit, and the machine and the commit that it was measured at, or
 "chosen" where no measurement is recorded. C gets those that it needs as macros (`library`).
@@ -7,7 +7,11 @@ What is elsewhere, and why:
 
 - `scheduler/profile/estimate.py`: the machine that is assumed until `wavetrim calibrate` has
   measured this one.
+- `scheduler/profile/joint.py`: the same for links that were not measured together.
 - `kernels/catalog.py` and `kernels/schedule/cuts.py`: candidates, among which times decide.
+- `kernels/cuda/order.cuh`: the order of tiles, which only the compiler needs.
+- `relay_commands.py` in `kernels/pipeline/commands/`, `relays.py` and `team_curves.py` in
+  `scheduler/planning/`: what only several GPUs need.
 - Numbers that were chosen and do not depend on the machine: limits of memory, capacities of
   caches, weights and thresholds of what is learned from runs. Each says so where it is used.
 """
@@ -106,7 +110,7 @@ TEMPORARY_ELEMENTS: Final = 1 << 18  # elements; chosen
 time."""
 
 MOST_TERMS: Final = 1 << 16  # terms, M N K; chosen
-"""Largest product of a type that BLAS lacks that the calling thread computes alone."""
+"""Largest product of any type but float32 and float64 that the calling thread computes alone."""
 
 # Plans
 

@@ -15,7 +15,8 @@ RowsOrAuto = int | Literal["auto"]
 Accuracy = Literal["strict", "library", "float32", "float64"]
 """Accuracy of the GPU's sums.
 
-- strict: IEEE fused multiply-adds of the element type, in the order of k.
+- strict: IEEE fused multiply-adds of the element type, in the order of k, but for tiles that *bulk*
+  divides along K (`kernels/gemm/tails.py`).
 - library: as NumPy and cuBLAS sum, in the element type and in any order; strict sums are allowed.
 - float32, float64: errors no larger than those of sums in that type; tensor cores are allowed. Only
   for products in that type.

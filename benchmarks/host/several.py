@@ -149,6 +149,34 @@ def render_several(results: HostResults) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
+def render_memory(results: HostResults) -> str:
+    """What host memory allows: products a second at the joint rate of the links, and those reached.
+
+    Empty for runs on fewer than three GPUs.
+    """
+    m, n, k = SHAPE
+    if not (results.rows and results.document["gpus"] > 2):
+        return ""
+    product_bytes = 4 * (m * k + k * n + m * n)
+    reached = {
+        row["gpus"]: row["products_per_second"]
+        for row in results.document.get("throughput", ())
+        if row["baseline"] == OURS
+    }
+    lines = [
+        [
+            str(one["gpus"]),
+            show(one["both_gbytes_per_second"], ".0f"),
+            show(one["both_gbytes_per_second"] * 1e9 / product_bytes, ".0f"),
+            show(reached.get(one["gpus"]), ".0f"),
+        ]
+        for one in results.document["profile"].get("joint", ())
+    ]
+    alone = ["1", "", "", show(reached.get(1), ".0f")]
+    head = ("GPUs", "copies both ways, GB/s", "products a second they allow", "reached")
+    return render_table(head, [alone, *lines])
+
+
 def render_line(results: Sequence[HostResults]) -> str:
     """One line for the README: a product on several GPUs, on one of them, and by others."""
     shape, *_ = LIMIT_RATIOS

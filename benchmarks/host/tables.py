@@ -1,4 +1,4 @@
-"""Writes docs/performance.md's tables from results/host-<gpu>.json.
+"""Writes the tables of docs/performance.md, and one of docs/scale.md, from results/host-<gpu>.json.
 
 Run `make figures`, or `python -m benchmarks.host.tables`. A results file has a part in each section
 for which it has figures.
@@ -32,11 +32,12 @@ from benchmarks.host.results import (
     list_contests,
     read_host_results,
 )
-from benchmarks.host.several import render_several
+from benchmarks.host.several import render_memory, render_several
 from benchmarks.host.suite import ALL_SHAPES, Group
 from wavetrim.scheduler.problem import MEMORIES
 
 PAGE: Final = ROOT / "docs" / "performance.md"
+SCALE: Final = ROOT / "docs" / "scale.md"
 NOT_MEASURED: Final = "Not measured yet: no results/host-<gpu>.json holds it."
 WORST: Final = 15
 """Contests that are listed as the worst ones."""
@@ -45,9 +46,10 @@ GROUPS: Final[tuple[Group, ...]] = ("suite", "random", "small")
 
 
 def main() -> None:
-    """Fill the page."""
+    """Fill both pages."""
     results = read_host_results(RESULTS)
     write_page(PAGE, lambda text: fill_several(fill_page(text, results), results))
+    write_page(SCALE, lambda text: fill_scale(text, results))
 
 
 def fill_page(text: str, results: Sequence[HostResults]) -> str:
@@ -61,6 +63,11 @@ def fill_several(text: str, results: Sequence[HostResults]) -> str:
     """The page with the tables of several GPUs."""
     sections = {"host-several": render_several}
     return fill_sections(text, sections, results, nothing="", none=NOT_MEASURED)
+
+
+def fill_scale(text: str, results: Sequence[HostResults]) -> str:
+    """The page of scale with what host memory allows several GPUs."""
+    return fill_sections(text, {"memory": render_memory}, results, nothing="", none=NOT_MEASURED)
 
 
 def render_judged(results: HostResults) -> str:

@@ -6,8 +6,8 @@
 // THREAD_M or THREAD_N times: for 8×8 elements it reads 16 words from shared memory for 64 fused
 // multiply-adds.
 //
-// Loads are asynchronous (cp.async), from global to shared memory without registers. STAGES tiles are in
-// flight, so that the next steps arrive while this one is computed. Within a step, the fragments of the
+// Loads are asynchronous (cp.async), from global to shared memory without registers. Of STAGES tiles in
+// shared memory one is computed while the others arrive. Within a step, the fragments of the
 // next k are read from shared memory before those of this k are used.
 //
 // Shared memory (dynamic), for each stage: A as [BLOCK_M][BLOCK_K + VECTOR] and B as

@@ -43,7 +43,7 @@ _LINKS_UNTIL_SECONDS: Final = 8.0
 """Time after which links and contention are measured as briefly as possible; chosen."""
 
 _LATENCIES_SECONDS: Final = 3.5
-"""Time for `measure_latencies`: 15 products of up to a third of a second."""
+"""Time for `measure_latencies`: 15 products of up to a third of a second; chosen."""
 
 _LEAST_KERNEL_SECONDS: Final = 6.0
 """Least time for kernels, the likely winners first, if all else takes long; chosen."""

@@ -29,7 +29,7 @@ from wavetrim.scheduler.problem import GemmProblem, Memory
 
 _SECONDS: Final = 0.15
 _START_SECONDS: Final = 0.2
-"""Time of a measurement: of contention, and of the CPU part's start."""
+"""Time of a measurement: of contention, and of the CPU part's start; chosen."""
 
 _GPU_BOUND: Final = (32768, 256, 256), 1024
 _CPU_BOUND: Final = (32768, 256, 256), 16384
@@ -44,10 +44,11 @@ _MOVES: Final = 3
 """How often F is moved; chosen."""
 
 _SIDE: Final = 4096
-"""Columns of the CPU part's products."""
+"""Columns of the CPU part's products; chosen."""
 
 _DEEP: Final = 512, 4096
-"""Rows and K of a product that is bound by arithmetic, and takes about as long as a split's."""
+"""Rows and K of a product that is bound by arithmetic, and takes about as long as a split's;
+chosen."""
 
 
 def measure_shares(

@@ -31,7 +31,7 @@ from wavetrim.scheduler.profile.machine import MachineProfile
 _FEW_ROWS: Final = 16, 64, 256
 _MANY_ROWS: Final = 2048
 _SIDES: Final = (256, 512, 1024, 2048, 4096)
-"""Rows of the products that give the line, and sides of which one is taken as N and K."""
+"""Rows of the products that give the line, and sides of which one is taken as N and K; chosen."""
 
 _SHORT_SIDE: Final = 256
 """N and K of a short product that all threads share; chosen. A call is most of its time."""
@@ -43,13 +43,13 @@ _SHALLOW_K: Final = 64
 its K, with a C that no cache holds. Chosen."""
 
 _PRODUCT_SECONDS: Final = 0.02
-"""Time for which the size of a product is chosen."""
+"""Time that the largest product may take; chosen."""
 
 _SECONDS: Final = {True: 0.1, False: 0.03}
-"""Whether memory can bound the type → time of a measurement."""
+"""Whether memory can bound the type → time of a measurement; chosen."""
 
 _BRIEF_SECONDS: Final = 0.03
-"""The same for a brief measurement."""
+"""The same for a brief measurement; chosen."""
 
 
 class _Line(NamedTuple):
@@ -107,7 +107,7 @@ def measure_tiny_calls(executor: Executor, profile: MachineProfile) -> MachinePr
 
 
 def measure_cpu_briefly(pool: CpuPool) -> CpuModel:
-    """A brief measurement of the CPU, of a tenth of a second, in float32.
+    """A brief measurement of the CPU in float32: a quarter of a second with two cores.
 
     Other element types keep their estimated ratios to float32.
     """

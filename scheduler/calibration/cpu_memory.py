@@ -18,8 +18,9 @@ _LEAST_WRITE_SHARE: Final = 0.25
 Arithmetic hides little of that time: with K = 21 and 64 none to a half of it (2 and 32 cores)."""
 
 _MOST_WRITES: Final = 4
-"""Most cost of such an element, in times of writing it past the caches, for noisy measurements;
-chosen: where it is not, it is read twice and written twice, as BLAS clears C first."""
+"""Most cost of such an element, over the time to write it past the caches: a bound for noisy
+measurements. Chosen: a C that goes through the caches is read twice and written twice, as BLAS
+clears it first."""
 
 _CACHED: Final = (512, 64), (16, 256)
 _LEAST_ROWS: Final = 512

@@ -20,10 +20,10 @@ Report = Callable[[str, float], None]
 """Called with what is being measured and the finished share, 0…1."""
 
 _SHORT_K, _LONG_K = 512, 2048
-"""K of the measured launches."""
+"""K of the measured launches; chosen."""
 
 _SUSTAINED_SECONDS: Final = 0.06
-"""Time of a measurement of consecutive launches."""
+"""Time of a measurement of consecutive launches; chosen."""
 
 _FIRST: Final = "float32", "float64"
 """Element types whose kernels come before those of the others, which have few to choose from."""
@@ -37,7 +37,7 @@ is higher; chosen."""
 
 _THREADS_AN_SM: Final = 2048
 _MOST_BLOCKS: Final = 16
-"""Most threads and blocks of a multiprocessor that a fit supposes."""
+"""Most threads and blocks of a multiprocessor that a fit supposes; chosen."""
 
 
 def measure_kernels(

@@ -22,13 +22,18 @@ _STEP_SECONDS: Final = 0.05
 _CALL_SECONDS: Final = 0.05
 _FILL_SECONDS: Final = 0.12
 _TEAM_SECONDS: Final = 0.06
-"""Rounds of brief measurements, and the time of each measurement."""
+"""Rounds of brief measurements, and the time of each measurement; chosen."""
 
 _TINY: Final = 64
 _STEPS: Final = 16
+"""Sides of tiny products, and the steps of one that is cut into many; chosen."""
+
 _CALLED: Final = GemmProblem(_TINY, _TINY, _TINY)
 _COPIED: Final = GemmProblem(768, 768, 768, memory="pageable")
 _BRIEF: Final = (_COPIED, *(replace(_CALLED, memory=memory) for memory in MEMORIES))
+"""A product of a single step, and one that is copied whole first. The first is measured from both
+kinds of memory."""
+
 _MIDDLING: Final = (
     GemmProblem(256, 4096, 4096),
     GemmProblem(2048, 2048, 2048),
@@ -36,9 +41,7 @@ _MIDDLING: Final = (
     GemmProblem(65536, 256, 256),
     GemmProblem(65536, 256, 256, "float64"),
 )
-"""Products: tiny ones, their number of steps, one of a single step, one that is copied whole first,
-both in their kinds of memory, and some of medium size that are bound by copies in, or by copies
-both ways."""
+"""Products of medium size that are bound by copies in, or by copies both ways; chosen."""
 
 _SHARED: Final = (
     GemmProblem(900, 900, 900, memory="pinned"),

@@ -35,9 +35,10 @@ _PROBE_RUNS: Final = 12
 _WAKE_SECONDS: Final = 0.15
 _WARM_SECONDS: Final = 0.02
 _LINK_SECONDS: Final = 0.15
-"""Sizes, runs and times of the measurements."""
+"""Least of `LinkModel.together`, and sizes, runs and times of the measurements; chosen."""
 
 _WAKING: Final = 2048
+"""M, N and K of the products that wake the GPU; chosen."""
 
 _ABOVE: Final = 1.1
 """By how much a measured rate may be above that of the link; chosen."""

@@ -10,8 +10,8 @@ a GPU without progress, which ends the engine.
 
 Parts of products under 50 ms that need nothing more of the host once they are enqueued are enqueued
 by the calling thread, which then computes the CPU part. `teams` keeps their commands for the next
-product of the plan, and `gpu_alone` those of short ones (`kept`). Other GPU parts have a thread
-each, report their rows while they compute, and can be stopped.
+product of the plan, and `short_products` those of short ones (`kept`). Other GPU parts have a
+thread each, report their rows while they compute, and can be stopped.
 
 The CPU part starts when the GPU's first copies are under way, because starting it takes the
 interpreter's lock, which enqueueing needs, too. With staged copies this is late; the model includes

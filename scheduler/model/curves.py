@@ -23,9 +23,9 @@ driver what is free."""
 STREAMED_DTYPES: Final = "float32", "float64", "complex64", "complex128"
 STREAMED_TIMES: Final = 4
 STREAMED_BYTES: Final = 128 << 20
-"""Of what the CPU writes past the caches: the element types, the least rows and columns in times of
-K, and the bytes of C above which it does so with any cache. Chosen, in `cpu/native/streamed.c`,
-which a test compares with these."""
+"""What of C the CPU writes past the caches: that of these element types, with at least this many
+times K rows and columns, and with more than these bytes, whatever the size of the caches. Chosen in
+`cpu/native/streamed.c`; a test compares them."""
 
 
 def build_cpu_curve(

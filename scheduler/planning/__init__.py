@@ -1,7 +1,8 @@
 """From a problem to a plan: `candidates`, `ranking`, `team`, `split`, `plan`, the two choices.
 
 - `candidates` are the kernels that run on this GPU, can be held to the requested number of
-  multiprocessors, and have the requested accuracy: *strict* (IEEE, in the order of k), *library*
+  multiprocessors, and have the requested accuracy: *strict* (IEEE, in the order of k but for
+  divided tails), *library*
   (as NumPy and cuBLAS, which sums float64 on tensor cores; the default), *float32* or *float64*
   (errors as of sums in that type, tensor cores allowed). If any of them was measured, those whose
   times are only assumed are left out.

@@ -15,10 +15,10 @@ from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.joint import LinkRates, estimate_joint_links
 from wavetrim.scheduler.profile.machine import LinkModel, MachineProfile
 
-_STEP_COMMANDS: Final = 3.0
-"""Further commands of a step for each relay, over those without one: a copy through a slot is two,
-each with its events. Chosen: steps of five products of 20 to 800 MB have 26 to 40 commands in place
-of 9; larger ones have more, and take longer than enqueueing them."""
+_RELAY_WEIGHT: Final = 3.0
+"""Commands that each relay adds to a step, over those of a step without one: a copy through a slot
+is two, each with its events. Chosen: steps of five products of 20 to 800 MB have 26 to 40 commands
+in place of 9; larger ones have more, and take longer than enqueueing them."""
 
 
 def find_relays(profile: MachineProfile, devices: str | None) -> tuple[int, ...]:
@@ -84,7 +84,7 @@ def _join(machine: MachineProfile, links: Sequence[LinkModel]) -> LinkModel:
         row_seconds=link.row_seconds / count,
         copy_seconds=2 * link.copy_seconds,
         call_seconds=link.call_seconds + joint.further_seconds,
-        step_seconds=(1 + _STEP_COMMANDS * further) * link.step_seconds,
+        step_seconds=(1 + _RELAY_WEIGHT * further) * link.step_seconds,
         source=f"{joint.source}; with {further} relays",
     )
 

@@ -68,18 +68,24 @@ ROW_SECONDS: Final[dict[Memory, float]] = {"pageable": 0.0, "pinned": 30e-9}
 """Time that each row adds to a copy of parts of rows: on an H100 7 to 47 ns for parts of 2 to 32
 KiB, from page-locked memory (1f09f97). Staged parts are gathered by the CPU."""
 
+STARTUP_ROWS: Final = 32.0
+CPU_CALL_SECONDS: Final = 50e-6
+"""Additional cost of the first row, in rows, and time to wake the pool's threads and to join them;
+chosen."""
+
 CPU_THREAD_GFLOPS: Final = 60.0
 """Rate of float32 on one thread: three quarters of 16 lanes x 2 operations x 2.5 GHz."""
 
 PINNED_STRETCH: Final = 1.02
-"""Factor on the time of page-locked copies in a split: they need no core and share only memory."""
+"""Factor on the time of page-locked copies in a split: they need no core and share only memory;
+chosen."""
 
 START_SECONDS: Final = 5e-4
-"""Time that the GPU part loses while threads of the CPU part wake up."""
+"""Time that the GPU part loses while threads of the CPU part wake up; chosen."""
 
 LATE_SECONDS: Final[dict[Memory, float]] = {"pageable": 8e-4, "pinned": 2e-4}
 """Time by which the CPU part ends later than by its own clock: it waits for the first staged
-copies, or until all steps are enqueued."""
+copies, or until all steps are enqueued; chosen."""
 
 MEMORY_STRETCH: Final[dict[Memory, float]] = {"pageable": 1.6, "pinned": 1.4}
 """Factor on the time of a CPU part that memory bounds, while copies are under way: on H100s and
@@ -93,7 +99,7 @@ an H100 (16 cores) and of four H200s (64) 1.2 to 1.5 and 0.9 to 1.7, 2.0 to 2.9 
 the CPU's rate is measured."""
 
 COPIER_GBYTES_PER_SECOND: Final = 8.0
-"""Rate of one thread that reads memory, or copies to or from page-locked slabs."""
+"""Rate of one thread that reads memory, or copies to or from page-locked slabs; chosen."""
 
 FILL_SECONDS: Final[dict[Memory, float]] = {"pageable": 1e-4, "pinned": 0.0}
 """Most seconds that copies lose until they run at their rates: staging threads have to wake up. On
@@ -103,7 +109,7 @@ COPIED_GBYTES_PER_SECOND: Final = 20.0
 """Rate of copies of small products within host memory: 20 on an H200's host (6950349)."""
 
 STAGED_STRETCH: Final = 1.4
-"""Least factor on the time of staged copies in a split, for any number of copy threads."""
+"""Least factor on the time of staged copies in a split, for any number of copy threads; chosen."""
 
 CPU_WRITE_GBYTES_PER_SECOND: Final = 4.0
 CPU_READ_GBYTES_PER_SECOND: Final = 5.5
@@ -117,8 +123,9 @@ ALONE_SHARE: Final = 2.0
 """Time of a call that one thread computes alone, and its rate over that of one of all threads."""
 
 COPY_COLUMNS: Final = 18.0
-"""Cost for BLAS to pack a row of A, in columns of arithmetic. This and the rates above are about
-the means of calibrations on five hosts of an H100 or H200 with 16 cores, 1f09f97 to be49c68."""
+"""Cost for BLAS to pack a row of A, in columns of arithmetic. This, `CPU_WRITE_…`, `CPU_READ_…`,
+`CACHE_…` and `ALONE_…` are about the means of calibrations on five hosts of an H100 or H200 with 16
+cores, 1f09f97 to be49c68."""
 
 TOGETHER: Final[dict[Memory, float]] = {"pageable": 0.7, "pinned": 0.59}
 """Time of copies both ways at once over that of one after the other, as on an H200: staged copies
@@ -200,8 +207,8 @@ def estimate_cpu(threads: int, gpu: GpuModel | None = None) -> CpuModel:
             dtype=dtype,
             read_seconds=item_bytes / (CACHE_GBYTES_PER_SECOND * 1e9),
             gflops=threads * CPU_THREAD_GFLOPS * _compare_with_float32(dtype),
-            startup_rows=32.0,
-            call_seconds=50e-6,
+            startup_rows=STARTUP_ROWS,
+            call_seconds=CPU_CALL_SECONDS,
             row_quantum=1,
             source=f"assumed: {CPU_THREAD_GFLOPS:g} GFLOP/s of float32 a thread, {threads} threads",
             element_seconds=item_bytes / (threads * CPU_WRITE_GBYTES_PER_SECOND * 1e9),
@@ -221,10 +228,10 @@ def estimate_cpu(threads: int, gpu: GpuModel | None = None) -> CpuModel:
 def share_cpu(threads: int, link_gbytes_per_second: float = 0.0) -> tuple[CpuShare, ...]:
     """How the CPU is shared in a split, for each kind of memory.
 
-    One core is left for the launching thread, and from 16 cores on another for staged copies, whose
-    threads preempt computing threads when they need more. Fewer computing threads (11 to 13) or
-    fewer copy threads (2 to 6) were slower at nearly all of eight products, with the GPU held to 4
-    or 8 multiprocessors (H200, 16 cores).
+    One core is left for the launching thread. Where copies are staged, an eighth of the cores is
+    left for it and for their threads, which preempt computing threads when they need more. Fewer
+    computing threads (11 to 13) or fewer copy threads (2 to 6) were slower at nearly all of eight
+    products, with the GPU held to 4 or 8 multiprocessors (H200, 16 cores).
 
     Args:
         threads: Usable cores.

@@ -30,7 +30,9 @@ def calibrate(
         bool, typer.Option("--force", help="Store the profile even if the machine was busy.")
     ] = False,
 ) -> None:
-    """Measure this machine's CPU, link and kernels in about 20 s a GPU, and store the profile.
+    """Measure this machine's CPU, links and kernels, and store the profile.
+
+    It takes about 20 s for each model of GPU, and some seconds for each further GPU.
 
     Later plans use it: those of the service from the next job on. The profile holds for this GPU,
     driver, libraries and number of threads. The same product is timed before and after: if its
