@@ -5,6 +5,7 @@ brief product does, above all after other work, when the caches hold none of its
 is left but to bind three addresses and to submit the commands.
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from wavetrim.kernels.pipeline.commands.command_buffer import CommandBuffer, Timed
@@ -90,32 +91,36 @@ class RecordedProduct:
         self._generation: int | None = None  # that of the device memory for which it is recorded
         self._waiting = Waiting.AWAKE
 
-    def run(self, a: Matrix, b: Matrix, c: Matrix) -> bool:
-        """Compute it; False if `GpuPipeline.multiply` must, and nothing is done.
+    def run(self, a: Matrix, b: Matrix, c: Matrix) -> Sequence[float] | None:
+        """Compute it, untimed.
 
         Args:
             a: A.
             b: B.
             c: C, written in place.
 
+        Returns:
+            An empty list: one GPU's seconds are those of the call. None if `GpuPipeline.multiply`
+            must compute it, and nothing is done.
+
         Raises:
             KernelsError: As for `GpuPipeline.multiply`.
         """
         addresses = self._kind.find_addresses(a, b, c)
         if addresses is None:
-            return False
+            return None
         pitches = a.strides[0], b.strides[0], c.strides[0]
         with self._pipeline.lock:
             try:
                 if self._direct.generation != self._generation:
                     self._find_commands(a, b, c)
                 if self._buffer is None:
-                    return False
+                    return None
                 run = self._direct.submitter.run_unwatched
                 run(self._buffer, addresses, pitches, self._waiting)
             except BaseException as error:
                 self._pipeline.recover(error)
-        return True
+        return ()
 
     def _find_commands(self, a: Matrix, b: Matrix, c: Matrix) -> None:
         """Record the commands, or find them, for the device memory as it is divided now."""
@@ -138,22 +143,26 @@ class RecordedTeamProduct:
         self._programs: Programs | None = None
         self._generations: list[int] | None = None
 
-    def run(self, a: Matrix, b: Matrix, c: Matrix) -> bool:
-        """Compute it; False if `Team.enqueue` must, and nothing is done.
+    def run(self, a: Matrix, b: Matrix, c: Matrix) -> Sequence[float] | None:
+        """Compute it.
 
         Args:
             a: A.
             b: B.
             c: C, written in place.
 
+        Returns:
+            Seconds of each GPU, from its first command to its last, and of relays after them. None
+            if `Team.enqueue` must compute it, and nothing is done.
+
         Raises:
             KernelsError: As for `Team.enqueue`.
         """
         addresses = self._kind.find_addresses(a, b, c)
         if addresses is None:
-            return False
+            return None
         pitches = a.strides[0], b.strides[0], c.strides[0]
-        team = self._team
+        team, seconds = self._team, None
         team.acquire()
         try:
             if team.generations != self._generations:
@@ -162,8 +171,8 @@ class RecordedTeamProduct:
             programs = self._programs
             if programs is not None:
                 programs.enqueue(addresses, pitches)
-                programs.finish()
+                seconds = programs.finish()
         except BaseException as error:
             team.recover(error)
         team.release()
-        return programs is not None
+        return seconds

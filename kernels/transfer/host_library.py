@@ -22,7 +22,10 @@ HOST_LIBRARY: Final = Library(
         "open_stage": (c_void_p, (c_void_p, c_void_p, c_void_p, c_int, c_int64)),
         "request_copy": (
             c_int64,
-            (c_void_p, c_int, c_int, *(c_void_p,) * 3, *_HOST, c_uint64, c_int64, *_SIZES, c_int),
+            (
+                *(c_void_p, c_int, c_int, *(c_void_p,) * 3, *_HOST),
+                *(c_uint64, c_int64, c_int64, *_SIZES, c_int),
+            ),
         ),
         "is_done": (c_int, (c_void_p, c_int64)),
         "await_copy": (c_int, (c_void_p, c_int64)),

@@ -99,8 +99,8 @@ class NativeStage:
             *(self._open_address, int(request.inwards), int(request.alone)),
             *(request.after and request.after.ptr, request.start.ptr, request.end.ptr),
             *(matrix.ctypes.data, *count_strides(matrix)),
-            *(place.pointer, place.leading_dimension * item, *matrix.shape, item),
-            int(request.streams),
+            *(place.pointer, place.leading_dimension * item, place.padding * item),
+            *(*matrix.shape, item, int(request.streams)),
         )
         if number == 0:
             _raise(_OUT_OF_MEMORY)

@@ -21,7 +21,7 @@ from wavetrim.scheduler.execution.rows_done import RowsDone
 from wavetrim.scheduler.execution.run import raise_translated
 from wavetrim.scheduler.execution.run_notes import RunNotes
 from wavetrim.scheduler.execution.teams import Teams
-from wavetrim.scheduler.execution.timings import Timings
+from wavetrim.scheduler.execution.timings import Timings, list_part_seconds
 from wavetrim.scheduler.execution.watchdog import Watchdog
 from wavetrim.scheduler.planning.plan import Plan
 
@@ -96,12 +96,13 @@ class ShortProducts:
             started = time.perf_counter()
             try:
                 with watchdog.watch(plan.predicted.total_seconds) if watchdog else NOTHING:
-                    if not recorded.run(a, b, c):
+                    gpu_seconds = recorded.run(a, b, c)
+                    if gpu_seconds is None:
                         return None
             except BaseException as error:
                 raise_translated(error)
             seconds = time.perf_counter() - started
-        part_seconds = tuple([(part.position, seconds) for part in plan.gpu_parts])
+        part_seconds = list_part_seconds(plan, seconds, gpu_seconds)
         timings = Timings(None, None, seconds, 0.0, seconds, 0, part_seconds)
         self._notes.note(plan, timings, alone=stay.was_alone)
         return timings

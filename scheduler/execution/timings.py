@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from wavetrim.kernels.pipeline.host_product import GpuTimings
-from wavetrim.scheduler.model.corrections import Correction
+from wavetrim.scheduler.model.corrections import Correction, RunClass
 from wavetrim.scheduler.model.cost import CpuCurve
 from wavetrim.scheduler.model.gpu_curve import GpuCurve
 from wavetrim.scheduler.planning.plan import Plan
@@ -43,12 +43,31 @@ class Timings(NamedTuple):
         return document
 
 
+def list_part_seconds(
+    plan: Plan, total_seconds: float, gpu_seconds: Sequence[float]
+) -> tuple[tuple[int, float], ...]:
+    """Position and seconds of each GPU's part in a product that one call enqueues and awaits.
+
+    Args:
+        plan: Its plan, without a CPU part.
+        total_seconds: The call.
+        gpu_seconds: Each GPU, from its first command to its last; those of relays follow. The call
+            takes longer than the slowest, and this is added to all. Empty for one GPU.
+    """
+    if not gpu_seconds:
+        return ((plan.gpu_parts[0].position, total_seconds),)
+    parts = plan.gpu_parts
+    call_seconds = total_seconds - max(gpu_seconds[: len(parts)])
+    pairs = zip(parts, gpu_seconds, strict=False)
+    return tuple([(part.position, call_seconds + seconds) for part, seconds in pairs])
+
+
 def compare_with_plan(plan: Plan, timings: Timings) -> list[tuple[Correction, float, float]]:
     """What the parts of a run say of their predictions.
 
     Returns:
-        For each part its correction, its predicted seconds without that, and its measured seconds;
-        of GPUs that are alike, those of the slowest.
+        For each part its correction, its predicted seconds without that, and its measured seconds.
+        GPUs that are alike have one: the longest of both seconds.
     """
     if plan.f == plan.problem.m or plan.is_gpu_alone:
         correction = plan.corrections[0]
@@ -60,14 +79,14 @@ def compare_with_plan(plan: Plan, timings: Timings) -> list[tuple[Correction, fl
     ]
     if plan.f:
         parts.append((plan.cpu_curve, plan.f, timings.cpu_seconds + plan.share.late_seconds))
-    slowest = {
-        curve.correction.run_class: (curve, rows, seconds)
-        for curve, rows, seconds in sorted(parts, key=lambda part: part[2])
-    }
-    return [
-        (curve.correction, curve.seconds(rows) / curve.correction.factor, seconds)
-        for curve, rows, seconds in slowest.values()
-    ]
+    longest: dict[RunClass, tuple[Correction, float, float]] = {}
+    for curve, rows, seconds in parts:
+        correction = curve.correction
+        predicted_seconds = curve.seconds(rows) / correction.factor
+        _, most_predicted, most = longest.get(correction.run_class, (correction, 0.0, 0.0))
+        both = max(most_predicted, predicted_seconds), max(most, seconds)
+        longest[correction.run_class] = correction, *both
+    return [*longest.values()]
 
 
 def sum_up(

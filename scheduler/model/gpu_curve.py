@@ -47,8 +47,8 @@ class GpuCurve:
     correction: Correction = UNCORRECTED
     # Searches ask for the same rows again and again.
     _known: dict[int, float] = field(default_factory=dict, init=False, compare=False, repr=False)
-    # Seconds of the knots that were asked for, from that of all rows down.
-    _knots: list[float] = field(default_factory=list, init=False, compare=False, repr=False)
+    # Seconds of the knots that were asked for, by their places.
+    _knots: dict[int, float] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @property
     def m(self) -> int:
@@ -195,15 +195,16 @@ class GpuCurve:
 
         Most questions are about nearly all rows, so a knot is timed when it is asked for.
         """
-        problem, knots, knot_rows = self.problem, self._knots, self._knot_rows
-        known = problem, self.rates, self._cut_rates, self.memory_bytes
-        while len(knots) < len(knot_rows) - at:
-            if knots:
-                rows = knot_rows[-1 - len(knots)]
-                knots.append(min(knots[-1], _time_rows(*known, rows)))
+        seconds = self._knots.get(at)
+        if seconds is None:
+            knot_rows = self._knot_rows
+            known = self.problem, self.rates, self._cut_rates, self.memory_bytes
+            if at == len(knot_rows) - 1:
+                seconds = _time_all_rows(*known)
             else:
-                knots.append(_time_all_rows(*known))
-        return knots[len(knot_rows) - 1 - at]
+                seconds = min(self._time_knot(at + 1), _time_rows(*known, knot_rows[at]))
+            self._knots[at] = seconds
+        return seconds
 
     def _count_waves(self, rows: int) -> float:
         steps = self.split_steps

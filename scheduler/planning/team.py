@@ -87,7 +87,8 @@ class TeamCurve:
 
     def _join_kernels(self, rows: int, ask: Callable[[GpuCurve, int], float]) -> float:
         if not self.even and rows:
-            return 1 / sum(1 / ask(member, rows) for member in self.members)
+            seconds = [ask(member, rows) for member in self.members]
+            return 1 / sum(1 / one for one in seconds) if all(seconds) else 0.0
         shares = zip(self.members, self.divide(rows), strict=True)
         return max(ask(member, share) for member, share in shares)
 

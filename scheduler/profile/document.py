@@ -18,12 +18,15 @@ MOST_NUMBER: Final = 1e18
 """The smallest positive and the largest accepted number: beyond any machine, and far from those
 with which arithmetic overflows. Chosen."""
 
+LEAST_MEMORY_BYTES: Final = 1 << 24
+"""The smallest accepted memory of a GPU: two tiles of each operand fit, by any kernel. Chosen."""
+
 _POSITIVE: Final = frozenset(
     {
         *("threads", "copiers", "row_quantum", "slots", "sm_count", "gpus", "gflops"),
         *("float32_gflops", "float64_gflops", "float64_tensor_gflops", "float16_tensor_gflops"),
         *("in_gbytes_per_second", "out_gbytes_per_second", "both_gbytes_per_second"),
-        *("copied_gbytes_per_second", "memory_gbytes_per_second", "memory_bytes", "together"),
+        *("copied_gbytes_per_second", "memory_gbytes_per_second", "together"),
         *("stretch", "link_stretch", "memory_stretch", "write_stretch"),
         *("write_link_stretch", "split_stretch"),
     }
@@ -128,11 +131,13 @@ def _read_texts(value: Any, place: str) -> dict[str, str]:
 
 def _check_number(value: Any, kind: type, place: str) -> None:
     whole = kind is int
-    least = 0.0
-    if place.rpartition(".")[2] in _POSITIVE:
+    name, least = place.rpartition(".")[2], 0.0
+    if name == "memory_bytes":
+        least = LEAST_MEMORY_BYTES
+    elif name in _POSITIVE:
         least = 1 if whole else LEAST_NUMBER
     # Neither NaN nor an infinity is between two numbers.
     is_number = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
     if not is_number or not least <= value <= MOST_NUMBER:
         what = "a whole number" if whole else "a number"
-        raise refuse(place, value, f"{what} from {least:g} to {MOST_NUMBER:g}")
+        raise refuse(place, value, f"{what} from {least:.15g} to {MOST_NUMBER:g}")

@@ -13,11 +13,11 @@ typedef struct {
 } Piece;
 
 // A piece has whole rows if at least one fits. Rows with little padding on the device have it in the slab as
-// well, so that a piece is one contiguous transfer.
+// well, so that a piece is one contiguous transfer. What is no padding holds something else, and is skipped.
 void cut_matrix(MatrixCopy* copy, int64_t piece_bytes)
 {
     const int64_t row_bytes = copy->columns * copy->item;
-    copy->pitch = copy->device_pitch - row_bytes < LINE_BYTES ? copy->device_pitch : row_bytes;
+    copy->pitch = copy->padding < LINE_BYTES ? row_bytes + copy->padding : row_bytes;
     copy->piece_columns = copy->columns;
     copy->piece_rows = piece_bytes / copy->pitch;
     if (copy->piece_rows == 0) {

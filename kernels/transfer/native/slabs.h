@@ -40,7 +40,7 @@ typedef struct {
     char* host;
     int64_t host_row, host_column;  // bytes from one element to the next
     unsigned long long device;
-    int64_t device_pitch;  // bytes
+    int64_t device_pitch, padding;  // bytes; padding: all between two rows, or 0
     int64_t rows, columns, item;
     int streams;  // to the device: whether it bypasses the caches
     int64_t piece_rows, piece_columns, pieces_across, pieces, pitch;  // set by cut_matrix

@@ -178,16 +178,17 @@ static int64_t append_request(Stage* stage, Request* request)
 // transfers are enqueued, to the host when all bytes have arrived. Matrix and events must live until then.
 //
 // alone: the calling thread copies at once; no other request may be under way. Pieces have half a slab then,
-// because a small product waits for its first transfer and its last copy. streams: as in `MatrixCopy`.
+// because a small product waits for its first transfer and its last copy. padding, streams: as in `MatrixCopy`.
 EXPORTED int64_t request_copy(
     Stage* stage, int inwards, int alone, void* after, void* start, void* end, char* host,
-    int64_t host_row, int64_t host_column, unsigned long long device, int64_t device_pitch, int64_t rows,
-    int64_t columns, int64_t item, int streams)
+    int64_t host_row, int64_t host_column, unsigned long long device, int64_t device_pitch, int64_t padding,
+    int64_t rows, int64_t columns, int64_t item, int streams)
 {
     Request request = {
         .copy = {
             .host = host, .host_row = host_row, .host_column = host_column, .device = device,
-            .device_pitch = device_pitch, .rows = rows, .columns = columns, .item = item, .streams = streams,
+            .device_pitch = device_pitch, .padding = padding, .rows = rows, .columns = columns, .item = item,
+            .streams = streams,
         },
         .inwards = inwards, .after = after, .start = start, .end = end,
     };

@@ -13,8 +13,8 @@ typedef struct Stage Stage;
 Stage* open_stage(Pool* pool, void* stream, void* const* memories, int slabs, int64_t slab_bytes);
 int64_t request_copy(
     Stage* stage, int inwards, int alone, void* after, void* start, void* end, char* host,
-    int64_t host_row, int64_t host_column, unsigned long long device, int64_t device_pitch, int64_t rows,
-    int64_t columns, int64_t item);
+    int64_t host_row, int64_t host_column, unsigned long long device, int64_t device_pitch, int64_t padding,
+    int64_t rows, int64_t columns, int64_t item, int streams);
 int is_done(Stage* stage, int64_t number);
 int await_copy(Stage* stage, int64_t number);
 void limit_helpers(Stage* stage, int helpers);
@@ -82,7 +82,8 @@ static int64_t ask(Stage* stage, int inwards, int alone, void* const* events, in
 {
     return request_copy(
         stage, inwards, alone, events[0], events[1], events[2], (char*)host, COLUMNS * ITEM, ITEM,
-        (unsigned long long)(uintptr_t)device, PITCH * ITEM, ROWS, COLUMNS, ITEM);
+        (unsigned long long)(uintptr_t)device, PITCH * ITEM, alone ? 0 : (PITCH - COLUMNS) * ITEM, ROWS, COLUMNS,
+        ITEM, 0);
 }
 
 // Copies in and out through a stage, sometimes in this thread; then abandons some copies.

@@ -89,21 +89,39 @@ class Caller:
 
 
 def check(caller: Caller, shape: tuple[int, int], pitch: int, layout: str) -> None:
-    """One matrix in, compared, and out again, compared."""
+    """One matrix in, compared, and out again, compared, with padding on the device and without."""
     rows, columns = shape
     values = np.random.default_rng(rows).random(shape, np.float32)
     source: Any = {"rows": values, "columns": np.asfortranarray(values), "back": values[::-1]}[
         layout
     ]
+    for padding in {0, pitch - columns}:
+        device = np.full((rows, pitch), -1, np.float32)
+        place = Layout(device.ctypes.data, rows, columns, pitch, 4, padding)
+        caller.copy(source, place, inwards=True)
+        assert np.array_equal(device[:, :columns], source), (shape, pitch, layout)
+        # What holds something else is not written.
+        assert padding or (device[:, columns:] == -1).all(), (shape, pitch, layout)
+        back = np.full_like(source, -2)
+        caller.copy(back, place, inwards=False)
+        assert np.array_equal(back, source), (shape, pitch, layout)
+
+
+def check_parts(caller: Caller, widths: Sequence[int]) -> None:
+    """Parts of a matrix, one beside the other: copies of each leave the others as they are."""
+    rows, columns = 1216, sum(widths)
+    source = np.random.default_rng(3).random((rows, columns), np.float32)
+    pitch = columns + 1
     device = np.full((rows, pitch), -1, np.float32)
-    place = Layout(device.ctypes.data, rows, columns, pitch, 4)
-    caller.copy(source, place, inwards=True)
-    assert np.array_equal(device[:, :columns], source), (shape, pitch, layout)
-    # Padding is copied where rows are padded in the slab, too, but never after the last element.
-    assert pitch - columns < 32 or (device[:, columns:] == -1).all()
-    back = np.full_like(source, -2)
-    caller.copy(back, place, inwards=False)
-    assert np.array_equal(back, source), (shape, pitch, layout)
+    place = Layout(device.ctypes.data, rows, columns, pitch, 4, padding=1)
+    starts = list(itertools.accumulate(widths, initial=0))
+    back = np.zeros_like(source)
+    for start, stop in itertools.pairwise(starts):
+        part = place.cut(range(rows), range(start, stop))
+        caller.copy(source[:, start:stop], part, inwards=True)
+        caller.copy(back[:, start:stop], part, inwards=False)
+    assert np.array_equal(device[:, :columns], source), widths
+    assert np.array_equal(back, source), widths
 
 
 def check_failure(stage: NativeStage, driver: ctypes.CDLL) -> None:
@@ -376,6 +394,8 @@ def main() -> None:
             pitch = columns + gap
             caller = Caller(stage, driver, alone=bool(alone), streams=bool(alone) == (gap == 7))
             check(caller, (rows, columns), pitch, layout)
+    for alone, widths in itertools.product((False, True), ((24, 23), (1, 1, 1), (5, 40, 2))):
+        check_parts(Caller(stage, driver, alone=alone), widths)
     check_failure(stage, driver)
     check_lost_context(stage, driver)
     check_dropping(stage, driver)

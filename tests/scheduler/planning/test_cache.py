@@ -1,16 +1,18 @@
 """The cache of plans: one plan for a product, its options and its profile."""
 
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
 
-from tests.scheduler.profiles import make_reference_profile
+from tests.scheduler.profiles import find_preset_profile, make_reference_profile
 from wavetrim.scheduler.errors import PlanError
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.cache import PlanCache
 from wavetrim.scheduler.planning.choice import choose_plan
+from wavetrim.scheduler.planning.description import describe_curve
 from wavetrim.scheduler.problem import GemmProblem
 
 
@@ -55,3 +57,20 @@ def test_several_threads_share_a_plan_cache() -> None:
 
     with ThreadPoolExecutor(6) as askers:
         assert all(askers.map(ask, range(6)))
+
+
+def test_several_threads_may_ask_one_plan_for_its_curve() -> None:
+    """Whatever was asked first, and in whichever thread, the curve stays the same."""
+    profile = find_preset_profile("H100 SXM")
+    before = sys.getswitchinterval()
+    for turn in range(5):
+        problem = GemmProblem(9000 + turn, 3000, 2000)
+        wanted = describe_curve(choose_plan(problem, profile))
+        shared = choose_plan(problem, profile)
+        sys.setswitchinterval(1e-5)
+        try:
+            with ThreadPoolExecutor(4) as askers:
+                curves = list(askers.map(lambda _, plan=shared: describe_curve(plan), range(4)))
+        finally:
+            sys.setswitchinterval(before)
+        assert [*curves, describe_curve(shared)] == [wanted] * 5

@@ -274,6 +274,18 @@ def test_gpus_with_fast_links_to_each_other_exchange_b():
     assert describe_plan(plans["exchanged"])["exchanges_b"] is True
 
 
+def test_kernels_that_take_no_time_are_planned_on_unequal_gpus():
+    """As a damaged profile may have them; a team's kernels are as if rows were divided by rates."""
+    no_time = {"launch_seconds": 0.0, "wave_seconds": 0.0, "wave_k_seconds": 0.0}
+    first, second = (
+        replace(one, kernels=tuple(replace(kernel, **no_time) for kernel in one.kernels))
+        for one in (UNEQUAL, *UNEQUAL.beside)
+    )
+    profile = replace(first, beside=(second,))
+    plan = choose_plan_on(GemmProblem(3000, 3000, 3000), profile, PlanOptions(f=0), (0, 1))
+    assert sum(plan.gpu_shares) == 3000
+
+
 def test_enqueuing_an_exchange_takes_longer_for_each_further_gpu():
     """One thread enqueues for all, and each GPU waits for each other one and copies from it."""
     deep = GemmProblem(8192, 2048, 65536, memory="pinned")

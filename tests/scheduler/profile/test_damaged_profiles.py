@@ -11,6 +11,11 @@ import pytest
 
 from tests.scheduler.profile.test_profile import H200, find
 from wavetrim.scheduler.errors import ProfileError
+from wavetrim.scheduler.options import PlanOptions
+from wavetrim.scheduler.planning.candidates import find_candidates
+from wavetrim.scheduler.planning.choice import choose_plan
+from wavetrim.scheduler.problem import GemmProblem
+from wavetrim.scheduler.profile.document import LEAST_MEMORY_BYTES
 from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.scheduler.profile.store import find_calibration, load_profile, read_key, store_profile
 
@@ -49,6 +54,11 @@ def check_passed_over(folder: Path) -> None:
         (("links", 1, "memory"), "disk", "is 'disk'; it must be one of pageable, pinned"),
         (("links", 0, "call_seconds"), -1, "links[0].call_seconds is -1; it must be a number from"),
         (("gpu",), None, "gpu is None; it must be the GPU that the links lead to"),
+        (
+            ("gpu", "memory_bytes"),
+            1,
+            "memory_bytes is 1; it must be a whole number from 16777216",
+        ),
         (("gpu", "compute_capability"), [9], "is [9]; it must be a list of 2"),
         (("kernels", 0, "slots"), 0.5, "slots is 0.5; it must be a whole number from 1 to 1e+18"),
         (("kernels", 0, "assumed"), 1, "assumed is 1; it must be true or false"),
@@ -80,6 +90,27 @@ def test_a_missing_value_is_named() -> None:
     del document["beside"][0]["cpu"]["rates"][0]["gflops"]
     with pytest.raises(ProfileError, match=r"^beside\[0\]\.cpu\.rates\[0\]\.gflops is missing$"):
         MachineProfile.from_dict(document)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "complex128"])
+def test_products_are_planned_for_the_least_memory(dtype: str) -> None:
+    profile = find("H200")
+    assert profile.gpu is not None
+    profile = replace(profile, gpu=replace(profile.gpu, memory_bytes=LEAST_MEMORY_BYTES))
+    for shape in ((1, 1, 1), (4096, 4096, 4096), (65536, 64, 100_000)):
+        kernels = rank_all(GemmProblem(*shape, dtype), profile)
+        assert kernels
+        assert all(math.isfinite(seconds) for seconds in kernels)
+
+
+def rank_all(problem: GemmProblem, profile: MachineProfile) -> list[float]:
+    """Predicted seconds of the GPU alone, by each kernel and tile that it runs."""
+    return [
+        choose_plan(
+            problem, profile, PlanOptions(f=0, kernel=one.spec.name, tile=str(one.spec.tile))
+        ).predicted.total_seconds
+        for one in find_candidates(problem, profile, PlanOptions())
+    ]
 
 
 @pytest.mark.parametrize("nested", ["[", '{"beside":['])
