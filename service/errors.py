@@ -91,6 +91,10 @@ class RangeNotSatisfiable(FieldProblem):
         self.size_bytes = size_bytes
 
 
+class ConditionFailed(FieldProblem):
+    """A header names the ETags for which alone the request counts, and the matrix has another."""
+
+
 class IdempotencyKeyRefused(FieldProblem):
     """The Idempotency-Key header is too long or not plain text."""
 

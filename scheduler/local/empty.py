@@ -1,7 +1,8 @@
 """New arrays for products: `wavetrim.empty`."""
 
 import operator
-from typing import Any, TypeAlias
+from math import prod
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -12,18 +13,24 @@ from wavetrim.scheduler.problem import ITEM_BYTES
 
 Array: TypeAlias = NDArray[Any]
 
+_MOST_AXES: Final = 64
+_MOST_BYTES: Final = int(np.iinfo(np.intp).max)
+"""The largest array that NumPy can describe."""
+
 
 def make_array(machine: LocalMachine, shape: Any, dtype: DTypeLike) -> Array:
     """A new array; see `wavetrim.empty`.
 
     Raises:
-        ProblemError: The shape is not one or has a negative side, or the element type is not one of
-            `ITEM_BYTES`.
+        ProblemError: The shape is not one, has a negative side or is larger than any array's, or
+            the element type is not one of `ITEM_BYTES`.
     """
     name = name_dtype(dtype)
     if name not in ITEM_BYTES:
         raise ProblemError("dtype", name, f"one of {', '.join(ITEM_BYTES)}")
-    return machine.make_array(_read_shape(shape), name)
+    sides = _read_shape(shape)
+    _check_size(sides, name)
+    return machine.make_array(sides, name)
 
 
 def name_dtype(dtype: DTypeLike) -> str:
@@ -43,3 +50,13 @@ def _read_shape(shape: Any) -> tuple[int, ...]:
     if min(whole, default=0) < 0:
         raise ProblemError("shape", shape, "a whole number from 0, or several of them")
     return whole
+
+
+def _check_size(sides: tuple[int, ...], dtype: str) -> None:
+    """Refuse a shape that no array of NumPy's has, be there memory for it or not."""
+    if len(sides) > _MOST_AXES:
+        raise ProblemError("axes of shape", len(sides), f"at most {_MOST_AXES}")
+    most = _MOST_BYTES // ITEM_BYTES[dtype]
+    if prod(side for side in sides if side) > most:
+        limit = f"one of at most {most} elements of {dtype}, sides of 0 left out"
+        raise ProblemError("shape", sides, limit)

@@ -49,6 +49,10 @@ REQUEST_ID: Final[dict[str, Any]] = {
 }
 """The header that every request may have."""
 
+IfMatch = Annotated[
+    str | SkipJsonSchema[None],
+    Header(alias="If-Match", description="ETags; unless one holds, the answer is 412."),
+]
 IfNoneMatch = Annotated[
     str | SkipJsonSchema[None],
     Header(alias="If-None-Match", description="An ETag; while it holds, the answer is 304."),

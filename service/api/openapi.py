@@ -21,6 +21,7 @@ _REFUSALS: Final = {
     404: "There is none with this id, or it is another caller's.",
     408: "The body stalled, or came too slowly.",
     409: "In use, finished or cancelled.",
+    412: "If-Match has other ETags only.",
     413: "Larger than the service takes.",
     415: "Media type, encoding or element type not supported.",
     416: "The range begins after the end.",

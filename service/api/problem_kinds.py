@@ -58,6 +58,7 @@ PROBLEMS: Final[dict[type[Exception], ProblemKind]] = {
     ),
     storage_errors.MatrixInUse: ProblemKind(409, "matrix-in-use", "The matrix is in use"),
     job_errors.JobStateConflict: ProblemKind(409, "job-state", "The job's state does not allow it"),
+    errors.ConditionFailed: ProblemKind(412, "condition-failed", "Not under this condition"),
     errors.BodyTooLarge: ProblemKind(413, "body-too-large", "Body too large"),
     errors.QuotaTooSmall: ProblemKind(413, "quota-too-small", "Larger than the key's quota"),
     storage_errors.DtypeRefused: ProblemKind(415, "dtype-refused", "Element type not taken"),

@@ -117,9 +117,12 @@ async def answer_validation(request: Request, error: Exception) -> ProblemRespon
 async def answer_http(request: Request, error: Exception) -> ProblemResponse:
     """FastAPI's handler of its own refusals: unknown paths, wrong methods."""
     assert isinstance(error, HTTPException)
-    if error.status_code == 400 and error.__cause__ is not None:
+    cause = error.__cause__
+    if isinstance(cause, errors.FieldProblem):  # of a `JsonRequest`, which FastAPI wraps
+        return describe_error(cause)
+    if error.status_code == 400 and cause is not None:
         # FastAPI's own words for a body that is no text, or that Python's JSON parser gives up.
-        broken = {"type": "json_invalid", "loc": ("body",), "msg": str(error.__cause__)}
+        broken = {"type": "json_invalid", "loc": ("body",), "msg": str(cause)}
         return _describe_invalid(RequestValidationError([broken]))
     title = _HTTP_TITLES.get(error.status_code, "Request refused")
     kind = ProblemKind(error.status_code, f"http-{error.status_code}", title)

@@ -1,6 +1,6 @@
 """Refusals of jobs. `api.problem_kinds` says which HTTP status each has."""
 
-from wavetrim.service.errors import FieldProblem, RetryLater, ServiceError
+from wavetrim.service.errors import Crowded, FieldProblem, ServiceError
 from wavetrim.service.storage.errors import MatrixNotFound
 
 
@@ -25,11 +25,19 @@ class JobFailed(ServiceError):
         self.kind = kind
 
 
-class QueueFull(RetryLater):
-    """The most jobs wait that may."""
+class QueueFull(Crowded):
+    """The most jobs, or products in one call, wait that may.
 
-    def __init__(self, retry_after_seconds: int) -> None:
-        super().__init__("the queue of jobs is full", retry_after_seconds)
+    Args:
+        field: "queued jobs" or "waiting products".
+        value: How many would wait.
+        most: How many may.
+        retry_after_seconds: When to ask again.
+    """
+
+    def __init__(self, field: str, value: int, most: int, retry_after_seconds: int) -> None:
+        super().__init__(field, value, f"at most {most} (max_queued_jobs)")
+        self.retry_after_seconds = retry_after_seconds
 
 
 class ShapesDiffer(FieldProblem):

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from wavetrim.service.storage.matrices.matrix import Matrix
 if TYPE_CHECKING:
     from wavetrim.service.storage.matrices.matrices import MatrixStore
 
+
+MOST_WHOLE: Final = 2**53
+"""Factors of integers are below this in size: they come as float64, which rounds larger ones."""
 
 Operands = tuple[Matrix, Matrix, Matrix | None]
 """A, B and C of a product; no C if it has none."""
@@ -107,7 +110,8 @@ def check_operands(
         ShapesDiffer: Sizes do not fit; both shapes are in the message.
         DtypesDiffer: The element types are not the same, or cannot be converted.
         OperandMissing: beta is not 0 and there is no C.
-        FactorRefused: Alpha or beta is not whole for integers, or infinite in the element type.
+        FactorRefused: Alpha or beta is not whole or too large for integers, or infinite in the
+            element type.
     """
     if a.columns != b.rows:
         limit = f"({a.columns}, N), because a is {_shape(a)}"
@@ -148,6 +152,8 @@ def _check_factor(field: str, value: float, dtype: str) -> None:
     if largest is None:
         if value != int(value):
             raise FactorRefused(field, value, f"a whole number, because the matrices are {dtype}")
+        if abs(value) >= MOST_WHOLE:
+            raise FactorRefused(field, value, f"below {MOST_WHOLE} in size for {dtype}")
     elif abs(value) > largest:
         raise FactorRefused(field, value, f"at most {largest} in size for {dtype}")
 

@@ -72,8 +72,9 @@ class Products:
         """
         if self._draining:
             raise Draining(self._settings.drain_seconds)
-        if self._lane.waiting >= self._settings.max_queued_jobs:
-            raise QueueFull(1)
+        waiting, most = self._lane.waiting, self._settings.max_queued_jobs
+        if waiting >= most:
+            raise QueueFull("waiting products", waiting + 1, most, 1)
 
     async def compute(
         self,

@@ -108,6 +108,30 @@ def test_a_read_only_array_is_refused_before_anything_is_asked_for(connect: Any)
         connect("http://127.0.0.1:1").get("x", out=out)
 
 
+@pytest.mark.parametrize("matrix", ["x", Matrix("x", (1, 1), "float64", 136, {})])
+def test_an_out_that_is_no_array_is_refused_before_anything_is_asked_for(
+    connect: Any, matrix: Any
+) -> None:
+    with pytest.raises(ValueError, match="out is 'list'; it must be a NumPy array"):
+        connect("http://127.0.0.1:1").get(matrix, out=[[1]])
+
+
+@pytest.mark.parametrize("matrix", [None, 7, np.eye(2)])
+def test_what_names_no_matrix_is_refused_before_anything_is_asked_for(
+    connect: Any, tmp_path: Path, matrix: Any
+) -> None:
+    client = connect("http://127.0.0.1:1")
+    message = f"matrix is '{type(matrix).__name__}'; it must be a Matrix of the service or its id"
+    for call in (
+        client.get,
+        client.delete,
+        lambda matrix: client.download(matrix, tmp_path / "x.npy"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call(matrix)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_download_of_changed_content_starts_again(connect: Any, tmp_path: Path) -> None:
     content = Content(DATA, later_etag='"two"', broken_after=[3_000_000])
     with serve_script([content]) as url:

@@ -93,6 +93,15 @@ def test_what_cannot_be_multiplied_is_refused_before_it_is_sent(
         nobody.matmul(*operands, out=out)
 
 
+@pytest.mark.parametrize("out", [[[0]], 1.0, "text"])
+def test_an_out_that_is_no_array_is_refused_before_it_is_sent(connect: Any, out: Any) -> None:
+    message = f"out is '{type(out).__name__}'; it must be a NumPy array"
+    nobody = connect("http://127.0.0.1:1")
+    for multiply in (nobody.matmul, nobody.matmul_with_details):
+        with pytest.raises(ValueError, match=message):
+            multiply(np.eye(1), np.eye(1), out=out)
+
+
 def test_c_is_required_if_beta_is_not_0() -> None:
     with Client("http://127.0.0.1:1") as nobody:
         with pytest.raises(ValueError, match=r"c is None; it must be given, as beta is 0\.5"):

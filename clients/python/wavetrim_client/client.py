@@ -139,7 +139,7 @@ class Client(Opened):
             out: An array of its shape and element type, which is filled and returned.
 
         Raises:
-            ValueError: `out` cannot take the matrix; none of its elements are received then.
+            ValueError: `matrix` names none, or `out` cannot take it; no element is received then.
             NotFound: The service has no such matrix.
         """
         return run(self._session.matrices.get(matrix, out))

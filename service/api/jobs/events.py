@@ -105,7 +105,7 @@ async def follow_job(job_id: JobId) -> Response:
 
 
 async def answer_job_events(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answers GET /v1/jobs/{job_id}/events."""
+    """Answers GET and HEAD /v1/jobs/{job_id}/events."""
     state, job_id = scope["app"].state, scope["path_params"]["job_id"]
     sees = find_tenant(scope).sees
     with state.news.listen(job_id=job_id, owner=sees) as listener:
@@ -117,15 +117,16 @@ async def answer_job_events(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 async def answer_events(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answers GET /v1/jobs/events."""
+    """Answers GET and HEAD /v1/jobs/events."""
     with scope["app"].state.news.listen(owner=find_tenant(scope).sees) as listener:
         await _send(scope, receive, send, _tell(listener))
 
 
 async def _send(scope: Scope, receive: Receive, send: Send, events: AsyncGenerator[bytes]) -> None:
     if scope["method"] == "HEAD":
-        await events.aclose()
-        await Response(headers={"Content-Type": "text/event-stream"})(scope, receive, send)
+        await events.aclose()  # and no Content-Length, as GET has none (RFC 9110, section 8.6)
+        await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+        await send({"type": "http.response.body", "body": b""})
         return
     await send_chunks(
         scope, receive, send, status=200, headers=_HEADERS, chunks=events,

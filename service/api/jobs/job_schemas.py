@@ -91,7 +91,10 @@ class JobRequest(BaseModel):
     a: MatrixId = Field(description="Id of A, M x K.")
     b: MatrixId = Field(description="Id of B, K x N, of A's element type.")
     c: MatrixId | None = Field(None, description="Id of C, M x N; needed when beta is not 0.")
-    alpha: Factor = Field(1.0, description="Factor of the product; whole for integer matrices.")
+    alpha: Factor = Field(
+        1.0,
+        description="Factor of the product; for integer matrices whole and below 2**53 in size.",
+    )
     beta: Factor = Field(0.0, description="Factor of C; at 0 C is not read.")
     kernel: KernelName = "auto"
     tile: TileName = None

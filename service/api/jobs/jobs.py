@@ -9,7 +9,14 @@ from starlette.types import Receive, Scope, Send
 from wavetrim.service.api.admission.auth import find_tenant
 from wavetrim.service.api.admission.body_route import DESCRIBES, BodyRoute
 from wavetrim.service.api.admission.idempotency import IdempotencyKey, check_key
-from wavetrim.service.api.header_schemas import IfNoneMatch, IfRange, Range, describe_headers
+from wavetrim.service.api.admission.json_route import JsonRoute
+from wavetrim.service.api.header_schemas import (
+    IfMatch,
+    IfNoneMatch,
+    IfRange,
+    Range,
+    describe_headers,
+)
 from wavetrim.service.api.jobs.job_schemas import JobPage, JobRequest, JobView, show_job
 from wavetrim.service.api.matrices.matrix_body import send_kept
 from wavetrim.service.api.openapi import describe_download, list_refusals
@@ -19,7 +26,7 @@ from wavetrim.service.jobs.errors import ResultMissing
 from wavetrim.service.jobs.job import JobState
 from wavetrim.service.threads import run_to_end
 
-router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
+router = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=JsonRoute)
 
 JobId = Annotated[
     str, Path(description="Id of the job.", examples=["0b8d3a6f5c2e4f1d9a7b6c5d4e3f2a1b"])
@@ -30,7 +37,7 @@ _RESULT: Final[dict[str, Any]] = {
     "response_class": Response,
     "responses": {
         **describe_download(),
-        **list_refusals(404, 409, 416),
+        **list_refusals(404, 409, 412, 416),
     },
 }
 
@@ -95,12 +102,13 @@ async def get_job(
 @router.get("/{job_id}/result", **_RESULT)
 async def get_job_result(
     job_id: JobId,
+    if_match: IfMatch = None,
     if_none_match: IfNoneMatch = None,
     range_: Range = None,
     if_range: IfRange = None,
 ) -> Response:
     """Send the product as a .npy file, whole or a single range of it."""
-    del job_id, if_none_match, range_, if_range
+    del job_id, if_match, if_none_match, range_, if_range
     raise AssertionError(DESCRIBES)
 
 

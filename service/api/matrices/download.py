@@ -11,6 +11,7 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from wavetrim.service.api.matrices.conditions import check_if_match, knows
 from wavetrim.service.api.matrices.ranges import parse_range
 from wavetrim.service.api.wire.digests import format_digest
 from wavetrim.service.api.wire.media_types import choose_media_type
@@ -61,13 +62,15 @@ def choose_download(method: str, asked: Headers, matrix: Matrix) -> Download:
 
     Raises:
         MatrixDamaged: The file has changed since it was stored.
+        ConditionFailed: If-Match has other tags than the matrix's.
         RangeNotSatisfiable: The range begins after the end of the file.
     """
     if matrix.damaged_at is not None:
         raise MatrixDamaged(matrix.id, "its file has changed")
+    check_if_match(asked, matrix.etag)
     size_bytes = matrix.size_bytes
     headers = {"ETag": matrix.etag, "Accept-Ranges": "bytes", "Cache-Control": "private"}
-    if _matches(asked.get("if-none-match"), matrix.etag):
+    if knows(asked, matrix.etag):
         return Download(304, headers)
     headers["Content-Type"] = choose_media_type(asked.get("accept"))
     if method == "HEAD":
@@ -123,6 +126,7 @@ async def send_matrix(
     Raises:
         MatrixNotFound: The file was deleted meanwhile.
         MatrixDamaged: The file has changed since it was stored.
+        ConditionFailed: If-Match has other tags than the matrix's.
         RangeNotSatisfiable: The range begins after the end of the file.
     """
     with ExitStack() as stack:
@@ -222,10 +226,3 @@ def _open_checked(matrix: Matrix, store: MatrixStore, *, whole: bool) -> int:
         os.close(file)
         raise
     return file
-
-
-def _matches(if_none_match: str | None, etag: str) -> bool:
-    if if_none_match is None:
-        return False
-    tags = [tag.strip().removeprefix("W/") for tag in if_none_match.split(",")]
-    return "*" in tags or etag in tags

@@ -3,7 +3,7 @@
 import time
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Path, Query, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import TypeAdapter
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
@@ -11,7 +11,14 @@ from starlette.types import Receive, Scope, Send
 from wavetrim.service.api.admission.auth import find_tenant
 from wavetrim.service.api.admission.body_route import DESCRIBES, BodyRoute, read_path, read_query
 from wavetrim.service.api.admission.idempotency import IdempotencyKey, check_key
-from wavetrim.service.api.header_schemas import IfNoneMatch, IfRange, Range, describe_headers
+from wavetrim.service.api.header_schemas import (
+    IfMatch,
+    IfNoneMatch,
+    IfRange,
+    Range,
+    describe_headers,
+)
+from wavetrim.service.api.matrices.conditions import check_if_match
 from wavetrim.service.api.matrices.matrix_body import receive_kept, send_kept
 from wavetrim.service.api.openapi import describe_download, describe_npy_body, list_refusals
 from wavetrim.service.api.parts import MatricesPart, TenantPart
@@ -45,7 +52,7 @@ _DATA: Final[dict[str, Any]] = {
     "response_class": Response,
     "responses": {
         **describe_download(),
-        **list_refusals(404, 409, 416),
+        **list_refusals(404, 409, 412, 416),
     },
 }
 
@@ -139,12 +146,13 @@ def get_matrix(matrix_id: MatrixId, matrices: MatricesPart, tenant: TenantPart) 
 @router.get("/{matrix_id}/data", **_DATA)
 async def get_matrix_data(
     matrix_id: MatrixId,
+    if_match: IfMatch = None,
     if_none_match: IfNoneMatch = None,
     range_: Range = None,
     if_range: IfRange = None,
 ) -> Response:
     """Send the .npy file, whole or a single range of it."""
-    del matrix_id, if_none_match, range_, if_range
+    del matrix_id, if_match, if_none_match, range_, if_range
     raise AssertionError(DESCRIBES)
 
 
@@ -154,9 +162,17 @@ async def answer_download(scope: Scope, receive: Receive, send: Send) -> None:
     await send_kept(scope, receive, send, matrix_id)
 
 
-@router.delete("/{matrix_id}", status_code=204, responses=list_refusals(404, 409))
-def delete_matrix(matrix_id: MatrixId, matrices: MatricesPart, tenant: TenantPart) -> None:
+@router.delete("/{matrix_id}", status_code=204, responses=list_refusals(404, 409, 412))
+def delete_matrix(
+    matrix_id: MatrixId,
+    request: Request,
+    matrices: MatricesPart,
+    tenant: TenantPart,
+    if_match: IfMatch = None,
+) -> None:
     """Remove a matrix that no queued or running job needs; downloads under way go on."""
+    if if_match is not None:
+        check_if_match(request.headers, matrices.get(matrix_id, tenant.sees).etag)
     matrices.delete(matrix_id, tenant.sees)
 
 

@@ -172,6 +172,7 @@ async def send_kept(scope: Scope, receive: Receive, send: Send, matrix_id: str) 
     Raises:
         MatrixNotFound: There is none with this id.
         MatrixDamaged: Its file has changed since it was stored.
+        ConditionFailed: If-Match has other tags than the matrix's.
         RangeNotSatisfiable: The range begins after the end of the file.
     """
     state = scope["app"].state

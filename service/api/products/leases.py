@@ -7,6 +7,7 @@ from fastapi import APIRouter, Depends, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.types import Scope
 
+from wavetrim.service.api.admission.json_route import JsonRoute
 from wavetrim.service.api.openapi import list_refusals
 from wavetrim.service.api.parts import LeasesPart, SettingsPart, TenantPart
 from wavetrim.service.api.products.lease_socket import find_lease_socket
@@ -43,7 +44,12 @@ def check_unix(scope: Scope, *, otherwise: str = "") -> None:
         raise LeaseRefused("connection", "another server's Unix socket", limit)
 
 
-router = APIRouter(prefix="/v1/leases", tags=["leases"], dependencies=[Depends(require_unix)])
+router = APIRouter(
+    prefix="/v1/leases",
+    tags=["leases"],
+    dependencies=[Depends(require_unix)],
+    route_class=JsonRoute,
+)
 
 
 class LeaseRequest(BaseModel):

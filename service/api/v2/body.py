@@ -1,7 +1,7 @@
 """The body of a request for products: a JSON head, and the binary data of tensors after it."""
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Mapping
 from typing import Final, Protocol
 
 from starlette.types import Receive, Scope
@@ -22,8 +22,9 @@ MOST_HEAD_BYTES: Final = 8 * 2**20
 """The longest JSON head, enough for two matrices of 400 rows and columns; chosen. Parsing takes up
 to 25 times as much memory, so one is read at a time."""
 
-_MEDIA_TYPES: Final = ("application/json", "application/octet-stream", "")
-"""Accepted media types; the public clients send none at all."""
+_ASKED_TYPES: Final = ("application/json", "application/octet-stream")
+_MEDIA_TYPES: Final = (*_ASKED_TYPES, "")
+"""Accepted media types of pages, and of all others: the public clients send none at all."""
 
 
 class Bytes(Protocol):
@@ -120,17 +121,23 @@ class InferBody:
         return rest
 
 
-def check_page(fields: Collection[bytes]) -> None:
-    """Refuse calls that any web page can have a browser send: to another origin, without a type.
+def check_page(fields: Mapping[bytes, bytes]) -> None:
+    """Refuse calls that any web page can have a browser send: to another origin, of a plain type.
+
+    A browser sends these types to another origin only if that allows it (Fetch, "CORS-safelisted
+    request-header").
 
     Args:
-        fields: Names of the request's headers, in lower case.
+        fields: The request's headers, their names in lower case.
 
     Raises:
         ContentRefused: The call may come from any web page.
     """
-    if b"origin" in fields and b"content-type" not in fields:
-        raise ContentRefused("Content-Type", None, "named where a web page calls")
+    media_type = fields.get(b"content-type", b"").partition(b";")[0].strip().lower()
+    if b"origin" in fields and media_type.decode("latin-1") not in _ASKED_TYPES:
+        named = media_type.decode("latin-1") or None
+        limit = f"{' or '.join(_ASKED_TYPES)} where a web page calls"
+        raise ContentRefused("Content-Type", named, limit)
 
 
 class _SmallBody:

@@ -20,7 +20,7 @@ RegionName = Annotated[
 
 
 async def _require_admin(request: Request) -> None:
-    check_page([name for name, _ in request.scope["headers"]])
+    check_page(dict(request.scope["headers"]))
     check_regions(find_tenant(request.scope))
 
 

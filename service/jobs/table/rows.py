@@ -161,8 +161,9 @@ def check_room(
     # The quick count comes first; it includes running jobs whose rows still say queued.
     if connection.execute(_ALL_QUEUED).scalar_one() < max_queued:
         return
-    if count_queued(connection, None, running) >= max_queued:
-        raise QueueFull(retry_after_seconds)
+    queued = count_queued(connection, None, running)
+    if queued >= max_queued:
+        raise QueueFull("queued jobs", queued + 1, max_queued, retry_after_seconds)
 
 
 def check_quota(connection: Connection, owner: str, running: Collection[str]) -> None:

@@ -213,7 +213,7 @@ class Arena:
         finally:
             self._waiting -= 1
         self._refusals += 1
-        raise ArenaFull("bytes", size_bytes, self._describe_lease_room())
+        raise ArenaFull("bytes", size_bytes, self._describe_lease_room(needed_bytes))
 
     def give_leased_back(self, slab: Slab) -> None:
         """Give a leased slab back as soon as the engine has let go of it."""
@@ -248,11 +248,18 @@ class Arena:
             f"{self.limit_bytes} (WAVETRIM_ARENA_BYTES) or the memory that may still be taken"
         )
 
-    def _describe_lease_room(self) -> str:
+    def _describe_lease_room(self, needed_bytes: int) -> str:
+        most_bytes = min(self.limit_bytes, LARGEST_BYTES)
+        if needed_bytes > most_bytes:
+            most_bytes -= most_bytes % HUGE_PAGE_BYTES
+            return f"at most {most_bytes}, all that a lease may take (WAVETRIM_ARENA_BYTES)"
+        idle_bytes = sum(slab.size_bytes for slab in self._table.list_unused())
+        free_bytes = self._table.free_bytes
         return (
-            f"what the arena may still take: {self._supply.made_bytes} of its {self.limit_bytes} "
-            "bytes (WAVETRIM_ARENA_BYTES) are taken by matrices and other leases, and no more than "
-            "the system's memory allows"
+            f"what the arena may still take: {self._supply.made_bytes - free_bytes} of its "
+            f"{self.limit_bytes} bytes (WAVETRIM_ARENA_BYTES) are taken by matrices and other "
+            f"leases, {free_bytes - idle_bytes} are free beside matrices, where no lease can be, "
+            "and the rest is as much as the system's memory allows"
         )
 
     def _is_refusable(self, needed_bytes: int, deadline: float) -> bool:

@@ -125,6 +125,11 @@ def test_empty_arrays_have_shape_and_type(dtype: str) -> None:
     [
         ((2, -1), "float32", r"shape is \(2, -1\); it must be a whole number from 0"),
         (2.5, "float32", r"shape is 2\.5; it must be"),
+        ((10**30, 1), "float32", rf"shape is \({10**30}, 1\); it must be one of at most"),
+        ((10**30, 0), "int8", rf"at most {2**63 - 1} elements of int8, sides of 0 left out"),
+        (2**62, "float32", rf"shape is \({2**62},\); .* at most {2**61 - 1} elements of float32"),
+        ((2**31, 2**31, 0), "bfloat16", rf"at most {2**62 - 1} elements of bfloat16"),
+        ((1,) * 65, "float32", "axes of shape is 65; it must be at most 64"),
         (3, object, "dtype is 'object'; it must be one of float16"),
         (3, "no type", "dtype is 'no type'; it must be one of float16"),
     ],

@@ -33,10 +33,13 @@ def send_all(server: RunningServer) -> list[tuple[str, httpx.Response]]:
     ask("GET", f"/v1/jobs/{job}?wait_seconds=30", "/v1/jobs/{job_id}")
     data = f"/v1/matrices/{name}/data"
     etag = client.get(data).headers["etag"]
-    for more in ({}, {"Range": "bytes=0-9"}, {"Range": "bytes=9999999-"}, {"If-None-Match": etag}):
+    other = {"If-Match": '"other"'}
+    ranges: list[dict[str, str]] = [{"Range": "bytes=0-9"}, {"Range": "bytes=9999999-"}]
+    for more in ({}, *ranges, {"If-None-Match": etag}, other):
         ask("GET", data, "/v1/matrices/{matrix_id}/data", headers=more)
         ask("GET", f"/v1/jobs/{job}/result", "/v1/jobs/{job_id}/result", headers=more)
     ask("GET", "/v1/matrices/none", "/v1/matrices/{matrix_id}")
+    ask("DELETE", f"/v1/matrices/{name}", "/v1/matrices/{matrix_id}", headers=other)
     ask("POST", "/v1/leases", json={"bytes": 1})
     tensors = [
         {"name": one, "datatype": "FP32", "shape": [1, 1], "data": [2]} for one in ("A", "B")
@@ -53,7 +56,7 @@ def test_every_header_of_an_answer_is_described(shared_server: RunningServer) ->
     paths = shared_server.client.get("/openapi.json").json()["paths"]
     answers = send_all(shared_server)
     statuses = {answer.status_code for _, answer in answers}
-    assert statuses == {200, 201, 202, 206, 304, 403, 404, 416, 422}
+    assert statuses == {200, 201, 202, 206, 304, 403, 404, 412, 416, 422}
     for path, answer in answers:
         responses = paths[path][answer.request.method.lower()]["responses"]
         described = responses[str(answer.status_code)]["headers"]

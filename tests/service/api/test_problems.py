@@ -1,6 +1,7 @@
 """Errors as problem documents: the table, and what the running service answers."""
 
 import asyncio
+import gzip
 import json
 import socket
 import struct
@@ -83,7 +84,7 @@ def test_every_refusal_of_a_field_is_a_client_error_with_field_value_and_limit()
         (job_errors.ShapesDiffer("b", "(2, 3)", "4 rows"), 422),
         (PlanError("f", 9, "0…5"), 422),
         (job_errors.IdempotencyConflict("key", "job"), 422),
-        (job_errors.QueueFull(3), 429),
+        (job_errors.QueueFull("queued jobs", 2, 1, 3), 429),
         (errors.Draining(3), 503),
         (storage_errors.StorageFull("matrix size", 9, "5"), 507),
         (job_errors.JobFailed("plan", "no"), 422),
@@ -104,9 +105,20 @@ def test_errors_outside_the_table_are_not_described() -> None:
         describe_error(KernelsError("internal"))
 
 
-@pytest.mark.parametrize("error", [job_errors.QueueFull(3), errors.Draining(3)])
+@pytest.mark.parametrize(
+    "error", [job_errors.QueueFull("queued jobs", 2, 1, 3), errors.Draining(3)]
+)
 def test_busy_answers_say_when_to_come_again(error: Exception) -> None:
     assert describe_error(error).headers["retry-after"] == "3"
+
+
+def test_a_full_queue_names_field_value_and_limit() -> None:
+    document = json.loads(bytes(describe_error(job_errors.QueueFull("queued jobs", 8, 7, 3)).body))
+    assert document["title"] == "The queue is full"
+    assert document["field"] == "queued jobs"
+    assert document["value"] == 8
+    assert document["limit"] == "at most 7 (max_queued_jobs)"
+    assert document["detail"] == "queued jobs would be 8; it must be at most 7 (max_queued_jobs)"
 
 
 def test_values_in_problems_are_short_finite_json() -> None:
@@ -255,6 +267,31 @@ def test_malformed_json_is_a_bad_request(shared_server: RunningServer, content: 
     assert problem["type"].endswith("json-malformed")
     assert problem["field"] == "body"
     assert problem["limit"].startswith("JSON (")
+
+
+@pytest.mark.parametrize(
+    ("content", "headers", "status", "members"),
+    [
+        (b'{"a": "x", "alpha": 2, "b": "x", "alpha": 3}', {}, 422, ("alpha", "3", "given once")),
+        (gzip.compress(b"{}"), {"Content-Encoding": "gzip"}, 415,
+         ("Content-Encoding", "gzip", "identity")),
+        (b"{}", {"Content-Encoding": "br"}, 415, ("Content-Encoding", "br", "identity")),
+    ],
+)  # fmt: skip
+def test_json_that_would_be_read_as_something_else_is_refused(
+    shared_server: RunningServer,
+    content: bytes,
+    headers: dict[str, str],
+    status: int,
+    members: tuple[str, str, str],
+) -> None:
+    response = shared_server.client.post(
+        "/v1/jobs", content=content, headers={"Content-Type": "application/json", **headers}
+    )
+    problem = check_problem(response, status)
+    field, value, limit = members
+    assert (problem["field"], problem["value"]) == (field, value)
+    assert problem["limit"].startswith(limit)
 
 
 @pytest.mark.parametrize("chunked", [False, True])

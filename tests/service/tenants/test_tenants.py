@@ -88,7 +88,10 @@ def ask(client: httpx.Client, method: str, path: str, **more: Any) -> tuple[int,
     return answer.status_code, re.sub(r"[0-9a-f]{30,32}", "…", answer.text)
 
 
-@pytest.mark.parametrize("headers", [{}, {"Range": "bytes=0-3"}, {"If-None-Match": "*"}])
+@pytest.mark.parametrize(
+    "headers",
+    [{}, {"Range": "bytes=0-3"}, {"If-None-Match": "*"}, {"If-Match": '"other"'}],
+)
 def test_a_thing_of_another_caller_is_answered_as_one_that_is_not_there(
     callers: Callers, things: Things, headers: dict[str, str]
 ) -> None:

@@ -244,8 +244,8 @@ async def receive_array(calls: Calls, path: str, out: NDArray[Any] | None) -> ND
     """A .npy file of the service as an array: `out` if that is given.
 
     Raises:
-        ValueError: `out` has another shape or element type, or is read-only; no element is received
-            then.
+        ValueError: `out` is no array, has another shape or element type, or is read-only; no
+            element is received then.
     """
     if out is not None:
         check_writable(out)

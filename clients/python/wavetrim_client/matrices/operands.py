@@ -76,8 +76,9 @@ def check_out(out: NDArray[Any], shape: tuple[int, ...], dtype: np.dtype[Any]) -
     """Refuse an array that cannot take a matrix of this shape and element type as it is.
 
     Raises:
-        ValueError: Its shape or element type differs, or it cannot be written to.
+        ValueError: It is no array, its shape or element type differs, or it cannot be written to.
     """
+    _check_array(out)
     if out.shape != shape:
         raise ValueError(f"out has the shape {out.shape}; it must have {shape}")
     if out.dtype != dtype:
@@ -89,7 +90,14 @@ def check_writable(out: NDArray[Any]) -> None:
     """Refuse an array that cannot be written to.
 
     Raises:
-        ValueError: It is read-only.
+        ValueError: It is no array, or read-only.
     """
+    _check_array(out)
     if not out.flags.writeable:
         raise ValueError("out is read-only; it must be an array that can be written to")
+
+
+def _check_array(out: object) -> None:
+    if not isinstance(out, np.ndarray):
+        name = type(out).__name__
+        raise ValueError(f"out is {name!r}; it must be a NumPy array")  # noqa: TRY004 # as in process

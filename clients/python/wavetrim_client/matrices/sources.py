@@ -24,8 +24,17 @@ Uploaded = Callable[[str, int, int], None]
 
 
 def name_matrix(matrix: MatrixName) -> str:
-    """The id of a matrix."""
-    return matrix if isinstance(matrix, str) else matrix.id
+    """The id of a matrix.
+
+    Raises:
+        ValueError: It is neither a matrix of the service nor an id.
+    """
+    if isinstance(matrix, str):
+        return matrix
+    if isinstance(matrix, Matrix):
+        return matrix.id
+    name = type(matrix).__name__
+    raise ValueError(f"matrix is {name!r}; it must be a Matrix of the service or its id")
 
 
 def describe_source(source: Path | ArrayLike) -> Body:

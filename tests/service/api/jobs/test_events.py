@@ -19,6 +19,9 @@ from tests.service.tenants.tenants import OWN_KEY, manage_keys, open_caller, pos
 
 Event = dict[str, str]
 
+VARYING = ("date", "x-request-id")
+"""Headers that differ from answer to answer."""
+
 SLOW = make_matrix(1300, 1300, "int64", seed=1)
 """A product of this takes one thread about a second."""
 
@@ -69,6 +72,20 @@ def test_a_job_is_followed_to_its_end(server: RunningServer) -> None:
     # An EventSource comes back after the end, with the last id that it has read.
     again = server.client.get(f"{path}/events", headers={"Last-Event-ID": "end"})
     assert (again.status_code, again.content) == (204, b"")
+
+
+def test_head_has_the_headers_of_a_stream_and_leaves_none_open(server: RunningServer) -> None:
+    matrix = server.upload(np.ones((5, 5)))
+    posted = server.client.post("/v1/jobs", json={"a": matrix, "b": matrix}).json()["id"]
+    for path in ("/v1/jobs/events", f"/v1/jobs/{posted}/events"):
+        with server.client.stream("GET", path) as stream:
+            told = {name: stream.headers[name] for name in stream.headers if name not in VARYING}
+        assert told.pop("transfer-encoding") == "chunked"
+        for _ in range(100):  # more than the connections that streams may have
+            head = server.client.head(path)
+            assert (head.status_code, head.content) == (200, b"")
+            assert {x: head.headers[x] for x in head.headers if x not in VARYING} == told
+    assert server.client.head("/v1/jobs/none/events").status_code == 404
 
 
 def test_a_stream_counts_as_a_request_but_not_as_latency(server: RunningServer) -> None:

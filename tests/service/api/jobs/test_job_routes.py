@@ -162,6 +162,8 @@ def test_a_succeeded_job_is_not_cancelled(server: RunningServer, operands) -> No
         ({"b": "double"}, 422, "dtype of b", ["float64", "float32"]),
         ({"beta": 1}, 422, "c", ["beta is 1.0"]),
         ({"a": "whole", "b": "whole", "alpha": 1.5}, 422, "alpha", ["1.5", "whole number"]),
+        ({"a": "whole", "b": "whole", "alpha": 2**53 + 1}, 422, "alpha", [f"below {2**53}"]),
+        ({"a": "whole", "b": "whole", "c": "whole", "beta": -(2**53)}, 422, "beta", [f"{2**53}"]),
         ({"alpha": 1e39}, 422, "alpha", ["1e+39", "float32"]),
         ({"f": 8}, 422, "f", ["8", "7"]),
         ({"f": -1}, 422, "f", ["-1"]),
@@ -287,6 +289,9 @@ def test_a_full_queue_asks_to_come_back_later(start_server) -> None:
     assert refused.status_code == 429, refused.text
     assert refused.headers["Content-Type"] == "application/problem+json"
     assert 1 <= int(refused.headers["Retry-After"]) <= 60
+    problem = refused.json()
+    assert (problem["field"], problem["value"]) == ("queued jobs", 2)
+    assert problem["limit"] == "at most 1 (max_queued_jobs)"
     for job in (second.json(), first):
         running.client.delete(f"/v1/jobs/{job['id']}")
 

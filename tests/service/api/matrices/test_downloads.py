@@ -1,5 +1,6 @@
 """Downloads over HTTP: whole, in part, and while the matrix is removed."""
 
+import httpx
 import numpy as np
 import pytest
 
@@ -47,6 +48,37 @@ def test_conditional_requests(shared_server: RunningServer) -> None:
         assert (
             shared_server.client.get(path, headers={**wanted, "If-Range": other}).status_code == 200
         )
+
+
+def test_if_match_is_a_condition_of_every_call_that_has_the_etag(
+    shared_server: RunningServer,
+) -> None:
+    matrix_id = shared_server.upload(ARRAY)
+    calls = [("GET", "/data"), ("HEAD", "/data"), ("DELETE", "")]
+
+    def ask(method: str, path: str, *tags: str, **more: str) -> httpx.Response:
+        fields = [("If-Match", one) for one in tags] + [*more.items()]
+        url = f"/v1/matrices/{matrix_id}{path}"
+        return shared_server.client.request(method, url, headers=fields)
+
+    etag = ask("HEAD", "/data").headers["etag"]
+    for method, path in calls:
+        for tags in ('"other"', f"W/{etag}", f'"a, b", W/{etag}', '"a,*,b"', etag.strip('"'), ""):
+            refused = ask(method, path, tags, Range="bytes=999999-")
+            assert refused.status_code == 412, (method, tags)
+            if method != "HEAD":
+                problem = refused.json()
+                assert (problem["field"], problem["value"]) == ("If-Match", tags)
+                assert etag in problem["limit"]
+    known = {"If-None-Match": etag}
+    assert ask("GET", "/data", '"other"', **known).status_code == 412
+    assert ask("GET", "/data", etag, **known).status_code == 304
+    for tags in ((etag,), ("*",), (f'"other" ,{etag}',), ('"other"', etag)):
+        for method, path in calls[:2]:
+            assert ask(method, path, *tags).status_code == 200, tags
+    assert ask("DELETE", "", '"other"', etag).status_code == 204
+    for method, path in calls:
+        assert ask(method, path, "*").status_code == 404
 
 
 def test_head_tells_what_get_would_send(shared_server: RunningServer) -> None:

@@ -227,3 +227,18 @@ def test_without_the_setting_nothing_is_registered(shared_server: RunningServer)
         pytest.raises(InferenceServerException, match="WAVETRIM_V2_SHARED_MEMORY"),
     ):
         client.register_system_shared_memory("region", f"{PREFIX}4", 4096)
+
+
+@pytest.mark.parametrize("media_type", ["text/plain;charset=UTF-8", "multipart/form-data", None])
+def test_a_web_page_cannot_register_regions(server: RunningServer, media_type: str | None) -> None:
+    """Browsers send these types to other origins without asking them."""
+    headers = {"Origin": "http://elsewhere.example"}
+    headers |= {"Content-Type": media_type} if media_type else {}
+    for path, content in (
+        ("unregister", b""),
+        ("region/x/register", b'{"key": "/x", "byte_size": 1}'),
+    ):
+        answer = server.client.post(
+            f"/v2/systemsharedmemory/{path}", content=content, headers=headers
+        )
+        assert (answer.status_code, answer.json()["field"]) == (415, "Content-Type")

@@ -339,6 +339,7 @@ REFUSED_BODIES: list[tuple[dict[str, str], bytes, int, str]] = [
     ({**HEADERS, "Content-Encoding": "br"}, BODY, 415, "Content-Encoding"),
     ({**HEADERS, "Content-Type": "text/html"}, BODY, 415, "Content-Type"),
     ({**HEADERS, "Origin": "http://x"}, BODY, 415, "Content-Type"),
+    ({**HEADERS, "Origin": "http://x", "Content-Type": "text/plain"}, BODY, 415, "Content-Type"),
     (with_head("x"), BODY, 422, "Inference-Header-Content-Length"),
     (with_head(str(2**30)), BODY, 413, "Inference-Header-Content-Length"),
     (with_head("1000"), BODY, 400, "body"),

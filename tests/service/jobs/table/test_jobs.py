@@ -294,6 +294,8 @@ def test_the_queue_is_bounded_by_what_waits(jobs, request_of) -> None:
     with pytest.raises(QueueFull) as refused:
         jobs.add(request_of(), max_queued=2, retry_after_seconds=7)
     assert refused.value.retry_after_seconds == 7
+    assert (refused.value.field, refused.value.value) == ("queued jobs", 3)
+    assert refused.value.limit == "at most 2 (max_queued_jobs)"
     begin(jobs, first.id)
     assert jobs.add(request_of(), max_queued=2)[1]
 

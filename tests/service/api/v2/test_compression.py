@@ -1,0 +1,126 @@
+"""Compressed requests for products: in gzip also of several members, and nothing after them."""
+
+import gzip
+import json
+import time
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from tests.limit import allow
+from tests.matrices import assert_product, make_matrix
+from tests.server import RunningServer
+
+INFER = "/v2/models/matmul/infer"
+GZIP = {"Content-Encoding": "gzip", "Content-Type": "application/json"}
+ONE = {"datatype": "FP32", "shape": [1, 1], "data": [3]}
+BLANK = gzip.compress(b" ", mtime=0)
+JSON = json.dumps({"inputs": [{"name": name, **ONE} for name in "AB"]}).encode()
+
+
+def post(server: RunningServer, content: Any, **headers: str) -> httpx.Response:
+    return server.client.post(INFER, content=content, headers={**GZIP, **headers})
+
+
+def check_refusal(answer: httpx.Response, status: int, field: str) -> dict[str, Any]:
+    problem: dict[str, Any] = answer.json()
+    assert (answer.status_code, problem["field"]) == (status, field), problem
+    return problem
+
+
+def compress_in_pieces(content: bytes, size: int) -> bytes:
+    pieces = (content[begin : begin + size] for begin in range(0, len(content), size))
+    return b"".join(gzip.compress(piece, 1) for piece in pieces)
+
+
+@pytest.mark.parametrize("size", [1, 7, len(JSON) - 1])
+@pytest.mark.parametrize("sent_at_once", [1, 1000])
+def test_members_of_gzip_are_one_body(
+    shared_server: RunningServer, size: int, sent_at_once: int
+) -> None:
+    content = compress_in_pieces(JSON, size) + gzip.compress(b"")
+
+    def send() -> Iterator[bytes]:
+        for begin in range(0, len(content), sent_at_once):
+            yield content[begin : begin + sent_at_once]
+
+    for body in (content, send()):
+        answer = post(shared_server, body)
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["outputs"][0]["data"] == [9.0]
+
+
+@pytest.mark.parametrize("size", [1000, 70_000, 2**21])
+def test_members_may_end_anywhere_in_head_and_tensors(
+    shared_server: RunningServer, size: int
+) -> None:
+    a = make_matrix(700, 700, "float32", seed=1)
+    size_bytes = {"binary_data_size": a.nbytes}
+    described = {"datatype": "FP32", "shape": a.shape, "parameters": size_bytes}
+    asked = {"binary_data_output": True}
+    inputs = [{"name": name, **described} for name in "AB"]
+    head = json.dumps({"inputs": inputs, "parameters": asked}).encode()
+    content = compress_in_pieces(head + a.tobytes() + a.tobytes(), size)
+    head_length = {"Inference-Header-Content-Length": str(len(head))}
+    answer = post(shared_server, content, **head_length)
+    assert answer.status_code == 200, answer.text
+    begin = int(answer.headers["inference-header-content-length"])
+    assert_product(np.frombuffer(answer.content[begin:], "float32").reshape(a.shape), a, a)
+    more = content + gzip.compress(b"1")
+    check_refusal(post(shared_server, more, **head_length), 400, "body")
+
+
+@pytest.mark.parametrize(
+    ("rubbish", "status", "field", "limit"),
+    [
+        (b"1", 400, "body", "several members of gzip"),
+        (b"rubbish", 400, "body", "several members of gzip"),
+        (bytes(512), 400, "body", "several members of gzip"),
+        (zlib.compress(b" "), 400, "body", "several members of gzip"),
+        (b"\x1frubbish", 415, "Content-Encoding", "incorrect header check"),
+        (b"\x1f", 400, "body", "cut off"),
+        (BLANK[:-1], 400, "body", "cut off"),
+        (BLANK[:-1] + b"x", 415, "Content-Encoding", "incorrect length check"),
+    ],
+    ids=[
+        "a digit",
+        "text",
+        "zeros",
+        "a stream of zlib",
+        "text behind the first byte of gzip",
+        "the first byte of gzip",
+        "a member cut off",
+        "a member with another length",
+    ],
+)
+def test_rubbish_after_a_member_is_refused(
+    shared_server: RunningServer, rubbish: bytes, status: int, field: str, limit: str
+) -> None:
+    for members in (gzip.compress(JSON), gzip.compress(JSON[:9]) + gzip.compress(JSON[9:])):
+        problem = check_refusal(post(shared_server, members + rubbish), status, field)
+        assert limit in problem["limit"]
+
+
+def test_deflate_has_no_members(shared_server: RunningServer) -> None:
+    first, second = zlib.compress(JSON[:9]), zlib.compress(JSON[9:])
+    for content in (first + second, zlib.compress(JSON) + BLANK):
+        answer = post(shared_server, content, **{"Content-Encoding": "deflate"})
+        assert "something else" in check_refusal(answer, 400, "body")["value"]
+
+
+def test_members_together_are_not_larger_than_a_body_may_be(shared_server: RunningServer) -> None:
+    member = gzip.compress(b" " * 2**20)
+    check_refusal(post(shared_server, member * 9), 413, "body")
+
+
+@pytest.mark.serial
+def test_members_without_content_cost_little(shared_server: RunningServer) -> None:
+    """Each end of a member must not copy all that has been received."""
+    content = gzip.compress(b"") * 400_000 + gzip.compress(JSON)
+    begin = time.perf_counter()
+    assert post(shared_server, content).status_code == 200
+    assert time.perf_counter() - begin < allow(3)
