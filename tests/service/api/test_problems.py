@@ -277,6 +277,7 @@ def test_malformed_json_is_a_bad_request(shared_server: RunningServer, content: 
          ("Content-Encoding", "gzip", "identity")),
         (b"{}", {"Content-Encoding": "br"}, 415, ("Content-Encoding", "br", "identity")),
     ],
+    ids=["a name twice", "gzip", "br"],
 )  # fmt: skip
 def test_json_that_would_be_read_as_something_else_is_refused(
     shared_server: RunningServer,
