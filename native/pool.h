@@ -46,7 +46,8 @@ EXPORTED void free_pool(Pool* pool);
 EXPORTED void wake_pool(Pool* pool, int threads);
 
 // Let only the first `threads` threads look for tasks from now on, and for a shorter time if others
-// compute on the same cores. A sleeping thread beyond the limit may still take part in one more task.
+// compute on the same cores. A thread that sleeps beyond the limit may take one more wake-up, and then does not
+// take part.
 EXPORTED void limit_pool(Pool* pool, int threads, int shares_cores);
 
 // Offer a task: threads join once it has places and they are notified. If all slots are taken, none

@@ -43,15 +43,16 @@ static void widen_line(float* wide, const char* line, int64_t length)
     }
 }
 
-// Widen a matrix, by rows or by columns as it lies, without gaps; `row` and `column` become its strides.
+// Widen a matrix, by rows or by columns as it lies, without gaps; `row` and `column` become its strides. A single
+// row lies by rows in any case: by columns, both strides would be one element, and BLAS would be told a wrong one.
 static void widen_matrix(Source source, int64_t rows, int64_t columns, float* wide, int64_t* row, int64_t* column)
 {
     const int by_rows = source.column == sizeof(uint16_t);
     const int64_t lines = by_rows ? rows : columns, length = by_rows ? columns : rows;
     const int64_t step = by_rows ? source.row : source.column;
     for (int64_t i = 0; i < lines; ++i) widen_line(wide + i * length, source.data + i * step, length);
-    *row = by_rows ? length * (int64_t)sizeof(float) : (int64_t)sizeof(float);
-    *column = by_rows ? (int64_t)sizeof(float) : length * (int64_t)sizeof(float);
+    *row = (by_rows || rows == 1 ? columns : 1) * (int64_t)sizeof(float);
+    *column = (by_rows || rows == 1 ? 1 : rows) * (int64_t)sizeof(float);
 }
 
 // Multiply rows x columns of C over a part of K, and add the product to `total`; at the beginning of K, store it

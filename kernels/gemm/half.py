@@ -23,7 +23,8 @@ def prepare_half(
     """Prepare a product on at most `sms` multiprocessors; None for all.
 
     Bulk copies need rows that begin at multiples of 16 bytes; other A and B are copied first.
-    cuBLAS takes over where sizes exceed 32 bits, or memory for the copies is short.
+    cuBLAS takes over where memory for the copies is short, or where a size fits 32 bits but not with
+    a tile more.
 
     Args:
         spec: The kernel.

@@ -177,6 +177,34 @@ def test_half_precision_sums_in_single_precision(pool: CpuPool, dtype: str) -> N
     assert np.all(c == 4096)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_the_last_part_of_k_may_have_length_one(
+    open_pool: OpenPool, order: Any, dtype: str
+) -> None:
+    """Of this K, parts that are converted at a time leave one row of B, whatever the blocks are."""
+    rng = np.random.default_rng(5)
+    with open_pool(1) as pool:
+        for k in (*range(1, 20), 33, 65, 129):
+            a = np.array(rng.integers(-2, 3, (4, k)).astype(dtype), order=order)
+            b = np.array(rng.integers(-2, 3, (k, 8192)).astype(dtype), order=order)
+            c = np.full((4, 8192), np.nan, dtype)
+            pool.multiply(a, b, c)
+            expected = a.astype(np.float32) @ b.astype(np.float32)
+            assert np.array_equal(c, expected.astype(dtype)), k
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_a_single_term_may_lie_anywhere(pool: CpuPool, dtype: str) -> None:
+    rng = np.random.default_rng(6)
+    wide = rng.integers(-2, 3, (700, 5)).astype(dtype)
+    wider = "complex128" if wide.dtype.kind == "c" else "float64"
+    for a, b in ((wide[:, 1:2], wide[:, 2:3].T), (wide[:, 1:2].copy(), wide[::-1, 3:4].T)):
+        c = np.full((700, 700), np.nan, dtype)
+        pool.multiply(a, b, c)
+        assert np.array_equal(c, (a.astype(wider) * b.astype(wider)).astype(dtype))
+
+
 @pytest.mark.parametrize("dtype", [*FLOATS, "int8"])
 def test_a_long_k_with_a_small_c_is_summed_from_parts(pool: CpuPool, dtype: str) -> None:
     rng = np.random.default_rng(4)
