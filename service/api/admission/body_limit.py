@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from wavetrim.service.api.admission.auth import check_access
 from wavetrim.service.api.problems import METHODS, describe_error
 from wavetrim.service.api.v2.errors import is_protocols
-from wavetrim.service.errors import BodyTooLarge, ContentRefused, ServiceError, UploadStalled
+from wavetrim.service.errors import BodyTooLarge, ServiceError, UploadStalled
 from wavetrim.service.settings import Settings
 
 MAX_BODY_BYTES: Final = 2**16
@@ -82,9 +82,6 @@ async def receive_document(receive: Receive) -> bytes:
 
 
 async def _receive_document(headers: Headers, receive: Receive) -> bytes:
-    coding = headers.get("content-encoding", "identity").strip().lower()
-    if coding != "identity":
-        raise ContentRefused("Content-Encoding", coding, "identity")
     _check_length(int(headers.get("content-length", "0")))
     return await receive_document(receive)
 

@@ -1,4 +1,4 @@
-"""Routes whose bodies are JSON in which no object has a name twice.
+"""Routes whose bodies are JSON: not compressed, and no object has a name twice.
 
 Python's parser keeps the last of two equal names, so that one of the caller's values would count
 and nobody would know which.
@@ -11,7 +11,7 @@ from typing import Any
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
 
-from wavetrim.service.errors import FieldProblem
+from wavetrim.service.errors import ContentRefused, FieldProblem
 
 
 class JsonRoute(APIRoute):
@@ -34,9 +34,13 @@ class JsonRequest(Request):
         """The document.
 
         Raises:
+            ContentRefused: The body is compressed.
             FieldProblem: A name comes twice.
             ValueError: It is not JSON.
         """
+        coding = self.headers.get("content-encoding", "identity").strip().lower()
+        if coding != "identity":
+            raise ContentRefused("Content-Encoding", coding, "identity")
         return json.loads(await self.body(), object_pairs_hook=_read_object)
 
 
