@@ -1,4 +1,4 @@
-"""Messages between service and engine: small JSON documents, one in each packet, over two sockets.
+"""Messages between service and engine: JSON documents, one in each packet, over two sockets.
 
 The thread that computes reads the work socket, in order. The service sends `slab` (with its
 descriptor), `drop`, `run`, `forget` (a matrix was deleted) and `shutdown` there. The engine sends
@@ -11,6 +11,7 @@ which is answered by `pong` (with the latest readings of the GPUs, and what stay
 contain no matrices: both sides map the same memory.
 """
 
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
@@ -35,10 +36,17 @@ FINAL_TYPES: Final = frozenset({"succeeded", "failed", "cancelled"})
 """Types of the message that ends a run."""
 
 PACKET_BYTES: Final = 2**17
-"""Size of the largest message. Chosen: a run or a plan takes about a thousandth of it."""
+"""Size of the largest packet. Chosen: a run or a plan takes about a thousandth of it."""
+
+LONG_BYTES: Final = 2**14
+"""Length from which a message is compressed. Chosen: the profile of eight GPUs, which are alike,
+has 150 kB, and a packet beyond PACKET_BYTES would arrive cut off."""
 
 SMALL_OPERATIONS: Final = 1e8
 """Most operations of a small product. Chosen: they take milliseconds on any machine."""
+
+
+_COMPRESSED: Final = zlib.compress(b"")[:1]
 
 
 class MessageError(SchedulerError):
@@ -226,8 +234,18 @@ _OPTION_NAMES: Final = frozenset(OPTION_NAMES)
 
 
 def encode_message(message: Mapping[str, Any]) -> bytes:
-    """The packet of a message. NaN and infinities, which JSON lacks, become null."""
-    return to_json(message, inf_nan_mode="null")
+    """The packet of a message. NaN and infinities, which JSON lacks, become null.
+
+    Raises:
+        MessageError: It does not fit a packet.
+    """
+    packet = to_json(message, inf_nan_mode="null")
+    if len(packet) >= LONG_BYTES:
+        packet = zlib.compress(packet)
+    if len(packet) > PACKET_BYTES:
+        limit = f"at most {PACKET_BYTES}"
+        raise MessageError(f"message is {len(packet)} bytes, compressed; it must be {limit}")
+    return packet
 
 
 def decode_message(packet: bytes) -> dict[str, Any]:
@@ -237,8 +255,10 @@ def decode_message(packet: bytes) -> dict[str, Any]:
         MessageError: The packet is not a JSON object with a type.
     """
     try:
-        message = from_json(packet, allow_inf_nan=False)
-    except ValueError as error:
+        # JSON begins otherwise.
+        content = zlib.decompress(packet) if packet[:1] == _COMPRESSED else packet
+        message = from_json(content, allow_inf_nan=False)
+    except (ValueError, zlib.error) as error:
         raise MessageError(f"not JSON: {packet[:100]!r}") from error
     if not isinstance(message, dict) or not isinstance(message.get("type"), str):
         raise MessageError(f"not a message: {packet[:100]!r}")

@@ -57,17 +57,18 @@ class ResidentOperands:
         Raises:
             ExecutionError: A device failed.
         """
-        seconds = b.nbytes / _LEAST_RATE
-        with self._watchdog.watch(seconds) if self._watchdog else nullcontext():
-            keeping = [
-                self._gpu_threads[position].submit(self._pipelines[position].keep, key, b)
-                for position in positions
-            ]
-            wait(keeping)  # B is read until the last one ends
+        keeping = [self._gpu_threads[one].submit(self._keep_on, one, key, b) for one in positions]
+        wait(keeping)  # B is read until the last one ends
         try:
             return all(one.result() for one in keeping)
         except DeviceFailure as error:
             raise ExecutionError(str(error), poisoned=error.poisoned) from error
+
+    def _keep_on(self, position: int, key: str, b: NDArray[Any]) -> bool:
+        """Copy an operand to a GPU, in its thread: to wait for that is no lack of progress."""
+        seconds = b.nbytes / _LEAST_RATE
+        with self._watchdog.watch(seconds) if self._watchdog else nullcontext():
+            return self._pipelines[position].keep(key, b)
 
     def forget(self, key: str) -> None:
         """Drop an operand: its matrix was deleted, or the copy may be wrong."""

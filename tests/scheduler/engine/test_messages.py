@@ -2,11 +2,13 @@
 
 import json
 import math
+import random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.scheduler.profiles import find_preset_profile
 from wavetrim.scheduler.engine.messages import (
     PACKET_BYTES,
     MessageError,
@@ -56,7 +58,25 @@ def test_numbers_that_json_lacks_become_null():
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("line", [b"", b"\n", b"{", b"[]", b"{}", b'{"type": 1}', b"\xff\n", b"1"])
+def test_a_machine_of_many_gpus_fits_a_packet():
+    profile = find_preset_profile("H200 x8").as_dict()
+    message = {"type": "joined", "profile": profile}
+    assert len(json.dumps(message)) > PACKET_BYTES
+    packet = encode_message(message)
+    assert len(packet) < PACKET_BYTES / 4
+    assert decode_message(packet) == json.loads(json.dumps(message))
+
+
+def test_a_message_that_fits_no_packet_is_refused():
+    noise = random.Random(1).randbytes(PACKET_BYTES).hex()
+    with pytest.raises(MessageError, match=f"must be at most {PACKET_BYTES}"):
+        encode_message({"type": "x", "text": noise + noise})
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"x", b"x\x9cnot compressed", b"", b"\n", b"{", b"[]", b"{}", b'{"type": 1}', b"\xff\n", b"1"],
+)
 def test_malformed_messages_are_refused(line):
     with pytest.raises(MessageError):
         decode_message(line)

@@ -22,6 +22,7 @@ from wavetrim.scheduler.engine.residents import ResidentChoice
 from wavetrim.scheduler.engine.run import run_product
 from wavetrim.scheduler.errors import ExecutionError
 from wavetrim.scheduler.execution.executor import Executor
+from wavetrim.scheduler.execution.watchdog import Watchdog
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.cache import PlanCache
 from wavetrim.scheduler.planning.kernel_choice import choose_plan_on
@@ -151,6 +152,18 @@ def test_a_gpu_that_fails_to_fetch_fails_the_product(engine, monkeypatch):
     monkeypatch.setattr(HostPipeline, "fails", True)
     with pytest.raises(ExecutionError, match="the GPU is lost"):
         engine.multiply(a, b, "b")
+
+
+def test_the_wait_for_a_busy_gpu_is_no_lack_of_progress(engine):
+    """Another product's part may be in the GPU's thread for longer than a stall."""
+    residents, ended = engine.executor.residents, threading.Event()
+    stalled = []
+    residents._watchdog = Watchdog(0.05, stalled.append)
+    busy = residents._gpu_threads[0].submit(ended.wait)
+    threading.Timer(0.3, ended.set).start()
+    assert residents.keep("b", draw(64), (0,))
+    busy.result()
+    assert stalled == []
 
 
 @pytest.mark.gpu
