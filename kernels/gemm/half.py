@@ -23,8 +23,8 @@ def prepare_half(
     """Prepare a product on at most `sms` multiprocessors; None for all.
 
     Bulk copies need rows that begin at multiples of 16 bytes; other A and B are copied first.
-    cuBLAS takes over where memory for the copies is short, or where a size fits 32 bits but not with
-    a tile more.
+    cuBLAS takes over where memory for the copies is short, or where a size fits 32 bits but not
+    with a tile more.
 
     Args:
         spec: The kernel.

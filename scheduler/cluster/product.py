@@ -4,9 +4,11 @@ Two blocks are with the node at a time, so that one travels while the other is c
 process copies rows that come back into the arena, so a block that was given up is never read.
 """
 
+import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -113,7 +115,7 @@ class NodeProduct:
         keep = request.b_key is not None
         with residents.use(name, self._b.nbytes, keep=keep) as resident:
             while True:
-                with resident.sending:
+                with self._hold(resident.sending):
                     was_there = resident.is_there
                     if not was_there:
                         resident.sent = send_operand(
@@ -125,7 +127,7 @@ class NodeProduct:
                 events = self._run_blocks(name, sent)
                 if not was_there or events[-1].get("kind") != GONE:
                     return events
-                with resident.sending:
+                with self._hold(resident.sending):
                     if resident.sent is sent:  # no other product has sent it again meanwhile
                         resident.is_there = False  # the engine has started again, without it
 
@@ -198,13 +200,30 @@ class NodeProduct:
     def _wait(self, reference: Any) -> None:
         """Wait for an object of Ray's until it is there, or the deadline has passed."""
         while not ray.wait([reference], timeout=_POLL_SECONDS)[0]:
-            if self._cancelled():
-                actor, job = self._node.actor, self._request.job
-                actor.forget_cancel.remote(job, actor.cancel.remote(job))
-                raise ExecutionCancelled("cancelled at a node")
-            if time.monotonic() > self._deadline:
-                ray.kill(self._node.actor, no_restart=False)
-                raise NodeLost(
-                    f"node {self._node.id[:12]} is given up: a block took longer than "
-                    f"{self._block_seconds:.1f} s"
-                )
+            self._end_if_due()
+
+    @contextmanager
+    def _hold(self, lock: threading.Lock) -> Iterator[None]:
+        """Hold a lock that another product may hold until the deadline has passed."""
+        if not lock.acquire(timeout=_POLL_SECONDS):
+            self._end_if_due()
+            while not lock.acquire(timeout=_POLL_SECONDS):
+                self._end_if_due()
+            self._deadline = time.monotonic() + self._block_seconds  # the other took the time
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def _end_if_due(self) -> None:
+        """Look whether the product was cancelled, or the deadline has passed, while it waits."""
+        if self._cancelled():
+            actor, job = self._node.actor, self._request.job
+            actor.forget_cancel.remote(job, actor.cancel.remote(job))
+            raise ExecutionCancelled("cancelled at a node")
+        if time.monotonic() > self._deadline:
+            ray.kill(self._node.actor, no_restart=False)
+            raise NodeLost(
+                f"node {self._node.id[:12]} is given up: a block took longer than "
+                f"{self._block_seconds:.1f} s"
+            )

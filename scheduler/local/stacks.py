@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import prod
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,9 @@ from wavetrim.scheduler.errors import ProblemError
 Array: TypeAlias = NDArray[Any]
 Shape: TypeAlias = tuple[int, ...]
 Matrices: TypeAlias = tuple[Array, Array, Array]
+
+_MOST_AXES: Final = 32
+"""The most axes that NumPy broadcasts."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,7 @@ def find_stack_problem(a_shape: Shape, b_shape: Shape) -> StackProblem:
 
     Raises:
         ProblemError: An operand is a scalar, A has another number of columns than B has rows, or
-            the stacks cannot be broadcast against each other.
+            the stacks cannot be broadcast against each other, or have too many axes.
     """
     for name, shape in (("a", a_shape), ("b", b_shape)):
         if not shape:
@@ -78,6 +81,9 @@ def find_stack_problem(a_shape: Shape, b_shape: Shape) -> StackProblem:
     except ValueError:
         limit = f"one whose axes before the last two broadcast with {a_shape[:-2]} of a"
         raise ProblemError("shape of b", b_shape, limit) from None
+    except RuntimeError:  # NumPy describes no larger iterators
+        axes = max(len(a_shape), len(b_shape)) - 2
+        raise ProblemError("axes of a stack", axes, f"at most {_MOST_AXES}") from None
     m = a_shape[-2] if len(a_shape) > 1 else 1
     n = b_shape[-1] if len(b_shape) > 1 else 1
     shares_b = prod(b_shape[:-2]) == 1

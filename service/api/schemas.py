@@ -95,7 +95,9 @@ class MatrixEntry(MatrixView):
     """A matrix in a list."""
 
     age_seconds: float = Field(description="Since it was stored.")
-    used_by: list[str] = Field(description="Ids of the queued and running jobs that need it.")
+    used_by: list[str] = Field(
+        description="Ids of the caller's queued and running jobs that need it; an admin sees all."
+    )
 
 
 class MatrixPage(BaseModel):

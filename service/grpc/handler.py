@@ -39,6 +39,7 @@ _CODES: Final = {
     401: grpc.StatusCode.UNAUTHENTICATED,
     403: grpc.StatusCode.PERMISSION_DENIED,
     404: grpc.StatusCode.NOT_FOUND,
+    408: grpc.StatusCode.DEADLINE_EXCEEDED,
     409: grpc.StatusCode.FAILED_PRECONDITION,
     413: grpc.StatusCode.INVALID_ARGUMENT,
     415: grpc.StatusCode.INVALID_ARGUMENT,
@@ -154,8 +155,10 @@ class Handler(grpc.GenericRpcHandler):  # type: ignore[misc]
     def _infer_stream(self, headers: Headers) -> Any:
         async def infer(messages: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
             async with self._refusing("ModelStreamInfer", context, headers):
-                tenant = await authenticate(headers, self._state, "compute")
-                async for content in messages:
+                await authenticate(headers, self._state, "compute")
+                while (content := await self._read_next(messages)) is not None:
+                    # A key may be revoked, a token expire and a quota change while a stream waits.
+                    tenant = await authenticate(headers, self._state, "compute")
                     yield _write(await self._compute_in_stream(content, tenant))
 
         return infer
@@ -188,15 +191,24 @@ class Handler(grpc.GenericRpcHandler):  # type: ignore[misc]
             UploadStalled: It does not come in time.
             BodyLengthWrong: There is none.
         """
+        content = await self._read_next(messages)
+        if content is None:
+            raise BodyLengthWrong("messages", 0, "1")
+        return content
+
+    async def _read_next(self, messages: AsyncIterator[bytes]) -> bytes | None:
+        """The next message of a call; None after the last.
+
+        Raises:
+            UploadStalled: It does not come in time, so that an idle call holds no place for long.
+        """
         seconds = self._state.settings.upload_idle_seconds
         try:
             async with asyncio.timeout(seconds):
-                async for content in messages:
-                    return content
+                return await anext(messages, None)
         except TimeoutError as error:
             limit = f"complete within {seconds:g} s (upload_idle_seconds)"
             raise UploadStalled("message", "incomplete", limit) from error
-        raise BodyLengthWrong("messages", 0, "1")
 
     @asynccontextmanager
     async def _refusing(self, name: str, context: Any, headers: Headers) -> AsyncIterator[None]:

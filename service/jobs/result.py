@@ -8,7 +8,7 @@ from wavetrim.service.storage.matrices.draft import Draft
 from wavetrim.service.storage.matrices.kept import KeptMatrices
 from wavetrim.service.storage.matrices.matrices import MatrixStore
 from wavetrim.service.storage.matrices.matrix import PendingMatrix
-from wavetrim.service.storage.matrices.publication import Settle
+from wavetrim.service.storage.matrices.publication import CommitUnclear, Settle
 from wavetrim.service.storage.memory.room import Room
 from wavetrim.service.threads import run_to_end
 
@@ -85,6 +85,7 @@ class FileResult:
     def __init__(self, store: MatrixStore, pending: PendingMatrix) -> None:
         self._store = store
         self._pending = pending
+        self._is_unclear = False
         self.id = pending.id
         self.operand = Operand(**pending.operand())
         self.rooms: tuple[Room, ...] = ()
@@ -98,11 +99,19 @@ class FileResult:
 
     async def publish(self, settle: Settle) -> None:
         """Make the file durable, and a matrix."""
-        await run_to_end(self._store.publish, self._pending, settle=settle)
+        await run_to_end(self._publish, settle)
 
     async def end(self) -> None:
-        """Remove the file, unless it has become a matrix."""
-        await run_to_end(self._store.discard, self._pending)
+        """Remove the file, unless it has become a matrix, or may have."""
+        if not self._is_unclear:
+            await run_to_end(self._store.discard, self._pending)
+
+    def _publish(self, settle: Settle) -> None:
+        try:
+            self._store.publish(self._pending, settle=settle)
+        except CommitUnclear:
+            self._is_unclear = True  # the file stays and counts until the row decides
+            raise
 
 
 async def begin_result(

@@ -29,14 +29,14 @@ const TYPES = {
 
 /** The header of a file; throws an Error if it has none.
  *
- * It is {dtype, rows, columns, isFortran, headerBytes, decode, numbers}.
+ * It is {dtype, rows, columns, isFortran, headerBytes, itemBytes, decode, numbers}.
  * `decode` makes an array of numbers from the elements' bytes, null for a type that the page cannot
  * read. `numbers`: numbers of an element, 2 for complex types.
  */
 export async function readHeader(file) {
   const bytes = new Uint8Array(await file.slice(0, HEADER_BYTES).arrayBuffer());
   const name = file.name ?? "the product";
-  if (String.fromCharCode(...bytes.subarray(0, 6)) !== MAGIC)
+  if (bytes.length < 12 || String.fromCharCode(...bytes.subarray(0, 6)) !== MAGIC)
     throw new Error(`${name} is not a .npy file`);
   const isVersion1 = bytes[6] === 1; // with a length of two bytes, in place of four
   const view = new DataView(bytes.buffer);
@@ -57,9 +57,19 @@ export async function readHeader(file) {
     columns,
     isFortran,
     headerBytes,
+    itemBytes: Number(code?.slice(1)),
     decode: isBigEndian ? null : decoder,
     numbers,
   };
+}
+
+/** Make sure that a file has a matrix as the service takes it; throws an Error if not. */
+export function checkFile(file, { dtype, rows, columns, headerBytes, itemBytes, decode }) {
+  if (decode === null)
+    throw new Error(`${file.name} has elements of ${dtype}; they must be a number's, little-endian`);
+  const bytes = headerBytes + rows * columns * itemBytes;
+  if (file.size !== bytes)
+    throw new Error(`${file.name} has ${file.size} bytes; by its header it must have ${bytes}`);
 }
 
 /** A file's matrix: {rows, columns, elements, strides}; strides are those of a row and a column. */

@@ -4,6 +4,9 @@ import { Refusal } from "./model/refusal.js";
 
 const KEY = "wavetrim.key";
 
+/** What a header may have; a browser refuses to send other characters, and a service longer keys. */
+const SENDABLE = /^[\x21-\x7e]{1,4096}$/;
+
 /** Calls of the service's HTTP API.
  *
  * `present`: whether there is a service. `docs`: whether it describes its API at /docs.
@@ -17,7 +20,7 @@ export class Service {
 
   /** Keep a key until the tab is closed. */
   setKey(key) {
-    sessionStorage.setItem(KEY, key);
+    sessionStorage.setItem(KEY, key.trim());
   }
 
   /** The JSON document at a path. */
@@ -39,6 +42,10 @@ export class Service {
    */
   async call(method, path, { headers = {}, body = null, signal = null } = {}) {
     const key = sessionStorage.getItem(KEY);
+    if (key !== null && !SENDABLE.test(key)) {
+      sessionStorage.removeItem(KEY);
+      throw new KeyMissing(true);
+    }
     const all = key ? { ...headers, Authorization: `Bearer ${key}` } : headers;
     const common = { credentials: "omit", cache: "no-store" };
     const response = await fetch(path, { method, headers: all, body, signal, ...common });

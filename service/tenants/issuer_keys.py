@@ -102,19 +102,27 @@ class IssuerKeys:
         await asyncio.shield(self._look)
 
     async def _read(self) -> None:
+        """Read the keys. No error may end the reading: withdrawn keys would be good for ever."""
         self._looked_at = now = time.monotonic()
+        place = f"WAVETRIM_JWT_JWKS, {self._source.place}"
         try:
             keys = await run_to_end(self._source.read)
         except (OSError, JwksRefused) as error:
-            place = f"WAVETRIM_JWT_JWKS, {self._source.place}"
             logger.warning("the keys of the token issuer cannot be read (%s): %s", place, error)
-            if self._read_at is not None and self._age(self._read_at) > KEPT_SECONDS:
-                self._set(())
+            self._drop_old()
+        except Exception:
+            logger.exception("the keys of the token issuer cannot be read (%s)", place)
+            self._drop_old()
         else:
             self._read_at = now
             self._set(keys)
         finally:
             self._look = None
+
+    def _drop_old(self) -> None:
+        """Use the keys no longer if they were read too long ago."""
+        if self._read_at is not None and self._age(self._read_at) > KEPT_SECONDS:
+            self._set(())
 
     def _set(self, keys: tuple[IssuerKey, ...]) -> None:
         if keys != self._keys:

@@ -83,7 +83,8 @@ class JwksSource:
         place: A URL, or the path of a file.
 
     Raises:
-        SettingRefused: It is a URL without TLS, over which others could send keys of theirs.
+        SettingRefused: It is no URL, or one without TLS, over which others could send keys of
+            theirs.
 
     Attributes:
         place: As given.
@@ -92,7 +93,10 @@ class JwksSource:
 
     def __init__(self, place: str) -> None:
         self.place = place
-        url = urlsplit(place)
+        try:
+            url = urlsplit(place)
+        except ValueError as error:
+            raise SettingRefused("jwt_jwks", place, f"a URL ({error}), or a file") from error
         self.is_file = "://" not in place
         if not self.is_file and not (
             url.scheme == "https" or (url.scheme == "http" and _is_loopback(url.hostname or ""))
@@ -110,7 +114,11 @@ class JwksSource:
             JwksRefused: The answer is not a JWKS.
         """
         if self.is_file:
-            with Path(self.place).expanduser().open("rb") as file:
+            try:
+                path = Path(self.place).expanduser()
+            except RuntimeError as error:  # there is no such user
+                raise FileNotFoundError(f"{self.place}: {error}") from error
+            with path.open("rb") as file:
                 return parse_jwks(file.read(_MAX_BYTES + 1))
         try:
             return parse_jwks(_fetch(self.place))
@@ -156,8 +164,18 @@ def _is_for_verifying(document: Any) -> bool:
         and "d" not in document  # a private key, which only the issuer may have
         and isinstance(document.get("kid", ""), str)
         and document.get("use", "sig") == "sig"
-        and "verify" in document.get("key_ops", ["verify"])
+        and "verify" in _read_operations(document)
     )
+
+
+def _read_operations(document: dict[str, Any]) -> list[str]:
+    """What a key is for; nothing if it does not say so as the RFC demands."""
+    listed = document.get("key_ops", ["verify"])
+    if isinstance(listed, list) and all(isinstance(one, str) for one in listed):
+        return listed
+    words = "key %r of the issuer has the key_ops %.100r; they must be a list of texts"
+    logger.warning(words, document.get("kid"), listed)
+    return []
 
 
 def _find_algorithms(document: dict[str, Any]) -> frozenset[str]:

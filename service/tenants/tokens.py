@@ -52,7 +52,8 @@ class Tokens:
         tenant = _read_tenant(claims)
         if len(self._known) >= _MOST_KNOWN:
             self._known.clear()
-        self._known[digest] = tenant, float(claims["exp"]) + _LEEWAY_SECONDS
+        # No float holds every whole number that a token may have.
+        self._known[digest] = tenant, min(claims["exp"], 2**53) + _LEEWAY_SECONDS
         return tenant
 
     async def _verify(self, token: str) -> dict[str, Any]:

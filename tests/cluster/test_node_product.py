@@ -1,6 +1,13 @@
-"""A product's rows at one node: what it keeps of products that were cancelled, and of B."""
+"""A product's rows at one node: what it keeps of products that were cancelled, and of B.
+
+While one product sends B, others wait: they can be cancelled, and have a deadline.
+"""
 
 import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +17,7 @@ from tests.cluster.ray_here import NODE_ID, RayHere
 from tests.matrices import Array, make_matrix
 from wavetrim.scheduler.engine.messages import Operand, RunRequest
 from wavetrim.scheduler.engine.operands import Operands
-from wavetrim.scheduler.errors import ExecutionCancelled
+from wavetrim.scheduler.errors import ExecutionCancelled, NodeLost
 from wavetrim.scheduler.planning.placing import Network
 
 if TYPE_CHECKING:
@@ -34,7 +41,13 @@ A, B = make_matrix(SIZE, SIZE, "float32", seed=1), make_matrix(SIZE, SIZE, "floa
 
 
 def multiply(
-    node: "NodeHandle", out: Array, *, job: str, b_key: str | None = None, cancelled: Any
+    node: "NodeHandle",
+    out: Array,
+    *,
+    job: str,
+    b_key: str | None = None,
+    cancelled: Any,
+    stall_seconds: float = 600,
 ) -> dict[str, Any]:
     """Compute out ← A·B at a node; its final message."""
     from wavetrim.scheduler.cluster.product import NodeProduct
@@ -43,7 +56,7 @@ def multiply(
     place = Operand(1, 0, SIZE, SIZE, "float32")
     return NodeProduct(
         RunRequest(job, place, place, None, place, b_key=b_key), Operands(A, B, None, out),
-        node=node, parts=SharedParts(), expected_seconds=0.01, stall_seconds=600,
+        node=node, parts=SharedParts(), expected_seconds=0.01, stall_seconds=stall_seconds,
         final=lambda _rows: None, cancelled=cancelled,
     ).run()  # fmt: skip
 
@@ -85,3 +98,77 @@ def test_a_b_that_two_products_find_gone_is_sent_once_more(
     assert all(np.allclose(out, A @ B, atol=1e-3) for out in outs)
     begun = [call for call in here.actor.calls if call[0] == "keep" and call[3] == 0]
     assert len(begun) == 2
+
+
+@contextmanager
+def sending_b(node: "NodeHandle") -> Iterator[None]:
+    """Another product sends B, and still uses it."""
+    with node.residents.use("kept", B.nbytes, keep=True) as resident, resident.sending:
+        yield
+
+
+def test_a_product_that_waits_for_b_can_be_cancelled(node: "NodeHandle") -> None:
+    out, asked = np.zeros_like(A), threading.Event()
+
+    def cancel() -> bool:
+        asked.set()
+        return True
+
+    with ThreadPoolExecutor(1) as pool:
+        with sending_b(node):
+            waits = pool.submit(multiply, node, out, job="j-0", b_key="kept", cancelled=cancel)
+            assert asked.wait(5), "nobody asked whether it is cancelled"
+            with pytest.raises(ExecutionCancelled):
+                waits.result(5)
+        again = multiply(node, out, job="k-0", b_key="kept", cancelled=lambda: False)
+    assert again["type"] == "succeeded"
+    assert np.allclose(out, A @ B, atol=1e-3)
+
+
+def test_a_product_that_waits_for_b_too_long_gives_the_node_up(
+    node: "NodeHandle", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import ray
+
+    killed: list[tuple[Any, bool]] = []
+
+    def kill(actor: Any, *, no_restart: bool) -> None:
+        killed.append((actor, no_restart))
+
+    monkeypatch.setattr(ray, "kill", kill)
+    with ThreadPoolExecutor(1) as pool, sending_b(node):
+        waits = pool.submit(
+            multiply, node, np.zeros_like(A), job="j-0", b_key="kept",
+            cancelled=lambda: False, stall_seconds=0.2,
+        )  # fmt: skip
+        with pytest.raises(NodeLost, match=r"a block took longer than 0\.\d s"):
+            waits.result(5)
+    assert killed == [(node.actor, False)]
+
+
+def test_the_time_that_another_takes_to_send_b_is_not_the_nodes(
+    here: RayHere, node: "NodeHandle", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The deadline begins anew once the lock is free: 500 s there and 500 s here are no 1000 s."""
+    import ray
+
+    seconds, out, waited = [0.0], np.zeros_like(A), threading.Event()
+    clock = SimpleNamespace(monotonic=lambda: seconds[0], perf_counter=lambda: seconds[0])
+    monkeypatch.setattr("wavetrim.scheduler.cluster.product.time", clock)
+    monkeypatch.setattr(ray, "kill", lambda *_, **__: None)
+
+    def poll() -> bool:
+        is_sending = any(call[0] == "keep" for call in here.actor.calls)
+        seconds[0] = 1000.0 if is_sending else 500.0
+        here.waits = not is_sending
+        waited.set()
+        return False
+
+    here.waits = True
+    with ThreadPoolExecutor(1) as pool:
+        with sending_b(node):
+            waits = pool.submit(multiply, node, out, job="j-0", b_key="kept", cancelled=poll)
+            assert waited.wait(5)
+        assert waits.result(5)["type"] == "succeeded"
+    assert seconds == [1000.0]
+    assert np.allclose(out, A @ B, atol=1e-3)

@@ -327,13 +327,18 @@ def test_the_key_is_asked_for_once_and_kept_in_the_tab(
 ) -> None:
     server = start_server(api_key="correct-horse-battery-staple-0123456789")
     show(page, f"{server.url}/#device=here")
-    for key, form in (("wrong", "#key"), ("correct-horse-battery-staple-0123456789", "#headline")):
+    refused = ("wrong", "ключ", "\u200bcorrect-horse-battery-staple-0123456789", "x" * 70_000)
+    forms = {
+        **dict.fromkeys(refused, "#key"),
+        " correct-horse-battery-staple-0123456789 ": "#headline",
+    }
+    for key, form in forms.items():
         page.wait("document.getElementById('key')")
         page.run(f"document.getElementById('key').value = {json.dumps(key)}; "
                  "document.querySelector('#notice form').requestSubmit(); null")  # fmt: skip
         page.wait(f"document.querySelector('#notice').textContent.includes('refused') "
                   f"|| document.querySelector('{form}')")  # fmt: skip
-        if key == "wrong":
+        if key in refused:
             page.wait("document.querySelector('#notice').textContent.includes('refused')")
     page.wait("document.getElementById('headline')")
     assert page.run("localStorage.length") == 0

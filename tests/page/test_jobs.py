@@ -97,6 +97,15 @@ def test_files_that_do_not_fit_are_refused_before_they_are_sent(
         page.wait(f"{problem}.textContent.startsWith({json.dumps(words)})")
     drop_file(page, "b", "B.txt", b"1 2 3")
     page.wait("document.getElementById('told-b').textContent === 'B.txt is not a .npy file'")
+    whole = encode_npy(make_matrix(5, 4, "float64", seed=1))
+    big = encode_npy(np.ones((5, 4), ">f8"))
+    for content, words in (
+        (whole[:8], "is not a .npy file"),
+        (whole[:-1], "has 287 bytes; by its header it must have 288"),
+        (big, "has elements of float64; they must be"),
+    ):
+        drop_file(page, "b", "B.npy", content)
+        page.wait(f"document.getElementById('told-b').textContent.includes({json.dumps(words)})")
     assert page.run("document.querySelector('#product button').disabled")
     assert not any("matrices?" in url for url in page.requests)
 

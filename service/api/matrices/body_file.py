@@ -11,6 +11,7 @@ from anyio import CancelScope
 from wavetrim.service.api.wire.reader import BodyReader
 from wavetrim.service.storage.matrices.matrices import MatrixStore
 from wavetrim.service.storage.matrices.matrix import PendingMatrix
+from wavetrim.service.storage.matrices.publication import CommitUnclear
 from wavetrim.service.threads import run_to_end
 
 BATCH_BYTES: Final = 4 * 2**20
@@ -26,6 +27,8 @@ async def receive_matrix(
     start: memoryview,
 ) -> AsyncIterator[None]:
     """Receives a matrix into a new file; removes the file when the block fails.
+
+    After a commit that was not answered the file stays and counts until the row decides.
 
     Args:
         body: The body.
@@ -45,6 +48,8 @@ async def receive_matrix(
             await run_to_end(store.write_part, pending, len(head), start)
         await _copy_to(body, pending, store, len(head) + len(start))
         yield
+    except CommitUnclear:
+        raise
     except BaseException:
         await run_to_end(store.discard, pending)
         raise

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import signal
 import socket
 from collections.abc import Callable, Iterator
 from types import FrameType
@@ -15,6 +16,7 @@ from fastapi import FastAPI
 from wavetrim.service.api.wire.head import HEAD_SECONDS, LINGERING_CONNECTIONS, WireLimits
 from wavetrim.service.api.wire.protocol import choose_protocol
 from wavetrim.service.api.wire.refusal import CLOSED, Refusals
+from wavetrim.service.cli.interrupts import list_ends
 from wavetrim.service.cli.server.listening import Listeners
 from wavetrim.service.cli.server.tls_server import TlsServer
 from wavetrim.service.descriptors import limit_connections
@@ -97,6 +99,19 @@ class ForegroundServer(uvicorn.Server):
         """Let open connections end, then stop the application."""
         await super().shutdown(sockets)
         await self._parts.aclose()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Handle signals within the block: uvicorn knows nothing of a closed terminal."""
+        before = {number: signal.getsignal(number) for number in list_ends()}
+        with super().capture_signals():
+            for number in before:
+                signal.signal(number, self.handle_exit)
+            try:
+                yield
+            finally:
+                for number, handler in before.items():
+                    signal.signal(number, handler)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Handle a signal. uvicorn would raise it again at its end, which is not needed here."""

@@ -4,6 +4,7 @@ A plan for a new shape takes milliseconds, and each node has its own profile.
 """
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -46,26 +47,32 @@ class Estimates:
     def has_all(self, request: RunRequest) -> bool:
         """Whether `find` answers at once."""
         shape = _find_shape(request)
-        profiles = [node.profile for node in self._list_able(request)]
-        profiles.append(self._fleet.here.profiles.find())
-        return all(self._find_kept(profile, shape) is not None for profile in profiles)
+        here = self._find_kept(self._find_profile_here(request), shape)
+        if here is None or here.curve is None:
+            return here is not None  # if this machine cannot plan it, `find` asks no node
+        nodes = self._list_able(request)
+        return all(self._find_kept(node.profile, shape) is not None for node in nodes)
 
     def find(self, request: RunRequest) -> tuple[Offer, ...]:
         """The offer of each engine that may compute a product, this machine's first."""
         here = self._fleet.here
-        profile = here.profiles.find("cpu" if request.cpu_only else None)
-        try:
-            curve = self._find_curve(request, profile, has_gpu=bool(here.devices))
-        except FieldError:
+        profile = self._find_profile_here(request)
+        curve = self._find_curve(request, profile, has_gpu=bool(here.devices))
+        if curve is None:
             return (Offer(here.id, _UNKNOWN),)  # the engine says what is wrong
         offers = [Offer(here.id, curve)]
         for node in self._list_able(request):
             computing = self._find_curve(request, node.profile, has_gpu=bool(node.devices))
+            if computing is None:
+                continue
             traffic = _find_traffic(request)
             if request.b_key in node.resident:
                 traffic = replace(traffic, b_bytes=0)
             offers.append(Offer(node.id, computing, node.network, traffic, node.factor))
         return tuple(offers)
+
+    def _find_profile_here(self, request: RunRequest) -> MachineProfile:
+        return self._fleet.here.profiles.find("cpu" if request.cpu_only else None)
 
     def _list_able(self, request: RunRequest) -> list[ClusterNode]:
         """The nodes that may compute a product; none if its options name kernel or F."""
@@ -77,7 +84,8 @@ class Estimates:
 
     def _find_curve(
         self, request: RunRequest, profile: MachineProfile, *, has_gpu: bool
-    ) -> SampledCurve:
+    ) -> SampledCurve | None:
+        """The curve of an engine; None if it cannot meet the product's options."""
         shape = _find_shape(request)
         kept = self._find_kept(profile, shape)
         if kept is not None:
@@ -91,11 +99,13 @@ class Estimates:
             problem = GemmProblem(rows, n, k, dtype, memory)
             return self._plans.choose(problem, profile, options).predicted.total_seconds
 
+        curve: SampledCurve | None = None
+        with suppress(FieldError):
+            curve = sample_curve(m, find_seconds)
         if len(self._kept) >= _CAPACITY:
             self._kept.clear()
-        made = _Kept(profile, sample_curve(m, find_seconds), time.monotonic())
-        self._kept[id(profile), shape] = made
-        return made.curve
+        self._kept[id(profile), shape] = _Kept(profile, curve, time.monotonic())
+        return curve
 
     def _find_kept(self, profile: MachineProfile, shape: _Shape) -> "_Kept | None":
         # The kept curve holds its profile, so no other profile can have the same id.
@@ -107,10 +117,10 @@ class Estimates:
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """A curve, what it was made from, and when."""
+    """A curve, what it was made from, and when; None if no plan can be made."""
 
     profile: MachineProfile
-    curve: SampledCurve
+    curve: SampledCurve | None
     made_at: float
 
 

@@ -140,8 +140,8 @@ class Lane:
     async def stop(self, turn: Turn) -> None:
         """Stop a product: do not send it, else ask its engine, and at last end that engine.
 
-        When this returns, the product has its final message, unless a node's engine cannot be ended
-        in time.
+        If a node's engine cannot be ended in time, the process that speaks with the nodes is. So
+        when this returns, the product has its final message, and nothing writes to its memory.
         """
         self.give_up(turn)
         if turn.final.done():
@@ -152,6 +152,8 @@ class Lane:
             reason = f"it did not stop a product within {STOP_GRACE_SECONDS:g} s"
             await turn.restart_engines(reason)
             await asyncio.wait({turn.final}, timeout=STOP_GRACE_SECONDS)
+            if not turn.final.done() and self._fleet.cluster is not None:
+                await self._fleet.cluster.restart(reason)
 
     def cancel(self, turn: Turn) -> None:
         """Ask the engine that has a product to stop it; one that waits is given up."""

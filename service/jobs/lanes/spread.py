@@ -1,7 +1,8 @@
 """A product that is computed by a node, or by several engines at once.
 
 Each engine gets some rows, as a product of its own. When a node is lost, other engines compute the
-rows that have not come back from it. Any other failure ends the product, as it does on one machine.
+rows that have not come back from it, unless the product was stopped. Any other failure ends the
+product, as it does on one machine.
 """
 
 import logging
@@ -94,6 +95,7 @@ class Spread:
         self._take = take
         self._parts: list[_Part] = []
         self._losses = 0
+        self._stopped = False
         self._failure: Message | None = None
         self._start = time.perf_counter()
 
@@ -105,11 +107,13 @@ class Spread:
 
     def cancel(self) -> None:
         """Ask all engines to stop."""
+        self._stopped = True
         for part in self._list_running():
             part.engine.cancel(part.job)
 
     async def restart_engines(self, reason: str) -> None:
         """End by force the engines that have not stopped."""
+        self._stopped = True
         for part in self._list_running():
             await part.engine.restart(reason)
 
@@ -161,6 +165,8 @@ class Spread:
             part.final, part.progress = [rows], 1.0
         elif message["type"] == "failed" and self._can_move(part, message):
             self._move_rest(part, message)
+        elif self._stopped and message.get("kind") in _NODE_FAILURES:
+            self._fail({"type": "cancelled"})  # its engine was ended to stop it
         else:
             self._fail(message)
         self._end_if_done()
@@ -174,8 +180,9 @@ class Spread:
 
     def _can_move(self, part: _Part, message: Message) -> bool:
         """Whether other engines may compute the rows that are missing."""
-        is_node = isinstance(part.engine, ClusterNode)
-        return is_node and self._failure is None and message["kind"] in _NODE_FAILURES
+        if self._stopped or not isinstance(part.engine, ClusterNode):
+            return False
+        return self._failure is None and message["kind"] in _NODE_FAILURES
 
     def _move_rest(self, part: _Part, message: Message) -> None:
         """Have others compute the rows that have not come back."""

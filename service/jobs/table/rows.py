@@ -242,10 +242,44 @@ def fail_job(connection: Connection, job: Job, kind: str, message: str) -> Job |
     return update_job(connection, job.id, UNFINISHED, describe_run(job) | changes)
 
 
+def cancel_job(connection: Connection, job: Job) -> Job | None:
+    """Unfinished → cancelled; None when the job has ended before."""
+    changes = {"state": JobState.CANCELLED, "finished_at": wall_clock.stamp()}
+    return update_job(connection, job.id, UNFINISHED, describe_run(job) | changes)
+
+
+def lock_job(connection: Connection, job_id: str) -> bool:
+    """Let no other transaction change a job until this one ends; returns `cancel_requested`."""
+    wanted = select(jobs.c.cancel_requested).where(jobs.c.id == job_id)
+    return bool(connection.scalar(wanted.with_for_update()))
+
+
+def release_job(connection: Connection, job: Job) -> Job | None:
+    """Queue a job as if its try had never begun, or cancel it if that was asked for.
+
+    Returns:
+        The job as it is now; None when it has ended before.
+    """
+    if lock_job(connection, job.id):
+        return cancel_job(connection, job)
+    attempts = job.attempts - 1
+    changes = {"state": JobState.QUEUED, "attempts": attempts, "progress": 0.0, "plan": null()}
+    return update_job(connection, job.id, UNFINISHED, changes)
+
+
+def is_interrupted() -> ColumnElement[bool]:
+    """Selects the rows of jobs whose runs broke off: while no job runs, none may stay so.
+
+    A cancellation is kept in the row of a job that runs. So one that is queued there has run, too.
+    """
+    unwanted = and_(jobs.c.state == JobState.QUEUED, jobs.c.cancel_requested)
+    return or_(jobs.c.state == JobState.RUNNING, unwanted)
+
+
 def settle_job(connection: Connection, job_id: str, max_attempts: int) -> Job | None:
-    """Queue again, fail or cancel a job whose run broke off; None when it is not running."""
-    running = jobs.c.id == job_id, jobs.c.state == JobState.RUNNING
-    row = connection.execute(select(jobs).where(*running).with_for_update()).one_or_none()
+    """Queue again, fail or cancel a job whose run broke off; None for any other."""
+    wanted = select(jobs).where(jobs.c.id == job_id, is_interrupted())
+    row = connection.execute(wanted.with_for_update()).one_or_none()
     if row is None:
         return None
     job = read_job(row)
@@ -255,4 +289,4 @@ def settle_job(connection: Connection, job_id: str, max_attempts: int) -> Job | 
         return fail_job(connection, job, "interrupted", "every try of the job was interrupted")
     else:
         changes = {"state": JobState.QUEUED, "progress": 0.0, "plan": null()}
-    return update_job(connection, job_id, (JobState.RUNNING,), changes)
+    return update_job(connection, job_id, UNFINISHED, changes)

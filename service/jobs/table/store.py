@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import Engine, case, func, null, select
+from sqlalchemy import Engine, case, func, select
 
 from wavetrim.service.clock import wall_clock
 from wavetrim.service.jobs.errors import JobFinished, JobNotFound
@@ -16,6 +16,7 @@ from wavetrim.service.jobs.job import UNFINISHED, Job, JobState
 from wavetrim.service.jobs.table.listing import count_by_state, forget_finished, read_page
 from wavetrim.service.jobs.table.rows import (
     add_job,
+    cancel_job,
     check_quota,
     check_room,
     count_queued,
@@ -24,8 +25,11 @@ from wavetrim.service.jobs.table.rows import (
     find_first,
     hold_operands,
     is_in_state,
+    is_interrupted,
     lock_adding,
+    lock_job,
     read_job,
+    release_job,
     settle_job,
     update_job,
 )
@@ -39,7 +43,8 @@ class JobStore:
 
     Attributes:
         running: The jobs that run, by their ids, as their runs know them. They go before what
-            their rows say.
+            their rows say. One that is queued here has not begun its first try, or has been given
+            up by its run, which ends now.
     """
 
     def __init__(self, database: Engine) -> None:
@@ -185,14 +190,19 @@ class JobStore:
 
     def cancel(self, job: Job) -> Job | None:
         """Unfinished → cancelled. None when the job has ended before."""
-        changes = {"state": JobState.CANCELLED, "finished_at": wall_clock.stamp()}
-        return self._change(job.id, **describe_run(job) | changes)
+        with self._database.begin() as connection:
+            return cancel_job(connection, job)
 
     def release(self, job: Job) -> Job | None:
-        """Unfinished → queued, as if the try had never begun: the service stops before the job."""
-        attempts = job.attempts - 1
-        changes = {"state": JobState.QUEUED, "attempts": attempts, "progress": 0.0, "plan": null()}
-        return self._change(job.id, **changes)
+        """Unfinished → queued, as if the try had never begun: the service stops before the job.
+
+        A job whose cancellation was requested is cancelled.
+
+        Returns:
+            The job as it is now; None when it had ended before.
+        """
+        with self._database.begin() as connection:
+            return self._give_up(release_job(connection, job))
 
     def request_cancel(self, job_id: str, owner: str | None = None) -> Job:
         """Cancels a queued job at once and marks a running one; a cancelled job stays as it is.
@@ -206,17 +216,12 @@ class JobStore:
             JobFinished: The job has succeeded or failed already.
         """
         _expect_id(job_id)
-        running = self.running.get(job_id)
-        if running is not None:
-            changes = describe_run(running)
-        else:
-            queued = jobs.c.state == JobState.QUEUED
-            changes = {
-                "state": case((queued, JobState.CANCELLED), else_=jobs.c.state),
-                "finished_at": case((queued, wall_clock.stamp()), else_=jobs.c.finished_at),
-            }
         self.get(job_id, owner)  # an owner never changes
-        job = self._change(job_id, **changes, cancel_requested=True) or self.get(job_id)
+        with self._database.begin() as connection:
+            lock_job(connection, job_id)  # from here on its run cannot give it up
+            changes = self._describe_cancel(job_id)
+            changed = update_job(connection, job_id, UNFINISHED, changes)
+        job = changed or self.get(job_id)
         if job.state in (JobState.SUCCEEDED, JobState.FAILED):
             raise JobFinished(job_id, job.state)
         return job
@@ -225,13 +230,13 @@ class JobStore:
         """Settle the jobs that ran when the service ended; called once, before any job starts.
 
         A job goes back to the queue; if its tries are used up it fails, and if its cancellation
-        was requested it is cancelled.
+        was requested it is cancelled, even if its row says that it waits.
 
         Returns:
             The jobs as they are now.
         """
         with self._database.begin() as connection:
-            found = select(jobs.c.id).where(jobs.c.state == JobState.RUNNING)
+            found = select(jobs.c.id).where(is_interrupted())
             settled = [
                 settle_job(connection, job_id, max_attempts)
                 for job_id in connection.scalars(found).all()
@@ -246,7 +251,7 @@ class JobStore:
         """
         with self._database.begin() as connection:
             update_job(connection, job.id, UNFINISHED, describe_run(job))
-            return settle_job(connection, job.id, max_attempts)
+            return self._give_up(settle_job(connection, job.id, max_attempts))
 
     def expire(self, ttl_seconds: float, *, start: float, most: int) -> int:
         """Forgets finished jobs, as `forget_finished` does; returns how many."""
@@ -256,10 +261,23 @@ class JobStore:
         running = self.running.get(row.id)
         return row if running is None else running.show_running(row)
 
-    def _change(self, job_id: str, **changes: Any) -> Job | None:
-        """Change a job that has not ended."""
-        with self._database.begin() as connection:
-            return update_job(connection, job_id, UNFINISHED, changes)
+    def _describe_cancel(self, job_id: str) -> dict[str, Any]:
+        """What a cancellation changes in a job's row, which must be locked."""
+        running = self.running.get(job_id)
+        if running is not None and running.state is JobState.RUNNING:
+            return describe_run(running) | {"cancel_requested": True}
+        queued = jobs.c.state == JobState.QUEUED
+        return {
+            "state": case((queued, JobState.CANCELLED), else_=jobs.c.state),
+            "finished_at": case((queued, wall_clock.stamp()), else_=jobs.c.finished_at),
+            "cancel_requested": True,
+        }
+
+    def _give_up(self, job: Job | None) -> Job | None:
+        """A run gives up its job, whose row is locked: who cancels it next finds it so."""
+        if job is not None and job.id in self.running:
+            self.running[job.id] = job
+        return job
 
 
 def _expect_id(job_id: str) -> None:

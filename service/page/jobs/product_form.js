@@ -3,7 +3,7 @@
 import { makeButton, makeField, makeLabel, makeSelect } from "../controls.js";
 import { make } from "../dom.js";
 import { saveFile } from "../files.js";
-import { readHeader } from "../npy.js";
+import { checkFile, readHeader } from "../npy.js";
 import { showBytes, showSeconds, showWhole } from "../units.js";
 import { compareProduct, makeOutcome } from "./outcome.js";
 
@@ -94,6 +94,7 @@ export class ProductForm {
     setFile(input, file);
     try {
       const header = await readHeader(file);
+      checkFile(file, header);
       this.files[name] = { file, header };
       const shape = `${showWhole(header.rows)} × ${showWhole(header.columns)} ${header.dtype}`;
       told.textContent = `${file.name}: ${shape}, ${showBytes(file.size)}`;
@@ -103,6 +104,11 @@ export class ProductForm {
     }
     element.classList.toggle("taken", this.files[name] !== null);
     element.classList.toggle("refused", this.files[name] === null);
+    this.showProblem();
+  }
+
+  /** Say why the files cannot be multiplied, or let them be sent. */
+  showProblem() {
     const problem = this.findProblem();
     this.problem.hidden = problem === null;
     this.problem.textContent = problem ?? "";
@@ -132,7 +138,7 @@ export class ProductForm {
       this.step("It did not come to an end.");
       this.refuse(error);
     } finally {
-      this.button.disabled = false;
+      this.showProblem();
     }
   }
 

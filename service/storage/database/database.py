@@ -93,7 +93,7 @@ def read_url(url: str) -> URL:
     """
     try:
         parsed = make_url(url)
-    except ArgumentError as error:
+    except (ArgumentError, ValueError) as error:  # the latter for a port that is no number
         # What stands before the last "@" may hold a password.
         shown = url.rpartition("@")[2]
         raise SettingRefused("database_url", shown, "a SQLAlchemy URL") from error

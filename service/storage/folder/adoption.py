@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from sqlalchemy import Engine, insert, select
+from sqlalchemy import Engine, insert, select, update
 
 from wavetrim.service.storage.database.database import reading
 from wavetrim.service.storage.database.tables import matrices
@@ -48,8 +48,8 @@ def adopt(database: Engine, data_dir: Path, matrix_dir: Path) -> Adoption:
     """Registers the .npy files of a data folder, and those in its folder of lost files.
 
     A file is taken in if its name is an id and its header and length are right; one that the
-    database knows must also have the stored CRC-32. Nothing is removed or overwritten. A file's age
-    counts from its adoption, so that none is too old at once.
+    database knows must also have the stored CRC-32, and is then no longer damaged. Nothing is
+    removed or overwritten. A file's age counts from its adoption, so that none is too old at once.
 
     Args:
         database: The database in use.
@@ -100,7 +100,7 @@ def _take_in(database: Engine, path: Path, place: Path) -> bool:
     if row is not None:
         if header.file_bytes != row.size_bytes or row.crc32 not in (None, crc32):
             raise _Refused("the database knows another matrix of this id")
-        path.rename(place)
+        _restore(database, path, place, checked=row.crc32 is not None)
         return False
     described = {
         "id": place.stem,
@@ -119,6 +119,15 @@ def _take_in(database: Engine, path: Path, place: Path) -> bool:
     with database.begin() as connection:
         connection.execute(insert(matrices).values(described))
     return True
+
+
+def _restore(database: Engine, path: Path, place: Path, *, checked: bool) -> None:
+    """Put a lost file back; if its CRC-32 was checked, its matrix is not damaged any more."""
+    with database.begin() as connection:
+        if checked:
+            change = update(matrices).where(matrices.c.id == place.stem)
+            connection.execute(change.values(damaged_at=None))
+        path.rename(place)
 
 
 def _read_file(path: Path) -> tuple[NpyHeader, int]:

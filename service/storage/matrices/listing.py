@@ -22,6 +22,7 @@ from wavetrim.service.cursor import decode_mark, encode_mark
 from wavetrim.service.storage.database.database import reading
 from wavetrim.service.storage.database.ownership import is_owned
 from wavetrim.service.storage.database.tables import UNFINISHED, jobs, matrices
+from wavetrim.service.storage.errors import MatrixInUse
 
 _BATCH: Final = 200
 """Rows that are handled in one transaction; chosen, so that others can write in between."""
@@ -39,8 +40,8 @@ def read_page(
         owner: Whose they are; None for everybody's.
 
     Returns:
-        The rows, the unfinished jobs that use them, by id, and the cursor of the next page.
-        Matrices stored between two calls do not shift a page.
+        The rows, the owner's unfinished jobs that use them, by id, and the cursor of the next
+        page. Matrices stored between two calls do not shift a page.
 
     Raises:
         CursorUnknown: The cursor was not made by this function.
@@ -53,16 +54,43 @@ def read_page(
     with reading(database) as connection:
         found = list(connection.execute(wanted))
         shown = found[:limit]
-        users = find_users(connection, [row.id for row in shown])
+        users = _find_users(connection, [row.id for row in shown], owner)
     last = shown[-1] if len(found) > limit else None
     return shown, users, None if last is None else _encode_cursor(last.created_at, last.id)
 
 
-def find_users(connection: Connection, ids: Collection[str]) -> dict[str, list[str]]:
-    """The unfinished jobs that name matrices as operands: by the matrices' ids, oldest first."""
+def expect_unused(connection: Connection, matrix_id: str, owner: str | None) -> None:
+    """Makes sure that no unfinished job names a matrix as an operand.
+
+    Args:
+        connection: The transaction.
+        matrix_id: The matrix.
+        owner: Whose jobs may be named in the refusal; None for everybody's.
+
+    Raises:
+        MatrixInUse: A queued or running job names it. Of other owners' jobs it says only that there
+            are some.
+    """
+    everyones = _find_users(connection, [matrix_id], None).get(matrix_id)
+    if not everyones:
+        return
+    own = _find_users(connection, [matrix_id], owner).get(matrix_id, [])
+    if len(own) < len(everyones):
+        own.append("one of another owner" if own else "of another owner")
+    raise MatrixInUse(matrix_id, own)
+
+
+def _find_users(
+    connection: Connection, ids: Collection[str], owner: str | None
+) -> dict[str, list[str]]:
+    """An owner's unfinished jobs that name matrices as operands, oldest first; None for all jobs.
+
+    Returns:
+        Their ids, by the matrices' ids.
+    """
     users: dict[str, list[str]] = defaultdict(list)
     named = select(jobs.c.id, jobs.c.a, jobs.c.b, jobs.c.c).where(
-        jobs.c.state.in_(UNFINISHED), _names(ids)
+        jobs.c.state.in_(UNFINISHED), _names(ids), is_owned(jobs, owner)
     )
     for job_id, *operands in connection.execute(named.order_by(jobs.c.sequence)):
         for matrix_id in set(operands) & set(ids):

@@ -19,12 +19,12 @@ from wavetrim.service.storage.database.tables import matrices
 from wavetrim.service.storage.database.write_record import WriteRecord
 from wavetrim.service.storage.disk.disk_room import DiskRoom
 from wavetrim.service.storage.disk.new_file import remove
-from wavetrim.service.storage.errors import MatrixInUse, MatrixNotFound
+from wavetrim.service.storage.errors import MatrixNotFound
 from wavetrim.service.storage.folder.lost import LOST_FOLDER, count_lost_files
 from wavetrim.service.storage.folder.sweep import sweep_folder
 from wavetrim.service.storage.matrices.file_checks import FileChecks
 from wavetrim.service.storage.matrices.listing import (
-    find_users,
+    expect_unused,
     read_page,
     remove_row,
     remove_unused,
@@ -122,8 +122,8 @@ class MatrixStore(MatrixFiles):
             owner: Whose they are; None for everybody's.
 
         Returns:
-            The matrices, each with the ids of the unfinished jobs that use it, and the cursor of
-            the next page (None after the last one).
+            The matrices, each with the ids of the owner's unfinished jobs that use it, and the
+            cursor of the next page (None after the last one).
 
         Raises:
             CursorUnknown: The cursor was not made by this method.
@@ -194,7 +194,8 @@ class MatrixStore(MatrixFiles):
 
         Raises:
             MatrixNotFound: There is none with this id.
-            MatrixInUse: A queued or running job names it as an operand.
+            MatrixInUse: A queued or running job names it as an operand; jobs of another owner than
+                the caller are not named.
         """
         wanted = matrices.c.id == matrix_id, is_owned(matrices, owner)
         with self._room.removing() as removal:
@@ -202,8 +203,7 @@ class MatrixStore(MatrixFiles):
                 found = select(matrices.c.id).where(*wanted).with_for_update()
                 if connection.execute(found).first() is None:
                     raise MatrixNotFound(matrix_id)
-                if job_ids := find_users(connection, [matrix_id]).get(matrix_id):
-                    raise MatrixInUse(matrix_id, job_ids)
+                expect_unused(connection, matrix_id, owner)
                 size_bytes = remove_row(connection, matrix_id)
             removal.sizes_bytes[matrix_id] = size_bytes
         self._forget(matrix_id)

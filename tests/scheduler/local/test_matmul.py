@@ -328,6 +328,10 @@ REFUSALS: dict[str, tuple[Any, Any, dict[str, Any], str]] = {
     "scalar": (3.0, [1.0], {}, "shape of a is (); it must be of at least one dimension"),
     "columns": (np.ones((2, 3)), np.ones((2, 3)), {}, "shape of b is (2, 3); it must be (…, 3, N)"),
     "vector": (np.ones(3), np.ones(2), {}, "shape of b is (2,); it must be (3,), as a has 3"),
+    "axes": (
+        np.ones((1,) * 40), np.ones((1,) * 40), {},
+        "axes of a stack is 38; it must be at most 32",
+    ),
     "stacks": (
         np.ones((2, 2, 2)), np.ones((3, 2, 2)), {},
         "shape of b is (3, 2, 2); it must be one whose axes before the last two broadcast with",

@@ -2,10 +2,13 @@
 
 import asyncio
 import contextlib
+import json
 import os
 import queue
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,9 +29,10 @@ from tritonclient.utils import InferenceServerException, shared_memory
 from tests.environment import ROOT
 from tests.matrices import Array, assert_product, make_matrix
 from tests.processes import wait_until
-from tests.server import RunningServer, Start, find_free_port
+from tests.server import RunningServer, Start, find_free_port, open_http
 from tests.service.api.wire.wire_server import make_certificate
-from tests.service.tenants.tenants import OWN_KEY
+from tests.service.tenants.issuer import AUDIENCE, ISSUER, Issuer
+from tests.service.tenants.tenants import OWN_KEY, manage_keys, open_caller
 from wavetrim.service.api.v2.datatypes import DATATYPES, NAMES
 from wavetrim.service.app import create_app
 from wavetrim.service.errors import SettingRefused
@@ -337,6 +341,97 @@ def test_a_key_is_asked_for_and_connections_are_encrypted(
         headers = {"authorization": f"Bearer {OWN_KEY}"}
         found = client.infer("matmul", make_inputs(a, b), headers=headers).as_numpy("C")
         assert_product(found, a, b)
+
+
+class Stream:
+    """A stream of requests that wait for nothing: the next is sent by `ask`."""
+
+    def __init__(self, channel: grpc.Channel, key: str | None = None) -> None:
+        self._requests: queue.Queue[Any] = queue.Queue()
+        call = channel.stream_stream(
+            f"/{SERVICE}/ModelStreamInfer",
+            request_serializer=service_pb2.ModelInferRequest.SerializeToString,
+            response_deserializer=service_pb2.ModelStreamInferResponse.FromString,
+        )
+        metadata = None if key is None else [("authorization", f"Bearer {key}")]
+        self.call = call(iter(self._requests.get, None), metadata=metadata, timeout=60)
+
+    def ask(self) -> None:
+        """Ask for a product, and make sure of it."""
+        a, b, _ = draw()
+        self._requests.put(make_typed(a, b))
+        answer = next(self.call)
+        assert not answer.error_message
+        found = np.frombuffer(answer.infer_response.raw_output_contents[0], a.dtype)
+        assert_product(found.reshape(5, 3), a, b)
+
+    def end(self) -> None:
+        """Send no more requests."""
+        self._requests.put(None)
+        assert list(self.call) == []
+
+
+def test_a_stream_ends_with_the_key_or_the_token_of_its_caller(
+    start_server: Start, tmp_path: Path
+) -> None:
+    issuer = Issuer()
+    issuer.add("key", "ES256")
+    jwks = tmp_path / "jwks.json"
+    jwks.write_text(json.dumps(issuer.describe()))
+    settings = {"jwt_issuer": ISSUER, "jwt_audience": AUDIENCE, "jwt_jwks": jwks}
+    server = start_server(grpc_port=find_free_port(), **settings)
+    server.wait_ready()
+    keys = {name: manage_keys(server, "add", name) for name in ("ada", "eve")}
+    callers = {name: open_caller(server, key) for name, key in keys.items()}
+    keys["token"] = issuer.sign("key", exp=int(time.time()) - 30 + 8)  # 30 s for other clocks
+    with grpc.insecure_channel(find_address(server)) as channel:
+        streams = {name: Stream(channel, keys[name]) for name in ("token", "ada", "eve")}
+        for stream in streams.values():
+            stream.ask()
+        callers["token"] = open_http(
+            server.url, headers={"Authorization": f"Bearer {keys['token']}"}
+        )
+        manage_keys(server, "revoke", "ada")
+        for name in ("ada", "token"):
+            wait_until(lambda name=name: callers[name].get("/v1/me").status_code == 401)
+            with pytest.raises(grpc.RpcError) as refused:
+                streams[name].ask()
+            assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
+        streams["eve"].ask()
+        streams["eve"].end()
+    for caller in callers.values():
+        caller.close()
+
+
+def test_quotas_of_a_stream_are_those_of_now(start_server: Start) -> None:
+    server = start_server(grpc_port=find_free_port())
+    server.wait_ready()
+    caller = open_caller(server, key := manage_keys(server, "add", "ada"))
+    with grpc.insecure_channel(find_address(server)) as channel:
+        stream = Stream(channel, key)
+        stream.ask()
+        manage_keys(server, "limit", "ada", "--max-bytes-in-flight", "1")
+        wait_until(lambda: caller.get("/v1/me").json()["bytes_in_flight"]["limit"] == 1)
+        with pytest.raises(AssertionError, match="max-bytes-in-flight"):
+            stream.ask()
+        stream.end()
+    caller.close()
+
+
+def test_a_call_whose_next_message_does_not_come_is_ended(start_server: Start) -> None:
+    server = start_server(grpc_port=find_free_port(), upload_idle_seconds=1)
+    server.wait_ready()
+    with grpc.insecure_channel(find_address(server)) as channel:
+        silent, idle = Stream(channel), Stream(channel)
+        idle.ask()
+        single = channel.stream_unary(f"/{SERVICE}/ModelInfer")
+        never = threading.Event()
+        calls = [silent.call, idle.call, single.future(iter(never.wait, True), timeout=60)]
+        for call in calls:
+            assert call.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+            assert "within 1 s (upload_idle_seconds)" in call.details()
+        Stream(channel).ask()
+        never.set()
 
 
 def test_it_is_refused_where_there_is_no_port_to_have() -> None:

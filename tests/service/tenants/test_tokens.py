@@ -17,12 +17,14 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from tests.command import run_command
 from tests.limit import allow
+from tests.processes import wait_until
 from tests.server import NPY, RunningServer, encode_npy
 from tests.service.tenants.issuer import AUDIENCE, ISSUER, MAKERS, Issuer, forge, make_claims, serve
 from tests.service.tenants.tenants import manage_keys, open_caller, store
 from wavetrim.service.app import check_exposure
 from wavetrim.service.errors import IssuerAway, SettingRefused, Unauthorized
 from wavetrim.service.settings import Settings
+from wavetrim.service.tenants import issuer_keys
 from wavetrim.service.tenants.issuer_keys import IssuerKeys
 from wavetrim.service.tenants.jwks import JwksRefused, JwksSource, parse_jwks
 from wavetrim.service.tenants.tokens import Tokens, make_tokens
@@ -71,6 +73,12 @@ def test_scopes_are_the_tokens(server: RunningServer, issuer: Issuer) -> None:
         assert ask(server, issuer.sign("ES256", scope=scope))[0] == 403
     admin = ask(server, issuer.sign("ES256", scope="admin"))[1]["matrices"]
     assert {one["owner"] for one in admin} >= {"jwt:ada/RS256"}
+
+
+def test_a_token_may_be_good_for_longer_than_numbers_are_large(
+    server: RunningServer, issuer: Issuer
+) -> None:
+    assert ask(server, issuer.sign("ES256", exp=10**400))[0] == 200
 
 
 def test_a_subject_is_no_name_of_a_key(server: RunningServer, issuer: Issuer) -> None:
@@ -311,8 +319,9 @@ def test_a_file_has_the_keys_as_well(tmp_path: Path) -> None:
         return (await tokens.read(issuer.sign("key"))).name
 
     assert read_with(str(path), read) == "jwt:ada"
-    with pytest.raises(SettingRefused, match="jwt_jwks"):
-        read_with(str(tmp_path / "none.json"), read)
+    for place in (str(tmp_path / "none.json"), "~no-such-user/jwks.json"):
+        with pytest.raises(SettingRefused, match="jwt_jwks"):
+            read_with(place, read)
 
 
 def test_keys_that_are_not_for_verifying_are_passed_over() -> None:
@@ -333,9 +342,63 @@ def test_keys_that_are_not_for_verifying_are_passed_over() -> None:
             parse_jwks(content)
 
 
+@pytest.mark.parametrize("key_ops", [None, 7, True, "verify", {"verify": 1}, ["verify", 7]])
+def test_a_key_whose_operations_are_no_list_of_texts_is_passed_over_by_name(
+    key_ops: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    issuer = Issuer()
+    for kid in ("right", "wrong"):
+        issuer.add(kid, "ES256")
+    right, wrong = issuer.describe()["keys"]
+    listed = [{**right, "key_ops": ["verify"]}, {**wrong, "key_ops": key_ops}]
+    (kept,) = parse_jwks(json.dumps({"keys": listed}).encode())
+    assert kept.kid == "right"
+    assert f"key 'wrong' of the issuer has the key_ops {key_ops!r}" in caplog.text
+
+
+def test_no_error_ends_the_reading_of_keys(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(issuer_keys, "PERIOD_SECONDS", 0.01)
+    issuer = Issuer()
+    issuer.add("key", "ES256")
+    token = issuer.sign("key")
+    faults = [RuntimeError("a fault of the reader")]
+    read = JwksSource.read
+
+    def read_after_faults(source: JwksSource) -> Any:
+        if not issuer.keys and faults:
+            raise faults.pop()
+        return read(source)
+
+    async def withdraw(tokens: Tokens, keys: IssuerKeys) -> None:
+        assert (await tokens.read(token)).name == "jwt:ada"
+        issuer.keys.clear()
+        await asyncio.to_thread(wait_until, lambda: not faults)
+        assert (await tokens.read(token)).name == "jwt:ada"  # as while the issuer is away
+        with pytest.raises(IssuerAway):
+            await tokens.read(issuer_of_others.sign("other"))
+        issuer.add("second", "ES256")
+        wanted = issuer.reads + 2  # so that one that began after the change has ended
+        await asyncio.to_thread(wait_until, lambda: issuer.reads >= wanted)
+        with pytest.raises(Unauthorized):
+            await tokens.read(token)
+
+    issuer_of_others = Issuer()
+    issuer_of_others.add("other", "ES256")
+    monkeypatch.setattr(JwksSource, "read", read_after_faults)
+    with serve(issuer) as url:
+        read_with(url, withdraw, pause_seconds=0.05)
+    assert "a fault of the reader" in caplog.text
+    assert "WAVETRIM_JWT_JWKS" in caplog.text
+
+
 @pytest.mark.parametrize(
     "place",
-    ["http://issuer.example/", "ftp://127.0.0.1/", "file:///etc/x", "http://127.0.0.1.example/"],
+    [
+        *("http://issuer.example/", "ftp://127.0.0.1/", "file:///etc/x"),
+        *("http://127.0.0.1.example/", "https://[no-address/"),
+    ],
 )
 def test_keys_do_not_come_by_a_way_on_which_others_could_send_theirs(place: str) -> None:
     with pytest.raises(SettingRefused, match="jwt_jwks"):

@@ -152,7 +152,9 @@ def start_slow_product(folder: Path) -> StartedCommand:
     return process
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name
+)
 def test_an_interrupt_leaves_no_partial_output(number: signal.Signals, tmp_path: Path) -> None:
     with start_slow_product(tmp_path) as process:
         time.sleep(0.3)

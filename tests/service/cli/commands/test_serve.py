@@ -2,14 +2,23 @@
 
 import re
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
+import pytest
 
-from tests.command import StartedCommand, invoke_command, run_command, start_command
+from tests.command import (
+    StartedCommand,
+    invoke_command,
+    make_environment,
+    run_command,
+    start_command,
+)
 from tests.limit import allow
 from tests.matrices import make_matrix
 from wavetrim.client import Client
@@ -48,6 +57,35 @@ def test_it_serves_a_folder_of_its_own_until_ctrl_c(tmp_path: Path) -> None:
     assert "a folder that no other running service uses" in second.stderr.splitlines()[-1]
     assert "Traceback" not in second.stderr
     assert second.stdout == ""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
+def test_it_ends_with_its_terminal_as_by_other_signals(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    with serve(tmp_path) as (_, process):
+        output, log = stop(process, number)
+    assert (process.returncode, output) == (0, "")
+    assert "Traceback" not in log
+
+
+def test_under_nohup_it_outlives_its_terminal(tmp_path: Path) -> None:
+    command = ["nohup", sys.executable, "-m", "wavetrim", "serve", "--port", "0"]
+    with subprocess.Popen(
+        [*command, "--data-dir", "data"],
+        cwd=tmp_path,
+        env=make_environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        url = process.stdout.readline().split()[-1]
+        process.send_signal(signal.SIGHUP)
+        time.sleep(0.3)
+        assert httpx.get(f"{url}/v1/jobs", verify=False).status_code == 200
+        process.terminate()
+    assert process.returncode == 0
 
 
 def test_beyond_loopback_it_needs_a_key(tmp_path: Path) -> None:

@@ -270,6 +270,90 @@ def test_a_released_job_waits_as_if_it_had_not_been_tried(jobs, add) -> None:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("written", [False, True])
+def test_a_job_that_is_released_after_its_cancellation_is_cancelled(
+    database, jobs, add, written: bool
+) -> None:
+    job = add().begin_try(time.time())
+    jobs.running[job.id] = job
+    if written:
+        jobs.keep_run(job)
+    marked = jobs.request_cancel(job.id)
+    assert (marked.state, marked.cancel_requested) == (JobState.RUNNING, True)
+    released = jobs.release(job)
+    assert (released.state, released.attempts) == (JobState.CANCELLED, 1)
+    assert released.finished_at >= released.started_at == job.started_at
+    assert jobs.get(job.id) == released
+    jobs.running.clear()
+    later = JobStore(database)
+    assert later.requeue_interrupted(max_attempts=3) == ()
+    assert later.next_queued() is None
+    assert later.count_by_state()[JobState.CANCELLED] == 1
+
+
+def test_a_cancelled_job_that_an_earlier_version_has_queued_again_never_runs(
+    database, jobs, add
+) -> None:
+    unwanted, waiting = add(priority=1), add()
+    with database.begin() as connection:
+        mark = text("UPDATE jobs SET cancel_requested = :yes WHERE id = :id")
+        connection.execute(mark, {"yes": True, "id": unwanted.id})
+    (settled,) = jobs.requeue_interrupted(max_attempts=3)
+    assert (settled.id, settled.state) == (unwanted.id, JobState.CANCELLED)
+    assert settled.finished_at is not None
+    assert jobs.next_queued() == waiting
+    assert jobs.requeue_interrupted(max_attempts=3) == ()
+
+
+@pytest.mark.parametrize("end", [JobStore.release, lambda jobs, job: jobs.settle(job, 3)])
+@pytest.mark.parametrize("has_ended", [False, True])
+def test_a_run_that_breaks_off_during_a_cancellation_leaves_no_running_job(
+    jobs, add, monkeypatch: pytest.MonkeyPatch, end: Callable[..., Job], has_ended: bool
+) -> None:
+    job = add().begin_try(time.time())
+    jobs.running[job.id] = job
+    get = jobs.get
+
+    def break_off(job_id: str, owner: str | None = None) -> Job:
+        found = get(job_id, owner)
+        monkeypatch.undo()
+        assert end(jobs, job).state is JobState.QUEUED
+        if has_ended:
+            del jobs.running[job.id]
+        return found
+
+    monkeypatch.setattr(jobs, "get", break_off)
+    cancelled = jobs.request_cancel(job.id)
+    assert (cancelled.state, cancelled.cancel_requested) == (JobState.CANCELLED, True)
+    jobs.running.clear()
+    assert jobs.get(job.id) == cancelled
+    assert jobs.next_queued() is None
+
+
+@pytest.mark.parametrize("end", [JobStore.release, lambda jobs, job: jobs.settle(job, 3)])
+def test_a_run_that_breaks_off_while_it_is_cancelled_never_goes_on(
+    jobs, add, end: Callable[..., Job]
+) -> None:
+    for _ in range(20):
+        job = add().begin_try(time.time())
+        jobs.running[job.id] = job
+        start = threading.Barrier(2)
+
+        def break_off(job: Job = job, start: threading.Barrier = start) -> None:
+            start.wait()
+            end(jobs, job)
+            del jobs.running[job.id]
+
+        def cancel(job: Job = job, start: threading.Barrier = start) -> None:
+            start.wait()
+            jobs.request_cancel(job.id)
+
+        with ThreadPoolExecutor(2) as pool:
+            for one in [pool.submit(break_off), pool.submit(cancel)]:
+                one.result()
+        assert jobs.get(job.id).state is JobState.CANCELLED
+
+
 def test_a_restart_settles_what_ran(jobs, add) -> None:
     fresh, tired, unwanted, queued = (add() for _ in range(4))
     for job in (fresh, tired, unwanted):

@@ -153,7 +153,11 @@ def test_what_a_sqlite_writer_has_read_stays_true_until_it_commits(sqlite: Engin
 
 
 @pytest.mark.parametrize(
-    "url", ["sqlite://", "sqlite:///:memory:", "mysql://localhost/x", "no url at all", ""]
+    "url",
+    [
+        *("sqlite://", "sqlite:///:memory:", "mysql://localhost/x", "no url at all", ""),
+        "postgresql://host:port/x",
+    ],
 )
 def test_other_databases_are_refused_by_name(url: str) -> None:
     with pytest.raises(SettingRefused, match="database_url"):

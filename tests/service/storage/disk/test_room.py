@@ -1,10 +1,13 @@
 """A full disk and publications that fail: nothing is left, and what must go on goes on."""
 
+import asyncio
 import os
 import socket
 import threading
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
@@ -13,11 +16,14 @@ from sqlalchemy.exc import IntegrityError, OperationalError, SQLAlchemyError
 
 from tests.mounts import mounted_tmpfs
 from tests.server import NPY, RunningServer, encode_npy
+from wavetrim.service.api.matrices.body_file import receive_matrix
+from wavetrim.service.api.wire.reader import BodyReader
+from wavetrim.service.jobs.result import FileResult
 from wavetrim.service.storage.database.database import open_database, reading
 from wavetrim.service.storage.database.tables import matrices
 from wavetrim.service.storage.errors import StorageFailed, StorageFull
 from wavetrim.service.storage.matrices.matrices import MatrixStore
-from wavetrim.service.storage.matrices.publication import CommitUnclear
+from wavetrim.service.storage.matrices.publication import CommitUnclear, Settle
 
 MIB = 2**20
 
@@ -188,9 +194,35 @@ class CommitProxy:
         self._listener.close()
 
 
+async def publish_file(store: MatrixStore, settle: Settle) -> None:
+    store.publish(store.allocate(3, 5, "float32"), settle=settle)
+
+
+async def publish_product(store: MatrixStore, settle: Settle) -> None:
+    """As a job does with its product."""
+    result = FileResult(store, store.allocate(3, 5, "float32"))
+    try:
+        await result.publish(settle)
+    finally:
+        await result.end()
+
+
+async def publish_upload(store: MatrixStore, settle: Settle) -> None:
+    """As an upload does for which the arena has no room."""
+    pending, head = store.begin(3, 5, "float32")
+    body = cast("BodyReader", None)  # all elements have come already
+    async with receive_matrix(body, pending, head, store, memoryview(bytes(60))):
+        store.publish(pending, settle=settle)
+
+
+@pytest.mark.parametrize("publish", [publish_file, publish_product, publish_upload])
 @pytest.mark.parametrize(("losing", "kept"), [("answer", True), ("commit", False)])
 def test_after_an_unclear_commit_the_row_decides(
-    postgres_url: str, tmp_path_factory: pytest.TempPathFactory, losing: str, kept: bool
+    postgres_url: str,
+    tmp_path_factory: pytest.TempPathFactory,
+    publish: Callable[[MatrixStore, Settle], Awaitable[None]],
+    losing: str,
+    kept: bool,
 ) -> None:
     folder = tmp_path_factory.mktemp(losing)
     server_socket = f"{postgres_url.partition('host=')[2]}/.s.PGSQL.5432"
@@ -199,22 +231,28 @@ def test_after_an_unclear_commit_the_row_decides(
     with database.begin() as connection:
         connection.execute(matrices.delete())
     store = open_store(database, folder)
-    pending = store.allocate(3, 5, "float32")
-    proxy.losing = losing
+    size_bytes = len(encode_npy(np.ones((3, 5), np.float32)))
+
+    async def lose_commit() -> None:
+        await publish(store, lambda _: setattr(proxy, "losing", losing))
+
     with pytest.raises(CommitUnclear):
-        store.publish(pending)
+        asyncio.run(lose_commit())
     # As long as nobody knows, the file stays and counts.
-    assert list_files(store) == [f"{pending.id}.npy"]
+    files = list_files(store)
+    assert [name.partition(".")[2] for name in files] == ["npy"]
+    assert store.count_stored_bytes() == size_bytes
     with pytest.raises(SQLAlchemyError):
         store.settle_unclear()
     proxy.losing, proxy.closed = None, False
     store.settle_unclear()
     with reading(database) as connection:
         assert connection.scalar(select(func.count()).select_from(matrices)) == int(kept)
-    assert list_files(store) == ([f"{pending.id}.npy"] if kept else [])
-    assert store.count_stored_bytes() == (pending.size_bytes if kept else 0)
+    assert list_files(store) == (files if kept else [])
+    assert store.count_stored_bytes() == (size_bytes if kept else 0)
     if kept:
-        store.delete(pending.id)
+        store.delete(files[0].removesuffix(".npy"))
+        assert store.count_stored_bytes() == 0
     database.dispose()
     proxy.close()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sqlalchemy import Engine, select
+from sqlalchemy import Engine, select, update
 
 from tests.command import run_command
 from tests.postgres import PostgresServer
@@ -16,8 +16,10 @@ from tests.service.parts import make_parts
 from tests.service.storage.database.unversioned import forget_version
 from wavetrim.service.storage.database.database import open_database
 from wavetrim.service.storage.database.tables import identity, matrices
-from wavetrim.service.storage.errors import DataMismatch
+from wavetrim.service.storage.errors import DataMismatch, MatrixDamaged
+from wavetrim.service.storage.folder import adoption
 from wavetrim.service.storage.folder.identity import pair, read_database_id, read_folder_id
+from wavetrim.service.storage.matrices.matrices import MatrixStore
 
 ARRAY = np.arange(35, dtype=np.float32).reshape(5, 7)
 COUNT = 12
@@ -177,6 +179,28 @@ def test_only_whole_regular_npy_files_are_adopted(
         assert told in done.stderr
     assert (folder / "matrices" / kept).read_bytes() == files[kept]
     assert (folder / "matrices" / "right.npy").read_bytes() == content
+
+
+@pytest.mark.parametrize("has_checksum", [True, False])
+def test_a_restored_matrix_is_damaged_no_longer_if_its_checksum_says_so(
+    database: Engine, tmp_path: Path, has_checksum: bool
+) -> None:
+    folder = tmp_path / "matrices"
+    store = MatrixStore(database, folder, max_matrix_bytes=2**20, max_storage_bytes=2**20)
+    matrix = store.publish(store.allocate(5, 7, "float32"))
+    (tmp_path / "lost").mkdir()
+    matrix.path.rename(tmp_path / "lost" / matrix.path.name)
+    with pytest.raises(MatrixDamaged):
+        store.checks.open_file(matrix)
+    if not has_checksum:
+        with database.begin() as connection:
+            connection.execute(update(matrices).values(crc32=None))
+    assert store.get(matrix.id).damaged_at is not None
+    assert adoption.adopt(database, tmp_path, folder).restored == (matrix.path,)
+    restored = store.get(matrix.id)
+    assert (restored.damaged_at is None) == has_checksum
+    if has_checksum:
+        store.checks.verify(restored)
 
 
 def test_a_running_service_keeps_its_folder_from_being_adopted(start_server: Start) -> None:

@@ -17,6 +17,7 @@ from wavetrim.service.jobs.job import JobState
 from wavetrim.service.jobs.table.store import JobStore
 from wavetrim.service.storage.database.database import open_database, reading
 from wavetrim.service.storage.database.tables import jobs, matrices
+from wavetrim.service.storage.errors import MatrixInUse
 from wavetrim.service.storage.matrices.matrices import MatrixStore
 
 ARRAY = np.ones((3, 4), np.float32)
@@ -39,14 +40,14 @@ def add_matrix(store: MatrixStore, database: Engine, age_seconds: float = 0.0) -
 
 
 def add_job(
-    database: Engine, *, state: str = "succeeded", age_seconds: float = 0.0, **operands: str
+    database: Engine, *, state: str = "succeeded", age_seconds: float = 0.0, **columns: str | None
 ) -> str:
     job_id = os.urandom(8).hex()
     at = time.time() - age_seconds
     row = {"id": job_id, "state": state, "request": {}, "a": "x", "b": "y", "created_at": at,
            "finished_at": None if state in ("queued", "running") else at}  # fmt: skip
     with database.begin() as connection:
-        connection.execute(insert(jobs).values({**row, **operands}))
+        connection.execute(insert(jobs).values({**row, **columns}))
     return job_id
 
 
@@ -98,6 +99,24 @@ def test_a_matrix_names_the_unfinished_jobs_that_use_it(server: RunningServer) -
     assert (listed[slow], listed[other]) == (posted, [])
     for job_id in posted:
         server.client.delete(f"/v1/jobs/{job_id}")
+
+
+def test_a_caller_is_told_of_no_job_of_another_owner(store: MatrixStore, database: Engine) -> None:
+    """An administrator's jobs may use anybody's matrices."""
+    for owner in ("ada", ""):
+        matrix = store.publish(store.allocate(3, 4, "float32", owner=owner)).id
+        others = [add_job(database, state="queued", a=matrix, owner="root") for _ in range(2)]
+        with pytest.raises(MatrixInUse, match=r"is needed by job of another owner$") as refused:
+            store.delete(matrix, owner)
+        assert refused.value.value == matrix
+        assert store.page(owner=owner)[0] == ((store.get(matrix), ()),)
+        own = add_job(database, state="running", b=matrix, owner=owner or None)
+        with pytest.raises(MatrixInUse, match=f"by job {own}, one of another owner$"):
+            store.delete(matrix, owner)
+        assert store.page(owner=owner)[0] == ((store.get(matrix), (own,)),)
+        with pytest.raises(MatrixInUse, match=f"by job {', '.join([*others, own])}$"):
+            store.delete(matrix)
+        assert store.page(limit=1)[0] == ((store.get(matrix), (*others, own)),)
 
 
 def test_what_nobody_has_used_for_long_enough_is_removed(

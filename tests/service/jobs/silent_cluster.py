@@ -1,0 +1,75 @@
+"""A cluster whose nodes are asked for products, and compute none."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from wavetrim.scheduler.engine.messages import Message
+from wavetrim.scheduler.planning.placing import Network
+from wavetrim.scheduler.profile.machine import MachineProfile
+from wavetrim.scheduler.profile.store import find_profile
+from wavetrim.service.engine.cluster import Cluster, ClusterNode
+from wavetrim.service.settings import Settings
+
+TIMES_FASTER: Final = 1000.0
+"""A node's rate over this machine's, so that products go to a node."""
+
+
+class SilentCluster(Cluster):
+    """A cluster without a process.
+
+    Attributes:
+        asked: Ids of the parts that nodes were asked for.
+        has_part: Set once there is one.
+        hears_end: Whether the parts of a node fail when its engine is to end.
+    """
+
+    ready = True
+
+    def __init__(self, folder: Path, *, nodes: int = 1, hears_end: bool = True) -> None:
+        super().__init__(Settings(data_dir=folder))
+        self.asked: list[str] = []
+        self.has_part = asyncio.Event()
+        self.hears_end = hears_end
+        for index in range(nodes):
+            node_id = f"node {index}"
+            self.nodes[node_id] = ClusterNode(
+                node_id, "far", [], 1, 2**40, make_profile(), Network(1e-6, 1e15, 1e15), self
+            )
+
+    def start_run(self, message: Message, take: Callable[[Message], None]) -> None:
+        self.asked.append(message["job"])
+        self._runs.begin(message["job"], take)
+        self.has_part.set()
+
+    def send(self, message: Message, files: Sequence[int] = ()) -> None:
+        if message["type"] == "end" and self.hears_end:
+            self.lose_parts(message["reason"])
+
+    def lose_parts(self, reason: str) -> None:
+        """All parts fail as those of a lost node do."""
+        failure = {
+            "type": "failed", "kind": "node", "message": reason, "retryable": True,
+            "poisoned": False,
+        }  # fmt: skip
+        for job in self.asked:
+            self._runs.take({**failure, "job": job})
+
+    async def restart(self, reason: str) -> None:
+        self.restarts += 1
+        self._runs.fail_all(reason)
+
+
+def make_profile() -> MachineProfile:
+    """The profile of a node that is much faster than this machine."""
+    profile = find_profile("cpu", devices=(), directory=None, cpu_threads=1)
+    rates = tuple(
+        replace(
+            rate, gflops=TIMES_FASTER * rate.gflops, alone_gflops=TIMES_FASTER * rate.gflops,
+            element_seconds=0.0, write_seconds=0.0, narrow_seconds=0.0,
+        )
+        for rate in profile.cpu.rates
+    )  # fmt: skip
+    return replace(profile, cpu=replace(profile.cpu, rates=rates))
