@@ -14,7 +14,10 @@ def explain_failure(error: Exception) -> CommandFailed | None:
         return None
     if code is ExitCode.INTERRUPTED:
         return CommandFailed("interrupted", code)
-    message = str(error) or type(error).__name__
+    # A database's error has the statement and its values below the first line.
+    told = getattr(error, "orig", None) or error
+    message = str(told).strip().partition("\n")[0] if told is not error else str(error)
+    message = message or type(error).__name__
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         message = f"{error.filename}: {error.strerror}"
     return CommandFailed(message + _tell_way_out(error), _refine_code(error, code))
@@ -23,6 +26,8 @@ def explain_failure(error: Exception) -> CommandFailed | None:
 @cache
 def _list_codes() -> tuple[tuple[type[Exception], ExitCode], ...]:
     """Errors and their codes; the first that fits counts. Help is quicker without the imports."""
+    from sqlalchemy.exc import DBAPIError
+
     from wavetrim import client
     from wavetrim.cpu.errors import CpuError
     from wavetrim.kernels.errors import KernelsError, UnknownKernel
@@ -42,6 +47,7 @@ def _list_codes() -> tuple[tuple[type[Exception], ExitCode], ...]:
         (SchedulerError, ExitCode.FAILED),
         (KernelsError, ExitCode.FAILED),
         (CpuError, ExitCode.FAILED),
+        (DBAPIError, ExitCode.FAILED),
         (OSError, ExitCode.FAILED),
         (MemoryError, ExitCode.FAILED),
     )

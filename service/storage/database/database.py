@@ -25,6 +25,7 @@ from sqlite3 import OperationalError
 from typing import Any, Final
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy.engine import ExceptionContext
 from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.exc import OperationalError as PostgresAway
 from sqlalchemy.exc import TimeoutError as PoolTimeout
@@ -45,6 +46,7 @@ _CONNECT_SECONDS: Final = 5
 _CHECKED_BYTES: Final = 64 * 2**20
 """A SQLite file of up to this size is read whole when it is opened: 0.05 s from memory."""
 
+_READ_ONLY: Final = "25006"  # SQLSTATE read_only_sql_transaction
 _RETRY_SECONDS: Final = 0.01
 _SYNC: Final = "synchronous"
 
@@ -264,5 +266,12 @@ def open_postgres(url: URL) -> Engine:
         idle = f"{3 * BUSY_TIMEOUT_SECONDS}s"
         connection.execute(f"SET idle_in_transaction_session_timeout = '{idle}'")
         connection.commit()
+
+    @event.listens_for(database, "handle_error", retval=True)
+    def call_away(context: ExceptionContext) -> PostgresAway | None:
+        # A server that takes no writes, as a standby, may take them later.
+        if getattr(context.original_exception, "sqlstate", None) != _READ_ONLY:
+            return None
+        return PostgresAway(context.statement, None, context.original_exception)
 
     return database

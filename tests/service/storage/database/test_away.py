@@ -7,6 +7,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import numpy as np
+import psycopg
 import pytest
 
 from tests.command import run_command
@@ -14,6 +15,7 @@ from tests.matrices import make_matrix
 from tests.postgres import running_postgres
 from tests.processes import wait_until
 from tests.server import NPY, RunningServer, Start, encode_npy
+from wavetrim.service.cli.exits import ExitCode
 
 CONTENT = encode_npy(np.ones((3, 3)))
 
@@ -87,6 +89,42 @@ def test_a_database_out_of_reach_is_told_and_comes_back(start_server: Start) -> 
             postgres.start()
         wait_until(lambda: is_ready(server), 40)
         assert server.client.get(f"/v1/matrices/{matrix_id}").status_code == 200
+        server.stop()
+
+
+def test_a_database_that_takes_no_writes_is_told_and_comes_back(start_server: Start) -> None:
+    """As a standby, or a server whose operator wants no more of them."""
+    with running_postgres() as postgres, psycopg.connect(postgres.url, autocommit=True) as admin:
+        server = start_server(database_url=postgres.url)
+        server.wait_ready()
+        matrix_id = server.upload(np.ones((3, 3)))
+
+        def set_read_only(value: str) -> None:
+            admin.execute(f"ALTER DATABASE postgres SET default_transaction_read_only = {value}")
+            admin.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                "WHERE pid <> pg_backend_pid() AND datname = 'postgres'"
+            )
+
+        set_read_only("on")
+        job = {"a": matrix_id, "b": matrix_id}
+        for refused in (
+            server.client.post("/v1/matrices", content=CONTENT, headers=NPY),
+            server.client.post("/v1/jobs", json=job),
+            server.client.delete(f"/v1/matrices/{matrix_id}"),
+        ):
+            assert (refused.status_code, "retry-after" in refused.headers) == (503, True)
+        assert server.client.get(f"/v1/matrices/{matrix_id}").status_code == 200
+        added = run_command(
+            "keys", "add", "ada", folder=server.data_dir, WAVETRIM_DATABASE_URL=postgres.url
+        )
+        assert added.returncode == ExitCode.FAILED
+        assert "read-only" in added.stderr
+        assert "Traceback" not in added.stderr
+        assert "INSERT INTO" not in added.stderr
+        set_read_only("off")
+        wait_until(lambda: is_ready(server), 40)
+        assert server.client.post("/v1/jobs", json=job).status_code == 202
         server.stop()
 
 
