@@ -2,10 +2,9 @@
 
 - `candidates` are the kernels that run on this GPU, can be held to the requested number of
   multiprocessors, and have the requested accuracy: *strict* (IEEE, in the order of k but for
-  divided tails), *library*
-  (as NumPy and cuBLAS, which sums float64 on tensor cores; the default), *float32* or *float64*
-  (errors as of sums in that type, tensor cores allowed). If any of them was measured, those whose
-  times are only assumed are left out.
+  divided tails), *library* (as NumPy and cuBLAS, which sums float64 on tensor cores; the default),
+  *float32* or *float64* (errors as of sums in that type, tensor cores allowed). If any of them was
+  measured, those whose times are only assumed are left out.
 - `ranking` puts the fastest first, ours before cuBLAS only if they are faster. The schedules of the
   first few are compared.
 - `team` is the curve of several GPUs at once and the part of each. `team_curves` builds it, with

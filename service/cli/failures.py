@@ -14,10 +14,10 @@ def explain_failure(error: Exception) -> CommandFailed | None:
         return None
     if code is ExitCode.INTERRUPTED:
         return CommandFailed("interrupted", code)
-    # A database's error has the statement and its values below the first line.
-    told = getattr(error, "orig", None) or error
-    message = str(told).strip().partition("\n")[0] if told is not error else str(error)
-    message = message or type(error).__name__
+    message = str(error) or type(error).__name__
+    if (original := getattr(error, "orig", None)) is not None:
+        # A database's error; its own words have the statement and its values.
+        message = str(original).strip().partition("\n")[0]
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         message = f"{error.filename}: {error.strerror}"
     return CommandFailed(message + _tell_way_out(error), _refine_code(error, code))
