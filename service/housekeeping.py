@@ -1,4 +1,4 @@
-"""Housekeeping: removes what is too old, and tries whether writing works again."""
+"""Housekeeping: removes what is too old, keeps the database, tries whether writing works again."""
 
 import asyncio
 import logging
@@ -15,6 +15,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from wavetrim.service.clock import wall_clock
 from wavetrim.service.jobs.table.store import JobStore
 from wavetrim.service.settings import Settings
+from wavetrim.service.storage.database.claim import Claim
 from wavetrim.service.storage.database.write_record import WriteRecord
 from wavetrim.service.storage.folder.identity import begin_ages, read_start, try_write
 from wavetrim.service.storage.matrices.matrices import MatrixStore
@@ -57,9 +58,9 @@ class Housekeeping:
         self._task: asyncio.Task[None] | None = None
         self._expired_at = 0.0
 
-    def start(self) -> None:
-        """Begin."""
-        self._task = asyncio.create_task(self._serve(), name="housekeeping")
+    def start(self, claim: Claim) -> None:
+        """Begin; the database's lock is kept, too."""
+        self._task = asyncio.create_task(self._serve(claim), name="housekeeping")
 
     async def stop(self) -> None:
         """End, when what is under way is done."""
@@ -68,12 +69,12 @@ class Housekeeping:
             await asyncio.wait({self._task})
             self._task = None
 
-    async def _serve(self) -> None:
+    async def _serve(self, claim: Claim) -> None:
         kept = [s for s in (self._settings.matrix_ttl_seconds, self._settings.job_ttl_seconds) if s]
         between = min([_LONGEST_SECONDS, *(seconds / 4 for seconds in kept)])
         period = min(_PERIOD_SECONDS, between)
         while True:
-            for work in (self._matrices.settle_unclear, self._try_writing):
+            for work in (claim.keep, self._matrices.settle_unclear, self._try_writing):
                 await self._do(work)
             if time.monotonic() - self._expired_at >= between:
                 self._expired_at = time.monotonic()

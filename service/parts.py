@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from socket import SOCK_SEQPACKET
 
 from fastapi import FastAPI
@@ -28,7 +29,9 @@ from wavetrim.service.jobs.table.store import JobStore
 from wavetrim.service.settings import Settings
 from wavetrim.service.storage.arena.arena import Arena
 from wavetrim.service.storage.arena.memory_limit import default_limit
-from wavetrim.service.storage.database.patience import open_patiently
+from wavetrim.service.storage.database.claim import Claim, claim_database
+from wavetrim.service.storage.database.database import open_database
+from wavetrim.service.storage.database.patience import wait_for_database
 from wavetrim.service.storage.database.write_record import WriteRecord, watch_writes
 from wavetrim.service.storage.disk.commit_gate import CommitGate, watch_commits
 from wavetrim.service.storage.disk.disk_writer import DiskWriter
@@ -50,46 +53,70 @@ async def run_parts(app: FastAPI) -> AsyncIterator[None]:
     """Starts database, stores, engine and dispatcher; lets the running job end when it stops."""
     settings: Settings = app.state.settings
     with claim_folder(settings.data_dir):
-        database = await open_patiently(
-            settings.database, settings.database_wait_seconds, app.state.given_up
-        )
-        await run_to_end(pair, database, settings.data_dir, settings.matrix_dir)
-        parts = _make_parts(app, database)
-        state = app.state
-        await run_to_end(state.keys.read, database)
-        if state.tokens is not None:
-            await state.tokens.keys.start()
-        state.keys.start(database)
-        await run_to_end(state.matrices.sweep)
-        for process in state.fleet.processes:
-            await process.start()
-        # The arena's first pages take a second; requests that need memory earlier wait for them.
-        making = asyncio.create_task(parts.start_arena(), name="arena-start")
+        async with _hold_database(settings, app.state.given_up) as (claim, database):
+            await run_to_end(pair, database, settings.data_dir, settings.matrix_dir)
+            parts = _make_parts(app, database)
+            async with _run(app, parts, claim):
+                yield
+
+
+@asynccontextmanager
+async def _hold_database(
+    settings: Settings, given_up: asyncio.Event
+) -> AsyncIterator[tuple[Claim, Database]]:
+    """The database, which no other service uses until the block ends."""
+    ask = partial(
+        wait_for_database,
+        url=settings.database,
+        wait_seconds=settings.database_wait_seconds,
+        given_up=given_up,
+    )
+    with closing(await ask(claim_database)) as claim:
+        database = await ask(open_database)
+        claim.guard(database)
         try:
-            await state.dispatcher.start()
-            parts.housekeeping.start()
-            with _hand_out_leases(settings, state.leases):
-                async with serve_grpc(state):
-                    yield
-                if not state.dispatcher.draining:
-                    await state.dispatcher.drain(settings.drain_seconds)
+            yield claim, database
         finally:
-            await state.keys.stop()
-            if state.tokens is not None:
-                await state.tokens.keys.stop()
-            await parts.housekeeping.stop()
-            await state.dispatcher.stop()
-            for process in state.fleet.processes:
-                await process.stop()
-            await run_to_end(parts.writer.close)
-            parts.residents.clear()
-            await making
-            state.inference.regions.unregister()
-            if state.arena is not None:
-                await state.arena.close()
             database.dispose()
-            if state.traces is not None:
-                await run_to_end(state.traces.close)
+
+
+@asynccontextmanager
+async def _run(app: FastAPI, parts: "_Parts", claim: Claim) -> AsyncIterator[None]:
+    """Starts the parts, and stops them in reverse when the block ends."""
+    state, settings = app.state, app.state.settings
+    await run_to_end(state.keys.read, state.database)
+    if state.tokens is not None:
+        await state.tokens.keys.start()
+    state.keys.start(state.database)
+    await run_to_end(state.matrices.sweep)
+    for process in state.fleet.processes:
+        await process.start()
+    # The arena's first pages take a second; requests that need memory earlier wait for them.
+    making = asyncio.create_task(parts.start_arena(), name="arena-start")
+    try:
+        await state.dispatcher.start()
+        parts.housekeeping.start(claim)
+        with _hand_out_leases(settings, state.leases):
+            async with serve_grpc(state):
+                yield
+            if not state.dispatcher.draining:
+                await state.dispatcher.drain(settings.drain_seconds)
+    finally:
+        await state.keys.stop()
+        if state.tokens is not None:
+            await state.tokens.keys.stop()
+        await parts.housekeeping.stop()
+        await state.dispatcher.stop()
+        for process in state.fleet.processes:
+            await process.stop()
+        await run_to_end(parts.writer.close)
+        parts.residents.clear()
+        await making
+        state.inference.regions.unregister()
+        if state.arena is not None:
+            await state.arena.close()
+        if state.traces is not None:
+            await run_to_end(state.traces.close)
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,7 +121,7 @@ class Settings(BaseSettings):
     database_wait_seconds: float = Field(
         default=30.0,
         ge=0,
-        description="How long a start waits for a PostgreSQL server that does not answer.",
+        description="How long a start waits for a database that does not answer, or is in use.",
     )
     max_matrix_bytes: ByteSize = Field(
         default=ByteSize(64 * GIB),

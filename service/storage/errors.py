@@ -21,6 +21,18 @@ class DatabaseAway(DatabaseRefused):
     """The database's server cannot be reached now, but may be later."""
 
 
+class DatabaseTaken(DatabaseAway):
+    """Another service uses the database.
+
+    Args:
+        url: The database.
+        holder: What is known of the other service.
+    """
+
+    def __init__(self, url: str, holder: str) -> None:
+        super().__init__(url, f"another running service uses it ({holder})")
+
+
 class DataMismatch(ServiceError):
     """The service does not start: the database is not the one of the data folder."""
 

@@ -81,10 +81,15 @@ def open_database(url: str) -> Engine:
             file.keep()
     except (DBAPIError, PoolTimeout, SqliteError, SchemaRefused, OSError) as error:
         database.dispose()
-        reason = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
-        refused = DatabaseAway if _is_away(error) else DatabaseRefused
-        raise refused(parsed.render_as_string(hide_password=True), reason) from error
+        raise explain_refusal(parsed, error) from error
     return database
+
+
+def explain_refusal(url: URL, error: Exception) -> DatabaseRefused:
+    """What an error of a start says of its database: that it is away, or cannot be used."""
+    reason = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
+    refused = DatabaseAway if _is_away(error) else DatabaseRefused
+    return refused(url.render_as_string(hide_password=True), reason)
 
 
 def read_url(url: str) -> URL:
@@ -160,10 +165,19 @@ def hurry_commit(connection: Connection) -> None:
         connection.exec_driver_sql("SET LOCAL synchronous_commit = off")
 
 
-def _open_sqlite(url: URL) -> tuple[Engine, SqliteFile]:
+def find_sqlite_path(url: URL) -> Path:
+    """The file of a SQLite database.
+
+    Raises:
+        SettingRefused: It is in memory.
+    """
     if url.database in (None, "", ":memory:"):
         raise SettingRefused("database_url", str(url), "a SQLite file: sqlite:///FILE")
-    path = Path(str(url.database)).absolute()
+    return Path(str(url.database)).absolute()
+
+
+def _open_sqlite(url: URL) -> tuple[Engine, SqliteFile]:
+    path = find_sqlite_path(url)
     path.parent.mkdir(parents=True, exist_ok=True)
     file = SqliteFile(path)
     database = create_engine(

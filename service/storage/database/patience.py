@@ -1,40 +1,41 @@
-"""Waits for a database whose server starts later than the service, for a limited time."""
+"""Waits for a database that another service uses, or whose server is away, for a limited time."""
 
 import asyncio
 import contextlib
 import logging
 import time
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeVar
 
-from sqlalchemy import Engine
-
-from wavetrim.service.storage.database.database import open_database
 from wavetrim.service.storage.errors import DatabaseAway
 from wavetrim.service.threads import run_to_end
 
+T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 _PAUSE_SECONDS: Final = 0.5
 
 
-async def open_patiently(url: str, wait_seconds: float, given_up: asyncio.Event) -> Engine:
-    """Opens a database (`open_database`), again and again while its server is away.
+async def wait_for_database(
+    function: Callable[[str], T], url: str, wait_seconds: float, given_up: asyncio.Event
+) -> T:
+    """Calls a function of a database, in a thread, again and again while the database is away.
 
     Args:
+        function: Gets the database's URL, such as `open_database` and `claim_database`.
         url: The database.
         wait_seconds: How long to try.
         given_up: Set to stop trying.
 
     Raises:
-        DatabaseAway: Its server is still away.
-        DatabaseRefused: It cannot be used.
-        SettingRefused: It is no URL of a database.
+        DatabaseAway: It is still away.
+        ServiceError: The function's other refusals.
     """
     until = time.monotonic() + wait_seconds
     told = False
     while True:
         try:
-            return await run_to_end(open_database, url)
+            return await run_to_end(function, url)
         except DatabaseAway as error:
             if time.monotonic() >= until or given_up.is_set():
                 raise

@@ -16,7 +16,14 @@ logger = logging.getLogger(__name__)
 _OTHERS: Final = 0o077
 """Permission bits of group and others."""
 
-_FILES: Final = ("service.lock", "identity", "wavetrim.db", "wavetrim.db-wal", "wavetrim.db-shm")
+_FILES: Final = (
+    "service.lock",
+    "identity",
+    "wavetrim.db",
+    "wavetrim.db-wal",
+    "wavetrim.db-shm",
+    "wavetrim.db.lock",
+)
 _FOLDERS: Final = ("matrices", "lost", "kernels", "profiles")
 
 
