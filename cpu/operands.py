@@ -28,7 +28,7 @@ def check_operands(a: Matrix, b: Matrix, c: Matrix, *, alpha: float, beta: float
         if np.shares_memory(operand, c):
             raise OperandError("c", f"in the memory of {name}", "in memory of its own")
     for name, factor in (("alpha", alpha), ("beta", beta)):
-        if is_integer(c.dtype) and not float(factor).is_integer():
+        if is_integer(c.dtype) and factor != int(factor):
             raise OperandError(name, factor, f"a whole number for {c.dtype} matrices")
 
 

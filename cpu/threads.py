@@ -38,23 +38,38 @@ class BlasHold:
 
     def __enter__(self) -> None:
         with self._lock:
-            if self._holders == 0:
-                if self._libraries is None:  # the search takes milliseconds, so it is done once
-                    found = threadpoolctl.ThreadpoolController().select(user_api="blas")
-                    self._libraries = list(found.lib_controllers)
-                self._threads = [library.get_num_threads() for library in self._libraries]
-                self._set_threads([1] * len(self._threads))
             self._holders += 1
+            if self._holders == 1:
+                self._limit()
 
     def __exit__(self, *_: object) -> None:
         with self._lock:
             self._holders -= 1
             if self._holders == 0:
-                self._set_threads(self._threads)
+                self._restore()
 
-    def _set_threads(self, counts: list[int]) -> None:
-        for library, count in zip(self._libraries or (), counts, strict=True):
-            library.set_num_threads(count)
+    def end(self) -> None:
+        """Give BLAS its threads back after an interrupt, which may have left a product's hold.
+
+        Only for a caller that lets no product run meanwhile.
+        """
+        with self._lock:
+            self._holders = 0
+            self._restore()
+
+    def _limit(self) -> None:
+        if self._libraries is None:  # the search takes milliseconds, so it is done once
+            found = threadpoolctl.ThreadpoolController().select(user_api="blas")
+            self._libraries = list(found.lib_controllers)
+        self._threads = [library.get_num_threads() for library in self._libraries]
+        for library in self._libraries:
+            library.set_num_threads(1)
+
+    def _restore(self) -> None:
+        if self._threads:
+            for library, count in zip(self._libraries or (), self._threads, strict=True):
+                library.set_num_threads(count)
+            self._threads = []
 
 
 hold_blas: Final = BlasHold()

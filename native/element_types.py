@@ -32,6 +32,19 @@ def find_accumulator(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return np.dtype(np.float32) if dtype in HALVES else dtype
 
 
+def round_factor(factor: float, dtype: np.dtype[Any]) -> float:
+    """A factor as products use it: a whole number for integers, else in the type of their sums.
+
+    So a factor that is too small for that type is 0, with which neither A·B nor C is read.
+    """
+    if is_integer(dtype):
+        return int(factor)
+    if factor in (0, 1):
+        return factor
+    with np.errstate(all="ignore"):
+        return float(find_accumulator(dtype).type(factor).real)
+
+
 def is_integer(dtype: np.dtype[Any]) -> bool:
     """Whether products are exact, modulo 2 to the power of the type's bits."""
     return dtype.kind in "iu"

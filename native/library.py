@@ -158,8 +158,11 @@ def name_library(library: Library) -> str:
 def _find_compiler() -> list[str] | None:
     """The compiler command. $CC may hold arguments, as in "python -m ziglang cc"."""
     named = os.environ.get("CC")
-    commands = (shlex.split(named),) if named else ([name] for name in _COMPILERS)
-    return next((command for command in commands if shutil.which(command[0])), None)
+    try:
+        commands = [shlex.split(named)] if named else [[name] for name in _COMPILERS]
+    except ValueError as error:
+        raise CompilationFailed(f"$CC is {named!r}: {error}") from error
+    return next((command for command in commands if command and shutil.which(command[0])), None)
 
 
 def _try_load(path: Path) -> ctypes.CDLL | None:

@@ -1,6 +1,10 @@
 """Options of products in the caller's own process: from the same settings as the service's."""
 
+import atexit
+import logging
 import os
+import shutil
+import tempfile
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -10,6 +14,8 @@ from wavetrim.scheduler.local.machine import LocalOptions
 from wavetrim.service.setting_refusal import list_refused
 from wavetrim.service.settings import Settings
 from wavetrim.service.storage.arena.memory_limit import count_memory
+
+logger = logging.getLogger(__name__)
 
 
 def read_local_options() -> LocalOptions:
@@ -38,4 +44,22 @@ def read_local_options() -> LocalOptions:
 
 def _find_user_cache() -> Path:
     root = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    return (root if root.is_absolute() else Path.home() / ".cache") / "wavetrim"
+    if root.is_absolute():
+        return root / "wavetrim"
+    try:
+        return Path.home() / ".cache" / "wavetrim"
+    except RuntimeError:  # neither HOME nor an account, as for a container's user by number
+        return _make_own_cache()
+
+
+def _make_own_cache() -> Path:
+    """A folder for this process alone: libraries are run, so others must not write there."""
+    folder, owner = Path(tempfile.mkdtemp(prefix="wavetrim-")), os.getpid()
+
+    def remove() -> None:
+        if os.getpid() == owner:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(remove)
+    logger.warning("there is no home folder: what is compiled is kept in %s until the end", folder)
+    return folder

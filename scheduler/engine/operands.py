@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from wavetrim.native.element_types import find_dtype, is_integer
+from wavetrim.native.element_types import find_dtype, round_factor
 from wavetrim.scheduler.check.checked import EngineProduct
 from wavetrim.scheduler.engine.arena import MappedSlabs
 from wavetrim.scheduler.engine.messages import Operand, RunRequest
@@ -56,8 +56,7 @@ def make_product(
     a, b = a.astype(dtype, copy=False), b.astype(dtype, copy=False)
     if c is not None:
         c = c.astype(dtype, copy=False)
-    if is_integer(dtype):
-        alpha, beta = int(alpha), int(beta)
+    alpha, beta = round_factor(alpha, dtype), round_factor(beta, dtype)
     return EngineProduct(a, b, c, out, alpha, beta)
 
 

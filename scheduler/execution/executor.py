@@ -192,6 +192,13 @@ class Executor:
                 raise_translated(error)
         self._prepared = plan
 
+    def free_devices(self) -> None:
+        """Let go of the devices after an interrupt, which may have come while one was taken.
+
+        Only for a caller that lets no product run meanwhile.
+        """
+        self._occupancy.free()
+
     def close(self) -> None:
         """End the threads, and free streams and memory."""
         for thread in self._gpu_threads:

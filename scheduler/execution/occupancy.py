@@ -38,6 +38,14 @@ class Occupancy:
         """Hold these devices for one product while the block runs; waits until they are free."""
         return Stay(self, lane)
 
+    def free(self) -> None:
+        """End all stays, those that an interrupt has left among them; no product may run."""
+        with self.changing:
+            self.stays.clear()
+        for lock in self.locks.values():
+            if lock.locked():
+                lock.release()
+
 
 class Stay:
     """One product's time on its devices.

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wavetrim.cpu.operands import find_blas_strides
-from wavetrim.native.element_types import find_limits, is_integer
+from wavetrim.native.element_types import find_limits, is_integer, round_factor
 from wavetrim.scheduler.errors import ProblemError
 from wavetrim.scheduler.local.stacks import StackProblem
 from wavetrim.scheduler.problem import ITEM_BYTES
@@ -18,6 +18,18 @@ Array: TypeAlias = NDArray[Any]
 
 DTYPE_NAMES: Final = {np.dtype(name): name for name in ITEM_BYTES}
 """Supported element types → their names."""
+
+
+def check_unmasked(**arrays: object) -> None:
+    """Check that no array has a mask, which the product would lose.
+
+    Raises:
+        ProblemError: One has.
+    """
+    for name, array in arrays.items():
+        if isinstance(array, np.ma.MaskedArray):
+            limit = "an array without a mask, such as x.filled(0)"
+            raise ProblemError(name, "a masked array", limit)
 
 
 def find_dtype(a: np.dtype[Any], b: np.dtype[Any], c: ArrayLike | None) -> np.dtype[Any]:
@@ -52,19 +64,21 @@ def convert(array: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def read_factor(name: str, value: Any, dtype: np.dtype[Any]) -> float:
-    """A factor as a Python number; a whole number for integers.
+    """A factor as a Python number, as products use it (`round_factor`).
 
     Raises:
         ProblemError: It is not a real number, or for integers not a whole number.
     """
     is_float = not is_integer(dtype)
     if is_float and type(value) is float:
-        return value
+        return round_factor(value, dtype)
     number = value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
     if isinstance(number, int | float | np.integer | np.floating | Fraction):
         try:
-            factor: float = float(number) if is_float else int(number)
-            if is_float or factor == number:
+            if is_float:
+                return round_factor(float(number), dtype)
+            factor = int(number)
+            if factor == number:
                 return factor
         except (ValueError, OverflowError):  # NaN and infinities are no whole numbers
             pass

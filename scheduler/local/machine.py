@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from wavetrim.cpu.threads import usable_cores
+from wavetrim.cpu.threads import hold_blas, usable_cores
 from wavetrim.kernels.device import explain_no_devices, select_devices
 from wavetrim.kernels.transfer.pinned import pin_array
 from wavetrim.scheduler.calibration.profiles import open_profiles
@@ -73,10 +73,11 @@ class LocalMachine:
             gpu_memory_bytes=options.gpu_memory_bytes,
             lends_blas=True,
         )
-        self._profiles = open_profiles(self._executor, options.profile_dir)
+        self._turn = threading.RLock()  # a signal handler may fork
+        self._is_running = False
+        self._profiles = open_profiles(self._executor, options.profile_dir, turn=self._turn)
         self._plans = PlanCache(explores=options.explore)
         self.has_gpu = self._executor.pipeline is not None
-        self._turn = threading.Lock()
         self._own_turns = OwnTurns()
         self._closing = threading.Event()
 
@@ -140,17 +141,32 @@ class LocalMachine:
         """C ← αA·B + βC as the plan divides it, one product at a time.
 
         Raises:
-            ExecutionError: A device failed, or the interpreter exits.
+            ExecutionError: A device failed, the interpreter exits, or this thread is in a product,
+                which a signal handler or a finalizer has interrupted.
         """
         try:
             with self._turn:
-                self._executor.run(
-                    plan, a, b, c, alpha=alpha, beta=beta, cancelled=self._closing.is_set
-                )
+                self._refuse_nested()
+                self._is_running = True
+                try:
+                    self._executor.run(
+                        plan, a, b, c, alpha=alpha, beta=beta, cancelled=self._closing.is_set
+                    )
+                except BaseException:
+                    # Ctrl-C comes at any moment, also between taking a lock and noting that.
+                    self._executor.free_devices()
+                    hold_blas.end()
+                    raise
+                finally:
+                    self._is_running = False
         except BaseException:
             if self._closing.is_set():
                 end_with_interpreter()
             raise
+
+    def _refuse_nested(self) -> None:
+        if self._is_running:  # by this thread, which has the turn
+            raise ExecutionError("a product of this thread is running, and has to end first")
 
     def find_own_turn(self) -> AbstractContextManager[bool]:
         """The calling thread's turn, to be held while it calls BLAS beside other products."""

@@ -22,6 +22,7 @@ from wavetrim.scheduler.local.arrays import (
     DTYPE_NAMES,
     can_write,
     check_out,
+    check_unmasked,
     convert,
     find_dtype,
     read_addend,
@@ -93,6 +94,7 @@ def multiply(
         devices: GPUs that may be used.
         verify: Whether to check the result.
     """
+    check_unmasked(a=a, b=b, c=c, out=out)
     left, right = np.asarray(a), np.asarray(b)
     problem = find_stack_problem(left.shape, right.shape)
     dtype = find_dtype(left.dtype, right.dtype, c)
@@ -105,7 +107,7 @@ def multiply(
     if device is not None:
         machine.check_device(device)
     options = NO_OPTIONS
-    if not (f == "auto" and accuracy is None and devices is None):
+    if not (isinstance(f, str) and f == "auto" and accuracy is None and devices is None):
         options = _read_options(f, accuracy, devices)
     product = _Product(problem, dtype, alpha, beta, options, device)
     result = out

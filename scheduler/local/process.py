@@ -25,7 +25,7 @@ class _Process:
     """The machine of this process."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may fork
         self._machine: LocalMachine | None = None
         self._inherited: list[LocalMachine] = []  # kept, so that they are never finalized here
         self._is_ending = False

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from wavetrim.native.element_types import find_dtype, is_integer
+from wavetrim.native.element_types import find_dtype, round_factor
 from wavetrim.scheduler.engine.messages import Operand, RunRequest
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.options import NO_OPTIONS
@@ -56,7 +56,7 @@ class InlineProducts:
         a, b, out = (_find_matrix(one, rooms) for one in (request.a, request.b, request.out))
         if a is None or b is None or out is None:
             return None
-        alpha = int(request.alpha) if is_integer(out.dtype) else request.alpha
+        alpha = round_factor(request.alpha, out.dtype)
         timings = self._executor.run(plan, a, b, out, alpha=alpha)
         return {
             "type": "succeeded",

@@ -30,6 +30,17 @@ def test_the_library_is_compiled_once_and_loaded_again(tmp_path: Path) -> None:
     assert file.stat().st_mtime_ns == written
 
 
+@pytest.mark.parametrize(
+    ("named", "told"), [(" ", "no C compiler"), ("gcc '", r"\$CC is .*: No closing quotation")]
+)
+def test_an_odd_name_of_the_compiler_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str, told: str
+) -> None:
+    monkeypatch.setenv("CC", named)
+    with pytest.raises(CompilationFailed, match=told):
+        compile_library(HOST_LIBRARY, tmp_path)
+
+
 def test_a_changed_shared_header_changes_the_librarys_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

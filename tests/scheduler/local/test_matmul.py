@@ -147,9 +147,8 @@ def test_strides_that_blas_does_not_take_are_multiplied() -> None:
 def test_lists_and_subclasses_are_taken_as_arrays() -> None:
     assert_equals_numpy(wavetrim.matmul([[1, 2], [3, 4]], [5.0, 6.0]), [[1, 2], [3, 4]], [5.0, 6.0])
     assert_equals_numpy(wavetrim.matmul([], []), [], [])
-    masked = np.ma.masked_array([[1.0, 2.0]], mask=[[True, False]])
     with pytest.warns(PendingDeprecationWarning, match="matrix subclass"):
-        product = wavetrim.matmul(masked, np.matrix([[3.0], [4.0]]))
+        product = wavetrim.matmul(np.matrix([[1.0, 2.0]]), np.matrix([[3.0], [4.0]]))
     assert type(product) is np.ndarray
     assert product == 11
 
@@ -285,6 +284,22 @@ def test_beta_0_does_not_read_c_and_alpha_0_neither_a_nor_b() -> None:
     np.testing.assert_array_equal(wavetrim.matmul(nan, nan, alpha=0.0, beta=2.0, c=ones), 2 * ones)
 
 
+@pytest.mark.parametrize("m", [3, 400])
+def test_a_factor_of_integers_may_be_longer_than_any_float(m: int) -> None:
+    ones = np.ones((m, m), np.int64)
+    np.testing.assert_array_equal(wavetrim.matmul(ones, ones, alpha=2**2000 + 3), 3 * m * ones)
+
+
+@pytest.mark.parametrize("m", [3, 600])
+def test_a_factor_that_is_0_in_the_products_type_reads_nothing_either(m: int) -> None:
+    ones = np.ones((m, m), np.float32)
+    nan = np.full((m, m), np.nan, np.float32)
+    found = wavetrim.matmul(nan, ones, alpha=1e-300, verify=True)
+    np.testing.assert_array_equal(found, np.zeros((m, m)))
+    found = wavetrim.matmul(ones, ones, beta=1e-300, c=nan, verify=True)
+    np.testing.assert_array_equal(found, np.full((m, m), m))
+
+
 def test_without_columns_of_a_the_result_is_beta_c() -> None:
     a, b, c = np.ones((3, 0)), np.ones((0, 2)), np.full((3, 2), 5.0)
     np.testing.assert_array_equal(wavetrim.matmul(a, b), np.zeros((3, 2)))
@@ -358,6 +373,9 @@ REFUSALS: dict[str, tuple[Any, Any, dict[str, Any], str]] = {
     ),
     "f": (np.ones((2, 2)), np.eye(2), {"f": 3}, "f is 3; it must be \"auto\" or 0…2"),
     "f kind": ([1.0], [1.0], {"f": 0.5}, 'f is 0.5; it must be "auto" or a whole number of rows'),
+    "f array": ([1.0], [1.0], {"f": np.ones(2)}, 'f is array([1., 1.]); it must be "auto" or'),
+    "masked": (np.ma.ones(2), np.ones(2), {}, "a is 'a masked array'; it must be an array without"),
+    "masked out": ([1.0], [1.0], {"out": np.ma.ones(())}, "out is 'a masked array'; it must be an"),
     "accuracy": ([1.0], [1.0], {"accuracy": "exact"}, "accuracy is 'exact'; it must be one of"),
     "preset": ([1.0], [1.0], {"device": "T4"}, "device is 'T4'; it must be None, \"cpu\" or"),
     "GPUs of the CPU": (

@@ -104,6 +104,84 @@ def test_a_forked_process_multiplies_while_its_parents_threads_do(
     assert (answer.stdout, answer.stderr) == (f"{rows * rows * columns}\n", "")
 
 
+INTERRUPTS = """
+import os, signal, sys, threadpoolctl, numpy, wavetrim
+def count():
+    return [x["num_threads"] for x in threadpoolctl.threadpool_info() if x["user_api"] == "blas"]
+signal.signal(signal.SIGALRM, signal.default_int_handler)
+a = numpy.ones((300, 300), numpy.float32)
+wavetrim.matmul(a, a)
+before, interrupts = count(), 0
+for k in range(1500):
+    try:
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 1e-5 + (k % 100) * 2e-5)
+            wavetrim.matmul(a, a)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+    except KeyboardInterrupt:
+        interrupts += 1
+signal.alarm(20)  # ends a product that hangs
+print(int(wavetrim.matmul(a, a)[0, 0]), count() == before, interrupts > 100)
+"""
+
+
+def test_an_interrupt_at_any_moment_leaves_no_lock_and_no_limit_behind(tmp_path: Path) -> None:
+    answer = run_python(INTERRUPTS, folder=tmp_path, OPENBLAS_NUM_THREADS="2")
+    assert answer.stdout == "300 True True\n", answer.stderr
+
+
+HANDLER = """
+import os, signal, numpy, wavetrim
+from wavetrim.scheduler.errors import ExecutionError
+a = numpy.ones((900, 900))
+wavetrim.matmul(a, a)
+said = []
+def handle(*_):
+    signal.alarm(20)  # ends a handler that hangs
+    try:
+        wavetrim.matmul(a, a)
+    except ExecutionError as error:
+        said.append(str(error))
+    child = os.fork()
+    if child == 0:
+        os._exit(7)
+    said.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    signal.alarm(0)
+signal.signal(signal.SIGALRM, handle)
+while not said:
+    signal.setitimer(signal.ITIMER_REAL, 0.003)
+    assert (wavetrim.matmul(a, a) == 900).all()
+    signal.setitimer(signal.ITIMER_REAL, 0)
+print(*said[-2:], sep="; ")
+"""
+
+
+def test_a_signal_handler_may_fork_in_a_product_but_not_multiply(tmp_path: Path) -> None:
+    answer = run_python(HANDLER, folder=tmp_path)
+    expected = "a product of this thread is running, and has to end first; 7\n"
+    assert answer.stdout == expected, answer.stderr
+
+
+def test_a_fork_waits_for_the_first_measurement_of_the_cpu(tmp_path: Path) -> None:
+    program = """
+import os, signal, threading, numpy, wavetrim
+from wavetrim.cpu.threads import hold_blas
+planning = threading.Thread(target=wavetrim.plan, args=(1000, 1000, 1000))
+planning.start()
+while not hold_blas._holders and planning.is_alive(): pass
+child = os.fork()
+if child == 0:
+    signal.alarm(20)  # ends a child that hangs
+    a = numpy.ones((600, 600))
+    os._exit(0 if hold_blas._holders == 0 and (wavetrim.matmul(a, a) == 600).all() else 1)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+planning.join()
+"""
+    answer = run_python(program, folder=tmp_path, WAVETRIM_DATA_DIR=str(tmp_path))
+    assert answer.stdout == "0\n", answer.stderr
+
+
 @pytest.mark.gpu
 def test_a_fork_of_a_process_that_used_the_gpu_is_refused_the_gpu(tmp_path: Path) -> None:
     program = """
@@ -206,6 +284,25 @@ def test_compiled_code_goes_to_the_users_cache_unless_a_folder_is_named(
     assert [path.name for path in tmp_path.iterdir()] == ["cache"]
     run_python(program, folder=tmp_path, **usual, WAVETRIM_DATA_DIR=str(data))
     assert list((data / "kernels").glob("cpu-*.so"))
+
+
+def test_without_a_home_folder_what_is_compiled_ends_with_the_process(tmp_path: Path) -> None:
+    program = """
+import os, pwd, numpy, wavetrim
+def find_nobody(number): raise KeyError(number)
+pwd.getpwuid = find_nobody
+del os.environ["HOME"]
+a = numpy.ones((500, 500))
+print(int(wavetrim.matmul(a, a)[0, 0]), len(os.listdir()))
+"""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    answer = run_python(
+        program, folder=folder, WAVETRIM_KERNEL_CACHE_DIR="", HOME="/", TMPDIR=str(folder)
+    )
+    assert answer.stdout == "500 1\n", answer.stderr
+    assert "there is no home folder" in answer.stderr
+    assert list(folder.iterdir()) == []
 
 
 def test_a_wrong_setting_is_refused_by_name(tmp_path: Path) -> None:
