@@ -7,6 +7,7 @@ shrink, so that little is left to copy out after the last kernel.
 from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil
+from typing import Final
 
 from wavetrim.kernels.gemm.splits import find_split_item_bytes
 from wavetrim.kernels.spec import KernelSpec
@@ -91,6 +92,10 @@ def describe_product(
     )  # fmt: skip
 
 
+_ROUGH_ROWS: Final = 512
+"""Rows of tiles on each side that are looked at; chosen, as more than 200."""
+
+
 @lru_cache(maxsize=1024)
 def round_to_waves(problem: PanelProblem, rows: int, near: tuple[float, float]) -> int:
     """The number of rows near `rows` whose waves are fullest.
@@ -104,8 +109,10 @@ def round_to_waves(problem: PanelProblem, rows: int, near: tuple[float, float]) 
         near: Smallest and largest factor on `rows`.
     """
     tiles, wanted = problem.tiles_per_tile_row, rows / problem.tile_m
-    fewest = max(1, ceil(near[0] * wanted))
-    most = max(fewest, int(near[1] * wanted))
+    # From 200 rows of tiles on the last wave is full to a hundredth, whichever is nearest.
+    around = _ROUGH_ROWS + 2 * problem.slots // tiles
+    fewest = max(1, ceil(max(near[0] * wanted, wanted - around)))
+    most = max(fewest, int(min(near[1] * wanted, wanted + around)))
     first_wave = max(1, fewest * tiles // problem.slots)
     last_wave = -(-most * tiles // problem.slots)
     whole_waves = {wave * problem.slots // tiles for wave in range(first_wave, last_wave + 1)}

@@ -1,7 +1,10 @@
 """Rows are cut into panels of whole waves, which shrink at the end."""
 
+import time
+from dataclasses import replace
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -51,6 +54,14 @@ def test_rounded_rows_are_near_the_wanted_ones(problem: PanelProblem, rows: int)
         rounded = round_to_waves(problem, rows, near)
         least, most = near[0] * rows - problem.tile_m, near[1] * rows + problem.tile_m
         assert least <= rounded <= most or rounded == problem.m
+
+
+def test_a_tall_product_is_rounded_at_once() -> None:
+    problem = replace(square(4096), m=2**40, n=1)
+    began = time.perf_counter()
+    rounded = round_to_waves(problem, 2**38, (0.5, 2.0))
+    assert time.perf_counter() - began < 0.1
+    assert rounded == pytest.approx(2**38, rel=1e-4)
 
 
 def test_rounding_takes_the_fullest_wave_nearby_rather_than_the_nearest_size() -> None:
