@@ -36,6 +36,8 @@ LONG_FILES: Final = (
     "docs/test_code_blocks",
     "page/test_access",
     "page/test_jobs",
+    "page/test_jobs_again",
+    "page/test_product_form",
     "page/test_explorer",
     "page/test_explorer_gpus",
     "service/api/admission/test_silent_connections",

@@ -6,19 +6,27 @@ import { KeyMissing } from "./service.js";
 const FIRST_WAIT_MS = 500;
 const LONGEST_WAIT_MS = 15_000;
 
-/** Follow a path's events until `signal` is aborted; a connection that ends is opened again.
+/** After this silence a connection is dead: the service sends something every 15 s. */
+const SILENT_MS = 45_000;
+
+/** Follow a path's events until `signal` is aborted.
  *
- * `take(name, data)` gets each event. `tell(error)` is called with null once connected, and with
- * the reason if that failed. If the key is missing, it is not tried again.
+ * A connection that ends is opened again, and so is one that is silent for too long. `take(name,
+ * data)` gets each event. `tell(error)` is called with null once connected, and with the reason if
+ * that failed. If the key is missing, it is not tried again.
  */
 export async function follow(service, path, { signal, take, tell }) {
   let wait = FIRST_WAIT_MS;
   while (!signal.aborted) {
     try {
-      const response = await service.call("GET", path, { signal });
-      tell(null);
-      wait = FIRST_WAIT_MS;
-      await readEvents(response.body, take);
+      await connect(service, path, {
+        signal,
+        take,
+        tell: () => {
+          tell(null);
+          wait = FIRST_WAIT_MS;
+        },
+      });
     } catch (error) {
       if (signal.aborted) return;
       tell(error);
@@ -29,13 +37,33 @@ export async function follow(service, path, { signal, take, tell }) {
   }
 }
 
-/** Read a stream of events to its end. */
-async function readEvents(body, take) {
+/** Follow events over one connection until it ends; throws an Error if nothing comes any more. */
+async function connect(service, path, { signal, take, tell }) {
+  const silence = new AbortController();
+  let timer = null;
+  const hear = () => {
+    clearTimeout(timer);
+    timer = setTimeout(() => silence.abort(new Error("The service is silent.")), SILENT_MS);
+  };
+  hear();
+  try {
+    const either = AbortSignal.any([signal, silence.signal]);
+    const response = await service.call("GET", path, { signal: either });
+    tell();
+    await readEvents(response.body, { take, hear });
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** Read a stream of events to its end; `hear()` is called for whatever comes. */
+async function readEvents(body, { take, hear }) {
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (;;) {
     const { value, done } = await reader.read();
     if (done) return;
+    hear();
     const messages = (rest + value).split("\n\n");
     rest = messages.pop();
     for (const message of messages) {

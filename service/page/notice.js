@@ -8,17 +8,19 @@ import { KeyMissing } from "./service.js";
 export class Notice {
   /** `retry()` is called when the user has typed in a key. */
   constructor(service, retry) {
-    Object.assign(this, { service, retry });
+    Object.assign(this, { service, retry, action: null });
     this.element = make("div", { id: "notice" });
   }
 
-  /** Show no error. */
-  clear() {
+  /** Show no error; one of another action than that which is named stays. */
+  clear(action = null) {
+    if (action !== null && action !== this.action) return;
     this.element.replaceChildren();
   }
 
-  /** Show an error. */
-  tell(error) {
+  /** Show an error, of an action that may be named. */
+  tell(error, action = null) {
+    this.action = action;
     if (!(error instanceof KeyMissing)) {
       const text = { className: "problem", role: "alert", textContent: String(error.message) };
       this.element.replaceChildren(make("p", text));

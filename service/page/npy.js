@@ -27,6 +27,17 @@ const TYPES = {
   c16: ["complex128", decode(Float64Array), 2],
 };
 
+/** Names of types that are no number's, by the first letter of their code. */
+const OTHERS = {
+  b: "bool",
+  m: "timedelta64",
+  M: "datetime64",
+  O: "object",
+  S: "bytes",
+  U: "text",
+  V: "raw bytes",
+};
+
 /** The header of a file; throws an Error if it has none.
  *
  * It is {dtype, rows, columns, isFortran, headerBytes, itemBytes, decode, numbers}.
@@ -46,11 +57,11 @@ export async function readHeader(file) {
   const shape = /'shape': \(([^)]*)\)/.exec(text)?.[1].match(/\d+/g)?.map(Number) ?? [];
   if (shape.length !== 2)
     throw new Error(`${name} has ${shape.length} dimensions; a matrix has two`);
-  const [, order, code] = /'descr': '([<>|=])([A-Za-z]\d+)'/.exec(text) ?? [];
-  const [dtype, decoder, numbers = 1] = TYPES[code] ?? [code, null];
+  const [, order, code] = /'descr': '([<>|=]?)([^']*)'/.exec(text) ?? [];
+  const [dtype, decoder, numbers = 1] = findType(code, text);
   const isFortran = /'fortran_order': True/.test(text);
   const [rows, columns] = shape;
-  const isBigEndian = order === ">";
+  const isLittleEndian = order === "<" || order === "|"; // "=" is not taken by the service
   return {
     dtype,
     rows,
@@ -58,15 +69,25 @@ export async function readHeader(file) {
     isFortran,
     headerBytes,
     itemBytes: Number(code?.slice(1)),
-    decode: isBigEndian ? null : decoder,
+    decode: isLittleEndian ? decoder : null,
     numbers,
   };
+}
+
+/** What a code stands for, as in TYPES; the decoder of a type that is none of them is null. */
+function findType(code, text) {
+  if (!code) return [text.includes("'descr': [") ? "several fields" : "no number", null];
+  return Object.hasOwn(TYPES, code) ? TYPES[code] : [OTHERS[code[0]] ?? code, null];
 }
 
 /** Make sure that a file has a matrix as the service takes it; throws an Error if not. */
 export function checkFile(file, { dtype, rows, columns, headerBytes, itemBytes, decode }) {
   if (decode === null)
     throw new Error(`${file.name} has elements of ${dtype}; they must be a number's, little-endian`);
+  if (rows < 1 || columns < 1)
+    throw new Error(
+      `${file.name} has ${rows} rows and ${columns} columns; a matrix has at least one of each`,
+    );
   const bytes = headerBytes + rows * columns * itemBytes;
   if (file.size !== bytes)
     throw new Error(`${file.name} has ${file.size} bytes; by its header it must have ${bytes}`);

@@ -4,6 +4,9 @@ import { Refusal } from "./model/refusal.js";
 
 const KEY = "wavetrim.key";
 
+/** How long the service may take for a document; a job's end is waited for half as long. */
+const ANSWER_MS = 60_000;
+
 /** What a header may have; a browser refuses to send other characters, and a service longer keys. */
 const SENDABLE = /^[\x21-\x7e]{1,4096}$/;
 
@@ -18,14 +21,15 @@ export class Service {
     this.docs = this.present && docs === "on";
   }
 
-  /** Keep a key until the tab is closed. */
+  /** Keep a key until the tab is closed, or the service refuses it. */
   setKey(key) {
     sessionStorage.setItem(KEY, key.trim());
   }
 
   /** The JSON document at a path. */
   async get(path) {
-    return (await this.call("GET", path)).json();
+    const signal = AbortSignal.timeout(ANSWER_MS);
+    return (await this.call("GET", path, { signal })).json();
   }
 
   /** The JSON document that answers a posted one. */
@@ -38,7 +42,7 @@ export class Service {
   /** The response to a call.
    *
    * Throws `KeyMissing` if a key is needed, `Refusal` if a field has a value that is not accepted,
-   * and an `Error` with the service's message for any other status.
+   * and an `Error` with the service's message, and `status`, for any other status.
    */
   async call(method, path, { headers = {}, body = null, signal = null } = {}) {
     const key = sessionStorage.getItem(KEY);
@@ -50,11 +54,17 @@ export class Service {
     const common = { credentials: "omit", cache: "no-store" };
     const response = await fetch(path, { method, headers: all, body, signal, ...common });
     if (response.ok) return response;
-    if (response.status === 401) throw new KeyMissing(key !== null);
+    if (response.status === 401) {
+      // It is not sent again: each refusal would replace the form in which another is typed. One
+      // that was typed meanwhile stays.
+      if (sessionStorage.getItem(KEY) === key) sessionStorage.removeItem(KEY);
+      throw new KeyMissing(key !== null);
+    }
+    const { status } = response;
     const problem = await readProblem(response);
-    if (response.status === 422 && problem.field)
+    if (status === 422 && problem.field)
       throw new Refusal(problem.field, problem.value, problem.limit);
-    throw new Error(problem.detail ?? `${path}: ${response.status}`);
+    throw Object.assign(new Error(problem.detail ?? `${path}: ${status}`), { status });
   }
 }
 

@@ -15,17 +15,11 @@ from docs.explorer_page import SOURCE, join_modules
 from docs.page_pictures import drop_file
 from tests.browsers import show, show_anew
 from tests.matrices import make_matrix
+from tests.page.jobs import CARD, read
 from tests.server import RunningServer, Start, encode_npy
 from wavetrim.service.api.jobs.job_schemas import JobView
 
 Array = NDArray[Any]
-
-CARD = "document.querySelector('[data-job=\"{}\"]')"
-
-
-def read(page: Page, expression: str) -> str:
-    return str(page.run(f"{expression}.textContent"))
-
 
 PRODUCTS = [
     (make_matrix(300, 170, "float64", seed=1), make_matrix(170, 90, "float64", seed=2)),

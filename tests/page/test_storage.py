@@ -3,11 +3,12 @@
 import json
 import re
 import shutil
+import signal
 
 import numpy as np
 
 from docs.browser import Page
-from tests.browsers import show, show_anew
+from tests.browsers import go, show, show_anew
 from tests.matrices import make_matrix
 from tests.processes import wait_until
 from tests.server import RunningServer, Start
@@ -96,3 +97,74 @@ def test_a_service_without_an_arena_says_so(page: Page, start_server: Start) -> 
     told = page.run("document.getElementById('arena').textContent")
     assert "switched off" in told
     assert json.dumps(server.client.get("/v1/devices").json()["arena"]) == "null"
+
+
+def show_often(page: Page, server: RunningServer) -> None:
+    """Show the storage, which is loaded anew every 50 ms."""
+    show_anew(page, f"{server.url}/#device=T4&threads=2")
+    page.run("globalThis.setInterval = ((plain) => (run, ms) => plain(run, ms / 100))(setInterval);"
+             "null")  # fmt: skip
+    go(page, "location.hash = '#view=storage'")
+
+
+def wait_asked(page: Page, times: int) -> None:
+    """Wait until the service was asked so often anew."""
+
+    def asked() -> bool:
+        page.run("null")  # with its answer comes what the browser has asked for
+        return sum(url.endswith("/v1/me") for url in page.requests) >= times
+
+    page.requests.clear()
+    wait_until(asked)
+
+
+def test_a_key_that_is_typed_stays_after_another_was_refused(
+    page: Page, start_server: Start
+) -> None:
+    key = "correct-horse-battery-staple-0123456789"
+    server = start_server(api_key=key)
+    show_often(page, server)
+    page.wait("document.getElementById('key')")
+    field, kept = "document.getElementById('key')", "sessionStorage.getItem('wavetrim.key')"
+    page.run(f"{field}.value = 'wrong'; {field}.form.requestSubmit(); null")
+    page.wait("document.getElementById('notice').textContent.includes('The key was refused.')")
+    page.run(f"{field}.value = {key[:9]!r}; document.getElementById('view').focus();"
+             f"globalThis.typed = {field}; null")  # fmt: skip
+    wait_asked(page, 5)
+    assert page.run(f"{field} === typed && {field}.value") == key[:9]
+    assert page.run("document.activeElement.id") == "view"
+    assert page.run(kept) is None
+    page.run(f"{field}.value = {key!r}; {field}.form.requestSubmit(); null")
+    page.wait(f"{field} === null && document.getElementById('arena').textContent !== ''")
+    assert page.run(kept) == key
+
+
+def test_a_late_refusal_does_not_forget_the_key_that_was_typed_since(
+    page: Page, start_server: Start
+) -> None:
+    key = "correct-horse-battery-staple-0123456789"
+    server = start_server(api_key=key)
+    show_often(page, server)
+    field = "document.getElementById('key')"
+    page.wait(field)
+    page.run("globalThis.fetch = ((plain) => async (...all) => {"
+             "    const answer = await plain(...all);"
+             "    await new Promise((done) => setTimeout(done, 300));"
+             "    return answer;"
+             "})(fetch); null")  # fmt: skip
+    page.run(f"{field}.value = 'wrong'; {field}.form.requestSubmit();"
+             f"{field}.value = {key!r}; {field}.form.requestSubmit(); null")  # fmt: skip
+    page.wait(f"{field} === null && document.getElementById('arena').textContent.includes('Slabs')")
+
+
+def test_a_slow_service_is_asked_once_at_a_time(page: Page, server: RunningServer) -> None:
+    show_often(page, server)
+    server.process.send_signal(signal.SIGSTOP)
+    try:
+        page.run("new Promise((done) => setTimeout(done, 200))")
+        page.requests.clear()
+        page.run("new Promise((done) => setTimeout(done, 1000))")
+        assert page.requests == []
+    finally:
+        server.process.send_signal(signal.SIGCONT)
+    wait_asked(page, 5)

@@ -4,18 +4,23 @@ import { makeButton, makeField, makeLabel, makeSelect } from "../controls.js";
 import { make } from "../dom.js";
 import { saveFile } from "../files.js";
 import { checkFile, readHeader } from "../npy.js";
+import { KeyMissing } from "../service.js";
 import { showBytes, showSeconds, showWhole } from "../units.js";
 import { compareProduct, makeOutcome } from "./outcome.js";
 
 /** How long a request waits for the end of a job. */
 const WAIT_SECONDS = 30;
+/** How long the service may be away meanwhile, as when it starts again. */
+const AWAY_MS = 30_000;
+/** How long until it is asked again. */
+const PAUSE_MS = 500;
 const NPY = { "Content-Type": "application/x-npy" };
 
 /** The form, with the steps of the product and its check below. */
 export class ProductForm {
-  /** `refuse(error)` shows an error of the service. */
-  constructor(service, refuse) {
-    Object.assign(this, { service, refuse });
+  /** `tell(error)` shows an error of the service; null takes away the one before. */
+  constructor(service, tell) {
+    Object.assign(this, { service, tell });
     this.files = { a: null, b: null };
     this.zones = { a: this.makeZone("a", "A, M × K"), b: this.makeZone("b", "B, K × N") };
     this.f = make("input", { type: "number", id: "job-f", min: 0, placeholder: "the model's" });
@@ -134,9 +139,10 @@ export class ProductForm {
     delete this.outcome.dataset.right;
     try {
       await this.multiply();
+      this.tell(null);
     } catch (error) {
       this.step("It did not come to an end.");
-      this.refuse(error);
+      this.tell(error);
     } finally {
       this.showProblem();
     }
@@ -144,23 +150,54 @@ export class ProductForm {
 
   async multiply() {
     const { a, b } = this.files;
-    const storage = this.storage.value;
     this.step("A and B are sent");
-    const [first, second] = await Promise.all([this.send(a.file), this.send(b.file)]);
-    const f = this.f.value === "" ? "auto" : Number(this.f.value);
-    const request = { a: first.id, b: second.id, f, storage, verify: this.verify.checked };
-    let job = await this.service.post("v1/jobs", request);
-    this.step(`Job ${job.id.slice(0, 8)} is posted`);
-    while (job.finished_at === null)
-      job = await this.service.get(`v1/jobs/${job.id}?wait_seconds=${WAIT_SECONDS}`);
+    const posted = await this.post(a.file, b.file);
+    this.step(`Job ${posted.id.slice(0, 8)} is posted`);
+    const job = await this.waitForEnd(posted);
     if (job.state !== "succeeded") return this.step(`It has ${job.state}`);
     this.step(`Computed in ${showSeconds(job.timings.total_seconds)}; C is fetched`);
     const answer = await this.service.call("GET", `v1/jobs/${job.id}/result`);
     await this.check(await answer.blob(), job, { a, b });
   }
 
-  async send(file) {
-    const path = `v1/matrices?storage=${this.storage.value}`;
+  /** Store the files, and post their product as a job; without a job neither stays stored. */
+  async post(...files) {
+    const storage = this.storage.value;
+    const f = this.f.value === "" ? "auto" : Number(this.f.value);
+    const options = { f, storage, verify: this.verify.checked };
+    const sent = await Promise.allSettled(files.map((file) => this.send(file, storage)));
+    const stored = sent.flatMap(({ value }) => value ?? []);
+    try {
+      const failed = sent.find(({ status }) => status === "rejected");
+      if (failed) throw failed.reason;
+      const [a, b] = stored.map(({ id }) => id);
+      return await this.service.post("v1/jobs", { a, b, ...options });
+    } catch (error) {
+      const remove = ({ id }) => this.service.call("DELETE", `v1/matrices/${id}`);
+      await Promise.allSettled(stored.map(remove));
+      throw error;
+    }
+  }
+
+  /** The job once it has ended. The service may be away for a while: its jobs outlive that. */
+  async waitForEnd(job) {
+    let awaySince = null;
+    for (;;) {
+      try {
+        const seen = await this.service.get(`v1/jobs/${job.id}?wait_seconds=${WAIT_SECONDS}`);
+        if (seen.finished_at !== null) return seen;
+        awaySince = null;
+      } catch (error) {
+        awaySince ??= performance.now();
+        if (error instanceof KeyMissing || performance.now() - awaySince > AWAY_MS) throw error;
+      }
+      // A service that stops answers at once, too.
+      await new Promise((done) => setTimeout(done, PAUSE_MS));
+    }
+  }
+
+  async send(file, storage) {
+    const path = `v1/matrices?storage=${storage}`;
     const answer = await this.service.call("POST", path, { headers: NPY, body: file });
     return answer.json();
   }

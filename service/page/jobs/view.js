@@ -10,8 +10,9 @@ import { JobCard } from "./job_card.js";
 import { ProductForm } from "./product_form.js";
 import { Shapes } from "./shapes.js";
 
-/** Jobs of one page of the list. */
+/** Jobs of one page of the list, and the most that the service lists at once. */
 const PAGE = 20;
+const LONGEST_PAGE = 200;
 const AGE_MS = 10_000;
 
 export const VIEW = { mount };
@@ -28,12 +29,12 @@ class Jobs {
     this.shapes = new Shapes(frame.service);
     this.cursor = null;
     this.notice = new Notice(frame.service, () => this.open());
-    this.product = new ProductForm(frame.service, (error) => this.notice.tell(error));
+    this.product = new ProductForm(frame.service, (error) => this.tell("multiply", error));
     this.list = make("ul", { className: "jobs" });
     this.live = make("p", { className: "caption live", role: "status" });
     this.told = make("p", { className: "sr", role: "status", id: "told" });
     this.empty = make("p", { className: "panel", textContent: "No job has been posted yet." });
-    this.older = makeButton("Older jobs", () => this.attempt(() => this.load(this.cursor)));
+    this.older = makeButton("Older jobs", () => this.attempt("older", () => this.loadOlder()));
     this.layOut(root);
     this.ageTimer = setInterval(() => this.cards.forEach((card) => card.age()), AGE_MS);
     // A browser allows few connections to a service: hidden tabs leave them to others.
@@ -78,7 +79,7 @@ class Jobs {
     this.ready = new Promise((done) => (this.setReady = done));
     follow(this.frame.service, "v1/jobs/events", {
       signal: this.connection.signal,
-      take: (name, data) => (name === "job" ? this.put(data) : this.attempt(() => this.load())),
+      take: (name, data) => (name === "job" ? this.put(data) : this.listAnew()),
       tell: (error) => this.showConnection(error),
     });
   }
@@ -92,10 +93,10 @@ class Jobs {
   async show(state) {
     this.state = state;
     await this.ready;
-    if (state.job !== null && !this.cards.has(state.job))
-      await this.attempt(async () =>
-        this.put(await this.frame.service.get(`v1/jobs/${encodeURIComponent(state.job)}`)),
-      );
+    await this.attempt("show", async () => {
+      if (state.job === null || this.cards.has(state.job)) return;
+      this.put(await this.frame.service.get(`v1/jobs/${encodeURIComponent(state.job)}`));
+    });
     this.cards.forEach((card, id) => card.select(id === state.job));
     this.cards.get(state.job)?.element.scrollIntoView({ block: "nearest" });
   }
@@ -106,21 +107,73 @@ class Jobs {
     this.live.classList.toggle("on", error === null);
     if (error === null) {
       this.notice.clear();
-      await this.attempt(() => this.load());
+      await this.listAnew();
     } else {
       this.notice.tell(error);
     }
     this.setReady();
   }
 
+  listAnew() {
+    return this.attempt("list", () => this.relist());
+  }
+
+  /** List as many of the newest jobs as are shown, and look at the others that may have ended.
+   *
+   * More than these may be new since the jobs were last followed, so "Older jobs" goes on from here.
+   */
+  async relist() {
+    const shown = [...this.cards.values()].map(({ job }) => job);
+    const open = new Set(shown.filter((job) => job.finished_at === null).map(({ id }) => id));
+    let left = Math.max(PAGE, shown.length);
+    let cursor = null;
+    do {
+      const page = await this.load(Math.min(left, LONGEST_PAGE), cursor);
+      page.jobs.forEach(({ id }) => open.delete(id));
+      left -= page.jobs.length;
+      cursor = page.next_cursor;
+    } while (cursor !== null && left > 0);
+    this.moveTo(cursor);
+    for (const id of open) await this.renew(id);
+  }
+
+  /** Put older jobs into the list: the next page that has any which are not shown. */
+  async loadOlder() {
+    const shown = this.cards.size;
+    let cursor = null;
+    do {
+      ({ cursor } = this);
+      const page = await this.load(PAGE, cursor);
+      if (this.cursor !== cursor) return; // the jobs were listed anew meanwhile
+      this.moveTo(page.next_cursor);
+    } while (this.cursor !== null && this.cards.size === shown);
+  }
+
   /** Put a page of jobs into the list: the newest, or those after a cursor. */
-  async load(cursor = null) {
+  async load(limit, cursor) {
     const query = cursor === null ? "" : `&cursor=${encodeURIComponent(cursor)}`;
-    const page = await this.frame.service.get(`v1/jobs?limit=${PAGE}${query}`);
+    const page = await this.frame.service.get(`v1/jobs?limit=${limit}${query}`);
     page.jobs.forEach((job) => this.put(job));
-    if (cursor !== null || this.cursor === null) this.cursor = page.next_cursor;
-    this.older.hidden = this.cursor === null;
     this.empty.hidden = this.cards.size > 0;
+    return page;
+  }
+
+  /** Older jobs begin after this cursor; null if there are none. */
+  moveTo(cursor) {
+    this.cursor = cursor;
+    this.older.hidden = cursor === null;
+  }
+
+  /** Show a job as it is now; one that the service no longer has is taken off the list. */
+  async renew(id) {
+    try {
+      this.put(await this.frame.service.get(`v1/jobs/${id}`));
+    } catch (error) {
+      if (error.status !== 404) throw error;
+      this.cards.get(id)?.element.remove();
+      this.cards.delete(id);
+      this.empty.hidden = this.cards.size > 0;
+    }
   }
 
   /** Show a job as it is now; a new one is inserted by the time it was posted. */
@@ -129,8 +182,7 @@ class Jobs {
     if (known) {
       // An older state may arrive after the event of its end.
       if (known.job.finished_at !== null) return;
-      if (job.finished_at !== null)
-        this.told.textContent = `Job ${job.id.slice(0, 8)} has ${tellEnd(job.state)}.`;
+      if (job.finished_at !== null) this.told.textContent = tellEnd(job);
       known.update(job);
       return;
     }
@@ -148,14 +200,14 @@ class Jobs {
   }
 
   cancel(job) {
-    return this.attempt(async () => {
+    return this.attempt("cancel", async () => {
       const answer = await this.frame.service.call("DELETE", `v1/jobs/${job.id}`);
       this.put(await answer.json());
     });
   }
 
   fetch(job) {
-    return this.attempt(async () => {
+    return this.attempt("fetch", async () => {
       const answer = await this.frame.service.call("GET", `v1/jobs/${job.id}/result`);
       saveFile(`${job.result}.npy`, await answer.blob());
     });
@@ -163,7 +215,7 @@ class Jobs {
 
   /** Show a job's plan in the wave explorer, with what was measured. */
   explore(job) {
-    return this.attempt(async () => {
+    return this.attempt("explore", async () => {
       const { kernel, tile, accuracy, sms } = job.request;
       const product = await this.shapes.findProduct(job.request);
       if (product === null) throw new Error("The operands of this job are gone.");
@@ -173,12 +225,19 @@ class Jobs {
     });
   }
 
-  async attempt(action) {
+  /** Do what is named; its error stays until the same succeeds. */
+  async attempt(name, action) {
     try {
       await action();
+      this.tell(name, null);
     } catch (error) {
-      this.notice.tell(error);
+      this.tell(name, error);
     }
+  }
+
+  tell(name, error) {
+    if (error === null) this.notice.clear(name);
+    else this.notice.tell(error, name);
   }
 }
 
@@ -189,7 +248,7 @@ function findMachine({ devices = [] }) {
   return { device: "here", gpus: gpus.length || null };
 }
 
-/** "succeeded", "failed", "been cancelled", for screen readers. */
-function tellEnd(state) {
-  return state === "cancelled" ? "been cancelled" : state;
+/** A job's end, for screen readers. */
+function tellEnd({ id, state }) {
+  return `Job ${id.slice(0, 8)} has ${state === "cancelled" ? "been cancelled" : state}.`;
 }

@@ -45,15 +45,22 @@ class Storage {
         profile.element,
       ),
     );
-    this.timer = setInterval(() => document.hidden || this.show(), REFRESH_MS);
+    this.underWay = 0;
+    this.timer = setInterval(() => this.refresh(), REFRESH_MS);
   }
 
   close() {
     clearInterval(this.timer);
   }
 
+  /** Show all anew, unless nobody sees it, or the service still has to answer. */
+  refresh() {
+    if (!document.hidden && this.underWay === 0) this.show();
+  }
+
   async show() {
     const { service, sections } = this;
+    this.underWay += 1;
     try {
       const [me, devices, profile] = await Promise.all([
         service.get("v1/me"),
@@ -69,6 +76,8 @@ class Storage {
       fill(sections.profile, tellProfile(profile));
     } catch (error) {
       this.notice.tell(error);
+    } finally {
+      this.underWay -= 1;
     }
   }
 }

@@ -1,0 +1,124 @@
+"""The form of the page's jobs: what it refuses, what it leaves, and a service that starts again."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from docs.browser import Page
+from docs.page_pictures import drop_file
+from tests.browsers import show, show_anew
+from tests.matrices import make_matrix
+from tests.page.jobs import LIVE, NOTICE, choose_file, multiply, read
+from tests.server import RunningServer, Start, encode_npy
+
+STEPS = "document.querySelector('.steps')"
+ENDED = f"{STEPS}.textContent.includes('It did not come to an end.')"
+
+
+def list_matrices(server: RunningServer) -> set[str]:
+    listed = server.client.get("/v1/matrices?limit=200").json()["matrices"]
+    return {matrix["id"] for matrix in listed}
+
+
+def test_a_job_that_is_refused_leaves_no_matrices(
+    page: Page, server: RunningServer, tmp_path: Path
+) -> None:
+    before = list_matrices(server)
+    show_anew(page, f"{server.url}/#view=jobs")
+    for name in "ab":
+        choose_file(page, name, tmp_path / f"{name}.npy", np.ones((5, 5)))
+    page.run("document.getElementById('job-f').value = 6; null")
+    multiply(page)
+    page.wait(ENDED)
+    assert read(page, "document.getElementById('notice')").startswith("f is 6;")
+    assert list_matrices(server) == before
+    page.run("document.getElementById('job-f').value = 5; null")
+    multiply(page)
+    page.wait("document.getElementById('outcome').dataset.right")
+    assert page.run(NOTICE) == ""
+    assert len(list_matrices(server) - before) == 3
+
+
+def test_a_file_that_cannot_be_sent_leaves_none_of_the_other(
+    page: Page, server: RunningServer, tmp_path: Path
+) -> None:
+    before = list_matrices(server)
+    show_anew(page, f"{server.url}/#view=jobs")
+    for name in "ab":
+        choose_file(page, name, tmp_path / f"{name}.npy", np.ones((5, 5)))
+    np.save(tmp_path / "b.npy", np.ones((5, 6)))  # a browser does not read what has changed
+    multiply(page)
+    page.wait(ENDED)
+    assert read(page, "document.getElementById('notice')") == "Failed to fetch"
+    assert list_matrices(server) == before
+
+
+def test_a_service_that_starts_again_during_the_job_does_not_end_the_form(
+    page: Page, start_server: Start, tmp_path: Path
+) -> None:
+    server = start_server()
+    server.wait_ready()
+    show(page, f"{server.url}/#view=jobs")
+    page.wait(LIVE)
+    for name in "ab":
+        choose_file(page, name, tmp_path / f"{name}.npy", make_matrix(1000, 1000, "int64", seed=1))
+    multiply(page)
+    page.wait(f"{STEPS}.textContent.includes('is posted')")
+    server.kill()
+    page.wait(f"!({LIVE})")
+    server.restart()
+    page.wait(f"document.getElementById('outcome').dataset.right || {ENDED}", seconds=60)
+    assert page.run("document.getElementById('outcome').dataset.right") == "true"
+
+
+def test_a_service_that_stays_away_ends_the_form(
+    page: Page, start_server: Start, tmp_path: Path
+) -> None:
+    server = start_server()
+    server.wait_ready()
+    show(page, f"{server.url}/#view=jobs")
+    for name in "ab":
+        choose_file(page, name, tmp_path / f"{name}.npy", make_matrix(1000, 1000, "int64", seed=1))
+    multiply(page)
+    page.wait(f"{STEPS}.textContent.includes('is posted')")
+    server.kill()
+    page.run("performance.now = ((now) => () => 20 * now.call(performance))(performance.now); null")
+    page.wait(ENDED)
+
+
+def describe(*, shape: str = "(3, 3)", descr: str = "'<f8'", count: int = 9) -> bytes:
+    """A .npy file by its header, with elements of eight bytes."""
+    header = f"{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}".ljust(117) + "\n"
+    return (
+        b"\x93NUMPY\x01\x00"
+        + len(header).to_bytes(2, "little")
+        + header.encode()
+        + bytes(8 * count)
+    )
+
+
+FILES = [
+    (encode_npy(np.zeros((3, 3), "i4,i4")), "has elements of several fields; they must be"),
+    (describe(descr="'|O'"), "has elements of object; they must be"),
+    (encode_npy(np.zeros((2, 2), "M8[s]")), "has elements of datetime64; they must be"),
+    (encode_npy(np.array([["abc", "d"]])), "has elements of text; they must be"),
+    (encode_npy(np.zeros((3, 3), bool)), "has elements of bool; they must be"),
+    (describe(descr="'constructor'"), "has elements of constructor; they must be"),
+    (describe(descr="'f8'"), "has elements of float64; they must be"),
+    (describe(descr="None"), "has elements of no number; they must be"),
+    (encode_npy(np.zeros((0, 2))), "has 0 rows and 2 columns; a matrix has at least one of each"),
+    (encode_npy(np.zeros((2, 0))), "has 2 rows and 0 columns; a matrix has at least one of each"),
+]
+
+
+@pytest.mark.parametrize(("content", "words"), FILES, ids=[words for _, words in FILES])
+def test_files_that_the_service_refuses_are_refused_in_words(
+    page: Page, server: RunningServer, content: bytes, words: str
+) -> None:
+    headers = {"Content-Type": "application/x-npy"}
+    answer = server.client.post("/v1/matrices", content=content, headers=headers)
+    assert answer.status_code in (400, 415)
+    show_anew(page, f"{server.url}/#view=jobs")
+    drop_file(page, "a", "A.npy", content)
+    assert read(page, "document.getElementById('told-a')").startswith(f"A.npy {words}")
