@@ -1,7 +1,9 @@
 """Errors of cpu/."""
 
+from wavetrim.native.errors import WavetrimError
 
-class CpuError(Exception):
+
+class CpuError(WavetrimError):
     """Base of the errors that cpu/ raises on purpose."""
 
 

@@ -4,6 +4,8 @@ import contextlib
 from collections.abc import Iterator
 from typing import Final
 
+from wavetrim.native.errors import WavetrimError
+
 RECOVERABLE_STATUSES: Final = frozenset({1, 2, 9, 98, 101, 200, 209, 218, 222, 300, 500, 701})
 """CUDA errors after which the context still works: arguments, memory or images were refused before
 anything ran. All others (illegal address, failed launch, ECC) poison the context."""
@@ -28,7 +30,7 @@ def is_out_of_memory(error: BaseException) -> bool:
     return getattr(error, "status", None) == _OUT_OF_MEMORY
 
 
-class KernelsError(Exception):
+class KernelsError(WavetrimError):
     """Base of the errors that kernels/ raises on purpose."""
 
 

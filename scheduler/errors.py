@@ -1,7 +1,9 @@
 """Errors of scheduler/: refused requests, and executions that end early."""
 
+from wavetrim.native.errors import WavetrimError
 
-class SchedulerError(Exception):
+
+class SchedulerError(WavetrimError):
     """Base of the errors that scheduler/ raises on purpose."""
 
 
