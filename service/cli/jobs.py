@@ -11,6 +11,8 @@ from wavetrim.service.cli.terminal.display import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from rich.console import Console
 
     from wavetrim.client import Client, Job, JobStatus, Matrix
@@ -23,21 +25,32 @@ def open_client(url: str, api_key: str | None) -> "Client":
         FieldError: It is no address.
     """
     from wavetrim.client import Client
+    from wavetrim.client.wire.address import parse_address
     from wavetrim.scheduler.errors import FieldError
 
     try:
-        return Client(url, api_key=api_key)
+        parse_address(url)
     except ValueError as error:
         limit = "an address such as http://127.0.0.1:8000, or the path of a Unix socket"
         raise FieldError("--url", url, limit) from error
+    return Client(url, api_key=api_key)
 
 
-def remove_matrix(client: "Client", matrix: "Matrix | str") -> None:
-    """Remove a matrix that a command has stored; a service that refuses or is away is no error."""
-    from wavetrim.client import ClientError
+def remove_matrices(url: str, api_key: str | None, matrices: "Iterable[Matrix]") -> None:
+    """Remove matrices that a command has stored before it was refused or interrupted.
 
-    with contextlib.suppress(ClientError):
-        client.delete(matrix)
+    A service that refuses is no error, and for one that does not answer nobody waits long.
+    """
+    from wavetrim.client import Client, ServiceRefused, ServiceUnreachable
+    from wavetrim.client.wire.transport import UNDO_SECONDS
+
+    with (
+        Client(url, api_key=api_key, timeout=UNDO_SECONDS) as client,
+        contextlib.suppress(ServiceUnreachable),
+    ):
+        for matrix in matrices:
+            with contextlib.suppress(ServiceRefused):
+                client.delete(matrix)
 
 
 def wait_for_job(job: "Job", notes: "Console") -> "JobStatus":

@@ -154,14 +154,31 @@ Url = Annotated[
 
 
 def _find_key(key: str | None) -> str | None:
-    """The key that was given, else the one in the file that the environment names."""
+    """The key that was given, else the one in the file that the environment names.
+
+    Raises:
+        CommandFailed: The file cannot be read, or the key cannot be one; it is not shown.
+    """
+    name = "--api-key"
     path = os.environ.get("WAVETRIM_API_KEY_FILE")
-    if key is not None or not path:
-        return key
+    if key is None and path:
+        name = "WAVETRIM_API_KEY_FILE"
+        try:
+            key = read_key_file(Path(path))
+        except ValueError as error:
+            raise CommandFailed(f"{name}: {error}", ExitCode.REFUSED) from error
+    if key is not None:
+        _check_key(key, name)
+    return key
+
+
+def _check_key(key: str, name: str) -> None:
+    from wavetrim.client.opening import check_api_key  # help is quicker without this import
+
     try:
-        return read_key_file(Path(path))
+        check_api_key(key, name)
     except ValueError as error:
-        raise CommandFailed(f"WAVETRIM_API_KEY_FILE: {error}", ExitCode.REFUSED) from error
+        raise CommandFailed(str(error), ExitCode.REFUSED) from error
 
 
 ApiKey = Annotated[

@@ -13,6 +13,7 @@
     ├── WaitTimeout             a job was not finished in time; it goes on
     └── DownloadCorrupted       other bytes arrived than the service announced
 
+A proxy's 502 is a `ServiceUnreachable`, its 504 a `ServiceTimeout`.
 Arguments that are not valid raise `ValueError`; files that cannot be read or written, `OSError`.
 """
 
@@ -21,7 +22,16 @@ from typing import Any
 
 
 class ClientError(Exception):
-    """The base of all errors of the client."""
+    """The base of all errors of the client. They can be pickled, so processes can pass them on."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The default would call `__init__` with the message alone, and most take other arguments.
+        return _make, (type(self), self.args), self.__dict__
+
+
+def _make(kind: type[ClientError], args: tuple[Any, ...]) -> ClientError:
+    """An error of a kind, without `__init__`: its other attributes come with its state."""
+    return kind.__new__(kind, *args)
 
 
 class ServiceUnreachable(ClientError):

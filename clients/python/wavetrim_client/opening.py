@@ -74,8 +74,7 @@ def open_session(
         raise ValueError(f"retries is {retries}; it must be at least 0")
     headers = {"User-Agent": f"wavetrim-client/{__version__}"}
     if api_key is not None:
-        if not api_key or not api_key.isprintable():
-            raise ValueError("api_key is empty or has characters that a header cannot have")
+        check_api_key(api_key)
         headers["Authorization"] = f"Bearer {api_key}"
     transport = Transport(
         parse_address(url),
@@ -85,3 +84,18 @@ def open_session(
         tls_context=tls_context,
     )
     return Session(transport, Retries(tries=retries + 1), timeout_seconds=timeout)
+
+
+def check_api_key(api_key: str, name: str = "api_key") -> None:
+    """Refuse a key that no service has, and that a header could not carry.
+
+    Args:
+        api_key: The key.
+        name: What the caller calls it, for the message.
+
+    Raises:
+        ValueError: It is such a key; the message does not contain it.
+    """
+    if not api_key or not api_key.isprintable() or api_key != api_key.strip():
+        limit = "at least one, all of them printable, and no space or line end at its ends"
+        raise ValueError(f"{name} has {len(api_key)} characters (not shown); it must have {limit}")

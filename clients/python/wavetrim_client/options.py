@@ -1,5 +1,6 @@
 """How a product is to be computed; the service decides what is left out."""
 
+import math
 from typing import Any, Literal, TypedDict
 
 import numpy as np
@@ -62,6 +63,7 @@ def describe_options(
 
     Raises:
         TypeError: There is no such option.
+        ValueError: A factor is not a finite number.
     """
     asked = {
         "f": (f, "auto"),
@@ -75,7 +77,15 @@ def describe_options(
         "verify": (verify, False),
     }
     plain = {name: (read_scalar(value), default) for name, (value, default) in asked.items()}
+    for name in ("alpha", "beta"):
+        _check_factor(name, plain[name][0])
     return {name: value for name, (value, default) in plain.items() if value != default}
+
+
+def _check_factor(name: str, value: object) -> None:
+    is_finite = isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
+    if not is_finite:
+        raise ValueError(f"{name} is {value!r}; it must be a finite real number")
 
 
 def read_scalar(value: Any) -> Any:

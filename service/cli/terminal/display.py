@@ -26,12 +26,12 @@ from wavetrim.service.cli.terminal.units import format_gflops, format_seconds
 
 def open_output() -> Console:
     """Standard output, for results."""
-    return Console(highlight=False)
+    return Console(highlight=False, emoji=False)
 
 
 def open_notes() -> Console:
     """Standard error, for progress and remarks, which must not get into a pipe."""
-    return Console(stderr=True, highlight=False)
+    return Console(stderr=True, highlight=False, emoji=False)
 
 
 def make_plan_table(plan: Mapping[str, Any], m: int) -> Table:
@@ -215,8 +215,9 @@ def show_bytes(console: Console) -> Iterator[Callable[[str, int, int | None], No
     Yields:
         A function that moves one: by its words, bytes done, and bytes in all.
     """
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(binary_units=True))
-    progress = Progress(*columns, TransferSpeedColumn(), console=console)
+    words = TextColumn("{task.description}", markup=False)  # they have names of files
+    columns = (words, BarColumn(), DownloadColumn(binary_units=True), TransferSpeedColumn())
+    progress = Progress(*columns, console=console)
     bars: dict[str, TaskID] = {}
 
     def move(words: str, done: int, total: int | None) -> None:

@@ -119,5 +119,5 @@ async def _receive_exactly(source: Source, count: int) -> bytes:
 
 def view_bytes(array: NDArray[Any]) -> memoryview:
     """The bytes of a contiguous array of at least one element, as they lie in memory."""
-    flat = array.reshape(-1, order="A")
-    return flat.view(np.uint8).data
+    plain = array.view(np.ndarray)  # a `numpy.matrix` would stay two-dimensional
+    return plain.reshape(-1, order="A").view(np.uint8).data

@@ -31,7 +31,7 @@ def read_operands(a: ArrayLike, b: ArrayLike, c: ArrayLike | None, *, beta: floa
     Raises:
         ValueError: They cannot be multiplied.
     """
-    left, right = np.asarray(a), np.asarray(b)
+    left, right = read_array("a", a), read_array("b", b)
     for name, array in (("a", left), ("b", right)):
         if array.ndim not in (1, 2):
             raise ValueError(f"{name} has {array.ndim} dimensions; it must have 1 or 2")
@@ -45,12 +45,26 @@ def read_operands(a: ArrayLike, b: ArrayLike, c: ArrayLike | None, *, beta: floa
     if beta != 0:
         if c is None:
             raise ValueError(f"c is None; it must be given, as beta is {beta}")
-        addend = np.asarray(c)
+        addend = read_array("c", c)
         if addend.shape != shape:
             raise ValueError(f"c has the shape {addend.shape}; it must have {shape}")
         matrices.append(addend.reshape(rows.shape[0], columns.shape[1]))
     same = promote(matrices)
     return Operands(same, shape, same[0].dtype.newbyteorder("="))
+
+
+def read_array(name: str, value: ArrayLike) -> NDArray[Any]:
+    """What a caller gives as an array, by NumPy's rules.
+
+    Args:
+        name: Its name in a refusal.
+        value: The array.
+
+    Raises:
+        ValueError: It has a mask, which would be lost.
+    """
+    _refuse_mask(name, value)
+    return np.asarray(value)
 
 
 def promote(arrays: Sequence[NDArray[Any]]) -> tuple[NDArray[Any], ...]:
@@ -78,26 +92,28 @@ def check_out(out: NDArray[Any], shape: tuple[int, ...], dtype: np.dtype[Any]) -
     Raises:
         ValueError: It is no array, its shape or element type differs, or it cannot be written to.
     """
-    _check_array(out)
+    check_writable(out)
     if out.shape != shape:
         raise ValueError(f"out has the shape {out.shape}; it must have {shape}")
     if out.dtype != dtype:
         raise ValueError(f"out has the dtype {out.dtype}; it must have {dtype}")
-    check_writable(out)
 
 
 def check_writable(out: NDArray[Any]) -> None:
     """Refuse an array that cannot be written to.
 
     Raises:
-        ValueError: It is no array, or read-only.
+        ValueError: It is no array, has a mask, or is read-only.
     """
-    _check_array(out)
+    if not isinstance(out, np.ndarray):
+        name = type(out).__name__
+        raise ValueError(f"out is {name!r}; it must be a NumPy array")  # noqa: TRY004 # as in process
+    _refuse_mask("out", out)
     if not out.flags.writeable:
         raise ValueError("out is read-only; it must be an array that can be written to")
 
 
-def _check_array(out: object) -> None:
-    if not isinstance(out, np.ndarray):
-        name = type(out).__name__
-        raise ValueError(f"out is {name!r}; it must be a NumPy array")  # noqa: TRY004 # as in process
+def _refuse_mask(name: str, value: object) -> None:
+    if isinstance(value, np.ma.MaskedArray):
+        limit = "an array without a mask, such as x.filled(0)"
+        raise ValueError(f"{name} is a masked array; it must be {limit}")  # noqa: TRY004 # as in process

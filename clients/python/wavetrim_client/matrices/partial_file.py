@@ -5,7 +5,11 @@ import os
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Final
+
+_NAME_CHARACTERS: Final = 32
+"""How much of the target's name is in the new file's: of four bytes each, and with 15 more, this
+fits the file systems with the shortest names (143 bytes, eCryptfs)."""
 
 
 @contextlib.contextmanager
@@ -25,7 +29,7 @@ def write_partial(target: Path) -> Iterator[BinaryIO]:
     target = target.resolve()
     if target.exists() and not target.is_file():
         raise FileExistsError(f"{target} is there and is not an ordinary file")
-    part = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+    part = target.with_name(f".{target.name[:_NAME_CHARACTERS]}.{secrets.token_hex(4)}.part")
     with part.open("x+b") as file:
         try:
             yield file

@@ -3,14 +3,13 @@
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from ..records import Matrix
 from ..wire.request import Body
 from .bodies import ArrayBody, FileBody
 from .element_types import check_dtype
-from .operands import promote
+from .operands import promote, read_array
 
 MatrixName = Matrix | str
 """A matrix of the service, or its id."""
@@ -41,12 +40,13 @@ def describe_source(source: Path | ArrayLike) -> Body:
     """The body of the request that stores a matrix.
 
     Raises:
-        ValueError: It is not two-dimensional, or the service does not multiply its element type.
+        ValueError: It is not two-dimensional, has a mask, or the service does not multiply its
+            element type.
         OSError: The file cannot be read.
     """
     if isinstance(source, Path):
         return FileBody.find(source)
-    array = np.asarray(source)
+    array = read_array("array", source)
     if array.ndim != 2:
         raise ValueError(f"array has {array.ndim} dimensions; it must have 2")
     check_dtype(array.dtype)
@@ -56,7 +56,7 @@ def describe_source(source: Path | ArrayLike) -> Body:
 def promote_arrays(sources: dict[str, Source]) -> dict[str, Source]:
     """The operands, with all arrays among them in their common element type."""
     arrays = {
-        name: np.asarray(source)
+        name: read_array(name, source)
         for name, source in sources.items()
         if not isinstance(source, Matrix | str | Path)
     }

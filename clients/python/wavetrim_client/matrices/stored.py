@@ -3,17 +3,18 @@
 import contextlib
 import json
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from typing import Any
 
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import ClientError
+from ..errors import ServiceRefused, ServiceUnreachable
 from ..records import Matrix
 from ..wire.answer import Answer
 from ..wire.calls import Calls
 from ..wire.request import Progress, Request
+from ..wire.transport import UNDO_SECONDS
 from .bodies import digest_body
 from .downloads import Arrival, download_file, receive_array
 from .element_types import find_dtype
@@ -70,22 +71,26 @@ class StoredMatrices:
         """A matrix as an array."""
         if out is not None and isinstance(matrix, Matrix):
             check_out(out, matrix.shape, find_dtype(matrix.dtype))
-        return await receive_array(self._calls, f"/v1/matrices/{name_matrix(matrix)}/data", out)
+        return await receive_array(self._calls, f"{_find_path(matrix)}/data", out)
 
     async def download(self, matrix: MatrixName, target: Path, on_progress: Arrival | None) -> int:
         """A matrix as a file, which appears when it is complete and checked."""
-        return await download_file(
-            self._calls, f"/v1/matrices/{name_matrix(matrix)}/data", target, on_progress
-        )
+        return await download_file(self._calls, f"{_find_path(matrix)}/data", target, on_progress)
 
     async def delete(self, matrix: MatrixName) -> None:
         """Remove a matrix."""
-        await self._calls.remove(f"/v1/matrices/{name_matrix(matrix)}")
+        await self._calls.remove(_find_path(matrix))
 
-    async def discard(self, matrix: Matrix) -> None:
-        """Remove a matrix that is not needed after all; a failure is ignored."""
-        with contextlib.suppress(ClientError):
-            await self.delete(matrix)
+    async def discard(self, matrices: Iterable[MatrixName]) -> None:
+        """Remove matrices that are not needed after all; failures are ignored.
+
+        A service that does not answer is not asked again and again: somebody waits for the end.
+        """
+        calls = self._calls.within(UNDO_SECONDS)
+        with contextlib.suppress(ServiceUnreachable):
+            for matrix in matrices:
+                with contextlib.suppress(ServiceRefused):
+                    await calls.remove(_find_path(matrix))
 
     async def _unstore(self, answer: Answer) -> None:
         """Remove the matrix of an upload that was interrupted after all of it had arrived.
@@ -93,4 +98,8 @@ class StoredMatrices:
         Each upload has its own key, so status 200 (stored by an earlier try) means the same matrix.
         """
         if answer.status in (200, 201):
-            await self.delete(str(json.loads(await answer.read())["id"]))
+            await self.discard([str(json.loads(await answer.read())["id"])])
+
+
+def _find_path(matrix: MatrixName) -> str:
+    return f"/v1/matrices/{name_matrix(matrix)}"

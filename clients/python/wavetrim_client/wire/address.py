@@ -1,12 +1,17 @@
 """Where a service is: an http or https address, or the path of a Unix socket."""
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-_LIMIT: Final = "http:// or https:// and a host, or the path of a Unix socket (/run/wavetrim.sock)"
+_LIMIT: Final = (
+    "http:// or https:// and a host, perhaps a path of ASCII characters without spaces,"
+    " or the path of a Unix socket (/run/wavetrim.sock)"
+)
+_PATH: Final = re.compile(r"[\x21-\x7e]*")
 _PORTS: Final = {"http": 80, "https": 443}
 
 
@@ -48,9 +53,12 @@ def parse_address(url: str | os.PathLike[str]) -> Address:
     try:
         parts = urlsplit(text)
         port = parts.port
+        (parts.hostname or "").encode("idna")  # as the system's resolver has it
     except ValueError as error:
         raise refused from error
     if parts.scheme not in _PORTS or not parts.hostname or parts.query or parts.fragment:
+        raise refused
+    if not _PATH.fullmatch(parts.path) or " " in parts.netloc or not text.isprintable():
         raise refused
     return Address(
         url=text.rstrip("/"),

@@ -35,6 +35,7 @@ class Answer:
         self._rest = memoryview(protocol.trailing_data[0] if self.length is not None else b"")
         persistent = self.headers.get("connection", "").lower() != "close"
         self._reusable = reusable and persistent and head.http_version == b"1.1"
+        self._content: list[bytes] = []
 
     @classmethod
     async def receive(cls, stream: Stream, protocol: h11.Connection, *, reusable: bool) -> "Answer":
@@ -76,18 +77,17 @@ class Answer:
         return count
 
     async def read(self) -> bytes:
-        """All that is left of the body.
+        """All of the body. After an interruption it may be called again, and goes on.
 
         Raises:
             StreamBroken: The connection broke, or the service is silent.
         """
-        pieces: list[bytes] = []
         while True:
             piece = bytearray(HEAD_BYTES if self._left is None else min(self._left, 2**20))
             count = await self.receive_into(memoryview(piece)) if piece else 0
             if count == 0:
-                return b"".join(pieces)
-            pieces.append(bytes(piece[:count]))
+                return b"".join(self._content)
+            self._content.append(bytes(piece[:count]))
 
     def _find_length(self) -> int | None:
         """The body's length; None if it is chunked, or ends with the connection."""

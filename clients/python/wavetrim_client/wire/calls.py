@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from ..errors import (
     NotFound,
@@ -19,6 +19,9 @@ from .transport import Transport
 
 T = TypeVar("T")
 
+_AWAY: Final = {502: ServiceUnreachable, 504: ServiceTimeout}
+"""What a proxy says of a service that does not answer it."""
+
 
 class Calls:
     """The calls to one service.
@@ -26,11 +29,19 @@ class Calls:
     Args:
         transport: Sends its requests.
         retries: Which requests are repeated, and when.
+        patience_seconds: The longest silence of the service, if shorter than the transport's.
     """
 
-    def __init__(self, transport: Transport, retries: Retries) -> None:
+    def __init__(
+        self, transport: Transport, retries: Retries, *, patience_seconds: float | None = None
+    ) -> None:
         self.transport = transport
         self._retries = retries
+        self._patience_seconds = patience_seconds
+
+    def within(self, patience_seconds: float | None) -> "Calls":
+        """The same calls, during which the service may be silent for this long at most."""
+        return Calls(self.transport, self._retries, patience_seconds=patience_seconds)
 
     async def receive(self, request: Request, read: Callable[[Answer], Awaitable[T]]) -> T:
         """Send a request and read its answer; both are repeated as `retries` decides.
@@ -42,9 +53,11 @@ class Calls:
         made = 0
         while True:
             try:
-                async with self.transport.exchange(request) as answer:
+                async with self.transport.exchange(
+                    request, patience_seconds=self._patience_seconds
+                ) as answer:
                     if not 200 <= answer.status < 300:
-                        raise await _judge(answer)
+                        raise await self._judge(answer)
                     return await read(answer)
             except (ServiceUnreachable, ServiceBusy) as error:
                 made += 1
@@ -103,18 +116,24 @@ class Calls:
             except NotFound:
                 return
 
+    async def _judge(self, answer: Answer) -> ServiceRefused | ServiceUnreachable:
+        """The error for an answer that reports a problem."""
+        content = await answer.read()
+        if (away := _AWAY.get(answer.status)) and not _is_problem(answer):
+            return away(self.transport.url, f"a proxy answers {answer.status}")
+        try:
+            problem = json.loads(content)
+        except ValueError:
+            problem = None
+        if not isinstance(problem, dict):
+            problem = {"detail": content[:200].decode(errors="replace")}
+        return read_refusal(answer.status, problem, retry_after=answer.headers.get("retry-after"))
+
+
+def _is_problem(answer: Answer) -> bool:
+    """Whether an answer is the service's own: a proxy has no problem documents."""
+    return answer.headers.get("content-type", "").startswith("application/problem+json")
+
 
 async def _read_nothing(answer: Answer) -> None:
     await answer.read()
-
-
-async def _judge(answer: Answer) -> ServiceRefused:
-    """The error for an answer that reports a problem."""
-    content = await answer.read()
-    try:
-        problem = json.loads(content)
-    except ValueError:
-        problem = None
-    if not isinstance(problem, dict):
-        problem = {"detail": content[:200].decode(errors="replace")}
-    return read_refusal(answer.status, problem, retry_after=answer.headers.get("retry-after"))

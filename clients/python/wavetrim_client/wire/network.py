@@ -9,11 +9,14 @@ import select
 import socket
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 T = TypeVar("T")
 
 _READABLE = select.POLLIN | select.POLLHUP | select.POLLERR
+
+_MOST_MILLISECONDS: Final = 2**31 - 1
+"""The longest time that poll(2) takes: 25 days."""
 
 
 class Network(Protocol):
@@ -47,7 +50,8 @@ class BlockingNetwork:
         """Wait with poll(2)."""
         poll = select.poll()
         poll.register(sock, (select.POLLIN if read else 0) | (select.POLLOUT if write else 0))
-        if not poll.poll(None if timeout_seconds is None else timeout_seconds * 1e3):
+        limit = None if timeout_seconds is None else min(timeout_seconds * 1e3, _MOST_MILLISECONDS)
+        if not poll.poll(limit):
             raise TimeoutError
 
     async def resolve(self, host: str, port: int) -> list[Any]:

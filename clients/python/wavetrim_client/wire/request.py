@@ -41,7 +41,7 @@ class Request:
         before_repeat: Called before it is sent again after its connection broke: what was asked
             first may still be done.
         undo: Takes back what the service has done if the caller is interrupted after the whole
-            request was sent; receives the answer.
+            request was sent; receives the answer, of which some may have been read.
     """
 
     method: str

@@ -31,15 +31,15 @@ class Stream:
     Args:
         sock: A connected, non-blocking socket.
         network: How to wait.
+
+    Attributes:
         timeout_seconds: The longest silence; None for no limit.
     """
 
-    def __init__(
-        self, sock: socket.socket, network: Network, timeout_seconds: float | None
-    ) -> None:
+    def __init__(self, sock: socket.socket, network: Network) -> None:
         self._sock = sock
         self._network = network
-        self._timeout_seconds = timeout_seconds
+        self.timeout_seconds: float | None = None
         # A record of TLS may carry no data, so a readable socket need not have an answer.
         self._shows_answers = not isinstance(sock, ssl.SSLSocket)
 
@@ -96,7 +96,7 @@ class Stream:
         self._sock.close()
 
     async def _wait(self, *, read: bool = False, write: bool = False) -> None:
-        seconds = self._timeout_seconds
+        seconds = self.timeout_seconds
         try:
             await self._network.wait(self._sock, read=read, write=write, timeout_seconds=seconds)
         except TimeoutError as error:
@@ -107,7 +107,6 @@ async def open_stream(
     address: Address,
     network: Network,
     *,
-    timeout_seconds: float | None,
     tls_context: ssl.SSLContext | None,
 ) -> Stream:
     """Connect to a service.
@@ -115,7 +114,6 @@ async def open_stream(
     Args:
         address: Where it is.
         network: How to wait.
-        timeout_seconds: The longest silence once connected.
         tls_context: TLS settings; required for an https address.
 
     Raises:
@@ -130,7 +128,7 @@ async def open_stream(
         raise StreamSilent(f"no connection after {CONNECT_SECONDS:g} s") from error
     except OSError as error:
         raise StreamBroken(error.strerror or str(error)) from error
-    return Stream(sock, network, timeout_seconds)
+    return Stream(sock, network)
 
 
 async def _connect(address: Address, network: Network) -> socket.socket:

@@ -57,11 +57,13 @@ def submit(
     """
     from wavetrim.service.cli.jobs import open_client, wait_for_job
     from wavetrim.service.cli.machine import read_plan_options
+    from wavetrim.service.cli.matrix_files import check_factors
     from wavetrim.service.cli.terminal.display import open_notes, show_bytes
 
     plan_options = read_plan_options(
         kernel=kernel, tile=tile, f=f, accuracy=accuracy, sms=sms, devices=devices
     )
+    check_factors(alpha=alpha, beta=beta)
     left, right = _read_source("A", a), _read_source("B", b)
     addend = None if c is None else _read_source("C0", c)
     files = {"a": a, "b": b, "c": c}

@@ -32,7 +32,7 @@ def upload(
     All are stored, or none: if one is refused, or the command is interrupted, the others are
     removed again.
     """
-    from wavetrim.service.cli.jobs import open_client, remove_matrix
+    from wavetrim.service.cli.jobs import open_client, remove_matrices
     from wavetrim.service.cli.matrix_files import open_matrix
     from wavetrim.service.cli.terminal.display import open_notes, show_bytes
 
@@ -40,11 +40,11 @@ def upload(
         open_matrix(file)  # to refuse it by its name, before anything is sent
     with open_client(url, api_key) as client, contextlib.ExitStack() as undo:
         stored: list[Matrix] = []
+        undo.callback(remove_matrices, url, api_key, stored)
         with show_bytes(open_notes()) as move:
             for number, file in enumerate(files, start=1):
                 words = f"upload {file.name}" + (f" ({number})" if len(files) > 1 else "")
                 stored.append(client.put(file, digest=True, on_progress=partial(move, words)))
-                undo.callback(remove_matrix, client, stored[-1])
         undo.pop_all()
     if as_json:
         typer.echo(json.dumps([matrix.document for matrix in stored], indent=2))

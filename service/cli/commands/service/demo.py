@@ -132,7 +132,6 @@ def _multiply(
     import numpy as np
 
     from wavetrim.native.element_types import find_dtype
-    from wavetrim.service.cli.jobs import remove_matrix
     from wavetrim.service.cli.terminal.comparison import compare_product
     from wavetrim.service.cli.terminal.display import (
         make_plan_table,
@@ -149,7 +148,7 @@ def _multiply(
             with show_bytes(output) as move:
                 watch = partial(move, f"upload {path.name}")
                 stored.append(client.put(path, digest=True, on_progress=watch).id)
-            undo.callback(remove_matrix, client, stored[-1])
+            undo.callback(_remove, client, stored[-1])
         for run in range(1, runs + 1):
             job = client.submit(*stored)
             undo.callback(_abandon, client, job)
@@ -208,6 +207,14 @@ def _make_matrix(shape: tuple[int, int], dtype: str, seed: int) -> "NDArray[Any]
     if kind.kind == "c":
         matrix.imag = rng.random(shape, np.float32) * 2 - 1
     return matrix
+
+
+def _remove(client: "Client", matrix_id: str) -> None:
+    """Remove a matrix; a service that refuses or is away is no error."""
+    from wavetrim.client import ClientError
+
+    with contextlib.suppress(ClientError):
+        client.delete(matrix_id)
 
 
 def _abandon(client: "Client", job: "Job") -> None:

@@ -1,0 +1,96 @@
+"""Arguments of calls: refused before anything is sent, or taken as they are."""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.matrices import assert_product, make_matrix
+from tests.server import RunningServer
+from wavetrim.client import Client
+
+NOBODY = "http://127.0.0.1:1"
+MASKED = np.ma.masked_array(np.eye(2), mask=np.eye(2) > 0)
+EYE = np.eye(2)
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("a", lambda client: client.matmul(MASKED, EYE)),
+        ("b", lambda client: client.matmul(EYE, MASKED)),
+        ("c", lambda client: client.matmul(EYE, EYE, c=MASKED, beta=1.0)),
+        ("out", lambda client: client.matmul(EYE, EYE, out=MASKED)),
+        ("out", lambda client: client.get("m", out=MASKED)),
+        ("array", lambda client: client.put(MASKED)),
+        ("b", lambda client: client.submit("m", MASKED)),
+    ],
+)
+def test_a_masked_array_is_refused_as_its_mask_would_be_lost(
+    connect: Callable[..., Any], name: str, call: Callable[[Any], Any]
+) -> None:
+    message = rf"{name} is a masked array; it must be an array without a mask, such as x\.filled"
+    with pytest.raises(ValueError, match=message):
+        call(connect(NOBODY))
+
+
+def test_a_numpy_matrix_is_filled(client: Any) -> None:
+    a, b = make_matrix(5, 4, "float64", 1), make_matrix(4, 3, "float64", 2)
+    product = np.empty((5, 3)).view(np.matrix)
+    assert client.matmul(a, b, out=product) is product
+    assert_product(np.asarray(product), a, b)
+    read = np.empty((5, 4)).view(np.matrix)
+    assert client.get(client.put(a.view(np.matrix)), out=read) is read
+    np.testing.assert_array_equal(read, a)
+
+
+@pytest.mark.parametrize("factor", [math.nan, math.inf, -math.inf, 1j, None, "2", np.ones(1)])
+def test_a_factor_that_is_no_finite_number_is_refused_before_uploads(
+    connect: Callable[..., Any], factor: Any
+) -> None:
+    client = connect(NOBODY)
+    for call in (client.matmul, client.submit):
+        for name in ("alpha", "beta"):
+            with pytest.raises(ValueError, match=f"{name} is .*; it must be a finite real number"):
+                call(EYE, EYE, **{name: factor})
+
+
+@pytest.mark.parametrize("key", ["", "a\nb", " a", "a ", "ü", "x" * 256])
+def test_an_idempotency_key_that_no_header_can_have_is_refused(
+    connect: Callable[..., Any], key: str
+) -> None:
+    message = "idempotency_key is .*; it must have 1 to 255 printable ASCII characters"
+    with pytest.raises(ValueError, match=message):
+        connect(NOBODY).submit(EYE, EYE, idempotency_key=key)
+
+
+@pytest.mark.parametrize("key", ["x", "a b", "~" * 255])
+def test_all_other_idempotency_keys_are_taken(client: Any, key: str) -> None:
+    assert client.submit(EYE, EYE, idempotency_key=key).wait().state == "succeeded"
+
+
+@pytest.mark.parametrize("key", ["", "secret ", " secret", "secret\n", "sec\nret", "secret\u00a0"])
+def test_an_api_key_that_no_header_can_have_is_refused_and_not_shown(key: str) -> None:
+    with pytest.raises(ValueError, match=f"api_key has {len(key)} characters") as refused:
+        Client(api_key=key)
+    assert "sec" not in str(refused.value)
+
+
+@pytest.mark.parametrize("seconds", [1e7, 1e12, math.inf])
+def test_a_timeout_may_be_longer_than_the_systems(
+    connect: Callable[..., Any], shared_server: RunningServer, seconds: float
+) -> None:
+    client = connect(shared_server.url, timeout=seconds)
+    assert client.submit(EYE, EYE).wait(timeout_seconds=seconds).state == "succeeded"
+
+
+@pytest.mark.parametrize("letter", ["n", "ж", "🙂"])
+def test_a_file_may_have_the_longest_name(client: Any, tmp_path: Path, letter: str) -> None:
+    name = letter * ((255 - len(".npy")) // len(letter.encode())) + ".npy"
+    matrix = client.put(EYE)
+    client.download(matrix, tmp_path / name)
+    np.testing.assert_array_equal(np.load(tmp_path / name), EYE)
+    assert [path.name for path in tmp_path.iterdir()] == [name]

@@ -1,0 +1,149 @@
+"""Calls that are interrupted: what they have done is taken back, and nobody waits long for that."""
+
+import asyncio
+import json
+import signal
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.client.holding_proxy import hold_answers
+from tests.client.scripted_server import answer, serve_script
+from tests.command import start_command
+from tests.limit import allow
+from tests.matrices import SLOW, make_matrix
+from tests.processes import wait_until
+from tests.server import RunningServer
+from wavetrim.client import AsyncClient, Client, JobStatus, WaitTimeout
+
+POST = b"POST /v1/jobs "
+PUT = b"POST /v1/matrices"
+SMALL = make_matrix(40, 40, "float32", 1)
+LARGE = make_matrix(SLOW, SLOW, "int64", 2)
+SILENT = b""
+MATRIX = {"id": "m", "shape": [2, 2], "dtype": "float64", "bytes": 160}
+
+Call = Callable[[AsyncClient], Awaitable[Any]]
+
+
+def interrupt(
+    call: Call, server: RunningServer, line: bytes, until: Callable[[], bool], **holding: Any
+) -> None:
+    """Cancel a call while its answer is held back, once `until` is true."""
+
+    async def run() -> None:
+        async with (
+            hold_answers(server.port, line, **holding) as proxy,
+            AsyncClient(proxy.url) as client,
+        ):
+            task = asyncio.ensure_future(call(client))
+            await proxy.holds.wait()
+            await asyncio.sleep(0.05)  # what was passed on has arrived
+            wait_until(until)
+            task.cancel()
+            await asyncio.sleep(0)  # it gets to know
+            proxy.released.set()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    asyncio.run(run())
+
+
+def list_new_jobs(server: RunningServer, before: set[str]) -> list[JobStatus]:
+    with Client(server.url) as client:
+        return [job for job in client.jobs() if job.id not in before]
+
+
+def list_matrices(server: RunningServer) -> set[str]:
+    with Client(server.url) as client:
+        return {matrix.id for matrix in client.matrices()}
+
+
+@pytest.mark.parametrize(
+    ("operand", "state", "holding"),
+    [
+        (SMALL, "succeeded", {}),
+        (LARGE, "running", {}),
+        (SMALL, "succeeded", {"lost": 1}),
+        (LARGE, "running", {"lost": 1}),
+        (LARGE, "running", {"head_first": True}),
+    ],
+    ids=["ended", "running", "ended, asked twice", "running, asked twice", "half an answer"],
+)
+def test_an_interrupted_submit_leaves_no_job_and_no_matrix(
+    server: RunningServer, operand: Any, state: str, holding: Any
+) -> None:
+    before = {job.id for job in list_new_jobs(server, set())}
+    matrices = list_matrices(server)
+    interrupt(
+        lambda client: client.submit(operand, operand),
+        server,
+        POST,
+        lambda: [job.state for job in list_new_jobs(server, before)] == [state],
+        **holding,
+    )
+    (job,) = list_new_jobs(server, before)
+    assert job.state == ("cancelled" if state == "running" else state)
+    assert list_matrices(server) == matrices
+
+
+def test_an_interrupted_submit_leaves_the_job_of_an_earlier_one(server: RunningServer) -> None:
+    with Client(server.url) as client:
+        a = client.put(LARGE)
+        first = client.submit(a, a, idempotency_key="twice")
+        interrupt(
+            lambda other: other.submit(a, a, idempotency_key="twice"), server, POST, lambda: True
+        )
+        result = first.wait().result
+        assert result in list_matrices(server)
+
+
+@pytest.mark.parametrize("head_first", [False, True])
+def test_an_interrupted_upload_leaves_no_matrix(server: RunningServer, head_first: bool) -> None:
+    matrices = list_matrices(server)
+    interrupt(lambda client: client.put(SMALL), server, PUT, lambda: True, head_first=head_first)
+    assert list_matrices(server) == matrices
+
+
+def test_a_wait_ends_at_its_deadline_while_the_service_is_silent(connect: Any) -> None:
+    began = time.monotonic()
+    with serve_script([SILENT], close=False) as url, pytest.raises(WaitTimeout, match=r"0\.1 s"):
+        connect(url).job("j").wait(timeout_seconds=0.1)
+    assert time.monotonic() - began < allow(5)
+
+
+@pytest.mark.parametrize("operand", [np.eye(2), "m"], ids=["upload", "post"])
+def test_a_cancelled_submit_does_not_wait_long_for_a_silent_service(
+    monkeypatch: pytest.MonkeyPatch, operand: Any
+) -> None:
+    monkeypatch.setattr("wavetrim.client.wire.transport.UNDO_SECONDS", 0.1)
+
+    async def give_up(url: str) -> None:
+        async with AsyncClient(url) as client, asyncio.timeout(0.1):
+            await client.submit(operand, operand)
+
+    began = time.monotonic()
+    with serve_script([SILENT], close=False) as url, pytest.raises(TimeoutError):
+        asyncio.run(give_up(url))
+    assert time.monotonic() - began < allow(5)
+
+
+def test_one_ctrl_c_ends_a_command_whose_service_is_silent(tmp_path: Path) -> None:
+    for name in "AB":
+        np.save(tmp_path / f"{name}.npy", np.eye(2))
+    stored = answer(json.dumps(MATRIX).encode(), 201)
+    with (
+        serve_script([stored, SILENT], close=False) as url,
+        start_command("upload", "A.npy", "B.npy", folder=tmp_path, WAVETRIM_URL=url) as process,
+    ):
+        wait_until(lambda: len(url.requests) == 2)
+        began = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=allow(60))
+        # It waits for the answer to B, and then for that to the removal of A: 5 s each.
+        assert time.monotonic() - began < allow(20)
+    assert "interrupted" in errors
