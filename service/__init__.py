@@ -9,8 +9,8 @@ browser shows.
 The rest: `errors` are the refusals, `threads` keeps blocking calls off the event loop,
 `housekeeping` removes what is too old, `telemetry/` has metrics, traces and the log, `cursor` marks
 a place in a list. `unix_socket` serves callers on this host, `descriptors` limits connections,
-`key_file` reads the API key, `setting_refusal` explains a refused setting. Commands use `version`,
-`libraries` and `local_options`.
+`key_file` reads the API key, `ray_address` checks where a cluster is, `setting_refusal` explains a
+refused setting. Commands use `version`, `libraries` and `local_options`.
 
 Times that are stored come from `clock`, which notices steps of the wall clock; time-outs use clocks
 that do not step.

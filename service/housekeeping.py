@@ -85,7 +85,8 @@ class Housekeeping:
         try:
             await run_to_end(work)
         except SQLAlchemyError as error:
-            logger.warning("housekeeping waits for the database: %s", error)
+            reason = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
+            logger.warning("housekeeping waits for the database: %s", reason)
         except OSError:
             logger.exception("housekeeping failed")
 

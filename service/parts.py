@@ -29,7 +29,7 @@ from wavetrim.service.jobs.table.store import JobStore
 from wavetrim.service.settings import Settings
 from wavetrim.service.storage.arena.arena import Arena
 from wavetrim.service.storage.arena.memory_limit import default_limit
-from wavetrim.service.storage.database.claim import Claim, claim_database
+from wavetrim.service.storage.database.claim import Claim, Claiming
 from wavetrim.service.storage.database.database import open_database
 from wavetrim.service.storage.database.patience import wait_for_database
 from wavetrim.service.storage.database.write_record import WriteRecord, watch_writes
@@ -67,12 +67,11 @@ async def _hold_database(
     """The database, which no other service uses until the block ends."""
     ask = partial(
         wait_for_database,
-        url=settings.database,
         wait_seconds=settings.database_wait_seconds,
         given_up=given_up,
     )
-    with closing(await ask(claim_database)) as claim:
-        database = await ask(open_database)
+    with closing(await ask(Claiming(settings.database))) as claim:
+        database = await ask(partial(open_database, settings.database))
         claim.guard(database)
         try:
             yield claim, database

@@ -9,6 +9,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from wavetrim.kernels.pipeline.residents import MOST_RESIDENT_SHARE, RESIDENT_SHARE
 from wavetrim.service.key_file import check_key, read_key_file
+from wavetrim.service.ray_address import check_ray_address
 from wavetrim.service.telemetry.logs import LogFormat
 
 GIB: Final = 2**30
@@ -215,7 +216,6 @@ class Settings(BaseSettings):
     )
     ray_address: str | None = Field(
         default=None,
-        pattern=r"^[^\s:/]+:\d+$",
         description="Address of a Ray cluster, such as `10.0.0.1:6379`: its nodes that were "
         "started by `wavetrim node` compute, too. This machine must be one of the cluster's.",
     )
@@ -283,6 +283,13 @@ class Settings(BaseSettings):
         if key is not None:
             check_key(key.get_secret_value())
         return key
+
+    @field_validator("ray_address")
+    @classmethod
+    def _check_ray_address(cls, address: str | None) -> str | None:
+        if address is not None:
+            check_ray_address(address)
+        return address
 
     @property
     def database(self) -> str:

@@ -119,7 +119,9 @@ class Calls:
             message, request = await self._read(content)
             async with AsyncExitStack() as stack:
                 raw = RawContents(message.raw_input_contents)
-                placed = await self._inference.place(request, tenant, stack, raw.read_into)
+                placed = await self._inference.place(
+                    request, tenant, stack, raw.read_into, held_bytes=len(content)
+                )
                 stopwatch.compute_input = time.perf_counter() - began
                 computed = await self._inference.compute(placed, _wait_for_ever, stopwatch)
                 ended = time.perf_counter()

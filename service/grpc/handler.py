@@ -1,55 +1,26 @@
-"""Handles calls: first the key, then admission, then the message; refusals become gRPC statuses."""
+"""Handles calls: first the key, then admission, then the message."""
 
 import asyncio
-import json
-import logging
-import secrets
-import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
 import grpc
+import grpc.aio
 from starlette.datastructures import Headers
 
 from wavetrim.service.api.admission.auth import authenticate
 from wavetrim.service.api.problem_kinds import REFUSALS
-from wavetrim.service.api.problems import ProblemResponse, describe_refusal
-from wavetrim.service.api.wire.bodies import Bodies
 from wavetrim.service.errors import BodyLengthWrong, BodyTooLarge, UploadStalled
 from wavetrim.service.grpc.calls import Call, Calls
 from wavetrim.service.grpc.messages import SERVICE, find_message, parse_message
-from wavetrim.service.telemetry.logs import FIELDS, request_id, take_request_id
-from wavetrim.service.telemetry.trace import read_trace_parent, trace_parent
+from wavetrim.service.grpc.outcome import Work, describe_shortly, make_handler
+from wavetrim.service.grpc.places import Places
 from wavetrim.service.tenants.tenant import Tenant
-
-logger = logging.getLogger(__name__)
 
 MOST_BYTES: Final = 2**16
 """The longest message of a call without tensors; chosen."""
-
-_OK: Final = 200
-_LEFT: Final = 499
-_INTERNAL: Final = 500
-"""Statuses in the metrics: those of the same calls over HTTP."""
-
-_CODES: Final = {
-    400: grpc.StatusCode.INVALID_ARGUMENT,
-    401: grpc.StatusCode.UNAUTHENTICATED,
-    403: grpc.StatusCode.PERMISSION_DENIED,
-    404: grpc.StatusCode.NOT_FOUND,
-    408: grpc.StatusCode.DEADLINE_EXCEEDED,
-    409: grpc.StatusCode.FAILED_PRECONDITION,
-    413: grpc.StatusCode.INVALID_ARGUMENT,
-    415: grpc.StatusCode.INVALID_ARGUMENT,
-    422: grpc.StatusCode.INVALID_ARGUMENT,
-    429: grpc.StatusCode.RESOURCE_EXHAUSTED,
-    503: grpc.StatusCode.UNAVAILABLE,
-    504: grpc.StatusCode.DEADLINE_EXCEEDED,
-    507: grpc.StatusCode.RESOURCE_EXHAUSTED,
-}
-"""gRPC's status by that of HTTP; all others are INTERNAL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +52,8 @@ class Handler(grpc.GenericRpcHandler):  # type: ignore[misc]
     def __init__(self, state: Any, calls: Calls) -> None:
         self._state = state
         self._calls = calls
-        self._bodies = Bodies(state.settings.max_bodies)
+        self._coming = Places(state.settings.max_bodies)
+        self._streamed = Places(state.settings.max_bodies)
         self._methods = {
             "ModelReady": _Method("ModelReadyRequest", calls.model_ready),
             "ServerMetadata": _Method("ServerMetadataRequest", calls.server_metadata),
@@ -109,14 +81,21 @@ class Handler(grpc.GenericRpcHandler):  # type: ignore[misc]
         headers = Headers({key: value for key, value in metadata if isinstance(value, str)})
         if name in ("ServerLive", "ServerReady"):
             return grpc.stream_unary_rpc_method_handler(self._tell_health(name))
-        if name == "ModelInfer":
-            return grpc.stream_unary_rpc_method_handler(self._infer(headers))
-        if name == "ModelStreamInfer":
-            return grpc.stream_stream_rpc_method_handler(self._infer_stream(headers))
-        method = self._methods.get(name)
-        if method is None:
+        work = self._find_work(name, headers)
+        if work is None:
             return None
-        return grpc.stream_unary_rpc_method_handler(self._answer(name, method, headers))
+        handle = make_handler(name, work, headers, self._state.metrics)
+        if name == "ModelStreamInfer":
+            return grpc.stream_stream_rpc_method_handler(handle)
+        return grpc.stream_unary_rpc_method_handler(handle)
+
+    def _find_work(self, name: str, headers: Headers) -> Work | None:
+        if name == "ModelInfer":
+            return self._infer(headers)
+        if name == "ModelStreamInfer":
+            return self._infer_stream(headers)
+        method = self._methods.get(name)
+        return None if method is None else self._answer(method, headers)
 
     def _tell_health(self, name: str) -> Any:
         """The handler of a call that needs no key; its message is not read."""
@@ -128,76 +107,88 @@ class Handler(grpc.GenericRpcHandler):  # type: ignore[misc]
 
         return tell
 
-    def _answer(self, name: str, method: _Method, headers: Headers) -> Any:
-        async def answer(messages: AsyncIterator[bytes], context: Any) -> bytes:
-            async with self._refusing(name, context, headers):
-                tenant = await authenticate(headers, self._state, method.scope)
-                content = await self._read_one(messages)
-                if len(content) > MOST_BYTES:
-                    raise BodyTooLarge("message", len(content), f"at most {MOST_BYTES} bytes")
-                return _write(await method.call(parse_message(method.request, content), tenant))
-            raise AssertionError("a refusal ends the call")
+    def _answer(self, method: _Method, headers: Headers) -> Work:
+        async def answer(context: Any) -> bytes:
+            tenant = await authenticate(headers, self._state, method.scope)
+            content = await self._read_one(context)
+            if len(content) > MOST_BYTES:
+                raise BodyTooLarge("message", len(content), f"at most {MOST_BYTES} bytes")
+            return _write(await method.call(parse_message(method.request, content), tenant))
 
         return answer
 
-    def _infer(self, headers: Headers) -> Any:
-        async def infer(messages: AsyncIterator[bytes], context: Any) -> bytes:
-            async with self._refusing("ModelInfer", context, headers):
-                tenant = await authenticate(headers, self._state, "compute")
-                self._state.inference.check_admission()
-                async with self._bodies.place_for(None):
-                    content = await self._read_one(messages)
-                return _write(await self._compute(content, tenant))
-            raise AssertionError("a refusal ends the call")
+    def _infer(self, headers: Headers) -> Work:
+        async def infer(context: Any) -> bytes:
+            tenant = await authenticate(headers, self._state, "compute")
+            self._state.inference.check_admission()
+            async with self._coming.place_for(tenant):
+                content = await self._read_one(context)
+            with self._count(content, tenant):
+                return _write(await self._calls.infer(content, tenant))
 
         return infer
 
-    def _infer_stream(self, headers: Headers) -> Any:
-        async def infer(messages: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
-            async with self._refusing("ModelStreamInfer", context, headers):
-                await authenticate(headers, self._state, "compute")
-                while (content := await self._read_next(messages)) is not None:
-                    # A key may be revoked, a token expire and a quota change while a stream waits.
-                    tenant = await authenticate(headers, self._state, "compute")
-                    yield _write(await self._compute_in_stream(content, tenant))
+    def _infer_stream(self, headers: Headers) -> Work:
+        async def infer(context: Any) -> None:
+            await authenticate(headers, self._state, "compute")
+            while await self._answer_next(context, headers):
+                pass
 
         return infer
+
+    async def _answer_next(self, context: Any, headers: Headers) -> bool:
+        """Answer the next request of a stream; False after the last.
+
+        Nothing of it is held while the stream waits for the one after it.
+        """
+        content = await self._read_next(context)
+        if content is None:
+            return False
+        # A key may be revoked, a token expire and a quota change while a stream waits.
+        tenant = await authenticate(headers, self._state, "compute")
+        await context.write(_write(await self._compute_in_stream(content, tenant)))
+        return True
 
     async def _compute_in_stream(self, content: bytes, tenant: Tenant) -> Any:
         """The answer to a request in a stream; a refusal does not end the stream."""
         response = find_message("ModelStreamInferResponse")()
         try:
             self._state.inference.check_admission()
-            computed = await self._compute(content, tenant)
+            with self._count(content, tenant):
+                async with self._streamed.place_for(tenant):
+                    computed = await self._calls.infer(content, tenant)
         except REFUSALS as error:
-            response.error_message = _find_detail(describe_refusal(error))
+            _, response.error_message = describe_shortly(error)
             return response
         response.infer_response.CopyFrom(computed)
         response.infer_response.parameters["triton_final_response"].bool_param = True
         return response
 
-    async def _compute(self, content: bytes, tenant: Tenant) -> Any:
-        """The response to a request; until then its bytes count against the caller's quota."""
+    @contextmanager
+    def _count(self, content: bytes, tenant: Tenant) -> Iterator[None]:
+        """Counts a message against the caller's quota during the block."""
         give_back = self._state.in_flight.take(tenant, len(content))
         try:
-            return await self._calls.infer(content, tenant)
+            yield
         finally:
             give_back()
 
-    async def _read_one(self, messages: AsyncIterator[bytes]) -> bytes:
+    async def _read_one(self, context: Any) -> bytes:
         """The first message of a call.
 
         Raises:
             UploadStalled: It does not come in time.
             BodyLengthWrong: There is none.
         """
-        content = await self._read_next(messages)
+        content = await self._read_next(context)
         if content is None:
             raise BodyLengthWrong("messages", 0, "1")
         return content
 
-    async def _read_next(self, messages: AsyncIterator[bytes]) -> bytes | None:
+    async def _read_next(self, context: Any) -> bytes | None:
         """The next message of a call; None after the last.
+
+        It is read from gRPC's context, since gRPC's iterator would hold it until the one after it.
 
         Raises:
             UploadStalled: It does not come in time, so that an idle call holds no place for long.
@@ -205,49 +196,13 @@ class Handler(grpc.GenericRpcHandler):  # type: ignore[misc]
         seconds = self._state.settings.upload_idle_seconds
         try:
             async with asyncio.timeout(seconds):
-                return await anext(messages, None)
+                content = await context.read()
         except TimeoutError as error:
             limit = f"complete within {seconds:g} s (upload_idle_seconds)"
             raise UploadStalled("message", "incomplete", limit) from error
-
-    @asynccontextmanager
-    async def _refusing(self, name: str, context: Any, headers: Headers) -> AsyncIterator[None]:
-        """Counts a call, and ends it with a status if the block raises."""
-        token = request_id.set(take_request_id(headers.get("x-request-id")))
-        trace_parent.set(read_trace_parent(headers.get("traceparent")))  # the call's own context
-        began, status = time.perf_counter(), _LEFT
-        try:
-            yield
-            status = _OK
-        except REFUSALS as error:
-            answer = describe_refusal(error)
-            status = answer.status_code
-            code = _CODES.get(status, grpc.StatusCode.INTERNAL)
-            await context.abort(code, _find_detail(answer))
-        except Exception:
-            incident, status = secrets.token_hex(16), _INTERNAL
-            logger.exception("incident %s", incident)
-            self._state.metrics.incidents.inc()
-            detail = f"an unexpected error, logged as incident {incident}"
-            await context.abort(grpc.StatusCode.INTERNAL, detail)
-        finally:
-            seconds = time.perf_counter() - began
-            self._state.metrics.record_request("GRPC", f"/{SERVICE}/{name}", status, seconds)
-            client = context.peer()
-            fields = {
-                "client": client, "method": "GRPC", "route": name, "status": status,
-                "seconds": round(seconds, 6),
-            }  # fmt: skip
-            words = "GRPC %s %d %.1f ms for %s"
-            logger.info(words, name, status, seconds * 1e3, client, extra={FIELDS: fields})
-            with suppress(ValueError):  # a stream that is abandoned ends in another context
-                request_id.reset(token)
+        return None if content is grpc.aio.EOF else content
 
 
 def _write(message: Any) -> bytes:
     content: bytes = message.SerializeToString()
     return content
-
-
-def _find_detail(answer: ProblemResponse) -> str:
-    return str(json.loads(bytes(answer.body))["detail"])

@@ -1,6 +1,7 @@
 """The gRPC server: it listens while the service runs, with the same TLS."""
 
 import logging
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.util import find_spec
@@ -74,6 +75,9 @@ async def serve_grpc(state: Any) -> AsyncIterator[None]:
 
 
 def _make_server(state: Any) -> "grpc.aio.Server":
+    # gRPC's core writes lines of its own to standard error, which are not in the log's format. What
+    # it reports is also in the status of a call, or raised.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     import grpc
 
     from wavetrim.service.grpc.calls import Calls

@@ -104,7 +104,7 @@ class IssuerKeys:
     async def _read(self) -> None:
         """Read the keys. No error may end the reading: withdrawn keys would be good for ever."""
         self._looked_at = now = time.monotonic()
-        place = f"WAVETRIM_JWT_JWKS, {self._source.place}"
+        place = f"WAVETRIM_JWT_JWKS, {self._source.shown}"
         try:
             keys = await run_to_end(self._source.read)
         except (OSError, JwksRefused) as error:

@@ -2,6 +2,9 @@
 
 import json
 import logging
+import os
+import re
+import stat
 import time
 from dataclasses import dataclass
 from http.client import HTTPException
@@ -30,9 +33,7 @@ _READ_SECONDS: Final = 5.0
 
 _CHUNK_BYTES: Final = 2**16
 _LEAST_RSA_BITS: Final = 2048
-_HANDLERS: Final = (
-    ProxyHandler, HTTPHandler, HTTPSHandler, HTTPDefaultErrorHandler, HTTPErrorProcessor
-)  # fmt: skip
+_HANDLERS: Final = (HTTPHandler, HTTPSHandler, HTTPDefaultErrorHandler, HTTPErrorProcessor)
 
 _ALGORITHMS: Final[dict[tuple[str, str | None], frozenset[str]]] = {
     ("RSA", None): frozenset({"RS256", "RS384", "RS512", "PS256", "PS384", "PS512"}),
@@ -83,28 +84,32 @@ class JwksSource:
         place: A URL, or the path of a file.
 
     Raises:
-        SettingRefused: It is no URL, or one without TLS, over which others could send keys of
-            theirs.
+        SettingRefused: It is no URL, one with user information, which is not sent, or one without
+            TLS, over which others could send keys of theirs.
 
     Attributes:
         place: As given.
+        shown: The place for the log: of a URL only scheme, host, port and path, as the rest may be
+            secret.
         is_file: Whether it is a file.
     """
 
     def __init__(self, place: str) -> None:
         self.place = place
+        self.is_file = "://" not in place
+        self.shown = place if self.is_file else re.sub(r"[^/]*@|[?#].*", "", place)
         try:
             url = urlsplit(place)
         except ValueError as error:
-            raise SettingRefused("jwt_jwks", place, f"a URL ({error}), or a file") from error
-        self.is_file = "://" not in place
-        if not self.is_file and not (
-            url.scheme == "https" or (url.scheme == "http" and _is_loopback(url.hostname or ""))
-        ):
-            shown = f"{url.scheme}://{url.hostname}"
-            raise SettingRefused(
-                "jwt_jwks", shown, "an https:// URL, an http:// one of this machine, or a file"
-            )
+            raise SettingRefused("jwt_jwks", self.shown, f"a URL ({error}), or a file") from error
+        if self.is_file:
+            return
+        is_safe = url.scheme == "https" or (
+            url.scheme == "http" and _is_loopback(url.hostname or "")
+        )
+        if "@" in url.netloc or not is_safe:
+            limit = "an https:// URL, an http:// one of this machine, or a file; no URL with user@"
+            raise SettingRefused("jwt_jwks", self.shown, limit)
 
     def read(self) -> tuple[IssuerKey, ...]:
         """Read the keys; takes a few seconds at most.
@@ -118,12 +123,13 @@ class JwksSource:
                 path = Path(self.place).expanduser()
             except RuntimeError as error:  # there is no such user
                 raise FileNotFoundError(f"{self.place}: {error}") from error
-            with path.open("rb") as file:
+            with open(path, "rb", opener=_open_regular) as file:
                 return parse_jwks(file.read(_MAX_BYTES + 1))
         try:
             return parse_jwks(_fetch(self.place))
         except (HTTPException, ValueError) as error:
-            raise JwksRefused(f"the answer is not HTTP: {error}") from error
+            # Its words may have the URL, with what is not shown of it.
+            raise JwksRefused(f"the answer is not HTTP ({type(error).__name__})") from error
 
 
 def parse_jwks(content: bytes) -> tuple[IssuerKey, ...]:
@@ -209,6 +215,19 @@ def _load(document: dict[str, Any]) -> Any:
     return public
 
 
+def _open_regular(path: str, flags: int) -> int:
+    """Opens a regular file, also through a link: to open a pipe would wait for its writer.
+
+    Raises:
+        OSError: It cannot be opened, or is no regular file.
+    """
+    file = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise OSError(f"{path}: it is no regular file")
+    return file
+
+
 def _fetch(url: str) -> bytes:
     """The content of a URL; redirects are not followed, as the setting names the only source.
 
@@ -217,6 +236,8 @@ def _fetch(url: str) -> bytes:
     """
     end = time.monotonic() + _READ_SECONDS
     opener = OpenerDirector()
+    # Over http a proxy could answer with keys of its own; of https it only passes on the bytes.
+    opener.add_handler(ProxyHandler(None if urlsplit(url).scheme == "https" else {}))
     for handler in _HANDLERS:
         opener.add_handler(handler())
     request = Request(url, headers={"Accept": "application/json"})  # noqa: S310

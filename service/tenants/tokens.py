@@ -16,6 +16,8 @@ PREFIX: Final = "jwt:"
 _LEEWAY_SECONDS: Final = 30
 """Largest difference of the issuer's clock from this one; chosen."""
 
+_TIMES: Final = ("exp", "nbf", "iat")
+
 _MOST_SUBJECT: Final = 255
 _MOST_KNOWN: Final = 1024
 """The most verified tokens that are remembered, since a signature costs 0.1 ms; chosen."""
@@ -82,6 +84,9 @@ class Tokens:
         # PyJWT does not catch what huge numbers and deeply nested JSON raise.
         except (jwt.PyJWTError, OverflowError, RecursionError, TypeError, ValueError) as error:
             raise Unauthorized(f"the token is not taken: {error}") from error
+        for name in _TIMES:  # PyJWT takes texts of digits, too
+            if type(claims.get(name, 0)) not in (int, float):
+                raise Unauthorized(f"the token's {name} must be a number")
         return claims
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cluster.local_cluster import start_cluster
 from tests.command import run_command, start_command
 from wavetrim.scheduler.cluster.start import (
     LEAST_STORE_BYTES,
@@ -65,6 +66,42 @@ def test_the_command_says_what_is_missing(tmp_path: Path) -> None:
     done = run_command("node", "--head", "--calibrate", folder=tmp_path)
     assert done.returncode == 2
     assert "the head computes nothing" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        *((("--head", "--port", port), f"--port is {port}; it must be none of Ray's own")
+          for port in (8265, 10001, 18379, 52365)),
+        *((("--address", address), f"--address: it is '{address}'; it must be HOST:PORT")
+          for address in ("127.0.0.1", "::1:5", "ray://127.0.0.1:5", "127.0.0.1:99999", "a:0")),
+        (("--head", "--store-bytes", "many"), "--store-bytes is 'many'; it must be a size such as"),
+        (("--head", "--store-bytes", "1MiB"), "store_bytes is 1048576; it must be at least"),
+    ],
+)  # fmt: skip
+def test_what_ray_would_answer_with_a_traceback_is_told_in_a_line(
+    tmp_path: Path, options: tuple[object, ...], words: str
+) -> None:
+    done = run_command("node", *options, folder=tmp_path, RAY_AUTH_TOKEN="x" * 32)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_service_asks_for_an_address_with_a_port_that_exists(tmp_path: Path) -> None:
+    done = run_command("serve", folder=tmp_path, WAVETRIM_RAY_ADDRESS="127.0.0.1:99999")
+    assert done.returncode == 2
+    assert "WAVETRIM_RAY_ADDRESS: it is '127.0.0.1:99999'; it must be HOST:PORT" in done.stderr
+
+
+def test_a_token_that_is_not_the_clusters_is_told_in_a_line(tmp_path: Path) -> None:
+    with start_cluster(0) as cluster:
+        done = run_command(
+            "node", "--address", cluster.address, folder=tmp_path, RAY_AUTH_TOKEN="x" * 32
+        )
+    assert done.returncode == 2
+    assert f"the cluster at {cluster.address} refuses the token of this machine" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
 
 
 def test_a_machine_is_measured_once_before_it_joins(tmp_path: Path) -> None:

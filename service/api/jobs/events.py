@@ -1,35 +1,41 @@
 """Changes of jobs as server-sent events: of one job until it ends, or of all jobs of the caller.
 
 Events come from memory (`jobs/news.py`): a stream holds no connection to the database and no
-thread. It ends with the job, when the service stops, or after some minutes, so that the caller's
-key is checked again; a browser's EventSource then reconnects by itself.
+thread. It ends with the job, when the service stops, or after some minutes, so that a caller whose
+connection is dead holds no place; a browser's EventSource then reconnects by itself. The caller's
+key or token is checked before each message, and a stream ends when it is no longer good.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any, Final
 
 from fastapi import APIRouter, Response
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
-from wavetrim.service.api.admission.auth import find_tenant
+from wavetrim.service.api.admission.auth import authenticate, find_tenant
 from wavetrim.service.api.admission.body_route import DESCRIBES, BodyRoute
 from wavetrim.service.api.jobs.job_schemas import show_job
 from wavetrim.service.api.jobs.jobs import JobId
 from wavetrim.service.api.openapi import list_refusals
 from wavetrim.service.api.wire.sender import send_chunks
+from wavetrim.service.errors import IssuerAway, ScopeMissing, Unauthorized
 from wavetrim.service.jobs.job import Job
 from wavetrim.service.jobs.news import Listener
 from wavetrim.service.threads import run_to_end
 
+IsAllowed = Callable[[], Awaitable[bool]]
+"""Whether the caller may still hear of these jobs."""
+
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
 
 STREAM_SECONDS: Final = 300.0
-"""Longest stream, and so the longest use of a key that was revoked meanwhile; chosen."""
+"""Longest stream; chosen."""
 
 _BEAT_SECONDS: Final = 15.0
-"""Longest silence before a comment is sent; chosen, so that proxies keep the connection open."""
+"""Longest silence before a comment is sent, and so the longest use of a key that was revoked;
+chosen, so that proxies keep the connection open."""
 
 _PAUSE_SECONDS: Final = 0.1
 """Least time between two messages; chosen, as a person sees no more."""
@@ -113,13 +119,13 @@ async def answer_job_events(scope: Scope, receive: Receive, send: Send) -> None:
         if job.state.finished and Headers(scope=scope).get("last-event-id") == _LAST:
             await Response(status_code=204)(scope, receive, send)
             return
-        await _send(scope, receive, send, _tell(listener, job))
+        await _send(scope, receive, send, _tell(listener, _make_check(scope), job))
 
 
 async def answer_events(scope: Scope, receive: Receive, send: Send) -> None:
     """Answers GET and HEAD /v1/jobs/events."""
     with scope["app"].state.news.listen(owner=find_tenant(scope).sees) as listener:
-        await _send(scope, receive, send, _tell(listener))
+        await _send(scope, receive, send, _tell(listener, _make_check(scope)))
 
 
 async def _send(scope: Scope, receive: Receive, send: Send, events: AsyncGenerator[bytes]) -> None:
@@ -134,13 +140,30 @@ async def _send(scope: Scope, receive: Receive, send: Send, events: AsyncGenerat
     )  # fmt: skip
 
 
-async def _tell(listener: Listener, job: Job | None = None) -> AsyncGenerator[bytes]:
+def _make_check(scope: Scope) -> IsAllowed:
+    """A check whether the call's key or token is still good, and sees as much as when it began."""
+    headers, sees = Headers(scope=scope), find_tenant(scope).sees
+
+    async def is_allowed() -> bool:
+        try:
+            return (await authenticate(headers, scope["app"].state, "read")).sees == sees
+        except (Unauthorized, ScopeMissing, IssuerAway):
+            return False
+
+    return is_allowed
+
+
+async def _tell(
+    listener: Listener, is_allowed: IsAllowed, job: Job | None = None
+) -> AsyncGenerator[bytes]:
     """The events of a job until it ends, or of all jobs, with comments in between."""
     clock = asyncio.get_running_loop().time
     until = clock() + STREAM_SECONDS
     yield b": news of jobs\n\n" if job is None else _write(job)
     while (left_seconds := until - clock()) > 0 and not (job and job.state.finished):
         changed = await listener.wait(min(_BEAT_SECONDS, left_seconds))
+        if not await is_allowed():
+            return
         if listener.missed:
             listener.missed = False
             yield b"event: missed\ndata: {}\n\n"

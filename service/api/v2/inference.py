@@ -5,7 +5,6 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final
 
 from wavetrim.scheduler.engine.messages import Message, RunRequest
@@ -99,19 +98,37 @@ class Inference:
         self._products.check_admission()
 
     async def place(
-        self, request: InferRequest, tenant: Tenant, stack: AsyncExitStack, read_into: ReadInto
+        self,
+        request: InferRequest,
+        tenant: Tenant,
+        stack: AsyncExitStack,
+        read_into: ReadInto,
+        *,
+        held_bytes: int = 0,
     ) -> Placed:
         """Bring a request's tensors into memory, which the stack releases.
+
+        Args:
+            request: The request.
+            tenant: Whose it is.
+            stack: Releases the memory when it is closed.
+            read_into: Reads the binary data.
+            held_bytes: What is already counted for the request: its message, if it has come whole.
 
         Raises:
             ScopeMissing: It names regions, which its caller may not use.
             FieldProblem: A tensor is too large, or not in its region.
             QuotaReached: The caller may not have as much at once.
+            QuotaTooSmall: The request alone may not.
             StorageFull: There is no memory for them.
         """
         if request.parts:
             check_regions(tenant)
-        memory = RequestMemory(self._rooms, stack, partial(self._in_flight.take, tenant))
+
+        def take(size_bytes: int, taken_bytes: int) -> Callable[[], None]:
+            return self._in_flight.take(tenant, size_bytes, held_bytes + taken_bytes)
+
+        memory = RequestMemory(self._rooms, stack, take)
         return await place_tensors(
             request, memory, read_into, self.regions, limit_bytes=self._limit_bytes
         )

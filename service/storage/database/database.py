@@ -51,13 +51,14 @@ _RETRY_SECONDS: Final = 0.01
 _SYNC: Final = "synchronous"
 
 
-def open_database(url: str) -> Engine:
+def open_database(url: str, *, upgrades: bool = True) -> Engine:
     """Connects to a database and makes its tables, or upgrades them.
 
     Before an upgrade SQLite's file is copied beside itself.
 
     Args:
         url: `sqlite:///path/to/file.db` or `postgresql://user@host/name`.
+        upgrades: Whether older tables may be upgraded: by those who have claimed the database.
 
     Returns:
         An engine with a connection pool; it may be used from every thread.
@@ -76,7 +77,7 @@ def open_database(url: str) -> Engine:
     try:
         if file is not None:
             _check_pages(database)
-        prepare_tables(database, keep_copy=partial(_keep_copy, file))
+        prepare_tables(database, keep_copy=partial(_keep_copy, file), upgrades=upgrades)
         if file is not None:
             file.keep()
     except (DBAPIError, PoolTimeout, SqliteError, SchemaRefused, OSError) as error:
@@ -124,7 +125,7 @@ def _is_away(error: Exception) -> bool:
     if not isinstance(error, DBAPIError) or not type(error.orig).__module__.startswith("psycopg"):
         return False
     text = str(error.orig)
-    passing = ("starting up", "shutting down", "recovery", "too many")
+    passing = ("starting up", "shutting down", "recovery", "too many", "connection slots")
     return isinstance(error, PostgresAway) and (
         "FATAL:" not in text or any(words in text for words in passing)
     )
@@ -169,11 +170,12 @@ def find_sqlite_path(url: URL) -> Path:
     """The file of a SQLite database.
 
     Raises:
-        SettingRefused: It is in memory.
+        SettingRefused: It is in memory, or named by a URI of SQLite's own.
     """
-    if url.database in (None, "", ":memory:"):
+    name = url.database or ":memory:"
+    if name == ":memory:" or name.startswith("file:") or "uri" in url.query:
         raise SettingRefused("database_url", str(url), "a SQLite file: sqlite:///FILE")
-    return Path(str(url.database)).absolute()
+    return Path(name).absolute()
 
 
 def _open_sqlite(url: URL) -> tuple[Engine, SqliteFile]:

@@ -17,13 +17,12 @@ _PAUSE_SECONDS: Final = 0.5
 
 
 async def wait_for_database(
-    function: Callable[[str], T], url: str, wait_seconds: float, given_up: asyncio.Event
+    function: Callable[[], T], wait_seconds: float, given_up: asyncio.Event
 ) -> T:
     """Calls a function of a database, in a thread, again and again while the database is away.
 
     Args:
-        function: Gets the database's URL, such as `open_database` and `claim_database`.
-        url: The database.
+        function: Such as a `Claiming`, or `open_database` with its URL.
         wait_seconds: How long to try.
         given_up: Set to stop trying.
 
@@ -35,7 +34,7 @@ async def wait_for_database(
     told = False
     while True:
         try:
-            return await run_to_end(function, url)
+            return await run_to_end(function)
         except DatabaseAway as error:
             if time.monotonic() >= until or given_up.is_set():
                 raise

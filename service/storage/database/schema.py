@@ -31,15 +31,18 @@ class SchemaRefused(Exception):
     """This version cannot use the tables; the message says why."""
 
 
-def prepare_tables(database: Engine, keep_copy: Callable[[], None]) -> None:
+def prepare_tables(
+    database: Engine, keep_copy: Callable[[], None], *, upgrades: bool = True
+) -> None:
     """Makes the tables, or upgrades them; all of it happens, or nothing.
 
     Args:
         database: The database.
+        upgrades: Whether older tables may be upgraded; otherwise they are refused.
         keep_copy: Copies the database as it was; called just before an upgrade is committed.
 
     Raises:
-        SchemaRefused: A newer version has made the tables, or they are not wavetrim's.
+        SchemaRefused: Another version has made the tables, or they are not wavetrim's.
     """
     with database.begin() as connection:
         if connection.dialect.name == "postgresql":
@@ -51,6 +54,10 @@ def prepare_tables(database: Engine, keep_copy: Callable[[], None]) -> None:
             connection.execute(insert(schema_version).values(version_num=REVISIONS[-1]))
             return
         if revision != REVISIONS[-1]:
+            if not upgrades:
+                raise SchemaRefused(
+                    f"its tables are of version {revision}; a service upgrades them"
+                )
             _upgrade(connection)
         if difference := find_difference(connection):
             raise SchemaRefused(difference)

@@ -147,7 +147,7 @@ def _open(data_dir: Path | None) -> "Iterator[Engine]":
     from wavetrim.service.storage.folder.data_folder import keep_private
 
     with keep_private():
-        database = open_database(load_settings(data_dir=data_dir).database)
+        database = open_database(load_settings(data_dir=data_dir).database, upgrades=False)
         try:
             yield database
         finally:

@@ -1,6 +1,9 @@
 """`wavetrim node`: join this machine to a Ray cluster, to compute for a service elsewhere."""
 
 import os
+import subprocess
+import sys
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -9,6 +12,12 @@ import typer
 
 if TYPE_CHECKING:
     from wavetrim.service.settings import Settings
+
+_RAYS_PORTS: Final = (8265, *range(10001, 20000), 52365)
+"""Ports that Ray has for its dashboard, its clients, its workers and its agents."""
+
+_ANSWER_SECONDS: Final = 10
+"""How long a head may take to say whether it takes the token; chosen."""
 
 EXAMPLES: Final = """[bold]Examples[/]
 
@@ -32,11 +41,10 @@ def node(
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port of the head.")] = 6379,
     store_bytes: Annotated[
-        int | None,
+        str | None,
         typer.Option(
-            min=1,
-            metavar="BYTES",
-            help="Ray's shared memory, for matrices that are sent.",
+            metavar="SIZE",
+            help="Ray's shared memory, for matrices that are sent: bytes, or a size such as 2GiB.",
             show_default="30% of the memory",
         ),
     ] = None,
@@ -62,6 +70,8 @@ def node(
         raise CommandFailed("node takes either --head or --address HOST:PORT", ExitCode.REFUSED)
     if head and calibrate:
         raise CommandFailed("--calibrate is for nodes: the head computes nothing", ExitCode.REFUSED)
+    _check_ports(address, port)
+    store = None if store_bytes is None else _read_size(store_bytes)
     if find_spec("ray") is None:
         raise CommandFailed("Ray is not installed: pip install 'wavetrim[ray]'", ExitCode.FAILED)
     from wavetrim.scheduler.cluster.start import (
@@ -73,12 +83,14 @@ def node(
 
     check_token(os.environ)
     settings = load_settings()
-    start = NodeStart(address, port, host, count_threads(settings), store_bytes, temp_dir)
+    start = NodeStart(address, port, host, count_threads(settings), store, temp_dir)
     command = make_command(start)
-    if calibrate:
-        _measure_if_new(settings)
     code = Path(wavetrim.__file__).parents[1]
     environment = make_environment(os.environ, code=code)
+    if address is not None:
+        _check_admission(address, environment)
+    if calibrate:
+        _measure_if_new(settings)
     environment |= {
         "WAVETRIM_KERNEL_CACHE_DIR": str(settings.kernel_cache_dir),
         "WAVETRIM_PROFILE_DIR": str(settings.profile_dir),
@@ -86,6 +98,69 @@ def node(
     if settings.gpu_memory_bytes is not None:
         environment["WAVETRIM_GPU_MEMORY_BYTES"] = str(int(settings.gpu_memory_bytes))
     os.execve(command[0], command, environment)  # noqa: S606 - Ray's own command, by its path
+
+
+def _check_ports(address: str | None, port: int) -> None:
+    """Make sure of the head's address, or of its port if this is the head.
+
+    Raises:
+        FieldProblem: The port is one of Ray's own.
+        CommandFailed: The address is none.
+    """
+    from wavetrim.service.cli.exits import CommandFailed, ExitCode
+    from wavetrim.service.errors import FieldProblem
+    from wavetrim.service.ray_address import check_ray_address
+
+    if address is None:
+        if port in _RAYS_PORTS:
+            limit = "none of Ray's own, 8265, 10001 to 19999 and 52365"
+            raise FieldProblem("--port", port, limit)
+        return
+    try:
+        check_ray_address(address)
+    except ValueError as error:
+        raise CommandFailed(f"--address: {error}", ExitCode.REFUSED) from error
+
+
+def _read_size(text: str) -> int:
+    """The size of the store.
+
+    Raises:
+        FieldProblem: The text is no size.
+    """
+    from pydantic import ByteSize, TypeAdapter, ValidationError
+
+    from wavetrim.service.errors import FieldProblem
+
+    try:
+        return int(TypeAdapter(ByteSize).validate_python(text))
+    except ValidationError as error:
+        raise FieldProblem("--store-bytes", text, "a size such as 2GiB") from error
+
+
+def _check_admission(address: str, environment: Mapping[str, str]) -> None:
+    """Ask the head whether it takes the token of this machine, as Ray only says so in a traceback.
+
+    A head that does not answer is left to Ray, which waits for it.
+
+    Raises:
+        CommandFailed: It does not.
+    """
+    from wavetrim.service.cli.exits import CommandFailed, ExitCode
+
+    command = [sys.executable, "-m", "ray.scripts.scripts", "status", "--address", address]
+    try:
+        said = subprocess.run(  # noqa: S603 - Ray's own command; the address was checked
+            command, env=environment, capture_output=True, timeout=_ANSWER_SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return
+    if b"AuthenticationError" in said.stderr:
+        message = (
+            f"the cluster at {address} refuses the token of this machine (RAY_AUTH_TOKEN, or "
+            "~/.ray/auth_token); it must be the same on every machine of the cluster"
+        )
+        raise CommandFailed(message, ExitCode.REFUSED)
 
 
 def _measure_if_new(settings: "Settings") -> None:

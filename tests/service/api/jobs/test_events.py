@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from typing import Any
@@ -12,6 +13,7 @@ import httpx
 import numpy as np
 import pytest
 
+from tests.limit import allow
 from tests.matrices import make_matrix
 from tests.processes import wait_until
 from tests.server import RunningServer, Start, open_http
@@ -138,6 +140,32 @@ def test_callers_hear_of_their_own_jobs(start_server: Start) -> None:
         for path in (f"/v1/jobs/{posted[0]}/events", "/v1/jobs/none/events"):
             assert ada.get(path).json()["status"] == 404
     assert server.client.get("/v1/jobs/events").status_code == 401
+
+
+@pytest.mark.parametrize("change", ["renew", "revoke"])
+def test_a_stream_ends_with_the_key_of_its_caller(start_server: Start, change: str) -> None:
+    server = start_server(api_key=OWN_KEY)
+    with (
+        closing(open_caller(server, manage_keys(server, "add", "ada"))) as ada,
+        closing(open_caller(server, OWN_KEY)) as own,
+    ):
+        one, slow = store(ada)["id"], store(ada, 1300)["id"]
+        with (
+            follow(ada, "/v1/jobs/events") as listed,
+            open_http(server.url, headers=dict(ada.headers)) as again,
+            follow(again, f"/v1/jobs/{post_job(ada, slow, slow).json()['id']}/events") as one_job,
+        ):
+            next(listed), next(one_job)
+            key = manage_keys(server, change, "ada")
+            wait_until(lambda: ada.get("/v1/me").status_code == 401)
+            began = time.monotonic()
+            if change == "renew":  # what the new key does is not told to the old one
+                with closing(open_caller(server, key)) as renewed:
+                    made = post_job(renewed, one, one).json()["id"]
+                    assert made not in {job["id"] for job in read_jobs(listed)}
+            list(listed), list(one_job)
+            assert time.monotonic() - began < allow(20)  # a beat is 15 s
+        assert own.get("/v1/jobs").is_success
 
 
 def test_streams_leave_connections_and_the_database_to_others(start_server: Start) -> None:

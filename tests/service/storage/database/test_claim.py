@@ -1,7 +1,9 @@
 """One database, two services: the second one stays out, and the first keeps what it has."""
 
 import shutil
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +16,10 @@ from tests.postgres import PostgresServer, running_postgres
 from tests.processes import wait_until
 from tests.server import NPY, RunningServer, Start, encode_npy
 from wavetrim.service.cli.exits import ExitCode
-from wavetrim.service.storage.database.claim import Claim, claim_database
+from wavetrim.service.errors import SettingRefused
+from wavetrim.service.storage.database.claim import Claim, Claiming, claim_database
 from wavetrim.service.storage.database.database import open_database, reading
-from wavetrim.service.storage.errors import DatabaseRefused, DatabaseTaken
+from wavetrim.service.storage.errors import DatabaseAway, DatabaseRefused, DatabaseTaken
 
 MakeUrl = Callable[[], str]
 
@@ -101,6 +104,74 @@ def test_databases_and_schemas_of_one_server_are_claimed_apart(postgres: Postgre
         claim_database(f"{urls[0]}&options=-csearch_path%3Dnowhere")
 
 
+def test_who_waits_leaves_a_restarted_server_to_the_one_that_had_it() -> None:
+    with running_postgres() as postgres:
+        claim, waiting = claim_database(postgres.url), Claiming(postgres.url)
+        for _ in range(2):
+            with pytest.raises(DatabaseTaken):
+                waiting()
+            postgres.stop()
+            postgres.start()
+            with pytest.raises(DatabaseAway, match="has just started"):
+                waiting()
+            claim.keep()
+        claim.close()
+
+
+def test_a_service_with_connections_has_its_database_without_the_lock_too(
+    postgres: PostgresServer,
+) -> None:
+    url = postgres.create_database()
+    claim, database = claim_database(url), open_database(url)
+    claim.guard(database)
+    with database.connect() as connection, psycopg.connect(url, autocommit=True) as admin:
+        connection.exec_driver_sql("SELECT 1")
+        admin.execute("SELECT pg_terminate_backend(pid, 5000) FROM pg_locks WHERE objsubid = 1")
+        assert admin.execute("SELECT FROM pg_locks WHERE objsubid = 1").fetchall() == []
+        with pytest.raises(DatabaseTaken):
+            claim_database(url)
+    database.dispose()
+    claim.close()
+
+
+def test_a_schema_that_is_away_for_a_while_is_waited_for(postgres: PostgresServer) -> None:
+    url = postgres.create_database()
+    claim = claim_database(url)
+    with psycopg.connect(url, autocommit=True) as admin:
+        admin.execute("ALTER SCHEMA public RENAME TO aside")
+        end_connections(url, "wavetrim %")
+        assert not keeps(claim)
+        admin.execute("ALTER SCHEMA aside RENAME TO public")
+    assert keeps(claim)
+    claim.close()
+
+
+def test_an_idle_claim_outlives_the_servers_limit_of_idle_sessions(
+    postgres: PostgresServer,
+) -> None:
+    url = postgres.create_database()
+    claim = claim_database(f"{url}&options=-cidle_session_timeout%3D300")
+    time.sleep(1)
+    with pytest.raises(DatabaseTaken):
+        claim_database(url)
+    claim.close()
+
+
+@pytest.mark.parametrize("url", ["sqlite:///file:{}/a.db?uri=true", "sqlite:///{}/a.db?uri=true"])
+def test_a_uri_of_sqlites_own_is_refused(tmp_path: Path, url: str) -> None:
+    for take in (claim_database, open_database):
+        with pytest.raises(SettingRefused, match="a SQLite file"):
+            take(url.format(tmp_path))
+
+
+def test_a_circle_of_links_is_refused_in_words(tmp_path: Path) -> None:
+    (tmp_path / "a.db").symlink_to(tmp_path / "b.db")
+    (tmp_path / "b.db").symlink_to(tmp_path / "a.db")
+    claim_database(f"sqlite:///{tmp_path}/a.db").close()
+    with pytest.raises(DatabaseRefused, match="unable to open"):
+        open_database(f"sqlite:///{tmp_path}/a.db")
+
+
 def test_a_link_to_the_file_leads_to_the_same_claim(tmp_path: Path) -> None:
     (tmp_path / "link.db").symlink_to(tmp_path / "wavetrim.db")
     claim = claim_database(f"sqlite:///{tmp_path}/wavetrim.db")
@@ -141,8 +212,7 @@ def test_who_was_too_late_stays_out_until_its_next_start(postgres: PostgresServe
     url = postgres.create_database()
     late, database = claim_database(url), open_database(url)
     late.guard(database)
-    end_connections(url, "wavetrim %")
-    other = claim_database(url)
+    other = take_over(url)
     for _ in range(2):
         with pytest.raises(OperationalError, match="another running service"):
             late.keep()
@@ -177,6 +247,14 @@ def keeps(claim: Claim) -> bool:
     return True
 
 
+def take_over(url: str) -> Claim:
+    """Claim a database in the moment in which its service has no connection."""
+    while True:
+        end_connections(url, "wavetrim %")
+        with suppress(DatabaseTaken, DatabaseAway):
+            return claim_database(url)
+
+
 def test_two_services_on_a_restarted_server(start_server: Start) -> None:
     """Each call of the late one is refused, and it says why; the other one works."""
     with running_postgres() as postgres:
@@ -187,8 +265,7 @@ def test_two_services_on_a_restarted_server(start_server: Start) -> None:
         postgres.start()
         wait_until(lambda: late.client.get("/healthz/ready").status_code == 200, 40)
         late.wait_logged("is taken again")
-        end_connections(postgres.url, "wavetrim %")
-        other = claim_database(postgres.url)
+        other = take_over(postgres.url)
         late.wait_logged("this one stays out")
         for refused in (
             late.client.get(f"/v1/matrices/{matrix_id}"),
