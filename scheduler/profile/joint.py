@@ -24,11 +24,11 @@ SOCKET_OUT_GBYTES_PER_SECOND: Final = 150.0
 SOCKET_BOTH_GBYTES_PER_SECOND: Final = 180.0
 """GPUs of one socket, as hosts of eight have them, and what its memory takes of copies out and both
 ways: 150 and 185 with three H200s, 149 and 179 with four (64 cores; 6cc898a). Copies in reached 196
-there. On other hosts of four they are 147 to 175 both ways (3fe77d6 to f0d76cff)."""
+there. On other hosts of four they are 147 to 175 both ways (3fe77d6 to 95e7e6f9)."""
 
 PART_SECONDS: Final = 1.3e-5
 """`JointLinks.call_seconds` for each further GPU, where it is not measured: the median of 5 to 28
-µs with two to four H200s of two hosts (64 cores; f0d76cff)."""
+µs with two to four H200s of two hosts (64 cores; f0d76cff). On a third one 87 to 132 (95e7e6f9)."""
 
 
 @dataclass(frozen=True, slots=True)
