@@ -43,8 +43,12 @@ _SETTINGS: Final = """
     ('idle_session_timeout', '0')) AS wanted (name, value) USING (name)
 """
 _FIND_SCHEMA: Final = "SELECT oid FROM pg_namespace WHERE nspname = current_schema()"
-_LOCK: Final = "SELECT pg_try_advisory_lock((2002876005::bigint << 32) + {schema})"
+_LOCK: Final = (
+    "SELECT pg_try_advisory_lock((2002876005::bigint << 32) + {schema}), pg_backend_pid()"
+)
 """The lock's number is "wave" in ASCII, and the schema's number."""
+
+_SEE_LOCK: Final = "SELECT FROM pg_locks WHERE classid = 2002876005 AND pid = %s AND granted"
 
 _LIST_OTHERS: Final = """
     SELECT pid, host(client_addr) FROM pg_stat_activity
@@ -158,7 +162,7 @@ class _ServerClaim:
         self._url = url
         self._engine = open_postgres(url)
         self._number = uuid.uuid4().hex
-        self._name = ""
+        self._name, self._backend = "", 0
         self._lock = threading.Lock()
         self._taken: DatabaseTaken | None = None
         self._connection: Connection | None = self._take(waits=waits)
@@ -171,7 +175,7 @@ class _ServerClaim:
 
         @event.listens_for(database, "connect")
         def expect_held(connection: Any, _record: object) -> None:
-            self.keep()
+            self._keep(beside=connection)
             connection.execute(_SETTINGS)
             connection.execute(f"SET application_name = '{self._name}'")
             connection.commit()
@@ -184,10 +188,15 @@ class _ServerClaim:
 
     def keep(self) -> None:
         """Ask the server something on the lock's connection; without an answer, make another."""
+        self._keep(beside=None)
+
+    def _keep(self, *, beside: Any) -> None:
+        """As `keep`; the lock must be seen from a connection `beside` it, unless that is None."""
         with self._lock:
             self._refuse_if_taken()
-            if self._answers():
+            if self._answers() and (beside is None or self._is_seen(beside)):
                 return
+            self._let_go()
             try:
                 self._connection = self._take(waits=False)
             except DatabaseRefused as error:
@@ -200,22 +209,27 @@ class _ServerClaim:
     def close(self) -> None:
         """Close the connection."""
         with self._lock:
-            if self._connection is not None:
-                self._connection.close()
-                self._connection = None
+            self._let_go()
             self._engine.dispose()
 
     def _answers(self) -> bool:
-        """Whether the lock's connection is open; if not, it is forgotten."""
+        """Whether the lock's connection is open."""
         if self._connection is None:
             return False
         try:
             self._connection.exec_driver_sql("SELECT 1")
         except DBAPIError:
-            _drop(self._connection)
-            self._connection = None
             return False
         return True
+
+    def _is_seen(self, other: Any) -> bool:
+        """Whether another connection leads to the same server: its address may have moved on."""
+        return other.execute(_SEE_LOCK, [self._backend]).fetchone() is not None
+
+    def _let_go(self) -> None:
+        if self._connection is not None:
+            _drop(self._connection)
+            self._connection = None
 
     def _refuse_if_taken(self) -> None:
         if self._taken is not None:
@@ -244,7 +258,8 @@ class _ServerClaim:
             raise DatabaseTaken(self._shown, f"process {other.pid} of PostgreSQL{place}")
         if waits and connection.exec_driver_sql(_FIND_AGE).scalar_one() < _FIRST_SECONDS:
             raise DatabaseAway(self._shown, "its server has just started; another service had it")
-        if not connection.exec_driver_sql(_LOCK.format(schema=schema)).scalar():
+        taken, self._backend = connection.exec_driver_sql(_LOCK.format(schema=schema)).one()
+        if not taken:
             raise DatabaseAway(self._shown, "the server still has to end an earlier connection")
         # Not before: of two services that start at once, each would see the other.
         connection.exec_driver_sql(f"SET application_name = '{self._name}'")

@@ -146,6 +146,32 @@ def test_a_schema_that_is_away_for_a_while_is_waited_for(postgres: PostgresServe
     claim.close()
 
 
+def test_the_lock_follows_the_database_to_another_server(tmp_path: Path) -> None:
+    """The address leads to another server, and the one before is still there."""
+    with running_postgres() as before, running_postgres() as after:
+        address = tmp_path / ".s.PGSQL.5432"
+        address.symlink_to(find_socket(before))
+        url = f"postgresql://wavetrim@/postgres?host={tmp_path}"
+        claim, database = claim_database(url), open_database(url)
+        claim.guard(database)
+        with database.begin():
+            pass
+        address.unlink()
+        address.symlink_to(find_socket(after))
+        database.dispose()  # its connections to the server before are lost
+        with database.begin():
+            pass
+        with pytest.raises(DatabaseTaken):
+            claim_database(after.url)
+        claim_database(before.url).close()
+        database.dispose()
+        claim.close()
+
+
+def find_socket(postgres: PostgresServer) -> Path:
+    return Path(postgres.url.partition("host=")[2], ".s.PGSQL.5432")
+
+
 def test_an_idle_claim_outlives_the_servers_limit_of_idle_sessions(
     postgres: PostgresServer,
 ) -> None:
