@@ -19,9 +19,10 @@ pytest_plugins = (
 settings.register_profile("wavetrim", deadline=None)
 settings.load_profile("wavetrim")
 
-# A shell lets its background commands ignore SIGINT. The processes that tests start would inherit
-# that, and tests interrupt them.
+# A shell lets its background commands ignore SIGINT, and nohup lets them ignore SIGHUP. The
+# processes that tests start would inherit that, and tests end them by these signals.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 LONG_FILES: Final = (
