@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from tritonclient.grpc import service_pb2
 
+from tests.processes import wait_until
 from tests.server import RunningServer, Start, find_free_port
 from tests.service.tenants.tenants import OWN_KEY, manage_keys, open_caller
 from wavetrim.service.grpc.messages import SERVICE
@@ -70,8 +71,8 @@ def assert_kept(server: RunningServer, work: Callable[[], Any]) -> None:
     before = read_anonymous_mib(server)
     for _ in range(CALLS):
         work()
-    after = read_anonymous_mib(server)
-    assert after - before < KEPT_MIB, f"{before} MiB, then {after} MiB"
+    # Calls that were left may still be under way; what is kept, is kept by an idle service, too.
+    wait_until(lambda: read_anonymous_mib(server) - before < KEPT_MIB, 20)
 
 
 def test_refused_calls_do_not_keep_their_messages(
