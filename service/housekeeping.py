@@ -16,6 +16,7 @@ from wavetrim.service.clock import wall_clock
 from wavetrim.service.jobs.table.store import JobStore
 from wavetrim.service.settings import Settings
 from wavetrim.service.storage.database.claim import Claim
+from wavetrim.service.storage.database.database import find_reason
 from wavetrim.service.storage.database.write_record import WriteRecord
 from wavetrim.service.storage.folder.identity import begin_ages, read_start, try_write
 from wavetrim.service.storage.matrices.matrices import MatrixStore
@@ -85,8 +86,7 @@ class Housekeeping:
         try:
             await run_to_end(work)
         except SQLAlchemyError as error:
-            reason = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
-            logger.warning("housekeeping waits for the database: %s", reason)
+            logger.warning("housekeeping waits for the database: %s", find_reason(error))
         except OSError:
             logger.exception("housekeeping failed")
 

@@ -88,9 +88,13 @@ def open_database(url: str, *, upgrades: bool = True) -> Engine:
 
 def explain_refusal(url: URL, error: Exception) -> DatabaseRefused:
     """What an error of a start says of its database: that it is away, or cannot be used."""
-    reason = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
     refused = DatabaseAway if _is_away(error) else DatabaseRefused
-    return refused(url.render_as_string(hide_password=True), reason)
+    return refused(url.render_as_string(hide_password=True), find_reason(error))
+
+
+def find_reason(error: Exception) -> str:
+    """What the database said, in one line; SQLAlchemy adds the statement and its values."""
+    return str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
 
 
 def read_url(url: str) -> URL:

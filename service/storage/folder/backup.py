@@ -20,7 +20,7 @@ from sqlalchemy.engine import Row
 from sqlalchemy.exc import SQLAlchemyError
 
 from wavetrim.service.errors import SettingRefused
-from wavetrim.service.storage.database.database import open_postgres, read_url
+from wavetrim.service.storage.database.database import find_reason, open_postgres, read_url
 from wavetrim.service.storage.database.sqlite_copy import copy_sqlite
 from wavetrim.service.storage.database.tables import matrices
 from wavetrim.service.storage.disk.checksum import (
@@ -78,7 +78,7 @@ def back_up(database_url: str, data_dir: Path, matrix_dir: Path, folder: Path) -
     try:
         return _back_up(url, data_dir, matrix_dir, folder)
     except (SQLAlchemyError, sqlite3.Error) as error:
-        reason = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
+        reason = find_reason(error)
         raise DatabaseRefused(url.render_as_string(hide_password=True), reason) from error
 
 
