@@ -37,7 +37,6 @@ def read_local_options() -> LocalOptions:
         devices=settings.devices,
         cpu_threads=settings.cpu_threads,
         gpu_memory_bytes=settings.gpu_memory_bytes and int(settings.gpu_memory_bytes),
-        explore=settings.explore,
         memory_bytes=count_memory(),
     )
 

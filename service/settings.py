@@ -233,13 +233,6 @@ class Settings(BaseSettings):
             "planned to take, if that is more. Then engine and product are started again."
         ),
     )
-    explore: bool = Field(
-        default=True,
-        description=(
-            "Whether 1 of 50 products may run on a kernel or device that none of its kind has "
-            "run on, if it is predicted to take at most 10% longer there."
-        ),
-    )
     drain_seconds: float = Field(
         default=30.0, ge=0, description="How long running jobs may go on after SIGTERM."
     )

@@ -47,7 +47,6 @@ class Worker:
         executor: Runs plans.
         profiles: Profiles of this machine.
         slabs: Memory shared with the service.
-        explores: Whether a few products may be trials (`wavetrim.scheduler.planning.trial`).
     """
 
     def __init__(
@@ -56,14 +55,12 @@ class Worker:
         executor: Executor,
         profiles: ProfileProvider,
         slabs: MappedSlabs,
-        *,
-        explores: bool,
     ) -> None:
         self._service = service
         self._executor = executor
         self._profiles = profiles
         self._slabs = slabs
-        self._plans = PlanCache(explores=explores)
+        self._plans = PlanCache()
         self._threads = LaneThreads(len(executor.devices), self._plans, slabs)
         self._residents = ResidentChoice(executor.residents, self._plans)
 
@@ -81,6 +78,7 @@ class Worker:
         )
         self._service.serve(self._take)
         self._threads.close()
+        self._plans.close()
 
     def _take(self, message: Mapping[str, Any], files: list[int]) -> None:
         match message["type"]:
@@ -190,7 +188,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return {**readings.describe(), "residents": executor.residents.describe()}
 
         service = Conversation(work, control, describe)
-        Worker(service, executor, profiles, slabs, explores=options.explore).serve()
+        Worker(service, executor, profiles, slabs).serve()
         slabs.close()
         profiles.save_runs()
     return 0
@@ -215,12 +213,6 @@ def _parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
         type=float,
         default=60.0,
         help="end the process after this time without progress of the GPU",
-    )
-    parser.add_argument(
-        "--no-explore",
-        dest="explore",
-        action="store_false",
-        help="no trials: never run a product where none of its class has run",
     )
     parser.add_argument("--cpu-threads", type=int, help="threads of the CPU path")
     parser.add_argument("--device", help='"none", or indices such as "0,1"; all GPUs if left out')

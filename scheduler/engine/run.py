@@ -180,7 +180,7 @@ class _Planner(NamedTuple):
                 profile=profile, options=options, lane=lane,
             ):  # fmt: skip
                 problem = resident
-        return self.plans.choose_next(problem, profile, options, lane)
+        return self.plans.choose(problem, profile, options, lane)
 
     def choose_gpu(self, rows: int) -> Plan:
         """The plan of some rows of the product on GPUs alone."""

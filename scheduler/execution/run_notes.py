@@ -10,8 +10,8 @@ BRIEF_SECONDS: Final = 3e-3
 """Predicted time below which not every run is recorded; chosen."""
 
 BRIEF_RUNS_NOTED: Final = 7
-"""One of this many brief runs is recorded. Chosen: recording takes 0.02 ms, and up to 0.1 ms
-between other work; of runs that come in pairs, a number that is odd records both kinds."""
+"""One of this many brief runs is recorded. Chosen: recording takes some microseconds; of runs that
+come in pairs, a number that is odd records both kinds."""
 
 
 class RunNotes:

@@ -38,7 +38,6 @@ class LocalOptions:
         devices: GPUs to use: "none", or indices such as "0,1"; None for all.
         cpu_threads: Threads of the CPU part; None for all usable cores.
         gpu_memory_bytes: Limit of GPU memory; None for all free memory.
-        explore: Whether a few products may be trials.
         memory_bytes: Memory that the machine has; None where the system does not tell.
     """
 
@@ -47,7 +46,6 @@ class LocalOptions:
     devices: str | None = None
     cpu_threads: int | None = None
     gpu_memory_bytes: int | None = None
-    explore: bool = True
     memory_bytes: int | None = None
 
     def count_threads(self) -> int:
@@ -76,7 +74,7 @@ class LocalMachine:
         self._turn = threading.RLock()  # a signal handler may fork
         self._is_running = False
         self._profiles = open_profiles(self._executor, options.profile_dir, turn=self._turn)
-        self._plans = PlanCache(explores=options.explore)
+        self._plans = PlanCache()
         self.has_gpu = self._executor.pipeline is not None
         self._own_turns = OwnTurns()
         self._closing = threading.Event()
@@ -110,7 +108,7 @@ class LocalMachine:
             return self._plans.choose(problem, self._cpu_profile, options)
         profile = self._profiles.find()
         if device is None or options.f != "auto":
-            return self._plans.choose_next(problem, profile, options)
+            return self._plans.choose(problem, profile, options)
         plan = self._plans.choose(problem, profile, options)
         if plan.no_gpu_reason is not None:
             raise PlanError("device", device, f'None or "cpu": {plan.no_gpu_reason}')
@@ -181,6 +179,7 @@ class LocalMachine:
     def close(self) -> None:
         """Cancel the running product, end the threads and free memory."""
         self._closing.set()
+        self._plans.close()
         with self._turn:
             self._executor.close()
         self._profiles.save_runs()

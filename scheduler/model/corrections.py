@@ -85,9 +85,6 @@ class Corrections(Protocol):
     def find(self, run_class: RunClass) -> Correction:
         """The factor of a class."""
 
-    def has_run(self, run_class: RunClass) -> bool:
-        """Whether a similar product has run on the device of this class."""
-
     def note(self, run_class: RunClass, predicted_seconds: float, measured_seconds: float) -> None:
         """Record a run: its uncorrected prediction, and its measured time."""
 
@@ -101,11 +98,6 @@ class NoCorrections:
     def find(self, run_class: RunClass) -> Correction:
         """No correction."""
         return Correction(run_class)
-
-    def has_run(self, run_class: RunClass) -> bool:
-        """False."""
-        del run_class
-        return False
 
     def note(self, run_class: RunClass, predicted_seconds: float, measured_seconds: float) -> None:
         """Do nothing."""

@@ -94,12 +94,6 @@ class DeviceRuns:
         """The kept log ratios of each class."""
         return [(one, tuple(self._ratios[place])) for one, place in self._places.items()]
 
-    def has_run(self, run_class: RunClass) -> bool:
-        """Whether a product like this has run, about as long and with the same bottleneck."""
-        near = self._find_closeness(run_class) > 0.5
-        near &= self._find_equal(self._beside, run_class.beside)
-        return bool((near & self._find_equal(self._bottlenecks, run_class.bottleneck)).any())
-
     def estimate(self, run_class: RunClass) -> Estimate:
         """What runs say of a class."""
         kept = len(self._ratios)

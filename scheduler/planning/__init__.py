@@ -20,8 +20,8 @@
 - `choice` compares the best plans on one GPU and on more. Each further one must promise as much. Of
   GPUs that differ, the first is the one that is fastest at the product.
 
-`cache` keeps plans by shape until runs correct them. For one of 50 products, `trial` plans another
-device or kernel, which has not run such products yet. `residency` decides when a B that comes again
+`cache` keeps plans by shape. Once runs have moved a plan's corrections by a fifth, `revisions`
+makes it anew beside products; none waits for that. `residency` decides when a B that comes again
 stays on the GPUs, by the plans with and without it there. `lanes` chooses which devices work at
 which product while several wait; a plan may be held to such a lane. `placing` chooses among the
 engines of a cluster. `description` is a plan as JSON, with the source of each figure.

@@ -1,18 +1,22 @@
-"""A cache of plans: the same question has the same answer until runs correct it."""
+"""A cache of plans. No product waits for a plan that it has: `Revisions` make plans anew."""
 
-import threading
+import logging
 from typing import Final, TypeAlias
 
+from wavetrim.kernels.last_used import LastUsed
+from wavetrim.scheduler.model.corrections import NO_CORRECTIONS
 from wavetrim.scheduler.options import NO_OPTIONS, PlanOptions
 from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.planning.lanes import Lane
 from wavetrim.scheduler.planning.plan import Plan
-from wavetrim.scheduler.planning.trial import TRIAL_INTERVAL, find_trial
+from wavetrim.scheduler.planning.revisions import Revisions
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.machine import MachineProfile
 
-CAPACITY: Final = 256
-"""Plans that are kept; chosen. A program repeats few shapes."""
+logger = logging.getLogger(__name__)
+
+CAPACITY: Final = 1024
+"""Plans that are kept; chosen, to bound host memory."""
 
 _Question: TypeAlias = tuple[int, int, int, str, str, bool, PlanOptions | None, int, Lane | None]
 
@@ -20,42 +24,16 @@ _Question: TypeAlias = tuple[int, int, int, str, str, bool, PlanOptions | None, 
 class PlanCache:
     """The plans that were used last. Thread-safe.
 
-    Plans have two generations. An old plan that is used again becomes young; once half of the
-    capacity is young, all old plans are dropped. So finding a young plan is one lookup without a
-    lock.
-
     Args:
-        capacity: Largest number of plans, at least 2.
-        explores: Whether one of `TRIAL_INTERVAL` products may be a trial.
+        capacity: Most plans, at least 1.
+        revises: Whether plans are made anew once runs have moved their corrections. Of no use where
+            only refusals matter.
     """
 
-    def __init__(self, capacity: int = CAPACITY, *, explores: bool = False) -> None:
-        self._most_young = max(1, capacity // 2)
-        self._young: dict[_Question, Plan] = {}
-        self._old: dict[_Question, Plan] = {}
-        self._lock = threading.Lock()
-        self._explores = explores
-        self._products = 0
-
-    def choose_next(
-        self,
-        problem: GemmProblem,
-        profile: MachineProfile,
-        options: PlanOptions = NO_OPTIONS,
-        lane: Lane | None = None,
-    ) -> Plan:
-        """The plan of a product that runs next: that of `choose`, or now and then a trial.
-
-        There are no trials in a lane: they might use devices outside it.
-        """
-        plan = self.choose(problem, profile, options, lane)
-        if not self._explores or lane is not None:
-            return plan
-        self._products += 1
-        if self._products < TRIAL_INTERVAL:
-            return plan
-        self._products = 0
-        return find_trial(plan, options) or plan
+    def __init__(self, capacity: int = CAPACITY, *, revises: bool = True) -> None:
+        self._kept = LastUsed[_Question, _Kept](capacity)
+        self._revises = revises
+        self._revisions = Revisions(self._kept.list_values)
 
     def choose(
         self,
@@ -64,7 +42,10 @@ class PlanCache:
         options: PlanOptions = NO_OPTIONS,
         lane: Lane | None = None,
     ) -> Plan:
-        """The plan of `choose_plan`, which is called once for equal arguments.
+        """The plan of `choose_plan`, which is called here once for equal arguments.
+
+        A plan whose corrections later runs have moved is made anew beside products, and returned
+        from then on.
 
         Args:
             problem: The product.
@@ -81,15 +62,57 @@ class PlanCache:
             problem.m, problem.n, problem.k, problem.dtype, problem.memory, problem.b_resident,
             None if options is NO_OPTIONS else options, id(profile), lane,
         )  # fmt: skip
-        plan = self._young.get(question)
-        if plan is None or not plan.is_current:
-            old = self._old.get(question) if plan is None else None
-            plan = old if old and old.is_current else choose_plan(problem, profile, options, lane)
-            with self._lock:
-                if len(self._young) >= self._most_young:
-                    self._old, self._young = self._young, {}
-                self._young[question] = plan
-        return plan
+        kept = self._kept.find(question)
+        if kept is None:
+            plan = choose_plan(problem, profile, options, lane)
+            kept = _Kept(plan, profile, options, lane)
+            self._kept.keep(question, kept)
+        elif self._revises and kept.learns:
+            kept.was_used = True
+            if not self._revisions.are_running:
+                self._revisions.start()
+        return kept.plan
+
+    def close(self) -> None:
+        """Make no plan anew from now on; returns once none is being made."""
+        self._revisions.close()
 
     def __len__(self) -> int:
-        return len(self._young.keys() | self._old.keys())
+        return len(self._kept)
+
+
+class _Kept:
+    """A plan and what it was chosen by.
+
+    Attributes:
+        plan: The plan.
+        learns: Whether runs correct its profile.
+        was_used: Whether the plan was used since it was last looked at.
+    """
+
+    __slots__ = ("_lane", "_options", "_profile", "learns", "plan", "was_used")
+
+    def __init__(
+        self, plan: Plan, profile: MachineProfile, options: PlanOptions, lane: Lane | None
+    ) -> None:
+        self._profile, self._options, self._lane = profile, options, lane
+        self.plan = plan
+        self.learns = profile.corrections is not NO_CORRECTIONS
+        self.was_used = False
+
+    def revise(self) -> None:
+        """Make the plan anew if runs have moved its corrections.
+
+        What is prepared for the old plan serves a new one that has the devices do the same.
+        """
+        self.was_used = False
+        if self.plan.is_current:
+            return
+        try:
+            plan = choose_plan(self.plan.problem, self._profile, self._options, self._lane)
+            _ = plan.decision  # a search, for which the next product would wait
+        except Exception:
+            logger.exception("a plan is kept as it is, because it cannot be made anew")
+            self.learns = False
+            return
+        self.plan = plan

@@ -1,9 +1,10 @@
 """The plan: F, the kernel of the GPU part, and predicted times. Pure."""
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Final, NamedTuple
 
+from wavetrim.kernels.schedule.steps import Cut
 from wavetrim.kernels.spec import KernelSpec
 from wavetrim.scheduler.model.corrections import Correction
 from wavetrim.scheduler.model.cost import CpuCurve
@@ -22,8 +23,9 @@ from wavetrim.scheduler.profile.machine import MachineProfile
 SHORT_SECONDS: Final = 5e-3
 """Longest predicted time for which a device computes without reports and cancellation; chosen."""
 
-LEAST_CHANGE: Final = 0.02
-"""Relative change of a correction above which a plan is made again; chosen."""
+LEAST_CHANGE: Final = 0.2
+"""Relative change of a correction from which on a plan is made anew. Chosen: noise seldom moves one
+as far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,34 @@ class Prediction:
     def total_seconds(self) -> float:
         """Seconds of the longer part: both run at the same time."""
         return max(self.gpu_seconds, self.cpu_seconds)
+
+
+class Decision(NamedTuple):
+    """What a plan has its devices do, apart from predictions.
+
+    Attributes:
+        problem: The product.
+        f: Rows of the CPU.
+        spec: The GPUs' kernel.
+        sms: Limit of multiprocessors.
+        parts: Position, rows, columns and cut of each GPU's part.
+        exchanges: Whether the GPUs exchange parts of B.
+        relays: Positions of the GPUs that are relays.
+    """
+
+    problem: GemmProblem
+    f: int
+    spec: KernelSpec | None
+    sms: int | None
+    parts: tuple[tuple[int, range, range, Cut], ...]
+    exchanges: bool
+    relays: tuple[int, ...]
+
+
+@lru_cache(maxsize=4096)
+def _share(decision: Decision) -> Decision:
+    """The same object for equal decisions."""
+    return decision
 
 
 class Span(NamedTuple):
@@ -119,6 +149,14 @@ class Plan:
         return list_parts(side, self.positions, self.gpu_shares)
 
     @cached_property
+    def decision(self) -> Decision:
+        """What the devices do. Equal plans have the same object, which is found by identity."""
+        parts = tuple((one.position, one.rows, one.columns, one.cut) for one in self.gpu_parts)
+        return _share(
+            Decision(self.problem, self.f, self.spec, self.sms, parts, self.exchanges, self.relays)
+        )
+
+    @cached_property
     def is_gpu_alone(self) -> bool:
         """Whether one GPU computes all rows, without relays."""
         return self.f == 0 and len(self.gpu_parts) == 1 and not self.relays
@@ -178,13 +216,12 @@ class Plan:
 
     @property
     def is_current(self) -> bool:
-        """Whether the corrections are still about the same after later runs."""
+        """Whether later runs have moved no correction by `LEAST_CHANGE` or more."""
         find = self.profile.corrections.find
-        for one in self.corrections:
-            factor = one.factor
-            if abs(find(one.run_class).factor - factor) > LEAST_CHANGE * factor:
-                return False
-        return True
+        return all(
+            abs(find(one.run_class).factor - one.factor) < LEAST_CHANGE * one.factor
+            for one in self.corrections
+        )
 
     @property
     def waves(self) -> int:

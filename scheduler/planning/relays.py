@@ -100,10 +100,6 @@ class _RelayedCorrections:
         """As `Corrections.find`."""
         return self.all.find(run_class.in_team("one", self.links))
 
-    def has_run(self, run_class: RunClass) -> bool:
-        """As `Corrections.has_run`."""
-        return self.all.has_run(run_class.in_team("one", self.links))
-
     def note(self, run_class: RunClass, predicted_seconds: float, measured_seconds: float) -> None:
         """As `Corrections.note`; a class that was found has its name already."""
         self.all.note(run_class, predicted_seconds, measured_seconds)

@@ -74,8 +74,6 @@ class ProfileProvider:
                 found = self._found.get(name)
                 if found is None or found[0] != stamp:
                     found = self._found[name] = stamp, self._find(device)
-        if name in self._histories:
-            self._histories[name].refresh()
         return found[1]
 
     def is_elsewhere(self, device: str | None) -> bool:

@@ -136,6 +136,4 @@ def list_arguments(settings: Settings, *, use_devices: bool = True) -> list[str]
     for name, value in options.items():
         if value is not None:
             arguments += [name, str(value)]
-    if not settings.explore:
-        arguments.append("--no-explore")
     return arguments

@@ -31,7 +31,7 @@ class Posting:
         self._matrices = matrices
         self._engine = engine
         self._most_queued = settings.max_queued_jobs
-        self._plans = PlanCache()
+        self._plans = PlanCache(revises=False)
 
     def add(
         self,

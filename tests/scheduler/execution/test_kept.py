@@ -1,4 +1,4 @@
-"""What is kept for a plan is found by the same plan, and is not kept for ever."""
+"""What is kept for a plan is found by plans that decide the same, and is not kept for ever."""
 
 from dataclasses import replace
 
@@ -6,25 +6,42 @@ from tests.scheduler.profiles import H200
 from wavetrim.scheduler.execution.kept import MOST_KEPT, KeptByPlan
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.choice import choose_plan
+from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.problem import GemmProblem
 
-PLAN = choose_plan(GemmProblem(512, 512, 512, memory="pinned"), H200, PlanOptions(f=0))
+ON_GPU = PlanOptions(f=0)
+PLAN = choose_plan(GemmProblem(512, 512, 512, memory="pinned"), H200, ON_GPU)
 
 
-def test_only_the_same_plan_finds_what_was_kept_last():
+def choose_for(m: int) -> Plan:
+    """The plan of a product with so many rows."""
+    return choose_plan(GemmProblem(m, 64, 64, memory="pinned"), H200, ON_GPU)
+
+
+def test_plans_that_decide_the_same_find_what_was_kept_last() -> None:
     kept = KeptByPlan[str]()
     assert kept.find(PLAN) is None
     kept.keep(PLAN, "first")
     kept.keep(PLAN, "second")
     assert kept.find(PLAN) == "second"
-    assert kept.find(replace(PLAN)) is None
+    assert kept.find(replace(PLAN)) == "second"
+    assert kept.find(replace(PLAN, sms=64)) is None
 
 
-def test_one_plan_too_many_drops_all_others():
-    kept, plans = KeptByPlan[int](), [replace(PLAN) for _ in range(MOST_KEPT + 1)]
+def test_three_hundred_shapes_in_turns_keep_what_is_prepared() -> None:
+    kept = KeptByPlan[int]()
+    for m in range(1, 301):
+        kept.keep(choose_for(m), m)
+    assert [kept.find(choose_for(m)) for m in range(1, 301)] == [*range(1, 301)]
+
+
+def test_the_plans_used_longest_ago_make_room() -> None:
+    kept, plans = KeptByPlan[int](), [choose_for(m) for m in range(1, MOST_KEPT + 2)]
     for number, plan in enumerate(plans[:-1]):
         kept.keep(plan, number)
-    kept.keep(plans[0], -1)
-    assert [kept.find(plan) for plan in plans] == [-1, *range(1, MOST_KEPT), None]
+    assert kept.find(plans[0]) == 0
     kept.keep(plans[-1], MOST_KEPT)
-    assert [kept.find(plan) for plan in plans] == [None] * MOST_KEPT + [MOST_KEPT]
+    found = [kept.find(plan) for plan in plans]
+    assert found[0] == 0
+    assert found[1] is None
+    assert found[-MOST_KEPT // 2 :] == [*range(MOST_KEPT // 2 + 1, MOST_KEPT + 1)]

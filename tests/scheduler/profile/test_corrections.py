@@ -1,4 +1,4 @@
-"""Runs correct the next plans: seconds, kernels, splits and trials."""
+"""Runs correct the next plans: seconds, kernels, splits."""
 
 import math
 import random
@@ -8,7 +8,7 @@ from statistics import median
 
 import pytest
 
-from tests.scheduler.profiles import H200, find_preset_profile, join_profiles
+from tests.scheduler.profiles import H200
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.model.corrections import RunClass, classify_cpu_run, classify_gpu_run
 from wavetrim.scheduler.model.device_runs import KEPT_RUNS
@@ -16,9 +16,7 @@ from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.cache import PlanCache
 from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.planning.description import describe_plan
-from wavetrim.scheduler.planning.lanes import CPU
 from wavetrim.scheduler.planning.plan import Plan
-from wavetrim.scheduler.planning.trial import TRIAL_EXCESS, TRIAL_INTERVAL
 from wavetrim.scheduler.problem import MEMORIES, GemmProblem
 from wavetrim.scheduler.profile.history import RunHistory
 from wavetrim.scheduler.profile.machine import MachineProfile
@@ -70,59 +68,6 @@ def test_a_gpu_that_takes_longer_than_predicted_leaves_more_to_the_cpu() -> None
     for _ in range(20):
         run_as_if(choose_plan(problem, profile, PlanOptions(f=0)), 30.0)
     assert choose_plan(problem, profile).f == problem.m
-
-
-def test_a_cached_plan_is_made_anew_once_runs_correct_it() -> None:
-    profile = make_machine()
-    plans = PlanCache()
-    problem = GemmProblem(4096, 4096, 4096, memory="pinned")
-    first = plans.choose(problem, profile)
-    assert plans.choose(problem, profile) is first
-    for _ in range(5):
-        run_as_if(first, 1.3)
-    later = plans.choose(problem, profile)
-    assert later is not first
-    assert plans.choose(problem, profile) is later
-
-
-def test_one_of_fifty_products_may_be_a_trial_of_what_never_ran() -> None:
-    profile = make_machine()
-    plans = PlanCache(explores=True)
-    problem = GemmProblem(4096, 4096, 4096, memory="pinned")
-    best = choose_plan(problem, profile)
-    run_as_if(best, 1.0)
-    chosen = [plans.choose_next(problem, profile) for _ in range(2 * TRIAL_INTERVAL)]
-    trials = [plan for plan in chosen if (plan.spec, plan.f) != (best.spec, best.f)]
-    assert 0 < len(trials) <= 2
-    most_seconds = best.predicted.total_seconds * (1 + TRIAL_EXCESS)
-    assert all(plan.predicted.total_seconds <= most_seconds for plan in trials)
-
-
-def test_there_is_no_trial_if_switched_off_or_f_is_given_or_all_has_run() -> None:
-    profile = make_machine()
-    problem = GemmProblem(4096, 4096, 4096, memory="pinned")
-    best = choose_plan(problem, profile)
-    products = range(3 * TRIAL_INTERVAL)
-    off, on = PlanCache(), PlanCache(explores=True)
-    assert {off.choose_next(problem, profile).spec for _ in products} == {best.spec}
-    given = PlanOptions(f=0)
-    chosen = choose_plan(problem, profile, given).spec
-    assert {on.choose_next(problem, profile, given).spec for _ in products} == {chosen}
-    for _ in products:
-        run_as_if(on.choose_next(problem, profile), 1.0)
-    assert {on.choose_next(problem, profile).spec for _ in products} == {best.spec}
-
-
-@pytest.mark.parametrize("devices", ["none", "0", "1"])
-def test_trials_use_no_gpu_that_may_not_be_used(devices: str) -> None:
-    unequal = join_profiles(H200, find_preset_profile("L4"))
-    profile = replace(unequal, corrections=RunHistory(None, "test"))
-    plans, options = PlanCache(explores=True), PlanOptions(devices=devices)
-    allowed = {CPU} if devices == "none" else {CPU, int(devices)}
-    for m in (64, 300, 512, 4096):
-        problem = GemmProblem(m, m, m, memory="pinned")
-        for _ in range(TRIAL_INTERVAL):
-            assert plans.choose_next(problem, profile, options).lane <= allowed
 
 
 def test_runs_outweigh_a_data_sheet_sooner_than_a_calibration() -> None:

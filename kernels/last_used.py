@@ -1,0 +1,76 @@
+"""What is kept for products that come again: the entries that were used last."""
+
+import threading
+from itertools import count
+from typing import Final, Generic, TypeVar, overload
+
+K = TypeVar("K")
+V = TypeVar("V")
+D = TypeVar("D")
+
+DROPPED_SHARE: Final = 1 / 8
+"""Share of the entries that a full mapping drops at once, since finding them takes time; chosen."""
+
+
+class _Entry(Generic[V]):
+    """A value, and the number of its last use."""
+
+    __slots__ = ("used", "value")
+
+    def __init__(self, value: V, used: int) -> None:
+        self.value, self.used = value, used
+
+
+class LastUsed(Generic[K, V]):
+    """A mapping of at most `capacity` entries. Thread-safe; finding one takes no lock.
+
+    A full one makes room by dropping the entries that were used longest ago.
+
+    Args:
+        capacity: Most entries, at least 1.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._kept: dict[K, _Entry[V]] = {}
+        self._uses = count()
+        self._keeping = threading.RLock()  # a signal handler may compute a product, too
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    @overload
+    def find(self, key: K) -> V | None: ...
+
+    @overload
+    def find(self, key: K, default: D) -> V | D: ...
+
+    def find(self, key: K, default: D | None = None) -> V | D | None:
+        """The value of a key, which is used by this; the default without one."""
+        entry = self._kept.get(key)
+        if entry is None:
+            return default
+        entry.used = next(self._uses)
+        return entry.value
+
+    def keep(self, key: K, value: V) -> None:
+        """Keep a value, in place of the key's old one."""
+        with self._keeping:
+            if len(self._kept) >= self._capacity and key not in self._kept:
+                self._make_room()
+            self._kept[key] = _Entry(value, next(self._uses))
+
+    def list_values(self) -> list[V]:
+        """All values."""
+        with self._keeping:
+            return [entry.value for entry in self._kept.values()]
+
+    def clear(self) -> None:
+        """Drop all entries."""
+        with self._keeping:
+            self._kept.clear()
+
+    def _make_room(self) -> None:
+        oldest = sorted(self._kept, key=lambda key: self._kept[key].used)
+        for key in oldest[: max(1, int(DROPPED_SHARE * self._capacity))]:
+            del self._kept[key]
