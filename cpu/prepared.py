@@ -36,7 +36,7 @@ class Cut(NamedTuple):
     depths: int
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=1024)
 def pack_blocks(m: int, n: int, k: int, threads: int) -> Cut:
     """Cut a product into blocks, packed for C.
 

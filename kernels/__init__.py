@@ -6,7 +6,7 @@ them, `pipeline/` runs the steps on matrices in host memory, `transfer/` moves t
 `gemm/` launches kernels on matrices on the GPU. `timing/` measures all of these.
 
 `device` describes the GPUs, `readings` tells their clocks and memory at this moment, `events` waits
-for them, and `errors` are what is refused or fails.
+for them, and `errors` are what is refused or fails. `last_used` keeps what products need again.
 
 A kernel is added as one file in `cuda/` and an entry in `catalog`. NVRTC compiles it to a cubin,
 which is cached under source, options, architecture and compiler version. What a kernel needs tuned

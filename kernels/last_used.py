@@ -2,11 +2,10 @@
 
 import threading
 from itertools import count
-from typing import Final, Generic, TypeVar, overload
+from typing import Final, Generic, TypeVar
 
 K = TypeVar("K")
 V = TypeVar("V")
-D = TypeVar("D")
 
 DROPPED_SHARE: Final = 1 / 8
 """Share of the entries that a full mapping drops at once, since finding them takes time; chosen."""
@@ -39,17 +38,14 @@ class LastUsed(Generic[K, V]):
     def __len__(self) -> int:
         return len(self._kept)
 
-    @overload
-    def find(self, key: K) -> V | None: ...
+    def __contains__(self, key: K) -> bool:
+        return key in self._kept
 
-    @overload
-    def find(self, key: K, default: D) -> V | D: ...
-
-    def find(self, key: K, default: D | None = None) -> V | D | None:
-        """The value of a key, which is used by this; the default without one."""
+    def find(self, key: K) -> V | None:
+        """The value of a key, which is used by this; None without one."""
         entry = self._kept.get(key)
         if entry is None:
-            return default
+            return None
         entry.used = next(self._uses)
         return entry.value
 

@@ -8,6 +8,7 @@ from typing import Any, Final, TypeAlias
 
 from wavetrim.kernels.errors import DeviceFailure, OperandError, is_out_of_memory
 from wavetrim.kernels.gemm.operands import Layout
+from wavetrim.kernels.last_used import LastUsed
 from wavetrim.kernels.pipeline.commands.command_buffer import CommandBuffer
 from wavetrim.kernels.pipeline.launch_cache import LaunchCache
 from wavetrim.kernels.pipeline.places import PlacedStep, lay_out, place_steps
@@ -19,9 +20,13 @@ from wavetrim.kernels.schedule.steps import Cut, StepPlan, cut_steps
 _RESERVE_BYTES: Final = 256 << 20
 """Device memory left free for what CUDA's libraries and modules allocate; chosen."""
 
-_KEPT_PLANS: Final = 256
-"""Plans kept with their addresses; each resident has its own. Chosen, to bound host memory."""
+_KEPT_PLACINGS: Final = 512
+"""Products whose steps are kept with their addresses; each resident has its own. Chosen, to bound
+host memory."""
 
+_KEPT_BUFFERS: Final = 1024
+"""Command buffers that are kept; a product may have one that is timed and one that is not.
+Chosen, to bound host memory."""
 
 _Placing: TypeAlias = tuple[PanelProblem, Cut, Layout | None]
 """What decides the addresses of steps. A resident's place stands for it: another resident of that
@@ -54,9 +59,9 @@ class DeviceMemory:
         self.residents = residents
         self._limit_bytes = gpu_memory_bytes
         self._memory: Any = None
-        self._placed: dict[_Placing, tuple[PlacedStep, ...]] = {}
+        self._placed = LastUsed[_Placing, tuple[PlacedStep, ...]](_KEPT_PLACINGS)
         self.launches = LaunchCache(cache_dir)
-        self.commands: dict[tuple[object, ...], CommandBuffer | None] = {}
+        self.commands = LastUsed[tuple[object, ...], CommandBuffer | None](_KEPT_BUFFERS)
         self.generation = 0
 
     @property
@@ -79,7 +84,7 @@ class DeviceMemory:
             DeviceFailure: The device has too little free memory, even after a second try.
         """
         placing = problem, cut, None if resident_b is None else resident_b.place
-        placed = self._placed.get(placing)
+        placed = self._placed.find(placing)
         if placed is None:
             with self._device:
                 placed = self._place(placing, resident_b)
@@ -112,11 +117,8 @@ class DeviceMemory:
         return Resident(lay_out(memory.ptr, rows, columns, item_bytes), size_bytes, memory)
 
     def free(self) -> None:
-        """Free the memory."""
+        """Free the memory, and drop what is only valid in it."""
         self._memory = None
-        self._forget()
-
-    def _forget(self) -> None:
         self.generation += 1
         self._placed.clear()
         self.launches.clear()
@@ -148,9 +150,8 @@ class DeviceMemory:
             self.free()
             self._evict_for(plan.buffers.total_bytes)
             plan = self._allocate(problem, cut, limit)
-        if len(self._placed) >= _KEPT_PLANS:
-            self._forget()
-        self._placed[placing] = placed = place_steps(plan, self._memory.ptr, place_of_b)
+        placed = place_steps(plan, self._memory.ptr, place_of_b)
+        self._placed.keep(placing, placed)
         return placed
 
     def _evict_for(self, size_bytes: int) -> None:

@@ -5,7 +5,7 @@ For page-locked operands, and for small pageable ones, which are copied into pag
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -27,9 +27,6 @@ from wavetrim.kernels.transfer.host_copies import copy_matrix, stream_matrix
 from wavetrim.kernels.transfer.pinned import Matrix
 from wavetrim.native.pool import ThreadPool
 from wavetrim.native.tuned import PART_BYTES, SMALL_PRODUCT_BYTES
-
-_KEPT_BUFFERS: Final = 256
-"""Command buffers kept for later products. Chosen, to bound host memory."""
 
 
 class DirectPath:
@@ -121,12 +118,10 @@ class DirectPath:
         scalars = product.sms, product.alpha, product.beta
         key = product.spec, problem, cut, *scalars, timed, place, seat, relays
         commands = self._memory.commands
-        buffer = commands.get(key)
+        buffer = commands.find(key)
         if buffer is None and key not in commands:
             buffer = self._record(product, problem, cut, timed, seat=seat, relays=relays)
-            if len(commands) >= _KEPT_BUFFERS:
-                commands.clear()
-            commands[key] = buffer
+            commands.keep(key, buffer)
         return buffer
 
     def close(self) -> None:

@@ -8,11 +8,12 @@ from wavetrim.kernels.gemm.operands import Product
 from wavetrim.kernels.gemm.partials import Workspace
 from wavetrim.kernels.gemm.prepared import Call, PreparedLaunch
 from wavetrim.kernels.gemm.resident import prepare_product
+from wavetrim.kernels.last_used import LastUsed
 from wavetrim.kernels.pipeline.host_product import HostProduct
 from wavetrim.kernels.pipeline.places import PlacedStep
 
-MOST_KEPT: Final = 4096
-"""Most cached launches. Chosen: each takes some KB of host memory."""
+MOST_KEPT: Final = 16384
+"""Most cached launches: a product has up to 50. Chosen: each takes some KB of host memory."""
 
 
 class LaunchOptions:
@@ -49,17 +50,16 @@ class LaunchCache:
     def __init__(self, cache_dir: Path) -> None:
         self._cache_dir = cache_dir
         self._workspace = Workspace()
-        self._options: dict[tuple[object, ...], LaunchOptions] = {}
-        self._kept: dict[tuple[PlacedStep, LaunchOptions], PreparedLaunch] = {}
+        self._options = LastUsed[tuple[object, ...], LaunchOptions](MOST_KEPT)
+        self._kept = LastUsed[tuple[PlacedStep, LaunchOptions], PreparedLaunch](MOST_KEPT)
 
     def find_options(self, product: HostProduct) -> LaunchOptions:
         """The launch options of a product; the same object for equal options."""
-        if max(len(self._kept), len(self._options)) >= MOST_KEPT:
-            self._forget()
         key = product.spec, product.alpha, product.beta, product.sms
-        options = self._options.get(key)
+        options = self._options.find(key)
         if options is None:
-            options = self._options[key] = LaunchOptions(product)
+            options = LaunchOptions(product)
+            self._options.keep(key, options)
         return options
 
     def enqueue(self, options: LaunchOptions, placed: PlacedStep, stream: int) -> None:
@@ -101,18 +101,15 @@ class LaunchCache:
 
     def _find(self, options: LaunchOptions, placed: PlacedStep) -> PreparedLaunch:
         """The prepared launch of a step."""
-        launch = self._kept.get((placed, options))
+        launch = self._kept.find((placed, options))
         if launch is None:
             launch = options.prepare(placed, self._cache_dir, self._workspace)
             if launch.lasting:
-                self._kept[placed, options] = launch
+                self._kept.keep((placed, options), launch)
         return launch
 
     def clear(self) -> None:
         """Drop all launches, and free the memory for partial sums."""
-        self._forget()
-        self._workspace.free()
-
-    def _forget(self) -> None:
         self._kept.clear()
         self._options.clear()
+        self._workspace.free()

@@ -64,7 +64,7 @@ class PanelProblem:
         return self.item_bytes > 2
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=1024)
 def describe_product(
     spec: KernelSpec,
     shape: tuple[int, int, int],

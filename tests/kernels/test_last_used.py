@@ -15,13 +15,14 @@ def test_the_entries_used_longest_ago_make_room() -> None:
     assert found == {0, *range(3, 17)}
 
 
-def test_a_key_has_one_value_and_without_one_the_default() -> None:
+def test_a_key_has_one_value_which_may_be_none() -> None:
     kept = LastUsed[str, int | None](1)
     assert kept.find("a") is None
-    assert kept.find("a", "none") == "none"
+    assert "a" not in kept
     kept.keep("a", 1)
+    assert kept.find("a") == 1
     kept.keep("a", None)
-    assert kept.find("a", "none") is None
+    assert "a" in kept
     assert kept.list_values() == [None]
     kept.clear()
     assert len(kept) == 0

@@ -45,7 +45,7 @@ class Seat:
         return depth[begin:end]
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=512)
 def assign_seats(
     devices: tuple[int, ...], steps: tuple[tuple[PlacedStep, ...], ...]
 ) -> tuple[Seat, ...] | None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from wavetrim.kernels.last_used import LastUsed
 from wavetrim.scheduler.engine.messages import RunRequest
 from wavetrim.scheduler.errors import FieldError
 from wavetrim.scheduler.options import NO_OPTIONS, PlanOptions
@@ -51,7 +52,7 @@ class Choices:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._plans = PlanCache()
-        self._kept: dict[_Shape, _Kept] = {}
+        self._kept = LastUsed[_Shape, _Kept](_CAPACITY)
         self._residents: OrderedDict[str, Lane] = OrderedDict()
 
     @property
@@ -68,7 +69,7 @@ class Choices:
         if turn.needs_no_device:
             return _ANYWHERE
         shape = self._find_shape(turn.request)
-        kept = self._kept.get(shape) or self._kept.get((*shape[:-1], _NOWHERE))
+        kept = self._kept.find(shape) or self._kept.find((*shape[:-1], _NOWHERE))
         if kept is None or kept.profile is not self._find_profile(turn.request):
             return None
         return kept.choices
@@ -90,10 +91,8 @@ class Choices:
             choices = list_choices(gpus, choose, resident)
         except FieldError:
             choices = ()  # the engine says what is wrong
-        if len(self._kept) >= _CAPACITY:
-            self._kept.clear()
         choices = choices or (Choice(frozenset(self.devices), 0.0),)
-        self._kept[shape] = _Kept(profile, choices, time.monotonic())
+        self._kept.keep(shape, _Kept(profile, choices, time.monotonic()))
         return choices
 
     def find_residents(self, request: RunRequest) -> Lane:
@@ -109,7 +108,7 @@ class Choices:
             self._residents.popitem(last=False)
 
     def _find_fresh(self, request: RunRequest) -> _Kept | None:
-        kept = self._kept.get(self._find_shape(request))
+        kept = self._kept.find(self._find_shape(request))
         if kept is None or kept.profile is not self._find_profile(request):
             return None
         return kept if time.monotonic() - kept.found_at <= _KEPT_SECONDS else None

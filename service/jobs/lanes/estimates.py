@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
+from wavetrim.kernels.last_used import LastUsed
 from wavetrim.scheduler.engine.messages import RunRequest
 from wavetrim.scheduler.errors import FieldError
 from wavetrim.scheduler.options import NO_OPTIONS, PlanOptions
@@ -42,7 +43,7 @@ class Estimates:
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
         self._plans = PlanCache()
-        self._kept: dict[tuple[int, _Shape], _Kept] = {}
+        self._kept = LastUsed[tuple[int, _Shape], _Kept](_CAPACITY)
 
     def has_all(self, request: RunRequest) -> bool:
         """Whether `find` answers at once."""
@@ -102,14 +103,12 @@ class Estimates:
         curve: SampledCurve | None = None
         with suppress(FieldError):
             curve = sample_curve(m, find_seconds)
-        if len(self._kept) >= _CAPACITY:
-            self._kept.clear()
-        self._kept[id(profile), shape] = _Kept(profile, curve, time.monotonic())
+        self._kept.keep((id(profile), shape), _Kept(profile, curve, time.monotonic()))
         return curve
 
     def _find_kept(self, profile: MachineProfile, shape: _Shape) -> "_Kept | None":
         # The kept curve holds its profile, so no other profile can have the same id.
-        kept = self._kept.get((id(profile), shape))
+        kept = self._kept.find((id(profile), shape))
         if kept is None or time.monotonic() - kept.made_at > _KEPT_SECONDS:
             return None
         return kept

@@ -18,6 +18,7 @@ from wavetrim.kernels.device import list_devices
 from wavetrim.kernels.gemm.partials import count_sums_bytes
 from wavetrim.kernels.gemm.prepared import DriverCall, PreparedLaunch, pack_arguments
 from wavetrim.kernels.gemm.resident import multiply_on_device
+from wavetrim.kernels.pipeline.commands.command_buffer import Timed
 from wavetrim.kernels.pipeline.host_product import HostProduct
 from wavetrim.kernels.pipeline.launch_cache import MOST_KEPT, LaunchCache
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
@@ -113,10 +114,12 @@ def test_products_of_one_kernel_factors_and_multiprocessors_share_launches() -> 
 def test_the_launch_cache_forgets_the_oldest_factors() -> None:
     launches = LaunchCache(Path("nowhere"))
     product = make_product(BULK)
-    first = launches.find_options(product)
-    for beta in range(1, MOST_KEPT + 1):
+    first, second = launches.find_options(product), make_product(BULK, alpha=2.0)
+    other = launches.find_options(second)
+    for beta in range(1, MOST_KEPT):
         launches.find_options(make_product(BULK, beta=float(beta)))
-    assert launches.find_options(product) is not first
+        assert launches.find_options(product) is first
+    assert launches.find_options(second) is not other
 
 
 def test_partial_sums_of_a_whole_gpu_take_at_most_17_megabytes() -> None:
@@ -146,6 +149,31 @@ def test_other_plans_and_larger_buffers_in_between_change_nothing(
         small, other, large = (700, 300, 500), (333, 409, 1021), (3000, 2500, 800)
         for seed, shape in enumerate((small, other, small, large, small, other, large)):
             multiply(pipeline, spec, shape, seed)
+    finally:
+        pipeline.close()
+
+
+@pytest.mark.gpu
+def test_three_hundred_shapes_in_turns_keep_their_commands(kernel_cache: Path) -> None:
+    pipeline = GpuPipeline(cache_dir=kernel_cache)
+    try:
+        path, spec = pipeline.direct, find_kernel("register", "float32")
+        assert path is not None
+        operands = [
+            [pin_copy(make_output(rows, 64, spec.dtype)) for rows in (m, 64, m)]
+            for m in range(500, 200, -1)  # the largest first, so that no later one needs more
+        ]
+        commands = [
+            [
+                path.find_buffer(
+                    HostProduct(spec, a, b, c, 1.0, 0.0), find_cut(c, a), Timed.NOTHING
+                )
+                for a, b, c in operands
+            ]
+            for _ in range(2)
+        ]
+        assert None not in commands[0]
+        assert all(first is again for first, again in zip(*commands, strict=True))
     finally:
         pipeline.close()
 
