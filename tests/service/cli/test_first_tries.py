@@ -196,14 +196,37 @@ def test_runs_of_a_busy_machine_differ_and_the_old_profile_is_kept(kernel_cache:
     assert told is not None
     assert float(told.split()[3]) > cores / 2
     assert busy.list_spreads()["CPU"] > MOST_SPREAD
-    with pytest.raises(CommandFailed, match=r"differ by more than 15%.*The old profile is kept"):
-        check_steadiness(busy, notes, had_profile=True, force=False)
-    check_steadiness(busy, notes, had_profile=True, force=True)
-    check_steadiness(busy, notes, had_profile=False, force=False)
+    with pytest.raises(
+        CommandFailed, match=r"and other programs were at work.*old profile is kept"
+    ):
+        check_steadiness(busy, notes, saw_others=True, had_profile=True, force=False)
+
+
+@pytest.mark.parametrize("saw_others", [False, True])
+def test_other_programs_are_named_only_if_the_counters_show_them(*, saw_others: bool) -> None:
+    shown = io.StringIO()
+    notes, varied = Console(file=shown, width=200), Steadiness({"CPU": [1.0, 1.28, 1.1]})
+    others = "other programs were" if saw_others else "no other program was seen"
+    told = f"runs differ by 28%, more than 15%, and {others} at work: predictions may be off"
+    with pytest.raises(CommandFailed, match=f"{told} by as much. The old profile is kept"):
+        check_steadiness(varied, notes, saw_others=saw_others, had_profile=True, force=False)
+    for had_profile in (False, True):
+        check_steadiness(varied, notes, saw_others=saw_others, had_profile=had_profile, force=True)
+    text = shown.getvalue()
+    assert text.count(told) == 2
+    assert text.count("when the machine is at rest") == 2 * saw_others
+
+
+def test_runs_that_hardly_differ_are_told_in_one_line() -> None:
+    shown = io.StringIO()
     calm = Steadiness({"CPU": [1.0, 1.1], "GPU": [2.0, 2.02]})
-    check_steadiness(calm, notes, had_profile=True, force=False)
-    assert isinstance(notes.file, io.StringIO)
-    assert notes.file.getvalue().endswith("differ by: CPU 10%, GPU 1%\n")
+    for saw_others in (False, True):
+        check_steadiness(
+            calm, Console(file=shown, width=200), saw_others=saw_others, had_profile=True,
+            force=False,
+        )  # fmt: skip
+    line = "runs of the same product, before and after, differ by: CPU 10%, GPU 1%\n"
+    assert shown.getvalue() == 2 * line
 
 
 def test_a_load_that_stays_the_same_is_told_with_its_figure(tmp_path: Path) -> None:

@@ -27,7 +27,8 @@ def calibrate(
     *,
     profile_dir: options.ProfileDir = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Store the profile even if the machine was busy.")
+        bool,
+        typer.Option("--force", help="Store the profile even if runs differ by more than 15%."),
     ] = False,
 ) -> None:
     """Measure this machine's CPU, links and kernels, and store the profile.
@@ -36,8 +37,8 @@ def calibrate(
 
     Later plans use it: those of the service from the next job on. The profile holds for this GPU,
     driver, libraries and number of threads. The same product is timed before and after: if its
-    runs differ by more than 15%, other programs were at work, and an existing profile is kept. A
-    constant load is reported in one line.
+    runs differ by more than 15%, predictions may be off by as much, and an existing profile is
+    kept. Other programs are reported if the system's counters show them at work.
     """
     from wavetrim.scheduler.calibration.calibrate import CALIBRATION_SECONDS
     from wavetrim.scheduler.calibration.gpus import calibrate_gpus
@@ -93,7 +94,10 @@ def calibrate(
         _print_profile(profile, output)
     if others:
         notes.print(others, markup=False)
-    check_steadiness(steadiness, notes, had_profile=before.measured_at is not None, force=force)
+    had_profile = before.measured_at is not None
+    check_steadiness(
+        steadiness, notes, saw_others=others is not None, had_profile=had_profile, force=force
+    )
     for profile in machine.gpus or (machine,):
         path = store_profile(replace(profile, beside=()), settings.profile_dir)
         output.print(f"stored in {path}", markup=False, soft_wrap=True)
@@ -107,9 +111,21 @@ def calibrate(
 
 
 def check_steadiness(
-    steadiness: "Steadiness", notes: "Console", *, had_profile: bool, force: bool
+    steadiness: "Steadiness",
+    notes: "Console",
+    *,
+    saw_others: bool,
+    had_profile: bool,
+    force: bool,
 ) -> None:
     """Print by how much runs of the same product differed, and refuse unreliable ones.
+
+    Args:
+        steadiness: The runs.
+        notes: Where it is printed.
+        saw_others: Whether the system's counters show that other programs were at work.
+        had_profile: Whether there is an earlier profile.
+        force: Whether unreliable runs are accepted in place of it.
 
     Raises:
         CommandFailed: They differ too much, and there is an earlier profile.
@@ -120,13 +136,18 @@ def check_steadiness(
     spreads = steadiness.list_spreads()
     shown = ", ".join(f"{name} {spread:.0%}" for name, spread in spreads.items())
     notes.print(f"runs of the same product, before and after, differ by: {shown}", markup=False)
-    if max(spreads.values()) <= MOST_SPREAD:
+    most = max(spreads.values())
+    if most <= MOST_SPREAD:
         return
-    busy = f"runs differ by more than {MOST_SPREAD:.0%}: other programs are at work"
+    cause = "other programs were at work" if saw_others else "no other program was seen at work"
+    told = (
+        f"runs differ by {most:.0%}, more than {MOST_SPREAD:.0%}, and {cause}: "
+        "predictions may be off by as much"
+    )
     if had_profile and not force:
-        message = f"{busy}. The old profile is kept; --force stores this one"
-        raise CommandFailed(message)
-    notes.print(f"{busy}. Calibrate again when the machine is at rest.", markup=False)
+        raise CommandFailed(f"{told}. The old profile is kept; --force stores this one")
+    advice = " Calibrate again when the machine is at rest." if saw_others else ""
+    notes.print(f"{told}.{advice}", markup=False)
 
 
 def _print_profile(profile: "MachineProfile", output: "Console") -> None:
