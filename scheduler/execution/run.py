@@ -103,10 +103,11 @@ class Execution:
 
         The parts of a brief product need nothing more of the host and are enqueued whole by the
         calling thread: others would begin 0.1 ms later, and their reports need the interpreter's
-        lock.
+        lock. Staged copies need the host: to find out once more would delay these parts.
         """
         plan = self._plan
-        if plan.predicted.total_seconds < LONG_SECONDS or plan.exchanges or plan.relays:
+        brief = plan.predicted.total_seconds < LONG_SECONDS or plan.exchanges or plan.relays
+        if brief and plan.problem.memory == "pinned":
             finish = self._enqueue_team()
             if finish is not None:
                 return [partial(self._await_gpu_rows, finish)]
