@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+
 DTYPES: Final = ("float32", "float64")
 
 Shape = tuple[int, int, int]
@@ -32,6 +34,12 @@ def count_flops(shape: Shape) -> int:
     return 2 * m * n * k
 
 
+def count_bytes(shape: Shape, dtype: str) -> int:
+    """Bytes of A, B and C together."""
+    m, n, k = shape
+    return (m * k + k * n + m * n) * np.dtype(dtype).itemsize
+
+
 @dataclass(frozen=True, slots=True)
 class ProductRow:
     """The first figures of every row about a product.
@@ -52,6 +60,11 @@ class ProductRow:
     def shape(self) -> Shape:
         """M, N, K."""
         return self.m, self.n, self.k
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of A, B and C together."""
+        return count_bytes(self.shape, self.dtype)
 
     @property
     def is_cube(self) -> bool:

@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-import numpy as np
-
-from benchmarks.common.shapes import DTYPES, Shape, count_flops, make_cube, name_shape
+from benchmarks.common.shapes import DTYPES, Shape, count_bytes, count_flops, make_cube, name_shape
 from wavetrim.scheduler.problem import GemmProblem, Memory
 
 Group = Literal["suite", "random", "small"]
@@ -104,8 +102,7 @@ class Product:
     @property
     def size_bytes(self) -> int:
         """Bytes of A, B and C together."""
-        m, n, k = self.shape
-        return (m * k + k * n + m * n) * np.dtype(self.dtype).itemsize
+        return count_bytes(self.shape, self.dtype)
 
     def estimate_seconds(self, memory: str) -> float:
         """About the time of all baselines together, on an H200 with 16 cores."""

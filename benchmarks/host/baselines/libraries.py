@@ -1,5 +1,6 @@
 """NumPy, CuPy and PyTorch, each as most users write it."""
 
+import importlib
 from typing import ClassVar
 
 import numpy as np
@@ -30,16 +31,24 @@ class PlainNumpy(Baseline):
 
 
 class PlainCupy(Baseline):
-    """`asnumpy(asarray(a) @ asarray(b))`; with page-locked memory, into the existing C."""
+    """`asnumpy(asarray(a) @ asarray(b))`; with page-locked memory, into the existing C.
+
+    Args:
+        fills_c: Whether the product is written into the existing C from pageable memory, too.
+    """
 
     name = "cupy"
+
+    def __init__(self, *, fills_c: bool = False) -> None:
+        importlib.import_module("cupy")  # not to find only later that it is missing
+        self._fills_c = fills_c
 
     def multiply(self, operands: Operands) -> Matrix:
         """A·B."""
         import cupy
 
         product = cupy.asarray(operands.a) @ cupy.asarray(operands.b)
-        out = operands.c if operands.memory == "pinned" else None
+        out = operands.c if self._fills_c or operands.memory == "pinned" else None
         return np.asarray(cupy.asnumpy(product, out=out))
 
     def release(self) -> None:
@@ -59,13 +68,17 @@ class PyTorch(Baseline):
     """`(a.cuda(non_blocking=True) @ b.cuda(non_blocking=True)).cpu()`, without TF32.
 
     With page-locked memory the product is copied into the existing C.
+
+    Args:
+        fills_c: Whether it is from pageable memory, too.
     """
 
     name = "torch"
 
-    def __init__(self) -> None:
+    def __init__(self, *, fills_c: bool = False) -> None:
         import torch
 
+        self._fills_c = fills_c
         if not torch.cuda.is_available():
             raise ImportError("this PyTorch has no CUDA")
         torch.set_float32_matmul_precision("highest")  # no TF32
@@ -78,7 +91,7 @@ class PyTorch(Baseline):
         a = torch.from_numpy(operands.a).cuda(non_blocking=True)
         b = torch.from_numpy(operands.b).cuda(non_blocking=True)
         product = torch.matmul(a, b)
-        if operands.memory == "pageable":
+        if operands.memory == "pageable" and not self._fills_c:
             return np.asarray(product.cpu().numpy())
         torch.from_numpy(operands.c).copy_(product, non_blocking=True)
         torch.cuda.synchronize()

@@ -67,18 +67,24 @@ def make_baselines(
             for name, count in FEWER.items()
             if count < len(indices)
         }
-        makers |= {
-            GPU_ALONE: lambda: SplitExecutor(GPU_ALONE, executor, profile, alone),
+        libraries: dict[str, Callable[[], Baseline]] = {
             "cupy": PlainCupy,
             "cupy-streams": StreamedCupy,
             "torch": PyTorch,
-            "cublasxt": lambda: _make_cublas_xt(indices, refuse),
-            "cupy-gpus": lambda: SeveralCupy(indices),
-            RELAYED: lambda: RelayedExecutor(RELAYED, executor, add_history(profile), relayed),
-        } | {
-            name: partial(SplitExecutor, name, executor, add_history(profile), options)
-            for name, options in fewer.items()
         }
+        makers |= (
+            libraries
+            | {
+                GPU_ALONE: lambda: SplitExecutor(GPU_ALONE, executor, profile, alone),
+                "cublasxt": lambda: _make_cublas_xt(indices, refuse),
+                "cupy-gpus": lambda: SeveralCupy(indices),
+                RELAYED: lambda: RelayedExecutor(RELAYED, executor, add_history(profile), relayed),
+            }
+            | {
+                name: partial(SplitExecutor, name, executor, add_history(profile), options)
+                for name, options in fewer.items()
+            }
+        )
     baselines: list[Baseline] = []
     for name in names:
         if name not in makers:

@@ -1,0 +1,237 @@
+"""One process that measures: each baseline at each product once a round, in a random order.
+
+The order mixes products as well as baselines: what a product left in caches, and what was planned
+or prepared for it, meets other products before it comes back. `python -m benchmarks.host.busy`
+starts such processes, writes an `Order` to them as a line of JSON, and reads their rows.
+"""
+
+import json
+import random
+import statistics
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from benchmarks.common.freivalds import FreivaldsCheck
+from benchmarks.common.operands import Operands, draw_operands, pin_operands, poison
+from benchmarks.host.baselines.baseline import Baseline
+from benchmarks.host.baselines.libraries import PlainCupy, PlainNumpy, PyTorch
+from benchmarks.host.baselines.lineup import OURS
+from benchmarks.host.baselines.local import LocalMatmul
+from benchmarks.host.busy.conditions import Condition, burn_cores, end_with_parent
+from benchmarks.host.busy.rows import NUMPY, ON_CPU, ConditionRow
+from benchmarks.host.machine import PAUSE_SECONDS, GpuWaker
+from benchmarks.host.suite import Product
+from wavetrim.cpu.threads import usable_cores
+from wavetrim.kernels.device import list_devices
+
+LONGEST_CPU_SECONDS: Final = 1.0
+"""Without a GPU, products that take NumPy longer, the first time, are left out."""
+
+ON_CPU_ALONE: Final = (NUMPY, ON_CPU)
+"""To these, page-locked memory is like any other, so they are measured from pageable memory."""
+
+SLOW_SECONDS: Final = 0.1
+FAR_RATIO: Final = 4.0
+EVERY: Final = 3
+"""A baseline that takes longer than that, or so many times as long as the fastest one at the same
+product, takes part in every third round: others need the time more. Chosen."""
+
+BEFORE_SIDE: Final = 1500
+"""M = N = K of NumPy's product before each turn in the condition after-numpy."""
+
+WEIGHTS: Final[dict[Condition, float]] = {"quiet": 1, "after-numpy": 1.5, "busy": 2.5, "half": 2}
+"""Shares of the time; chosen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What one process measures.
+
+    Attributes:
+        conditions: Conditions, in order.
+        products: (M, N, K, element type) of each product.
+        seconds: What it may take, from its start.
+        rounds: Rounds in each condition, if there is time.
+        seed: Seed of the orders within rounds.
+        checks: Whether the product of each baseline is checked.
+    """
+
+    conditions: Sequence[Condition]
+    products: Sequence[tuple[int, int, int, str]]
+    seconds: float
+    rounds: int
+    seed: str
+    checks: bool
+
+
+@dataclass(slots=True, eq=False)
+class Pair:
+    """A baseline at a product, and its turns in the condition at hand."""
+
+    baseline: Baseline
+    operands: Operands
+    seconds: list[float] = field(default_factory=list)
+    is_slow: bool = False
+
+    def take_turn(self) -> None:
+        """Multiply once."""
+        began = time.perf_counter()
+        self.baseline.multiply(self.operands)
+        self.seconds.append(time.perf_counter() - began)
+
+    def make_row(self, condition: Condition) -> ConditionRow:
+        """The row of the turns so far."""
+        operands, median = self.operands, statistics.median(self.seconds)
+        baseline = self.baseline
+        return ConditionRow(
+            *operands.shape, operands.dtype, operands.memory, condition, baseline.name,
+            seconds=median, runs=[median], turns=len(self.seconds),
+            f=baseline.find_f(operands) if isinstance(baseline, LocalMatmul) else None,
+        )  # fmt: skip
+
+
+class Rounds:
+    """The products and baselines of one process.
+
+    Args:
+        order: What is measured.
+        until: Value of time.perf_counter() at which it should end.
+
+    Attributes:
+        wrong: Baselines whose product was wrong, and where.
+        left_out: Why products are not measured, by their names.
+    """
+
+    def __init__(self, order: Order, until: float) -> None:
+        self._order, self._until = order, until
+        self._has_gpu = bool(list_devices())
+        self._waker = GpuWaker(0) if self._has_gpu else None
+        self._before = np.ones((3, BEFORE_SIDE, BEFORE_SIDE), np.float32)
+        self._baselines = list_baselines(has_gpu=self._has_gpu)
+        self.wrong: list[str] = []
+        self.left_out: dict[str, str] = {}
+        self._pairs = [pair for one in order.products for pair in self._open(one)]
+
+    def measure(self) -> Iterator[ConditionRow]:
+        """The rows of all conditions."""
+        for place, condition in enumerate(self._order.conditions):
+            weights = [WEIGHTS[one] for one in self._order.conditions[place:]]
+            left_seconds = self._until - time.perf_counter()
+            until = time.perf_counter() + left_seconds * weights[0] / sum(weights)
+            with ExitStack() as stack:
+                if condition == "busy":
+                    stack.enter_context(burn_cores(usable_cores()))
+                self._take_rounds(condition, until)
+            for pair in self._pairs:
+                yield pair.make_row(condition)
+
+    def _open(self, product: Sequence[Any]) -> Iterator[Pair]:
+        """Draw a product's operands, and let each baseline multiply them for the first time."""
+        m, n, k, dtype = product
+        name = str(Product((m, n, k), dtype))
+        drawn = draw_operands((m, n, k), dtype)
+        check = FreivaldsCheck(drawn) if self._order.checks else None
+        for operands in (drawn, pin_operands(drawn)) if self._has_gpu else (drawn,):
+            for baseline in self._baselines:
+                if operands.memory == "pinned" and baseline.name in ON_CPU_ALONE:
+                    continue
+                pair = Pair(baseline, operands)
+                poison(operands.c)
+                pair.take_turn()
+                seconds = pair.seconds[0]
+                if baseline.name == NUMPY and seconds > LONGEST_CPU_SECONDS and not self._has_gpu:
+                    self.left_out[name] = f"it takes NumPy {seconds:.1f} s"
+                    return
+                if check is not None and not check.find_error(operands.c) <= 1:
+                    self.wrong.append(f"{baseline.name} at {name} {operands.memory}")
+                yield pair
+
+    def _take_rounds(self, condition: Condition, until: float) -> None:
+        longest_seconds = 0.0
+        for pair in self._pairs:
+            pair.seconds, pair.is_slow = [], False
+        for turn in range(self._order.rounds):
+            began = time.perf_counter()
+            if turn and began + longest_seconds > until:
+                break
+            self._rest()
+            for pair in self._list_turns(turn, condition):
+                if condition == "after-numpy":
+                    self._multiply_before()
+                pair.take_turn()
+            if turn == 0:
+                self._find_slow()
+            longest_seconds = max(longest_seconds, time.perf_counter() - began)
+
+    def _list_turns(self, turn: int, condition: Condition) -> list[Pair]:
+        """Who takes part in a round, in its order.
+
+        NumPy comes last, so that nobody else meets its threads, which spin for a while; if it runs
+        before everybody anyway, it has no place of its own.
+        """
+        pairs = [
+            pair
+            for place, pair in enumerate(self._pairs)
+            if turn == 0 or not pair.is_slow or (turn + place) % EVERY == 0
+        ]
+        random.Random(f"{self._order.seed} {condition} {turn}").shuffle(pairs)
+        if condition != "after-numpy":
+            pairs.sort(key=lambda pair: pair.baseline.name == NUMPY)
+        return pairs
+
+    def _find_slow(self) -> None:
+        fastest: dict[Operands, float] = {}
+        for pair in self._pairs:
+            seconds = fastest.get(pair.operands, SLOW_SECONDS / FAR_RATIO)
+            fastest[pair.operands] = min(seconds, pair.seconds[0])
+        for pair in self._pairs:
+            pair.is_slow = pair.seconds[0] > FAR_RATIO * fastest[pair.operands]
+
+    def _multiply_before(self) -> None:
+        a, b, c = self._before
+        np.matmul(a, b, out=c)
+
+    def _rest(self) -> None:
+        """Wait until NumPy's threads sleep, and wake the GPU's clocks."""
+        time.sleep(PAUSE_SECONDS)
+        if self._waker is not None:
+            self._waker.wake()
+
+
+def list_baselines(*, has_gpu: bool) -> list[Baseline]:
+    """Wavetrim and its peers.
+
+    Raises:
+        ImportError: A peer is missing.
+    """
+    if not has_gpu:
+        return [PlainNumpy(), LocalMatmul(OURS)]
+    return [
+        *(PlainNumpy(), PlainCupy(fills_c=True), PyTorch(fills_c=True)),
+        *(LocalMatmul(OURS), LocalMatmul(ON_CPU, all_on_cpu=True)),
+    ]
+
+
+def main() -> int:
+    """Measure what the order on standard input says, and write the rows to standard output."""
+    began = time.perf_counter()
+    order = Order(**json.loads(sys.stdin.readline()))
+    end_with_parent(sys.stdin)
+    try:
+        rounds = Rounds(order, began + order.seconds)
+    except ImportError as error:
+        print(f"a peer is missing, so nothing is judged: {error}", file=sys.stderr)
+        return 1
+    rows = [asdict(row) for row in rounds.measure()]
+    json.dump({"rows": rows, "wrong": rounds.wrong, "left_out": rounds.left_out}, sys.stdout)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
