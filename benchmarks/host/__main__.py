@@ -12,6 +12,10 @@ Run `make bench-host`, or `python -m benchmarks.host [--parts contests sweeps] [
 seconds are those of each part; what did not fit is listed in its file. The second part can run by
 itself, with the profile of the first: `--parts sweeps --profile FILE`, and the same `--seed`.
 
+Baselines take turns at one product after the other, which flatters whatever is kept for a product.
+`benchmarks.host.busy` (`make bench-host CONDITION=all`) lets products take turns, too, on a machine
+that is quiet or busy, and judges.
+
 On several GPUs (`make bench-host GPUS=2`, or `--devices 0,1`) wavetrim, the same held to fewer of
 them, cublasXt and CuPy take turns, into results/host-<gpu>x<n>.json. Before that, products that
 wait together are computed on one GPU, on two and so on.

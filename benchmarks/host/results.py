@@ -189,13 +189,17 @@ class HostResults:
     @property
     def caption(self) -> str:
         """What was measured: hardware, versions, commit."""
-        hardware, versions = self.document["hardware"], self.document["versions"]
-        names = {"CuPy": "cupy-cuda13x", "PyTorch": "torch", "NumPy": "numpy"}
-        shown = [f"{name} {versions[x]}" for name, x in names.items() if x in versions]
+        hardware, shown = self.document["hardware"], list_versions(self.document["versions"])
         return (
             f"{hardware['gpu']}, driver {hardware['driver']}, beside {hardware['cores']} cores of "
-            f"{hardware['cpu']}; {', '.join(shown)}; commit {self.document['commit']}"
+            f"{hardware['cpu']}; {shown}; commit {self.document['commit']}"
         )
+
+
+def list_versions(versions: Mapping[str, str]) -> str:
+    """The versions of the libraries that take part: "NumPy 2.4.0"."""
+    names = {"CuPy": "cupy-cuda13x", "PyTorch": "torch", "NumPy": "numpy"}
+    return ", ".join(f"{name} {versions[x]}" for name, x in names.items() if x in versions)
 
 
 def read_host_file(file: Path) -> HostResults:

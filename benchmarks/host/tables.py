@@ -1,7 +1,8 @@
 """Writes the tables of docs/performance.md, and one of docs/scale.md, from results/host-<gpu>.json.
 
 Run `make figures`, or `python -m benchmarks.host.tables`. A results file has a part in each section
-for which it has figures.
+for which it has figures. The table of busy machines is from results/busy-<host>.json
+(`benchmarks.host.busy`).
 """
 
 import itertools
@@ -20,6 +21,7 @@ from benchmarks.common.tables import (
     write_page,
 )
 from benchmarks.host.baselines.lineup import NAMES, OURS
+from benchmarks.host.busy.tables import fill_busy
 from benchmarks.host.judged import judge
 from benchmarks.host.judgement import find_percentile, render_judgements
 from benchmarks.host.plots import list_plots
@@ -48,7 +50,7 @@ GROUPS: Final[tuple[Group, ...]] = ("suite", "random", "small")
 def main() -> None:
     """Fill both pages."""
     results = read_host_results(RESULTS)
-    write_page(PAGE, lambda text: fill_several(fill_page(text, results), results))
+    write_page(PAGE, lambda text: fill_busy(fill_several(fill_page(text, results), results)))
     write_page(SCALE, lambda text: fill_scale(text, results))
 
 

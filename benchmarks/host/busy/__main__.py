@@ -34,6 +34,7 @@ from benchmarks.host.busy.conditions import CONDITIONS, CannotMake, Condition, m
 from benchmarks.host.busy.products import NAMED, RANDOM_PRODUCTS, draw_timely
 from benchmarks.host.busy.rounds import WEIGHTS, Order
 from benchmarks.host.busy.rows import (
+    BusyResults,
     ConditionRow,
     compare_with_numpy,
     compare_with_peers,
@@ -67,8 +68,7 @@ def main() -> int:
     except RunFailed as error:
         print(error, file=sys.stderr)
         return 1
-    has_gpu = environment["hardware"]["gpu"] is not None
-    return judge(record, has_gpu=has_gpu)
+    return judge(BusyResults(record.document, tuple(record.rows)), record.failed)
 
 
 def measure(
@@ -169,16 +169,16 @@ def start(order: Order, prefix: Sequence[str]) -> Any:
     return json.loads(text)
 
 
-def judge(record: Record, *, has_gpu: bool) -> int:
+def judge(results: BusyResults, wrong: Sequence[str]) -> int:
     """Print what was found; 1 if wavetrim is slower than it may be, or a product is wrong."""
-    compared = compare_with_peers(record.rows, has_gpu=has_gpu) + compare_with_numpy(record.rows)
-    lost = [one for one in compared if one.is_lost]
-    print(render_conditions(record.rows, has_gpu=has_gpu))
-    for line in record.failed:
+    compared = compare_with_peers(results.rows, has_gpu=results.has_gpu)
+    lost = [one for one in (*compared, *compare_with_numpy(results.rows)) if one.is_lost]
+    print(render_conditions(results))
+    for line in wrong:
         print(f"wrong product: {line}", file=sys.stderr)
     for one in sorted(lost, key=lambda one: one.ours.seconds / one.most_seconds, reverse=True):
         print(f"slower: {one}", file=sys.stderr)
-    return 1 if lost or record.failed else 0
+    return 1 if lost or wrong else 0
 
 
 def list_products(arguments: argparse.Namespace, hardware: dict[str, Any]) -> list[Product]:

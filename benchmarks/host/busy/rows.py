@@ -10,6 +10,7 @@ from benchmarks.common.results import read_document, read_rows
 from benchmarks.common.shapes import ProductRow, name_shape
 from benchmarks.host.baselines.lineup import OURS
 from benchmarks.host.busy.conditions import Condition
+from benchmarks.host.results import list_versions
 
 ON_CPU: Final = "wavetrim-cpu"
 """wavetrim with F = M."""
@@ -103,9 +104,10 @@ class Comparison:
 
     def __str__(self) -> str:
         times = " / ".join(f"{row.seconds * 1e3:.3f} ms" for row in (self.ours, self.other))
+        by = " (by less than 0.1 ms)" if self.ours.seconds < self.other.seconds + 1e-4 else ""
         return (
             f"{self.ours}: {self.ours.baseline} {times} {self.other.baseline} = {self.ratio:.2f}, "
-            f"allowed {self.most_seconds * 1e3:.3f} ms"
+            f"allowed {self.most_seconds * 1e3:.3f} ms{by}"
         )
 
 
@@ -171,6 +173,14 @@ class BusyResults:
         """Whether the machine has a GPU."""
         return self.document["hardware"]["gpu"] is not None
 
+    @property
+    def caption(self) -> str:
+        """What was measured: hardware, versions, commit."""
+        hardware, versions = self.document["hardware"], self.document["versions"]
+        cores = f"{hardware['cores']} cores of {hardware['cpu']}"
+        machine = f"{hardware['gpu']} beside {cores}" if self.has_gpu else f"{cores}, no GPU"
+        return f"{machine}; {list_versions(versions)}; commit {self.document['commit']}"
+
 
 def read_busy_file(file: Path) -> BusyResults:
     """Read one busy-<host>.json.
@@ -180,4 +190,8 @@ def read_busy_file(file: Path) -> BusyResults:
         OSError: It cannot be read.
     """
     with read_document(file, "make bench-host CONDITION=all") as document:
-        return BusyResults(document, read_rows(ConditionRow, document.pop("rows")))
+        rows = read_rows(ConditionRow, document.pop("rows"))
+        results = BusyResults(document, rows)
+        if not (rows and results.caption):
+            raise ValueError("it has no rows")
+        return results

@@ -2,39 +2,52 @@
 
 import statistics
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
-from benchmarks.common.tables import render_table
-from benchmarks.host.busy.conditions import CONDITIONS
+from benchmarks.common.tables import RESULTS, fill_sections, render_table
+from benchmarks.host.busy.conditions import CONDITIONS, Condition
 from benchmarks.host.busy.rows import (
+    BusyResults,
     Comparison,
-    ConditionRow,
     compare_with_numpy,
     compare_with_peers,
+    read_busy_file,
 )
 
+NOT_MEASURED: Final = "Not measured yet: there is no results/busy-<host>.json."
 HEAD: Final = (
     *("condition", "products", "time over the fastest other's, median", "at worst", "too slow"),
-    *("F = M: products", "time over NumPy's, median", "at worst", "too slow"),
+    *("with F = M: products", "time over NumPy's, median", "at worst", "too slow"),
 )
 
 
-def render_conditions(rows: Sequence[ConditionRow], *, has_gpu: bool) -> str:
-    """A line for each condition that was measured."""
-    kinds = (compare_with_peers(rows, has_gpu=has_gpu), compare_with_numpy(rows))
+def fill_busy(text: str, folder: Path = RESULTS) -> str:
+    """The page with the table of each machine."""
+    results = [read_busy_file(file) for file in sorted(folder.glob("busy-*.json"))]
+    return fill_sections(text, {"host-busy": render_conditions}, results, none=NOT_MEASURED)
+
+
+def render_conditions(results: BusyResults) -> str:
+    """A line for each condition."""
     lines = []
     for condition in CONDITIONS:
-        chosen = [[one for one in kind if one.ours.condition == condition] for kind in kinds]
-        if any(chosen):
-            lines.append([condition, *(cell for kind in chosen for cell in _summarize(kind))])
+        state = results.document["conditions"].get(condition)
+        if state == "made":
+            lines.append([condition, *_list_cells(results, condition)])
+        elif state:
+            lines.append([condition, state, *[""] * (len(HEAD) - 2)])
     return render_table(HEAD, lines)
 
 
+def _list_cells(results: BusyResults, condition: Condition) -> list[str]:
+    rows = [row for row in results.rows if row.condition == condition]
+    peers = compare_with_peers(rows, has_gpu=results.has_gpu)
+    return [*_summarize(peers), *_summarize(compare_with_numpy(rows))]
+
+
 def _summarize(compared: Sequence[Comparison]) -> list[str]:
-    ratios = [one.ratio for one in compared]
-    if not ratios:
-        return ["0", "", "", ""]
+    ratios = [one.ratio for one in compared] or [float("nan")]
     lost = sum(one.is_lost for one in compared)
-    return [
-        str(len(ratios)), f"{statistics.median(ratios):.2f}", f"{max(ratios):.2f}", str(lost)
-    ]  # fmt: skip
+    figures = (f"{figure:.2f}" for figure in (statistics.median(ratios), max(ratios)))
+    return [str(len(compared)), *figures, str(lost)]
