@@ -17,6 +17,7 @@ from benchmarks.common.plots import Plot
 from benchmarks.common.results import ResultsError, write_document
 from benchmarks.common.tables import README, RESULTS
 from benchmarks.host import tables as host_tables
+from benchmarks.host.busy.tables import fill_busy
 from benchmarks.host.plots import list_plots as list_host_plots
 from benchmarks.host.results import read_host_results
 from benchmarks.http import tables as http_tables
@@ -88,6 +89,7 @@ EACH = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 
 FILLS = [
     *((kind.tables.PAGE, partial(fill_page, kind)) for kind in KINDS),
+    (host_tables.PAGE, fill_busy),
     (kernel_tables.PAGE, kernel_code_tables.fill_page),
     (README, lambda text: kernel_tables.fill_readme(text, read_results(RESULTS))),
     (README, readme.fill_readme),

@@ -166,7 +166,7 @@ def start(order: Order, prefix: Sequence[str]) -> Any:
             raise
     if process.returncode != 0:
         raise RunFailed(f"nothing is judged: a run ended with status {process.returncode}")
-    return json.loads(text)
+    return json.loads(text.splitlines()[-1])
 
 
 def judge(results: BusyResults, wrong: Sequence[str]) -> int:

@@ -22,12 +22,14 @@ _V1, _V2 = Path("/sys/fs/cgroup/cpu"), Path("/sys/fs/cgroup")
 _PERIOD_US: Final = 100_000
 
 _BURN: Final = """
-import os, sys, threading
+import os, signal, sys, threading
+signal.signal(signal.SIGINT, signal.SIG_IGN)
 threading.Thread(target=lambda: (sys.stdin.read(), os._exit(0))).start()
 print(flush=True)
 while True: pass
 """
-"""A program that computes until its standard input is closed, as it is when its parent ends."""
+"""A program that computes until its standard input is closed, as it is when its parent ends.
+Ctrl-C, which all processes of a terminal get, is its parent's to answer."""
 
 
 class CannotMake(Exception):

@@ -38,9 +38,11 @@ ON_CPU_ALONE: Final = (NUMPY, ON_CPU)
 
 SLOW_SECONDS: Final = 0.1
 FAR_RATIO: Final = 4.0
+QUICK_SECONDS: Final = 5e-3
 EVERY: Final = 3
-"""A baseline that takes longer than that, or so many times as long as the fastest one at the same
-product, takes part in every third round: others need the time more. Chosen."""
+"""A baseline that takes longer than SLOW_SECONDS, or FAR_RATIO times as long as the fastest one at
+the same product and not less than QUICK_SECONDS, takes part in every third round: others need the
+time more. Chosen."""
 
 BEFORE_SIDE: Final = 1500
 """M = N = K of NumPy's product before each turn in the condition after-numpy."""
@@ -188,10 +190,11 @@ class Rounds:
     def _find_slow(self) -> None:
         fastest: dict[Operands, float] = {}
         for pair in self._pairs:
-            seconds = fastest.get(pair.operands, SLOW_SECONDS / FAR_RATIO)
+            seconds = fastest.get(pair.operands, SLOW_SECONDS)
             fastest[pair.operands] = min(seconds, pair.seconds[0])
         for pair in self._pairs:
-            pair.is_slow = pair.seconds[0] > FAR_RATIO * fastest[pair.operands]
+            far_seconds = max(QUICK_SECONDS, FAR_RATIO * fastest[pair.operands])
+            pair.is_slow = pair.seconds[0] > min(SLOW_SECONDS, far_seconds)
 
     def _multiply_before(self) -> None:
         a, b, c = self._before
@@ -229,7 +232,7 @@ def main() -> int:
         print(f"a peer is missing, so nothing is judged: {error}", file=sys.stderr)
         return 1
     rows = [asdict(row) for row in rounds.measure()]
-    json.dump({"rows": rows, "wrong": rounds.wrong, "left_out": rounds.left_out}, sys.stdout)
+    print(json.dumps({"rows": rows, "wrong": rounds.wrong, "left_out": rounds.left_out}))
     return 0
 
 

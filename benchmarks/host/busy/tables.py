@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from benchmarks.common.tables import RESULTS, fill_sections, render_table
+from benchmarks.common.tables import RESULTS, fill_sections, render_table, show
 from benchmarks.host.busy.conditions import CONDITIONS, Condition
 from benchmarks.host.busy.rows import (
     BusyResults,
@@ -47,7 +47,7 @@ def _list_cells(results: BusyResults, condition: Condition) -> list[str]:
 
 
 def _summarize(compared: Sequence[Comparison]) -> list[str]:
-    ratios = [one.ratio for one in compared] or [float("nan")]
+    ratios = [one.ratio for one in compared]
+    median = show(statistics.median(ratios)) if ratios else ""
     lost = sum(one.is_lost for one in compared)
-    figures = (f"{figure:.2f}" for figure in (statistics.median(ratios), max(ratios)))
-    return [str(len(compared)), *figures, str(lost)]
+    return [str(len(ratios)), median, show(max(ratios, default=None)), str(lost)]
