@@ -32,7 +32,7 @@ from benchmarks.common.results import Record
 from benchmarks.common.shapes import read_shape
 from benchmarks.host.busy.conditions import CONDITIONS, CannotMake, Condition, make_half_group
 from benchmarks.host.busy.products import NAMED, RANDOM_PRODUCTS, draw_timely
-from benchmarks.host.busy.rounds import WEIGHTS, Order
+from benchmarks.host.busy.rounds import Order
 from benchmarks.host.busy.rows import (
     BusyResults,
     ConditionRow,
@@ -81,23 +81,21 @@ def measure(
     with ExitStack() as stack:
         prefixes = make_conditions(arguments.conditions, made, hardware, stack)
         for run in range(arguments.runs):
-            run_until = share_time(until, arguments.runs - run)
-            if run and time.perf_counter() > run_until:
+            if run and time.perf_counter() > until:
                 record.leave_out(f"run {run + 1}", "too little time was left")
                 break
-            parts = list(prefixes)
-            for place, conditions in enumerate(parts):
-                weights = [sum(WEIGHTS[one] for one in part) for part in parts[place:]]
-                part_until = share_time(run_until, sum(weights) / weights[0])
+            left = len(arguments.conditions) * (arguments.runs - run)
+            for conditions, prefix in prefixes.items():
                 order = Order(
                     conditions=conditions,
                     products=[(*one.shape, one.dtype) for one in products],
-                    seconds=part_until - time.perf_counter(),
+                    seconds=(until - time.perf_counter()) * len(conditions) / left,
                     rounds=arguments.rounds,
                     seed=f"{arguments.seed} {run}",
                     checks=run == 0,
                 )
-                answer = start(order, prefixes[conditions])
+                left -= len(conditions)
+                answer = start(order, prefix)
                 rows += [ConditionRow(**row) for row in answer["rows"]]
                 record.failed += answer["wrong"]
                 for name, why in answer["left_out"].items():
@@ -105,20 +103,17 @@ def measure(
                 products = [one for one in products if str(one) not in answer["left_out"]]
                 record.rows = merge_runs(rows)
                 record.write()
-                turns = {condition: count_turns(record.rows, condition) for condition in conditions}
-                print(f"run {run + 1}: turns so far {turns}", flush=True)
+                tell_turns(run, conditions, answer["rows"])
 
 
-def share_time(until: float, parts: float) -> float:
-    """When the first of so many equal parts of the time from now on ends."""
-    now = time.perf_counter()
-    return now + (until - now) / parts
-
-
-def count_turns(rows: Sequence[ConditionRow], condition: Condition) -> str:
-    """The least and the most turns of a row in a condition."""
-    turns = [row.turns for row in rows if row.condition == condition]
-    return f"{min(turns, default=0)} to {max(turns, default=0)}"
+def tell_turns(run: int, conditions: Sequence[Condition], rows: Sequence[dict[str, Any]]) -> None:
+    """Print how many turns there were: fewer rounds where time was short, fewer for the slow."""
+    for condition in conditions:
+        turns = [row["turns"] for row in rows if row["condition"] == condition]
+        print(
+            f"run {run + 1}, {condition}: {min(turns, default=0)} to {max(turns, default=0)} turns",
+            flush=True,
+        )
 
 
 def make_conditions(

@@ -47,9 +47,6 @@ time more. Chosen."""
 BEFORE_SIDE: Final = 1500
 """M = N = K of NumPy's product before each turn in the condition after-numpy."""
 
-WEIGHTS: Final[dict[Condition, float]] = {"quiet": 1, "after-numpy": 1.5, "busy": 2.5, "half": 2}
-"""Shares of the time; chosen."""
-
 
 @dataclass(frozen=True, slots=True)
 class Order:
@@ -123,9 +120,9 @@ class Rounds:
     def measure(self) -> Iterator[ConditionRow]:
         """The rows of all conditions."""
         for place, condition in enumerate(self._order.conditions):
-            weights = [WEIGHTS[one] for one in self._order.conditions[place:]]
-            left_seconds = self._until - time.perf_counter()
-            until = time.perf_counter() + left_seconds * weights[0] / sum(weights)
+            left = len(self._order.conditions) - place
+            now = time.perf_counter()
+            until = now + (self._until - now) / left
             with ExitStack() as stack:
                 if condition == "busy":
                     stack.enter_context(burn_cores(usable_cores()))
