@@ -59,12 +59,14 @@ def main() -> int:
     until = time.perf_counter() + arguments.seconds
     environment = describe_environment()
     made: dict[str, str] = {}
-    document = environment | {"seed": arguments.seed, "conditions": made}
+    load = os.getloadavg()[0]
+    document = environment | {"seed": arguments.seed, "load_before": load, "conditions": made}
     record = Record(arguments.out / f"busy-{name_host(environment)}.json", document)
     try:
         with TemporaryDirectory(prefix="wavetrim-") as folder:
             os.environ.setdefault("WAVETRIM_DATA_DIR", folder)
             measure(arguments, record, made, until)
+        record.write()
     except RunFailed as error:
         print(error, file=sys.stderr)
         return 1
@@ -84,7 +86,7 @@ def measure(
             if run and time.perf_counter() > until:
                 record.leave_out(f"run {run + 1}", "too little time was left")
                 break
-            left = len(arguments.conditions) * (arguments.runs - run)
+            left = sum(map(len, prefixes)) * (arguments.runs - run)
             for conditions, prefix in prefixes.items():
                 order = Order(
                     conditions=conditions,
@@ -167,11 +169,12 @@ def start(order: Order, prefix: Sequence[str]) -> Any:
 def judge(results: BusyResults, wrong: Sequence[str]) -> int:
     """Print what was found; 1 if wavetrim is slower than it may be, or a product is wrong."""
     compared = compare_with_peers(results.rows, has_gpu=results.has_gpu)
-    lost = [one for one in (*compared, *compare_with_numpy(results.rows)) if one.is_lost]
+    compared += compare_with_numpy(results.rows)
+    lost = sorted((one for one in compared if one.is_lost), key=lambda one: one.excess)
     print(render_conditions(results))
     for line in wrong:
         print(f"wrong product: {line}", file=sys.stderr)
-    for one in sorted(lost, key=lambda one: one.ours.seconds / one.most_seconds, reverse=True):
+    for one in {one.ours.key: one for one in lost}.values():
         print(f"slower: {one}", file=sys.stderr)
     return 1 if lost or wrong else 0
 

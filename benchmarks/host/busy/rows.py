@@ -98,9 +98,14 @@ class Comparison:
         return self.ours.seconds / self.other.seconds
 
     @property
+    def excess(self) -> float:
+        """Our time over the longest that is allowed."""
+        return self.ours.seconds / self.most_seconds
+
+    @property
     def is_lost(self) -> bool:
         """Whether we took longer than is allowed."""
-        return self.ours.seconds > self.most_seconds
+        return self.excess > 1
 
     def __str__(self) -> str:
         times = " / ".join(f"{row.seconds * 1e3:.3f} ms" for row in (self.ours, self.other))
