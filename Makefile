@@ -34,6 +34,7 @@ else
 LOCK := requirements/$(if $(filter 1,$(GPU)),dev-gpu,dev).lock
 ENVIRONMENT := .venv/.made-from-$(notdir $(LOCK))
 GENERATORS := .tools/generators/.made
+COMPILER := .tools/compiler/cc
 PY := .venv/bin/python
 endif
 
@@ -61,7 +62,7 @@ serve: $(ENVIRONMENT) ## run the service in the foreground (settings: docs/setti
 
 # --- checking --------------------------------------------------------------------------------
 
-.PHONY: check test test-gpu bench bench-host bench-http bench-kernels bench-cluster profile-kernels image-test compose-test
+.PHONY: check test test-rest test-all test-gpu bench bench-host bench-http bench-kernels bench-cluster profile-kernels image-test compose-test
 check: $(ENVIRONMENT) ## lint, format, types and layers
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
@@ -71,13 +72,23 @@ check: $(ENVIRONMENT) ## lint, format, types and layers
 # Files with tests of a mark: to collect the others takes ten seconds.
 marked = $(shell grep -rl 'mark\.$(1)' tests --include='test_*.py')
 
-# Three files more than there are cores, as many wait for a service; conftest.py says which begin.
-# Then those that look at times, alone. 5 is pytest's exit code where ARGS picks none of either kind.
+# First those that look at times, alone. Then three files more than there are cores, as many wait for
+# a service; conftest.py says which begin. 5 is pytest's exit code where ARGS picks none of a kind.
 BESIDE = --numprocesses=$$(($$(nproc) + 3)) --dist=loadfile --no-loadscope-reorder
+define run_tests
+	$(PY) -m pytest -m "serial and $(1)" $(or $(ARGS),$(call marked,serial)) || [ $$? -eq 5 ]
+	$(PY) -m pytest -m "not serial and $(1)" $(BESIDE) $(ARGS) || [ $$? -eq 5 ]
+endef
 
-test: $(ENVIRONMENT) $(GENERATORS) ## the tests that need no GPU
-	$(PY) -m pytest -m "not serial" $(BESIDE) $(ARGS) || [ $$? -eq 5 ]
-	$(PY) -m pytest -m serial $(or $(ARGS),$(call marked,serial)) || [ $$? -eq 5 ]
+# C is compiled by zig's compiler, a wheel, as it is in the image.
+test: export PATH := $(if $(COMPILER),$(CURDIR)/.tools/compiler:)$(PATH)
+test: $(ENVIRONMENT) $(COMPILER) ## the tests that need make and Python alone, the same on every machine
+	$(call run_tests,not needs and not slow)
+
+test-rest: $(ENVIRONMENT) $(GENERATORS) ## those that need programs or rights (tests/needs.py), or take long
+	$(call run_tests,(needs or slow))
+
+test-all: test test-rest ## all tests that need no GPU
 
 test-gpu: $(ENVIRONMENT) ## the tests that need a CUDA GPU; fails without one
 	$(PY) -m pytest -m gpu $(call marked,gpu) $(ARGS)
@@ -212,6 +223,15 @@ generators: .tools/generators/.made ## the generators of clients that a test run
 	&& $(UV) pip sync --quiet --require-hashes --python .tools/generators $< \
 	&& cp tests/generators/package.json tests/generators/package-lock.json .tools/generators/ \
 	&& cd .tools/generators && PATH="$$PWD/bin:$$PATH" npm ci --silent && touch .made
+
+# A command `cc` that works wherever Python does.
+.tools/compiler/cc: requirements/build.lock | $(UV)
+	@$(FIND_PYTHON); echo "make: preparing .tools/compiler from $<"; \
+	$(UV) venv --quiet --clear --python $$found .tools/compiler \
+	&& $(UV) pip sync --quiet --require-hashes --python .tools/compiler $< \
+	&& printf '%s\n' '#!/bin/sh' 'here=$${0%/*}' 'export ZIG_GLOBAL_CACHE_DIR="$$here/cache"' \
+		'exec "$$here/bin/python" -m ziglang cc -mcpu=baseline "$$@"' >.tools/compiler/.cc \
+	&& chmod +x .tools/compiler/.cc && mv .tools/compiler/.cc $@
 
 .venv/.made-from-%: requirements/% pyproject.toml | $(UV)
 	@$(FIND_PYTHON); export VIRTUAL_ENV="$(CURDIR)/.venv"; \

@@ -14,6 +14,7 @@ from wavetrim.kernels.device import list_devices
 
 pytest_plugins = (
     *("tests.server", "tests.clients", "tests.pools", "tests.postgres", "tests.browsers"),
+    "tests.left_out",
 )
 
 settings.register_profile("wavetrim", deadline=None)

@@ -10,7 +10,7 @@ from wavetrim.cpu.gemm import CpuPool
 
 @pytest.fixture(scope="session", params=["C", "Python"])
 def open_pool(request: pytest.FixtureRequest, kernel_cache: Path) -> Callable[[int], CpuPool]:
-    """Opens a pool with a number of threads; skips where they cannot be of this kind.
+    """Opens a pool with a number of threads; skips where the library is compiled already.
 
     A pool without a folder to compile into has threads in Python, unless the library is compiled
     next to its source.
@@ -21,8 +21,8 @@ def open_pool(request: pytest.FixtureRequest, kernel_cache: Path) -> Callable[[i
         pool = CpuPool(threads, cache_dir=kernel_cache if in_c else None)
         if pool.prepare() != in_c:
             pool.close()
-            missing = "needs a C compiler on the PATH, and NumPy's OpenBLAS"
-            pytest.skip(missing if in_c else "the library is compiled next to its source")
+            assert not in_c, "there is no C compiler, or NumPy has no OpenBLAS"
+            pytest.skip("the library is compiled next to its source")
         return pool
 
     return open_pool

@@ -18,8 +18,12 @@ import psycopg
 import pytest
 from sqlalchemy import Engine
 
+from tests.needs import find_command
 from wavetrim.service.storage.database.database import open_database
 from wavetrim.service.storage.database.tables import metadata
+
+DATABASES = ("sqlite", pytest.param("postgresql", marks=pytest.mark.needs("postgresql")))
+"""Parameters of tests that run with each kind of database."""
 
 
 class PostgresServer:
@@ -67,10 +71,8 @@ class PostgresServer:
 
 @contextmanager
 def running_postgres() -> Iterator[PostgresServer]:
-    """A started server; skips the test where none is installed."""
+    """A started server."""
     programs = find_programs()
-    if programs is None:
-        pytest.skip("no PostgreSQL server is installed (initdb and pg_ctl are not found)")
     # Not in pytest's folder: the server refuses to run as root, and another user cannot enter it.
     folder = Path(tempfile.mkdtemp(prefix="wavetrim-pg-"))
     user = find_user()
@@ -100,7 +102,7 @@ def postgres_url(postgres: PostgresServer) -> str:
     return postgres.create_database()
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=DATABASES)
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
     """An empty database of each kind, with its tables."""
     if request.param == "sqlite":
@@ -113,15 +115,11 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]
     opened.dispose()
 
 
-def find_programs() -> Path | None:
-    """The folder of initdb and pg_ctl: on the PATH, or where Debian puts the newest version."""
-    on_path = shutil.which("initdb")
-    if on_path is not None:
-        return Path(on_path).parent
-    installed = sorted(
-        Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[4])
-    )
-    return installed[-1].parent if installed else None
+def find_programs() -> Path:
+    """The folder of initdb and pg_ctl."""
+    initdb = find_command("initdb")
+    assert initdb is not None, "PostgreSQL is not installed"
+    return Path(initdb).parent
 
 
 def find_user() -> str | None:

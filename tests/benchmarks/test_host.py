@@ -222,7 +222,7 @@ def test_cublasxt_is_tried_with_all_blocks_that_differ() -> None:
 
 @pytest.fixture(scope="module")
 def xt_library(tmp_path_factory: pytest.TempPathFactory):
-    """The functions of cublasXt that are called, by its prototypes; skips without a compiler."""
+    """The functions of cublasXt that are called, by its prototypes."""
     source = shutil.copy(Path(__file__).with_name("xt_library.c"), tmp_path_factory.mktemp("xt"))
     library = build_library(Path(source))
     loaded = ctypes.CDLL(str(library))

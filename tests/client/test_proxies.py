@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.client.scripted_server import answer, serve_script
-from tests.deploy.nginx import COMMAND, run_nginx
+from tests.deploy.nginx import run_nginx
 from tests.matrices import SLOW, make_matrix
 from tests.server import Start
 from wavetrim.client import JobStatus, ServiceRefused, ServiceTimeout, ServiceUnreachable
@@ -46,7 +46,7 @@ def test_the_services_own_504_is_a_refusal(connect: Callable[..., Any]) -> None:
         connect(url).devices()
 
 
-@pytest.mark.skipif(COMMAND is None, reason="nginx is not installed")
+@pytest.mark.needs("nginx")
 def test_a_wait_behind_nginx_outlasts_a_restart(
     connect: Callable[..., Any], start_server: Start, tmp_path: Path
 ) -> None:

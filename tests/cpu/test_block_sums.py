@@ -19,6 +19,7 @@ LAYOUTS = ("rows", "columns", "gaps")
 def sums(request: pytest.FixtureRequest, kernel_cache: Path) -> Iterator[BlockSums]:
     way, threads = request.param
     library = load_library(CPU_LIBRARY, kernel_cache) if way == "c" else None
+    assert (library is not None) == (way == "c"), "there is no C compiler"
     pool = ThreadPool(library, threads - 1) if library is not None else None
     yield BlockSums(pool, kernel_cache if way == "c" else None)
     if pool is not None:

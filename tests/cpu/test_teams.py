@@ -121,8 +121,8 @@ def test_products_that_blas_does_not_take_are_left_to_python(
     tmp_path: Path, kernel_cache: Path
 ) -> None:
     library, blas = load_library(CPU_LIBRARY, kernel_cache), find_blas()
-    if library is None or blas is None:
-        pytest.skip("needs a C compiler on the PATH, and NumPy's OpenBLAS")
+    assert library is not None, "there is no C compiler"
+    assert blas is not None, "NumPy has no OpenBLAS"
     pool = ThreadPool(library, 1)
     team = NativeTeam(pool, blas, cache_bytes=0)
 

@@ -2,7 +2,6 @@
 
 import os
 import pwd
-import shutil
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -10,11 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from tests.needs import find_command
 from tests.processes import wait_until
 from tests.server import ROOT, find_free_port
-
-COMMAND: Final = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
-"""nginx; None where it is not installed."""
 
 CERTIFICATE: Final = "ssl_certificate /etc/nginx/wavetrim.pem;"
 KEY: Final = "ssl_certificate_key /etc/nginx/wavetrim.key;"
@@ -33,7 +30,8 @@ def run_nginx(
         buffering: Whether it receives a whole body before it calls the service.
         tls: Its certificate and key; None for plain HTTP.
     """
-    assert COMMAND is not None
+    command = find_command("nginx")
+    assert command is not None
     port = find_free_port()
     text = (ROOT / "deploy" / "nginx.conf").read_text()
     certificate, key = tls or (None, None)
@@ -56,7 +54,7 @@ def run_nginx(
     )
     with (folder / "output.log").open("wb") as log:
         process = subprocess.Popen(
-            [COMMAND, "-e", f"{folder}/error.log", "-p", str(folder), "-c", str(configuration)],
+            [command, "-e", f"{folder}/error.log", "-p", str(folder), "-c", str(configuration)],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log,
         )  # fmt: skip
     try:

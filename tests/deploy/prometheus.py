@@ -16,10 +16,6 @@ import yaml
 from tests.processes import wait_until
 from tests.server import ROOT, find_free_port
 
-COMMAND: Final = shutil.which("prometheus")
-PROMTOOL: Final = shutil.which("promtool")
-"""Both are in Debian's package; None where it is not installed."""
-
 FOLDER: Final = ROOT / "deploy" / "prometheus"
 SCRAPE_SECONDS: Final = 0.25
 
@@ -51,7 +47,6 @@ class Prometheus:
 @contextlib.contextmanager
 def run_prometheus(folder: Path, target: str) -> Iterator[Prometheus]:
     """Run Prometheus until the block ends, as in deploy/ but faster, for one target."""
-    assert COMMAND is not None
     configuration = yaml.safe_load((FOLDER / "prometheus.yaml").read_text())
     configuration["global"] = {
         "scrape_interval": f"{SCRAPE_SECONDS * 1e3:.0f}ms", "evaluation_interval": "250ms",
@@ -64,7 +59,7 @@ def run_prometheus(folder: Path, target: str) -> Iterator[Prometheus]:
     with (folder / "output.log").open("wb") as log:
         process = subprocess.Popen(
             [
-                COMMAND, f"--config.file={folder}/prometheus.yaml",
+                "prometheus", f"--config.file={folder}/prometheus.yaml",
                 f"--storage.tsdb.path={folder}/data", f"--web.listen-address={address}",
             ],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log,

@@ -19,6 +19,8 @@ from tests.deploy.cut_crd import RAYCLUSTER
 from tests.deploy.test_deploy import longest_stop_seconds, read_project
 from tests.environment import ROOT
 
+pytestmark = pytest.mark.needs("kustomize")
+
 Object = dict[str, Any]
 
 FOLDER = ROOT / "deploy" / "kubernetes"
@@ -33,11 +35,9 @@ GIB = 2**30
 
 
 def find_renderer() -> list[str]:
-    """The command that renders a folder; the test is skipped where there is none."""
+    """The command that renders a folder; the test is skipped where it is too old."""
     if shutil.which("kustomize"):
         return ["kustomize", "build"]
-    if shutil.which("kubectl") is None:
-        pytest.skip("neither kustomize nor kubectl is installed")
     line = ["kubectl", "version", "--client", "--output", "json"]
     version = json.loads(run(line).stdout)["clientVersion"]
     if int(version["minor"].rstrip("+")) < LEAST_KUBECTL:

@@ -13,18 +13,14 @@ import pytest
 import yaml
 
 from tests.deploy.prometheus import (
-    COMMAND,
     FOLDER,
-    PROMTOOL,
     Prometheus,
     run_prometheus,
 )
 from tests.processes import wait_until
 from tests.server import NPY, ROOT, RunningServer, encode_npy
 
-pytestmark = pytest.mark.skipif(
-    COMMAND is None or PROMTOOL is None, reason="Prometheus is not installed"
-)
+pytestmark = pytest.mark.needs("prometheus")
 
 DASHBOARD = json.loads((ROOT / "deploy" / "grafana" / "wavetrim.json").read_text())
 ALERTS = yaml.safe_load((FOLDER / "alerts.yaml").read_text())["groups"][0]["rules"]
@@ -198,9 +194,8 @@ def test_a_killed_service_raises_the_alert(
 
 def promtool(*arguments: object) -> str:
     """Run promtool; returns its output."""
-    assert PROMTOOL is not None
     ended = subprocess.run(
-        [PROMTOOL, *map(str, arguments)],
+        ["promtool", *map(str, arguments)],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
     )  # fmt: skip
     assert ended.returncode == 0, ended.stdout
@@ -214,10 +209,9 @@ def test_promtool_finds_no_fault_in_rules_and_configuration() -> None:
 
 
 def test_promtool_finds_no_fault_in_the_metrics(watched: RunningServer) -> None:
-    assert PROMTOOL is not None
     text = watched.client.get("/metrics").text
     told = subprocess.run(
-        [PROMTOOL, "check", "metrics"], input=text, capture_output=True, text=True, check=False
+        ["promtool", "check", "metrics"], input=text, capture_output=True, text=True, check=False
     )
     assert (told.returncode, told.stderr) == (0, "")
 

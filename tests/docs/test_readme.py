@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 
@@ -28,7 +27,7 @@ def test_readme_is_short() -> None:
     assert len(README.splitlines()) <= 115
 
 
-@pytest.mark.skipif(shutil.which("curl") is None, reason="the sessions use curl, which is missing")
+@pytest.mark.needs("curl")
 def test_sessions_print_what_the_readme_shows() -> None:
     shown = find_exchanges(README)
     printed = run_commands([exchange.command for exchange in shown])

@@ -46,7 +46,7 @@ MAPPED: Final[dict[str, Make]] = {
 }
 """Those of a service whose engine reads files itself."""
 
-OWN: Final[dict[str, Make]] = {
+OWN: Final[dict[str, type[Fault]]] = {
     "disk-full": FullDisk,
     "arena-full": FullArena,
     "shared-memory-full": FullSharedMemory,

@@ -38,6 +38,7 @@ class LockedDatabase(Fault):
 class RestartedDatabase(Fault):
     """PostgreSQL stops, in one of its ways, and starts again."""
 
+    needs = "postgresql"
     told = "PostgreSQL is stopped, in good order or at once, and started again"
 
     def start(self, folder: Path, stack: ExitStack) -> RunningServer:

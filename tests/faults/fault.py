@@ -15,12 +15,14 @@ class Fault:
 
     Attributes:
         told: What happens, in a few words.
+        needs: What it needs of the machine, by its name in tests/needs.py.
         reasons: Kinds of errors that jobs may fail with.
         server: The service.
         ledger: What it has accepted.
     """
 
     told: str
+    needs: str | None = None
     reasons: frozenset[str] = frozenset()
 
     server: RunningServer

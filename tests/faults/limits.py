@@ -38,6 +38,7 @@ _MIB: Final = 2**20
 class FullDisk(Fault):
     """The file system of the data folder, the database with it, has no byte left."""
 
+    needs = "mounts"
     told = "the disk is full, the database's with it"
     reasons = frozenset({"storage"})
 
@@ -94,6 +95,7 @@ class FullArena(Fault):
 class FullSharedMemory(Fault):
     """/dev/shm has no byte left while the service runs."""
 
+    needs = "mounts"
     told = "/dev/shm is full"
 
     def start(self, folder: Path, stack: ExitStack) -> RunningServer:
@@ -134,6 +136,7 @@ class FewDescriptors(Fault):
 class SmallGroup(Fault):
     """A control group of 500 MiB, and more matrices at once than fit."""
 
+    needs = "memory-group"
     told = "a control group of 500 MiB, and 700 MiB of matrices at once"
     reasons = frozenset({"engine", "memory", "storage"})
 

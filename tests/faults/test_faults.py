@@ -28,6 +28,12 @@ LEFT_OUT = (
 PICKED = {name: make for name, make in (SIGNALS | PLAIN).items() if name not in LEFT_OUT}
 
 
+OWN_BY_NEED = [
+    pytest.param(name, marks=[pytest.mark.needs(fault.needs)] if fault.needs else [])
+    for name, fault in OWN.items()
+]
+
+
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """A service as most are."""
@@ -61,7 +67,7 @@ def test_nothing_is_lost_where_the_engine_reads_files(mapped: Stage, name: str) 
     expect_nothing_lost(mapped, MAPPED[name]())
 
 
-@pytest.mark.parametrize("name", OWN)
+@pytest.mark.parametrize("name", OWN_BY_NEED)
 def test_nothing_is_lost_where_something_is_short(tmp_path: Path, name: str) -> None:
     with ExitStack() as stack:
         fault = OWN[name]()

@@ -19,10 +19,7 @@ from wavetrim.native.library import (
 
 
 def test_the_library_is_compiled_once_and_loaded_again(tmp_path: Path) -> None:
-    try:
-        file = compile_library(HOST_LIBRARY, tmp_path)
-    except CompilationFailed as error:
-        pytest.skip(str(error))
+    file = compile_library(HOST_LIBRARY, tmp_path)
     assert file.name == name_library(HOST_LIBRARY)
     assert [path.name for path in tmp_path.iterdir()] == [file.name]
     written = file.stat().st_mtime_ns

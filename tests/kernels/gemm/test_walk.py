@@ -1,6 +1,5 @@
 """The order in which bulk's blocks walk over tiles; the kernel's own source, run on the host."""
 
-import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,8 +11,7 @@ import pytest
 from tests.environment import ROOT
 from wavetrim.kernels.gemm.tails import divide_tiles
 
-COMPILER = shutil.which("c++")
-pytestmark = pytest.mark.skipif(COMPILER is None, reason="needs a C++ compiler on the PATH")
+pytestmark = pytest.mark.needs("c++")
 
 
 @dataclass(frozen=True)
@@ -49,8 +47,7 @@ def draw_cases() -> Iterator[Case]:
 def walks(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Case, list[Item]]]:
     program = tmp_path_factory.mktemp("walk") / "walk"
     source, include = Path(__file__).with_name("walk_driver.cpp"), ROOT / "kernels" / "cuda"
-    assert COMPILER is not None
-    subprocess.run([COMPILER, "-std=c++17", f"-I{include}", "-o", program, source], check=True)
+    subprocess.run(["c++", "-std=c++17", f"-I{include}", "-o", program, source], check=True)
     cases = list(draw_cases())
     lines = "".join(f"{c.tiles} {c.shared_tiles} {c.steps_k} {c.workers}\n" for c in cases)
     answer = subprocess.run([program], input=lines, capture_output=True, text=True, check=True)

@@ -11,11 +11,13 @@ from wavetrim.native.library import FLAGS
 TESTS = Path(__file__).parent
 
 
+@pytest.mark.needs("cc")
 def test_the_library_compiles_without_warnings(tmp_path: Path) -> None:
     flags = (*FLAGS, "-Werror", "-shared", "-fPIC")
     compile_c(tmp_path / "host.so", *flags, *HOST_LIBRARY.sources, *HOST_LIBRARY.links)
 
 
+@pytest.mark.needs("cc")
 @pytest.mark.parametrize("sanitizer", ["thread", "address,undefined"])
 def test_threads_that_share_teams_and_stages_pass_the_sanitizer(
     tmp_path: Path, sanitizer: str

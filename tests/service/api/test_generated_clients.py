@@ -16,6 +16,8 @@ import pytest
 from tests.environment import ROOT
 from tests.server import RunningServer, decode_npy, encode_npy
 
+pytestmark = pytest.mark.needs("generators")
+
 GENERATORS = ROOT / ".tools" / "generators"
 ENVIRONMENT = {
     **os.environ,

@@ -356,6 +356,7 @@ def test_a_repeated_post_gets_its_job_though_the_operands_are_gone(run_shared: R
     run_shared(scenario)
 
 
+@pytest.mark.needs("postgresql")
 def test_a_job_outlives_a_restart_of_the_database(tmp_path: Path) -> None:
     with running_postgres() as server:
 

@@ -117,6 +117,7 @@ def send_to_a_full_disk(server: RunningServer, disk: Path, path: str, content: b
     return problem
 
 
+@pytest.mark.needs("mounts")
 @pytest.mark.parametrize("arena_bytes", [0, ARENA_BYTES])
 def test_a_disk_that_becomes_full_in_the_middle_is_told_and_nothing_stays(arena_bytes: int) -> None:
     matrix = encode_npy(np.ones((40, MIB), np.int8))

@@ -373,6 +373,7 @@ def test_the_socket_is_its_users_alone(server: RunningServer, client: httpx.Clie
     wait_until_given_back(client)
 
 
+@pytest.mark.needs("root")
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
 def test_another_user_who_gets_to_the_socket_is_refused(
     server: RunningServer, client: httpx.Client

@@ -12,7 +12,7 @@ import pytest
 
 from tests.command import invoke_command
 from tests.environment import ROOT, clear_environment
-from tests.postgres import PostgresServer, find_programs
+from tests.postgres import DATABASES, PostgresServer, find_programs
 from tests.server import RunningServer
 from wavetrim.service.cli.exits import ExitCode
 
@@ -41,7 +41,7 @@ def run(title: str, backup: Path, data_dir: Path, url: str | None) -> None:
     subprocess.run(["sh", "-ec", commands], env=environment, check=True)
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+@pytest.mark.parametrize("kind", DATABASES)
 def test_a_backup_made_while_the_service_runs_is_restored_into_another_folder(
     kind: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

@@ -499,6 +499,7 @@ def test_a_matrix_is_deleted_or_used_but_never_both(jobs, matrices, request_of) 
             assert posted.result() != deleted.result()
 
 
+@pytest.mark.needs("postgresql")
 @pytest.mark.parametrize("database", ["postgresql"], indirect=True)
 def test_a_post_waits_for_a_delete_that_came_first(database, jobs, request_of) -> None:
     request = request_of()

@@ -190,6 +190,7 @@ def test_lost_tls_connections_keep_no_buffers(start_server: Start, tmp_path: Pat
     assert read_own_bytes(server) - before_bytes < 30 * MIB
 
 
+@pytest.mark.needs("memory-group")
 def test_a_service_in_a_full_control_group_uses_files_and_is_not_killed(
     start_server: Start,
 ) -> None:

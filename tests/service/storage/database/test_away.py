@@ -65,6 +65,7 @@ def test_a_locked_database_is_told_and_readiness_knows_until_a_write_succeeds(
     assert server.client.post("/v1/jobs", json=job).status_code == 202
 
 
+@pytest.mark.needs("postgresql")
 def test_a_database_out_of_reach_is_told_and_comes_back(start_server: Start) -> None:
     with running_postgres() as postgres:
         server = start_server(database_url=postgres.url)
@@ -92,6 +93,7 @@ def test_a_database_out_of_reach_is_told_and_comes_back(start_server: Start) -> 
         server.stop()
 
 
+@pytest.mark.needs("postgresql")
 def test_a_database_that_takes_no_writes_is_told_and_comes_back(start_server: Start) -> None:
     """As a standby, or a server whose operator wants no more of them."""
     with running_postgres() as postgres, psycopg.connect(postgres.url, autocommit=True) as admin:

@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy.exc import OperationalError
 
 from tests.command import run_command
-from tests.postgres import PostgresServer, running_postgres
+from tests.postgres import DATABASES, PostgresServer, running_postgres
 from tests.processes import wait_until
 from tests.server import NPY, RunningServer, Start, encode_npy
 from wavetrim.service.cli.exits import ExitCode
@@ -24,7 +24,7 @@ from wavetrim.service.storage.errors import DatabaseAway, DatabaseRefused, Datab
 MakeUrl = Callable[[], str]
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=DATABASES)
 def make_url(request: pytest.FixtureRequest, tmp_path: Path) -> MakeUrl:
     """Makes an empty database; returns its URL."""
     if request.param == "sqlite":
@@ -104,6 +104,7 @@ def test_databases_and_schemas_of_one_server_are_claimed_apart(postgres: Postgre
         claim_database(f"{urls[0]}&options=-csearch_path%3Dnowhere")
 
 
+@pytest.mark.needs("postgresql")
 def test_who_waits_leaves_a_restarted_server_to_the_one_that_had_it() -> None:
     with running_postgres() as postgres:
         claim, waiting = claim_database(postgres.url), Claiming(postgres.url)
@@ -146,6 +147,7 @@ def test_a_schema_that_is_away_for_a_while_is_waited_for(postgres: PostgresServe
     claim.close()
 
 
+@pytest.mark.needs("postgresql")
 def test_the_lock_follows_the_database_to_another_server(tmp_path: Path) -> None:
     """The address leads to another server, and the one before is still there."""
     with running_postgres() as before, running_postgres() as after:
@@ -281,6 +283,7 @@ def take_over(url: str) -> Claim:
             return claim_database(url)
 
 
+@pytest.mark.needs("postgresql")
 def test_two_services_on_a_restarted_server(start_server: Start) -> None:
     """Each call of the late one is refused, and it says why; the other one works."""
     with running_postgres() as postgres:

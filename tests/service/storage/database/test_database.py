@@ -11,6 +11,7 @@ import pytest
 from sqlalchemy import Engine, Insert, func, insert, inspect, select, text
 from sqlalchemy.exc import OperationalError
 
+from tests.postgres import DATABASES
 from wavetrim.service.api.jobs.job_schemas import JobRequest
 from wavetrim.service.errors import QuotaReached, SettingRefused
 from wavetrim.service.jobs.errors import JobNotFound
@@ -31,7 +32,7 @@ from wavetrim.service.storage.matrices.upload_keys import AlreadyUploaded, Uploa
 from wavetrim.service.tenants.tenant import Quota, Tenant
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=DATABASES)
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'new folder' / 'wavetrim.db'}"

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import Connection, Engine, event, text
 
 from tests.limit import allow
-from tests.postgres import running_postgres
+from tests.postgres import DATABASES, running_postgres
 from tests.server import RunningServer
 from tests.service.storage.database.stored_jobs import FAILED_EVERY, fill_jobs, fill_matrices
 from tests.service.storage.database.unversioned import forget_version
@@ -105,7 +105,7 @@ def test_pages_of_a_rare_state_have_all_of_its_jobs(server: RunningServer) -> No
     assert found == list(range(0, JOBS, FAILED_EVERY))[::-1]
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=DATABASES)
 def database(request: pytest.FixtureRequest, folder: Path) -> Iterator[Engine]:
     if request.param == "sqlite":
         opened = open_database(f"sqlite:///{folder / 'wavetrim.db'}")

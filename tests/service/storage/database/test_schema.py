@@ -18,7 +18,7 @@ from sqlalchemy import Connection, Engine, create_engine, inspect, select, text
 
 from tests.command import run_command
 from tests.environment import ROOT
-from tests.postgres import running_postgres
+from tests.postgres import DATABASES, running_postgres
 from tests.server import Start
 from tests.service.cli.test_upgrade import DONE, WAITING, make_old
 from wavetrim.service.cli.exits import ExitCode
@@ -35,7 +35,7 @@ UPLOAD_KEYS = (
 """A table that lacks what binds it to the matrices."""
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=DATABASES)
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'wavetrim.db'}"
@@ -227,6 +227,7 @@ def test_postgresql_without_its_library_is_refused(monkeypatch: pytest.MonkeyPat
         open_database("postgresql://wavetrim@localhost/x")
 
 
+@pytest.mark.needs("postgresql")
 def test_a_server_that_starts_later_is_waited_for(start_server: Start, tmp_path: Path) -> None:
     with running_postgres() as postgres:
         postgres.stop()

@@ -169,6 +169,7 @@ def test_a_file_that_is_there_is_neither_overwritten_nor_removed(
     assert (tmp_path / "a").read_text() == "mine"
 
 
+@pytest.mark.needs("mounts")
 def test_a_full_disk_is_met_when_the_file_is_made(writer: DiskWriter, memory: memoryview) -> None:
     with mounted_tmpfs("4m") as folder:
         file = begin_file(writer, folder / "a")

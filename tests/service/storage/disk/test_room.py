@@ -47,6 +47,7 @@ def list_files(store: MatrixStore) -> list[str]:
     return [path.name for path in store.folder.iterdir()]
 
 
+@pytest.mark.needs("mounts")
 def test_the_reserve_is_never_used_while_everything_else_goes_on() -> None:
     content = encode_npy(np.ones((512, 512)))
     with (
@@ -73,6 +74,7 @@ def test_the_reserve_is_never_used_while_everything_else_goes_on() -> None:
         assert running.client.post("/v1/matrices", content=content, headers=NPY).is_success
 
 
+@pytest.mark.needs("mounts")
 def test_an_upload_of_exactly_the_free_bytes_leaves_nothing_behind() -> None:
     with mounted_tmpfs("16m") as disk, RunningServer(disk / "data", reserve_bytes=0) as running:
         small = running.upload(np.ones((4, 4)))
