@@ -13,6 +13,13 @@ SHELL := /bin/sh
 UV := $(or $(shell command -v uv),.tools/uv/bin/uv)
 export UV_PYTHON_DOWNLOADS := never
 
+# It keeps what it has fetched in the home folder, or here where that cannot be written.
+ifndef UV_CACHE_DIR
+export UV_CACHE_DIR := $(shell kept="$${XDG_CACHE_HOME:-$${HOME:-.tools}/.cache}/uv"; \
+	above=$$kept; while [ ! -e "$$above" ]; do above=$$(dirname "$$above"); done; \
+	if [ -w "$$above" ]; then realpath -m "$$kept"; else echo "$(CURDIR)/.tools/.cache/uv"; fi)
+endif
+
 # What is compiled is kept beside its source, whatever the caller's environment says: otherwise each
 # of the many processes that tests start compiles FastAPI and SQLAlchemy anew, for a second.
 unexport PYTHONDONTWRITEBYTECODE
@@ -29,7 +36,7 @@ endif
 
 ifeq ($(origin PYTHON),command line)
 ENVIRONMENT :=
-PY := PYTHONPATH="$(CURDIR)$${PYTHONPATH:+:$$PYTHONPATH}" $(PYTHON)
+PY := PYTHONPATH="$(CURDIR)$${PYTHONPATH:+:$$PYTHONPATH}" "$(PYTHON)"
 else
 LOCK := requirements/$(if $(filter 1,$(GPU)),dev-gpu,dev).lock
 ENVIRONMENT := .venv/.made-from-$(notdir $(LOCK))
@@ -222,7 +229,7 @@ generators: .tools/generators/.made ## the generators of clients that a test run
 	$(UV) venv --quiet --clear --python $$found .tools/generators \
 	&& $(UV) pip sync --quiet --require-hashes --python .tools/generators $< \
 	&& cp tests/generators/package.json tests/generators/package-lock.json .tools/generators/ \
-	&& cd .tools/generators && PATH="$$PWD/bin:$$PATH" npm ci --silent && touch .made
+	&& cd .tools/generators && PATH="$$PWD/bin:$$PATH" npm ci --silent --cache .cache && touch .made
 
 # A command `cc` that works wherever Python does.
 .tools/compiler/cc: requirements/build.lock | $(UV)

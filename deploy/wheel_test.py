@@ -124,7 +124,9 @@ def check_contents(wheel: Path, folder: Path) -> None:
     expect(not outside, f"the wheel has files outside wavetrim/: {outside}")
     (archive,) = SdistBuilder(str(ROOT)).build(directory=str(folder), versions=["standard"])
     with tarfile.open(archive) as sources:
-        sources.extractall(folder, filter="data")
+        # Before 3.11.4 Python has no filter.
+        sources.extraction_filter = getattr(tarfile, "data_filter", None)
+        sources.extractall(folder)
     unpacked = folder / Path(archive).name.removesuffix(".tar.gz")
     (again,) = WheelBuilder(str(unpacked)).build(directory=str(folder), versions=["standard"])
     rebuilt = read_wheel(Path(again))

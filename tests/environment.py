@@ -10,6 +10,9 @@ os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
 
 ROOT = Path(__file__).parents[1]
 
+# matplotlib looks through all fonts once a folder, and without a home folder once a process.
+os.environ.setdefault("MPLCONFIGDIR", str(ROOT / ".pytest_cache" / "matplotlib"))
+
 ALL_ARCHITECTURES = os.environ.get("WAVETRIM_TEST_ARCHITECTURES") == "all"
 """Whether kernels are compiled for all architectures, as in `.ci/run`; it takes longer."""
 

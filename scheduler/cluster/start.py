@@ -29,6 +29,15 @@ _STORE_SHARE: Final = 0.3
 _SHARED_SHARE: Final = 0.9
 """Most of the free shared memory that the store may take; chosen."""
 
+_RAY: Final = (
+    "import sys; sys.modules['grpc'] = None; from ray.scripts.scripts import main; sys.exit(main())"
+)
+"""Ray's command without its client server, which nobody here calls.
+
+Where grpcio is installed a head would start one: always at port 10001, so that a second head on the
+machine ends, and not at all where Python is in a folder with spaces, so that the head ends, too.
+"""
+
 
 class NodeRefused(FieldError):
     """A machine cannot become a node as it is."""
@@ -96,7 +105,7 @@ def make_command(start: NodeStart) -> list[str]:
         NodeRefused: There is not enough shared memory.
     """
     command = [
-        sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--disable-usage-stats",
+        sys.executable, "-c", _RAY, "start", "--block", "--disable-usage-stats",
         "--node-ip-address", start.host, "--include-log-monitor", "false",
         "--object-store-memory", str(find_store_bytes(start.store_bytes)),
     ]  # fmt: skip

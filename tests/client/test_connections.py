@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.certificates import make_certificate
 from tests.client.scripted_server import Received, answer, serve_script
 from tests.server import RunningServer, Start, encode_npy
-from tests.service.api.wire.wire_server import make_certificate
 from wavetrim.client import Client, ServiceRefused, ServiceUnreachable
 
 DEVICES = answer(b'{"devices": []}')

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from tests.cluster.local_cluster import start_cluster
 from tests.cluster.test_nodes import (
@@ -19,6 +20,7 @@ from tests.server import RunningServer
 from wavetrim.client import Client
 
 
+@pytest.mark.slow
 def test_jobs_end_right_when_rays_head_is_killed(tmp_path: Path) -> None:
     store_profile_of(tmp_path, gflops=NODE_GFLOPS)
     a, b = make_matrix(1200, 600, "int64", seed=1), make_matrix(600, 500, "int64", seed=2)

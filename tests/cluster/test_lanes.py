@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from tests.cluster.local_cluster import start_cluster
 from tests.host_gpus import write_sitecustomize
@@ -19,6 +20,7 @@ def list_busy(server: RunningServer) -> set[str]:
     return {lane["device"] for lane in lanes if lane["busy_seconds"]}
 
 
+@pytest.mark.slow
 def test_two_gpus_beside_a_node_work_at_two_jobs(tmp_path: Path) -> None:
     """Jobs that name F stay on the service's machine; its GPUs compute in host memory."""
     modules = write_sitecustomize(tmp_path, row_seconds=2.0 / ROWS)

@@ -25,6 +25,8 @@ from tests.server import RunningServer
 from wavetrim.client import Client, Matrix
 from wavetrim.scheduler.profile.store import find_profile, read_key, store_profile
 
+pytestmark = pytest.mark.slow
+
 NODES = 3
 
 ROWS = 1200

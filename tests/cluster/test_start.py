@@ -104,6 +104,7 @@ def test_a_token_that_is_not_the_clusters_is_told_in_a_line(tmp_path: Path) -> N
     assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_a_machine_is_measured_once_before_it_joins(tmp_path: Path) -> None:
     """There is no head at the address, so Ray's own command is ended when it has begun."""
 

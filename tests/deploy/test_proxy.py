@@ -17,11 +17,12 @@ import httpx
 import numpy as np
 import pytest
 
+from tests.certificates import make_certificate
 from tests.deploy.nginx import run_nginx
 from tests.processes import wait_until
 from tests.server import NPY, RunningServer, decode_npy, encode_npy, open_http
 from tests.service.api.matrices.test_uploads import cut, digest
-from tests.service.api.wire.wire_server import make_certificate, make_head, read_answer
+from tests.service.api.wire.wire_server import make_head, read_answer
 
 pytestmark = pytest.mark.needs("nginx")
 

@@ -2,12 +2,15 @@
 
 from dataclasses import replace
 
+import pytest
+
 from benchmarks.http.clients.service_calls import ServiceCalls
 from benchmarks.http.endurance import OWN_BYTES, Holdings, compute_products
 from tests.processes import wait_until
 from tests.server import RunningServer
 
 
+@pytest.mark.slow
 def test_nothing_grows_over_2_000_products(server: RunningServer) -> None:
     address = ("127.0.0.1", server.port)
     with ServiceCalls(server.port) as calls:

@@ -17,6 +17,8 @@ import pytest
 from tests.faults.catalog import MAPPED, OWN, PLAIN, SIGNALS
 from tests.faults.fault import Fault, Stage
 
+pytestmark = pytest.mark.slow
+
 SEED = int(os.environ.get("WAVETRIM_FAULTS_SEED", secrets.randbelow(2**32)))
 
 LEFT_OUT = (

@@ -57,6 +57,7 @@ def compiled_kernels(kernel_cache: Path) -> dict[tuple[KernelSpec, str], Compile
         return dict(zip(slow_first, compiled, strict=True))
 
 
+@pytest.mark.slow
 def test_every_kernel_compiles_for_architectures_that_it_claims(
     compiled_kernels: dict[tuple[KernelSpec, str], CompiledKernel],
 ) -> None:

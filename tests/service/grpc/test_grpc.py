@@ -26,11 +26,11 @@ from tritonclient.grpc import (
 )
 from tritonclient.utils import InferenceServerException, shared_memory
 
+from tests.certificates import make_certificate
 from tests.environment import ROOT
 from tests.matrices import Array, assert_product, make_matrix
 from tests.processes import wait_until
 from tests.server import RunningServer, Start, find_free_port, open_http
-from tests.service.api.wire.wire_server import make_certificate
 from tests.service.tenants.issuer import AUDIENCE, ISSUER, Issuer
 from tests.service.tenants.tenants import OWN_KEY, manage_keys, open_caller
 from wavetrim.service.api.v2.datatypes import DATATYPES, NAMES

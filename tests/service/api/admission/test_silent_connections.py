@@ -9,14 +9,16 @@ from pathlib import Path
 
 import httpx
 import numpy as np
+import pytest
 
+from tests.certificates import make_certificate
 from tests.faults.limits import FEW_DESCRIPTORS
 from tests.limit import allow
 from tests.server import RunningServer
 from tests.service.api.admission.connections import connect
-from tests.service.api.wire.wire_server import make_certificate
 
 
+@pytest.mark.slow
 def test_silent_connections_do_not_lock_others_out_at_64_descriptors(tmp_path: Path) -> None:
     settings = {"prefix": FEW_DESCRIPTORS, "unix_socket": tmp_path / "socket"}
     array = np.eye(300)
@@ -51,6 +53,7 @@ def test_silent_connections_do_not_lock_others_out_at_64_descriptors(tmp_path: P
     assert "Traceback" not in server.read_log()
 
 
+@pytest.mark.slow
 def test_connections_that_never_shake_hands_do_not_lock_others_out_either(tmp_path: Path) -> None:
     certificate, key = make_certificate(tmp_path)
     settings = {"prefix": FEW_DESCRIPTORS, "tls_certificate": certificate, "tls_key": key}

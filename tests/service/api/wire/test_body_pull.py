@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 import uvloop
 
-from tests.service.api.wire.wire_server import make_certificate, make_context
+from tests.certificates import make_certificate
+from tests.service.api.wire.wire_server import make_context
 from wavetrim.service.api.wire.body_pull import BodyCutOff, BodyPull, BodySilent
 
 RESET = struct.pack("ii", 1, 0)

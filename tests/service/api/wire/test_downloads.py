@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.certificates import make_certificate
 from tests.server import NPY, RunningServer, decode_npy, encode_npy
-from tests.service.api.wire.wire_server import make_certificate, make_context, make_head, wait_until
+from tests.service.api.wire.wire_server import make_context, make_head, wait_until
 
 ARRAY = np.random.default_rng(0).random((1024, 2048))
 CONTENT = encode_npy(ARRAY)

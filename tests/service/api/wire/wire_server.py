@@ -8,12 +8,12 @@ import re
 import signal
 import socket
 import ssl
-import subprocess
 import time
 from collections.abc import Iterator
 from http.client import HTTPResponse
 from pathlib import Path
 
+from tests.certificates import make_certificate
 from tests.environment import ROOT
 from tests.preloaded import ForkedProcess
 from tests.processes import wait_until
@@ -137,17 +137,6 @@ def make_context() -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     return context
-
-
-def make_certificate(folder: Path) -> tuple[Path, Path]:
-    """A certificate for localhost that signs itself, and its key."""
-    certificate, key = folder / "certificate.pem", folder / "key.pem"
-    subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
-    kind = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
-    files = ["-keyout", str(key), "-out", str(certificate)]
-    command = ["openssl", "req", "-x509", *kind, *subject, *files]
-    subprocess.run(command, check=True, capture_output=True)
-    return certificate, key
 
 
 @contextlib.contextmanager

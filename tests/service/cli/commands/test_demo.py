@@ -47,6 +47,7 @@ def test_the_main_job_passes_and_leaves_nothing(tmp_path: Path) -> None:
     assert list_processes(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_over_nodes_one_is_killed_and_nothing_is_left() -> None:
     with tempfile.TemporaryDirectory(prefix="w-", dir="/tmp") as name:  # short: it holds sockets
         folder = Path(name)

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.certificates import make_certificate
 from tests.command import StartedCommand, invoke_command, start_command
 from tests.processes import wait_until
 from tests.server import find_free_port
-from tests.service.api.wire.wire_server import make_certificate
 from wavetrim.service.cli.exits import ExitCode
 
 

@@ -5,7 +5,6 @@ import signal
 import socket
 import ssl
 import stat
-import subprocess
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -14,9 +13,10 @@ import httpx
 import numpy as np
 import pytest
 
+from tests.certificates import make_certificate
 from tests.command import StartedCommand, invoke_command, run_command, start_command
 from tests.server import NPY, decode_npy, encode_npy, open_http
-from tests.service.api.wire.wire_server import make_certificate, make_head, read_answer
+from tests.service.api.wire.wire_server import make_head, read_answer
 from wavetrim.service.app import create_app
 from wavetrim.service.cli.exits import ExitCode
 from wavetrim.service.errors import SettingRefused
@@ -172,7 +172,10 @@ def test_a_path_that_cannot_be_an_address_is_refused(tmp_path: Path) -> None:
         ({"WAVETRIM_TLS_CERTIFICATE": "certificate.pem"}, "tls_key"),
         ({"WAVETRIM_TLS_CERTIFICATE": "none", "WAVETRIM_TLS_KEY": "key.pem"}, "tls_certificate"),
         (
-            {"WAVETRIM_TLS_CERTIFICATE": "certificate.pem", "WAVETRIM_TLS_KEY": "locked.pem"},
+            {
+                "WAVETRIM_TLS_CERTIFICATE": "locked/certificate.pem",
+                "WAVETRIM_TLS_KEY": "locked/key.pem",
+            },
             "tls_certificate",
         ),
     ],
@@ -180,11 +183,9 @@ def test_a_path_that_cannot_be_an_address_is_refused(tmp_path: Path) -> None:
 def test_settings_that_cannot_be_listened_by_are_refused_by_name(
     tmp_path: Path, variables: dict[str, str], field: str
 ) -> None:
+    (tmp_path / "locked").mkdir()
     make_certificate(tmp_path)
-    subprocess.run(
-        ["openssl", "ec", "-aes128", "-in", "key.pem", "-out", "locked.pem", "-passout", "pass:ab"],
-        cwd=tmp_path, check=True, capture_output=True,
-    )  # fmt: skip
+    make_certificate(tmp_path / "locked", password=b"ab")
     refused = invoke_command("serve", "--port", 0, folder=tmp_path, **variables)
     assert refused.exit_code == ExitCode.REFUSED
     assert field in refused.stderr

@@ -18,9 +18,9 @@ from typing import Final
 import numpy as np
 import pytest
 
+from tests.certificates import make_certificate
 from tests.processes import wait_until
 from tests.server import NPY, RunningServer, Start, decode_npy, encode_npy
-from tests.service.api.wire.wire_server import make_certificate
 from tests.service.storage.arena.chaos_client import DECK, Address, ChaosClient
 
 DECKS: Final = int(os.environ.get("WAVETRIM_CHAOS_DECKS", "1"))
@@ -45,6 +45,7 @@ MOST_GROWTH_BYTES: Final = 48 * 2**20
 keeps buffers of a few large bodies."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["tcp", "tls", "unix"])
 def test_every_answer_is_right_whatever_others_do(
     start_server: Start, tmp_path: Path, way: str

@@ -81,6 +81,7 @@ def measure_restart(server: RunningServer) -> float:
     return time.perf_counter() - began
 
 
+@pytest.mark.slow
 def test_a_restart_takes_less_than_five_seconds(server: RunningServer) -> None:
     assert measure_restart(server) < allow(RESTART_SECONDS)
     assert server.read_metric("wavetrim_stored_bytes") == 144 * MATRICES
