@@ -1,7 +1,7 @@
 """What `make test` leaves out: tests that need a program or a right, and those that take long."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterator
 from typing import Any, Final
 
 import pytest
@@ -37,8 +37,12 @@ def _find_reasons(item: pytest.Item) -> set[str]:
     return slow | set(_list_needs(item))
 
 
-def _list_needs(item: pytest.Item) -> Iterable[str]:
-    return (str(name) for mark in item.iter_markers("needs") for name in mark.args)
+def _list_needs(item: pytest.Item) -> Iterator[str]:
+    for mark in item.iter_markers("needs"):
+        for name in mark.args:
+            if name not in NEEDS:
+                raise pytest.UsageError(f"{item.nodeid} needs {name!r}, which tests/needs.py lacks")
+            yield name
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -82,5 +86,5 @@ def pytest_terminal_summary(
             write(f"  {name}: {count} test{'s' if count > 1 else ''} ({purpose})")
     packages = list_packages(name for name in NEEDS if name in _counted)
     if packages:
-        words = f"apt-get install --no-install-recommends {' '.join(packages)}"
-        write(f"Missing here; as root on Debian: {words}")
+        write("Their programs are not all here. On Debian, one command installs them:")
+        write(f"  sudo apt-get install --no-install-recommends {' '.join(packages)}")
