@@ -68,6 +68,7 @@ def test_every_kernel_compiles_for_architectures_that_it_claims(
         assert compiled.shared_bytes + spec.dynamic_shared_bytes == spec.shared_bytes
 
 
+@pytest.mark.slow
 def test_no_kernel_spills_registers(
     compiled_kernels: dict[tuple[KernelSpec, str], CompiledKernel],
 ) -> None:
