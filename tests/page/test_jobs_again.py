@@ -55,7 +55,9 @@ def test_a_tab_that_is_shown_again_has_every_job_as_it_is(
     hide(page, False)
     page.wait(f"{LIVE} && {CARD.format(new[-1])} && {UNFINISHED} === 0")
     states = [page.run(f"{CARD.format(job)}.dataset.state") for job in jobs]
-    assert states == ["cancelled"] * 25
+    # On a busy machine the first one may have ended before it is cancelled.
+    assert states == [server.client.get(f"/v1/jobs/{job}").json()["state"] for job in jobs]
+    assert states.count("cancelled") > 20
     while not page.run(f"{OLDER}.hidden"):
         before = page.run(SHOWN)
         page.run(f"{OLDER}.click(); null")
