@@ -28,6 +28,11 @@ NEIGHBOUR_NAMES: Final = ("kernels", "scheduler", "service")
 IMPORT_SECONDS: Final = 0.1
 
 _EXAMPLE: Final = re.compile(r"(?<=^```python\n).*?(?=^```$)", re.DOTALL | re.MULTILINE)
+_SAVE_OPERANDS: Final = """
+import numpy as np
+np.save("a.npy", np.ones((3, 4)))
+np.save("b.npy", np.ones((4, 5)))
+"""
 _LIST_FILES: Final = """
 import importlib, importlib.metadata, sys
 for name in sys.argv[1:]:
@@ -157,11 +162,12 @@ def check_use(environment: Environment, folder: Path) -> None:
     expect(re.fullmatch(r"wavetrim \d+\.\d+\.\d+", version) is not None, f"--version: {version}")
     seconds = min(float(environment.run("-c", _TIME_IMPORT)) for _ in range(3))
     expect(seconds < IMPORT_SECONDS, f"import wavetrim takes {seconds:.3f} s")
-    (example,) = _EXAMPLE.findall((ROOT / "README.md").read_text(encoding="utf-8"))
+    *_, example = _EXAMPLE.findall((ROOT / "README.md").read_text(encoding="utf-8"))
     program = folder / "example.py"
-    program.write_text(example, encoding="utf-8")
+    program.write_text(f"{example}print(np.allclose(a @ b, c))\n", encoding="utf-8")
+    environment.run("-c", _SAVE_OPERANDS)
     printed = environment.run(program).strip()
-    expect(printed == "448 46 52", f"the README's example prints {printed}")
+    expect(printed == "True", f"the README's example prints {printed}")
     checked = subprocess.run(
         [
             *(sys.executable, "-m", "mypy", "--strict", "--config-file", os.devnull),

@@ -40,15 +40,6 @@ def fill_scale(text: str) -> str:
     return text
 
 
-def render_line(document: Mapping[str, Any]) -> str:
-    """One line for the README: milliseconds through a node and without, on the same cores."""
-    cells = [
-        f"{show_ms(row['node_seconds'])} ms at {row['size']}³ ({show_ms(row['here_seconds'])})"
-        for row in document["overhead"]
-    ]
-    return f"A product through a node, and without one: {', '.join(cells)}."
-
-
 def describe(document: Mapping[str, Any]) -> str:
     """The machine and commit of a run."""
     hardware = document["hardware"]

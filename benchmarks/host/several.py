@@ -1,7 +1,6 @@
 """Several GPUs: the bounds of a run on them, and the tables that show it."""
 
 import statistics
-from collections.abc import Sequence
 from typing import Final
 
 from benchmarks.common.shapes import Shape, make_cube, name_shape
@@ -38,13 +37,6 @@ LEAST_RELAYED_SPEED: Final = 1.8
 LEAST_THROUGHPUT: Final = {2: 1.9}
 USUAL_THROUGHPUT: Final = 0.85
 """Least products a second over those of one GPU, by the number of GPUs; of others, for each."""
-
-_PEERS: Final = {
-    ONE_GPU: "one of them",
-    "cublasxt": "cublasXt on all",
-    "cupy-gpus": "CuPy on all",
-}
-"""What products on several GPUs are compared with, and its names in the README."""
 
 _Times = dict[tuple[Shape, str], dict[str, HostRow]]
 
@@ -175,23 +167,6 @@ def render_memory(results: HostResults) -> str:
     alone = ["1", "", "", show(reached.get(1), ".0f")]
     head = ("GPUs", "copies both ways, GB/s", "products a second they allow", "reached")
     return render_table(head, [alone, *lines])
-
-
-def render_line(results: Sequence[HostResults]) -> str:
-    """One line for the README: a product on several GPUs, on one of them, and by others."""
-    shape, *_ = LIMIT_RATIOS
-    machines = []
-    for one in results:
-        rows = _sort_rows(one).get((shape, "float32"), {}) if one.is_several else {}
-        if rows:
-            others = ", ".join(
-                f"{text} {show_ms(rows[name].seconds)}"
-                for name, text in _PEERS.items()
-                if name in rows
-            )
-            gpus = f"{one.document['gpus']} {one.document['hardware']['gpu']}"
-            machines.append(f"on {gpus} in {show_ms(rows[OURS].seconds)} ms ({others})")
-    return f"{name_shape(shape)} float32 {', '.join(machines)}." if machines else ""
 
 
 def _sort_rows(results: HostResults) -> _Times:

@@ -1,4 +1,4 @@
-"""Writes docs/kernels.md's tables and README.md's figures from results/kernels-<gpu>.json.
+"""Writes docs/kernels.md's tables from results/kernels-<gpu>.json.
 
 Run `make figures`, or `python -m benchmarks.kernels.tables`.
 """
@@ -9,10 +9,8 @@ from typing import Any, Final
 from benchmarks.common.results import read_rows
 from benchmarks.common.shapes import make_cube, name_shape
 from benchmarks.common.tables import (
-    README,
     RESULTS,
     ROOT,
-    fill_section,
     fill_sections,
     render_table,
     show,
@@ -28,29 +26,15 @@ SIZES: Final = (1024, 2048, *SQUARES)
 UPPER: Final = ("register", "bulk", "tensor")
 """Kernels that are shown at every product of the suite."""
 
-KINDS: Final = (
-    ("float32 strict", "float32", ("strict",)),
-    ("on tensor cores", "float32", ("float32",)),
-    ("float64", "float64", ("strict", "float64")),
-    ("float16", "float16", ("library",)),
-)
-"""Parts of the README's sentence: label, element type, accuracies."""
-
 
 def main() -> None:
-    """Fill the page and the README."""
+    """Fill the page."""
     write_page(PAGE, lambda text: fill_page(text, read_results(RESULTS)))
-    write_page(README, lambda text: fill_readme(text, read_results(RESULTS)))
 
 
 def fill_page(text: str, results: Sequence[Results]) -> str:
     """The page with all tables as the results have them."""
     return fill_sections(text, SECTIONS, results)
-
-
-def fill_readme(text: str, results: Sequence[Results]) -> str:
-    """README.md with the figures of its plot's caption."""
-    return fill_section(text, "ladder", render_caption(results[0]))
 
 
 def render_speed(results: Results) -> str:
@@ -182,19 +166,6 @@ def render_choices(results: Results) -> str:
             lines.append([name_shape(shape), kernel, dtype, *cells])
     head = ("product", "kernel", "type", "planner", "nvMatmulHeuristics", "fastest")
     return render_table(head, lines) if lines else ""
-
-
-def render_caption(results: Results) -> str:
-    """One sentence: speed over cuBLAS's at the squares, of the best entry of each kind."""
-    parts = []
-    for label, dtype, accuracies in KINDS:
-        ratios = list_best_ratios(results.rows, dtype, accuracies)
-        shown = [show(ratios.get(make_cube(size))) or "–" for size in SQUARES]
-        if ratios:
-            parts.append(f"{label} {', '.join(shown)}")
-    sizes = ", ".join(f"{size}³" for size in SQUARES)
-    hardware = results.document["hardware"]
-    return f"{hardware['gpu']}, times the speed of cuBLAS at {sizes}: {'; '.join(parts)}"
 
 
 SECTIONS: Final[dict[str, Callable[[Results], str]]] = {

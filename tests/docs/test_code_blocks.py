@@ -1,4 +1,4 @@
-"""Every fenced block of docs/ runs, in the order of its page, with a service for each page.
+"""Every fenced block of the README and of docs/ runs, in order, with a service for each page.
 
 A word after the language marks a block that needs more: `sh gpu`, `sh cluster` (Ray or Kubernetes)
 and `sh install` (it fetches packages). Such a block does not run: its shell syntax is checked, and
@@ -20,13 +20,14 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from docs.session import find_exchanges
 from tests.environment import ROOT, SHARED_SETTINGS, clear_environment
 from tests.server import RunningServer, find_free_port
 from wavetrim.service.api.products.leased_schemas import LeasedProduct
 from wavetrim.service.cli.main import app
 
 MARKS = ("gpu", "cluster", "install")
-ELSEWHERE = ("operations.md",)
+ELSEWHERE = ("docs/operations.md",)
 
 
 @dataclass(frozen=True)
@@ -45,8 +46,8 @@ def find_blocks(page: Path) -> list[Block]:
 
 
 BLOCKS = {
-    str(page.relative_to(ROOT / "docs")): blocks
-    for page in sorted((ROOT / "docs").rglob("*.md"))
+    str(page.relative_to(ROOT)): blocks
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     if (blocks := find_blocks(page))
 }
 
@@ -106,6 +107,7 @@ def list_pages() -> Iterator[Any]:
 def stage(tmp_path: Path) -> Iterator[Stage]:
     port, prefix = find_free_port(), f"/wavetrim-test-{os.getpid()}-d"
     (tmp_path / "bin").mkdir()
+    (tmp_path / ".venv").symlink_to(sys.prefix)
     for name, words in (("python", ""), ("wavetrim", "-m wavetrim ")):
         file = tmp_path / "bin" / name
         file.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {words}"$@"\n')
@@ -129,6 +131,11 @@ def test_the_blocks_of_a_page_run(page: str, stage: Stage, monkeypatch: pytest.M
                     stage.run_shell(block.text)
                 case "json", "":
                     LeasedProduct.model_validate(json.loads(block.text))
+                case "console", "":
+                    session = find_exchanges(f"```console\n{block.text}```")
+                    stage.run_shell("\n".join(one.command for one in session))
+                case "text", "":
+                    pass  # a formula
                 case "sh", mark if mark in MARKS:
                     check_shell(block.text)
                 case other:

@@ -15,7 +15,7 @@ from benchmarks import readme
 from benchmarks.cluster.pages import SCALE, fill_scale
 from benchmarks.common.plots import Plot
 from benchmarks.common.results import ResultsError, write_document
-from benchmarks.common.tables import README, RESULTS
+from benchmarks.common.tables import README, RESULTS, ROOT
 from benchmarks.host import tables as host_tables
 from benchmarks.host.busy.tables import fill_busy
 from benchmarks.host.plots import list_plots as list_host_plots
@@ -91,7 +91,6 @@ FILLS = [
     *((kind.tables.PAGE, partial(fill_page, kind)) for kind in KINDS),
     (host_tables.PAGE, fill_busy),
     (kernel_tables.PAGE, kernel_code_tables.fill_page),
-    (README, lambda text: kernel_tables.fill_readme(text, read_results(RESULTS))),
     (README, readme.fill_readme),
     (readme.SETTINGS, readme.fill_settings),
     (readme.OPERATIONS, readme.fill_operations),
@@ -109,10 +108,11 @@ def test_pages_show_the_figures_that_were_measured(page: Path, fill: Callable[[s
 
 @EACH
 def test_plots_show_the_figures_that_were_measured(kind: Kind) -> None:
-    shown = README.read_text(encoding="utf-8") + kind.tables.PAGE.read_text(encoding="utf-8")
+    pages = [README, *(ROOT / "docs").rglob("*.md")]
+    shown = "".join(page.read_text(encoding="utf-8") for page in pages)
     plots = [plot for results in kind.read(RESULTS) for plot in kind.plot(results)]
     assert [plot.file for plot in plots if not plot.is_current()] == []
-    assert any(f"](docs/{plot.file.name})" in shown for plot in plots)
+    assert any(f"{plot.file.name})" in shown for plot in plots)
 
 
 @EACH

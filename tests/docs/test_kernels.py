@@ -1,8 +1,6 @@
-"""docs/kernels.md and the README's plot show the measured figures."""
+"""docs/kernels.md shows the measured figures."""
 
-import re
-
-from benchmarks.kernels.tables import PAGE, SECTIONS, fill_readme
+from benchmarks.kernels.tables import PAGE, SECTIONS
 from tests.benchmarks.kernel_figures import invent_results
 from wavetrim.kernels.catalog import list_kernels
 
@@ -34,12 +32,3 @@ def test_tables_show_rates_ratios_means_budgets_and_clocks() -> None:
     assert held == ["100.0", "0.90 (0.81)", "1.00 (1.00)"]
     assert read_table(shown["power"], "bulk 128x256x16")[2:] == ["1700", "650"] * 3
     assert read_table(shown["choices"], "4096³")[3:] == ["128x256x16: 1.37", "", "128x256x16: 1.37"]
-
-
-def test_the_readme_has_a_sentence_about_each_kind() -> None:
-    filled = fill_readme("on an <!-- ladder -->old<!-- /ladder -->.", [INVENTED])
-    assert re.sub("<.*?>", "", filled) == (
-        "on an NVIDIA Abacus, times the speed of cuBLAS at 4096³, 8192³, 16384³: "
-        "float32 strict 2.00, 2.00, 2.00; on tensor cores 4.00, 4.00, 4.00; "
-        "float64 0.50, 0.50, 0.50; float16 1.10, 1.10, 1.10."
-    )

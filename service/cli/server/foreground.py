@@ -57,6 +57,7 @@ class ForegroundServer(uvicorn.Server):
             ws="none",
             lifespan="off",
             log_config=None,
+            log_level="warning",  # the first line is the address of the page
             access_log=False,
             server_header=False,
             backlog=BACKLOG,

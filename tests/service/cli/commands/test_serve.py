@@ -59,6 +59,24 @@ def test_it_serves_a_folder_of_its_own_until_ctrl_c(tmp_path: Path) -> None:
     assert second.stdout == ""
 
 
+def test_its_first_line_is_the_address_of_its_page(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "wavetrim", "serve", "--port", "0", "--data-dir", "data"]
+    with subprocess.Popen(
+        command,
+        cwd=tmp_path,
+        env=make_environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        try:
+            url = process.stdout.readline().removeprefix("wavetrim is serving on ").strip()
+            assert "<title>" in httpx.get(url).text
+        finally:
+            process.terminate()
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
 def test_it_ends_with_its_terminal_as_by_other_signals(
     tmp_path: Path, number: signal.Signals
