@@ -26,7 +26,9 @@ its memory is `prepared` once.
   tiles (AMX, `native/tiles.c`) if a short trial finds them faster.
 - `native/sums.c`: sums of rows, for checks, by the same threads (`block_sums`).
 
-On a machine with a GPU these threads are the least urgent of all (`native/pool.c`).
+While other threads want the cores (`wavetrim.native`), `wavetrim.matmul` leaves some products to
+NumPy: small ones in the calling thread, and those of any size while BLAS's own threads spin
+(`threads.CoreUsers`).
 
 All else goes to threads in Python (`python_team`), which compute it block by block (`products`):
 other element types, and layouts that BLAS does not take. So does every product without a C compiler

@@ -148,7 +148,7 @@ def choose_grid(m: int, n: int, k: int, threads: int, max_elements: int | None) 
     Returns:
         (ranges of rows, ranges of columns).
     """
-    needed, large = _count_needed(m, n, k, max_elements), _count_useful(m, n, k) // LARGE
+    needed, large = _count_needed(m, n, k, max_elements), count_useful(m, n, k) // LARGE
     shares = max(needed, count_shares(m, n, k, threads))
     rounds = min(BLOCKS_PER_THREAD, max(1, large // (BLOCKS_PER_THREAD * threads)))
     enough = max(shares, min(large, min(rounds, 2) * threads))
@@ -167,12 +167,12 @@ def choose_grid(m: int, n: int, k: int, threads: int, max_elements: int | None) 
 
 def can_share(m: int, n: int, k: int) -> bool:
     """Whether a product is large enough for more than one thread."""
-    return _count_useful(m, n, k) >= LEAST_SHARED
+    return count_useful(m, n, k) >= LEAST_SHARED
 
 
 def count_shares(m: int, n: int, k: int, threads: int) -> int:
     """How many of `threads` compute a product: one if it is too small to share."""
-    return min(threads, _count_useful(m, n, k)) if can_share(m, n, k) else 1
+    return min(threads, count_useful(m, n, k)) if can_share(m, n, k) else 1
 
 
 @lru_cache(maxsize=1024)
@@ -202,7 +202,7 @@ def _count_needed(m: int, n: int, k: int, max_elements: int | None) -> int:
     return max(-(-2 * m * n * k // MAX_BLOCK_FLOPS), of_elements)
 
 
-def _count_useful(m: int, n: int, k: int) -> int:
+def count_useful(m: int, n: int, k: int) -> int:
     """Most blocks that are each worth a thread: by terms, and by elements to move."""
     elements = m * k + k * n + m * n
     return (m * n * k + ELEMENT_TERMS * elements) // MIN_BLOCK_TERMS

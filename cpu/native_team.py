@@ -37,6 +37,11 @@ class NativeTeam:
         self._blas.tiles = pool.library.prefers_tiles(ctypes.byref(self._blas))
         self._largest = 2**63 - 1 if blas.integer_bytes == 8 else _LARGEST_NARROW
 
+    @property
+    def is_crowded(self) -> bool:
+        """Whether the threads have lately lost their cores to others."""
+        return self._pool.is_crowded
+
     def describe(self, a: Matrix, b: Matrix, c: Matrix, alpha: float, beta: float) -> bytes | None:
         """The product for C (`PRODUCT`); None if Python threads must compute it.
 

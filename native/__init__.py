@@ -10,15 +10,16 @@ the folder is mounted noexec, there is no library (`errors`). Python and CUDA th
 slowly, after one warning, which `wavetrim calibrate` shows as well.
 
 `pool` has threads for tasks in C, `waiting` lets them sleep, `streaming.h` has copies that bypass
-the caches, and `call_threads` has threads for calls of Python. A pool is opened twice, with two
-priorities: once for copies, once for blocks.
+the caches, and `call_threads` has threads for calls of Python. A process opens a pool twice: for
+copies, and for blocks.
 
-- Threads stay awake for 0.2 ms after a task, because the next one follows soon. Threads that copy
-  do so for 0.5 ms, or only 0.05 if a CPU part wants the cores as well.
+- Threads stay awake for 0.2 ms after a task, those that copy for 0.5 ms, because the next task
+  follows soon. They yield meanwhile, and sleep as soon as another thread has used their core.
 - Threads for blocks each sleep on a core of their own, not the caller's, if there are enough: some
   Linux kernels wake a thread on its waker's busy core, where it waits for the end of a tick.
-- On a machine with a GPU, threads for blocks yield to all others (idle class if the system lets
-  them, and nice 19). So threads that copy for the GPU, launch its kernels or answer requests get a
-  core at once; a thread that is merely nice keeps its core for up to 3 ms. Without a GPU, threads
-  for blocks have their share (docs/notes/cpu-part.md).
+- All have the priority of their process. Where others want the cores as well, a thread loses its
+  core for 3 to 4 ms at a time, and whoever waits for it loses that, too. `waiting.c` compares the
+  time that work has taken with the processor time of its thread. After two products in a row that
+  lost cores the machine counts as *crowded*, for up to 1.6 s. Then nobody polls for long, small
+  copies are left to the driver, and a small product to the calling thread.
 """

@@ -40,13 +40,14 @@ Signatures: TypeAlias = Mapping[str, tuple[type | None, tuple[type, ...]]]
 """Function name → (result type, argument types); the result type is None for `void`."""
 
 _POOL: Final[Signatures] = {
-    "open_pool": (c_void_p, (c_int, c_int64, c_int, c_int)),
+    "open_pool": (c_void_p, (c_int, c_int64, c_int)),
     "close_pool": (None, (c_void_p,)),
     "free_pool": (None, (c_void_p,)),
     "wake_pool": (None, (c_void_p, c_int)),
-    "limit_pool": (None, (c_void_p, c_int, c_int)),
+    "limit_pool": (None, (c_void_p, c_int)),
+    "is_crowded": (c_int, ()),
 }
-"""The functions of pool.h, which every library has."""
+"""The functions of pool.h and waiting.h, which every library has."""
 
 _SHARED: Final = ("-shared", "-fPIC")
 _COMPILERS: Final = ("cc", "gcc", "clang")

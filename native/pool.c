@@ -5,14 +5,9 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 enum {
     SLOTS = 16,  // tasks on offer at a time, one for each caller; further callers work alone; chosen
-    BRIEF_NANOSECONDS = 50000,  // awake after a task where others compute on the same cores; chosen
-    LEAST_URGENT = 19,  // nice value
 };
 
 struct Slot {
@@ -35,14 +30,12 @@ struct Pool {
     Word limits;  // changes with `wanted`, and at the end; threads beyond the limit wait for it
     Word changes;  // changes inside tasks; threads within a task wait for it
     atomic_int wanted;  // only the first `wanted` threads look for tasks
-    _Atomic int64_t patience;  // nanoseconds that they stay awake without a task
-    int64_t most_patience;  // where no others compute on the same cores
+    int64_t patience;  // nanoseconds that they stay awake without a task
     atomic_int closing;
     pthread_mutex_t lock;  // guards homes
     cpu_set_t cores;  // usable cores
     int spare;  // a core that is no thread's home; -1 without homes
     int threads;
-    int yields;
     Member member[];
 };
 
@@ -168,21 +161,10 @@ static void sleep_at_home(Member* member, unsigned seen)
     if (home >= 0) pthread_setaffinity_np(pthread_self(), sizeof(cpu_set_t), &member->pool->cores);
 }
 
-// Threads that copy for a GPU, launch kernels or answer requests need little CPU time, and much waits for
-// them. So they come first where threads outnumber cores. A waking thread preempts an idle-class thread
-// at once; a thread that is merely nice keeps its core for a while.
-static void yield_to_others(void)
-{
-    const struct sched_param none = {0};
-    setpriority(PRIO_PROCESS, syscall(SYS_gettid), LEAST_URGENT);
-    pthread_setschedparam(pthread_self(), SCHED_IDLE, &none);
-}
-
 static void* work(void* argument)
 {
     Member* const member = argument;
     Pool* const pool = member->pool;
-    if (pool->yields) yield_to_others();
     for (;;) {
         // Read the words first, so that any later change is noticed.
         const unsigned news = read_word(&pool->news), limits = read_word(&pool->limits);
@@ -190,16 +172,15 @@ static void* work(void* argument)
         if (member->index >= atomic_load(&pool->wanted)) {
             sleep_for_word(&pool->limits, limits);
         } else if (!join_task(pool)) {
-            if (!look_for_word(&pool->news, news, atomic_load(&pool->patience))) sleep_at_home(member, news);
+            if (!look_for_word(&pool->news, news, pool->patience)) sleep_at_home(member, news);
         }
     }
 }
 
 void wake_pool(Pool* pool, int threads) { change_word(&pool->news, threads); }
 
-void limit_pool(Pool* pool, int threads, int shares_cores)
+void limit_pool(Pool* pool, int threads)
 {
-    atomic_store(&pool->patience, shares_cores ? BRIEF_NANOSECONDS : pool->most_patience);
     if (atomic_exchange(&pool->wanted, threads) == threads) return;
     change_word(&pool->limits, EVERYONE);
 }
@@ -218,15 +199,13 @@ static void start_threads(Pool* pool, int threads)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-Pool* open_pool(int threads, int64_t awake_nanoseconds, int settles, int yields)
+Pool* open_pool(int threads, int64_t awake_nanoseconds, int settles)
 {
     Pool* const pool = calloc(1, sizeof(Pool) + threads * sizeof(Member));
     if (pool == NULL) return NULL;
     atomic_init(&pool->wanted, threads);
-    atomic_init(&pool->patience, awake_nanoseconds);
-    pool->most_patience = awake_nanoseconds;
+    pool->patience = awake_nanoseconds;
     pthread_mutex_init(&pool->lock, NULL);
-    pool->yields = yields;
     pool->spare = -1;
     for (int i = 0; i < threads; ++i) atomic_init(&pool->member[i].home, -1);
     if (settles) assign_homes(pool, threads);

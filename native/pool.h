@@ -5,18 +5,11 @@
 // parts of the work until none is left. A helper that comes too late finds nothing, and the owner does
 // not wait for it.
 //
-// A process has two pools of different priority. Copies come first, because a GPU waits for them: their
-// threads have normal priority. Threads that compute blocks yield (idle class), so a copy, a launch or
-// an answer preempts a block at once.
-//
-// One pool cannot do both. Its threads would be busy with blocks and leave a copy to its caller and one
-// or two helpers, at a third of the link's rate. And a thread needs a privilege to leave the idle class.
+// A process has two pools, so that a copy that a GPU waits for finds threads while all others compute
+// blocks, which take a thousand times as long.
 #pragma once
 
 #include "waiting.h"
-
-// Functions that Python calls. All others stay inside the library.
-#define EXPORTED __attribute__((visibility("default")))
 
 enum { WOKEN = 8 };  // threads that one thread wakes for a task; each wakes others (cpu/native/calls.c); chosen
 
@@ -33,8 +26,7 @@ typedef struct Task {
 //
 // awake_nanoseconds: how long a thread without a task polls before it sleeps.
 // settles: each thread sleeps on a core of its own, if there are enough cores.
-// yields: the threads run in the idle class.
-EXPORTED Pool* open_pool(int threads, int64_t awake_nanoseconds, int settles, int yields);
+EXPORTED Pool* open_pool(int threads, int64_t awake_nanoseconds, int settles);
 
 // End the threads, each after its current part. Owners of tasks go on without them.
 EXPORTED void close_pool(Pool* pool);
@@ -45,10 +37,9 @@ EXPORTED void free_pool(Pool* pool);
 // Wake this many threads for a task that follows soon.
 EXPORTED void wake_pool(Pool* pool, int threads);
 
-// Let only the first `threads` threads look for tasks from now on, and for a shorter time if others
-// compute on the same cores. A thread that sleeps beyond the limit may take one more wake-up, and then does not
-// take part.
-EXPORTED void limit_pool(Pool* pool, int threads, int shares_cores);
+// Let only the first `threads` threads look for tasks from now on. A thread that sleeps beyond the limit may take
+// one more wake-up, and then does not take part.
+EXPORTED void limit_pool(Pool* pool, int threads);
 
 // Offer a task: threads join once it has places and they are notified. If all slots are taken, none
 // joins and the owner works alone.

@@ -10,15 +10,13 @@ from wavetrim.native.tuned import AWAKE_SECONDS
 class ThreadPool:
     """A pool of C threads. Thread-safe.
 
-    A process has one pool for each priority. Copy threads have the normal one; compute threads
-    yield to all others if a GPU must be fed. A forked process inherits no threads.
+    Copies and blocks have a pool each. A forked process inherits no threads.
 
     Args:
         library: A library of `load_library`; all contain the functions of pool.h.
         threads: Number of threads, not counting callers.
         awake_seconds: How long a thread without a task polls before it sleeps.
         settles: Whether each thread sleeps on a core of its own, if there are enough cores.
-        yields: Whether the threads run at idle priority.
 
     Attributes:
         library: The C library.
@@ -35,7 +33,6 @@ class ThreadPool:
         *,
         awake_seconds: float = AWAKE_SECONDS,
         settles: bool = False,
-        yields: bool = False,
     ) -> None:
         self.library = library
         self.threads = threads
@@ -44,9 +41,7 @@ class ThreadPool:
         self._closed = False
         self._holders = 0
         self._hold = _Hold(self)
-        self._address: int | None = library.open_pool(
-            threads, round(awake_seconds * 1e9), settles, yields
-        )
+        self._address: int | None = library.open_pool(threads, round(awake_seconds * 1e9), settles)
         if self._address is None:
             raise MemoryError(f"no memory for a pool of {threads} threads")
 
@@ -54,6 +49,11 @@ class ThreadPool:
     def has_threads(self) -> bool:
         """Whether the pool has threads: False once it is closed, and in a forked process."""
         return not self._closed and os.getpid() == self._process
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether a thread of this library has lately lost its core to other threads."""
+        return bool(self.library.is_crowded())
 
     def hold(self) -> "_Hold":
         """A context whose value is the pool's address, valid inside; None once it is closed."""
@@ -65,17 +65,11 @@ class ThreadPool:
             if address is not None:
                 self.library.wake_pool(address, threads)
 
-    def limit(self, threads: int, *, shares_cores: bool = False) -> None:
-        """Limit how many threads look for tasks from now on.
-
-        Args:
-            threads: Largest number of threads.
-            shares_cores: Whether other threads compute on the same cores; the pool's then stay
-                awake for a shorter time.
-        """
+    def limit(self, threads: int) -> None:
+        """Limit how many threads look for tasks from now on."""
         with self.hold() as address:
             if address is not None:
-                self.library.limit_pool(address, threads, shares_cores)
+                self.library.limit_pool(address, threads)
 
     def close(self) -> None:
         """End the threads once their current parts are done. Idempotent."""

@@ -43,11 +43,11 @@ STAGING_THREADS: Final = 12  # threads; H200, 16 cores; 00c1096
 """Most threads that copy to and from slabs, the caller included; eight copy as fast as a link of
 55 GB/s transfers one way."""
 
-SLAB_BYTES: Final = 4 << 20  # bytes; chosen
+SLAB_BYTES: Final = 1 << 20  # bytes; chosen
 """Size of a page-locked slab, through which pageable memory is copied."""
 
-SLABS: Final = 6  # slabs; chosen
-"""Slabs of each direction."""
+SLABS: Final = 24  # slabs; chosen
+"""Slabs of each direction: each thread fills one while its last is transferred."""
 
 SMALL_PRODUCT_BYTES: Final = 12 << 20  # bytes; chosen
 """Largest A, B and C together that are copied whole before the first transfer. If their layout
@@ -75,10 +75,11 @@ in float64 cost no time and are more accurate."""
 MAX_BLOCK_FLOPS: Final = 1 << 33  # operations; chosen
 """Largest block: about a tenth of a second, so that a product can be cancelled."""
 
-MIN_BLOCK_TERMS: Final = 1 << 19  # terms, M N K; H100, 16 cores; 1f09f97
-"""Smallest block worth a thread: some 15 µs. A thread takes 0.1 ms to wake up, so a product is
-shared from four such blocks on. With blocks of twice as many terms, products that follow one
-another take up to 2.4 times as long (128³ in float64), with half as many about as long."""
+MIN_BLOCK_TERMS: Final = 1 << 21  # terms, M N K; H100, 16 cores; 1603ae0
+"""Smallest block worth a thread: some 60 µs. A product is shared from four such blocks on. A thread
+takes 0.1 ms to wake up, more where it finds its core taken, so among other products one of half
+that size takes up to twice as long as in the calling thread. (In a loop of one shape, where threads
+are awake, blocks of a quarter would be up to 1.5 times as fast for the smallest of these.)"""
 
 ELEMENT_TERMS: Final = 12  # terms; chosen
 """Cost to a thread of reading or writing an element that other threads used meanwhile, in terms of

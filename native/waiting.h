@@ -1,4 +1,5 @@
-// Waiting for other threads: first spin briefly, then sleep in the system.
+// Waiting for other threads: first spin briefly, then sleep in the system. Where other programs want the
+// cores, threads spin hardly at all (is_crowded).
 #pragma once
 
 #include <limits.h>
@@ -26,6 +27,32 @@ static inline void pause_briefly(void)
     __asm__ volatile("yield");
 #endif
 }
+
+// Functions that Python calls. All others stay inside the library.
+#define EXPORTED __attribute__((visibility("default")))
+
+// Whether others want the cores: threads at work in this library have lost theirs in two products in a row, or more.
+// It holds for 0.1 to 1.6 s; then a product shows whether it is still so.
+EXPORTED int is_crowded(void);
+
+// Judge by the product that has just ended, and its duration.
+void judge_product(int64_t nanoseconds);
+
+// A moment by the clock, and the processor time that the calling thread has had until then.
+typedef struct {
+    int64_t wall, used;
+} Moment;
+
+Moment read_moment(void);
+
+// Note whether the calling thread has lost its core since a moment. It must have been at work, without sleeping.
+void note_since(Moment begin);
+
+// How long to spin now, where `nanoseconds` are right on a quiet machine.
+int64_t find_patience(int64_t nanoseconds);
+
+// Yield the core; returns whether another thread has had it for a while.
+int yield_core(void);
 
 // A counter that threads wait on (a futex): a thread that changes it wakes some of the sleepers.
 typedef struct {

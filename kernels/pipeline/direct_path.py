@@ -1,11 +1,12 @@
 """Products as command buffers, which are recorded once, kept and submitted.
 
-For page-locked operands, and for small pageable ones, which are copied into page-locked memory.
+For page-locked operands, and for small pageable ones, which are copied into page-locked memory. On
+a crowded machine, where threads that share a copy wait for each other, the driver copies them.
 """
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -19,14 +20,20 @@ from wavetrim.kernels.pipeline.commands.submission import Submitter
 from wavetrim.kernels.pipeline.device_memory import DeviceMemory
 from wavetrim.kernels.pipeline.host_product import GpuTimings, HostProduct
 from wavetrim.kernels.pipeline.places import PlacedStep
+from wavetrim.kernels.schedule.cuts import take_whole
 from wavetrim.kernels.schedule.panels import PanelProblem
 from wavetrim.kernels.schedule.steps import Cut
 from wavetrim.kernels.transfer.bounce import BounceBuffer
 from wavetrim.kernels.transfer.copies import HostOperand
 from wavetrim.kernels.transfer.host_copies import copy_matrix, stream_matrix
-from wavetrim.kernels.transfer.pinned import Matrix
+from wavetrim.kernels.transfer.pinned import Matrix, has_adjacent_rows
 from wavetrim.native.pool import ThreadPool
 from wavetrim.native.tuned import PART_BYTES, SMALL_PRODUCT_BYTES
+
+_CROWDED_BYTES: Final = 64 << 20
+"""Largest A, B and C together that the driver copies on a crowded machine. Chosen: threads that
+share copies are waited for in the end, up to 3 ms where they have lost their cores; in that time
+the driver copies some 30 MB."""
 
 
 class DirectPath:
@@ -69,7 +76,10 @@ class DirectPath:
             CUDADriverError: CUDA refuses a command, or the device failed.
         """
         if product.needs_staging(operands):
-            return self._compute_copied(product, operands, cut)
+            if not self._leaves_copies(product):
+                return self._compute_copied(product, operands, cut)
+            # The driver's copies do not overlap, so a step is enough.
+            cut = take_whole(product.find_panels(self._device.sm_count, staged=False))
         timed = Timed.EACH if product.timed else Timed.NOTHING
         buffer = self.find_buffer(product, cut, timed)
         return None if buffer is None else self.submitter.run(buffer, product, operands)
@@ -128,6 +138,14 @@ class DirectPath:
         """Give back what libraries hold, and free memory."""
         self.submitter.close()
         self._bounce.close()
+
+    def _leaves_copies(self, product: HostProduct) -> bool:
+        """Whether the driver copies pageable operands: the fastest way for the caller alone."""
+        return (
+            product.copied_bytes < _CROWDED_BYTES
+            and self._copiers.is_crowded
+            and all(map(has_adjacent_rows, (product.a, product.b, product.c)))
+        )
 
     def _compute_copied(
         self,

@@ -19,8 +19,7 @@ class Flow:
         product: The product.
         operands: Its A, B and C.
         steps: The steps in order.
-        inward: Copies to the device.
-        outward: Copies from the device.
+        staging: Copies to and from the device.
         compute: Stream of the kernels.
         events: Pool of events.
         launches: Cache of prepared launches.
@@ -32,8 +31,7 @@ class Flow:
         operands: Sequence[HostOperand],
         steps: Sequence[PlacedStep],
         *,
-        inward: Staging,
-        outward: Staging,
+        staging: Staging,
         compute: Any,
         events: EventPool,
         launches: LaunchCache,
@@ -41,8 +39,7 @@ class Flow:
         self._product = product
         self._a, self._b, self._c = operands
         self._steps = steps
-        self._inward = inward
-        self._outward = outward
+        self._staging = staging
         self._compute = compute
         self._events = events
         self._launches = launches
@@ -97,12 +94,12 @@ class Flow:
             parts.append(OperandPart(self._a, step.rows, step.a_depth, placed.arriving))
         if step.loads_b:
             parts.append(OperandPart(self._b, step.depth, step.columns, placed.b))
-        loads = self._inward.copy_in(parts, after)
+        loads = self._staging.copy_in(parts, after)
         if self._reads_c and step.first:
             if step.c_follows >= 0:
                 self._arrivals.await_arrival(step.c_follows)
             part = OperandPart(self._c, step.rows, step.columns, placed.c)
-            loads += self._inward.copy_in([part], None)
+            loads += self._staging.copy_in([part], None)
         return loads
 
     def _launch(self, index: int) -> None:
@@ -120,7 +117,7 @@ class Flow:
         self._record(end.ptr, address)
         store = None
         if step.last:
-            store = self._outward.copy_out(
+            store = self._staging.copy_out(
                 OperandPart(self._c, step.rows, step.columns, placed.c), end
             )
         self._arrivals.add(step, (start, end), loads, store)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
+from wavetrim.kernels.compile import compile_kernel
 from wavetrim.kernels.device import find_device
 from wavetrim.kernels.errors import (
     DeviceFailure,
@@ -84,6 +85,20 @@ class GpuPipeline:
                 streams = *self._staged.streams, between
                 self.direct = DirectPath(self._device, self._copiers, streams, self._memory)
         self._cache_dir = cache_dir
+
+    def compile(self, spec: KernelSpec, *, sms: int | None = None) -> None:
+        """Compile a kernel into the cache while the GPU works on; `load` is brief then.
+
+        Args:
+            spec: The kernel.
+            sms: Limit of multiprocessors, as for `multiply`.
+
+        Raises:
+            CompilationFailed: It does not compile for the device.
+        """
+        if spec.source is not None:  # cuBLAS has none
+            held = hold(spec) if sms is not None and spec.persistent else spec
+            compile_kernel(held, self._device.arch, self._cache_dir)
 
     def load(self, spec: KernelSpec, *, sms: int | None = None) -> None:
         """Load a kernel ahead of its first product; compile it if it is not in the cache.
@@ -213,6 +228,11 @@ class GpuPipeline:
                 self.recover(error)
             self.residents.add(key, resident)
             return True
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether threads that copy have lately lost their cores to other threads."""
+        return self._copiers is not None and self._copiers.is_crowded
 
     @property
     def device_index(self) -> int:

@@ -20,7 +20,7 @@ from wavetrim.kernels.transfer.copies import HostOperand, OperandPart, describe_
 from wavetrim.kernels.transfer.pinned import Matrix
 from wavetrim.kernels.transfer.staging import Staging
 from wavetrim.native.pool import ThreadPool
-from wavetrim.native.tuned import SLAB_BYTES, SLABS, SMALL_PRODUCT_BYTES
+from wavetrim.native.tuned import SLAB_BYTES, SLABS
 
 _FRESH_BYTES: Final = 2 * SLABS * SLAB_BYTES
 """Largest A, B and C together whose copies in bypass the caches: as much as all slabs hold. The
@@ -45,14 +45,13 @@ class StagedPath:
 
         self._device, self._copiers, self._memory = device, copiers, memory
         self._events = EventPool()
-        self._inward = Staging(copiers, self._events)
+        self._staging = Staging(copiers, self._events)
         self._compute = cupy.cuda.Stream(non_blocking=True)
-        self._outward = Staging(copiers, self._events)
 
     @property
     def streams(self) -> tuple[Any, Any, Any]:
         """CuPy's streams of copies in, kernels and copies out."""
-        return self._inward.stream, self._compute, self._outward.stream
+        return self._staging.in_stream, self._compute, self._staging.out_stream
 
     def compute(
         self, product: HostProduct, operands: Sequence[HostOperand], cut: Cut
@@ -71,44 +70,39 @@ class StagedPath:
         """
         check_sms(product.spec, product.sms, self._device.sm_count)
         staged = product.needs_staging(operands)
-        helpers = self._wake_copiers(product.copiers) if staged else 0
+        if staged:
+            self._wake_copiers(product.copiers)
         steps = self._place_steps(product, cut, staged=staged)
-        self._prepare(
-            helpers,
-            alone=product.copied_bytes <= SMALL_PRODUCT_BYTES,
-            awake=product.is_awaited_awake,
-            streams=product.copied_bytes <= _FRESH_BYTES,
-        )
+        self._prepare(awake=product.is_awaited_awake, streams=product.copied_bytes <= _FRESH_BYTES)
         flow = Flow(
             product,
             operands,
             steps,
-            inward=self._inward,
-            outward=self._outward,
+            staging=self._staging,
             compute=self._compute,
             events=self._events,
             launches=self._memory.launches,
         )
         spans = flow.run()
-        self._inward.finish()
-        self._outward.finish()
+        self._staging.finish()
         return GpuTimings(spans.kernel_seconds, spans.transfer_seconds, spans.gpu_seconds)
 
     def fetch(self, b: Matrix, resident: Resident) -> None:
         """Copy an operand into its memory, and wait until it is there."""
         operand = describe_operand(b)
-        self._prepare(0 if operand.is_pinned else self._wake_copiers(None))
+        if not operand.is_pinned:
+            self._wake_copiers(None)
+        self._prepare()
         rows, columns = b.shape
         part = OperandPart(operand, range(rows), range(columns), resident.place)
-        (copy,) = self._inward.copy_in([part], None)
+        (copy,) = self._staging.copy_in([part], None)
         copy.result()
         await_event(copy.end)
-        self._inward.finish()
+        self._staging.finish()
 
     def abandon(self) -> DeviceFailure | None:
         """After an error, wait until nothing is in flight; returns what to raise if that fails."""
-        self._inward.abandon()
-        self._outward.abandon()
+        self._staging.abandon()
         try:
             find_runtime().deviceSynchronize()
         except list_cuda_errors() as error:
@@ -116,27 +110,22 @@ class StagedPath:
         return None
 
     def close(self) -> None:
-        """End the stages."""
-        self._inward.close()
-        self._outward.close()
+        """Close the stage."""
+        self._staging.close()
 
-    def _prepare(
-        self, helpers: int, *, alone: bool = False, awake: bool = False, streams: bool = False
-    ) -> None:
-        for direction in (self._inward, self._outward):
-            direction.prepare(alone=alone, awake=awake, streams=streams, helpers=helpers)
+    def _prepare(self, *, awake: bool = False, streams: bool = False) -> None:
+        self._staging.prepare(awake=awake, streams=streams)
         self._events.reclaim()  # the previous product has ended
 
-    def _wake_copiers(self, copiers: int | None) -> int:
-        """Wake the threads for a product's copies, and return their number."""
+    def _wake_copiers(self, copiers: int | None) -> None:
+        """Wake the threads for a product's copies."""
         if self._copiers is None:
-            return 0
+            return
         helpers = self._copiers.threads if copiers is None else copiers - 1
-        self._copiers.limit(helpers, shares_cores=copiers is not None)
+        self._copiers.limit(helpers)
         if helpers:
             # Now, because waking takes longer than what precedes the first copy.
             self._copiers.wake(helpers)
-        return helpers
 
     def _place_steps(self, product: HostProduct, cut: Cut, *, staged: bool) -> Sequence[PlacedStep]:
         """The steps of a product, with memory allocated."""

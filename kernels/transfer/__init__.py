@@ -6,23 +6,23 @@
   core, which never writes between the rows of a result. If all operands of a product are
   page-locked, its transfers are commands, which C submits (`native/commands.c`). `pinned`
   page-locks matrices and knows which are; of others it asks CUDA each time.
-- *Pageable* memory: a stage for each direction (`stages`) copies it in pieces of 4 MiB through
-  page-locked slabs, on the memory node next to the GPU (`nodes`). A small product is copied whole
-  (`bounce`), and then runs as from page-locked memory. If it shares rows, or elements of its rows
-  are not adjacent, it goes through the stage in pieces of 2 MiB.
+- *Pageable* memory: a stage (`stages`) copies it in pieces of up to 1 MiB through page-locked
+  slabs, on the memory node next to the GPU (`nodes`). A small product is copied whole (`bounce`),
+  and then runs as from page-locked memory; on a crowded machine (`wavetrim.native`) the driver
+  copies it.
 
 A stage is C (`native_stage`, loaded by `host_library`): handing the interpreter's lock from thread
 to thread takes Python longer than a piece, and the launching thread wants that lock, too.
 
-- `native/copies.c` (`host_copies`): threads of a pool share each copy between the caller's layout
-  and a slab. What the GPU reads at once is stored past the caches, from which the copy engine
-  would have to fetch each line.
-- `native/slabs.c`: one matrix, piece by piece. Inwards a slab is filled while others are
-  transferred. Outwards transfers run ahead, even into the next matrices, and slabs are emptied as
-  they arrive.
-- `native/stage.c`: a thread for each direction takes one matrix after the other; Python only asks
-  and waits. It calls the driver itself (`native/driver.c`), on CuPy's streams and events, so both
-  keep their order.
+- `native/copies.c` (`host_copies`): a copy within host memory between any two layouts, which
+  threads may share. What the GPU reads at once is stored past the caches, from which the copy
+  engine would have to fetch each line.
+- `native/pieces.c`: a matrix, cut into pieces. Each passes through a slab.
+- `native/stage.c`: threads that each take one piece after the other, so that one without a core
+  delays its own piece only. Inwards a slab is filled while others are transferred; outwards
+  transfers run ahead, even into the next matrices, and slabs are emptied as they arrive. Python
+  only asks and waits. The stage calls the driver itself (`native/driver.c`), on CuPy's streams and
+  events, so both keep their order.
 
 A copy under way keeps its matrices and events alive, and `abandon` waits for what has begun, so no
 memory goes while it is copied. The threads are woken when a product with pageable operands begins.

@@ -16,11 +16,15 @@ class Transfers:
 
     Args:
         stream: CuPy's stream.
+
+    Attributes:
+        stream: The same.
     """
 
     def __init__(self, stream: Any) -> None:
         from cupy.cuda import runtime
 
+        self.stream = stream
         self._stream: int = stream.ptr
         self._copy = runtime.memcpyAsync
         self._copy_rows = runtime.memcpy2DAsync

@@ -42,48 +42,49 @@ class StagedCopy:
 
     Args:
         stage: The stage.
-        number: Number of the request, from 1.
-        start: CuPy event before its transfers.
-        end: CuPy event after them.
+        request: What is copied.
+        number: Number of the request in its direction, from 1.
     """
 
-    __slots__ = ("_number", "_stage", "end", "start")
+    __slots__ = ("_number", "_request", "_stage", "end", "start")
 
-    def __init__(self, stage: "NativeStage", number: int, start: Any, end: Any) -> None:
+    def __init__(self, stage: "NativeStage", request: CopyRequest, number: int) -> None:
         self._stage = stage
+        self._request = request
         self._number = number
-        self.start = start
-        self.end = end
+        self.start = request.start
+        self.end = request.end
 
     def done(self) -> bool:
         """As `PendingCopy` says."""
-        return self._stage.is_done(self._number)
+        return self._stage.is_done(self._request.inwards, self._number)
 
     def result(self, *, awake: bool = False) -> None:  # noqa: ARG002 -- the stage decides itself
         """As `PendingCopy` says."""
-        self._stage.await_copy(self._number)
+        self._stage.await_copy(self._request.inwards, self._number)
 
 
 class NativeStage:
-    """One direction, as `Stage` says. After `close` only `close` may be called.
+    """Both directions, as `Stage` says. After `close` only `close` may be called.
 
     Args:
         pool: The copy threads; must be closed after the stage.
-        stream: CuPy's stream of the transfers.
+        in_stream: CuPy's stream of the transfers to the device.
+        out_stream: That of the transfers from the device.
 
     Raises:
         CUDARuntimeError: No memory for slabs.
-        CUDADriverError: No memory for the stage, or no thread.
+        CUDADriverError: No memory for the stage.
         RuntimeError: The pool is closed.
     """
 
-    def __init__(self, pool: ThreadPool, stream: Any) -> None:
+    def __init__(self, pool: ThreadPool, in_stream: Any, out_stream: Any) -> None:
         self._library = pool.library
         self._address: int | None = None
         self._slabs: list[PinnedSlab] = []
         self._requests: list[CopyRequest] = []  # keeps their matrices and events alive for C
         try:
-            self._open(pool, stream)
+            self._open(pool, in_stream, out_stream)
         except BaseException:
             self.close()
             raise
@@ -96,7 +97,7 @@ class NativeStage:
         assert matrix.size > 0, "steps have elements to copy"
         self._requests.append(request)
         number: int = self._library.request_copy(
-            *(self._open_address, int(request.inwards), int(request.alone)),
+            *(self._open_address, int(request.inwards)),
             *(request.after and request.after.ptr, request.start.ptr, request.end.ptr),
             *(matrix.ctypes.data, *count_strides(matrix)),
             *(place.pointer, place.leading_dimension * item, place.padding * item),
@@ -104,11 +105,7 @@ class NativeStage:
         )
         if number == 0:
             _raise(_OUT_OF_MEMORY)
-        return StagedCopy(self, number, request.start, request.end)
-
-    def limit(self, helpers: int) -> None:
-        """As `Stage` says."""
-        self._library.limit_helpers(self._open_address, helpers)
+        return StagedCopy(self, request, number)
 
     def finish(self) -> None:
         """As `Stage` says."""
@@ -129,23 +126,23 @@ class NativeStage:
         while self._slabs:
             self._slabs.pop().free()
 
-    def is_done(self, number: int) -> bool:
+    def is_done(self, inwards: bool, number: int) -> bool:
         """Whether a copy has ended, if only by failing."""
-        return bool(self._library.is_done(self._open_address, number))
+        return bool(self._library.is_done(self._open_address, inwards, number))
 
-    def await_copy(self, number: int) -> None:
-        """Wait until a copy has ended; raise its error, or that of one before it."""
-        _check(self._library.await_copy(self._open_address, number))
+    def await_copy(self, inwards: bool, number: int) -> None:
+        """Wait until a copy has ended, and copy meanwhile; raise the stage's error if it fails."""
+        _check(self._library.await_copy(self._open_address, inwards, number))
 
-    def _open(self, pool: ThreadPool, stream: Any) -> None:
-        for _ in range(SLABS):
+    def _open(self, pool: ThreadPool, in_stream: Any, out_stream: Any) -> None:
+        for _ in range(2 * SLABS):
             self._slabs.append(PinnedSlab(SLAB_BYTES))
-        memories = (ctypes.c_void_p * SLABS)(*(slab.pointer for slab in self._slabs))
+        memories = (ctypes.c_void_p * (2 * SLABS))(*(slab.pointer for slab in self._slabs))
         with pool.hold() as address:
             if address is None:
                 raise RuntimeError("the threads that copy are ended")
             self._address = self._library.open_stage(
-                address, stream.ptr, memories, SLABS, SLAB_BYTES
+                address, in_stream.ptr, out_stream.ptr, memories, SLABS, SLAB_BYTES
             )
         if self._address is None:
             _raise(_OUT_OF_MEMORY)

@@ -1,4 +1,4 @@
-"""Stages: copies between pageable memory and the device, one matrix after the other.
+"""Stages: copies between pageable memory and the device.
 
 With a C compiler a stage runs in C, with several threads and page-locked slabs (native_stage.py).
 Otherwise CUDA's own pageable copies serve; they are slower and block the calling thread.
@@ -30,8 +30,6 @@ class CopyRequest:
         after: CuPy event to wait for; None for none.
         start: CuPy event to record before the transfers.
         end: CuPy event to record after the transfers.
-        alone: Whether the calling thread copies it at once, as waking another one takes longer than
-            copying a few megabytes. No other request may then be under way.
         streams: Whether it bypasses the caches on its way to a slab, because the device reads the
             slab at once.
     """
@@ -42,18 +40,14 @@ class CopyRequest:
     after: Any
     start: Any
     end: Any
-    alone: bool
     streams: bool = False
 
 
 class Stage(Protocol):
-    """Copies of pageable memory in one direction."""
+    """Copies of pageable memory in both directions."""
 
     def send(self, request: CopyRequest) -> PendingCopy:
         """Queue a copy."""
-
-    def limit(self, helpers: int) -> None:
-        """Set how many of the pool's threads help from now on."""
 
     def finish(self) -> None:
         """Wait for all requests, and raise the first error."""
@@ -62,33 +56,30 @@ class Stage(Protocol):
         """Drop requests that have not begun, wait for the others, and clear errors."""
 
     def close(self) -> None:
-        """End the thread and free the slabs; no request may be under way."""
+        """Free the slabs; no request may be under way."""
 
 
 class PageableStage:
     """CUDA's own copies of pageable memory; each is done when `send` returns.
 
     Args:
-        stream: CuPy's stream of the transfers.
-        transfers: Enqueues transfers on that stream.
+        inward: Enqueues transfers to the device.
+        outward: Enqueues transfers from the device.
     """
 
-    def __init__(self, stream: Any, transfers: Transfers) -> None:
-        self._stream = stream
-        self._transfers = transfers
+    def __init__(self, inward: Transfers, outward: Transfers) -> None:
+        self._inward, self._outward = inward, outward
 
     def send(self, request: CopyRequest) -> PendingCopy:
         """As `Stage` says; CUDA errors are raised at once."""
+        stream = (self._inward if request.inwards else self._outward).stream
         if request.after is not None:
-            self._stream.wait_event(request.after)
-        request.start.record(self._stream)
+            stream.wait_event(request.after)
+        request.start.record(stream)
         for part, place in _cut(request.matrix, request.place):
             (self._send if request.inwards else self._fetch)(part, place)
-        request.end.record(self._stream)
+        request.end.record(stream)
         return DirectCopy(request.start, request.end, outwards=False, awake=False)
-
-    def limit(self, helpers: int) -> None:
-        """Do nothing: no threads help."""
 
     def finish(self) -> None:
         """Do nothing: no request is pending."""
@@ -101,16 +92,16 @@ class PageableStage:
 
     def _send(self, part: Matrix, place: Layout) -> None:
         if has_adjacent_rows(part):
-            self._transfers.copy_in(part.ctypes.data, part.strides[0], place)
+            self._inward.copy_in(part.ctypes.data, part.strides[0], place)
             return
         packed = np.ascontiguousarray(part)
-        self._transfers.copy_in(packed.ctypes.data, packed.strides[0], place)
-        self._stream.synchronize()  # before the packed rows are freed
+        self._inward.copy_in(packed.ctypes.data, packed.strides[0], place)
+        self._inward.stream.synchronize()  # before the packed rows are freed
 
     def _fetch(self, part: Matrix, place: Layout) -> None:
         rows = part if has_adjacent_rows(part) else np.empty(part.shape, part.dtype)
-        self._transfers.copy_out(place, rows.ctypes.data, rows.strides[0])
-        self._stream.synchronize()
+        self._outward.copy_out(place, rows.ctypes.data, rows.strides[0])
+        self._outward.stream.synchronize()
         if rows is not part:
             part[...] = rows
 

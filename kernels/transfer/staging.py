@@ -17,47 +17,40 @@ from wavetrim.native.pool import ThreadPool
 
 
 class Staging:
-    """One direction of the pipeline: a stream, and a stage once one is needed.
+    """The copies of a pipeline: a stream for each direction, and a stage once one is needed.
 
     Args:
-        pool: Copy threads, shared by both directions; None to use CUDA's pageable copies.
+        pool: Copy threads; None to use CUDA's pageable copies.
         events: Pool of events.
 
     Attributes:
-        stream: CuPy's stream of the transfers.
+        in_stream: CuPy's stream of the transfers to the device.
+        out_stream: That of the transfers from the device.
     """
 
     def __init__(self, pool: ThreadPool | None, events: EventPool) -> None:
         import cupy
 
-        self.stream = cupy.cuda.Stream(non_blocking=True)
+        self.in_stream = cupy.cuda.Stream(non_blocking=True)
+        self.out_stream = cupy.cuda.Stream(non_blocking=True)
         self._pool = pool
         self._events = events
         self._stage: Stage | None = None
-        self._transfers = Transfers(self.stream)
-        runtime, self._address = find_runtime(), self.stream.ptr
+        self._inward, self._outward = Transfers(self.in_stream), Transfers(self.out_stream)
+        runtime = find_runtime()
         self._record, self._wait = runtime.eventRecord, runtime.streamWaitEvent
-        self._alone = False
         self._awake = False
         self._streams = False
-        self._helpers = 0
 
-    def prepare(self, *, alone: bool, awake: bool, streams: bool, helpers: int) -> None:
+    def prepare(self, *, awake: bool, streams: bool) -> None:
         """Set how the copies of the next product are made.
 
         Args:
-            alone: Whether the calling thread makes staged copies itself, at once. Waking another
-                thread takes longer than copying a few megabytes.
             awake: Whether waiting for transfers polls all the time.
             streams: Whether staged copies to the device bypass the caches.
-            helpers: Pool threads that help with each copy.
         """
-        self._alone = alone
         self._awake = awake
         self._streams = streams
-        self._helpers = helpers
-        if self._stage is not None:
-            self._stage.limit(helpers)
 
     def copy_in(self, parts: Sequence[OperandPart], after: Any) -> list[PendingCopy]:
         """Copy matrices to the device.
@@ -69,11 +62,11 @@ class Staging:
         direct = [part for part in parts if part.operand.is_pinned]
         copies: list[PendingCopy] = []
         if direct:
-            start = self._begin(after)
+            start = self._begin(self.in_stream, after)
             for part in direct:
                 operand, place = part.operand, part.place
-                self._transfers.copy_in(part.find_address(), operand.pitch_bytes, place)
-            copies.append(self._end(start, outwards=False))
+                self._inward.copy_in(part.find_address(), operand.pitch_bytes, place)
+            copies.append(self._end(self.in_stream, start, outwards=False))
         if len(direct) < len(parts):
             staged = (part for part in parts if not part.operand.is_pinned)
             copies += [self._stage_copy(part, after, inwards=True) for part in staged]
@@ -84,9 +77,9 @@ class Staging:
         operand, place = part.operand, part.place
         if not operand.is_pinned:
             return self._stage_copy(part, after, inwards=False)
-        start = self._begin(after)
-        self._transfers.copy_out(place, part.find_address(), operand.pitch_bytes)
-        return self._end(start, outwards=True)
+        start = self._begin(self.out_stream, after)
+        self._outward.copy_out(place, part.find_address(), operand.pitch_bytes)
+        return self._end(self.out_stream, start, outwards=True)
 
     def finish(self) -> None:
         """Wait for all requests of the stage, and raise the first error."""
@@ -99,37 +92,34 @@ class Staging:
             self._stage.abandon()
 
     def close(self) -> None:
-        """End the stage's thread and free its slabs."""
+        """Free the stage's slabs."""
         if self._stage is not None:
             self._stage.close()
             self._stage = None
 
-    def _begin(self, after: Any) -> Any:
+    def _begin(self, stream: Any, after: Any) -> Any:
         """Enqueue the wait for `after` and the start event of transfers, which is returned."""
         if after is not None:
-            self._wait(self._address, after.ptr)
+            self._wait(stream.ptr, after.ptr)
         start = self._events.take()
-        self._record(start.ptr, self._address)
+        self._record(start.ptr, stream.ptr)
         return start
 
-    def _end(self, start: Any, *, outwards: bool) -> DirectCopy:
+    def _end(self, stream: Any, start: Any, *, outwards: bool) -> DirectCopy:
         """Enqueue the end event of transfers."""
         end = self._events.take()
-        self._record(end.ptr, self._address)
+        self._record(end.ptr, stream.ptr)
         return DirectCopy(start, end, outwards=outwards, awake=self._awake)
 
     def _stage_copy(self, part: OperandPart, after: Any, *, inwards: bool) -> PendingCopy:
         if self._stage is None:  # opened on first use, because locking slabs takes time
             self._stage = self._open_stage()
-            self._stage.limit(self._helpers)
         start, end = self._events.take(), self._events.take()
         return self._stage.send(
-            CopyRequest(
-                part.view(), part.place, inwards, after, start, end, self._alone, self._streams
-            )
+            CopyRequest(part.view(), part.place, inwards, after, start, end, self._streams)
         )
 
     def _open_stage(self) -> Stage:
         if self._pool is None:
-            return PageableStage(self.stream, self._transfers)
-        return NativeStage(self._pool, self.stream)
+            return PageableStage(self._inward, self._outward)
+        return NativeStage(self._pool, self.in_stream, self.out_stream)

@@ -70,9 +70,7 @@ class Executor:
     ) -> None:
         self.devices = tuple(devices)
         self._watchdog = watchdog
-        self.pool = CpuPool(
-            cpu_threads, cache_dir=cache_dir, yields=bool(devices), lends_blas=lends_blas
-        )
+        self.pool = CpuPool(cpu_threads, cache_dir=cache_dir, lends_blas=lends_blas)
         self.pipelines = tuple(
             GpuPipeline(
                 device.index,
@@ -177,6 +175,11 @@ class Executor:
         ).compute()  # fmt: skip
 
     @property
+    def is_crowded(self) -> bool:
+        """Whether other threads want the cores, as the latest products showed."""
+        return self.pool.is_crowded or any(one.is_crowded for one in self.pipelines)
+
+    @property
     def pipeline(self) -> GpuPipeline | None:
         """The first GPU's pipeline; None without a GPU."""
         return self.pipelines[0] if self.pipelines else None
@@ -191,6 +194,19 @@ class Executor:
             except KernelsError as error:
                 raise_translated(error)
         self._prepared = plan
+
+    def compile(self, plan: Plan) -> None:
+        """Compile a plan's kernel ahead of its first product, while others run.
+
+        Raises:
+            ExecutionError: It does not compile.
+        """
+        try:
+            for part in plan.gpu_parts:
+                assert plan.spec is not None, "a plan with GPU rows names a kernel"
+                self.pipelines[part.position].compile(plan.spec, sms=plan.sms)
+        except KernelsError as error:
+            raise_translated(error)
 
     def free_devices(self) -> None:
         """Let go of the devices after an interrupt, which may have come while one was taken.

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from math import ceil
 from typing import Final, NoReturn
 
 from wavetrim.cpu.errors import CpuError, ProductCancelled
@@ -24,6 +25,10 @@ from wavetrim.scheduler.execution.teams import Teams
 from wavetrim.scheduler.execution.watchdog import Watchdog, Watched
 from wavetrim.scheduler.planning.plan import SHORT_SECONDS
 from wavetrim.scheduler.planning.team import LONG_SECONDS, GpuPart
+
+_HASTE: Final = 1.5
+"""How many times as fast as the GPU part a CPU part may be, as predicted. Chosen: it must not be
+the slower one."""
 
 CANCELLATIONS: Final = (ProductCancelled, PipelineCancelled)
 """Errors of a part that was cancelled."""
@@ -195,6 +200,14 @@ class Execution:
 
         return count
 
+    def _count_threads(self) -> int:
+        """Threads of the CPU part: enough to end with the GPU part. The others' cores copy."""
+        plan = self._plan
+        if not plan.gpu_rows:
+            return self._pool.threads
+        share = plan.predicted.cpu_seconds / plan.predicted.gpu_seconds
+        return max(1, min(plan.share.threads, ceil(_HASTE * share * plan.share.threads)))
+
     def _compute_cpu_rows(self) -> float:
         """Compute the last F rows of C; if they take a moment only, report them afterwards."""
         product, plan = self._product, self._plan
@@ -203,7 +216,7 @@ class Execution:
             self._pool.multiply,
             product.a[rows], product.b, product.c[rows],
             alpha=product.alpha, beta=product.beta,
-            threads=plan.share.threads if plan.gpu_rows else self._pool.threads,
+            threads=self._count_threads(),
         )  # fmt: skip
         report, final = partial(self._counter.add, "cpu"), self._final.open_cpu(rows.start)
         try:

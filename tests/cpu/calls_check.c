@@ -196,7 +196,7 @@ static void* close_it(void* argument)
 // A pool is closed during a call, which its caller then ends alone.
 static void close_early(int threads)
 {
-    Pool* closing = open_pool(threads, AWAKE_NANOSECONDS, 1, threads % 2);
+    Pool* closing = open_pool(threads, AWAKE_NANOSECONDS, 1);
     if (threads == 1) usleep(1000);  // it goes to sleep
     Work work = make_work(0, threads % 2 ? &streamed : &plain);
     Call* const call = begin(closing, &work);
@@ -210,7 +210,7 @@ static void close_early(int threads)
 
 int main(void)
 {
-    pool = open_pool(THREADS, AWAKE_NANOSECONDS, 1, 1);
+    pool = open_pool(THREADS, AWAKE_NANOSECONDS, 1);
     pthread_t thread[CALLERS];
     for (int i = 0; i < CALLERS; ++i) pthread_create(&thread[i], NULL, call_often, NULL);
     for (int i = 0; i < CALLERS; ++i) pthread_join(thread[i], NULL);

@@ -79,10 +79,10 @@ def test_a_small_product_stays_one_block() -> None:
 
 
 def test_threads_share_a_product_for_its_bytes_as_well_as_for_its_operations() -> None:
-    assert [count_shares(size, size, size, 16) for size in (64, 96, 256)] == [1, 1, 16]
-    assert count_shares(2, 3823, 83, 16) == 8
+    assert [count_shares(size, size, size, 16) for size in (64, 160, 256, 512)] == [1, 1, 9, 16]
+    assert count_shares(32, 3823, 83, 16) > count_shares(32, 300, 1000, 16)
     assert count_shares(4, 35, 1236, 16) == 1
-    for m, n, k in [(18, 26714, 150), (891, 25, 4235), (15359, 13, 80), (25, 97, 9517)]:
+    for m, n, k in [(18, 26714, 150), (891, 25, 4235), (15359, 26, 80), (25, 97, 9517)]:
         assert count_shares(m, n, k, 16) == 16
         cut = cut_depth(m, n, k, threads=16) or cut_blocks(m, n, k, threads=16)
         assert len(cut) >= 16

@@ -36,12 +36,16 @@ def test_one_core_of_the_affinity_mask_is_one_usable_core(tmp_path: Path) -> Non
         os.sched_setaffinity(0, before)
 
 
-@pytest.mark.parametrize("quota", [50_000, 190_000])
-def test_a_quota_of_half_a_core_or_almost_two_is_one_usable_core(
-    tmp_path: Path, quota: int
-) -> None:
+@pytest.mark.parametrize("quota", [20_000, 50_000, 95_000])
+def test_a_quota_below_a_core_is_one_usable_core(tmp_path: Path, quota: int) -> None:
     files = {"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.max": f"{quota} 100000\n"}
     assert usable_cores(build_tree(tmp_path, files)) == 1
+
+
+def test_a_quota_of_half_of_the_cores_leaves_all_of_them_usable(tmp_path: Path) -> None:
+    cores = len(os.sched_getaffinity(0))
+    files = {"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.max": f"{cores * 50_000} 100000\n"}
+    assert usable_cores(build_tree(tmp_path, files)) == cores
 
 
 V1 = "sys/fs/cgroup/cpu,cpuacct"

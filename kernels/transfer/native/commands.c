@@ -124,9 +124,12 @@ static int submit(const Command* command, const Binding* binding)
 
 static int await(void* event, int how)
 {
+    const Moment begin = read_moment();
     int status;
-    if (how == NAPPING) return await_event(event);
+    if (how == NAPPING || is_crowded()) return await_event(event);
     while ((status = driver.query_event(event)) == NOT_READY) pause_briefly();
+    note_since(begin);
+    judge_product(read_clock() - begin.wall);
     return status;
 }
 

@@ -14,7 +14,10 @@
 #include <string.h>
 
 // PART_BYTES is a macro from native/tuned.py.
-enum { LINE_BYTES = 64 };  // of the caches
+enum {
+    LINE_BYTES = 64,  // of the caches
+    CHUNKS = 4,  // least for each thread: to wake one takes as long as it takes to copy them; chosen
+};
 
 typedef struct {
     Task task;  // first, because helpers get its address
@@ -83,11 +86,13 @@ static void copy_chunk(const Copy* copy, int64_t chunk)
 
 static void take_parts(Copy* copy)
 {
+    const Moment begin = read_moment();
     for (;;) {
         const int64_t chunk = atomic_fetch_add(&copy->next, 1);
-        if (chunk >= copy->chunks) return;
+        if (chunk >= copy->chunks) break;
         copy_chunk(copy, chunk);
     }
+    note_since(begin);
 }
 
 // Run by each pool thread that joins.
@@ -131,16 +136,19 @@ static void cut(Copy* copy)
     atomic_init(&copy->next, 0);
 }
 
-// Make a copy with the help of the pool.
+// Make a copy with the help of the pool. On a crowded machine the caller copies alone: at the end it would wait for
+// a helper that has lost its core, and that takes milliseconds. A single thread does not fill a link, and copies
+// faster through the caches.
 static void share(Pool* pool, int helpers, Copy* copy)
 {
     if (copy->rows == 0 || copy->columns == 0) return;
     cut(copy);
     copy->pool = pool;
     copy->task.help = help_copy;
-    const int useful = least(helpers, copy->chunks - 1);
+    const int useful = is_crowded() ? 0 : least(helpers, copy->chunks / CHUNKS - 1);
     atomic_init(&copy->task.places, useful);
     const int shared = useful > 0;
+    copy->streams = copy->streams && shared;
     if (shared) {
         offer_task(pool, &copy->task);
         call_helpers(pool, &copy->task, WOKEN);

@@ -69,15 +69,17 @@ int copy_rows(const Copy2D* copy, void* stream)
 // Polls and naps, because a blocking event stops the copy engine for 20 µs (H200).
 int await_event(void* event)
 {
-    const int64_t until = read_clock() + COPIERS_AWAKE_NANOSECONDS;
+    const Moment begin = read_moment();
+    const int64_t until = begin.wall + find_patience(COPIERS_AWAKE_NANOSECONDS);
     const struct timespec nap = {0, NAP_NANOSECONDS};
-    for (;;) {
-        const int status = driver.query_event(event);
-        if (status != NOT_READY) return status;
+    int status, naps = 0;
+    while ((status = driver.query_event(event)) == NOT_READY) {
         if (read_clock() > until) {
+            if (naps++ == 0) note_since(begin);
             nanosleep(&nap, NULL);
         } else {
             for (int i = 0; i < PAUSES; ++i) pause_briefly();
         }
     }
+    return status;
 }

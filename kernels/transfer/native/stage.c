@@ -1,276 +1,553 @@
-// A stage: copies in one direction between pageable memory and the device (slabs.h), by a thread of its
-// own that takes one matrix after the other. A Python thread would wait for the interpreter's lock
-// several times for each matrix.
+// A stage: copies between pageable memory and the device in both directions, by threads of a pool, or by who
+// waits for a copy.
+//
+// Each thread takes one piece after the other (pieces.h), with a slab of its own meanwhile. So a thread that has
+// no core delays its piece, and no other. All transfers of a direction are in one stream, in any order
+// within a matrix. Transfers from the device run ahead into free slabs, also of the next matrices.
+//
+// The driver has one lock, and who waits for it sleeps. So one thread at a time enqueues the transfers of a
+// direction: all that are ready, while others copy on.
+//
+// One lock guards all state. It is held for nanoseconds, while a piece takes 0.1 ms: never during a copy or a call
+// of the driver.
 //
 // Only one thread at a time may call a stage, in the context that it was opened in.
 #include "driver.h"
-#include "slabs.h"
+#include "pieces.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 
+enum {
+    LOOK_NANOSECONDS = 3000,  // between two looks at the same events: each takes the driver's lock; chosen
+    BATCH = 4,  // transfers that are enqueued before others learn of them; chosen
+};
+
 // A matrix to copy, and the events around its transfers.
 typedef struct Request {
     MatrixCopy copy;
-    int inwards;
     void* after;  // event to wait for; NULL for none
     void* start;  // event to record before the transfers
     void* end;  // event to record after the transfers
-    int entered;  // whether the wait and the start event are in the stream
-    int status;  // 0, a CUresult, or STOPPED
+    atomic_int entered;  // whether the wait and the start event are in the stream
+    int64_t sent;  // pieces whose transfer is in the stream, for the thread that enqueues
+    int waited;  // whether `after` is known to have passed
+    int64_t begun;  // pieces that a thread has taken
+    int64_t enqueued;  // pieces whose transfer is in the stream
+    int64_t emptied;  // from the device: pieces copied from their slab
+    int64_t number;  // in its direction, from 1
     struct Request* next;
 } Request;
 
+typedef enum { SPARE, TAKEN, FILLED, IN_TRANSIT, ARRIVED } State;
+
+typedef struct Slab {
+    char* memory;
+    void* end;  // an event
+    State state;
+    int64_t number;  // of its last transfer, in the stream's order
+    struct Slab* last;  // whose event is recorded after that transfer: of this slab, or of a later one
+    Request* request;  // whose piece it holds
+    int64_t piece;
+} Slab;
+
+// A direction: to the device, or from it.
 typedef struct {
-    Slabs* slabs;
-    void* context;
-    pthread_t thread;
-    pthread_mutex_t lock;  // guards the list of requests and the conditions
-    pthread_cond_t begun;
-    pthread_cond_t ended;
-    Request* first;
+    void* stream;
+    int enqueuing;  // whether a thread enqueues transfers
+    Slab* slabs;
+    int count;
+    int64_t transfers;  // enqueued so far
+    int64_t looked;  // when the events of slabs in transit were last looked at
+    int looking;  // whether a thread does so
+    Request* first;  // requests that are not done, the oldest first
     Request* last;
-    int closing;
     _Atomic int64_t asked;  // number of requests so far
-    _Atomic int64_t done;  // number of requests done
-    _Atomic int64_t failed;  // number of the first request that failed; 0 for none
-    int status;  // of that request
+    _Atomic int64_t done;  // number of requests done; all of them are the oldest
+} Way;
+
+typedef struct {
+    Task task;  // first, because helpers get its address
+    Pool* pool;
+    void* context;
+    pthread_mutex_t lock;
+    Way ways[2];  // from the device, to the device
+    int64_t slab_bytes;
+    int64_t began;  // when the product's first copy was requested; 0 before that
+    int working;  // threads with a piece
+    atomic_int helping;  // pool threads that look for pieces
+    int stopping;
+    int status;  // the first error, a CUresult
+    atomic_int failed;
 } Stage;
 
-// Enqueue the wait and the start event of a request.
-static int enter(Stage* stage, Request* request)
+// What a thread does: copy between a slab and the caller's memory, or enqueue transfers from the device.
+typedef struct {
+    Slab* slab;  // NULL to enqueue
+    int inwards;
+} Job;
+
+// Remember the first error. With the lock.
+static void note_failure(Stage* stage, int status)
 {
-    void* const stream = stage->slabs->stream;
-    int status = 0;
-    if (request->entered) return 0;
-    request->entered = 1;
-    if (request->after != NULL) status = driver.await_in_stream(stream, request->after, 0);
-    return status != 0 ? status : driver.record_event(request->start, stream);
+    if (status == 0 || atomic_load(&stage->failed)) return;
+    stage->status = status;
+    atomic_store(&stage->failed, 1);
 }
 
-static int send(Stage* stage, Request* request)
+// Others hold the lock for a moment only: to sleep takes longer.
+static void lock(Stage* stage)
 {
-    int status = enter(stage, request);
-    if (status == 0) status = send_matrix(stage->slabs, &request->copy);
-    return status != 0 ? status : driver.record_event(request->end, stage->slabs->stream);
-}
-
-// Begin transfers from the device into free slabs. Returns whether all of the request's transfers have
-// begun without an error.
-static int begin(Stage* stage, Request* request)
-{
-    MatrixCopy* const copy = &request->copy;
-    if (request->status != 0) return 0;
-    if (copy->begun == copy->pieces) return 1;
-    request->status = enter(stage, request);
-    if (request->status == 0) request->status = begin_fetching(stage->slabs, copy);
-    if (request->status != 0 || copy->begun < copy->pieces) return 0;
-    request->status = driver.record_event(request->end, stage->slabs->stream);
-    return request->status == 0;
-}
-
-static Request* find_next(Stage* stage, Request* request)
-{
-    pthread_mutex_lock(&stage->lock);
-    Request* const next = request == NULL ? stage->first : request->next;
-    pthread_mutex_unlock(&stage->lock);
-    return next;
-}
-
-// Begin transfers of the oldest request, then of the requests after it.
-static void begin_ahead(Stage* stage, Request* request)
-{
-    if (!begin(stage, request)) return;
-    Request* ahead = find_next(stage, NULL);
-    while (ahead != NULL && !ahead->inwards && begin(stage, ahead)) ahead = find_next(stage, ahead);
-}
-
-static int fetch(Stage* stage, Request* request)
-{
-    MatrixCopy* const copy = &request->copy;
-    while (copy->fetched < copy->pieces) {
-        begin_ahead(stage, request);
-        if (request->status == 0) request->status = fetch_piece(stage->slabs, copy);
-        if (request->status == 0 && atomic_load(&stage->slabs->stopping)) request->status = STOPPED;
-        if (request->status != 0) break;
+    for (int i = 0; i < PAUSES; ++i) {
+        if (pthread_mutex_trylock(&stage->lock) == 0) return;
+        pause_briefly();
     }
-    drop_pieces(stage->slabs, copy);
-    return request->status;
-}
-
-// After a failure, later requests are dropped until abandon_copies clears it.
-static int run_request(Stage* stage, Request* request)
-{
-    if (atomic_load(&stage->failed) != 0 || atomic_load(&stage->slabs->stopping)) {
-        drop_pieces(stage->slabs, &request->copy);
-        return STOPPED;
-    }
-    return request->inwards ? send(stage, request) : fetch(stage, request);
-}
-
-// Spin until the counter reaches a number; 0 after COPIERS_AWAKE_NANOSECONDS.
-static int look_for(_Atomic int64_t* counter, int64_t number)
-{
-    const int64_t until = read_clock() + COPIERS_AWAKE_NANOSECONDS;
-    while (atomic_load(counter) < number) {
-        if (read_clock() > until) return 0;
-        for (int i = 0; i < PAUSES; ++i) pause_briefly();
-    }
-    return 1;
-}
-
-static void finish_request(Stage* stage, int status)
-{
     pthread_mutex_lock(&stage->lock);
-    const int64_t number = atomic_load(&stage->done) + 1;
-    if (status != 0 && atomic_load(&stage->failed) == 0) {
-        stage->status = status;
-        atomic_store(&stage->failed, number);
-    }
-    atomic_store(&stage->done, number);
-    pthread_cond_broadcast(&stage->ended);
-    pthread_mutex_unlock(&stage->lock);
 }
 
-// Wait for the next request; NULL when the stage is closed.
-static Request* take_request(Stage* stage)
-{
-    look_for(&stage->asked, atomic_load(&stage->done) + 1);
-    pthread_mutex_lock(&stage->lock);
-    while (stage->first == NULL && !stage->closing) pthread_cond_wait(&stage->begun, &stage->lock);
-    Request* const request = stage->first;
-    if (request != NULL) stage->first = request->next;
-    pthread_mutex_unlock(&stage->lock);
-    return request;
-}
+static void unlock(Stage* stage) { pthread_mutex_unlock(&stage->lock); }
 
-static void* walk(void* argument)
+// Ask the driver about an event, without the lock meanwhile.
+static int query_unlocked(Stage* stage, void* event)
 {
-    Stage* stage = argument;
-    const int status = driver.use_context(stage->context);
-    Request* request;
-    while ((request = take_request(stage)) != NULL) {
-        finish_request(stage, status != 0 ? status : run_request(stage, request));
-        free(request);
-    }
-    return NULL;
-}
-
-static int64_t run_alone(Stage* stage, Request* request)
-{
-    const int64_t number = atomic_fetch_add(&stage->asked, 1) + 1;
-    finish_request(stage, run_request(stage, request));
-    return number;
-}
-
-static int64_t append_request(Stage* stage, Request* request)
-{
-    pthread_mutex_lock(&stage->lock);
-    *(stage->first == NULL ? &stage->first : &stage->last->next) = request;
-    stage->last = request;
-    const int64_t number = atomic_fetch_add(&stage->asked, 1) + 1;
-    pthread_cond_signal(&stage->begun);
-    pthread_mutex_unlock(&stage->lock);
-    return number;
-}
-
-// Queue a copy; returns its number, from 1, or 0 without memory. To the device it is done when all
-// transfers are enqueued, to the host when all bytes have arrived. Matrix and events must live until then.
-//
-// alone: the calling thread copies at once; no other request may be under way. Pieces have half a slab then,
-// because a small product waits for its first transfer and its last copy. padding, streams: as in `MatrixCopy`.
-EXPORTED int64_t request_copy(
-    Stage* stage, int inwards, int alone, void* after, void* start, void* end, char* host,
-    int64_t host_row, int64_t host_column, unsigned long long device, int64_t device_pitch, int64_t padding,
-    int64_t rows, int64_t columns, int64_t item, int streams)
-{
-    Request request = {
-        .copy = {
-            .host = host, .host_row = host_row, .host_column = host_column, .device = device,
-            .device_pitch = device_pitch, .padding = padding, .rows = rows, .columns = columns, .item = item,
-            .streams = streams,
-        },
-        .inwards = inwards, .after = after, .start = start, .end = end,
-    };
-    const int64_t slab_bytes = stage->slabs->slab_bytes;
-    cut_matrix(&request.copy, alone ? slab_bytes / 2 : slab_bytes);
-    if (alone) return run_alone(stage, &request);
-    Request* kept = malloc(sizeof(Request));
-    if (kept == NULL) return 0;
-    *kept = request;
-    return append_request(stage, kept);
-}
-
-// Whether a request is done.
-EXPORTED int is_done(Stage* stage, int64_t number) { return atomic_load(&stage->done) >= number; }
-
-// Wait until a request is done: returns the error of it or of an earlier one, or 0.
-EXPORTED int await_copy(Stage* stage, int64_t number)
-{
-    look_for(&stage->done, number);
-    pthread_mutex_lock(&stage->lock);
-    while (atomic_load(&stage->done) < number) pthread_cond_wait(&stage->ended, &stage->lock);
-    const int64_t failed = atomic_load(&stage->failed);
-    const int status = failed != 0 && failed <= number ? stage->status : 0;
-    pthread_mutex_unlock(&stage->lock);
+    unlock(stage);
+    const int status = driver.query_event(event);
+    lock(stage);
+    if (status != NOT_READY) note_failure(stage, status);
     return status;
 }
 
-// Set how many of the pool's threads help from now on.
-EXPORTED void limit_helpers(Stage* stage, int helpers) { atomic_store(&stage->slabs->helpers, helpers); }
+// The first request that has pieces to begin; NULL if there is none.
+static Request* find_open(Way* way)
+{
+    Request* request = way->first;
+    while (request != NULL && request->begun == request->copy.pieces) request = request->next;
+    return request;
+}
+
+static int needs_wait(const Request* request)
+{
+    return request->after != NULL && !request->waited && !atomic_load(&request->entered);
+}
+
+// Find out which slabs in transit have arrived, and what the next request waits for: one thread at a time, and at
+// most every LOOK_NANOSECONDS. With the lock, which is released meanwhile.
+static void look(Stage* stage, Way* way)
+{
+    const int64_t now = read_clock();
+    if (way->looking || now - way->looked < LOOK_NANOSECONDS) return;
+    way->looking = 1;
+    for (;;) {
+        Slab* oldest = NULL;
+        for (Slab* slab = way->slabs; slab < way->slabs + way->count; ++slab) {
+            if (slab->state == IN_TRANSIT && (oldest == NULL || slab->number < oldest->number)) oldest = slab;
+        }
+        if (oldest == NULL) break;
+        const int64_t until = oldest->last->number;
+        if (query_unlocked(stage, oldest->last->end) != 0) break;
+        for (Slab* slab = way->slabs; slab < way->slabs + way->count; ++slab) {
+            if (slab->state != IN_TRANSIT || slab->number > until) continue;
+            slab->state = way == &stage->ways[0] ? ARRIVED : SPARE;
+        }
+    }
+    Request* const next = find_open(way);
+    if (next != NULL && needs_wait(next)) {
+        const int64_t number = next->number;
+        const int passed = query_unlocked(stage, next->after) == 0;
+        Request* const still = find_open(way);
+        if (still != NULL && still->number == number) still->waited = passed;
+    }
+    way->looked = read_clock();
+    way->looking = 0;
+}
+
+static Slab* find_slab(Way* way, State state)
+{
+    Slab* found = NULL;
+    for (Slab* slab = way->slabs; slab < way->slabs + way->count; ++slab) {
+        if (slab->state == state && (found == NULL || slab->number < found->number)) found = slab;
+    }
+    return found;
+}
+
+// Whether the transfers of a request may be enqueued. Its wait would hold up those of earlier requests, for which
+// what it waits for may itself wait.
+static int may_enter(Way* way, const Request* request)
+{
+    if (!needs_wait(request)) return 1;
+    const Request* earlier = way->first;
+    while (earlier != request && earlier->enqueued == earlier->copy.pieces) earlier = earlier->next;
+    return earlier == request;
+}
+
+// Take the next piece that has not begun, with a spare slab; NULL if there is none.
+static Slab* take_piece(Way* way)
+{
+    Request* const request = find_open(way);
+    Slab* const slab = find_slab(way, SPARE);
+    if (request == NULL || slab == NULL || !may_enter(way, request)) return NULL;
+    slab->state = TAKEN;
+    slab->request = request;
+    slab->piece = request->begun++;
+    return slab;
+}
+
+// Whether transfers from the device are to be enqueued, and nobody does so.
+static int may_fetch(Way* way)
+{
+    const Request* const request = find_open(way);
+    return !way->enqueuing && request != NULL && find_slab(way, SPARE) != NULL && may_enter(way, request);
+}
+
+// Take something to do: results first, as callers wait for them. With the lock.
+static int choose_job(Stage* stage, Job* job)
+{
+    Way *out = &stage->ways[0], *in = &stage->ways[1];
+    if (!stage->stopping && out->first != NULL) look(stage, out);
+    if (!stage->stopping && in->first != NULL && find_slab(in, SPARE) == NULL) look(stage, in);
+    if (stage->stopping || atomic_load(&stage->failed)) return 0;
+    *job = (Job){find_slab(out, ARRIVED), 0};
+    if (job->slab != NULL) {
+        job->slab->state = TAKEN;
+    } else if (!may_fetch(out)) {
+        *job = (Job){take_piece(in), 1};
+        if (job->slab == NULL) {
+            if (in->first != NULL) look(stage, in);  // whether what it waits for has passed
+            return 0;
+        }
+    }
+    ++stage->working;
+    return 1;
+}
+
+// Whether a thread would find something to do now. With the lock.
+static int has_jobs(Stage* stage)
+{
+    Way* const in = &stage->ways[1];
+    if (find_slab(&stage->ways[0], ARRIVED) != NULL) return 1;
+    return in->first != NULL && in->last->begun < in->last->copy.pieces && find_slab(in, SPARE) != NULL;
+}
+
+static int take_job(Stage* stage, Job* job)
+{
+    lock(stage);
+    const int taken = choose_job(stage, job);
+    const int invites = taken && atomic_load(&stage->task.places) <= 0 && has_jobs(stage);
+    if (invites) atomic_store(&stage->task.places, EVERYONE);
+    unlock(stage);
+    if (invites) call_helpers(stage->pool, &stage->task, WOKEN);
+    return taken;
+}
+
+// Requests at the head that are done leave. With the lock.
+static void drop_done(Way* way, int inwards)
+{
+    for (Request* first; (first = way->first) != NULL;) {
+        if ((inwards ? first->enqueued : first->emptied) < first->copy.pieces) return;
+        way->first = first->next;
+        free(first);
+        atomic_fetch_add(&way->done, 1);
+    }
+}
+
+// Collect slabs whose transfers can be enqueued. With the lock.
+static int collect(Stage* stage, Way* way, Slab** batch)
+{
+    const int inwards = way == &stage->ways[1];
+    int count = 0;
+    if (stage->stopping || atomic_load(&stage->failed)) return 0;
+    while (count < BATCH) {
+        Slab* const slab = inwards ? find_slab(way, FILLED) : take_piece(way);
+        if (slab == NULL) break;
+        slab->state = TAKEN;
+        batch[count++] = slab;
+    }
+    return count;
+}
+
+static int send_slab(Way* way, Slab* slab)
+{
+    Request* const request = slab->request;
+    int status = 0;
+    if (!atomic_exchange(&request->entered, 1)) {
+        if (request->after != NULL) status = driver.await_in_stream(way->stream, request->after, 0);
+        if (status == 0) status = driver.record_event(request->start, way->stream);
+    }
+    if (status == 0) status = transfer_piece(&request->copy, slab->piece, slab->memory, way->stream);
+    if (status == 0 && ++request->sent == request->copy.pieces) {
+        status = driver.record_event(request->end, way->stream);
+    }
+    return status;
+}
+
+// To the device, an event after the batch is enough: it says when all of its slabs are spare.
+static int send_batch(Way* way, Slab** batch, int count, int inwards)
+{
+    int status = 0;
+    for (int i = 0; i < count && status == 0; ++i) {
+        Slab* const last = batch[i]->last = inwards ? batch[count - 1] : batch[i];
+        status = send_slab(way, batch[i]);
+        if (status == 0 && last == batch[i]) status = driver.record_event(last->end, way->stream);
+    }
+    return status;
+}
+
+// The transfers of a batch are enqueued, or have failed. With the lock.
+static void note_batch(Stage* stage, Way* way, Slab** batch, int count, int status)
+{
+    note_failure(stage, status);
+    for (int i = 0; i < count; ++i) {
+        batch[i]->state = status == 0 ? IN_TRANSIT : SPARE;
+        batch[i]->number = ++way->transfers;
+        if (status == 0) ++batch[i]->request->enqueued;
+    }
+    if (status == 0) drop_done(way, way == &stage->ways[1]);
+}
+
+// Enqueue all transfers that are ready, unless another thread does so. With the lock, which is released meanwhile.
+static void enqueue_ready(Stage* stage, Way* way)
+{
+    Slab* batch[BATCH];
+    int count;
+    if (way->enqueuing) return;
+    way->enqueuing = 1;
+    while ((count = collect(stage, way, batch)) > 0) {
+        unlock(stage);
+        const int status = send_batch(way, batch, count, way == &stage->ways[1]);
+        lock(stage);
+        note_batch(stage, way, batch, count, status);
+    }
+    way->enqueuing = 0;
+}
+
+static void do_job(Stage* stage, const Job* job)
+{
+    Slab* const slab = job->slab;
+    Way* const way = &stage->ways[job->inwards];
+    if (slab != NULL) copy_piece(&slab->request->copy, slab->piece, slab->memory);
+    lock(stage);
+    if (slab == NULL) {
+        enqueue_ready(stage, way);
+    } else if (job->inwards) {
+        slab->state = FILLED;
+        enqueue_ready(stage, way);
+    } else {
+        slab->state = SPARE;
+        ++slab->request->emptied;
+        drop_done(way, 0);
+    }
+    --stage->working;
+    unlock(stage);
+}
+
+// Poll until there is a job, the time is over, or another thread wants the core: returns whether there is a job.
+static int look_for_job(Stage* stage, Job* job, int64_t nanoseconds)
+{
+    const int64_t until = read_clock() + find_patience(nanoseconds);
+    while (!atomic_load(&stage->failed)) {
+        if (take_job(stage, job)) return 1;
+        for (int i = 0; i < PAUSES; ++i) pause_briefly();
+        if (read_clock() >= until || yield_core()) break;
+    }
+    return 0;
+}
+
+// Whether a thread without work may leave: those who come later are invited anew.
+static int leave(Stage* stage, Job* job)
+{
+    lock(stage);
+    const int stays = choose_job(stage, job);
+    if (!stays) atomic_store(&stage->task.places, 0);
+    unlock(stage);
+    return !stays;
+}
+
+// Run by each pool thread that joins: it leaves when it finds nothing to do for a moment.
+static void help_stage(Task* task)
+{
+    Stage* const stage = (Stage*)task;
+    Job job;
+    call_others(stage->pool, task, WOKEN);
+    if (driver.use_context(stage->context) != 0) return;
+    atomic_fetch_add(&stage->helping, 1);
+    while (!is_closing(stage->pool)) {
+        if (!look_for_job(stage, &job, AWAKE_NANOSECONDS) && leave(stage, &job)) break;
+        do_job(stage, &job);
+    }
+    atomic_fetch_sub(&stage->helping, 1);
+}
+
+// Queue a copy; returns its number in its direction, from 1, or 0 without memory. To the device it is done when
+// all transfers are enqueued, to the host when all bytes have arrived. Matrix and events must live until then.
+//
+// padding, streams: as in `MatrixCopy`.
+EXPORTED int64_t request_copy(
+    Stage* stage, int inwards, void* after, void* start, void* end, char* host, int64_t host_row,
+    int64_t host_column, unsigned long long device, int64_t device_pitch, int64_t padding, int64_t rows,
+    int64_t columns, int64_t item, int streams)
+{
+    Request* const request = calloc(1, sizeof(Request));
+    if (request == NULL) return 0;
+    *request = (Request){
+        .copy = {
+            .host = host, .host_row = host_row, .host_column = host_column, .device = device,
+            .device_pitch = device_pitch, .padding = padding, .rows = rows, .columns = columns, .item = item,
+            .inwards = inwards, .streams = streams,
+        },
+        .after = after, .start = start, .end = end,
+    };
+    cut_matrix(&request->copy, stage->slab_bytes);
+    Way* const way = &stage->ways[inwards];
+    if (stage->began == 0) stage->began = read_clock();
+    lock(stage);
+    *(way->first == NULL ? &way->first : &way->last->next) = request;
+    way->last = request;
+    const int64_t number = request->number = atomic_fetch_add(&way->asked, 1) + 1;
+    atomic_store(&stage->task.places, EVERYONE);
+    unlock(stage);
+    call_helpers(stage->pool, &stage->task, WOKEN);
+    return number;
+}
+
+// Whether a request is done, or one has failed.
+EXPORTED int is_done(Stage* stage, int inwards, int64_t number)
+{
+    return atomic_load(&stage->ways[inwards].done) >= number || atomic_load(&stage->failed);
+}
+
+// Wait until a request is done: returns 0, or the first error of any. The caller works, too, unless others do: it
+// launches kernels, which are late if it has a piece then. If others have no core, it waits for none of them.
+EXPORTED int await_copy(Stage* stage, int inwards, int64_t number)
+{
+    const struct timespec nap = {0, NAP_NANOSECONDS};
+    Way* const way = &stage->ways[inwards];
+    Moment begin = read_moment();
+    int64_t until = begin.wall + find_patience(COPIERS_AWAKE_NANOSECONDS);
+    while (atomic_load(&way->done) < number) {
+        Job job;
+        if (atomic_load(&stage->failed)) return stage->status;
+        if ((atomic_load(&stage->helping) == 0 || is_crowded()) && take_job(stage, &job)) {
+            do_job(stage, &job);
+            begin = read_moment();
+            until = begin.wall + find_patience(COPIERS_AWAKE_NANOSECONDS);
+        } else if (read_clock() < until) {
+            for (int i = 0; i < PAUSES; ++i) pause_briefly();
+        } else {
+            note_since(begin);
+            nanosleep(&nap, NULL);
+            begin = read_moment();
+        }
+    }
+    return 0;
+}
+
+// Wait until no slab has a transfer under way: returns the first error.
+static int await_slabs(Stage* stage)
+{
+    int status = 0;
+    for (int i = 0; i < 2; ++i) {
+        for (Slab* slab = stage->ways[i].slabs; slab < stage->ways[i].slabs + stage->ways[i].count; ++slab) {
+            const int one = slab->state == IN_TRANSIT ? await_event(slab->last->end) : 0;
+            if (status == 0) status = one;
+            slab->state = SPARE;
+        }
+    }
+    return status;
+}
 
 // Wait for all requests and their transfers: returns the first error, or 0.
 EXPORTED int finish_stage(Stage* stage)
 {
-    const int status = await_copy(stage, atomic_load(&stage->asked));
-    const int later = await_slabs(stage->slabs);
-    return status != 0 ? status : later;
+    for (int inwards = 0; inwards < 2; ++inwards) {
+        const int status = await_copy(stage, inwards, atomic_load(&stage->ways[inwards].asked));
+        if (status != 0) return status;
+    }
+    lock(stage);
+    const int status = await_slabs(stage);
+    unlock(stage);
+    if (stage->began != 0) judge_product(read_clock() - stage->began);
+    stage->began = 0;
+    return status;
 }
 
-// Drop requests that have not begun, wait for the others, and clear the error.
+// Drop all requests, wait for pieces and transfers under way, and clear the error.
 EXPORTED void abandon_copies(Stage* stage)
 {
-    atomic_store(&stage->slabs->stopping, 1);
-    await_copy(stage, atomic_load(&stage->asked));
+    const struct timespec nap = {0, NAP_NANOSECONDS};
+    lock(stage);
+    stage->stopping = 1;
+    while (stage->working > 0 || stage->ways[0].looking || stage->ways[1].looking) {
+        unlock(stage);
+        nanosleep(&nap, NULL);
+        lock(stage);
+    }
+    for (int i = 0; i < 2; ++i) {
+        Way* const way = &stage->ways[i];
+        for (Request* first; (first = way->first) != NULL; free(first)) way->first = first->next;
+        atomic_store(&way->done, atomic_load(&way->asked));
+    }
+    await_slabs(stage);
+    stage->stopping = 0;
+    stage->began = 0;
+    stage->status = 0;
     atomic_store(&stage->failed, 0);
-    atomic_store(&stage->slabs->stopping, 0);
+    unlock(stage);
+}
+
+static void free_way(Way* way)
+{
+    for (int i = 0; way->slabs != NULL && i < way->count; ++i) {
+        if (way->slabs[i].end != NULL) driver.destroy_event(way->slabs[i].end);
+    }
+    free(way->slabs);
 }
 
 static void free_stage(Stage* stage)
 {
-    if (stage->slabs != NULL) close_slabs(stage->slabs);
+    free_way(&stage->ways[0]);
+    free_way(&stage->ways[1]);
     pthread_mutex_destroy(&stage->lock);
-    pthread_cond_destroy(&stage->begun);
-    pthread_cond_destroy(&stage->ended);
     free(stage);
 }
 
-// Open a stage; the memory of the slabs remains the caller's. Returns NULL without a driver, memory or
-// thread.
-EXPORTED Stage* open_stage(Pool* pool, void* stream, void* const* memories, int slabs, int64_t slab_bytes)
+static int open_way(Way* way, void* stream, void* const* memories, int slabs)
 {
-    if (load_driver() != 0) return NULL;
-    Stage* stage = calloc(1, sizeof(Stage));
-    if (stage == NULL) return NULL;
-    pthread_mutex_init(&stage->lock, NULL);
-    pthread_cond_init(&stage->begun, NULL);
-    pthread_cond_init(&stage->ended, NULL);
-    stage->slabs = open_slabs(pool, stream, memories, slabs, slab_bytes);
-    if (stage->slabs != NULL && driver.find_context(&stage->context) == 0 &&
-        pthread_create(&stage->thread, NULL, walk, stage) == 0) {
-        return stage;
+    way->stream = stream;
+    way->count = slabs;
+    way->slabs = calloc(slabs, sizeof(Slab));
+    for (int i = 0; way->slabs != NULL && i < slabs; ++i) {
+        way->slabs[i].memory = memories[i];
+        if (driver.create_event(&way->slabs[i].end, UNTIMED) != 0) return -1;
     }
-    free_stage(stage);
-    return NULL;
+    return way->slabs == NULL ? -1 : 0;
 }
 
-// End the thread; no request may be under way.
+// Open a stage with so many slabs in each direction; their memory remains the caller's, first that of slabs from
+// the device. Returns NULL without a driver or memory.
+EXPORTED Stage* open_stage(
+    Pool* pool, void* in_stream, void* out_stream, void* const* memories, int slabs, int64_t slab_bytes)
+{
+    if (load_driver() != 0) return NULL;
+    Stage* const stage = calloc(1, sizeof(Stage));
+    if (stage == NULL) return NULL;
+    stage->pool = pool;
+    stage->slab_bytes = slab_bytes;
+    stage->task.help = help_stage;
+    pthread_mutex_init(&stage->lock, NULL);
+    if (open_way(&stage->ways[0], out_stream, memories, slabs) != 0 ||
+        open_way(&stage->ways[1], in_stream, memories + slabs, slabs) != 0 ||
+        driver.find_context(&stage->context) != 0) {
+        free_stage(stage);
+        return NULL;
+    }
+    offer_task(pool, &stage->task);
+    return stage;
+}
+
+// Close a stage; no request may be under way.
 EXPORTED void close_stage(Stage* stage)
 {
-    pthread_mutex_lock(&stage->lock);
-    stage->closing = 1;
-    pthread_cond_signal(&stage->begun);
-    pthread_mutex_unlock(&stage->lock);
-    pthread_join(stage->thread, NULL);
+    atomic_store(&stage->task.places, 0);
+    withdraw_task(&stage->task);
     free_stage(stage);
 }

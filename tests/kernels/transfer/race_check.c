@@ -1,5 +1,4 @@
-// Calls the C library from several threads at once, for the sanitizers: callers share one pool, while
-// stages copy in threads of their own. Its libcuda.so.1 is lazy_driver.c. Exits with 1 if an element is
+// Calls the C library from several threads at once, for the sanitizers: callers and stages share one pool. Its libcuda.so.1 is lazy_driver.c. Exits with 1 if an element is
 // wrong.
 #include "../../../kernels/transfer/native/copies.h"
 
@@ -10,14 +9,14 @@
 #include <string.h>
 
 typedef struct Stage Stage;
-Stage* open_stage(Pool* pool, void* stream, void* const* memories, int slabs, int64_t slab_bytes);
+Stage* open_stage(
+    Pool* pool, void* in_stream, void* out_stream, void* const* memories, int slabs, int64_t slab_bytes);
 int64_t request_copy(
-    Stage* stage, int inwards, int alone, void* after, void* start, void* end, char* host,
+    Stage* stage, int inwards, void* after, void* start, void* end, char* host,
     int64_t host_row, int64_t host_column, unsigned long long device, int64_t device_pitch, int64_t padding,
     int64_t rows, int64_t columns, int64_t item, int streams);
-int is_done(Stage* stage, int64_t number);
-int await_copy(Stage* stage, int64_t number);
-void limit_helpers(Stage* stage, int helpers);
+int is_done(Stage* stage, int inwards, int64_t number);
+int await_copy(Stage* stage, int inwards, int64_t number);
 int finish_stage(Stage* stage);
 void abandon_copies(Stage* stage);
 void close_stage(Stage* stage);
@@ -33,6 +32,7 @@ enum {
     COLUMNS = 411,
     ITEM = 4,
     PITCH = 448,  // items, of the device's rows
+    SEVERAL = 5,  // copies at once
     SLABS = 3,
     SLAB_BYTES = 20000,
 };
@@ -63,7 +63,7 @@ static void* copy_often(void* argument)
     int32_t* target = make_matrix(-2, COLUMNS);
     const int64_t row = COLUMNS * ITEM, column = ROWS * ITEM;
     for (int round = 0; round < ROUNDS; ++round) {
-        limit_pool(pool, (round + seed / 1000000) % (HELPERS + 1), round % 2);
+        limit_pool(pool, (round + seed / 1000000) % (HELPERS + 1));
         wake_pool(pool, HELPERS);
         copy_matrix(pool, HELPERS, (char*)between, ITEM, column, (char*)source, row, ITEM, ROWS, COLUMNS, ITEM);
         copy_matrix(pool, HELPERS, (char*)target, row, ITEM, (char*)between, ITEM, column, ROWS, COLUMNS, ITEM);
@@ -78,62 +78,66 @@ static void* copy_often(void* argument)
     return NULL;
 }
 
-static int64_t ask(Stage* stage, int inwards, int alone, void* const* events, int32_t* host, int32_t* device)
+static int64_t ask(Stage* stage, int inwards, int pads, void* const* events, int32_t* host, int32_t* device)
 {
     return request_copy(
-        stage, inwards, alone, events[0], events[1], events[2], (char*)host, COLUMNS * ITEM, ITEM,
-        (unsigned long long)(uintptr_t)device, PITCH * ITEM, alone ? 0 : (PITCH - COLUMNS) * ITEM, ROWS, COLUMNS,
+        stage, inwards, events[0], events[1], events[2], (char*)host, COLUMNS * ITEM, ITEM,
+        (unsigned long long)(uintptr_t)device, PITCH * ITEM, pads ? (PITCH - COLUMNS) * ITEM : 0, ROWS, COLUMNS,
         ITEM, 0);
 }
 
-// Copies in and out through a stage, sometimes in this thread; then abandons some copies.
+// Copies in and out through a stage; then abandons some copies.
 static void walk_often(Stage* stage, void* const* events, int32_t seed)
 {
     int32_t* source = make_matrix(seed, COLUMNS);
     int32_t* target = make_matrix(-2, COLUMNS);
     int32_t* device = make_matrix(-3, PITCH);
+    int32_t* targets[SEVERAL];
+    for (int i = 0; i < SEVERAL; ++i) targets[i] = make_matrix(-4, COLUMNS);
     for (int round = 0; round < ROUNDS; ++round) {
-        limit_helpers(stage, round % (HELPERS + 1));
-        ask(stage, 1, round % 2, events, source, device);
+        const int64_t first = ask(stage, 1, round % 2, events, source, device);
+        expect(await_copy(stage, 1, first) == 0 && is_done(stage, 1, first), "a copy to the device fails");
         const int64_t last = ask(stage, 0, round % 2, events, target, device);
-        limit_helpers(stage, HELPERS);
-        expect(await_copy(stage, last) == 0 && is_done(stage, last), "a copy fails");
+        expect(await_copy(stage, 0, last) == 0 && is_done(stage, 0, last), "a copy from the device fails");
         expect(finish_stage(stage) == 0, "a stage fails");
         expect(memcmp(target, source, sizeof(int32_t) * ROWS * COLUMNS) == 0, "elements change on the way");
         memset(target, 0, sizeof(int32_t) * ROWS * COLUMNS);
-        for (int i = 0; i < 4; ++i) ask(stage, 0, 0, events, target, device);
+        for (int i = 0; i < SEVERAL; ++i) ask(stage, 0, 1, events, targets[i], device);
         expect(finish_stage(stage) == 0, "a stage with several copies fails");
-        expect(memcmp(target, source, sizeof(int32_t) * ROWS * COLUMNS) == 0, "elements change ahead");
-        memset(target, 0, sizeof(int32_t) * ROWS * COLUMNS);
-        for (int i = 0; i < 5; ++i) ask(stage, i % 2, 0, events, source, device);
+        for (int i = 0; i < SEVERAL; ++i) {
+            expect(memcmp(targets[i], source, sizeof(int32_t) * ROWS * COLUMNS) == 0, "elements change ahead");
+            memset(targets[i], 0, sizeof(int32_t) * ROWS * COLUMNS);
+        }
+        for (int i = 0; i < SEVERAL; ++i) ask(stage, i % 2, 1, events, i % 2 ? source : targets[i], device);
         abandon_copies(stage);
         expect(finish_stage(stage) == 0, "an abandoned copy is reported");
     }
     free(source);
     free(target);
     free(device);
+    for (int i = 0; i < SEVERAL; ++i) free(targets[i]);
 }
 
 static void* use_stage(void* argument)
 {
-    void* memories[SLABS];
+    void* memories[2 * SLABS];
     void* events[3];
-    for (int i = 0; i < SLABS; ++i) memories[i] = malloc(SLAB_BYTES);
+    for (int i = 0; i < 2 * SLABS; ++i) memories[i] = malloc(SLAB_BYTES);
     for (int i = 0; i < 3; ++i) cuEventCreate(&events[i], 2);
-    Stage* stage = open_stage(pool, NULL, memories, SLABS, SLAB_BYTES);
+    Stage* stage = open_stage(pool, NULL, NULL, memories, SLABS, SLAB_BYTES);
     expect(stage != NULL, "a stage does not open");
     if (stage != NULL) {
         walk_often(stage, events, (int32_t)(intptr_t)argument * 1000000);
         close_stage(stage);
     }
-    for (int i = 0; i < SLABS; ++i) free(memories[i]);
+    for (int i = 0; i < 2 * SLABS; ++i) free(memories[i]);
     for (int i = 0; i < 3; ++i) cuEventDestroy_v2(events[i]);
     return NULL;
 }
 
 int main(void)
 {
-    pool = open_pool(HELPERS, COPIERS_AWAKE_NANOSECONDS, 0, 0);
+    pool = open_pool(HELPERS, COPIERS_AWAKE_NANOSECONDS, 0);
     pthread_t thread[CALLERS + STAGES];
     for (intptr_t i = 0; i < CALLERS + STAGES; ++i) {
         pthread_create(&thread[i], NULL, i < CALLERS ? copy_often : use_stage, (void*)i);

@@ -75,13 +75,10 @@ def test_only_the_target_is_written(
 
 
 @pytest.mark.parametrize("threads", [0, 1, 3])
-@pytest.mark.parametrize("shares_cores", [False, True])
-def test_a_pool_copies_while_it_is_limited_and_afterwards(
-    pool: ThreadPool, threads: int, shares_cores: bool
-) -> None:
+def test_a_pool_copies_while_it_is_limited_and_afterwards(pool: ThreadPool, threads: int) -> None:
     source = np.random.default_rng(6).random((900, 2100), np.float32)
     for limit in (threads, pool.threads):
-        pool.limit(limit, shares_cores=shares_cores)
+        pool.limit(limit)
         for _ in range(3):
             target = np.zeros_like(source)
             pool.wake(limit)

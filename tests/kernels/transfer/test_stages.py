@@ -39,7 +39,8 @@ def test_the_staging_check_passes(tmp_path: Path, kernel_cache: Path) -> None:
 class HostTransfers:
     """Copies rows in host memory, in place of CUDA's transfers."""
 
-    def __init__(self) -> None:
+    def __init__(self, stream: "Stream") -> None:
+        self.stream = stream
         self.count = 0
 
     def copy_in(self, source: int, pitch_bytes: int, target: Layout) -> None:
@@ -91,10 +92,11 @@ def test_cuda_copies_pageable_memory_without_a_library(
     before = host.copy()
     device = np.zeros((shape[0], shape[1] + 3), np.float32)
     place = Layout(device.ctypes.data, *shape, shape[1] + 3, 4)
-    transfers, stream = HostTransfers(), Stream()
-    stage = PageableStage(stream, transfers)  # type: ignore[arg-type]
+    stream = Stream()
+    transfers = HostTransfers(stream)
+    stage = PageableStage(transfers, transfers)  # type: ignore[arg-type]
     after, start, end = Event(), Event(), Event()
-    walk = stage.send(CopyRequest(host, place, True, after, start, end, False))
+    walk = stage.send(CopyRequest(host, place, True, after, start, end))
     assert walk.done()
     assert stream.notes[:2] == [("wait", after), ("record", start)]
     assert stream.notes[-1] == ("record", end)
@@ -102,7 +104,7 @@ def test_cuda_copies_pageable_memory_without_a_library(
     device *= 2
     host[...] = 0
     others = values.copy()
-    stage.send(CopyRequest(host, place, False, None, start, end, False)).result()
+    stage.send(CopyRequest(host, place, False, None, start, end)).result()
     assert np.array_equal(host, 2 * before)
     host[...] = 0
     assert np.array_equal(values, others)
@@ -111,9 +113,10 @@ def test_cuda_copies_pageable_memory_without_a_library(
 def test_contiguous_rows_are_one_transfer_each_way() -> None:
     matrix = np.ones((3000, 1000), np.float32)
     device = np.empty_like(matrix)
-    transfers, stream = HostTransfers(), Stream()
-    stage = PageableStage(stream, transfers)  # type: ignore[arg-type]
+    stream = Stream()
+    transfers = HostTransfers(stream)
+    stage = PageableStage(transfers, transfers)  # type: ignore[arg-type]
     place = Layout(device.ctypes.data, *matrix.shape, 1000, 4)
     for inwards in (True, False):
-        stage.send(CopyRequest(matrix, place, inwards, None, Event(), Event(), False))
+        stage.send(CopyRequest(matrix, place, inwards, None, Event(), Event()))
     assert transfers.count == 2

@@ -60,7 +60,7 @@ def test_few_threads_have_their_own_rate_until_it_is_that_of_all(
 def test_a_call_of_few_threads_costs_less_than_one_of_all():
     profile = make_profile(replace(RATE, call_seconds=1e-4, alone_seconds=1e-6))
     few, all_threads = (
-        build_cpu_curve(GemmProblem(size, size, size), profile).call_seconds for size in (128, 2000)
+        build_cpu_curve(GemmProblem(size, size, size), profile).call_seconds for size in (256, 2000)
     )
     assert 1e-6 < few < all_threads == 1e-4
 
