@@ -62,6 +62,7 @@ NEEDS: Final = {
     "generators": Need("clients that are generated; `make generators` fetches what makes them"),
     "root": Need("becoming another user"),
     "mounts": Need("small file systems, which root may mount"),
+    "time-group": Need("a control group with half the cores' time, which root may make"),
     "memory-group": Need("a control group with little memory, which root may make"),
 }
 """By the name that a mark has."""

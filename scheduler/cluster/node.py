@@ -93,7 +93,7 @@ class NodeEngine:
         if options.profile_dir is not None:
             options.profile_dir.mkdir(parents=True, exist_ok=True)
         self._profiles = open_profiles(self._executor, options.profile_dir)
-        self._plans = PlanCache()
+        self._plans = PlanCache(prepare=self._executor.compile)
         self._residents = ResidentChoice(self._executor.residents, self._plans)
         self._kept: dict[str, Matrix] = {}
         self._filled: dict[str, int] = {}

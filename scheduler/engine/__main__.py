@@ -60,7 +60,7 @@ class Worker:
         self._executor = executor
         self._profiles = profiles
         self._slabs = slabs
-        self._plans = PlanCache()
+        self._plans = PlanCache(prepare=executor.compile)
         self._threads = LaneThreads(len(executor.devices), self._plans, slabs)
         self._residents = ResidentChoice(executor.residents, self._plans)
 

@@ -17,6 +17,7 @@ from wavetrim.kernels.transfer.pinned import pin_array
 from wavetrim.scheduler.calibration.profiles import open_profiles
 from wavetrim.scheduler.errors import ExecutionError, PlanError
 from wavetrim.scheduler.execution.executor import Executor
+from wavetrim.scheduler.execution.product import NOTHING
 from wavetrim.scheduler.local.own_turns import OwnTurns
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.cache import PlanCache
@@ -74,7 +75,7 @@ class LocalMachine:
         self._turn = threading.RLock()  # a signal handler may fork
         self._is_running = False
         self._profiles = open_profiles(self._executor, options.profile_dir, turn=self._turn)
-        self._plans = PlanCache()
+        self._plans = PlanCache(prepare=self._executor.compile)
         self.has_gpu = self._executor.pipeline is not None
         self._own_turns = OwnTurns()
         self._closing = threading.Event()
@@ -108,11 +109,22 @@ class LocalMachine:
             return self._plans.choose(problem, self._cpu_profile, options)
         profile = self._profiles.find()
         if device is None or options.f != "auto":
-            return self._plans.choose(problem, profile, options)
+            plan = self._plans.choose(problem, profile, options)
+            return plan if options.f != "auto" else self._adapt(plan, options)
         plan = self._plans.choose(problem, profile, options)
         if plan.no_gpu_reason is not None:
             raise PlanError("device", device, f'None or "cpu": {plan.no_gpu_reason}')
         return self._plans.choose(problem, profile, replace(options, f=0))
+
+    def _adapt(self, plan: Plan, options: PlanOptions) -> Plan:
+        """The plan, or another one for its product while other threads want the cores."""
+        executor = self._executor
+        if not executor.is_crowded:
+            return plan
+        f = plan.find_crowded_f(blas_spins=executor.pool.users.are_ours)
+        if f == plan.f:
+            return plan
+        return self._plans.choose(plan.problem, plan.profile, replace(options, f=f))
 
     @cached_property
     def _cpu_profile(self) -> MachineProfile:
@@ -146,10 +158,12 @@ class LocalMachine:
             with self._turn:
                 self._refuse_nested()
                 self._is_running = True
+                executor = self._executor
                 try:
-                    self._executor.run(
-                        plan, a, b, c, alpha=alpha, beta=beta, cancelled=self._closing.is_set
-                    )
+                    with executor.pool.users.watch() if executor.is_crowded else NOTHING:
+                        executor.run(
+                            plan, a, b, c, alpha=alpha, beta=beta, cancelled=self._closing.is_set
+                        )
                 except BaseException:
                     # Ctrl-C comes at any moment, also between taking a lock and noting that.
                     self._executor.free_devices()

@@ -1,6 +1,7 @@
 """A cache of plans. No product waits for a plan that it has: `Revisions` make plans anew."""
 
 import logging
+from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from wavetrim.kernels.last_used import LastUsed
@@ -28,11 +29,20 @@ class PlanCache:
         capacity: Most plans, at least 1.
         revises: Whether plans are made anew once runs have moved their corrections. Of no use where
             only refusals matter.
+        prepare: Called with a plan that was made anew before a product gets it, as its kernel may
+            have to be compiled; None where no products run.
     """
 
-    def __init__(self, capacity: int = CAPACITY, *, revises: bool = True) -> None:
+    def __init__(
+        self,
+        capacity: int = CAPACITY,
+        *,
+        revises: bool = True,
+        prepare: Callable[[Plan], None] | None = None,
+    ) -> None:
         self._kept = LastUsed[_Question, _Kept](capacity)
         self._revises = revises
+        self._prepare = prepare
         self._revisions = Revisions(self._kept.list_values)
 
     def choose(
@@ -65,7 +75,7 @@ class PlanCache:
         kept = self._kept.find(question)
         if kept is None:
             plan = choose_plan(problem, profile, options, lane)
-            kept = _Kept(plan, profile, options, lane)
+            kept = _Kept(plan, profile, options, lane, self._prepare)
             self._kept.keep(question, kept)
         elif self._revises and kept.learns:
             kept.was_used = True
@@ -90,12 +100,18 @@ class _Kept:
         was_used: Whether the plan was used since it was last looked at.
     """
 
-    __slots__ = ("_lane", "_options", "_profile", "learns", "plan", "was_used")
+    __slots__ = ("_lane", "_options", "_prepare", "_profile", "learns", "plan", "was_used")
 
     def __init__(
-        self, plan: Plan, profile: MachineProfile, options: PlanOptions, lane: Lane | None
+        self,
+        plan: Plan,
+        profile: MachineProfile,
+        options: PlanOptions,
+        lane: Lane | None,
+        prepare: Callable[[Plan], None] | None,
     ) -> None:
         self._profile, self._options, self._lane = profile, options, lane
+        self._prepare = prepare
         self.plan = plan
         self.learns = profile.corrections is not NO_CORRECTIONS
         self.was_used = False
@@ -111,6 +127,8 @@ class _Kept:
         try:
             plan = choose_plan(self.plan.problem, self._profile, self._options, self._lane)
             _ = plan.decision  # a search, for which the next product would wait
+            if self._prepare is not None:
+                self._prepare(plan)
         except Exception:
             logger.exception("a plan is kept as it is, because it cannot be made anew")
             self.learns = False

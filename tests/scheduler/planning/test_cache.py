@@ -13,6 +13,7 @@ from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.cache import PlanCache
 from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.planning.description import describe_curve
+from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.problem import GemmProblem
 
 
@@ -74,3 +75,19 @@ def test_several_threads_may_ask_one_plan_for_its_curve() -> None:
         finally:
             sys.setswitchinterval(before)
         assert [*curves, describe_curve(shared)] == [wanted] * 5
+
+
+def test_while_others_want_the_cores_one_side_has_all_rows() -> None:
+    problem, options = GemmProblem(2048, 2048, 2048, memory="pinned"), PlanOptions("simple", "4")
+
+    def plan_with(cpu_gflops: float) -> Plan:
+        return choose_plan(problem, make_reference_profile(cpu_gflops=cpu_gflops), options)
+
+    split = plan_with(40)
+    assert 0 < split.f < problem.m
+    assert split.find_crowded_f(blas_spins=False) == 0
+    assert split.gpu_only_seconds is not None
+    even = plan_with(1.5 * 40 * split.cpu_only_seconds / split.gpu_only_seconds)
+    assert even.find_crowded_f(blas_spins=True) == problem.m, "NumPy is as fast as ever"
+    assert even.find_crowded_f(blas_spins=False) == 0, "others have half of each core"
+    assert plan_with(40_000).find_crowded_f(blas_spins=False) == problem.m
