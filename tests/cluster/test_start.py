@@ -94,6 +94,7 @@ def test_a_service_asks_for_an_address_with_a_port_that_exists(tmp_path: Path) -
     assert "WAVETRIM_RAY_ADDRESS: it is '127.0.0.1:99999'; it must be HOST:PORT" in done.stderr
 
 
+@pytest.mark.slow  # starts a head of its own, in a folder of the whole machine
 def test_a_token_that_is_not_the_clusters_is_told_in_a_line(tmp_path: Path) -> None:
     with start_cluster(0) as cluster:
         done = run_command(

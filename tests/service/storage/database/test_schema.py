@@ -216,7 +216,7 @@ def test_a_service_with_a_newer_database_ends_with_one_line(tmp_path: Path) -> N
     opened.dispose()
     ended = run_command("serve", "--port", 0, "--data-dir", "data", folder=tmp_path)
     assert (ended.returncode, ended.stdout) == (ExitCode.FAILED, "")
-    _, line = ended.stderr.splitlines()  # the first one is uvicorn's greeting
+    (line,) = ended.stderr.splitlines()
     assert line.startswith("wavetrim: ")
     assert "version 0999" in line
 
