@@ -5,7 +5,9 @@ from typing import Any, Final
 
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.model.cpu import CpuModel, CpuShare
+from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.problem import MEMORIES
+from wavetrim.scheduler.profile.history import RunHistory
 from wavetrim.scheduler.profile.machine import KernelModel, LinkModel, MachineProfile
 from wavetrim.scheduler.profile.presets import PRESETS
 from wavetrim.scheduler.profile.store import build_preset_profile, find_profile
@@ -17,6 +19,18 @@ def find_preset_profile(device: str, cpu_threads: int = 16) -> MachineProfile:
 
 
 H200: Final = find_preset_profile("H200")
+
+
+def make_learning_machine() -> MachineProfile:
+    """A machine with an H200 by its data sheet, and an empty history."""
+    return replace(H200, corrections=RunHistory(None, "test"))
+
+
+def run_as_if(plan: Plan, times: float) -> None:
+    """Record a run of a one-device plan that took `times` its uncorrected prediction."""
+    (correction,) = plan.corrections
+    seconds = plan.predicted.total_seconds / correction.factor
+    plan.profile.corrections.note(correction.run_class, seconds, seconds * times)
 
 
 def change_rates(profile: MachineProfile, **changes: Any) -> MachineProfile:

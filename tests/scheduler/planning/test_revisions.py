@@ -5,14 +5,13 @@ import random
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.limit import allow
-from tests.scheduler.profiles import H200
+from tests.scheduler.profiles import H200, make_learning_machine, run_as_if
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.execution.kept import KeptByPlan
 from wavetrim.scheduler.options import NO_OPTIONS, PlanOptions
@@ -21,24 +20,11 @@ from wavetrim.scheduler.planning.cache import PlanCache
 from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.problem import GemmProblem
-from wavetrim.scheduler.profile.history import RunHistory
 from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.scheduler.profile.provider import ProfileProvider
 
 LARGE = GemmProblem(4096, 4096, 4096, memory="pinned")
 ON_GPU = PlanOptions("bulk", "128x256", f=0)
-
-
-def make_machine() -> MachineProfile:
-    """A machine with an H200 by its data sheet, and an empty history."""
-    return replace(H200, corrections=RunHistory(None, "test"))
-
-
-def run_as_if(plan: Plan, times: float) -> None:
-    """Record a run of a one-device plan that took `times` its uncorrected prediction."""
-    (correction,) = plan.corrections
-    seconds = plan.predicted.total_seconds / correction.factor
-    plan.profile.corrections.note(correction.run_class, seconds, seconds * times)
 
 
 def list_threads() -> list[threading.Thread]:
@@ -100,7 +86,7 @@ def test_no_product_waits_for_a_plan_that_it_has(
 def test_a_plan_is_made_anew_beside_products_once_a_factor_has_moved(
     plans: PlanCache, planners: list[str]
 ) -> None:
-    profile = make_machine()
+    profile = make_learning_machine()
     first = plans.choose(LARGE, profile, ON_GPU)
     for _ in range(20):
         run_as_if(first, 1.5)
@@ -111,7 +97,7 @@ def test_a_plan_is_made_anew_beside_products_once_a_factor_has_moved(
 
 
 def test_a_move_of_less_than_a_fifth_changes_no_plan() -> None:
-    profile = make_machine()
+    profile = make_learning_machine()
     plan = choose_plan(LARGE, profile, ON_GPU)
     for _ in range(20):
         run_as_if(plan, 1.18)
@@ -123,7 +109,7 @@ def test_a_move_of_less_than_a_fifth_changes_no_plan() -> None:
 
 
 def test_what_is_prepared_stays_if_the_new_plan_decides_the_same(plans: PlanCache) -> None:
-    profile, kept = make_machine(), KeptByPlan[str]()
+    profile, kept = make_learning_machine(), KeptByPlan[str]()
     first = plans.choose(LARGE, profile, ON_GPU)
     kept.keep(first, "commands")
     for _ in range(20):
@@ -134,7 +120,7 @@ def test_what_is_prepared_stays_if_the_new_plan_decides_the_same(plans: PlanCach
 
 
 def test_a_new_plan_may_decide_otherwise(plans: PlanCache) -> None:
-    profile, kept = make_machine(), KeptByPlan[str]()
+    profile, kept = make_learning_machine(), KeptByPlan[str]()
     problem = GemmProblem(1024, 1024, 1024)
     first = plans.choose(problem, profile)
     assert first.f == 0
@@ -150,7 +136,7 @@ def test_the_thread_runs_only_while_plans_that_learn_are_used(plans: PlanCache) 
     for _ in range(3):
         plans.choose(LARGE, H200, ON_GPU)  # a preset: no run corrects it
     assert list_threads() == []
-    profile = make_machine()
+    profile = make_learning_machine()
     plans.choose(LARGE, profile, ON_GPU)
     assert list_threads() == []
     plans.choose(LARGE, profile, ON_GPU)

@@ -8,7 +8,7 @@ from statistics import median
 
 import pytest
 
-from tests.scheduler.profiles import H200
+from tests.scheduler.profiles import make_learning_machine, run_as_if
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.model.corrections import RunClass, classify_cpu_run, classify_gpu_run
 from wavetrim.scheduler.model.device_runs import KEPT_RUNS
@@ -16,27 +16,13 @@ from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.cache import PlanCache
 from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.planning.description import describe_plan
-from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.problem import MEMORIES, GemmProblem
 from wavetrim.scheduler.profile.history import RunHistory
-from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.scheduler.profile.provider import ProfileProvider
 
 
-def make_machine() -> MachineProfile:
-    """A machine with an H200 by its data sheet, and an empty history."""
-    return replace(H200, corrections=RunHistory(None, "test"))
-
-
-def run_as_if(plan: Plan, times: float) -> None:
-    """Record a run of a one-device plan that took `times` its uncorrected prediction."""
-    (correction,) = plan.corrections
-    seconds = plan.predicted.total_seconds / correction.factor
-    plan.profile.corrections.note(correction.run_class, seconds, seconds * times)
-
-
 def test_products_of_one_thread_are_corrected_too() -> None:
-    profile = make_machine()
+    profile = make_learning_machine()
     problem = GemmProblem(64, 64, 64)
     first = choose_plan(problem, profile)
     assert first.f == 64
@@ -48,7 +34,7 @@ def test_products_of_one_thread_are_corrected_too() -> None:
 
 
 def test_products_that_took_longer_are_predicted_longer() -> None:
-    profile = make_machine()
+    profile = make_learning_machine()
     problem, options = GemmProblem(4096, 4096, 4096, memory="pinned"), PlanOptions(f=0)
     first = choose_plan(problem, profile, options)
     for _ in range(20):
@@ -62,7 +48,7 @@ def test_products_that_took_longer_are_predicted_longer() -> None:
 
 
 def test_a_gpu_that_takes_longer_than_predicted_leaves_more_to_the_cpu() -> None:
-    profile = make_machine()
+    profile = make_learning_machine()
     problem = GemmProblem(1024, 1024, 1024)
     assert choose_plan(problem, profile).f == 0
     for _ in range(20):
@@ -91,7 +77,7 @@ def draw_problem(source: random.Random) -> GemmProblem:
 def test_fifty_mixed_products_correct_a_machine_that_was_never_calibrated() -> None:
     """Times differ by memory and bottleneck from predictions, with noise and outliers."""
     source = random.Random(5)
-    profile = make_machine()
+    profile = make_learning_machine()
     errors = []
     for _ in range(250):
         problem = draw_problem(source)
@@ -108,9 +94,9 @@ def test_fifty_mixed_products_correct_a_machine_that_was_never_calibrated() -> N
 
 def test_noise_does_not_change_the_kernel() -> None:
     problem = GemmProblem(4096, 4096, 4096, memory="pinned")
-    usual = choose_plan(problem, make_machine(), PlanOptions(f=0))
+    usual = choose_plan(problem, make_learning_machine(), PlanOptions(f=0))
     for times, stays in ((1.02, True), (1.6, False)):
-        profile = make_machine()
+        profile = make_learning_machine()
         for _ in range(20):
             run_as_if(replace(usual, profile=profile), times)
         assert (choose_plan(problem, profile, PlanOptions(f=0)).spec == usual.spec) == stays
@@ -118,7 +104,7 @@ def test_noise_does_not_change_the_kernel() -> None:
 
 def test_a_kernel_does_not_seem_fast_because_it_never_ran() -> None:
     """All kernels take 1.5 times as long for this product as for others."""
-    profile = make_machine()
+    profile = make_learning_machine()
     problem, options = GemmProblem(6144, 6144, 6144, memory="pinned"), PlanOptions(f=0)
     usual = choose_plan(problem, profile, options)
     slowest_seconds = 0.0
@@ -131,7 +117,7 @@ def test_a_kernel_does_not_seem_fast_because_it_never_ran() -> None:
 
 
 def test_a_split_that_took_longer_than_promised_is_not_chosen_again() -> None:
-    profile = make_machine()
+    profile = make_learning_machine()
     problem = GemmProblem(16384, 16384, 256, memory="pinned")
     split = choose_plan(problem, profile)
     assert 0 < split.f < problem.m
@@ -142,7 +128,7 @@ def test_a_split_that_took_longer_than_promised_is_not_chosen_again() -> None:
 
 
 def test_classes_differ_by_device_memory_size_kernel_and_bottleneck() -> None:
-    profile = make_machine()
+    profile = make_learning_machine()
     base = GemmProblem(4096, 4096, 4096)
     others = [
         replace(base, memory="pinned"),
