@@ -238,7 +238,7 @@ def test_a_server_that_starts_later_is_waited_for(start_server: Start, tmp_path:
             WAVETRIM_DATABASE_URL=postgres.url, WAVETRIM_DATABASE_WAIT_SECONDS="1",
         )  # fmt: skip
         assert (refused.returncode, refused.stdout) == (ExitCode.FAILED, "")
-        _, waited, end = refused.stderr.splitlines()
+        waited, end = refused.stderr.splitlines()
         assert "it is waited for, 1 s at most" in waited
         assert end.startswith("wavetrim: the database postgresql://")
         stopped = start_server(database_url=postgres.url, until_live=False)
