@@ -11,7 +11,7 @@ from typing import Final, Self
 
 from wavetrim.cpu.blas import find_blas
 from wavetrim.cpu.block_sums import BlockSums
-from wavetrim.cpu.blocks import can_share, count_useful
+from wavetrim.cpu.blocks import can_share
 from wavetrim.cpu.errors import CpuError, OperandError
 from wavetrim.cpu.library import CPU_LIBRARY
 from wavetrim.cpu.model import find_largest_cache_bytes
@@ -20,17 +20,11 @@ from wavetrim.cpu.operands import check_operands
 from wavetrim.cpu.prepared import NATIVE_DTYPES, prepare
 from wavetrim.cpu.products import Matrix, Product, multiply_alone, multiply_plainly, quiet
 from wavetrim.cpu.python_team import PythonTeam
-from wavetrim.cpu.threads import CoreUsers, hold_blas, limit_blas_threads, usable_cores
-from wavetrim.native.element_types import BLAS_DTYPES
+from wavetrim.cpu.threads import hold_blas, limit_blas_threads, usable_cores
 from wavetrim.native.library import load_library
 from wavetrim.native.pool import ThreadPool
-from wavetrim.native.tuned import MAX_BLOCK_FLOPS
 
 NOTHING: Final[AbstractContextManager[None]] = nullcontext()
-
-_LEAST_SHARED_BLOCKS: Final = 32
-"""Smallest blocks (MIN_BLOCK_TERMS) that threads share on a crowded machine. Chosen: a thread
-computes these in about the 3 ms for which another may wait for a core."""
 
 
 class CpuPool:
@@ -53,7 +47,6 @@ class CpuPool:
 
     Attributes:
         threads: Number of threads, the caller included.
-        users: Who has the cores on a crowded machine; whoever runs products lets it watch them.
 
     Raises:
         OperandError: `threads` is below 1.
@@ -75,7 +68,6 @@ class CpuPool:
         if not lends_blas:
             limit_blas_threads()
         self.threads = usable_cores() if threads is None else threads
-        self.users = CoreUsers(self.threads)
         self._closed = False
         self._cache_dir = cache_dir
         self._pool: ThreadPool | None = None
@@ -156,54 +148,13 @@ class CpuPool:
         started = time.perf_counter()
         reports = progress is not None or cancelled is not None or final is not None
         taking = min(threads or self.threads, self.threads)
-        if taking == self.threads and self._suits_numpy(a, c, alpha=alpha, beta=beta):
-            check_operands(a, b, c, alpha=alpha, beta=beta)
-            self._multiply_by_numpy(a, b, c, progress, final)
-        elif reports or not self._multiply_at_once(a, b, c, alpha=alpha, beta=beta, threads=taking):
+        if reports or not self._multiply_at_once(a, b, c, alpha=alpha, beta=beta, threads=taking):
             check_operands(a, b, c, alpha=alpha, beta=beta)
             if self._closed:
                 raise CpuError("the pool of CPU threads is closed")
             product = Product(a, b, c, alpha, beta, taking)
             self._multiply_by_blocks(product, progress, cancelled, final)
         return time.perf_counter() - max(started, self._opened_at)
-
-    def _suits_numpy(self, a: Matrix, c: Matrix, *, alpha: float, beta: float) -> bool:
-        """Whether NumPy computes a product faster, as other threads want the cores.
-
-        Blocks that are taken one by one are faster than NumPy's equal parts beside other processes.
-        But spinning threads of BLAS leave blocks half of each core, and NumPy's product all of it;
-        and a brief product ends sooner in the calling thread than with others that have no core.
-        """
-        if (
-            not self._lends
-            or alpha != 1
-            or beta != 0
-            or not a.ndim == c.ndim == 2
-            or c.dtype not in BLAS_DTYPES
-        ):
-            return False
-        if not self.is_crowded:
-            return False
-        m, n, k = *c.shape, a.shape[-1]
-        is_brief = 2 * m * n * k <= self.threads * MAX_BLOCK_FLOPS  # it cannot be cancelled
-        return count_useful(m, n, k) < _LEAST_SHARED_BLOCKS or (self.users.are_ours and is_brief)
-
-    def _multiply_by_numpy(
-        self,
-        a: Matrix,
-        b: Matrix,
-        c: Matrix,
-        progress: Callable[[float], None] | None,
-        final: Callable[[Sequence[range]], None] | None,
-    ) -> None:
-        """C ← A·B with BLAS's own threads where they spin, else in the calling thread."""
-        with NOTHING if self.users.are_ours else hold_blas:
-            quiet.context.run(multiply_plainly, a, b, c)
-        rows = c.shape[0]
-        if progress is not None:
-            progress(rows)
-        if final is not None:
-            final([range(rows)])
 
     def _multiply_at_once(
         self, a: Matrix, b: Matrix, c: Matrix, *, alpha: float, beta: float, threads: int | None

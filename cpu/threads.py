@@ -7,9 +7,7 @@ its control group, or any group above it, may have a CPU quota.
 import math
 import os
 import threading
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
@@ -21,13 +19,6 @@ _V1_MOUNTS: tuple[str, ...] = (
     "sys/fs/cgroup/cpuacct,cpu",
     "sys/fs/cgroup/cpu",
 )
-
-_WATCHED_SECONDS: Final = 0.01
-"""Seconds of products that are watched before they are judged; chosen: some ticks of 1 to 4 ms."""
-
-_OWN_SHARE: Final = 0.8
-"""Share of the cores that this process uses only if its own threads spin. Chosen: beside as many
-threads of others it uses half."""
 
 _BURST: Final = 2
 """Most cores at a time, as a multiple of a quota; chosen, to be throttled for at most half of each
@@ -86,37 +77,6 @@ class BlasHold:
 
 
 hold_blas: Final = BlasHold()
-
-
-class CoreUsers:
-    """Who has the cores on a crowded machine: other processes, or idle threads of this one.
-
-    BLAS's threads spin for a tenth of a second after a product of NumPy. They are of use for
-    another product of NumPy only. With them this process uses all of its cores while a product
-    runs, beside other processes only a part.
-
-    Args:
-        cores: Cores that this process can keep busy.
-
-    Attributes:
-        are_ours: Whether threads of this process spin.
-    """
-
-    def __init__(self, cores: int) -> None:
-        self._cores = cores
-        self._seconds = self._used_seconds = 0.0
-        self.are_ours = False
-
-    @contextmanager
-    def watch(self) -> Iterator[None]:
-        """Watch one product."""
-        began, used = time.perf_counter(), time.process_time()
-        yield
-        self._seconds += time.perf_counter() - began
-        self._used_seconds += time.process_time() - used
-        if self._seconds >= _WATCHED_SECONDS:  # the system counts at the ends of its ticks
-            self.are_ours = self._used_seconds > _OWN_SHARE * self._cores * self._seconds
-            self._seconds = self._used_seconds = 0.0
 
 
 def usable_cores(root: Path = Path("/")) -> int:

@@ -6,9 +6,12 @@
 What a name needs is imported when it is first used.
 """
 
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import ArrayLike, DTypeLike, NDArray
 
     from wavetrim.client import AsyncClient, Client
@@ -91,9 +94,7 @@ def matmul(
         wavetrim.scheduler.errors.ProblemError: shape of b is (2, 3); it must be (…, 3, N), as a has
         3 columns
     """
-    from wavetrim.scheduler.local.matmul import multiply
-
-    result: NDArray[Any] = multiply(
+    result: NDArray[Any] = _find_multiply()(
         _find_machine, a, b, alpha=alpha, beta=beta, c=c, out=out,
         accuracy=accuracy, f=f, device=device, devices=devices, verify=verify,
     )  # fmt: skip
@@ -208,10 +209,22 @@ def empty(shape: int | tuple[int, ...], dtype: "DTypeLike" = "float32") -> "NDAr
     return make_array(_find_machine(False), shape, dtype)
 
 
-def _find_machine(needs_gpu: bool) -> "LocalMachine":
+@cache  # an import statement takes as long as a product of 64³ among other work
+def _find_multiply() -> "Callable[..., Any]":
+    from wavetrim.scheduler.local.matmul import multiply
+
+    return multiply
+
+
+@cache
+def _find_process() -> "Callable[..., LocalMachine]":
     from wavetrim.scheduler.local.process import find_machine
 
-    return find_machine(_read_options, needs_gpu=needs_gpu)
+    return find_machine
+
+
+def _find_machine(needs_gpu: bool) -> "LocalMachine":
+    return _find_process()(_read_options, needs_gpu=needs_gpu)
 
 
 def _read_options() -> Any:

@@ -6,18 +6,18 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
+from wavetrim.cpu.numpy_products import NumpyProducts
 from wavetrim.cpu.threads import hold_blas, usable_cores
 from wavetrim.kernels.device import explain_no_devices, select_devices
-from wavetrim.kernels.transfer.pinned import pin_array
+from wavetrim.kernels.transfer.pinned import is_pinned, pin_array
 from wavetrim.scheduler.calibration.profiles import open_profiles
 from wavetrim.scheduler.errors import ExecutionError, PlanError
 from wavetrim.scheduler.execution.executor import Executor
-from wavetrim.scheduler.execution.product import NOTHING
 from wavetrim.scheduler.local.own_turns import OwnTurns
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.cache import PlanCache
@@ -27,6 +27,9 @@ from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.scheduler.profile.store import find_profile
 
 Matrix = NDArray[Any]
+
+_MOST_SHAPES: Final = 1024
+"""Shapes of products that are remembered as NumPy's; chosen, to bound host memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +78,10 @@ class LocalMachine:
         self._turn = threading.RLock()  # a signal handler may fork
         self._is_running = False
         self._profiles = open_profiles(self._executor, options.profile_dir, turn=self._turn)
-        self._plans = PlanCache(prepare=self._executor.compile)
+        self._plans = PlanCache(prepare=self._prepare)
         self.has_gpu = self._executor.pipeline is not None
+        self._numpy = NumpyProducts(options.cpu_threads, cores=self._executor.pool.threads)
+        self._of_numpy: dict[tuple[Any, ...], tuple[int, int]] = {}  # to the shape of the result
         self._own_turns = OwnTurns()
         self._closing = threading.Event()
 
@@ -118,13 +123,18 @@ class LocalMachine:
 
     def _adapt(self, plan: Plan, options: PlanOptions) -> Plan:
         """The plan, or another one for its product while other threads want the cores."""
-        executor = self._executor
-        if not executor.is_crowded:
+        numpy_has_cores = not self._numpy.is_crowded
+        if numpy_has_cores and not self._executor.is_crowded:
             return plan
-        f = plan.find_crowded_f(blas_spins=executor.pool.users.are_ours)
+        f = plan.find_crowded_f(numpy_has_cores=numpy_has_cores)
         if f == plan.f:
             return plan
         return self._plans.choose(plan.problem, plan.profile, replace(options, f=f))
+
+    def _prepare(self, plan: Plan) -> None:
+        """Prepare for a plan that was made anew: it may give NumPy's products to a GPU."""
+        self._executor.compile(plan)
+        self._of_numpy.clear()
 
     @cached_property
     def _cpu_profile(self) -> MachineProfile:
@@ -158,12 +168,10 @@ class LocalMachine:
             with self._turn:
                 self._refuse_nested()
                 self._is_running = True
-                executor = self._executor
                 try:
-                    with executor.pool.users.watch() if executor.is_crowded else NOTHING:
-                        executor.run(
-                            plan, a, b, c, alpha=alpha, beta=beta, cancelled=self._closing.is_set
-                        )
+                    self._executor.run(
+                        plan, a, b, c, alpha=alpha, beta=beta, cancelled=self._closing.is_set
+                    )
                 except BaseException:
                     # Ctrl-C comes at any moment, also between taking a lock and noting that.
                     self._executor.free_devices()
@@ -175,6 +183,50 @@ class LocalMachine:
             if self._closing.is_set():
                 end_with_interpreter()
             raise
+
+    def suits_numpy(self, problem: GemmProblem, dtype: np.dtype[Any]) -> bool:
+        """Whether NumPy is to compute a large product of the CPU alone.
+
+        Threads of BLAS that spin afterwards take the cores from copies to a GPU, so where there is
+        one NumPy computes it only while others have the cores: most often BLAS's own threads.
+        """
+        if self.has_gpu and not (self._executor.is_crowded or self._numpy.is_crowded):
+            return False
+        return self._numpy.suit(problem.m, problem.n, problem.k, dtype)
+
+    def multiply_by_numpy(self, a: Matrix, b: Matrix, c: Matrix) -> None:
+        """C ← A·B by NumPy, beside products of other threads."""
+        with self._own_turns.find():
+            self._numpy.multiply(a, b, c)
+
+    def remember(self, a: Matrix, b: Matrix) -> None:
+        """Let the next product of equal operands, without any options, take a short way to NumPy.
+
+        A program that multiplies more than one shape has little of the planner's code and data in
+        the CPU's caches, so that to find a plan takes about as long as a product of 64³.
+        """
+        if a.ndim == b.ndim == 2 and len(self._of_numpy) < _MOST_SHAPES:
+            self._of_numpy[_describe(a, b)] = a.shape[0], b.shape[1]
+
+    def multiply_again(self, a: Any, b: Any, out: Any) -> Matrix | None:
+        """A·B by NumPy if it computed a product of such operands before; None if not.
+
+        Also None while others want the cores, for page-locked operands, and for an `out` that does
+        not fit or is not row-major: then the product is to be planned.
+        """
+        if not type(a) is type(b) is np.ndarray or not (out is None or type(out) is np.ndarray):
+            return None
+        shape = self._of_numpy.get(_describe(a, b))
+        if shape is None or self._numpy.is_crowded or (self.has_gpu and is_pinned(a)):
+            return None
+        if out is None:
+            out = np.empty(shape, a.dtype)
+        elif not (out.shape == shape and out.dtype is a.dtype and out.flags.carray):
+            return None
+        result: Matrix = out
+        with self._own_turns.find():
+            self._numpy.multiply(a, b, result)
+        return result
 
     def _refuse_nested(self) -> None:
         if self._is_running:  # by this thread, which has the turn
@@ -197,6 +249,10 @@ class LocalMachine:
         with self._turn:
             self._executor.close()
         self._profiles.save_runs()
+
+
+def _describe(a: Matrix, b: Matrix) -> tuple[Any, ...]:
+    return a.shape, b.shape, a.strides, b.strides, a.dtype, b.dtype
 
 
 def end_with_interpreter() -> NoReturn:

@@ -16,7 +16,7 @@ from wavetrim.cpu.blocks import is_small
 from wavetrim.cpu.operands import find_blas_strides
 from wavetrim.cpu.products import multiply_alone, scale
 from wavetrim.kernels.transfer.pinned import is_pinned
-from wavetrim.native.element_types import is_integer
+from wavetrim.native.element_types import BLAS_DTYPES, is_integer
 from wavetrim.scheduler.check.verify import verify_product
 from wavetrim.scheduler.local.arrays import (
     DTYPE_NAMES,
@@ -94,6 +94,34 @@ def multiply(
         devices: GPUs that may be used.
         verify: Whether to check the result.
     """
+    is_plain = type(alpha) is type(beta) is float and alpha == 1 and beta == 0
+    is_free = accuracy is device is devices is None and isinstance(f, str) and f == "auto"
+    if is_plain and is_free and c is None and not verify:
+        again = find_machine(True).multiply_again(a, b, out)
+        if again is not None:
+            return again
+    return _multiply_planned(
+        find_machine, a, b, alpha=alpha, beta=beta, c=c, out=out,
+        accuracy=accuracy, f=f, device=device, devices=devices, verify=verify,
+    )  # fmt: skip
+
+
+def _multiply_planned(
+    find_machine: FindMachine,
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    alpha: float,
+    beta: float,
+    c: ArrayLike | None,
+    out: Array | None,
+    accuracy: str | None,
+    f: Any,
+    device: str | None,
+    devices: str | None,
+    verify: bool,
+) -> Any:
+    """As `multiply`, for a product that is planned."""
     check_unmasked(a=a, b=b, c=c, out=out)
     left, right = np.asarray(a), np.asarray(b)
     problem = find_stack_problem(left.shape, right.shape)
@@ -151,6 +179,14 @@ def _compute(
         memory = "pinned" if all(map(is_pinned, first)) else "pageable"
     question = _ask(rows, problem.n, problem.k, DTYPE_NAMES[product.dtype], memory)
     plan = machine.choose_plan(question.problem, options, product.device)
+    if plan.gpu_rows == 0 and _suits_numpy(machine, product, question):
+        if not question.is_small:
+            left, right = _lay_out(left), _lay_out(right)
+        machine.multiply_by_numpy(left, right, result)
+        is_steady = question.is_small or not machine.has_gpu
+        if is_steady and product.device is None and options is NO_OPTIONS:
+            machine.remember(left, right)
+        return
     if question.is_small and plan.gpu_rows == 0:
         with machine.find_own_turn():
             multiply_alone(left, right, result, alpha=product.alpha, beta=product.beta)
@@ -159,6 +195,17 @@ def _compute(
     lay_out = np.asarray if is_integer(product.dtype) or not plan.f else _lay_out
     for a, b, c in parts:
         machine.run(plan, lay_out(a), lay_out(b), c, alpha=product.alpha, beta=product.beta)
+
+
+def _suits_numpy(machine: LocalMachine, product: _Product, question: "_Question") -> bool:
+    """Whether NumPy is to compute a product of the CPU alone."""
+    if product.alpha != 1 or product.beta != 0 or product.dtype not in BLAS_DTYPES:
+        return False
+    if question.is_small:
+        return True
+    sizes = product.problem
+    is_matrix = not (sizes.stack or sizes.a_is_vector or sizes.b_is_vector)
+    return is_matrix and machine.suits_numpy(question.problem, product.dtype)
 
 
 class _Question(NamedTuple):

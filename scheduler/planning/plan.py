@@ -272,21 +272,21 @@ class Plan:
         assert gpu is not None, "rows are left to the GPU only where a kernel runs them"
         return Prediction(gpu.seconds(self.problem.m - f), self.cpu_curve.seconds(f))
 
-    def find_crowded_f(self, *, blas_spins: bool) -> int:
+    def find_crowded_f(self, *, numpy_has_cores: bool) -> int:
         """F while other threads want the cores: 0 or M, as a CPU part of a split would be late.
 
         What threads do takes twice as long then: the CPU's rows, and copies of pageable memory.
-        Only threads of BLAS that spin compute a product of their own as fast as ever.
+        Only NumPy's product is as fast as ever if those threads are BLAS's own, which spin.
 
         Args:
-            blas_spins: Whether the other threads are those of BLAS in this process.
+            numpy_has_cores: Whether products of NumPy find their cores.
         """
         gpu_seconds, cpu_seconds = self.gpu_only_seconds, self.cpu_only_seconds
         if gpu_seconds is None or self.is_small:
             return self.problem.m
         if self.problem.memory == "pageable":
             gpu_seconds *= 2
-        return self.problem.m if cpu_seconds * (1 if blas_spins else 2) <= gpu_seconds else 0
+        return self.problem.m if cpu_seconds * (1 if numpy_has_cores else 2) <= gpu_seconds else 0
 
     def describe(self) -> dict[str, Any]:
         """All of the plan, ready for JSON, as `/v1/plan` answers it.

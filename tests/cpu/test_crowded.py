@@ -1,7 +1,6 @@
 """Products on the CPU while other threads want its cores."""
 
 import os
-import threading
 import time
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from benchmarks.host.busy.conditions import burn_cores
 from tests.limit import allow
 from tests.matrices import assert_product
 from wavetrim.cpu.gemm import CpuPool
-from wavetrim.cpu.threads import CoreUsers
+from wavetrim.cpu.numpy_products import NumpyProducts
 
 pytestmark = [pytest.mark.serial, pytest.mark.slow]
 
@@ -45,32 +44,36 @@ def test_beside_other_processes_a_pool_is_crowded_until_they_have_ended(
         multiply_until(crowded=False)
 
 
-def test_threads_of_this_process_that_spin_are_told_from_other_processes() -> None:
-    users, matrix = CoreUsers(CORES), np.ones((900, 900), np.float32)
+def test_products_of_numpy_are_crowded_by_other_processes_and_not_by_their_own_threads() -> None:
+    numpy, matrix = NumpyProducts(None, cores=CORES), np.ones((900, 900), np.float32)
+    result = np.empty_like(matrix)
 
-    def watch_products() -> None:
-        for _ in range(20):
-            with users.watch():
-                np.matmul(matrix, matrix)
+    def count_crowded(products: int) -> int:
+        crowded = 0
+        for _ in range(products):
+            result.fill(np.nan)
+            numpy.multiply(matrix, matrix, result)
+            assert_product(result, matrix, matrix)
+            crowded += numpy.is_crowded
+        return crowded
 
-    watch_products()
-    is_quiet = users.are_ours
+    quiet = count_crowded(30)  # BLAS's threads spin after each
     with burn_cores(2 * CORES):
-        watch_products()
-    assert not users.are_ours
-    ending = threading.Event()
-    spinners = [
-        threading.Thread(target=spin, args=(matrix, ending), daemon=True) for _ in range(CORES)
-    ]
-    for spinner in spinners:
-        spinner.start()
-    watch_products()
-    ending.set()
-    for spinner in spinners:
-        spinner.join()
-    assert users.are_ours or not is_quiet, "the machine was quiet, and its cores were ours"
+        until = time.monotonic() + allow(30)
+        while not numpy.is_crowded:
+            assert time.monotonic() < until, "others have the cores"
+            numpy.multiply(matrix, matrix, result)
+        assert not numpy.suit(900, 900, 900, matrix.dtype), "threads share it"
+        assert numpy.suit(100, 100, 100, matrix.dtype), "one thread computes it"
+    assert quiet < 30
 
 
-def spin(matrix: np.ndarray, ending: threading.Event) -> None:
-    while not ending.is_set():
-        np.matmul(matrix, matrix)
+def test_what_numpy_computes_as_fast_as_blocks() -> None:
+    numpy, double = NumpyProducts(None, cores=2), np.dtype(np.float64)
+    assert numpy.suit(500, 500, 500, double)
+    assert numpy.suit(500, 1, 500, np.dtype(np.complex64))
+    assert not numpy.suit(500, 500, 500, np.dtype(np.int32)), "BLAS has no integers"
+    assert not numpy.suit(20_000, 20_000, 20_000, double), "it could not be cancelled"
+    assert not numpy.suit(100_000, 3_000, 4, double), "blocks write C past the caches"
+    assert not numpy.suit(5_000, 5_000, 1, double), "NumPy has one thread for it"
+    assert not NumpyProducts(1, cores=2).suit(500, 500, 500, double), "BLAS would use more threads"

@@ -135,12 +135,12 @@ HANDLER = """
 import os, signal, numpy, wavetrim
 from wavetrim.scheduler.errors import ExecutionError
 a = numpy.ones((900, 900))
-wavetrim.matmul(a, a)
+wavetrim.matmul(a, a, alpha=2.0)  # by blocks, which a handler may interrupt
 said = []
 def handle(*_):
     signal.alarm(20)  # ends a handler that hangs
     try:
-        wavetrim.matmul(a, a)
+        wavetrim.matmul(a, a, alpha=2.0)
     except ExecutionError as error:
         said.append(str(error))
     child = os.fork()
@@ -151,7 +151,7 @@ def handle(*_):
 signal.signal(signal.SIGALRM, handle)
 while not said:
     signal.setitimer(signal.ITIMER_REAL, 0.003)
-    assert (wavetrim.matmul(a, a) == 900).all()
+    assert (wavetrim.matmul(a, a, alpha=2.0) == 1800).all()
     signal.setitimer(signal.ITIMER_REAL, 0)
 print(*said[-2:], sep="; ")
 """
@@ -259,7 +259,8 @@ import atexit, numpy
 def multiply():
     try:
         wavetrim.matmul([[1.0]], [[2.0]], beta=1.0, c=1.0)
-        wavetrim.matmul(a, a)
+        wavetrim.matmul(a, a)  # by NumPy
+        wavetrim.matmul(a, a, alpha=2.0)
     except Exception as error:
         print(type(error).__name__, error)
 atexit.register(multiply)
@@ -276,7 +277,7 @@ wavetrim.matmul(a, a)
 def test_compiled_code_goes_to_the_users_cache_unless_a_folder_is_named(
     tmp_path: Path,
 ) -> None:
-    program = "import numpy, wavetrim; a = numpy.ones((500, 500)); wavetrim.matmul(a, a)"
+    program = "import numpy, wavetrim; a = numpy.ones((500, 500)); wavetrim.matmul(a, a, alpha=2.0)"
     cache, data = tmp_path / "cache", tmp_path / "data"
     usual = {"WAVETRIM_KERNEL_CACHE_DIR": "", "XDG_CACHE_HOME": str(cache)}
     run_python(program, folder=tmp_path, **usual)
@@ -293,14 +294,14 @@ def find_nobody(number): raise KeyError(number)
 pwd.getpwuid = find_nobody
 del os.environ["HOME"]
 a = numpy.ones((500, 500))
-print(int(wavetrim.matmul(a, a)[0, 0]), len(os.listdir()))
+print(int(wavetrim.matmul(a, a, alpha=2.0)[0, 0]), len(os.listdir()))
 """
     folder = tmp_path / "temporary"
     folder.mkdir()
     answer = run_python(
         program, folder=folder, WAVETRIM_KERNEL_CACHE_DIR="", HOME="/", TMPDIR=str(folder)
     )
-    assert answer.stdout == "500 1\n", answer.stderr
+    assert answer.stdout == "1000 1\n", answer.stderr
     assert "there is no home folder" in answer.stderr
     assert list(folder.iterdir()) == []
 

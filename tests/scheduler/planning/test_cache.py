@@ -85,9 +85,9 @@ def test_while_others_want_the_cores_one_side_has_all_rows() -> None:
 
     split = plan_with(40)
     assert 0 < split.f < problem.m
-    assert split.find_crowded_f(blas_spins=False) == 0
+    assert split.find_crowded_f(numpy_has_cores=False) == 0
     assert split.gpu_only_seconds is not None
     even = plan_with(1.5 * 40 * split.cpu_only_seconds / split.gpu_only_seconds)
-    assert even.find_crowded_f(blas_spins=True) == problem.m, "NumPy is as fast as ever"
-    assert even.find_crowded_f(blas_spins=False) == 0, "others have half of each core"
-    assert plan_with(40_000).find_crowded_f(blas_spins=False) == problem.m
+    assert even.find_crowded_f(numpy_has_cores=True) == problem.m, "NumPy is as fast as ever"
+    assert even.find_crowded_f(numpy_has_cores=False) == 0, "others have half of each core"
+    assert plan_with(40_000).find_crowded_f(numpy_has_cores=False) == problem.m

@@ -1,0 +1,114 @@
+"""Products that NumPy computes with BLAS's own threads, in a caller's process.
+
+Nothing of ours has to wake up for them, and after another product of NumPy, whose threads spin for
+a tenth of a second, they find their cores. Blocks are faster beside other programs, as a thread
+without a core delays only its own block, and where they write past the caches.
+"""
+
+import time
+from functools import cache
+from typing import Any, Final
+
+import numpy as np
+
+from wavetrim.cpu.blocks import count_useful
+from wavetrim.cpu.model import find_largest_cache_bytes
+from wavetrim.cpu.products import Matrix, multiply_plainly, quiet
+from wavetrim.cpu.threads import hold_blas
+from wavetrim.native.element_types import BLAS_DTYPES
+from wavetrim.native.tuned import MAX_BLOCK_FLOPS, STREAMED_ROW_BYTES
+
+_LOST_SECONDS: Final = 1e-3
+_CROWDED_SECONDS: Final = 0.1
+_MOST_DOUBLINGS: Final = 4
+"""The rule of native/waiting.c, for threads that are not ours: a product has lost cores if the
+calling thread was a millisecond without one. After two in a row the machine is crowded for 0.1 s,
+twice that after each further one."""
+
+_SPINNING_SECONDS: Final = 0.1
+"""Time for which BLAS's threads look for another product; OpenBLAS's default, about 2**26 cycles
+and what the system takes from them."""
+
+_SHARED_SECONDS: Final = 0.1e-3
+"""Least time of a product of which BLAS gives a part to its other threads; chosen."""
+
+_LEAST_SHARED_BLOCKS: Final = 32
+"""Smallest blocks (MIN_BLOCK_TERMS) that threads share on a crowded machine. Chosen: a thread
+computes these in about the 3 ms for which another may wait for a core."""
+
+
+class NumpyProducts:
+    """Computes products by NumPy, and knows which it should. Thread-safe.
+
+    Args:
+        threads: Threads of the CPU; None if BLAS may use as many as it likes.
+        cores: Cores that BLAS's threads have.
+    """
+
+    def __init__(self, threads: int | None, *, cores: int) -> None:
+        self._is_free = threads is None
+        self._most_flops = cores * MAX_BLOCK_FLOPS  # NumPy's product cannot be cancelled
+        self._crowded_until = self._spinning_until = 0.0
+        self._strikes = 0
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether products of NumPy have lately lost their cores to threads of others."""
+        return time.monotonic() < self._crowded_until
+
+    @property
+    def are_spinning(self) -> bool:
+        """Whether BLAS's threads have lately computed a product here, and look for the next."""
+        return time.monotonic() < self._spinning_until
+
+    def suit(self, m: int, n: int, k: int, dtype: np.dtype[Any]) -> bool:
+        """Whether NumPy computes A[m,k]·B[k,n] at least as fast as blocks."""
+        if dtype not in BLAS_DTYPES:
+            return False
+        if self.is_crowded:  # then in one thread
+            return count_useful(m, n, k) < _LEAST_SHARED_BLOCKS
+        is_brief = 2 * m * n * k <= self._most_flops
+        if not self._is_free or not is_brief or k == 1:  # NumPy has one thread for K = 1
+            return False
+        return self.are_spinning or not _writes_past_caches(m, n, k, dtype.itemsize)
+
+    def multiply(self, a: Matrix, b: Matrix, c: Matrix) -> None:
+        """C ← A·B, also of stacks; in the calling thread alone on a crowded machine.
+
+        Args:
+            a: A[M,K] in a layout that BLAS reads.
+            b: B[K,N], likewise.
+            c: C[M,N], row-major.
+        """
+        if self.is_crowded:
+            with hold_blas:
+                quiet.context.run(multiply_plainly, a, b, c)
+            return
+        began, used = time.perf_counter(), time.thread_time()
+        quiet.context.run(multiply_plainly, a, b, c)
+        seconds = time.perf_counter() - began
+        if seconds >= _SHARED_SECONDS:
+            self._spinning_until = time.monotonic() + _SPINNING_SECONDS
+        if seconds >= _LOST_SECONDS:
+            self._judge(seconds, lost_seconds=seconds - (time.thread_time() - used))
+
+    def _judge(self, seconds: float, *, lost_seconds: float) -> None:
+        """Note whether a product of at least a millisecond had its core."""
+        if lost_seconds >= _LOST_SECONDS:
+            self._strikes += 1
+        elif seconds >= 2 * _LOST_SECONDS:  # a briefer one says nothing
+            self._strikes = 0
+        if self._strikes >= 2:
+            doublings = min(self._strikes - 2, _MOST_DOUBLINGS)
+            self._crowded_until = time.monotonic() + _CROWDED_SECONDS * 2**doublings
+
+
+def _writes_past_caches(m: int, n: int, k: int, item: int) -> bool:
+    """Whether blocks write C past the caches (native/streamed.c), which saves up to half."""
+    is_short = k * item <= STREAMED_ROW_BYTES and 4 * k <= min(m, n)
+    return is_short and m * n * item > _find_cache_bytes() > 0
+
+
+@cache
+def _find_cache_bytes() -> int:
+    return min(find_largest_cache_bytes(), 128 << 20)
