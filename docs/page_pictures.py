@@ -1,4 +1,4 @@
-"""Takes the pictures of docs/page.md: jobs, storage and ladder of a service without a GPU.
+"""Takes the picture of jobs in docs/teaching.md, from a service without a GPU.
 
 Run `make explorer`, or `python -m docs.page_pictures`; it needs Chromium.
 """
@@ -7,8 +7,6 @@ import base64
 import io
 import json
 import tempfile
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -19,44 +17,13 @@ from docs.browser import Page, start_browser
 from docs.session import serve
 from wavetrim.client import Client
 
+PICTURE: Final = ROOT / "docs" / "page-jobs.png"
+
 SETTINGS: Final = {"devices": "none", "cpu_threads": "1"}
-"""What the service of the pictures has: what every machine has."""
+"""What the service of the picture has: what every machine has."""
 
 _PRODUCTS: Final = ((900, 700, 800), (600, 600, 600), (1200, 300, 500), (700, 900, 400))
 _DROPPED: Final = ((500, 400), (400, 300))
-
-
-@dataclass(frozen=True, slots=True)
-class ViewPicture:
-    """A picture of a view.
-
-    Attributes:
-        path: Its file.
-        address: What the page shows, after the #.
-        width: Width of the window in pixels.
-        height: Height of the window.
-        dark: Whether its user prefers dark colours.
-        ready: What is true once all is there.
-        drops: Whether two files are multiplied before.
-    """
-
-    path: Path
-    address: str
-    width: int
-    height: int
-    ready: str
-    dark: bool = False
-    drops: bool = False
-
-    def take(self, page: Page, url: str) -> bytes:
-        """The picture as a PNG file."""
-        page.resize(self.width, self.height, dark=self.dark)
-        page.open("about:blank")
-        page.open(f"{url}/#{self.address}")
-        page.wait(f"document.getElementById('view').dataset.shown && {self.ready}")
-        if self.drops:
-            multiply_dropped(page)
-        return page.take_picture()
 
 
 def _find_jobs(count: int) -> str:
@@ -67,33 +34,25 @@ def _find_jobs(count: int) -> str:
     )
 
 
-_JOBS: Final = _find_jobs(len(_PRODUCTS))
-_ROWS: Final = "document.querySelectorAll('[data-matrix]').length > 5"
-_SOURCE: Final = "document.querySelector('.source')"
-
-_DOCS: Final = ROOT / "docs"
-PICTURES: Final = {
-    "storage": ViewPicture(
-        _DOCS / "page-storage.png", "view=storage", 1440, 1260, _ROWS, dark=True
-    ),
-    "phone": ViewPicture(_DOCS / "page-phone.png", "view=jobs", 360, 1200, _JOBS, dark=True),
-    "ladder": ViewPicture(_DOCS / "page-ladder.png", "view=ladder", 1440, 1700, _SOURCE),
-    "jobs": ViewPicture(_DOCS / "page-jobs.png", "view=jobs", 1440, 1010, _JOBS, drops=True),
-}
-"""The last one adds to what the service has; each of the others is the same when taken alone."""
-
-
 def main() -> None:
-    """Write all pictures."""
+    """Write the picture."""
     with (
         tempfile.TemporaryDirectory(prefix="wavetrim-pictures-") as folder,
         serve(folder, **SETTINGS) as address,
         start_browser() as browser,
     ):
         fill_service(f"http://{address}")
-        page = browser.open_page()
-        for picture in PICTURES.values():
-            picture.path.write_bytes(picture.take(page, f"http://{address}"))
+        PICTURE.write_bytes(take_picture(browser.open_page(), f"http://{address}"))
+
+
+def take_picture(page: Page, url: str) -> bytes:
+    """The jobs of a filled service, after a product of two dropped files, as a PNG file."""
+    page.resize(1440, 1010)
+    page.open("about:blank")
+    page.open(f"{url}/#view=jobs")
+    page.wait(f"document.getElementById('view').dataset.shown && {_find_jobs(len(_PRODUCTS))}")
+    multiply_dropped(page)
+    return page.take_picture()
 
 
 def fill_service(url: str) -> None:

@@ -1,7 +1,7 @@
 """Keeps what `wavetrim reproduce` wrote in docs/reproduced/<gpu>/, and lists it in reproduce.md.
 
-What `wavetrim probe` wrote goes into docs/probed/<gpu>/, and is listed in probes.md, with what one
-learns from it.
+What `wavetrim probe` wrote goes into docs/probed/<gpu>/, and is listed in teaching.md, with what
+one learns from it.
 
 Run `python -m docs.report_pages FOLDER [FOLDER ...]` with the folders that `--out`
 named. Reports that they hold replace those of the same GPU; a wrong product, or a file that is
@@ -27,7 +27,7 @@ from wavetrim.service.cli.commands.machine.reproduce import EXPERIMENTS
 DOCS: Final = ROOT / "docs"
 PAGE: Final = DOCS / "reproduce.md"
 KEPT: Final = DOCS / "reproduced"
-PROBES_PAGE: Final = DOCS / "probes.md"
+PROBES_PAGE: Final = DOCS / "teaching.md"
 PROBES_KEPT: Final = DOCS / "probed"
 
 _MEASURED_ON: Final = re.compile(r"Measured on (.*)\.")
@@ -79,10 +79,9 @@ def main() -> int:
             for run in publish_runs(folder, KEPT, PROBES_KEPT):
                 print(f"{run.name} on {run.hardware}")
         pages = {
-            page: fill_page(page.read_text(encoding="utf-8"), kept, kept.name)
-            for page, kept in ((PAGE, KEPT), (PROBES_PAGE, PROBES_KEPT))
+            PAGE: fill_page(PAGE.read_text(encoding="utf-8"), KEPT),
+            PROBES_PAGE: fill_lessons(PROBES_PAGE.read_text(encoding="utf-8"), PROBES_KEPT),
         }
-        pages[PROBES_PAGE] = fill_lessons(pages[PROBES_PAGE], PROBES_KEPT)
     except RunError as error:
         print(error, file=sys.stderr)
         return 1
@@ -118,23 +117,24 @@ def publish_runs(folder: Path, kept: Path, probes_kept: Path | None = None) -> l
     return runs
 
 
-def fill_page(text: str, kept: Path, section: str = "reproduced") -> str:
-    """A page with the list of all runs that are kept, in the section of that name."""
+def fill_page(text: str, kept: Path) -> str:
+    """A page with the list of all runs that are kept, in the section "reproduced"."""
     folders = sorted(kept.iterdir()) if kept.is_dir() else []
     runs = [run for folder in folders if folder.is_dir() for run in read_runs(folder)]
-    return fill_section(text, section, render_runs(runs, kept.parent))
+    return fill_section(text, "reproduced", render_runs(runs, kept.parent))
 
 
 def fill_lessons(text: str, kept: Path) -> str:
-    """A page with what one learns from the probes that are kept, in the section "learned"."""
+    """A page with the kept probes and what one learns from them, in the section "probed"."""
     parts = []
     for folder in sorted(kept.iterdir()) if kept.is_dir() else []:
         runs = [run for run in read_runs(folder) if run.name in _PROBE_NAMES]
         lessons = read_lessons(folder, [run.name for run in runs])
         if runs:
-            lines = "\n".join(f"- `{name}`: {lesson}" for name, lesson in lessons)
-            parts.append(f"On {runs[0].gpu}:\n\n{lines}")
-    return fill_section(text, "learned", "\n\n".join(parts) or "No run is kept here yet.")
+            place = folder.relative_to(kept.parent).as_posix()
+            rows = [(f"[{name}]({place}/{name}.md)", lesson) for name, lesson in lessons]
+            parts.append(render_table(("probe", f"what one learns, on {runs[0].gpu}"), rows))
+    return fill_section(text, "probed", "\n\n".join(parts) or "No run is kept here yet.")
 
 
 def render_runs(runs: Sequence[Run], docs: Path) -> str:

@@ -1,19 +1,11 @@
-"""Writes the tables of docs/verify.md from results/verify.json."""
+"""Writes into docs/api.md what the check misses and costs, from results/verify.json."""
 
 import json
-from collections.abc import Callable
 from typing import Any
 
-from benchmarks.common.tables import (
-    RESULTS,
-    ROOT,
-    fill_section,
-    render_columns,
-    render_table,
-    write_page,
-)
+from benchmarks.common.tables import RESULTS, ROOT, fill_section, write_page
 
-PAGE = ROOT / "docs" / "verify.md"
+PAGE = ROOT / "docs" / "api.md"
 
 
 def main() -> None:
@@ -24,48 +16,38 @@ def main() -> None:
 def fill_page(text: str) -> str:
     """The page with the figures that were measured."""
     document = json.loads((RESULTS / "verify.json").read_text(encoding="utf-8"))
-    caption = describe_machine(document)
-    text = fill_section(text, "verify-missed", f"{caption}\n\n{render_missed(document)}")
-    return fill_section(text, "verify-cost", f"{caption}\n\n{render_cost(document)}")
+    return fill_section(text, "verify", f"{describe_missed(document)}\n{describe_cost(document)}")
 
 
-def describe_machine(document: dict[str, Any]) -> str:
-    """Hardware, NumPy's version and commit."""
-    hardware, versions = document["hardware"], document["versions"]
-    gpu = f"{hardware['gpu']} beside " if hardware["gpu"] else ""
+def describe_missed(document: dict[str, Any]) -> str:
+    """How many damaged products passed, and how many right ones did not."""
+    rows, right = document["rows"], document["right"]
+    missed, damaged = (sum(row[name] for row in rows) for name in ("missed", "tries"))
+    alarms, sound = (sum(row[name] for row in right) for name in ("false_alarms", "tries"))
     return (
-        f"{gpu}{hardware['cores']} cores of {hardware['cpu']}; NumPy {versions['numpy']}; commit "
-        f"{document['commit']}:"
+        f"Of {damaged:,} products that `python -m benchmarks.verify` damaged by more than "
+        f"{document['changes_above_errors']:.0f} times their rounding\nerrors, {missed} passed. "
+        f"Of {sound:,} right products, {alarms} failed."
     )
 
 
-def render_missed(document: dict[str, Any]) -> str:
-    """A row for each kind of damage, a column for each type: "missed of tries"."""
-    missed = {(row["change"], row["type"]): row for row in document["rows"]}
-    changes, types = (list(dict.fromkeys(names)) for names in zip(*missed, strict=True))
-
-    def show_share(name: str, row: dict[str, Any]) -> str:
-        return f"{row[name]} of {row['tries']}"
-
-    rows = [
-        [change, *(show_share("missed", missed[change, one]) for one in types)]
-        for change in changes
-    ]
-    right = {row["type"]: row for row in document["right"]}
-    alarms = (show_share("false_alarms", right[one]) for one in types)
-    return render_table(("Change", *types), [*rows, ["right products that do not pass", *alarms]])
-
-
-def render_cost(document: dict[str, Any]) -> str:
-    """Milliseconds of products without and with their check."""
-    columns: dict[str, Callable[[dict[str, Any]], str]] = {
-        "Product": lambda row: f"{row['size']}³ {row['type']}",
-        "computed by": lambda row: {0: "CPU", row["size"]: "GPU"}.get(row["gpu_rows"], "both"),
-        "alone, ms": lambda row: f"{row['product_seconds'] * 1e3:.1f}",
-        "with its check, ms": lambda row: f"{row['checked_seconds'] * 1e3:.1f}",
-        "more": lambda row: f"{row['share']:.0%}",
+def describe_cost(document: dict[str, Any]) -> str:
+    """How many times as long products take with their check, on the GPU and on the CPU."""
+    hardware, costs = document["hardware"], document["cost"]
+    times = {
+        device: [1 + row["share"] for row in costs if bool(row["gpu_rows"]) == on_gpu]
+        for device, on_gpu in (("GPU", True), ("CPU", False))
     }
-    return render_columns(columns, document["cost"])
+    found = [
+        f"{min(shares):.1f} to {max(shares):.1f} times as long on the {device}"
+        for device, shares in times.items()
+        if shares
+    ]
+    sizes, joined = sorted({row["size"] for row in costs}), ", and\n".join(found)
+    return (
+        f"With the check, products of {sizes[0]}³ to {sizes[-1]}³ took {joined} "
+        f"({hardware['gpu']}, {hardware['cores']} cores; commit {document['commit']})."
+    )
 
 
 if __name__ == "__main__":

@@ -7,5 +7,5 @@ exact product, and `rounding` says how much they may differ.
 
 While a GPU computes, idle cores compute the checksums of the factors (`cpu/block_sums.py`); those
 of the product follow. Wrong rows are computed again on the other device, after the engine has
-withdrawn its report that they are final. docs/verify.md says what is promised.
+withdrawn its report that they are final. docs/api.md says what is promised.
 """

@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 
 from docs.session import find_exchanges
 from tests.environment import ROOT, SHARED_SETTINGS, clear_environment
-from tests.server import RunningServer, find_free_port
+from tests.server import RunningServer
 from wavetrim.service.api.products.leased_schemas import LeasedProduct
 from wavetrim.service.cli.main import app
 
@@ -58,20 +58,11 @@ class Stage:
 
     folder: Path
     server: RunningServer
-    grpc_port: int
-    prefix: str
 
     def adapt(self, text: str) -> str:
-        """A block with the addresses of this service in place of the usual ones."""
+        """A block with the address of this service in place of the usual one."""
         address = self.server.url.removeprefix("http://")
-        for usual, found in (
-            ("localhost:8000", address),
-            ("127.0.0.1:8000", address),
-            ("localhost:8001", f"localhost:{self.grpc_port}"),
-            ("/mine-", f"{self.prefix}-"),
-        ):
-            text = text.replace(usual, found)
-        return text
+        return text.replace("localhost:8000", address).replace("127.0.0.1:8000", address)
 
     def run_shell(self, text: str) -> None:
         ended = subprocess.run(
@@ -105,16 +96,14 @@ def list_pages() -> Iterator[Any]:
 
 @pytest.fixture
 def stage(tmp_path: Path) -> Iterator[Stage]:
-    port, prefix = find_free_port(), f"/wavetrim-test-{os.getpid()}-d"
     (tmp_path / "bin").mkdir()
     (tmp_path / ".venv").symlink_to(sys.prefix)
     for name, words in (("python", ""), ("wavetrim", "-m wavetrim ")):
         file = tmp_path / "bin" / name
         file.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {words}"$@"\n')
         file.chmod(0o755)
-    settings = {"grpc_port": port, "v2_shared_memory": prefix}
-    with RunningServer(tmp_path / "data", **settings) as server:
-        yield Stage(tmp_path, server, port, prefix)
+    with RunningServer(tmp_path / "data") as server:
+        yield Stage(tmp_path, server)
 
 
 @pytest.mark.parametrize("page", [*list_pages()])

@@ -1,4 +1,4 @@
-"""docs/probes.md lists the kept probes."""
+"""docs/teaching.md lists the kept probes, and what one learns from them."""
 
 import re
 import shutil
@@ -12,7 +12,6 @@ from docs.report_pages import (
     PROBES_PAGE,
     RunError,
     fill_lessons,
-    fill_page,
     publish_runs,
 )
 from tests.lab.probe_reports import climb_waves, list_probe_reports, read_banks
@@ -31,16 +30,10 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_page_lists_the_probes_that_are_kept() -> None:
-    page = PROBES_PAGE.read_text(encoding="utf-8")
-    assert fill_page(page, PROBES_KEPT, "probed") == page
-
-
-def test_the_lessons_of_the_page_have_the_kept_figures() -> None:
+def test_the_page_has_the_lessons_of_the_probes_that_are_kept() -> None:
     page = PROBES_PAGE.read_text(encoding="utf-8")
     assert fill_lessons(page, PROBES_KEPT) == page
-    empty = "<!-- learned -->\n<!-- /learned -->"
-    assert "No run is kept here yet." in fill_lessons(empty, PROBES_KEPT / "none")
+    assert "No run is kept here yet." in fill_lessons(EMPTY, PROBES_KEPT / "none")
 
 
 def test_every_probe_has_a_lesson_with_its_own_figures(written: Path) -> None:
@@ -71,9 +64,9 @@ def test_published_probes_are_complete_and_listed(written: Path, tmp_path: Path)
     write_report(split_rows(), found)
     publish_runs(found, docs / "reproduced", docs / "probed")
     assert [file.name for file in (docs / "reproduced" / "9").glob("*.md")] == ["hybrid-f.md"]
-    page = fill_page(EMPTY, docs / "probed", "probed")
+    page = fill_lessons(EMPTY, docs / "probed")
     links = re.findall(r"\]\(([^)]+)\)", page)
-    assert {(docs / link).resolve() for link in links} == set((docs / "probed" / "9").iterdir())
+    assert {(docs / link).resolve() for link in links} == set((docs / "probed" / "9").glob("*.md"))
     named = re.findall(r"^\| \[([a-z-]+)\]", page, re.MULTILINE)
     assert named == [report.name for report in list_probe_reports()]
 

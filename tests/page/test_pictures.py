@@ -1,25 +1,15 @@
-"""The views look as in the documents."""
+"""The view of jobs looks as in the documents."""
 
-from collections.abc import Iterator
-
-import pytest
+from pathlib import Path
 
 from docs.browser import Page
-from docs.page_pictures import PICTURES, SETTINGS, fill_service
+from docs.page_pictures import PICTURE, SETTINGS, fill_service, take_picture
 from tests.browsers import expect_picture
 from tests.server import RunningServer
 
 
-@pytest.fixture(scope="module")
-def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    folder = tmp_path_factory.mktemp("pictures")
-    with RunningServer(folder / "data", **SETTINGS, arena_slab_bytes=256 * 2**20) as server:
+def test_the_jobs_look_as_in_the_documents(page: Page, tmp_path: Path) -> None:
+    with RunningServer(tmp_path / "data", **SETTINGS, arena_slab_bytes=256 * 2**20) as server:
         fill_service(server.url)
-        yield server
-
-
-@pytest.mark.parametrize("name", PICTURES)
-def test_a_view_looks_as_in_the_documents(page: Page, filled: RunningServer, name: str) -> None:
-    picture = PICTURES[name]
-    expect_picture(picture.take(page, filled.url), picture.path)
+        expect_picture(take_picture(page, server.url), PICTURE)
     assert page.problems == []

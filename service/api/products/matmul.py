@@ -58,7 +58,7 @@ router = APIRouter(prefix="/v1/matmul", tags=["matmul"])
 async def matmul(
     _query: Annotated[MatmulQuery, Query()], _content_digest: ContentDigest = None
 ) -> Response:
-    """Multiply two matrices and send the product; a caller who leaves stops it."""
+    """Multiply two matrices and send the product; disconnecting cancels it."""
     raise AssertionError(DESCRIBES)
 
 
