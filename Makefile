@@ -151,14 +151,12 @@ readme: $(ENVIRONMENT) figures ## write README.md's tables and sessions anew
 
 figures: $(ENVIRONMENT) ## fill the tables of docs/ and draw its plots, from benchmarks/results/
 	$(PY) -m benchmarks.kernels.tables
-	$(PY) -m benchmarks.kernels.code_tables
 	$(PY) -m benchmarks.kernels.ladder
 	$(PY) -m benchmarks.host.tables
 	$(PY) -m benchmarks.host.plots
 	$(PY) -m benchmarks.http.tables
 	$(PY) -m benchmarks.http.plot
 	$(PY) -m benchmarks.verify.tables
-	$(PY) -m benchmarks.cluster.pages
 	$(PY) -m docs.explorer_tables
 	$(PY) -m docs.ladder_tables
 	$(PY) -m docs.explorer_page

@@ -13,16 +13,21 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.common.shapes import Shape, make_cube, name_shape
-from benchmarks.common.tables import render_table, show_ms
+from benchmarks.common.tables import SHOWN, render_table, show_ms
 from benchmarks.host.baselines.lineup import GPU_ALONE, OURS
 from benchmarks.host.busy.rows import BusyResults, ConditionRow, read_busy_file
-from benchmarks.host.results import HostResults, HostRow, SweepRow, read_host_file
+from benchmarks.host.results import (
+    MEMORY_NAMES,
+    HostResults,
+    HostRow,
+    SweepRow,
+    read_host_file,
+)
 from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.problem import MEMORIES, GemmProblem, Memory
 from wavetrim.scheduler.profile.store import find_profile
 from wavetrim.scheduler.profile.what_if import WhatIf, suppose
 
-GPU: Final = "h100"
 PRODUCTS: Final = (
     make_cube(1024),
     make_cube(4096),
@@ -43,7 +48,6 @@ COLUMNS: Final = {
     "torch": "PyTorch",
 }
 HEAD: Final = ("product", "memory", "machine", "F", *COLUMNS.values())
-MEMORY_NAMES: Final[Mapping[Memory, str]] = {"pageable": "pageable", "pinned": "page-locked"}
 
 PREDICTED: Final = make_cube(4096)
 PREDICTED_DTYPE: Final = "float64"
@@ -82,12 +86,12 @@ class Line:
 
 def render_gains(folder: Path) -> str:
     """The table below a caption; empty without results of the GPU."""
-    file = folder / f"host-{GPU}.json"
+    file = folder / f"host-{SHOWN}.json"
     if not file.exists():
         return ""
     quiet = read_host_file(file)
-    sweeps = [read_host_file(one) for one in [folder / f"host-{GPU}-sweeps.json"] if one.exists()]
-    busy = [read_busy_file(one) for one in [folder / f"busy-{GPU}.json"] if one.exists()]
+    sweeps = [read_host_file(one) for one in [folder / f"host-{SHOWN}-sweeps.json"] if one.exists()]
+    busy = [read_busy_file(one) for one in [folder / f"busy-{SHOWN}.json"] if one.exists()]
     measured = list_measured(quiet.rows, [row for one in busy for row in one.rows])
     few = list_few(row for one in sweeps for row in one.regret)
     lines = [*measured, *few, *list_predicted(quiet)]

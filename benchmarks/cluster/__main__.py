@@ -1,26 +1,17 @@
-"""Measures a cluster of four nodes on this machine, and asks the model for others.
+"""Measures a cluster of four nodes on this machine.
 
-Run `make bench-cluster`, on a machine that does nothing else. With `--model-only` nothing is
-measured: the model's answers in the existing results files are replaced.
+Run `make bench-cluster`, on a machine that does nothing else.
 """
 
 import argparse
 import asyncio
-import json
 import tempfile
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from benchmarks.cluster.engines import SharedMemory, start_engines
 from benchmarks.cluster.jobs import measure_jobs
 from benchmarks.cluster.overhead import SIZES, measure_overhead
-from benchmarks.cluster.worth import (
-    NETWORKS_GBITS,
-    SHAPES,
-    STREAM_SIDES,
-    ask_stream,
-    ask_worth,
-)
 from benchmarks.common.environment import describe_environment, name_host
 from benchmarks.common.results import write_document
 from benchmarks.common.tables import RESULTS
@@ -36,33 +27,11 @@ def main() -> None:
     """Measure, and write the results file."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the results file")
-    parser.add_argument(
-        "--model-only", action="store_true", help="only ask the model, for the files that are there"
-    )
-    options = parser.parse_args()
-    if options.model_only:
-        for file in options.out.glob("cluster-*.json"):
-            write_document(file, **{**json.loads(file.read_text(encoding="utf-8")), **ask_model()})
-    else:
-        _measure(options.out)
-
-
-def ask_model() -> dict[str, list[Any]]:
-    """The parts of the results file that are not measured."""
-    return {
-        "worth": [ask_worth(shape, network) for shape in SHAPES for network in NETWORKS_GBITS],
-        "streams": [
-            ask_stream(side, network, b_stays=b_stays)
-            for b_stays in (False, True)
-            for side in STREAM_SIDES
-            for network in NETWORKS_GBITS
-        ],
-    }
+    _measure(parser.parse_args().out)
 
 
 def _measure(out: Path) -> None:
     environment = describe_environment()
-    model = ask_model()
     with tempfile.TemporaryDirectory(prefix="wavetrim-") as name:
         folder = Path(name)
         with run_cluster(folder, NODES) as cluster:
@@ -75,7 +44,7 @@ def _measure(out: Path) -> None:
         with run_service(alone, Settings()) as client:
             jobs.append(measure_jobs(client, 0))
     file = out / f"cluster-{name_host(environment)}.json"
-    write_document(file, **environment, nodes=NODES, overhead=overhead, jobs=jobs, **model)
+    write_document(file, **environment, nodes=NODES, overhead=overhead, jobs=jobs)
     print(file.read_text(encoding="utf-8"))
 
 

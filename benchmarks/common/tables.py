@@ -11,8 +11,8 @@ from benchmarks.common.results import ResultsError
 ROOT: Final = Path(__file__).resolve().parents[2]
 RESULTS: Final = ROOT / "benchmarks" / "results"
 README: Final = ROOT / "README.md"
-NOTHING: Final = "These results do not hold it."
-"""Text in place of an empty part."""
+SHOWN: Final = "h100"
+"""The machine whose results README and plots show."""
 
 
 def write_page(page: Path, fill: Callable[[str], str]) -> None:
@@ -21,31 +21,6 @@ def write_page(page: Path, fill: Callable[[str], str]) -> None:
         page.write_text(fill(page.read_text(encoding="utf-8")), encoding="utf-8")
     except ResultsError as error:
         sys.exit(str(error))
-
-
-def fill_sections(
-    text: str,
-    sections: Mapping[str, Callable[[Any], str]],
-    results: Iterable[Any],
-    *,
-    nothing: str = NOTHING,
-    none: str = "",
-) -> str:
-    """A page whose sections have a part for each results file, below the file's caption.
-
-    Args:
-        text: The page.
-        sections: Renders the part of each section.
-        results: The results files; each has a `caption`.
-        nothing: Text in place of an empty part; if it is empty, too, the file has no part.
-        none: Text in place of a section without parts.
-    """
-    known = list(results)
-    for name, render in sections.items():
-        bodies = ((one.caption, render(one) or nothing) for one in known)
-        parts = [f"{caption}:\n\n{body}" for caption, body in bodies if body]
-        text = fill_section(text, name, "\n\n".join(parts) or none)
-    return text
 
 
 def fill_section(text: str, name: str, body: str) -> str:

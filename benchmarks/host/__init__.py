@@ -2,7 +2,7 @@
 
 `suite` lists the products by importance. A `bench` draws each and lets the `baselines` take turns
 in a `contest`, on a `machine` that is awake, against the `limit` of the GPU alone; or it makes a
-`sweep` of F. The `results` are `judged`, with a `judgement` for each bound, and shown as `tables`,
-`plots` and `timelines`. `predictions` says how far predictions were off; `several` judges and shows
-products on several GPUs. `busy` is the contest of many products in turns, on a busy machine.
+`sweep` of F. The `results` are `judged`, with a `judgement` for each bound: `predictions` has those
+of predicted seconds, `several` those of several GPUs. `tables` and `plots` show them in
+docs/performance.md. `busy` is the contest of many products in turns, on a busy machine.
 """

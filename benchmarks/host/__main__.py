@@ -36,6 +36,7 @@ from benchmarks.common.results import Record
 from benchmarks.common.shapes import read_shape
 from benchmarks.host.baselines.lineup import NAMES, SEVERAL_NAMES, list_names
 from benchmarks.host.bench import HostBench
+from benchmarks.host.judged import describe_judgements
 from benchmarks.host.limit import measure_links
 from benchmarks.host.suite import (
     ALL_SHAPES,
@@ -89,6 +90,7 @@ def main() -> int:
             record.write()
             wrong += record.failed
             print(f"written to {out} after {time.perf_counter() - started:.0f} s", flush=True)
+            print(describe_judgements(out), flush=True)
             started = time.perf_counter()
     for one in wrong:
         print(f"wrong product: {one}", file=sys.stderr)

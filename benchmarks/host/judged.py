@@ -1,11 +1,19 @@
-"""The bounds that figures should meet, and whether they do."""
+"""The bounds that figures should meet, and whether they do; a run prints them at its end."""
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Final
 
+from benchmarks.common.results import ResultsError
 from benchmarks.common.shapes import DTYPES, Shape, make_cube
 from benchmarks.host.baselines.lineup import OURS
-from benchmarks.host.judgement import Judgement, judge_percentiles, judge_speed, judge_values
+from benchmarks.host.judgement import (
+    Judgement,
+    judge_percentiles,
+    judge_speed,
+    judge_values,
+    render_judgements,
+)
 from benchmarks.host.predictions import judge_predictions
 from benchmarks.host.results import (
     SLOWER_SECONDS,
@@ -14,7 +22,9 @@ from benchmarks.host.results import (
     HostResults,
     HostRow,
     list_contests,
+    read_host_file,
 )
+from benchmarks.host.several import judge_several
 from benchmarks.host.suite import ALL_SHAPES, SMALL_SIZES
 from wavetrim.scheduler.problem import MEMORIES
 
@@ -34,8 +44,18 @@ REACHED_MEANS: Final = {"cublasxt": 3.0, "cupy": 6.8}
 """Geometric means of the speed over theirs at commit 0407190, over the suite, pageable float32."""
 
 
+def describe_judgements(file: Path) -> str:
+    """The bounds of a results file as a table; why there is none if it has no rows."""
+    try:
+        return render_judgements(judge(read_host_file(file)))
+    except ResultsError as error:
+        return str(error)
+
+
 def judge(results: HostResults) -> list[Judgement]:
     """All bounds of what a file holds: contests, sweeps, or both."""
+    if results.is_several and results.rows:
+        return judge_several(results)
     judgements = []
     if results.rows:
         contests = list_contests(results.rows)

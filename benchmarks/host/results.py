@@ -10,10 +10,13 @@ from benchmarks.common.results import read_document, read_rows
 from benchmarks.common.shapes import ProductRow, Shape
 from benchmarks.host.baselines.lineup import OTHERS, OURS
 from benchmarks.host.suite import Group
+from wavetrim.scheduler.problem import Memory
 
 SLOWER_SHARE: Final = 0.03
 SLOWER_SECONDS: Final = 0.05e-3
 """A product counts as slower beyond the fastest other's time, plus this share and these seconds."""
+
+MEMORY_NAMES: Final[Mapping[Memory, str]] = {"pageable": "pageable", "pinned": "page-locked"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +102,8 @@ def _allow(seconds: float) -> float:
     return seconds * (1 + SLOWER_SHARE) + SLOWER_SECONDS
 
 
-def list_contests(rows: Iterable[HostRow]) -> list[Contest]:
-    """Contests of ours and at least one other.
+def group_rows(rows: Iterable[HostRow]) -> list[dict[str, HostRow]]:
+    """The rows of each product that has ours, by baseline.
 
     For the CPU page-locked memory is like any other, so NumPy's time counts for both kinds.
     """
@@ -111,10 +114,13 @@ def list_contests(rows: Iterable[HostRow]) -> list[Contest]:
         pageable = found.get((shape, dtype, "pageable"), {})
         if memory == "pinned" and "numpy" in pageable:
             by_name["numpy"] = pageable["numpy"]
+    return [by_name for by_name in found.values() if OURS in by_name]
+
+
+def list_contests(rows: Iterable[HostRow]) -> list[Contest]:
+    """Contests of ours and at least one other."""
     return [
-        Contest(by_name)
-        for by_name in found.values()
-        if OURS in by_name and any(name in by_name for name in OTHERS)
+        Contest(by_name) for by_name in group_rows(rows) if any(name in by_name for name in OTHERS)
     ]
 
 

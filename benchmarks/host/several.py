@@ -1,12 +1,11 @@
-"""Several GPUs: the bounds of a run on them, and the tables that show it."""
+"""Several GPUs: the bounds of a run on them."""
 
 import statistics
 from typing import Final
 
 from benchmarks.common.shapes import Shape, make_cube, name_shape
-from benchmarks.common.tables import render_table, show, show_ms
-from benchmarks.host.baselines.lineup import FEWER, ONE_GPU, OURS, RELAYED, SEVERAL_NAMES
-from benchmarks.host.judgement import Judgement, judge_percentiles, render_judgements
+from benchmarks.host.baselines.lineup import FEWER, ONE_GPU, OURS, RELAYED
+from benchmarks.host.judgement import Judgement, judge_percentiles
 from benchmarks.host.predictions import list_errors
 from benchmarks.host.results import SLOWER_SECONDS, SLOWER_SHARE, HostResults, HostRow
 from benchmarks.host.throughput import PRODUCTS, SHAPE
@@ -130,45 +129,6 @@ def _judge_throughput(results: HostResults) -> list[Judgement]:
     ]  # fmt: skip
 
 
-def render_several(results: HostResults) -> str:
-    """The bounds and all times; empty for a run on one GPU, and for sweeps."""
-    if not (results.is_several and results.rows):
-        return ""
-    parts = [
-        render_judgements(judge_several(results)), _render_throughput(results),
-        _render_times(results),
-    ]  # fmt: skip
-    return "\n\n".join(part for part in parts if part)
-
-
-def render_memory(results: HostResults) -> str:
-    """What host memory allows: products a second at the joint rate of the links, and those reached.
-
-    Empty for runs on fewer than three GPUs.
-    """
-    m, n, k = SHAPE
-    if not (results.rows and results.document["gpus"] > 2):
-        return ""
-    product_bytes = 4 * (m * k + k * n + m * n)
-    reached = {
-        row["gpus"]: row["products_per_second"]
-        for row in results.document.get("throughput", ())
-        if row["baseline"] == OURS
-    }
-    lines = [
-        [
-            str(one["gpus"]),
-            show(one["both_gbytes_per_second"], ".0f"),
-            show(one["both_gbytes_per_second"] * 1e9 / product_bytes, ".0f"),
-            show(reached.get(one["gpus"]), ".0f"),
-        ]
-        for one in results.document["profile"].get("joint", ())
-    ]
-    alone = ["1", "", "", show(reached.get(1), ".0f")]
-    head = ("GPUs", "copies both ways, GB/s", "products a second they allow", "reached")
-    return render_table(head, [alone, *lines])
-
-
 def _sort_rows(results: HostResults) -> _Times:
     """The rows of each product of the suite from page-locked memory, by baseline."""
     found: _Times = {}
@@ -176,35 +136,3 @@ def _sort_rows(results: HostResults) -> _Times:
         if (row.memory, row.group) == ("pinned", "suite"):
             found.setdefault((row.shape, row.dtype), {})[row.baseline] = row
     return {product: rows for product, rows in found.items() if {OURS, ONE_GPU} <= rows.keys()}
-
-
-def _render_throughput(results: HostResults) -> str:
-    """Products a second by the number of GPUs; empty if they were not measured."""
-    rates: dict[str, dict[int, float]] = {}
-    for row in results.document.get("throughput", ()):
-        rates.setdefault(row["baseline"], {})[row["gpus"]] = row["products_per_second"]
-    if not rates:
-        return ""
-    numbers = sorted({gpus for one in rates.values() for gpus in one})
-    head = ("products a second, GPUs:", *map(str, numbers))
-    lines = [
-        [name, *(show(one.get(gpus), ".0f") for gpus in numbers)] for name, one in rates.items()
-    ]
-    return render_table(head, lines)
-
-
-def _render_times(results: HostResults) -> str:
-    """Milliseconds of all baselines at each product of the suite, page-locked."""
-    times = _sort_rows(results)
-    names = [name for name in SEVERAL_NAMES if any(name in rows for rows in times.values())]
-    head = ("product", "type", "of the limit", *names)
-    lines = [
-        [
-            name_shape(shape),
-            dtype,
-            show(rows[OURS].limit_share, ".0%"),
-            *(show_ms(rows[name].seconds if name in rows else None) for name in names),
-        ]
-        for (shape, dtype), rows in times.items()
-    ]
-    return render_table(head, lines)

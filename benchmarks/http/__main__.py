@@ -22,6 +22,8 @@ from benchmarks.http.baselines.lineup import make_baselines
 from benchmarks.http.baselines.service import Service
 from benchmarks.http.cases import CLIENTS, SIZE_ON_FEW_CORES, SIZES
 from benchmarks.http.clients.product import WrongAnswer
+from benchmarks.http.judged import judge, render_judgements
+from benchmarks.http.rows import read_http_file
 from benchmarks.http.run import PARTS, Run
 from benchmarks.http.transfers import SIZE as TRANSFER_SIZE
 
@@ -49,6 +51,7 @@ def main() -> int:
         ):
             setup = Setup(Path(name), arguments.profile, arguments.pytriton_python)
             Run(setup, arguments, record, stack).measure()
+        print(render_judgements(judge(read_http_file(out))))
     except (WrongAnswer, OSError) as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 1

@@ -1,12 +1,13 @@
 """The bounds that the service should meet over HTTP, and whether a results file meets them.
 
-A bound applies to several cases; its judgement names the worst one.
+A bound applies to several cases; its judgement names the worst one. A run prints them at its end.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from benchmarks.common.tables import render_columns
 from benchmarks.http.baselines.baseline import Name
 from benchmarks.http.jobs import WITHOUT_SPLIT
 from benchmarks.http.rows import Case, HttpResults, Row
@@ -109,6 +110,24 @@ class Bound:
             if {self.baseline, *self.needs} <= set(rows) and self.applies(rows[self.baseline]):
                 figures.append(Figure(str(case), *self.measure(rows[self.baseline], rows)))
         return Judgement(self.words, self.at_least, tuple(figures))
+
+
+def render_judgements(judgements: Iterable[Judgement]) -> str:
+    """A table of bounds, and of the worst case of each."""
+    met = {True: "yes", False: "**no**", None: "not measured"}
+
+    def show_worst(tell: Callable[[Judgement, Figure], str]) -> Callable[[Judgement], str]:
+        return lambda one: tell(one, one.worst) if one.worst else ""
+
+    columns: dict[str, Callable[[Judgement], str]] = {
+        "bound": lambda one: one.what,
+        "holds at": show_worst(lambda one, _: f"{one.met} of {len(one.figures)}"),
+        "worst case": show_worst(lambda _, worst: worst.where),
+        "asked": show_worst(lambda one, x: f"{'≥' if one.at_least else '≤'} {x.asked:.3g}"),
+        "found": show_worst(lambda _, worst: f"{worst.found:.3g}"),
+        "met": lambda one: met[one.holds],
+    }
+    return render_columns(columns, judgements)
 
 
 def judge(results: HttpResults) -> list[Judgement]:

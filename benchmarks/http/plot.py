@@ -1,16 +1,15 @@
-"""Draws docs/http-<machine>.png from results/http-<machine>.json: milliseconds over size.
+"""Draws docs/http-<gpu>.png from results/http-<gpu>.json: milliseconds over size.
 
 Run `make figures`, or `python -m benchmarks.http.plot`; it needs matplotlib.
 """
 
-from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks.common.plots import DOCS, Plot, write_plots
-from benchmarks.common.tables import RESULTS
+from benchmarks.common.tables import RESULTS, SHOWN
 from benchmarks.http.baselines.baseline import Name
-from benchmarks.http.rows import HttpResults, read_http_results
+from benchmarks.http.rows import HttpResults, read_http_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,19 +29,22 @@ _STYLES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
 
 
 def main() -> None:
-    """Draw the plot of each results file."""
-    write_plots(lambda: (plot for one in read_http_results(RESULTS) for plot in list_plots(one)))
+    """Draw it."""
+    write_plots(lambda: [plot_shown()])
 
 
-def list_plots(results: HttpResults) -> Iterator[Plot]:
-    """The plot of a results file, if that has something to draw."""
-    if lines := pick_lines(results):
-        hardware = results.document["hardware"]
-        machine = hardware["gpu"] or f"{hardware['cores']} cores, no GPU"
-        title = f"A product in one request, {DRAWN_DTYPE}, one client, {machine}"
-        title += f"\ncommit {results.document['commit']}"
-        file, draw = DOCS / f"http-{results.name}.png", partial(_draw, lines=lines, title=title)
-        yield Plot(file, [results.caption, lines], (7.2, 4.4), 130, draw)
+def plot_shown() -> Plot:
+    """The plot that the documents show."""
+    return plot_products(read_http_file(RESULTS / f"http-{SHOWN}.json"))
+
+
+def plot_products(results: HttpResults) -> Plot:
+    """Milliseconds over size, a line for each baseline."""
+    lines, gpu = pick_lines(results), results.document["hardware"]["gpu"]
+    title = f"A product in one request, {DRAWN_DTYPE}, one client, {gpu}"
+    title += f"\ncommit {results.document['commit']}"
+    file, draw = DOCS / f"http-{results.name}.png", partial(_draw, lines=lines, title=title)
+    return Plot(file, [results.caption, lines], (7.2, 4.4), 130, draw)
 
 
 def pick_lines(results: HttpResults) -> Lines:

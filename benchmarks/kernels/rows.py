@@ -189,6 +189,18 @@ class Results:
         )
 
 
+def find_results(folder: Path, name: str) -> Results:
+    """One file of a folder.
+
+    Raises:
+        ResultsError: It is not there, or a file is no JSON or lacks something.
+    """
+    for one in read_results(folder):
+        if one.name == name:
+            return one
+    raise ResultsError(f"{folder}: no kernels-{name}.json; `make bench-kernels` writes one")
+
+
 def read_results(folder: Path) -> list[Results]:
     """Every kernels-<gpu>.json of a folder, the newest model first by its number.
 

@@ -3,7 +3,7 @@
 // While a kernel's data fill the L2 cache, copies of parts of rows between the host and the device take up to
 // 1.7 times as long, until other kernels' data replace them. After kernels whose accesses are all of this kind
 // they do not. Within a kernel the cache still serves blocks that read the same tiles. (Measured on an H100;
-// docs/notes/page-locked-memory.md.)
+// docs/notes/memory.md.)
 #pragma once
 
 // Cache policy of asynchronous copies: evict_first for all that is read. The number is what createpolicy

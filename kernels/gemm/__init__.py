@@ -10,5 +10,5 @@
 - `cublas`: NVIDIA's kernels; `partitions` limits them to some multiprocessors.
 
 `prepared` makes a launch ready once: function, grid, tensor maps and arguments in memory. One call
-of the driver then enqueues it, as it would a CUDA graph, which docs/notes/launches.md compares.
+of the driver then enqueues it, as it would a CUDA graph, which docs/notes/memory.md compares.
 """

@@ -21,7 +21,7 @@ from wavetrim.kernels.schedule.steps import Step
 
 PAGE_BYTES: Final = 64 << 10
 """Page of host memory as an NVIDIA GPU maps it, in bytes. From rows of this length on, each row of
-a copied part costs the same (H100, 1f09f97; docs/notes/page-locked-memory.md)."""
+a copied part costs the same (H100, 1f09f97; docs/notes/memory.md)."""
 
 
 _CERTAIN: Final = 1 - 1e-9

@@ -5,7 +5,6 @@ from typing import Any
 
 from benchmarks.kernels.rows import Results, Row
 from benchmarks.kernels.suite import ALL_SHAPES, FULL_SHAPE
-from benchmarks.kernels.tile_choice import TileChoice
 
 HEAD: dict[str, Any] = {
     "hardware": {"gpu": "NVIDIA Abacus", "driver": "1.2"},
@@ -68,6 +67,5 @@ def invent_results(pace: float = 1.0) -> Results:
         invent_row(*ENTRIES[1][:4], rate, sms=sms, rate_share=share, clock_mhz=clock)
         for sms, rate, share, clock in ((1, 7.5, 0.9, 1700.0), (12, 100.0, 1.0, 1530.0))
     ]
-    choice = TileChoice(4096, 4096, 4096, "float32", "bulk", "128x256x16", None)
-    document = HEAD | {"rows": [asdict(row) for row in rows], "choices": [asdict(choice)]}
+    document = HEAD | {"rows": [asdict(row) for row in rows]}
     return Results("abacus", document, tuple(rows))

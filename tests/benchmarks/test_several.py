@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.host.baselines.lineup import ONE_GPU, OURS, RELAYED
 from benchmarks.host.results import HostResults
-from benchmarks.host.several import judge_several, render_memory, render_several
+from benchmarks.host.several import judge_several
 from benchmarks.host.suite import list_suite
 from tests.benchmarks.host_figures import HEAD, invent_host_row
 
@@ -106,21 +106,3 @@ def test_a_figure_beyond_its_bound_is_told(changes, missed):
     found = [one.what for one in judge_several(invent_results(**changes)) if not one.met]
     assert len(found) == len(missed)
     assert all(word in what for word, what in zip(missed, found, strict=True))
-
-
-def test_pages_show_several_gpus_and_say_nothing_of_one():
-    several, alone = invent_results(), HostResults(HEAD, invent_results().rows)
-    swept = HostResults(several.document, ())
-    assert "| 8192³ | float32 | 95% | 10 | 19 | 10.4 | 20 | 12 |" in render_several(several)
-    assert "| wavetrim | 250 | 490 |\n| cupy-gpus | 200 | 400 |" in render_several(several)
-    assert render_several(alone) == render_several(swept) == ""
-
-
-def test_what_host_memory_allows_is_shown_of_more_than_two_gpus():
-    two = invent_results()
-    joint = [{"gpus": gpus, "both_gbytes_per_second": 100.0} for gpus in (2, 3)]
-    four = HostResults(two.document | {"gpus": 4, "profile": {"joint": joint}}, two.rows)
-    assert render_memory(two) == ""
-    # A, B and C of 4096³ are 201 MB.
-    lines = render_memory(four).splitlines()[2:]
-    assert lines == ["| 1 |  |  | 250 |", "| 2 | 100 | 497 | 490 |", "| 3 | 100 | 497 |  |"]

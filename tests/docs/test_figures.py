@@ -1,32 +1,30 @@
 """Pages and plots show the measured figures of every benchmark."""
 
 import json
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
 from benchmarks import readme
-from benchmarks.cluster.pages import SCALE, fill_scale
 from benchmarks.common.plots import Plot
 from benchmarks.common.results import ResultsError, write_document
-from benchmarks.common.tables import README, RESULTS, ROOT
+from benchmarks.common.tables import README, RESULTS, ROOT, SHOWN
+from benchmarks.host import plots
 from benchmarks.host import tables as host_tables
 from benchmarks.host.busy.tables import fill_busy
-from benchmarks.host.plots import list_plots as list_host_plots
+from benchmarks.host.plots import plot_limit
 from benchmarks.host.results import read_host_results
+from benchmarks.http import plot as http_plot
 from benchmarks.http import tables as http_tables
-from benchmarks.http.plot import list_plots as list_http_plots
+from benchmarks.http.plot import plot_products
 from benchmarks.http.rows import read_http_results
-from benchmarks.kernels import code_tables as kernel_code_tables
+from benchmarks.kernels import ladder
 from benchmarks.kernels import tables as kernel_tables
 from benchmarks.kernels.ladder import plot_ladder
-from benchmarks.kernels.rows import read_results
+from benchmarks.kernels.rows import find_results, read_results
 from benchmarks.verify import tables as verify_tables
 from tests.benchmarks.host_figures import invent_host_results
 from tests.benchmarks.http_figures import invent_results as invent_http_results
@@ -35,20 +33,15 @@ from tests.benchmarks.kernel_figures import invent_results as invent_kernel_resu
 
 @dataclass(frozen=True)
 class Kind:
-    """A benchmark whose figures are shown on a page of their own."""
+    """A benchmark with a plot of its own."""
 
     name: str
-    tables: ModuleType
-    prefix: str
     read: Callable[[Path], list[Any]]
-    plot: Callable[[Any], list[Plot]]
+    plot: Callable[[Any], Plot]
+    plot_shown: Callable[[], Plot]
     invented: Any
     others: Any
     caption: str
-
-    def make_page(self) -> str:
-        marks = [f"{self.prefix}{name}" for name in self.tables.SECTIONS]
-        return "".join(f"<!-- {mark} -->\n<!-- /{mark} -->\n" for mark in marks)
 
     def write(self, folder: Path, change: Callable[[dict[str, Any]], object] = id) -> Path:
         """The invented results as the benchmark writes them, after a change."""
@@ -66,36 +59,38 @@ def write_results(file: Path, results: Any) -> None:
     write_document(file, **{**results.document, **lists})
 
 
-def fill_page(kind: Kind, text: str) -> str:
-    return kind.tables.fill_page(text, kind.read(RESULTS))
-
-
 HOST, HTTP, KERNELS = invent_host_results(), invent_http_results(), invent_kernel_results()
 KINDS = [
-    Kind("kernels", kernel_tables, "", read_results, lambda one: [plot_ladder(one)], KERNELS,
-         invent_kernel_results(pace=2.0),
-         "NVIDIA Abacus, driver 1.2, cuBLAS 3.4, NVRTC 5.6, commit abc"),
-    Kind("host", host_tables, "host-", read_host_results,
-         lambda one: list(list_host_plots(one).values()), HOST,
-         replace(HOST, rows=HOST.rows[9:], regret=HOST.regret[:60]),
-         "NVIDIA Abacus, driver 1.2, beside 16 cores of Beads; CuPy 3.4, NumPy 5.6; commit abc"),
-    Kind("http", http_tables, "http-", read_http_results, lambda one: list(list_http_plots(one)),
-         HTTP, replace(HTTP, rows=HTTP.rows[:5]),
-         "NVIDIA Abacus, driver 1.2, with 16 cores of Beads; NumPy 5.6, FastAPI 7, uvicorn 8; "
-         "commit abc"),
-]  # fmt: skip
+    Kind(
+        *("kernels", read_results, plot_ladder, ladder.plot_shown, KERNELS),
+        others=invent_kernel_results(pace=2.0),
+        caption="NVIDIA Abacus, driver 1.2, cuBLAS 3.4, NVRTC 5.6, commit abc",
+    ),
+    Kind(
+        *("host", read_host_results, plot_limit, plots.plot_shown, HOST),
+        others=replace(HOST, rows=HOST.rows[9:]),
+        caption="NVIDIA Abacus, driver 1.2, beside 16 cores of Beads; CuPy 3.4, NumPy 5.6; "
+        "commit abc",
+    ),
+    Kind(
+        *("http", read_http_results, plot_products, http_plot.plot_shown, HTTP),
+        others=replace(HTTP, rows=HTTP.rows[:5]),
+        caption="NVIDIA Abacus, driver 1.2, with 16 cores of Beads; NumPy 5.6, FastAPI 7, "
+        "uvicorn 8; commit abc",
+    ),
+]
 EACH = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 
 
 FILLS = [
-    *((kind.tables.PAGE, partial(fill_page, kind)) for kind in KINDS),
+    (host_tables.PAGE, lambda text: host_tables.fill_page(text, read_host_results(RESULTS))),
     (host_tables.PAGE, fill_busy),
-    (kernel_tables.PAGE, kernel_code_tables.fill_page),
+    (http_tables.PAGE, lambda text: http_tables.fill_page(text, read_http_results(RESULTS))),
+    (kernel_tables.PAGE, lambda text: kernel_tables.fill_page(text, find_results(RESULTS, SHOWN))),
     (README, readme.fill_readme),
     (readme.SETTINGS, readme.fill_settings),
     (readme.OPERATIONS, readme.fill_operations),
     (verify_tables.PAGE, verify_tables.fill_page),
-    (SCALE, fill_scale),
 ]
 """Every page that is filled from results, and what fills it."""
 
@@ -110,36 +105,19 @@ def test_pages_show_the_figures_that_were_measured(page: Path, fill: Callable[[s
 def test_plots_show_the_figures_that_were_measured(kind: Kind) -> None:
     pages = [README, *(ROOT / "docs").rglob("*.md")]
     shown = "".join(page.read_text(encoding="utf-8") for page in pages)
-    plots = [plot for results in kind.read(RESULTS) for plot in kind.plot(results)]
-    assert [plot.file for plot in plots if not plot.is_current()] == []
-    assert any(f"{plot.file.name})" in shown for plot in plots)
+    plot = kind.plot_shown()
+    assert plot.is_current()
+    assert f"{plot.file.name})" in shown
 
 
 @EACH
 def test_the_same_figures_give_the_same_plot(kind: Kind, tmp_path: Path) -> None:
-    others = kind.plot(kind.others)
-    for plot, other in zip(kind.plot(kind.invented), others, strict=True):
-        kept = replace(plot, file=tmp_path / plot.file.name)
-        kept.file.write_bytes(plot.render())
-        assert plot.render() == kept.file.read_bytes()
-        assert kept.is_current()
-        assert not replace(other, file=kept.file).is_current()
-
-
-@EACH
-def test_every_section_is_filled(kind: Kind) -> None:
-    filled = kind.tables.fill_page(kind.make_page(), [kind.invented])
-    assert kind.tables.fill_page(filled, [kind.invented]) == filled
-    assert filled.count(kind.caption) == len(kind.tables.SECTIONS)
-    assert "do not hold" not in filled
-    assert "Not measured yet" not in filled
-
-
-@pytest.mark.parametrize("kind", KINDS[1:], ids=lambda kind: kind.name)
-def test_without_results_the_page_says_so(kind: Kind) -> None:
-    filled = kind.tables.fill_page(kind.make_page(), [])
-    assert filled.count(kind.tables.NOT_MEASURED) == len(kind.tables.SECTIONS)
-    assert not re.search(r"\d", filled)
+    plot, other = kind.plot(kind.invented), kind.plot(kind.others)
+    kept = replace(plot, file=tmp_path / plot.file.name)
+    kept.file.write_bytes(plot.render())
+    assert plot.render() == kept.file.read_bytes()
+    assert kept.is_current()
+    assert not replace(other, file=kept.file).is_current()
 
 
 @EACH

@@ -1,131 +1,81 @@
-"""docs/performance.md and its plots show the measured figures."""
+"""docs/performance.md shows what was measured in process, on busy machines and over HTTP."""
 
 from dataclasses import replace
 
 import pytest
 
-from benchmarks.host.baselines.lineup import OURS, PRESET
-from benchmarks.host.judged import judge
-from benchmarks.host.judgement import find_percentile
-from benchmarks.host.plots import list_plots
-from benchmarks.host.predictions import render_errors
-from benchmarks.host.results import list_contests
-from benchmarks.host.tables import SECTIONS, WORST, fill_page
-from tests.benchmarks.host_figures import PREDICTED, invent_host_results, invent_host_row
+from benchmarks.common.tables import render_table
+from benchmarks.host import tables as host
+from benchmarks.http import tables as http
+from benchmarks.http.plot import pick_lines
+from tests.benchmarks.host_figures import invent_host_results
+from tests.benchmarks.http_figures import invent_results
+from tests.benchmarks.test_several import invent_results as invent_several
 
-INVENTED = invent_host_results()
-PLOTS = list_plots(INVENTED)
+IN_PROCESS, OVER_HTTP = invent_host_results(), invent_results()
 
 
-def read_cells(text: str, *first: str) -> list[str]:
-    """The cells of the first line that begins with these, after them."""
-    begin = f"| {' | '.join(first)} |"
-    line = next(line for line in text.splitlines() if line.startswith(begin))
-    return line.strip("| ").split(" | ")[len(first) :]
+def test_a_line_has_the_means_of_a_machine_and_a_kind_of_memory() -> None:
+    table = host.render_times([IN_PROCESS, invent_several()])
+    speeds = ["5.00"] * 6
+    assert table.splitlines()[0] == "CuPy 3.4, NumPy 5.6:"
+    assert table.splitlines()[2:] == render_table(
+        host.HEAD,
+        [
+            ["1 ABACUS, 16 cores (abc)", "pageable", "102", "95%", *speeds, "0", "2%"],
+            ["1 ABACUS, 16 cores (abc)", "page-locked", "102", "95%", *speeds, "0", "2%"],
+            ["2 ABACUS, 16 cores (abc)", "page-locked", "52", "95%", "1.20", "", "", "", "2.00",
+             "", "", "5%"],
+        ],
+    ).splitlines()  # fmt: skip
 
 
-def test_a_plot_is_drawn_where_there_is_something_to_draw() -> None:
-    assert list(PLOTS) == ["limit", "f"]
-    assert list(list_plots(replace(INVENTED, regret=()))) == ["limit"]
-    assert list(list_plots(replace(INVENTED, rows=()))) == ["f"]
+def test_a_product_that_is_slower_than_the_fastest_is_counted() -> None:
+    rows = [
+        replace(row, seconds=0.1) if row.baseline == "wavetrim" and row.is_cube else row
+        for row in IN_PROCESS.rows
+    ]
+    cubes = sum(row.seconds == 0.1 and row.memory == "pinned" for row in rows)
+    line = host.render_times([replace(IN_PROCESS, rows=tuple(rows))]).splitlines()[-1]
+    assert line.split(" | ")[-2] == str(cubes)
+
+
+def test_sweeps_are_summed_up_by_their_percentiles() -> None:
+    assert host.render_regret([IN_PROCESS]) == (
+        "- 1 ABACUS, 16 cores (abc): 1.010 in the median of 208 sweeps, 1.010 at the 95th "
+        "percentile, 1.01 at worst."
+    )
 
 
 def test_a_run_appears_in_the_sections_that_it_measured() -> None:
-    page = "".join(f"<!-- host-{name} -->\n<!-- /host-{name} -->\n" for name in SECTIONS)
-    contests, sweeps = replace(INVENTED, regret=()), replace(INVENTED, rows=())
-    filled = fill_page(page, [contests, sweeps])
-    assert filled.count(INVENTED.caption) == len(SECTIONS) + 3  # both: judged, link, left out
-    assert filled.count("| regret of F, 90th percentile |") == 1
-    assert filled.count("| error of predicted seconds, calibrated, median |") == 1
+    page = "".join(f"<!-- {x} -->\n<!-- /{x} -->\n" for x in ("host-times", "host-regret"))
+    contests, sweeps = replace(IN_PROCESS, regret=()), replace(IN_PROCESS, rows=())
+    assert host.fill_page(page, [contests, sweeps]).count("1 ABACUS") == 3
+    assert host.fill_page(page, []).count(host.NOT_MEASURED) == 2
 
 
-def test_tables_show_times_shares_gains_and_errors() -> None:
-    shown = {name: render(INVENTED) for name, render in SECTIONS.items()}
-    assert read_cells(shown["link"], "55.0") == ["51.0"]
-    assert read_cells(shown["times"], "4224³") == ["95%", "10", "11", "12", *["50"] * 5]
-    assert read_cells(shown["times"], "64³") == ["10", "11", "12", *["50"] * 4]
-    assert read_cells(shown["splits"], "8192³", "float64", "4") == [
-        *("4096", "10", "12.5", "", "1.25")
+def test_small_sizes_and_the_largest_are_shown_over_http() -> None:
+    lines = http.render_products([OVER_HTTP]).splitlines()[2:]
+    assert [[x.strip() for x in line.strip("|").split("|")][1:] for line in lines] == [
+        ["64²", "1", "1.2", "0.8", "2", "5", "6", "13333", "8000"],
+        ["4096²", "64", "76.8", "51.2", "128", "320", "384", "", ""],
     ]
-    assert read_cells(shown["regret"], "float64", "all") == [
-        "26", "1.010", "1.010", "1.010", "0.800", "4%, 4%", "4%, 4%", "4%, 4%",
-    ]  # fmt: skip
-    assert shown["left-out"] == "- not there: torch"
-    assert shown["worst"].count("\n") == WORST + 1
+    assert lines[0].startswith("| ABACUS, 16 cores (abc) |")
+    assert "| 2 cores (abc) |" in http.render_products([invent_results(gpu=False)])
 
 
-def test_every_bound_is_judged() -> None:
-    table = SECTIONS["judged"](INVENTED)
-    contests = 2 * (52 + 10 + 40)
-    for what, cells in {
-        "products slower than the fastest other by 3% + 0.05 ms": ["≤ 0", "0", str(contests)],
-        "random products, pinned: mean speed over the fastest other": ["≥ 1.1", "5.000", "40"],
-        "random products, pageable: mean speed over the fastest other": ["≥ 4", "5.000", "40"],
-        "64³ to 1024³, pinned: largest time over cupy-streams'": ["≤ 1", "0.200", "12"],
-        "64³ to 1024³, pageable: largest time over cupy-streams'": ["≤ 1", "0.200", "12"],
-        "error of predicted seconds, calibrated, median": ["≤ 0.03", "0.020", str(contests)],
-        "error of predicted seconds, calibrated, 95th percentile": ["≤ 0.1", "0.020", "204"],
-        "error of predicted seconds, from a preset alone, median": ["≤ 0.1", "0.073", "204"],
-        "8192³ float32, pinned: share of the limit": ["≥ 0.947", "0.950", "1"],
-        "suite, pageable, float32: mean speed over cublasxt": ["≥ 2.94", "5.000", "26"],
-        "regret of F, 95th percentile": ["≤ 1.06", "1.010", "208"],
-    }.items():
-        assert read_cells(table, what) == [*cells, "yes"]
-    what = "suite, pageable, float32: mean speed over cupy"
-    assert read_cells(table, what) == ["≥ 6.664", "5.000", "26", "**no**"]
+def test_transfers_and_jobs_are_told_beside_what_bounds_them() -> None:
+    assert http.render_bytes([OVER_HTTP]) == (
+        "- ABACUS, 16 cores (abc): upload 2.68 GB/s (bare server 3.58), download 5.37 GB/s "
+        "(bare server 5.65), a job of 4096² 40 ms (the product by itself 5)."
+    )
 
 
-def test_what_was_not_measured_is_not_judged() -> None:
-    rows = tuple(row for row in INVENTED.rows if row.group == "suite" and row.baseline != PRESET)
-    met = {x.what: x.met for x in judge(replace(INVENTED, rows=rows, regret=()))}
-    assert met["random products, pinned: mean speed over the fastest other"] is None
-    assert met["error of predicted seconds, from a preset alone, median"] is None
-    assert met["8192³ float32, pinned: share of the limit"] is True
-    assert not any("regret" in what for what in met)
+def test_without_results_the_page_says_so() -> None:
+    page = "".join(f"<!-- {x} -->\n<!-- /{x} -->\n" for x in ("http-products", "http-bytes"))
+    assert http.fill_page(page, []).count(http.NOT_MEASURED) == 2
 
 
-def test_learned_predictions_are_judged_once_fifty_products_have_run() -> None:
-    def find(products: int) -> float | None:
-        settings = {"predicted_seconds": 9.0, "learned_seconds": 1.05, "products_before": products}
-        row = replace(invent_host_row(PRESET, seconds=1.0), settings=settings)
-        judged = judge(replace(INVENTED, rows=(row,), regret=()))
-        (one,) = (one for one in judged if "50 products" in one.what)
-        return one.found
-
-    assert find(49) is None
-    assert find(50) == pytest.approx(0.05)
-
-
-def test_a_product_counts_as_slower_beyond_3_percent_and_50_microseconds() -> None:
-    def count(ours_seconds: float) -> float | None:
-        rows = (invent_host_row(OURS, seconds=ours_seconds), invent_host_row("torch", seconds=1.0))
-        return judge(replace(INVENTED, rows=rows, regret=()))[0].found
-
-    assert count(1.03004) == 0
-    assert count(1.03006) == 1
-
-
-def test_numpys_time_counts_for_pinned_memory_too() -> None:
-    numpy = invent_host_row("numpy", memory="pageable", seconds=0.005)
-    rows = [invent_host_row(name) for name in (OURS, "cupy")]
-    (contest,) = list_contests([*rows, numpy])
-    assert contest.fastest == numpy
-    assert contest.find_ratio("numpy") == pytest.approx(2)
-    assert list_contests([invent_host_row(OURS), invent_host_row("cublasxt")]) == []
-
-
-def test_errors_are_listed_with_the_difference_between_runs_of_one_plan() -> None:
-    ours = invent_host_row(OURS, f=0, seconds=0.010, settings=PREDICTED)
-    same = invent_host_row(PRESET, f=0, seconds=0.008, settings=PREDICTED)
-    other = invent_host_row("wavetrim-gpu", f=0, seconds=0.002, settings={"kernel": "simple"})
-    rows = [ours, same, other, invent_host_row("torch")]
-    assert render_errors(rows).splitlines()[2:] == [
-        "| GPU | pinned | 1 ms and more | 1 | 2.0% | 2.0% | 25.0% | 25.0% |"
-    ]
-    assert render_errors([]) == ""
-
-
-def test_percentiles_are_the_nearest_ranks() -> None:
-    assert find_percentile(range(1, 101), 95) == 95
-    assert find_percentile([3.0, 1.0, 2.0], 50) == 2.0
-    assert find_percentile([7.0], 95) == 7.0
+def test_the_plot_shows_the_floor_of_each_size() -> None:
+    floor = pick_lines(OVER_HTTP)["floor"]
+    assert floor == [(64, pytest.approx(1.0)), (4096, pytest.approx(64.0))]

@@ -1,21 +1,13 @@
 """docs/teaching.md lists the kept probes, and what one learns from them."""
 
 import re
-import shutil
 from pathlib import Path
 
 import pytest
 
 from docs.report_lessons import read_lessons
-from docs.report_pages import (
-    PROBES_KEPT,
-    PROBES_PAGE,
-    RunError,
-    fill_lessons,
-    publish_runs,
-)
+from docs.report_pages import KEPT, PAGE, RunError, fill_lessons, publish_runs, read_runs
 from tests.lab.probe_reports import climb_waves, list_probe_reports, read_banks
-from tests.lab.reports import split_rows
 from wavetrim.lab.reports.report import write_report
 
 EMPTY = "before\n<!-- probed -->\n<!-- /probed -->\nafter\n"
@@ -31,9 +23,9 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_page_has_the_lessons_of_the_probes_that_are_kept() -> None:
-    page = PROBES_PAGE.read_text(encoding="utf-8")
-    assert fill_lessons(page, PROBES_KEPT) == page
-    assert "No run is kept here yet." in fill_lessons(EMPTY, PROBES_KEPT / "none")
+    page = PAGE.read_text(encoding="utf-8")
+    assert fill_lessons(page, KEPT) == page
+    assert "No run is kept here yet." in fill_lessons(EMPTY, KEPT / "none")
 
 
 def test_every_probe_has_a_lesson_with_its_own_figures(written: Path) -> None:
@@ -59,11 +51,8 @@ def test_a_later_run_replaces_all_plots(tmp_path: Path) -> None:
 
 
 def test_published_probes_are_complete_and_listed(written: Path, tmp_path: Path) -> None:
-    found, docs = tmp_path / "found", tmp_path / "docs"
-    shutil.copytree(written, found)
-    write_report(split_rows(), found)
-    publish_runs(found, docs / "reproduced", docs / "probed")
-    assert [file.name for file in (docs / "reproduced" / "9").glob("*.md")] == ["hybrid-f.md"]
+    docs = tmp_path / "docs"
+    publish_runs(written, docs / "probed")
     page = fill_lessons(EMPTY, docs / "probed")
     links = re.findall(r"\]\(([^)]+)\)", page)
     assert {(docs / link).resolve() for link in links} == set((docs / "probed" / "9").glob("*.md"))
@@ -73,6 +62,40 @@ def test_published_probes_are_complete_and_listed(written: Path, tmp_path: Path)
 
 def test_a_probe_with_wrong_results_is_not_published(tmp_path: Path) -> None:
     write_report(read_banks(right=False), tmp_path / "found")
-    with pytest.raises(RunError, match=r"banks.csv: a product was wrong"):
+    with pytest.raises(RunError, match=r"banks.csv: a result was wrong"):
         publish_runs(tmp_path / "found", tmp_path / "kept")
     assert not (tmp_path / "kept").exists()
+
+
+@pytest.fixture
+def banks(tmp_path: Path) -> Path:
+    """A folder with one probe, for a test to change."""
+    write_report(read_banks(), tmp_path / "banks")
+    return tmp_path / "banks"
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("banks.csv", "banks.csv is missing"),
+        ("banks.png", "banks.png does not lie beside it"),
+        ("banks.md", "no NAME.md of strides"),
+    ],
+)
+def test_an_incomplete_probe_is_not_published(name: str, message: str, banks: Path) -> None:
+    (banks / name).unlink()
+    with pytest.raises(RunError, match=message):
+        publish_runs(banks, banks.parent / "kept")
+
+
+def test_a_report_of_another_form_is_refused(banks: Path) -> None:
+    (banks / "banks.md").write_text("# banks\n", encoding="utf-8")
+    with pytest.raises(RunError, match="not what `wavetrim probe banks` writes"):
+        read_runs(banks)
+
+
+def test_figures_of_two_gpus_are_not_mixed(banks: Path) -> None:
+    file = banks / "banks.csv"
+    file.write_text(file.read_text("utf-8").replace("Abacus 9", "Abacus 8", 1), encoding="utf-8")
+    with pytest.raises(RunError, match="every row must name the same one"):
+        read_runs(banks)

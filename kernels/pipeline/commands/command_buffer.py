@@ -1,7 +1,7 @@
 """Command buffers: a product's copies, launches and events, recorded once as data.
 
 Steps of a product from page-locked memory need nothing of the host once they are enqueued. So C
-submits them, many in one call (kernels/transfer/native/commands.c, docs/notes/launches.md). A
+submits them, many in one call (kernels/transfer/native/commands.c, docs/notes/memory.md). A
 buffer serves any host addresses: its copies name operand, row and offset.
 """
 

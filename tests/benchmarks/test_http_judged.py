@@ -1,15 +1,13 @@
-"""docs/http.md and its plots show the measured figures, judged by their bounds."""
+"""The bounds of products over HTTP, and which figures they are held to."""
 
 from dataclasses import replace
 
 import pytest
 
 from benchmarks.http.baselines.baseline import Name
-from benchmarks.http.judged import Judgement, judge
-from benchmarks.http.plot import pick_lines
+from benchmarks.http.judged import Judgement, judge, render_judgements
 from benchmarks.http.rows import Case, HttpResults
-from benchmarks.http.tables import SECTIONS
-from tests.benchmarks.http_figures import ABSENT, MS, invent_products, invent_results, make_row
+from tests.benchmarks.http_figures import MS, invent_products, invent_results, make_row
 
 INVENTED = invent_results()
 
@@ -18,19 +16,6 @@ def find_judgement(results: HttpResults, words: str) -> Judgement:
     """The judgement whose bound has these words."""
     (found,) = (one for one in judge(results) if words in one.what)
     return found
-
-
-def test_tables_show_times_rates_transfers_jobs_and_what_is_absent() -> None:
-    shown = {name: render(INVENTED) for name, render in SECTIONS.items()}
-    assert "| 1 | 4096² | 64 | 76.8 | 44.8 | 51.2 | 128 | 320 | 384 |" in shown["products"]
-    assert "| 16 | 64² | float32 | wavetrim | 13333 | 1.2 | 1.32 | 1.8 | 0 | 15 |" in shown["rates"]
-    assert "| upload | 1024 | wavetrim | 2.68 | 16.0 |" in shown["transfers"]
-    assert "| download | 1024 | sink | 5.65 |  |" in shown["transfers"]
-    job = "| job, wavetrim | 4096 | float32 | 40 | 39 | 5 | 25 | 0 → 0 | GET with wait=30 |"
-    assert job in shown["jobs"]
-    split = "| split, wavetrim | 16384x16384x256 | float32 | 20 | 19 |  |  | 2150 → 2100 |  |"
-    assert split in shown["jobs"]
-    assert shown["absent"] == f"- {ABSENT[0]}"
 
 
 def test_bounds_are_judged_by_their_worst_case() -> None:
@@ -60,8 +45,11 @@ def test_bounds_are_judged_by_their_worst_case() -> None:
 def test_what_was_not_measured_is_not_judged() -> None:
     memory = find_judgement(INVENTED, "in memory")
     assert (memory.worst, memory.holds) == (None, None)
-    assert "| job with its result in memory" in SECTIONS["bounds"](INVENTED)
-    assert "not measured" in SECTIONS["bounds"](INVENTED)
+    table = render_judgements(judge(INVENTED))
+    assert (
+        "| job with its result in memory: product + 3 ms, in ms |  |  |  |  | not measured |"
+        in table
+    )
 
 
 def test_one_case_beyond_a_bound_fails_it() -> None:
@@ -88,7 +76,3 @@ def test_two_cores_are_judged_by_their_own_bounds() -> None:
     assert find_judgement(results, "a second, 16 clients").holds is True
     assert not [one for one in judge(results) if "cupy" in one.what]
     assert not [one for one in judge(INVENTED) if "2 cores" in one.what]
-
-
-def test_the_plot_shows_the_floor_of_each_size() -> None:
-    assert pick_lines(INVENTED)["floor"] == [(64, pytest.approx(1.0)), (4096, pytest.approx(64.0))]
