@@ -43,7 +43,10 @@ QUESTIONS = {
     "How do I queue a hundred products?": ("README.md#a-job", r"client\.submit\("),
     "How do I know when they end?": ("docs/api.md#a-job", r"wait_seconds=\d"),
     "Why was the CPU not used?": ("docs/concepts.md#f", r"F = 0"),
-    "How do I give a colleague a key?": ("docs/keys.md#keys", r"wavetrim keys add"),
+    "How do I give a colleague a key?": (
+        "docs/operations.md#keys-for-colleagues",
+        r"wavetrim keys add",
+    ),
     "How do I back it up?": ("docs/operations.md#to-back-up", r"wavetrim backup"),
     "How do I see that the result is right?": (
         "docs/verify.md#what-a-check-promises",
@@ -95,7 +98,8 @@ def test_a_question_is_answered_within_two_clicks(question: str) -> None:
 
 
 @pytest.mark.parametrize("document", ["README.md", "docs/start.md", "docs/concepts.md",
-                                      "docs/api.md"])  # fmt: skip
+                                      "docs/api.md", "docs/deploy.md", "docs/operations.md",
+                                      "docs/settings.md"])  # fmt: skip
 def test_links_to_sections_find_them(document: str) -> None:
     for link in read_links(ROOT / document):
         file, _, anchor = link.partition("#")
