@@ -56,6 +56,7 @@ NEEDS: Final = {
     "prometheus": Need("metrics and alerts", (("prometheus",), ("promtool",)), ("prometheus",)),
     # Before 1.21 kubectl's kustomize is too old: the tests then say so.
     "kustomize": Need("deploy/kubernetes", (("kustomize", "kubectl"),), ("kubernetes-client",)),
+    "systemd": Need("the unit of the service", (("systemd-analyze",),), ("systemd",)),
     "cc": Need("the C under its sanitizers", (("gcc", "clang"),), ("gcc", "libc6-dev")),
     "c++": Need("a kernel's walk on the host", (("c++",),), ("g++",)),
     "curl": Need("the documents' shell sessions", (("curl",),), ("curl",)),

@@ -5,5 +5,5 @@ them again once a second, so calls do not wait for the database. `tokens` verifi
 with the keys that `issuer_keys` fetches and `jwks` parses. `bytes_in_flight` counts against quotas.
 
 The key in the environment is the service's own: its caller is the one tenant without a name, and
-sees what belongs to any tenant. docs/keys.md is for operators.
+sees what belongs to any tenant. docs/operations.md is for operators.
 """

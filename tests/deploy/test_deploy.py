@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,8 @@ import jsonschema
 import pytest
 import yaml
 
-from deploy.runner import USER
+from deploy.runner import USER, run
+from tests.deploy.page import PAGE, list_blocks
 from tests.environment import ROOT
 from wavetrim.service.cli.commands.service.serve import _LAST_ANSWERS_SECONDS
 from wavetrim.service.engine.supervisor import Watch
@@ -54,8 +56,15 @@ def test_the_image_has_the_projects_version() -> None:
     version = read_project()["version"]
     assert f"ARG VERSION={version}\n" in DOCKERFILE
     assert COMPOSE["services"]["wavetrim"]["image"] == f"wavetrim:{version}"
+    assert COMPOSE["services"]["wavetrim-cpu"]["image"] == f"wavetrim:{version}-cpu"
     for service in CLUSTER["services"].values():
         assert service["image"] == f"wavetrim:{version}-cpu-ray"
+
+
+def test_the_page_has_the_projects_version() -> None:
+    tags = re.findall(r"(?:wavetrim:|newTag: )(\d[\w.]*)", PAGE)
+    assert len(tags) >= 4
+    assert set(tags) == {read_project()["version"]}
 
 
 def test_the_image_starts_the_projects_command_without_a_shell() -> None:
@@ -95,9 +104,40 @@ def test_the_unit_has_a_folder_for_the_unix_socket() -> None:
     unit = (DEPLOY / "wavetrim.service").read_text()
     assert "\nProtectSystem=strict\n" in unit
     (folder,) = re.findall(r"^RuntimeDirectory=(.+)$", unit, re.MULTILINE)
-    proxies = (ROOT / "docs" / "proxies.md").read_text()
-    (path,) = re.findall(r"server unix:(\S+?);", proxies)
+    (path,) = re.findall(r"server unix:(\S+?);", PAGE)
+    assert f"`WAVETRIM_UNIX_SOCKET={path}`" in PAGE
     assert Path(path).parent == Path("/run", folder)
+
+
+def test_the_pages_commands_install_what_the_unit_starts() -> None:
+    unit = (DEPLOY / "wavetrim.service").read_text()
+    (command,) = re.findall(r"^ExecStart=(\S+) serve$", unit, re.MULTILINE)
+    (settings,) = re.findall(r"^EnvironmentFile=-(\S+)$", unit, re.MULTILINE)
+    (data_dir,) = re.findall(r"^Environment=WAVETRIM_DATA_DIR=(\S+) ", unit, re.MULTILINE)
+    install, update = list_blocks("systemd", "install")
+    assert f"-m venv {Path(command).parents[1]}\n" in install
+    assert f"/dev/stdin {settings}\n" in install
+    assert f"{command} keys add ada --data-dir {data_dir}\n" in install
+    assert str(Path(command).with_name("pip")) in update
+
+
+@pytest.mark.needs("systemd")
+def test_systemd_finds_no_fault_in_the_unit(tmp_path: Path) -> None:
+    text = (DEPLOY / "wavetrim.service").read_text()
+    unit = tmp_path / "wavetrim.service"
+    command = "/opt/wavetrim/bin/wavetrim"
+    assert command in text
+    for written, faults in (
+        (text, ""),
+        (text.replace("[Install]", "Nice=high\n[Install]"), "high"),
+    ):
+        unit.write_text(
+            written.replace(command, sys.executable)
+        )  # systemd asks whether it is there
+        done = run(["systemd-analyze", "verify", "--man=no", str(unit)])
+        told = [line for line in done.stderr.splitlines() if unit.name in line]
+        assert bool(told) == bool(faults)
+        assert faults in "".join(told)
 
 
 def test_the_unit_outlives_its_engine() -> None:

@@ -3,7 +3,8 @@
 import json
 import re
 import shutil
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,10 @@ import yaml
 from deploy.runner import USER, run
 from tests.command import run_command
 from tests.deploy.cut_crd import RAYCLUSTER
+from tests.deploy.page import list_blocks
 from tests.deploy.test_deploy import longest_stop_seconds, read_project
 from tests.environment import ROOT
+from wavetrim.service.settings import Settings
 
 pytestmark = pytest.mark.needs("kustomize")
 
@@ -48,9 +51,28 @@ def find_renderer() -> list[str]:
 @cache
 def render(overlay: str) -> list[Object]:
     """The objects of an overlay."""
-    done = run([*find_renderer(), str(FOLDER / "overlays" / overlay)])
+    return render_folder(FOLDER / "overlays" / overlay)
+
+
+def render_folder(folder: Path) -> list[Object]:
+    """The objects of a folder with a `kustomization.yaml`."""
+    done = run([*find_renderer(), str(folder)])
     assert done.returncode == 0, done.stderr
     return list(yaml.safe_load_all(done.stdout))
+
+
+@pytest.fixture
+def write_site(tmp_path: Path) -> Callable[[str], list[Object]]:
+    """Writes the page's own folder for an overlay, by its commands; returns its objects."""
+
+    def write(overlay: str) -> list[Object]:
+        shutil.copytree(FOLDER, tmp_path / "deploy" / "kubernetes")
+        for block in (*list_blocks("Kubernetes"), *list_blocks("Ingress")):
+            commands = block.replace("overlays/gpu", f"overlays/{overlay}")
+            subprocess.run(["bash", "-euc", commands], cwd=tmp_path, check=True)
+        return render_folder(tmp_path / "site")
+
+    return write
 
 
 def find(overlay: str, kind: str) -> Object:
@@ -130,6 +152,61 @@ def test_each_file_follows_the_schemas_of_kubernetes(path: Path, version: str) -
 def test_each_overlay_follows_the_schemas_of_kubernetes(overlay: str, version: str) -> None:
     for one in render(overlay):
         validate(one, version)
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_a_folder_of_ones_own_follows_the_schemas_and_names_the_image(
+    overlay: str, write_site: Callable[[str], list[Object]]
+) -> None:
+    objects = write_site(overlay)
+    for one in objects:
+        for version in VERSIONS:
+            validate(one, version)
+    text = yaml.safe_dump_all(objects)
+    assert set(re.findall(r"image: (.+)", text)) == {
+        f"registry.example/wavetrim:{read_project()['version']}"
+    }
+    if overlay != "ray":
+        assert "- name: WAVETRIM_METRICS\n" in text
+
+
+def test_the_ingress_leads_to_the_service_and_waits_for_its_products(
+    write_site: Callable[[str], list[Object]],
+) -> None:
+    objects = {one["kind"]: one for one in write_site("cpu")}
+    ((path,),) = (rule["http"]["paths"] for rule in objects["Ingress"]["spec"]["rules"])
+    service = objects["Service"]
+    assert path["backend"]["service"]["name"] == service["metadata"]["name"]
+    ports = [port["name"] for port in service["spec"]["ports"]]
+    assert [path["backend"]["service"]["port"]["name"]] == ports
+    limits = {
+        name.rpartition("/")[2]: value
+        for name, value in objects["Ingress"]["metadata"]["annotations"].items()
+    }
+    read_timeout = int(limits.pop("proxy-read-timeout"))
+    assert read_timeout > Settings.model_fields["job_timeout_seconds"].default
+    assert limits == {
+        "proxy-body-size": "0",
+        "proxy-request-buffering": "off",
+        "proxy-buffering": "off",
+        "proxy-next-upstream": "off",
+    }
+
+
+def test_the_page_names_objects_that_exist() -> None:
+    names = {(one["kind"].lower(), one["metadata"]["name"]) for one in render("gpu")}
+    names |= {(one["kind"].lower(), one["metadata"]["name"]) for one in render("ray")}
+    commands = "".join((*list_blocks("Kubernetes", "cluster"),
+                        *list_blocks("Nodes on Kubernetes", "cluster")))  # fmt: skip
+    kinds = "deployment|service|raycluster"
+    named = set(re.findall(rf"\b({kinds})[/ ](\w+)", commands))
+    assert {kind for kind, _ in named} == set(kinds.split("|"))
+    assert named <= names
+    (port,) = re.findall(r"service/wavetrim 8000:(\d+)", commands)
+    assert find("gpu", "Service")["spec"]["ports"][0]["port"] == int(port)
+    keys = set(re.findall(r"--from-literal=([\w-]+)", commands))
+    asked = set(re.findall(r"key: ([\w-]+)", yaml.safe_dump_all(render("ray"))))
+    assert keys == {"api-key", "ray-token"} <= asked
 
 
 def test_a_misspelt_field_is_found() -> None:

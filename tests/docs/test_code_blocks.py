@@ -151,7 +151,9 @@ def test_a_block_that_fails_is_found(stage: Stage) -> None:
 def check_shell(text: str) -> None:
     """Assert that its shell syntax is right, and `wavetrim` has its commands and options."""
     subprocess.run(["bash", "-nc", text], check=True)
-    for line in re.findall(r"\bwavetrim ([a-z].*)$", text.replace("\\\n", " "), re.MULTILINE):
+    for line in re.findall(
+        r"\bwavetrim (?!wavetrim)([a-z].*)$", text.replace("\\\n", " "), re.MULTILINE
+    ):
         check_wavetrim(shlex.split(line, comments=True))
 
 

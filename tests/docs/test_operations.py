@@ -4,7 +4,7 @@ import re
 
 from benchmarks.common.tables import ROOT
 from benchmarks.faults import count_tries, sum_up
-from benchmarks.readme import OPERATIONS
+from benchmarks.readme import FAULT_GROUPS, OPERATIONS, SETTING_GROUPS, find_group
 from tests.faults.catalog import FAULTS, SIGNALS
 from tests.faults.ledger import Outcome
 from wavetrim.service.settings import Settings
@@ -40,3 +40,12 @@ def test_tries_are_counted_and_summed_up() -> None:
     assert (row["accepted"], row["lost"], row["damaged"], row["failed"]) == (7, 1, 0, 1)
     assert (row["median_seconds"], row["worst_seconds"], row["spread"]) == (3, 4, 0.667)
     assert sum_up([])["worst_seconds"] is None
+
+
+def test_every_fault_is_in_one_group_of_the_table() -> None:
+    assert {find_group(name) for name in FAULTS} == set(FAULT_GROUPS)
+
+
+def test_every_setting_is_in_one_group_of_its_page() -> None:
+    listed = [name for names in SETTING_GROUPS.values() for name in names]
+    assert sorted(listed) == sorted(Settings.model_fields)

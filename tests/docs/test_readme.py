@@ -43,7 +43,10 @@ QUESTIONS = {
     "How do I queue a hundred products?": ("README.md#a-job", r"client\.submit\("),
     "How do I know when they end?": ("docs/jobs.md#know-when-it-ends", r"wait_seconds=\d"),
     "Why was the CPU not used?": ("docs/concepts.md#why-the-cpu-was-not-used", r"F = 0"),
-    "How do I give a colleague a key?": ("docs/keys.md#keys", r"wavetrim keys add"),
+    "How do I give a colleague a key?": (
+        "docs/operations.md#keys-for-colleagues",
+        r"wavetrim keys add",
+    ),
     "How do I back it up?": ("docs/operations.md#to-back-up", r"wavetrim backup"),
     "How do I see that the result is right?": ("docs/api.md#the-check", r"`verify=true`"),
     "How do I add a kernel?": ("CONTRIBUTING.md#a-new-kernel", r"kernels/catalog\.py"),
@@ -91,7 +94,21 @@ def test_a_question_is_answered_within_two_clicks(question: str) -> None:
     assert file in {link.partition("#")[0] for link in reached}
 
 
-USER_PAGES = [f"docs/{name}.md" for name in ("start", "concepts", "api", "jobs", "teaching")]
+USER_PAGES = [
+    f"docs/{name}.md"
+    for name in (
+        "start",
+        "concepts",
+        "api",
+        "jobs",
+        "teaching",
+        "deploy",
+        "operations",
+        "settings",
+        "performance",
+        "kernels",
+    )
+]
 
 
 @pytest.mark.parametrize("document", ["README.md", *USER_PAGES])
