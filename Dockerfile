@@ -44,7 +44,7 @@ RUN CC="/opt/build/bin/python -m ziglang cc -target $(uname -m)-linux-gnu.2.28" 
 
 # --- the image -----------------------------------------------------------------------------------
 FROM ${BASE_IMAGE}
-ARG VERSION=0.1.0
+ARG VERSION=0.2.0
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="wavetrim" \
       org.opencontainers.image.description="Multiplies matrices on the GPU and the CPU at once" \

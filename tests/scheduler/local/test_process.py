@@ -29,7 +29,7 @@ def test_a_product_needs_no_http(tmp_path: Path) -> None:
 
 
 def test_public_names_are_listed_and_others_are_unknown() -> None:
-    assert wavetrim.__version__ == "0.1.0"
+    assert wavetrim.__version__ == "0.2.0"
     assert dir(wavetrim) == wavetrim.__all__
     assert all(hasattr(wavetrim, name) for name in wavetrim.__all__)
     with pytest.raises(AttributeError, match="has no attribute 'multiply'"):
