@@ -1,5 +1,6 @@
 """Settings of the service: the only reader of the environment."""
 
+from contextlib import suppress
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -30,15 +31,61 @@ def _place_in(folder: str, description: str) -> Any:
     )
 
 
-class Settings(BaseSettings):
-    """Every setting of the service; `WAVETRIM_PORT=9000` in the environment sets `port`.
+def make_absolute(path: Path) -> Path:
+    """A path from the root; as it is where the working folder is gone.
 
-    Sizes in bytes also take units: `WAVETRIM_MAX_MATRIX_BYTES=4GiB`.
+    Raises:
+        ValueError: It begins with a home folder that is not known.
     """
+    try:
+        path = path.expanduser()
+    except RuntimeError as error:
+        raise ValueError(f"it is {path}; it must be an absolute path here: {error}") from error
+    with suppress(OSError):
+        path = path.absolute()
+    return path
+
+
+class MachineSettings(BaseSettings):
+    """The settings of this machine: all that a product in the caller's own process reads."""
 
     model_config = SettingsConfigDict(
         env_prefix="WAVETRIM_", env_ignore_empty=True, frozen=True, hide_input_in_errors=True
     )
+
+    data_dir: Path = Field(
+        default=Path("wavetrim-data"), description="Folder of the database and the matrices."
+    )
+    kernel_cache_dir: Path = _place_in("kernels", "Where compiled kernels are kept.")
+    profile_dir: Path = _place_in("profiles", "Where `wavetrim calibrate` keeps what it measured.")
+    gpu_memory_bytes: ByteSize | None = Field(
+        default=None,
+        gt=0,
+        description="The most GPU memory that is used; without it, what is free.",
+    )
+    cpu_threads: int | None = Field(
+        default=None,
+        ge=1,
+        le=MOST_THREADS,
+        description="Threads of the CPU part; without it, the usable cores.",
+    )
+    devices: str | None = Field(
+        default=None,
+        pattern=r"^(none|\d+(,\d+)*)$",
+        description="GPUs to use: `none`, or indices such as `0,1`; without it, all.",
+    )
+
+    @field_validator("data_dir", "kernel_cache_dir", "profile_dir")
+    @classmethod
+    def _make_absolute(cls, path: Path) -> Path:
+        return make_absolute(path)
+
+
+class Settings(MachineSettings):
+    """Every setting of the service; `WAVETRIM_PORT=9000` in the environment sets `port`.
+
+    Sizes in bytes also take units: `WAVETRIM_MAX_MATRIX_BYTES=4GiB`.
+    """
 
     host: str = Field(default="127.0.0.1", description="Address to listen on.", min_length=1)
     port: int = Field(
@@ -56,9 +103,6 @@ class Settings(BaseSettings):
     )
     tls_key: Path | None = Field(
         default=None, description="PEM file of the certificate's key, unencrypted."
-    )
-    data_dir: Path = Field(
-        default=Path("wavetrim-data"), description="Folder of the database and the matrices."
     )
     api_key_file: Path | None = Field(
         default=None,
@@ -189,30 +233,12 @@ class Settings(BaseSettings):
         description="How long the sender of a body may be silent or send less than 1 KiB a "
         "second, and the reader of a matrix take nothing.",
     )
-    kernel_cache_dir: Path = _place_in("kernels", "Where compiled kernels are kept.")
-    profile_dir: Path = _place_in("profiles", "Where `wavetrim calibrate` keeps what it measured.")
-    gpu_memory_bytes: ByteSize | None = Field(
-        default=None,
-        gt=0,
-        description="The most GPU memory that is used; without it, what is free.",
-    )
     resident_share: float = Field(
         default=RESIDENT_SHARE,
         ge=0,
         le=MOST_RESIDENT_SHARE,
         description="Share of that memory, on each GPU, in which stored matrices stay that are B "
         "of many jobs; 0 copies B in for each job.",
-    )
-    cpu_threads: int | None = Field(
-        default=None,
-        ge=1,
-        le=MOST_THREADS,
-        description="Threads of the CPU part; without it, the usable cores.",
-    )
-    devices: str | None = Field(
-        default=None,
-        pattern=r"^(none|\d+(,\d+)*)$",
-        description="GPUs to use: `none`, or indices such as `0,1`; without it, all.",
     )
     ray_address: str | None = Field(
         default=None,
@@ -250,18 +276,16 @@ class Settings(BaseSettings):
     )
     access_log: bool = Field(default=False, description="Whether every request is logged, too.")
 
-    @field_validator(
-        "data_dir", "kernel_cache_dir", "profile_dir", "unix_socket", "tls_certificate", "tls_key"
-    )
+    @field_validator("unix_socket", "tls_certificate", "tls_key")
     @classmethod
-    def _make_absolute(cls, path: Path | None) -> Path | None:
-        return None if path is None else path.expanduser().absolute()
+    def _make_paths_absolute(cls, path: Path | None) -> Path | None:
+        return None if path is None else make_absolute(path)
 
     @field_validator("api_key_file")
     @classmethod
     def _check_key_file(cls, path: Path | None) -> Path | None:
         if path is not None:
-            path = path.expanduser().absolute()
+            path = make_absolute(path)
             check_key(read_key_file(path))
         return path
 

@@ -1,14 +1,18 @@
 """A service's jobs and matrices, as commands use them."""
 
 import contextlib
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wavetrim.service.cli.exits import CommandFailed, ExitCode
 from wavetrim.service.cli.terminal.display import (
     describe_check,
     make_plan_table,
     make_timings_table,
     show_share,
 )
+from wavetrim.service.key_file import read_key_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,6 +27,7 @@ def open_client(url: str, api_key: str | None) -> "Client":
 
     Raises:
         FieldError: It is no address.
+        CommandFailed: The key cannot be one, or its file cannot be read.
     """
     from wavetrim.client import Client
     from wavetrim.client.wire.address import parse_address
@@ -33,7 +38,35 @@ def open_client(url: str, api_key: str | None) -> "Client":
     except ValueError as error:
         limit = "an address such as http://127.0.0.1:8000, or the path of a Unix socket"
         raise FieldError("--url", url, limit) from error
-    return Client(url, api_key=api_key)
+    return Client(url, api_key=_find_key(api_key))
+
+
+def _find_key(key: str | None) -> str | None:
+    """The key that was given, else the one in the file that the environment names.
+
+    Raises:
+        CommandFailed: The file cannot be read, or the key cannot be one; it is not shown.
+    """
+    name = "--api-key"
+    path = os.environ.get("WAVETRIM_API_KEY_FILE")
+    if key is None and path:
+        name = "WAVETRIM_API_KEY_FILE"
+        try:
+            key = read_key_file(Path(path))
+        except ValueError as error:
+            raise CommandFailed(f"{name}: {error}", ExitCode.REFUSED) from error
+    if key is not None:
+        _check_key(key, name)
+    return key
+
+
+def _check_key(key: str, name: str) -> None:
+    from wavetrim.client.opening import check_api_key
+
+    try:
+        check_api_key(key, name)
+    except ValueError as error:
+        raise CommandFailed(str(error), ExitCode.REFUSED) from error
 
 
 def remove_matrices(url: str, api_key: str | None, matrices: "Iterable[Matrix]") -> None:
@@ -45,7 +78,7 @@ def remove_matrices(url: str, api_key: str | None, matrices: "Iterable[Matrix]")
     from wavetrim.client.wire.transport import UNDO_SECONDS
 
     with (
-        Client(url, api_key=api_key, timeout=UNDO_SECONDS) as client,
+        Client(url, api_key=_find_key(api_key), timeout=UNDO_SECONDS) as client,
         contextlib.suppress(ServiceUnreachable),
     ):
         for matrix in matrices:

@@ -41,10 +41,10 @@ def devices(
         return
     from wavetrim.scheduler.profile.presets import PRESETS
     from wavetrim.scheduler.profile.store import describe_gpu, find_profile
-    from wavetrim.service.cli.machine import count_threads, find_devices, load_settings
+    from wavetrim.service.cli.machine import count_threads, find_devices, load_machine_settings
     from wavetrim.service.cli.terminal.display import open_output
 
-    settings = load_settings()
+    settings = load_machine_settings()
     local, threads = find_devices(settings), count_threads(settings)
     profile = find_profile(None, devices=local, directory=settings.profile_dir, cpu_threads=threads)
     if as_json:
