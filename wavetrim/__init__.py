@@ -6,6 +6,7 @@
 What a name needs is imported when it is first used.
 """
 
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
@@ -91,9 +92,7 @@ def matmul(
         wavetrim.scheduler.errors.ProblemError: shape of b is (2, 3); it must be (…, 3, N), as a has
         3 columns
     """
-    from wavetrim.scheduler.local.matmul import multiply
-
-    result: NDArray[Any] = multiply(
+    result: NDArray[Any] = _import_multiply()(
         _find_machine, a, b, alpha=alpha, beta=beta, c=c, out=out,
         accuracy=accuracy, f=f, device=device, devices=devices, verify=verify,
     )  # fmt: skip
@@ -209,9 +208,23 @@ def empty(shape: int | tuple[int, ...], dtype: "DTypeLike" = "float32") -> "NDAr
 
 
 def _find_machine(needs_gpu: bool) -> "LocalMachine":
+    machine: LocalMachine = _import_find_machine()(_read_options, needs_gpu=needs_gpu)
+    return machine
+
+
+@cache
+def _import_multiply() -> Any:
+    """Kept, because at the very end of a process nothing can be imported."""
+    from wavetrim.scheduler.local.matmul import multiply
+
+    return multiply
+
+
+@cache
+def _import_find_machine() -> Any:
     from wavetrim.scheduler.local.process import find_machine
 
-    return find_machine(_read_options, needs_gpu=needs_gpu)
+    return find_machine
 
 
 def _read_options() -> Any:

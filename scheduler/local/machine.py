@@ -19,7 +19,7 @@ from wavetrim.scheduler.errors import ExecutionError, PlanError
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.execution.product import NOTHING
 from wavetrim.scheduler.local.own_turns import OwnTurns
-from wavetrim.scheduler.options import PlanOptions
+from wavetrim.scheduler.options import NO_OPTIONS, PlanOptions
 from wavetrim.scheduler.planning.cache import PlanCache
 from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.problem import GemmProblem
@@ -40,6 +40,7 @@ class LocalOptions:
         cpu_threads: Threads of the CPU part; None for all usable cores.
         gpu_memory_bytes: Limit of GPU memory; None for all free memory.
         memory_bytes: Memory that the machine has; None where the system does not tell.
+        ends: Whether the interpreter exits: neither threads nor GPUs are used.
     """
 
     cache_dir: Path
@@ -48,10 +49,11 @@ class LocalOptions:
     cpu_threads: int | None = None
     gpu_memory_bytes: int | None = None
     memory_bytes: int | None = None
+    ends: bool = False
 
     def count_threads(self) -> int:
         """Threads of the CPU part."""
-        return self.cpu_threads or usable_cores()
+        return 1 if self.ends else self.cpu_threads or usable_cores()
 
 
 class LocalMachine:
@@ -65,10 +67,11 @@ class LocalMachine:
     """
 
     def __init__(self, options: LocalOptions) -> None:
+        self._ends = options.ends
         self._executor = Executor(
             cache_dir=options.cache_dir,
-            devices=select_devices(options.devices),
-            cpu_threads=options.cpu_threads,
+            devices=() if options.ends else select_devices(options.devices),
+            cpu_threads=options.count_threads(),
             gpu_memory_bytes=options.gpu_memory_bytes,
             lends_blas=True,
         )
@@ -105,6 +108,8 @@ class LocalMachine:
         """
         if device == "cpu" and options.devices not in (None, "none"):
             raise PlanError("devices", options.devices, 'None or "none" beside device "cpu"')
+        if self._ends:
+            options = NO_OPTIONS
         if device == "cpu" or not self.has_gpu:
             return self._plans.choose(problem, self._cpu_profile, options)
         profile = self._profiles.find()
@@ -143,7 +148,8 @@ class LocalMachine:
             limit = 'None, "cpu" or "gpu", of this machine; others can be planned for only'
             raise PlanError("device", device, limit)
         if device == "gpu" and not self.has_gpu:
-            raise PlanError("device", device, f'None or "cpu": {explain_no_devices()}')
+            reason = "the interpreter exits" if self._ends else explain_no_devices()
+            raise PlanError("device", device, f'None or "cpu": {reason}')
 
     def run(
         self, plan: Plan, a: Matrix, b: Matrix, c: Matrix, *, alpha: float, beta: float
@@ -200,7 +206,7 @@ class LocalMachine:
 
 
 def end_with_interpreter() -> NoReturn:
-    """Refuse a product after the machine was closed, because the interpreter exits.
+    """Refuse a product that was cut off because the interpreter exits.
 
     A daemon thread waits here until the process ends: its error would only be printed.
 
