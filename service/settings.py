@@ -67,7 +67,8 @@ class MachineSettings(BaseSettings):
         default=None,
         ge=1,
         le=MOST_THREADS,
-        description="Threads of the CPU part; without it, the usable cores.",
+        description="Threads of the CPU part; without it, as many as there are usable cores, and "
+        "at most what `OMP_NUM_THREADS` and such (OPENBLAS, MKL, BLIS) allow.",
     )
     devices: str | None = Field(
         default=None,

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from wavetrim.cpu.threads import hold_blas, usable_cores
+from wavetrim.cpu.threads import count_default_threads, hold_blas
 from wavetrim.kernels.device import explain_no_devices, select_devices
 from wavetrim.kernels.transfer.pinned import pin_array
 from wavetrim.scheduler.calibration.profiles import open_profiles
@@ -37,7 +37,7 @@ class LocalOptions:
         cache_dir: Folder of compiled kernels and compiled C.
         profile_dir: Folder of stored calibrations; None for none.
         devices: GPUs to use: "none", or indices such as "0,1"; None for all.
-        cpu_threads: Threads of the CPU part; None for all usable cores.
+        cpu_threads: Threads of the CPU part; None for `count_default_threads()`.
         gpu_memory_bytes: Limit of GPU memory; None for all free memory.
         memory_bytes: Memory that the machine has; None where the system does not tell.
         ends: Whether the interpreter exits: neither threads nor GPUs are used.
@@ -53,7 +53,7 @@ class LocalOptions:
 
     def count_threads(self) -> int:
         """Threads of the CPU part."""
-        return 1 if self.ends else self.cpu_threads or usable_cores()
+        return 1 if self.ends else self.cpu_threads or count_default_threads()
 
 
 class LocalMachine:

@@ -57,9 +57,9 @@ def find_devices(settings: "MachineSettings") -> "tuple[DeviceInfo, ...]":
 
 def count_threads(settings: "MachineSettings") -> int:
     """Threads of the CPU part."""
-    from wavetrim.cpu.threads import usable_cores
+    from wavetrim.cpu.threads import count_default_threads
 
-    return settings.cpu_threads or usable_cores()
+    return settings.cpu_threads or count_default_threads()
 
 
 def plan_here(

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from wavetrim.cpu.threads import usable_cores
+from wavetrim.cpu.threads import count_default_threads
 from wavetrim.kernels.device import DeviceInfo
 from wavetrim.scheduler.engine.messages import Message
 from wavetrim.scheduler.profile.machine import MachineProfile
@@ -50,7 +50,7 @@ class Engine(Supervisor):
         self.profiles = ProfileProvider(
             directory=settings.profile_dir,
             devices=(),
-            cpu_threads=settings.cpu_threads or usable_cores(),
+            cpu_threads=settings.cpu_threads or count_default_threads(),
         )
         self.readings: Sequence[Message] = ()
         self.residents: Sequence[Message] = ()

@@ -1,11 +1,13 @@
 """`wavetrim.matmul` in a process that is not ours: its settings, folders and limits."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from tests.command import invoke_command
 from tests.processes import run_python
+from wavetrim.cpu.threads import usable_cores
 
 MULTIPLY = """
 import numpy, wavetrim
@@ -85,3 +87,45 @@ def test_without_any_folder_products_are_computed_by_python(tmp_path: Path) -> N
     )
     assert answer.stdout == "500 9\n", answer.stderr
     assert "Python" in answer.stderr
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("OMP_NUM_THREADS", "OMP_THREAD_LIMIT", "OPENBLAS_NUM_THREADS"),
+        *("MKL_NUM_THREADS", "BLIS_NUM_THREADS"),
+    ],
+)
+def test_a_limit_of_the_environment_bounds_the_threads_of_products(
+    tmp_path: Path, name: str
+) -> None:
+    told = json.loads(invoke_command("devices", "--json", folder=tmp_path, **{name: " 1 "}).stdout)
+    assert told["cpu_threads"] == 1
+
+
+@pytest.mark.parametrize(
+    ("limits", "threads"),
+    [
+        ({"OMP_NUM_THREADS": "1,4"}, 1),  # of nested regions, the outermost
+        ({"OMP_NUM_THREADS": "100000"}, usable_cores()),
+        ({"OMP_NUM_THREADS": "0", "MKL_NUM_THREADS": "many", "BLIS_NUM_THREADS": "-1"}, None),
+        ({"OMP_NUM_THREADS": "1", "WAVETRIM_CPU_THREADS": "3"}, 3),  # it is asked for
+    ],
+)
+def test_limits_bound_the_default_alone_and_others_are_none(
+    tmp_path: Path, limits: dict[str, str], threads: int | None
+) -> None:
+    told = json.loads(invoke_command("devices", "--json", folder=tmp_path, **limits).stdout)
+    assert told["cpu_threads"] == (threads or usable_cores())
+
+
+def test_one_thread_for_each_worker_is_one_thread_in_its_products(tmp_path: Path) -> None:
+    program = """
+import os, numpy, wavetrim
+a = numpy.ones((700, 700))
+before = len(os.listdir("/proc/self/task"))
+wavetrim.matmul(a, a)
+print(len(os.listdir("/proc/self/task")) - before)
+"""
+    answer = run_python(program, folder=tmp_path, OMP_NUM_THREADS="1")
+    assert answer.stdout == "0\n", answer.stderr
