@@ -38,7 +38,10 @@ def matmul(
     """αA·B + βC, as `numpy.matmul` multiplies, on the GPU and the CPU of this machine.
 
     Shapes, stacks of matrices, vectors and element types follow `numpy.matmul`. Operands may be
-    whatever `numpy.asarray` takes, with any strides; they are not changed. Products of float16,
+    whatever `numpy.asarray` takes, with any strides, and arrays of other libraries in host memory
+    (DLPack); they are not changed. What has more than elements (a mask, units, labels) is refused.
+    NumPy's floating-point error state (`errstate`) does not count: there is no warning of an
+    overflow. Products of float16,
     bfloat16 (as ml_dtypes has it), float32, float64, complex64, complex128 and of integers of 8 to
     64 bits are computed, those of integers exactly, modulo 2 to the power of their bits. The
     product's type is NumPy's `result_type`, also for bfloat16, whose products `numpy.matmul` leaves

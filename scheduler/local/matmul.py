@@ -22,10 +22,10 @@ from wavetrim.scheduler.local.arrays import (
     DTYPE_NAMES,
     can_write,
     check_out,
-    check_unmasked,
     convert,
     find_dtype,
     read_addend,
+    read_array,
     read_factor,
 )
 from wavetrim.scheduler.local.machine import LocalMachine
@@ -94,8 +94,7 @@ def multiply(
         devices: GPUs that may be used.
         verify: Whether to check the result.
     """
-    check_unmasked(a=a, b=b, c=c, out=out)
-    left, right = np.asarray(a), np.asarray(b)
+    left, right = read_array("a", a), read_array("b", b)
     problem = find_stack_problem(left.shape, right.shape)
     dtype = find_dtype(left.dtype, right.dtype, c)
     left, right = convert(left, dtype), convert(right, dtype)

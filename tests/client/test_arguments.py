@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.foreign_arrays import GIVEN, ByDlpack
 from tests.matrices import assert_product, make_matrix
 from tests.server import RunningServer
 from wavetrim.client import Client
@@ -37,13 +38,38 @@ def test_a_masked_array_is_refused_as_its_mask_would_be_lost(
         call(connect(NOBODY))
 
 
+@pytest.mark.parametrize("given", GIVEN)
+def test_a_refusal_names_what_was_given(connect: Callable[..., Any], given: str) -> None:
+    value, message = GIVEN[given]
+    client = connect(NOBODY)
+    calls = {
+        "a": lambda: client.matmul(value, EYE),
+        "b": lambda: client.matmul(EYE, value),
+        "c": lambda: client.matmul(EYE, EYE, c=value, beta=1.0),
+        "array": lambda: client.put(value),
+    }
+    if value is None:
+        del calls["c"]
+    if isinstance(value, Path):
+        del calls["array"]
+    for name, call in calls.items():
+        with pytest.raises(ValueError, match=rf"^{name} is ") as refused:
+            call()
+        assert message in str(refused.value)
+
+
+def test_an_array_of_another_library_is_taken_in_host_memory(client: Any) -> None:
+    a = make_matrix(5, 4, "float64", 1)
+    assert_product(client.matmul(ByDlpack(a), a.T), a, a.T)
+
+
 def test_a_numpy_matrix_is_filled(client: Any) -> None:
     a, b = make_matrix(5, 4, "float64", 1), make_matrix(4, 3, "float64", 2)
     product = np.empty((5, 3)).view(np.matrix)
     assert client.matmul(a, b, out=product) is product
     assert_product(np.asarray(product), a, b)
     read = np.empty((5, 4)).view(np.matrix)
-    assert client.get(client.put(a.view(np.matrix)), out=read) is read
+    assert client.get(client.put(a), out=read) is read
     np.testing.assert_array_equal(read, a)
 
 
