@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 from pydantic import ByteSize, Field, SecretStr, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from wavetrim.kernels.device import DEVICES_SETTING
 from wavetrim.kernels.pipeline.residents import MOST_RESIDENT_SHARE, RESIDENT_SHARE
 from wavetrim.service.key_file import check_key, read_key_file
 from wavetrim.service.ray_address import check_ray_address
@@ -72,8 +73,9 @@ class MachineSettings(BaseSettings):
     )
     devices: str | None = Field(
         default=None,
-        pattern=r"^(none|\d+(,\d+)*)$",
-        description="GPUs to use: `none`, or indices such as `0,1`; without it, all.",
+        pattern=DEVICES_SETTING,
+        description="GPUs to use: `none`, indices such as `0,1`, or UUIDs (`GPU-…`, `MIG-…`) or "
+        "their beginnings; without it, all.",
     )
 
     @field_validator("data_dir", "kernel_cache_dir", "profile_dir")

@@ -12,7 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wavetrim.cpu.threads import count_default_threads, hold_blas
-from wavetrim.kernels.device import explain_no_devices, select_devices
+from wavetrim.kernels.device import (
+    DeviceInfo,
+    explain_no_devices,
+    list_devices,
+    select_devices,
+)
 from wavetrim.kernels.transfer.pinned import pin_array
 from wavetrim.scheduler.calibration.profiles import open_profiles
 from wavetrim.scheduler.errors import ExecutionError, PlanError
@@ -56,6 +61,20 @@ class LocalOptions:
         return 1 if self.ends else self.cpu_threads or count_default_threads()
 
 
+def find_gpus(choice: str | None) -> tuple[DeviceInfo, ...]:
+    """The GPUs to use, as `select_devices`.
+
+    Raises:
+        PlanError: One that is listed is not there.
+    """
+    found = select_devices(choice)
+    if choice in (None, "none") or len(found) == len(choice.split(",")):
+        return found
+    here = ", ".join(f"{info.index} ({info.uuid}, {info.name})" for info in list_devices())
+    limit = f'"none", or GPUs that are here: {here or explain_no_devices()}'
+    raise PlanError("WAVETRIM_DEVICES", choice, limit)
+
+
 class LocalMachine:
     """Plans and runs products. Thread-safe.
 
@@ -68,9 +87,10 @@ class LocalMachine:
 
     def __init__(self, options: LocalOptions) -> None:
         self._ends = options.ends
+        self._choice = options.devices
         self._executor = Executor(
             cache_dir=options.cache_dir,
-            devices=() if options.ends else select_devices(options.devices),
+            devices=() if options.ends else find_gpus(options.devices),
             cpu_threads=options.count_threads(),
             gpu_memory_bytes=options.gpu_memory_bytes,
             lends_blas=True,
@@ -148,7 +168,7 @@ class LocalMachine:
             limit = 'None, "cpu" or "gpu", of this machine; others can be planned for only'
             raise PlanError("device", device, limit)
         if device == "gpu" and not self.has_gpu:
-            reason = "the interpreter exits" if self._ends else explain_no_devices()
+            reason = "the interpreter exits" if self._ends else explain_no_devices(self._choice)
             raise PlanError("device", device, f'None or "cpu": {reason}')
 
     def run(

@@ -26,18 +26,15 @@ def open_client(url: str, api_key: str | None) -> "Client":
     """A client of the service at `url`.
 
     Raises:
-        FieldError: It is no address.
-        CommandFailed: The key cannot be one, or its file cannot be read.
+        CommandFailed: It is no address, the key cannot be one, or its file cannot be read.
     """
     from wavetrim.client import Client
     from wavetrim.client.wire.address import parse_address
-    from wavetrim.scheduler.errors import FieldError
 
     try:
         parse_address(url)
     except ValueError as error:
-        limit = "an address such as http://127.0.0.1:8000, or the path of a Unix socket"
-        raise FieldError("--url", url, limit) from error
+        raise CommandFailed(f"--{error}", ExitCode.REFUSED) from error
     return Client(url, api_key=_find_key(api_key))
 
 

@@ -49,10 +49,14 @@ def _load(kind: "Callable[..., _Read]", options: "Mapping[str, Any]") -> "_Read"
 
 
 def find_devices(settings: "MachineSettings") -> "tuple[DeviceInfo, ...]":
-    """The local GPUs that the settings allow."""
-    from wavetrim.kernels.device import select_devices
+    """The local GPUs that the settings allow.
 
-    return select_devices(settings.devices)
+    Raises:
+        FieldError: One that they list is not there.
+    """
+    from wavetrim.scheduler.local.machine import find_gpus
+
+    return find_gpus(settings.devices)
 
 
 def count_threads(settings: "MachineSettings") -> int:
@@ -75,12 +79,14 @@ def plan_here(
     Raises:
         FieldError: The plan cannot be made.
     """
+    from wavetrim.kernels.device import select_devices
     from wavetrim.scheduler.planning.choice import choose_plan
     from wavetrim.scheduler.profile.store import find_profile, is_elsewhere
     from wavetrim.scheduler.profile.what_if import suppose
     from wavetrim.service.storage.arena.memory_limit import count_memory
 
-    devices = find_devices(settings)
+    # A GPU that is named need not be here, and neither need those of the settings.
+    devices = find_devices(settings) if device is None else select_devices(settings.devices)
     profile = find_profile(
         device,
         devices=devices,

@@ -56,9 +56,9 @@ class Engine(Supervisor):
         self.residents: Sequence[Message] = ()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._without_devices = False
-        # First the GPUs that the settings name by index, later the most that an engine has had.
-        named = (settings.devices or "").split(",")
-        self._most_devices = sum(index.isdigit() for index in named)
+        # First the GPUs that the settings name, later the most that an engine has had.
+        named = (settings.devices or "none").split(",")
+        self._most_devices = len([name for name in named if name != "none"])
 
     @property
     def degraded(self) -> str | None:
