@@ -50,7 +50,7 @@ DTYPES: Final[dict[str, str]] = {
 _MAGIC: Final = b"\x93NUMPY"
 _LENGTH_BYTES: Final = {(1, 0): 2, (2, 0): 4, (3, 0): 4}
 _KEYS: Final = ("descr", "fortran_order", "shape")
-_MAX_SIZE_DIGITS: Final = 18
+_MAX_SIZE_DIGITS: Final = 17
 _SHOWN_CHARACTERS: Final = 80
 
 # White space and numbers as in Python's literals: NumPy reads all that is accepted here, too.
@@ -72,8 +72,8 @@ class NpyHeader:
     """What the header of a .npy file says.
 
     Attributes:
-        rows: First size, at least 1.
-        columns: Second size, at least 1.
+        rows: First size.
+        columns: Second size.
         dtype: NumPy's name of the element type, one of the values of `DTYPES`.
         fortran_order: True when the elements lie column after column.
         offset_bytes: Where the elements begin in the file that was read.
@@ -216,8 +216,8 @@ def _read_shape(text: str) -> tuple[int, int]:
     sizes = [size.strip() for size in text.strip("()").split(",") if size.strip()]
     if len(sizes) != 2:
         raise NpyError("shape", _shorten(text), f"of 2 dimensions; it has {len(sizes)}")
-    if any(len(size) > _MAX_SIZE_DIGITS or int(size) < 1 for size in sizes):
-        limit = f"sizes from 1 to {10**_MAX_SIZE_DIGITS - 1}"
+    if any(len(size) > _MAX_SIZE_DIGITS or int(size) < 0 for size in sizes):
+        limit = f"sizes from 0 to {10**_MAX_SIZE_DIGITS - 1}"
         raise NpyError("shape", _shorten(text), limit)
     return int(sizes[0]), int(sizes[1])
 

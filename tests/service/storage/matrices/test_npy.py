@@ -112,11 +112,11 @@ WRAPPED = st.builds(
 def test_whatever_comes_gives_a_header_or_an_npy_error(file: bytes) -> None:
     with suppress(NpyError):
         header = parse_header(file)
-        assert header is None or (header.rows >= 1 and header.columns >= 1)
+        assert header is None or (header.rows >= 0 and header.columns >= 0)
 
 
 def test_a_header_of_a_huge_matrix_allocates_nothing() -> None:
-    size = 10**17
+    size = 10**16
     raw = wrap_header(b"{'descr': '<f8', 'fortran_order': False, 'shape': (%d, %d)}\n" % (size, 9))
     tracemalloc.start()
     header = parse_header(raw)
@@ -158,9 +158,9 @@ def test_other_elements_are_refused_with_descr_and_the_list(descr: str) -> None:
         ("(4,)", "of 2 dimensions; it has 1"),
         ("(4)", "a tuple of sizes"),
         ("(2, 3, 4)", "of 2 dimensions; it has 3"),
-        ("(0, 3)", "sizes from 1"),
-        ("(3, -1)", "sizes from 1"),
-        (f"(1, {10**18})", "sizes from 1"),
+        ("(3, -1)", "sizes from 0"),
+        (f"(1, {10**17})", "sizes from 0"),
+        (f"(0, {10**17})", "sizes from 0"),  # NumPy has none, either
         ("(1, 2 3)", "a tuple of sizes"),
         ("(02, 3)", "a tuple of sizes"),  # NumPy's parser takes no number for that, either
     ],
