@@ -103,7 +103,7 @@ def _read_source(name: str, text: str) -> Path | str:
     from wavetrim.scheduler.errors import FieldError
     from wavetrim.service.cli.matrix_files import open_matrix
 
-    if Path(text).is_file():
+    if Path(text).exists():
         open_matrix(Path(text))  # to refuse it by its name, before anything is sent
         return Path(text)
     if _MATRIX_ID.fullmatch(text):
