@@ -1,11 +1,23 @@
 """Settings of the service: the only reader of the environment."""
 
+import logging
+import os
+import re
 from contextlib import suppress
+from difflib import get_close_matches
+from functools import cache
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Self
 
-from pydantic import ByteSize, Field, SecretStr, ValidationInfo, field_validator
+from pydantic import (
+    ByteSize,
+    Field,
+    SecretStr,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from wavetrim.kernels.device import DEVICES_SETTING
@@ -14,11 +26,19 @@ from wavetrim.service.key_file import check_key, read_key_file
 from wavetrim.service.ray_address import check_ray_address
 from wavetrim.service.telemetry.logs import LogFormat
 
+logger = logging.getLogger(__name__)
+
 GIB: Final = 2**30
 DAY_SECONDS: Final = 86_400
 
 MOST_THREADS: Final = 4096
 """As `/v1/plan` takes them: an engine with many more takes all of a system's threads."""
+
+_OTHERS: Final = re.compile(
+    r"WAVETRIM_(URL|SERVICE_(HOST|PORT).*|PORT_.+|TEST_.+|CHAOS_.+|FAULTS_.+|NODE_KILLS|COMMIT|EXPLORE)"
+)
+"""Variables that are no settings: the command line's, what Kubernetes sets beside a Service, and
+those of the tests."""
 
 SLAB_STEP_BYTES: Final = 2 * 2**20
 """Slabs are made of whole huge pages."""
@@ -77,6 +97,13 @@ class MachineSettings(BaseSettings):
         description="GPUs to use: `none`, indices such as `0,1`, or UUIDs (`GPU-…`, `MIG-…`) or "
         "their beginnings; without it, all.",
     )
+
+    @model_validator(mode="after")
+    def _warn_of_unknown(self) -> Self:
+        for name in os.environ:
+            if name.startswith("WAVETRIM_"):
+                warn_if_unknown(name)
+        return self
 
     @field_validator("data_dir", "kernel_cache_dir", "profile_dir")
     @classmethod
@@ -335,3 +362,15 @@ class Settings(MachineSettings):
             return ip_address(self.host).is_loopback
         except ValueError:
             return False
+
+
+@cache
+def warn_if_unknown(variable: str) -> None:
+    """Warn, once, of a variable that looks like a setting and is none."""
+    known = [f"WAVETRIM_{name.upper()}" for name in Settings.model_fields]
+    if variable in known or _OTHERS.fullmatch(variable):
+        return
+    near = get_close_matches(variable, known, n=1)
+    logger.warning(
+        "%s is no setting, and is ignored%s", variable, f"; is it {near[0]}?" if near else ""
+    )

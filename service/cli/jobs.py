@@ -2,8 +2,9 @@
 
 import contextlib
 import os
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from wavetrim.service.cli.exits import CommandFailed, ExitCode
 from wavetrim.service.cli.terminal.display import (
@@ -20,6 +21,13 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from wavetrim.client import Client, Job, JobStatus, Matrix
+
+
+_ID_CHARACTERS: Final = 32
+"""Length of an id."""
+
+_LEAST_CHARACTERS: Final = 4
+"""Shortest beginning of one; chosen: the page shows eight."""
 
 
 def open_client(url: str, api_key: str | None) -> "Client":
@@ -64,6 +72,32 @@ def _check_key(key: str, name: str) -> None:
         check_api_key(key, name)
     except ValueError as error:
         raise CommandFailed(str(error), ExitCode.REFUSED) from error
+
+
+def find_job(client: "Client", text: str) -> str:
+    """The id of a job, of which the beginning is enough if no other has it."""
+    return find_id("JOB", text, (job.id for job in client.jobs(page=200)))
+
+
+def find_matrix(client: "Client", text: str) -> str:
+    """The id of a matrix, likewise."""
+    return find_id("ID", text, (matrix.id for matrix in client.matrices()))
+
+
+def find_id(name: str, text: str, ids: "Iterable[str]") -> str:
+    """The only id that begins with a text, or the text itself if none does.
+
+    Raises:
+        FieldError: Several do.
+    """
+    if not _LEAST_CHARACTERS <= len(text) < _ID_CHARACTERS:
+        return text
+    found = [*islice((one for one in ids if one.startswith(text)), 2)]
+    if len(found) > 1:
+        from wavetrim.scheduler.errors import FieldError
+
+        raise FieldError(name, text, f"the beginning of one id, not of {found[0]} and {found[1]}")
+    return found[0] if found else text  # the service says that there is none
 
 
 def remove_matrices(url: str, api_key: str | None, matrices: "Iterable[Matrix]") -> None:

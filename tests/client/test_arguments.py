@@ -1,6 +1,7 @@
 """Arguments of calls: refused before anything is sent, or taken as they are."""
 
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -82,6 +83,53 @@ def test_a_factor_that_is_no_finite_number_is_refused_before_uploads(
         for name in ("alpha", "beta"):
             with pytest.raises(ValueError, match=f"{name} is .*; it must be a finite real number"):
                 call(EYE, EYE, **{name: factor})
+
+
+def test_an_unknown_option_is_named_with_those_that_there_are(connect: Callable[..., Any]) -> None:
+    client = connect(NOBODY)
+    for call in (
+        lambda: client.matmul(EYE, EYE, threads=2),
+        lambda: client.submit(EYE, EYE, threads=2),
+        lambda: client.plan(2, 2, 2, threads=2),
+    ):
+        with pytest.raises(TypeError, match=r"there is no option 'threads'; there are f, kernel,"):
+            call()
+
+
+def test_a_plan_takes_what_the_machine_might_have(client: Any) -> None:
+    plan = client.plan(512, 512, 512, device="T4", cpu_threads=64, link_gbytes_per_second=25)
+    assert plan["profile"]["cpu"]["threads"] == 64
+    faster = client.plan(4096, 4096, 4096, device="T4", cpu_gflops=np.float64(10**6))
+    assert faster["f"] > client.plan(4096, 4096, 4096, device="T4")["f"]
+    assert client.plan(64, 8192, 8192, device="H200", resident=True)["resident"]
+
+
+def test_a_result_may_be_kept_in_memory(client: Any) -> None:
+    job = client.submit(EYE, EYE, storage="memory")
+    assert client.matrix(job.wait().result).document["where"] == "memory"
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "c", "message"),
+    [
+        (np.ones((2, 3)), np.ones((2, 3)), None, "b has 2 rows; it must have 3, as a is (2, 3)"),
+        (np.ones(3), np.ones((3, 3)), None, "a has 1 dimensions; it must have 2"),
+        ("wide.npy", np.ones((2, 3)), None, "b has 2 rows; it must have 3, as a is (2, 3)"),
+        ("wide.npy", "single.npy", None, "the dtypes are float64 of a, float32 of b"),
+        (np.ones((2, 3)), "id", np.ones((4, 4)), "c has the shape (4, 4); a is (2, 3)"),
+        ("id", np.ones((2, 3)), np.ones((4, 4)), "c has the shape (4, 4); b is (2, 3)"),
+    ],
+)
+def test_operands_of_a_job_are_checked_before_they_are_sent(
+    connect: Callable[..., Any], tmp_path: Path, a: Any, b: Any, c: Any, message: str
+) -> None:
+    np.save(tmp_path / "wide.npy", np.ones((2, 3)))
+    np.save(tmp_path / "single.npy", np.ones((3, 3), np.float32))
+    given = [
+        tmp_path / one if isinstance(one, str) and one.endswith(".npy") else one for one in (a, b)
+    ]
+    with pytest.raises(ValueError, match=re.escape(message)):
+        connect(NOBODY).submit(*given, c=c, beta=0.0 if c is None else 1.0)
 
 
 @pytest.mark.parametrize("key", ["", "a\nb", " a", "a ", "ü", "x" * 256])

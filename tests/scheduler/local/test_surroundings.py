@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.command import invoke_command
+from tests.command import invoke_command, run_command
 from tests.processes import run_python
 from wavetrim.cpu.threads import usable_cores
 
@@ -87,6 +87,15 @@ def test_without_any_folder_products_are_computed_by_python(tmp_path: Path) -> N
     )
     assert answer.stdout == "500 9\n", answer.stderr
     assert "Python" in answer.stderr
+
+
+def test_a_variable_that_is_no_setting_is_warned_of_once(tmp_path: Path) -> None:
+    of_kubernetes = {"WAVETRIM_SERVICE_HOST": "10.0.0.1", "WAVETRIM_PORT_8000_TCP_PORT": "8000"}
+    answer = run_python(MULTIPLY * 2, folder=tmp_path, WAVETRIM_DEVICE="0", **of_kubernetes)
+    warning = "WAVETRIM_DEVICE is no setting, and is ignored; is it WAVETRIM_DEVICES?\n"
+    assert (answer.stdout, answer.stderr) == ("500 9\n" * 2, warning)
+    told = run_command("plan", 9, 9, 9, folder=tmp_path, WAVETRIM_DEVICE="0", **of_kubernetes)
+    assert told.stderr == warning
 
 
 @pytest.mark.parametrize(
