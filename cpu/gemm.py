@@ -20,7 +20,7 @@ from wavetrim.cpu.operands import check_operands
 from wavetrim.cpu.prepared import NATIVE_DTYPES, prepare
 from wavetrim.cpu.products import Matrix, Product, multiply_alone, multiply_plainly, quiet
 from wavetrim.cpu.python_team import PythonTeam
-from wavetrim.cpu.threads import hold_blas, limit_blas_threads, usable_cores
+from wavetrim.cpu.threads import count_default_threads, hold_blas, limit_blas_threads
 from wavetrim.native.library import load_library
 from wavetrim.native.pool import ThreadPool
 
@@ -40,7 +40,7 @@ class CpuPool:
     several threads, or by `prepare`.
 
     Args:
-        threads: Number of threads; None for `usable_cores()`.
+        threads: Number of threads; None for `count_default_threads()`.
         cache_dir: Folder of compiled code; None to use only a library compiled ahead of time.
         lends_blas: Whether BLAS gets its threads back between products, for other code in the
             process.
@@ -67,7 +67,7 @@ class CpuPool:
         self._hold = hold_blas if lends_blas else NOTHING
         if not lends_blas:
             limit_blas_threads()
-        self.threads = usable_cores() if threads is None else threads
+        self.threads = count_default_threads() if threads is None else threads
         self._closed = False
         self._cache_dir = cache_dir
         self._pool: ThreadPool | None = None

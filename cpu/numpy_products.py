@@ -14,7 +14,7 @@ import numpy as np
 from wavetrim.cpu.blocks import count_useful
 from wavetrim.cpu.model import find_largest_cache_bytes
 from wavetrim.cpu.products import Matrix, multiply_plainly, quiet
-from wavetrim.cpu.threads import hold_blas
+from wavetrim.cpu.threads import hold_blas, usable_cores
 from wavetrim.native.element_types import BLAS_DTYPES
 from wavetrim.native.tuned import MAX_BLOCK_FLOPS, STREAMED_ROW_BYTES
 
@@ -41,13 +41,12 @@ class NumpyProducts:
     """Computes products by NumPy, and knows which it should. Thread-safe.
 
     Args:
-        threads: Threads of the CPU; None if BLAS may use as many as it likes.
-        cores: Cores that BLAS's threads have.
+        threads: Threads that may compute. NumPy leaves no core alone.
     """
 
-    def __init__(self, threads: int | None, *, cores: int) -> None:
-        self._is_free = threads is None
-        self._most_flops = cores * MAX_BLOCK_FLOPS  # NumPy's product cannot be cancelled
+    def __init__(self, threads: int) -> None:
+        self._is_free = threads >= usable_cores()
+        self._most_flops = threads * MAX_BLOCK_FLOPS  # NumPy's product cannot be cancelled
         self._crowded_until = self._spinning_until = 0.0
         self._strikes = 0
 

@@ -1,4 +1,4 @@
-"""Cores that this process can use, and the limit of BLAS to one thread.
+"""Cores and threads that this process can use, and the limit of BLAS to one thread.
 
 The machine's number of cores is wrong in a container: a process may be pinned to some of them, and
 its control group, or any group above it, may have a CPU quota.
@@ -23,6 +23,12 @@ _V1_MOUNTS: tuple[str, ...] = (
 _BURST: Final = 2
 """Most cores at a time, as a multiple of a quota; chosen, to be throttled for at most half of each
 period."""
+
+THREAD_LIMITS: Final = (
+    *("OMP_NUM_THREADS", "OMP_THREAD_LIMIT", "OPENBLAS_NUM_THREADS"),
+    *("MKL_NUM_THREADS", "BLIS_NUM_THREADS"),
+)
+"""Variables that bound the threads of OpenMP, and of libraries that multiply matrices."""
 
 _limit_lock = threading.Lock()
 _limits: list[threadpoolctl.threadpool_limits] = []
@@ -77,6 +83,22 @@ class BlasHold:
 
 
 hold_blas: Final = BlasHold()
+
+
+def count_default_threads() -> int:
+    """Threads of the CPU part where no setting says how many, at least 1.
+
+    The variables bound other libraries' threads, too. joblib and Dask set them for each of several
+    processes that share the cores.
+    """
+    limits = [_read_limit(os.environ.get(name, "")) for name in THREAD_LIMITS]
+    return min([usable_cores(), *(limit for limit in limits if limit)])
+
+
+def _read_limit(text: str) -> int:
+    """A number of threads, of several the first; 0 for what is none."""
+    first = text.partition(",")[0].strip()
+    return int(first) if first.isascii() and first.isdigit() else 0
 
 
 def usable_cores(root: Path = Path("/")) -> int:

@@ -21,6 +21,7 @@ from typing import Any, Final, Protocol
 from uuid import uuid4
 
 from wavetrim.kernels.errors import CompilationFailed
+from wavetrim.native.writable import find_writable
 
 logger = logging.getLogger(__name__)
 
@@ -113,14 +114,18 @@ def compile_kernel(spec: Compilable, arch: str, cache_dir: Path) -> CompiledKern
     Args:
         spec: A kernel that has a source.
         arch: Architecture, such as "sm_90a".
-        cache_dir: Folder of compiled kernels; created if missing.
+        cache_dir: Folder of compiled kernels; created if missing. If it cannot be written, one of
+            this process takes its place.
 
     Raises:
         CompilationFailed: The source does not compile for `arch`, or NVRTC is not installed.
     """
     assert spec.source is not None, "cuBLAS has no source"
-    report_path = cache_dir / f"{_digest_inputs(spec, arch)}.json"
-    compiled = _read_report(report_path)
+    name = f"{_digest_inputs(spec, arch)}.json"
+    compiled = _read_report(cache_dir / name)
+    if compiled is None:
+        cache_dir = find_writable(cache_dir)
+        compiled = _read_report(cache_dir / name)
     if compiled is None:
         logger.info("compiling the kernel %s for %s into %s, once", spec.label, arch, cache_dir)
         cubin, log = _run_compiler(spec, arch)
@@ -128,7 +133,7 @@ def compile_kernel(spec: Compilable, arch: str, cache_dir: Path) -> CompiledKern
         cache_dir.mkdir(parents=True, exist_ok=True)
         _write_whole(compiled.path, cubin)
         report = asdict(compiled) | {"path": compiled.path.name, "kernel": spec.label, "arch": arch}
-        _write_whole(report_path, json.dumps(report, indent=1).encode())
+        _write_whole(cache_dir / name, json.dumps(report, indent=1).encode())
     return compiled
 
 

@@ -1,6 +1,8 @@
 """The CUDA devices of this machine."""
 
 import logging
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -8,6 +10,10 @@ from typing import Any, Final
 from wavetrim.kernels.errors import DeviceUnavailable
 
 _DRIVER_VERSION_FILE: Final = Path("/sys/module/nvidia/version")
+
+DEVICES_SETTING: Final = r"^(none|(\d+|(GPU|MIG)-[\w/-]+)(,(\d+|(GPU|MIG)-[\w/-]+))*)$"
+"""The form of WAVETRIM_DEVICES."""
+
 # cudaDeviceAttr; CUDA 13 took both clocks out of cudaDeviceProp
 _CLOCK_RATE: Final = 13
 _MEMORY_CLOCK_RATE: Final = 36
@@ -60,9 +66,8 @@ def name_arch(compute_capability: tuple[int, int]) -> str:
 
 def list_devices() -> tuple[DeviceInfo, ...]:
     """All CUDA devices of this process, in CUDA's order; empty without driver, GPU or CuPy."""
-    try:
-        from cupy.cuda import runtime
-    except ImportError:
+    runtime, _ = _import_runtime()
+    if runtime is None:
         return ()
     try:
         return tuple(_describe_device(runtime, index) for index in range(runtime.getDeviceCount()))
@@ -72,28 +77,61 @@ def list_devices() -> tuple[DeviceInfo, ...]:
         return ()
 
 
-def explain_no_devices() -> str:
-    """Why `list_devices` finds nothing."""
+def explain_no_devices(choice: str | None = None) -> str:
+    """Why there is no GPU to use.
+
+    Args:
+        choice: The setting WAVETRIM_DEVICES; None if it is not set.
+    """
+    if choice == "none":
+        return "WAVETRIM_DEVICES is 'none'"
+    runtime, reason = _import_runtime()
+    if runtime is None:
+        return reason
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    hint = "" if visible is None else f" (CUDA_VISIBLE_DEVICES is {visible!r})"
+    try:
+        return f"CUDA finds {runtime.getDeviceCount()} devices{hint}"
+    except runtime.CUDARuntimeError as error:
+        return f"CUDA finds no device: {error}{hint}"
+
+
+def _import_runtime() -> tuple[Any, str]:
+    """CuPy's runtime, or None and why it cannot be had."""
     try:
         from cupy.cuda import runtime
-    except ImportError:
-        return "CuPy is not installed; wavetrim's extra gpu brings it"
-    try:
-        return f"CUDA finds {runtime.getDeviceCount()} devices"
-    except runtime.CUDARuntimeError as error:
-        return f"CUDA finds no device: {error}"
+    except ModuleNotFoundError as error:
+        if error.name == "cupy":
+            return None, "CuPy is not installed; wavetrim's extra gpu brings it"
+        return None, f"CuPy cannot be imported: {error}"
+    except Exception as error:  # made for another NumPy, or without CUDA's libraries
+        return None, f"CuPy cannot be imported: {str(error).strip().partition(chr(10))[0]}"
+    return runtime, ""
 
 
 def select_devices(choice: str | None) -> tuple[DeviceInfo, ...]:
-    """The GPUs to use: all for None, none for "none", else those of the listed indices ("0,1").
+    """The GPUs to use: all for None, none for "none", else those that are listed and there.
 
     They come in the order of the list. A GPU that is listed twice counts as two.
+
+    Args:
+        choice: Indices ("0,1"), or UUIDs as nvidia-smi has them ("GPU-…", "MIG-…"), of which the
+            beginning is enough if no other GPU has it.
     """
     if choice is None or choice == "none":
         return list_devices() if choice is None else ()
-    here = {info.index: info for info in list_devices()}
-    wanted = (int(index) for index in choice.split(","))
-    return tuple(here[index] for index in wanted if index in here)
+    here = list_devices()
+    return tuple(found for name in choice.split(",") if (found := find_listed(name, here)))
+
+
+def find_listed(name: str, devices: Sequence[DeviceInfo]) -> DeviceInfo | None:
+    """The only one of the devices that has this index or UUID, or the beginning of its UUID."""
+    if name.isdigit():
+        return next((info for info in devices if info.index == int(name)), None)
+    # CUDA does not say whether a UUID is a whole GPU's or a part's (MIG).
+    digits = name.casefold().removeprefix("gpu-").removeprefix("mig-")
+    found = [info for info in devices if info.uuid[4:].casefold().startswith(digits)]
+    return found[0] if len(found) == 1 and digits else None
 
 
 def find_device(index: int) -> DeviceInfo:

@@ -5,9 +5,10 @@ says where others are. `element_types` says what NumPy does not know about them.
 
 `library` compiles C where it first runs, by $CC, cc, gcc or clang, and keeps the result with the
 compiled kernels. The container image has the libraries next to their sources
-(`python -m wavetrim.service.libraries`), and the wheel stays pure Python. Without a compiler, or if
-the folder is mounted noexec, there is no library (`errors`). Python and CUDA then do the same more
-slowly, after one warning, which `wavetrim calibrate` shows as well.
+(`python -m wavetrim.service.libraries`), and the wheel stays pure Python. Where the folder cannot
+be written, one for this process takes its place (`writable`). Without a compiler, or if the folder
+is mounted noexec, there is no library (`errors`). Python and CUDA then do the same more slowly,
+after one warning, which `wavetrim calibrate` shows as well.
 
 `pool` has threads for tasks in C, `waiting` lets them sleep, `streaming.h` has copies that bypass
 the caches, and `call_threads` has threads for calls of Python. A process opens a pool twice: for

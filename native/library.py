@@ -14,6 +14,7 @@ import subprocess
 import sysconfig
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from ctypes import c_int, c_int64, c_void_p
 from dataclasses import dataclass, field
 from functools import cache
@@ -24,6 +25,7 @@ from numpy.typing import NDArray
 
 from wavetrim.native.errors import CompilationFailed
 from wavetrim.native.tuned import MACROS
+from wavetrim.native.writable import find_writable
 
 logger = logging.getLogger(__name__)
 
@@ -116,7 +118,7 @@ def _find_or_compile(library: Library, cache_dir: Path | None) -> ctypes.CDLL | 
     if cache_dir is None:
         return None
     try:
-        return ctypes.CDLL(str(compile_library(library, cache_dir)))
+        return ctypes.CDLL(str(compile_library(library, find_writable(cache_dir))))
     except (CompilationFailed, OSError) as error:
         logger.warning("%s: %s", library.otherwise, error)
         return None
@@ -167,8 +169,13 @@ def _find_compiler() -> list[str] | None:
 
 
 def _try_load(path: Path) -> ctypes.CDLL | None:
-    if not path.is_file():
-        return None
+    with suppress(OSError):  # a folder that may not be searched
+        if path.is_file():
+            return _load(path)
+    return None
+
+
+def _load(path: Path) -> ctypes.CDLL | None:
     try:
         return ctypes.CDLL(str(path))
     except OSError as error:  # compiled for another machine, or damaged

@@ -1,6 +1,6 @@
 """The product to compute: its sizes, element type, operations and bytes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal, get_args
 
 from wavetrim.scheduler.errors import ProblemError
@@ -42,12 +42,13 @@ class GemmProblem:
     """C[M,N] = A[M,K] B[K,N] with all three matrices of one element type.
 
     Attributes:
-        m: Rows of A and C, at least 1.
-        n: Columns of B and C, at least 1.
-        k: Columns of A and rows of B, at least 1.
+        m: Rows of A and C; as the others at least 1, unless it `may_be_empty`.
+        n: Columns of B and C.
+        k: Columns of A and rows of B.
         dtype: NumPy's name of the element type, one of `ITEM_BYTES`.
         memory: Kind of host memory of all three, one of `MEMORIES`.
         b_resident: Whether B is on the GPUs already, so that it is not copied in.
+        may_be_empty: Whether sizes may be 0. Such a product is βC, and all of it the CPU's.
 
     Raises:
         ProblemError: A size is below 1, the element type is not one of `ITEM_BYTES`, or the
@@ -60,14 +61,20 @@ class GemmProblem:
     dtype: str = "float32"
     memory: Memory = "pageable"
     b_resident: bool = False
+    may_be_empty: bool = field(default=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        if min(self.m, self.n, self.k) < 1:
+        if min(self.m, self.n, self.k) < (0 if self.may_be_empty else 1):
             name = min(("m", "n", "k"), key=lambda name: int(getattr(self, name)))
             raise ProblemError(name, getattr(self, name), "at least 1")
         if self.dtype not in ITEM_BYTES:
             raise ProblemError("dtype", self.dtype, f"one of {', '.join(ITEM_BYTES)}")
         find_memory(self.memory)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether A, B or C has no element."""
+        return not (self.m and self.n and self.k)
 
     @property
     def item_bytes(self) -> int:

@@ -1,10 +1,6 @@
-"""Options of products in the caller's own process: from the same settings as the service's."""
+"""Options of products in the caller's own process: from the settings of the machine alone."""
 
-import atexit
-import logging
 import os
-import shutil
-import tempfile
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -12,10 +8,8 @@ from pydantic import ValidationError
 from wavetrim.scheduler.errors import FieldError
 from wavetrim.scheduler.local.machine import LocalOptions
 from wavetrim.service.setting_refusal import list_refused
-from wavetrim.service.settings import Settings
+from wavetrim.service.settings import MachineSettings
 from wavetrim.service.storage.arena.memory_limit import count_memory
-
-logger = logging.getLogger(__name__)
 
 
 def read_local_options() -> LocalOptions:
@@ -27,7 +21,7 @@ def read_local_options() -> LocalOptions:
         FieldError: A setting is out of its limits.
     """
     try:
-        settings = Settings()
+        settings = MachineSettings()
     except ValidationError as error:
         raise FieldError(*next(list_refused(error))) from error
     named = settings.model_fields_set & {"data_dir", "kernel_cache_dir"}
@@ -48,17 +42,4 @@ def _find_user_cache() -> Path:
     try:
         return Path.home() / ".cache" / "wavetrim"
     except RuntimeError:  # neither HOME nor an account, as for a container's user by number
-        return _make_own_cache()
-
-
-def _make_own_cache() -> Path:
-    """A folder for this process alone: libraries are run, so others must not write there."""
-    folder, owner = Path(tempfile.mkdtemp(prefix="wavetrim-")), os.getpid()
-
-    def remove() -> None:
-        if os.getpid() == owner:
-            shutil.rmtree(folder, ignore_errors=True)
-
-    atexit.register(remove)
-    logger.warning("there is no home folder: what is compiled is kept in %s until the end", folder)
-    return folder
+        return Path(os.devnull) / "wavetrim"  # nothing can be written there

@@ -10,8 +10,6 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import ArrayLike, DTypeLike, NDArray
 
     from wavetrim.client import AsyncClient, Client
@@ -40,7 +38,10 @@ def matmul(
     """αA·B + βC, as `numpy.matmul` multiplies, on the GPU and the CPU of this machine.
 
     Shapes, stacks of matrices, vectors and element types follow `numpy.matmul`. Operands may be
-    whatever `numpy.asarray` takes, with any strides; they are not changed. Products of float16,
+    whatever `numpy.asarray` takes, with any strides, and arrays of other libraries in host memory
+    (DLPack); they are not changed. What has more than elements (a mask, units, labels) is refused.
+    NumPy's floating-point error state (`errstate`) does not count: there is no warning of an
+    overflow. Products of float16,
     bfloat16 (as ml_dtypes has it), float32, float64, complex64, complex128 and of integers of 8 to
     64 bits are computed, those of integers exactly, modulo 2 to the power of their bits. The
     product's type is NumPy's `result_type`, also for bfloat16, whose products `numpy.matmul` leaves
@@ -94,7 +95,7 @@ def matmul(
         wavetrim.scheduler.errors.ProblemError: shape of b is (2, 3); it must be (…, 3, N), as a has
         3 columns
     """
-    result: NDArray[Any] = _find_multiply()(
+    result: NDArray[Any] = _import_multiply()(
         _find_machine, a, b, alpha=alpha, beta=beta, c=c, out=out,
         accuracy=accuracy, f=f, device=device, devices=devices, verify=verify,
     )  # fmt: skip
@@ -209,22 +210,24 @@ def empty(shape: int | tuple[int, ...], dtype: "DTypeLike" = "float32") -> "NDAr
     return make_array(_find_machine(False), shape, dtype)
 
 
-@cache  # an import statement takes as long as a product of 64³ among other work
-def _find_multiply() -> "Callable[..., Any]":
+def _find_machine(needs_gpu: bool) -> "LocalMachine":
+    machine: LocalMachine = _import_find_machine()(_read_options, needs_gpu=needs_gpu)
+    return machine
+
+
+@cache
+def _import_multiply() -> Any:
+    """Kept, because at the very end of a process nothing can be imported."""
     from wavetrim.scheduler.local.matmul import multiply
 
     return multiply
 
 
 @cache
-def _find_process() -> "Callable[..., LocalMachine]":
+def _import_find_machine() -> Any:
     from wavetrim.scheduler.local.process import find_machine
 
     return find_machine
-
-
-def _find_machine(needs_gpu: bool) -> "LocalMachine":
-    return _find_process()(_read_options, needs_gpu=needs_gpu)
 
 
 def _read_options() -> Any:

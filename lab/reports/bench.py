@@ -106,5 +106,5 @@ def pick_device(devices: Sequence[DeviceInfo], choice: str | None) -> DeviceInfo
     """
     if devices:
         return devices[0]
-    reason = explain_no_devices() if choice is None else f"WAVETRIM_DEVICES is {choice!r}"
+    reason = explain_no_devices(choice)
     raise DeviceUnavailable(f"this experiment measures a CUDA GPU, and there is none: {reason}")

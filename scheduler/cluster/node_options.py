@@ -7,13 +7,14 @@ from typing import Annotated, Any, Final
 
 from pydantic import ByteSize, Field, TypeAdapter, ValidationError
 
+from wavetrim.kernels.device import DEVICES_SETTING
 from wavetrim.kernels.pipeline.residents import MOST_RESIDENT_SHARE, RESIDENT_SHARE
 from wavetrim.scheduler.cluster.start import NodeRefused
 
 _KINDS: Final[Mapping[str, tuple[Any, str]]] = {
     "DEVICES": (
-        Annotated[str, Field(pattern=r"^(none|\d+(,\d+)*)$")],
-        "`none`, or indices such as `0,1`",
+        Annotated[str, Field(pattern=DEVICES_SETTING)],
+        "`none`, or indices such as `0,1`, or UUIDs",
     ),
     "CPU_THREADS": (Annotated[int, Field(ge=1)], "a whole number of at least 1"),
     "GPU_MEMORY_BYTES": (

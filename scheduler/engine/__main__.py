@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from wavetrim.cpu.threads import usable_cores
+from wavetrim.cpu.threads import count_default_threads
 from wavetrim.kernels.device import select_devices
 from wavetrim.kernels.pipeline.residents import RESIDENT_SHARE
 from wavetrim.scheduler.calibration.profiles import open_profiles
@@ -167,7 +167,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     executor = Executor(
         cache_dir=options.cache_dir,
         devices=select_devices(options.device),
-        cpu_threads=options.cpu_threads or usable_cores(),
+        cpu_threads=options.cpu_threads or count_default_threads(),
         gpu_memory_bytes=options.gpu_memory_bytes,
         resident_share=options.resident_share,
         watchdog=Watchdog(options.stall_seconds, _end_stalled),

@@ -93,7 +93,7 @@ class MappedSlabs:
         Args:
             slab_id: The slab.
             offset_bytes: Offset of the first element, a multiple of the element's size.
-            rows: At least 1.
+            rows: At least 0.
             columns: At least 1.
             dtype: Element type.
             strides_bytes: Row and column stride; None for a matrix without gaps.

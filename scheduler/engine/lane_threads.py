@@ -81,7 +81,9 @@ class LaneThreads:
         operands = request.a, request.b, request.out
         memory: Memory = "pinned" if all(map(self._is_locked, operands)) else "pageable"
         out = request.out
-        return GemmProblem(out.rows, out.columns, request.a.columns, out.dtype, memory)
+        return GemmProblem(
+            out.rows, out.columns, request.a.columns, out.dtype, memory, may_be_empty=True
+        )
 
     def _is_locked(self, operand: Operand) -> bool:
         return isinstance(operand.slab, int) and self._slabs.is_locked(operand.slab)

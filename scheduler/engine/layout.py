@@ -4,7 +4,12 @@ Sizes, offsets and strides are not trusted. They are Python integers, which cann
 fixed-width integers a huge matrix could pass for a small one.
 """
 
+from typing import Final
+
 from wavetrim.scheduler.errors import SlabError
+
+_MOST_BYTES: Final = 2**62
+"""More than NumPy counts in an array, even in one without elements."""
 
 
 def find_strides(
@@ -32,8 +37,8 @@ def check_place(
     Args:
         size_bytes: Size of the memory.
         offset_bytes: Offset of the first element.
-        rows: At least 1.
-        columns: At least 1.
+        rows: At least 0.
+        columns: At least 0.
         item_bytes: Size of an element.
         strides_bytes: Row and column stride; None for a matrix without gaps. The stride of a single
             row or column is ignored.
@@ -46,13 +51,17 @@ def check_place(
         SlabError: The check fails; the error names the field and its limit.
     """
     for name, count in (("rows", rows), ("columns", columns)):
-        if count < 1:
-            raise SlabError(name, count, "at least 1")
-    if strides_bytes is None:
+        if count < 0:
+            raise SlabError(name, count, "at least 0")
+        if not (rows and columns) and count * item_bytes >= _MOST_BYTES:
+            raise SlabError(name, count, "one that arrays without elements have, too")
+    if strides_bytes is None or not (rows and columns):
         strides = find_strides(rows, columns, item_bytes, fortran_order=fortran_order)
     else:
         strides = _check_strides(strides_bytes, rows, columns, item_bytes)
-    span_bytes = (rows - 1) * strides[0] + (columns - 1) * strides[1] + item_bytes
+    span_bytes = 0
+    if rows and columns:
+        span_bytes = (rows - 1) * strides[0] + (columns - 1) * strides[1] + item_bytes
     last = size_bytes - span_bytes
     if last < 0:
         limit = f"that of a matrix of at most {size_bytes} bytes; it spans {span_bytes}"

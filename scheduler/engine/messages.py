@@ -150,6 +150,11 @@ class RunRequest:
     lane: Lane | None = None
 
     @property
+    def is_empty(self) -> bool:
+        """Whether A, B or the result has no element."""
+        return not (self.out.rows and self.out.columns and self.a.columns)
+
+    @property
     def is_small(self) -> bool:
         """Whether it takes at most milliseconds."""
         return 2 * self.out.rows * self.out.columns * self.a.columns <= SMALL_OPERATIONS

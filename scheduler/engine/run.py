@@ -1,6 +1,7 @@
 """One run of the engine: finds a request's matrices, plans the product, computes and checks it."""
 
 import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple, Protocol
@@ -8,6 +9,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from wavetrim.cpu.products import scale
 from wavetrim.scheduler.check.checked import EngineProduct, compute_checked
 from wavetrim.scheduler.engine.arena import MappedSlabs
 from wavetrim.scheduler.engine.messages import RunRequest
@@ -21,6 +23,7 @@ from wavetrim.scheduler.errors import (
 )
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.execution.rows_done import RowsDone
+from wavetrim.scheduler.execution.timings import Timings
 from wavetrim.scheduler.options import NO_OPTIONS, PlanOptions
 from wavetrim.scheduler.planning.cache import PlanCache
 from wavetrim.scheduler.planning.description import describe_choice, describe_plan
@@ -126,6 +129,11 @@ def run_product(
 ) -> dict[str, Any]:
     """As `run_request`, for matrices that are open; `b_key` is a key of B, None for none."""
     options = NO_OPTIONS if request.cpu_only else request.options
+    if not (product.out.size and product.b.size):
+        m, k, n = product.out.shape[0], *product.b.shape
+        problem = GemmProblem(m, n, k, product.out.dtype.name, may_be_empty=True)
+        plan = plans.choose(problem, profile, options)
+        return _fill_empty(product, {**describe_plan(plan), "f": m}, planned, cancelled)
     planner = _Planner(product, bool(executor.devices), profile, plans, options, lane)
     plan = planner.choose(residents, b_key)
     resident_key = b_key if plan.problem.b_resident else None
@@ -157,6 +165,29 @@ def run_product(
     if b_key is not None and profile.gpus:
         event["b_on"] = executor.residents.find_holders(b_key)
     return event
+
+
+def _fill_empty(
+    product: EngineProduct,
+    described: dict[str, Any],
+    planned: Callable[[Mapping[str, Any]], None] | None,
+    cancelled: Callable[[], bool],
+) -> dict[str, Any]:
+    """A product without terms, βC: all of it is the CPU's."""
+    began = time.perf_counter()
+    if planned is not None:
+        planned(described)
+    if product.c is not None:
+        fill_rows(product.out, product.c, cancelled)
+    scale(product.out, product.beta)
+    seconds = time.perf_counter() - began
+    timings = Timings(None, None, 0.0, seconds, seconds, f_actual=described["f"])
+    return {
+        "type": "succeeded",
+        "plan": described,
+        "timings": timings.as_dict(),
+        "verification": None,
+    }
 
 
 class _Planner(NamedTuple):
@@ -244,7 +275,7 @@ def fill_rows(out: Matrix, c: Matrix, cancelled: Callable[[], bool]) -> None:
     """
     if out.shape[0] == 1 or (out.shape[1] > 1 and out.strides[0] < out.strides[1]):
         out, c = out.T, c.T  # blocks of columns
-    step = max(1, _FILL_BYTES // out.strides[0])
+    step = max(1, _FILL_BYTES // max(1, out.strides[0]))
     for start in range(0, out.shape[0], step):
         if cancelled():
             raise ExecutionCancelled("cancelled while C was copied")

@@ -46,7 +46,7 @@ class Executor:
         cache_dir: Folder of compiled kernels and compiled C.
         devices: Local GPUs, at the positions that plans name; empty for none. One that comes twice
             has two pipelines.
-        cpu_threads: Threads of the CPU path; None for all usable cores.
+        cpu_threads: Threads of the CPU path; None for `count_default_threads()`.
         gpu_memory_bytes: Limit of GPU memory, of each GPU; None for all free memory.
         resident_share: Share of that memory in which operands may stay.
         lends_blas: Whether BLAS gets its threads back between products, for other code in the

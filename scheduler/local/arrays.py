@@ -1,6 +1,7 @@
 """Operands as NumPy takes them: their element types, factors and checks."""
 
 from cmath import isfinite
+from collections.abc import Sequence
 from contextlib import suppress
 from fractions import Fraction
 from typing import Any, Final, TypeAlias
@@ -19,17 +20,74 @@ Array: TypeAlias = NDArray[Any]
 DTYPE_NAMES: Final = {np.dtype(name): name for name in ITEM_BYTES}
 """Supported element types → their names."""
 
+FUNCTION_HOOKS: Final = ("__array_ufunc__", "__array_function__")
+"""Methods by which an object says itself how NumPy's functions treat it."""
 
-def check_unmasked(**arrays: object) -> None:
-    """Check that no array has a mask, which the product would lose.
+HOOKS: Final = (*FUNCTION_HOOKS, "__array_wrap__", "__array_finalize__")
+"""The same, and those by which a subclass of NumPy's array passes on what it has beside it."""
+
+
+def read_array(name: str, value: Any) -> Array:
+    """An operand as an array, by NumPy's rules.
+
+    Args:
+        name: Its name in a refusal.
+        value: An array, whatever `numpy.asarray` reads, or an array of another library in host
+            memory (DLPack).
 
     Raises:
-        ProblemError: One has.
+        ProblemError: It is none of these, or means more than its elements do.
     """
-    for name, array in arrays.items():
-        if isinstance(array, np.ma.MaskedArray):
-            limit = "an array without a mask, such as x.filled(0)"
-            raise ProblemError(name, "a masked array", limit)
+    if type(value) is np.ndarray:
+        return value
+    if type(value) is not np.memmap:
+        check_meaning(name, value, HOOKS if isinstance(value, np.ndarray) else FUNCTION_HOOKS)
+    if hasattr(value, "__cuda_array_interface__"):
+        raise ProblemError(name, _name_type(value), "in host memory, not in a GPU's")
+    is_foreign = hasattr(value, "__dlpack__") and not hasattr(value, "__array__")
+    try:
+        array: Array = np.from_dlpack(value) if is_foreign else np.asarray(value)
+    except Exception as error:
+        reason = str(error).partition("\n")[0]
+        raise ProblemError(name, _name_type(value), f"an array of numbers: {reason}") from error
+    if array.dtype.kind not in "biufcV":
+        shown = None if value is None else _name_contents(value, array)
+        raise ProblemError(name, shown, "an array of numbers")
+    return array
+
+
+def check_meaning(name: str, value: object, hooks: Sequence[str]) -> None:
+    """Check that an operand means no more than its elements: a mask, a unit, names of columns.
+
+    Args:
+        name: Its name in a refusal.
+        value: The operand.
+        hooks: Methods by which it would change what NumPy's functions do.
+
+    Raises:
+        ProblemError: It means more, and the product would lose that.
+    """
+    if isinstance(value, np.ma.MaskedArray):
+        raise ProblemError(name, "a masked array", "an array without a mask, such as x.filled(0)")
+    plain = [(hook, getattr(np.ndarray, hook)) for hook in hooks]
+    if any(getattr(type(value), hook, usual) is not usual for hook, usual in plain):
+        limit = (
+            "a plain array, as of numpy.asarray(x): what it has beside its elements would be lost"
+        )
+        raise ProblemError(name, _name_type(value), limit)
+
+
+def _name_type(value: object) -> str:
+    kind = type(value)
+    return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
+
+
+def _name_contents(value: object, array: Array) -> str:
+    """The type of what was given, and of its first element that is no number."""
+    if array.ndim == 0 or array.size == 0:
+        return _name_type(value)
+    odd = (one for one in array.flat if not isinstance(one, int | float | complex))
+    return f"{_name_type(value)} of {_name_type(next(odd, array.flat[0]))}"
 
 
 def find_dtype(a: np.dtype[Any], b: np.dtype[Any], c: ArrayLike | None) -> np.dtype[Any]:
@@ -40,7 +98,7 @@ def find_dtype(a: np.dtype[Any], b: np.dtype[Any], c: ArrayLike | None) -> np.dt
     """
     if a is b and c is None and a in DTYPE_NAMES:
         return a
-    parts = [a, b] if c is None or _is_plain_number(c) else [a, b, np.asarray(c).dtype]
+    parts = [a, b] if c is None or _is_plain_number(c) else [a, b, read_array("c", c).dtype]
     try:
         dtype = np.result_type(*parts)
         if _is_plain_number(c):
@@ -107,7 +165,7 @@ def read_addend(
         return None
     if _is_plain_number(c):
         return np.broadcast_to(_read_number(c, dtype), problem.shape) if beta != 0 else None
-    addend = np.asarray(c)
+    addend = read_array("c", c)
     if addend.shape != problem.shape:
         try:
             addend = np.broadcast_to(addend, problem.shape)
@@ -163,6 +221,8 @@ def check_out(out: Array, problem: StackProblem, dtype: np.dtype[Any]) -> None:
     """
     if not isinstance(out, np.ndarray):
         raise ProblemError("out", type(out).__name__, "a NumPy array")
+    if type(out) is not np.ndarray:
+        check_meaning("out", out, FUNCTION_HOOKS)
     if out.shape != problem.shape:
         raise ProblemError("shape of out", out.shape, f"{problem.shape}, the result's")
     if out.dtype != dtype:

@@ -12,14 +12,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wavetrim.cpu.numpy_products import NumpyProducts
-from wavetrim.cpu.threads import hold_blas, usable_cores
-from wavetrim.kernels.device import explain_no_devices, select_devices
+from wavetrim.cpu.threads import count_default_threads, hold_blas
+from wavetrim.kernels.device import (
+    DeviceInfo,
+    explain_no_devices,
+    list_devices,
+    select_devices,
+)
 from wavetrim.kernels.transfer.pinned import is_pinned, pin_array
 from wavetrim.scheduler.calibration.profiles import open_profiles
 from wavetrim.scheduler.errors import ExecutionError, PlanError
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.local.own_turns import OwnTurns
-from wavetrim.scheduler.options import PlanOptions
+from wavetrim.scheduler.options import NO_OPTIONS, PlanOptions
 from wavetrim.scheduler.planning.cache import PlanCache
 from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.problem import GemmProblem
@@ -40,9 +45,10 @@ class LocalOptions:
         cache_dir: Folder of compiled kernels and compiled C.
         profile_dir: Folder of stored calibrations; None for none.
         devices: GPUs to use: "none", or indices such as "0,1"; None for all.
-        cpu_threads: Threads of the CPU part; None for all usable cores.
+        cpu_threads: Threads of the CPU part; None for `count_default_threads()`.
         gpu_memory_bytes: Limit of GPU memory; None for all free memory.
         memory_bytes: Memory that the machine has; None where the system does not tell.
+        ends: Whether the interpreter exits: neither threads nor GPUs are used.
     """
 
     cache_dir: Path
@@ -51,10 +57,25 @@ class LocalOptions:
     cpu_threads: int | None = None
     gpu_memory_bytes: int | None = None
     memory_bytes: int | None = None
+    ends: bool = False
 
     def count_threads(self) -> int:
         """Threads of the CPU part."""
-        return self.cpu_threads or usable_cores()
+        return 1 if self.ends else self.cpu_threads or count_default_threads()
+
+
+def find_gpus(choice: str | None) -> tuple[DeviceInfo, ...]:
+    """The GPUs to use, as `select_devices`.
+
+    Raises:
+        PlanError: One that is listed is not there.
+    """
+    found = select_devices(choice)
+    if choice in (None, "none") or len(found) == len(choice.split(",")):
+        return found
+    here = ", ".join(f"{info.index} ({info.uuid}, {info.name})" for info in list_devices())
+    limit = f'"none", or GPUs that are here: {here or explain_no_devices()}'
+    raise PlanError("WAVETRIM_DEVICES", choice, limit)
 
 
 class LocalMachine:
@@ -68,10 +89,12 @@ class LocalMachine:
     """
 
     def __init__(self, options: LocalOptions) -> None:
+        self._ends = options.ends
+        self._choice = options.devices
         self._executor = Executor(
             cache_dir=options.cache_dir,
-            devices=select_devices(options.devices),
-            cpu_threads=options.cpu_threads,
+            devices=() if options.ends else find_gpus(options.devices),
+            cpu_threads=options.count_threads(),
             gpu_memory_bytes=options.gpu_memory_bytes,
             lends_blas=True,
         )
@@ -80,7 +103,7 @@ class LocalMachine:
         self._profiles = open_profiles(self._executor, options.profile_dir, turn=self._turn)
         self._plans = PlanCache(prepare=self._prepare)
         self.has_gpu = self._executor.pipeline is not None
-        self._numpy = NumpyProducts(options.cpu_threads, cores=self._executor.pool.threads)
+        self._numpy = NumpyProducts(self._executor.pool.threads)
         self._of_numpy: dict[tuple[Any, ...], tuple[int, int]] = {}  # to the shape of the result
         self._own_turns = OwnTurns()
         self._closing = threading.Event()
@@ -110,6 +133,8 @@ class LocalMachine:
         """
         if device == "cpu" and options.devices not in (None, "none"):
             raise PlanError("devices", options.devices, 'None or "none" beside device "cpu"')
+        if self._ends:
+            options = NO_OPTIONS
         if device == "cpu" or not self.has_gpu:
             return self._plans.choose(problem, self._cpu_profile, options)
         profile = self._profiles.find()
@@ -153,7 +178,8 @@ class LocalMachine:
             limit = 'None, "cpu" or "gpu", of this machine; others can be planned for only'
             raise PlanError("device", device, limit)
         if device == "gpu" and not self.has_gpu:
-            raise PlanError("device", device, f'None or "cpu": {explain_no_devices()}')
+            reason = "the interpreter exits" if self._ends else explain_no_devices(self._choice)
+            raise PlanError("device", device, f'None or "cpu": {reason}')
 
     def run(
         self, plan: Plan, a: Matrix, b: Matrix, c: Matrix, *, alpha: float, beta: float
@@ -256,7 +282,7 @@ def _describe(a: Matrix, b: Matrix) -> tuple[Any, ...]:
 
 
 def end_with_interpreter() -> NoReturn:
-    """Refuse a product after the machine was closed, because the interpreter exits.
+    """Refuse a product that was cut off because the interpreter exits.
 
     A daemon thread waits here until the process ends: its error would only be printed.
 

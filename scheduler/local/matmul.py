@@ -22,10 +22,10 @@ from wavetrim.scheduler.local.arrays import (
     DTYPE_NAMES,
     can_write,
     check_out,
-    check_unmasked,
     convert,
     find_dtype,
     read_addend,
+    read_array,
     read_factor,
 )
 from wavetrim.scheduler.local.machine import LocalMachine
@@ -122,8 +122,7 @@ def _multiply_planned(
     verify: bool,
 ) -> Any:
     """As `multiply`, for a product that is planned."""
-    check_unmasked(a=a, b=b, c=c, out=out)
-    left, right = np.asarray(a), np.asarray(b)
+    left, right = read_array("a", a), read_array("b", b)
     problem = find_stack_problem(left.shape, right.shape)
     dtype = find_dtype(left.dtype, right.dtype, c)
     left, right = convert(left, dtype), convert(right, dtype)

@@ -1,5 +1,8 @@
 """The machine of this process: created on first use, closed when the interpreter exits.
 
+What is computed after that, by handlers that `atexit` calls later, is computed by the calling
+thread alone.
+
 A forked process creates its own, without the GPU if its parent used that: CUDA does not survive a
 fork.
 """
@@ -13,7 +16,7 @@ from dataclasses import replace
 from typing import Final
 
 from wavetrim.scheduler.errors import ForkedProcess
-from wavetrim.scheduler.local.machine import LocalMachine, LocalOptions, end_with_interpreter
+from wavetrim.scheduler.local.machine import LocalMachine, LocalOptions
 
 FORKED: Final = (
     "this process was forked from one that used the GPU, and CUDA does not survive a fork; start "
@@ -27,6 +30,7 @@ class _Process:
     def __init__(self) -> None:
         self._lock = threading.RLock()  # a signal handler may fork
         self._machine: LocalMachine | None = None
+        self._options: LocalOptions | None = None
         self._inherited: list[LocalMachine] = []  # kept, so that they are never finalized here
         self._is_ending = False
         self._paused = ExitStack()
@@ -40,21 +44,21 @@ class _Process:
         if lost_gpu and needs_gpu:
             raise ForkedProcess(FORKED)
         with self._lock:
-            if self._is_ending:
-                end_with_interpreter()
             if self._machine is None:
-                options = read_options()
+                options = self._options = self._options or read_options()
                 options = replace(options, devices="none") if lost_gpu else options
-                self._machine = LocalMachine(options)
+                self._machine = LocalMachine(replace(options, ends=self._is_ending))
             return self._machine
 
     def end(self) -> None:
-        """Close the machine, and create no other."""
+        """Close the machine; another one has no threads."""
         with self._lock:
             self._is_ending = True
             machine = self._machine
-        if machine is not None:
+        if machine is not None and self._options is not None:
             machine.close()
+            # Made now, because at the very end nothing can be imported.
+            self._machine = LocalMachine(replace(self._options, ends=True))
 
     def begin_fork(self) -> None:
         """Wait for all that is computed: a fork during it may hang OpenBLAS."""
@@ -70,6 +74,7 @@ class _Process:
     def begin_child(self) -> None:
         """Drop the machine in a forked process, which has none of its threads."""
         self.end_fork()
+        self._options = None
         if self._machine is not None:
             self._inherited.append(self._machine)
             self._machine = None
@@ -95,6 +100,5 @@ def find_machine(
 
     Raises:
         ForkedProcess: `needs_gpu` is set, and this process was forked from one that used the GPU.
-        ExecutionError: The interpreter exits.
     """
     return _process.find(read_options, needs_gpu=needs_gpu)

@@ -45,6 +45,8 @@ def choose_plan(
     f = options.f
     if f != "auto" and not 0 <= f <= problem.m:
         raise PlanError("f", f, f'"auto" or 0…{problem.m}, the rows of C')
+    if problem.is_empty:
+        return _choose_for_nothing(problem, profile, options, lane)
     positions = find_positions(profile, options.devices)
     if lane is not None:
         positions = tuple(position for position in positions if position in lane)
@@ -56,6 +58,16 @@ def choose_plan(
     if relays := find_relays(profile, options.devices):
         return _choose_relays(one, options, positions[:1], relays)
     return _choose_gpus(one, options, positions)
+
+
+def _choose_for_nothing(
+    problem: GemmProblem, profile: MachineProfile, options: PlanOptions, lane: Lane | None
+) -> Plan:
+    """The plan of an empty product, on the CPU; options are refused as those of the smallest."""
+    m, n, k = (max(1, size) for size in (problem.m, problem.n, problem.k))
+    least = replace(problem, m=m, n=n, k=k)
+    choose_plan(least, profile, replace(options, f="auto"), lane)
+    return choose_plan(least, profile, PlanOptions(devices="none"))
 
 
 def _choose_first(

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from html import escape
 from typing import Any, Final, NamedTuple
 
 from wavetrim.kernels.schedule.steps import Cut
@@ -76,7 +77,7 @@ class Span(NamedTuple):
     end: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Plan:
     """Who computes what: one or several GPUs the first M-F rows of C, the CPU the last F.
 
@@ -287,6 +288,29 @@ class Plan:
         if self.problem.memory == "pageable":
             gpu_seconds *= 2
         return self.problem.m if cpu_seconds * (1 if numpy_has_cores else 2) <= gpu_seconds else 0
+
+    def __str__(self) -> str:
+        """The plan in one line."""
+        problem, seconds = self.problem, self.predicted.total_seconds
+        kernel = "" if self.spec is None else f" by {self.spec.label}"
+        return (
+            f"C[{problem.m},{problem.n}] = A[{problem.m},{problem.k}]·B[{problem.k},{problem.n}]"
+            f" in {problem.dtype} on {self.profile.device}: F = {self.f}, {self.gpu_rows} rows on "
+            f"the GPU{kernel}, {self.waves} waves, {seconds:.3g} s predicted"
+        )
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """The same for notebooks, with the seconds of both sides."""
+        rows = {
+            "product": str(self).partition(":")[0],
+            "F": f"{self.f} rows on the CPU, {self.predicted.cpu_seconds:.3g} s",
+            "GPU": f"{self.gpu_rows} rows, {self.waves} waves, {self.predicted.gpu_seconds:.3g} s",
+            "kernel": "none" if self.spec is None else self.spec.label,
+        }
+        cells = (f"<tr><th>{name}</th><td>{escape(text)}</td></tr>" for name, text in rows.items())
+        return f"<table>{''.join(cells)}</table>"
 
     def describe(self) -> dict[str, Any]:
         """All of the plan, ready for JSON, as `/v1/plan` answers it.

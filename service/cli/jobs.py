@@ -1,14 +1,19 @@
 """A service's jobs and matrices, as commands use them."""
 
 import contextlib
-from typing import TYPE_CHECKING
+import os
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
+from wavetrim.service.cli.exits import CommandFailed, ExitCode
 from wavetrim.service.cli.terminal.display import (
     describe_check,
     make_plan_table,
     make_timings_table,
     show_share,
 )
+from wavetrim.service.key_file import read_key_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,22 +23,81 @@ if TYPE_CHECKING:
     from wavetrim.client import Client, Job, JobStatus, Matrix
 
 
+_ID_CHARACTERS: Final = 32
+"""Length of an id."""
+
+_LEAST_CHARACTERS: Final = 4
+"""Shortest beginning of one; chosen: the page shows eight."""
+
+
 def open_client(url: str, api_key: str | None) -> "Client":
     """A client of the service at `url`.
 
     Raises:
-        FieldError: It is no address.
+        CommandFailed: It is no address, the key cannot be one, or its file cannot be read.
     """
     from wavetrim.client import Client
     from wavetrim.client.wire.address import parse_address
-    from wavetrim.scheduler.errors import FieldError
 
     try:
         parse_address(url)
     except ValueError as error:
-        limit = "an address such as http://127.0.0.1:8000, or the path of a Unix socket"
-        raise FieldError("--url", url, limit) from error
-    return Client(url, api_key=api_key)
+        raise CommandFailed(f"--{error}", ExitCode.REFUSED) from error
+    return Client(url, api_key=_find_key(api_key))
+
+
+def _find_key(key: str | None) -> str | None:
+    """The key that was given, else the one in the file that the environment names.
+
+    Raises:
+        CommandFailed: The file cannot be read, or the key cannot be one; it is not shown.
+    """
+    name = "--api-key"
+    path = os.environ.get("WAVETRIM_API_KEY_FILE")
+    if key is None and path:
+        name = "WAVETRIM_API_KEY_FILE"
+        try:
+            key = read_key_file(Path(path))
+        except ValueError as error:
+            raise CommandFailed(f"{name}: {error}", ExitCode.REFUSED) from error
+    if key is not None:
+        _check_key(key, name)
+    return key
+
+
+def _check_key(key: str, name: str) -> None:
+    from wavetrim.client.opening import check_api_key
+
+    try:
+        check_api_key(key, name)
+    except ValueError as error:
+        raise CommandFailed(str(error), ExitCode.REFUSED) from error
+
+
+def find_job(client: "Client", text: str) -> str:
+    """The id of a job, of which the beginning is enough if no other has it."""
+    return find_id("JOB", text, (job.id for job in client.jobs(page=200)))
+
+
+def find_matrix(client: "Client", text: str) -> str:
+    """The id of a matrix, likewise."""
+    return find_id("ID", text, (matrix.id for matrix in client.matrices()))
+
+
+def find_id(name: str, text: str, ids: "Iterable[str]") -> str:
+    """The only id that begins with a text, or the text itself if none does.
+
+    Raises:
+        FieldError: Several do.
+    """
+    if not _LEAST_CHARACTERS <= len(text) < _ID_CHARACTERS:
+        return text
+    found = [*islice((one for one in ids if one.startswith(text)), 2)]
+    if len(found) > 1:
+        from wavetrim.scheduler.errors import FieldError
+
+        raise FieldError(name, text, f"the beginning of one id, not of {found[0]} and {found[1]}")
+    return found[0] if found else text  # the service says that there is none
 
 
 def remove_matrices(url: str, api_key: str | None, matrices: "Iterable[Matrix]") -> None:
@@ -45,7 +109,7 @@ def remove_matrices(url: str, api_key: str | None, matrices: "Iterable[Matrix]")
     from wavetrim.client.wire.transport import UNDO_SECONDS
 
     with (
-        Client(url, api_key=api_key, timeout=UNDO_SECONDS) as client,
+        Client(url, api_key=_find_key(api_key), timeout=UNDO_SECONDS) as client,
         contextlib.suppress(ServiceUnreachable),
     ):
         for matrix in matrices:

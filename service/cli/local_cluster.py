@@ -14,7 +14,7 @@ from typing import Final
 
 from wavetrim.client import Client
 from wavetrim.service.cli.exits import CommandFailed, ExitCode
-from wavetrim.service.cli.machine import load_settings
+from wavetrim.service.cli.machine import load_machine_settings
 
 _START_SECONDS: Final = 120.0
 _PAUSE_SECONDS: Final = 0.2
@@ -72,7 +72,7 @@ class LocalCluster:
 
     def _list_settings(self) -> dict[str, str]:
         """A node's settings: it writes only into the folder, but reads compiled kernels."""
-        compiled = load_settings().kernel_cache_dir
+        compiled = load_machine_settings().kernel_cache_dir
         kernels = compiled if compiled.is_dir() else self._folder / "kernels"
         return {
             "WAVETRIM_CPU_THREADS": "1",

@@ -13,7 +13,7 @@ from typing import IO, Final
 
 from wavetrim.client import Client, ServiceUnreachable
 from wavetrim.service.cli.exits import CommandFailed
-from wavetrim.service.settings import Settings
+from wavetrim.service.settings import MachineSettings
 
 START_SECONDS: Final = 90.0
 """How long a service may take until it is ready, with loading CUDA; chosen."""
@@ -26,7 +26,7 @@ _KEPT: Final = ("WAVETRIM_DEVICES", "WAVETRIM_CPU_THREADS", "WAVETRIM_GPU_MEMORY
 
 @contextlib.contextmanager
 def run_service(
-    folder: Path, settings: Settings, *, ray_address: str | None = None
+    folder: Path, settings: MachineSettings, *, ray_address: str | None = None
 ) -> Iterator[Client]:
     """Run a service over an empty folder, and stop it whatever happens.
 
@@ -63,7 +63,7 @@ def run_service(
 
 @contextlib.contextmanager
 def _run_process(
-    folder: Path, settings: Settings, ray_address: str | None, output: IO[bytes]
+    folder: Path, settings: MachineSettings, ray_address: str | None, output: IO[bytes]
 ) -> Iterator[subprocess.Popen[bytes]]:
     """The service's process, in a process group of its own that ends with the block."""
     command = [sys.executable, "-m", "wavetrim", "serve", "--port", "0", "--host", "127.0.0.1"]
@@ -101,7 +101,7 @@ def _stop_process(process: subprocess.Popen[bytes]) -> None:
             os.killpg(process.pid, signal.SIGKILL)
 
 
-def _make_environment(settings: Settings, ray_address: str | None) -> dict[str, str]:
+def _make_environment(settings: MachineSettings, ray_address: str | None) -> dict[str, str]:
     kept = {
         name: value
         for name, value in os.environ.items()

@@ -1,16 +1,21 @@
 """This machine for commands: its settings, GPUs and threads, and plans for it."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from wavetrim.service.cli.exits import CommandFailed, ExitCode
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from wavetrim.kernels.device import DeviceInfo
     from wavetrim.scheduler.options import PlanOptions
     from wavetrim.scheduler.planning.plan import Plan
     from wavetrim.scheduler.problem import GemmProblem
     from wavetrim.scheduler.profile.what_if import WhatIf
-    from wavetrim.service.settings import Settings
+    from wavetrim.service.settings import MachineSettings, Settings
+
+
+_Read = TypeVar("_Read")
 
 
 def load_settings(**options: Any) -> "Settings":
@@ -19,35 +24,51 @@ def load_settings(**options: Any) -> "Settings":
     Raises:
         CommandFailed: A setting is out of its limits; the message names it and its limit.
     """
+    from wavetrim.service.settings import Settings
+
+    return _load(Settings, options)
+
+
+def load_machine_settings(**options: Any) -> "MachineSettings":
+    """As `load_settings`, for commands that need no service: none of its own settings is read."""
+    from wavetrim.service.settings import MachineSettings
+
+    return _load(MachineSettings, options)
+
+
+def _load(kind: "Callable[..., _Read]", options: "Mapping[str, Any]") -> "_Read":
     from pydantic import ValidationError
 
     from wavetrim.service.setting_refusal import tell_refused
-    from wavetrim.service.settings import Settings
 
     try:
-        return Settings(**{name: value for name, value in options.items() if value is not None})
+        return kind(**{name: value for name, value in options.items() if value is not None})
     except ValidationError as error:
         broken = "; ".join(tell_refused(error))
         raise CommandFailed(f"setting refused: {broken}", ExitCode.REFUSED) from error
 
 
-def find_devices(settings: "Settings") -> "tuple[DeviceInfo, ...]":
-    """The local GPUs that the settings allow."""
-    from wavetrim.kernels.device import select_devices
+def find_devices(settings: "MachineSettings") -> "tuple[DeviceInfo, ...]":
+    """The local GPUs that the settings allow.
 
-    return select_devices(settings.devices)
+    Raises:
+        FieldError: One that they list is not there.
+    """
+    from wavetrim.scheduler.local.machine import find_gpus
+
+    return find_gpus(settings.devices)
 
 
-def count_threads(settings: "Settings") -> int:
+def count_threads(settings: "MachineSettings") -> int:
     """Threads of the CPU part."""
-    from wavetrim.cpu.threads import usable_cores
+    from wavetrim.cpu.threads import count_default_threads
 
-    return settings.cpu_threads or usable_cores()
+    return settings.cpu_threads or count_default_threads()
 
 
 def plan_here(
     problem: "GemmProblem",
-    settings: "Settings",
+    settings: "MachineSettings",
     *,
     device: str | None,
     options: "PlanOptions",
@@ -58,12 +79,14 @@ def plan_here(
     Raises:
         FieldError: The plan cannot be made.
     """
+    from wavetrim.kernels.device import select_devices
     from wavetrim.scheduler.planning.choice import choose_plan
     from wavetrim.scheduler.profile.store import find_profile, is_elsewhere
     from wavetrim.scheduler.profile.what_if import suppose
     from wavetrim.service.storage.arena.memory_limit import count_memory
 
-    devices = find_devices(settings)
+    # A GPU that is named need not be here, and neither need those of the settings.
+    devices = find_devices(settings) if device is None else select_devices(settings.devices)
     profile = find_profile(
         device,
         devices=devices,

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from wavetrim.client.matrices.bodies import describe_place
 from wavetrim.client.matrices.partial_file import write_partial
 from wavetrim.scheduler.engine.messages import Operand
 from wavetrim.scheduler.errors import FieldError
@@ -23,16 +24,20 @@ def open_matrix(path: Path) -> Matrix:
     """The matrix of a .npy file, by its header, which is read as strictly as in the service.
 
     Raises:
+        FieldError: It is no regular file.
         FieldProblem: It is not a .npy file of a matrix that can be multiplied.
         OSError: It cannot be read.
     """
+    if not path.is_file():
+        raise FieldError(str(path), describe_place(path), "a regular file, which can be mapped")
     with path.open("rb") as file:
         prefix = file.read(12 + MAX_HEADER_BYTES)
         size_bytes = os.fstat(file.fileno()).st_size
     try:
         header = parse_header(prefix)
         if header is None:
-            raise NpyError("header", f"{len(prefix)} bytes long", "a whole .npy header")
+            found = f"{len(prefix)} bytes long" if prefix else "empty"
+            raise NpyError("header", found, "a whole .npy header")
         if size_bytes != header.file_bytes:
             limit = f"{header.file_bytes} bytes, as its header says ({header})"
             raise BodyLengthWrong("length", size_bytes, limit)

@@ -1,13 +1,9 @@
 """Options that several commands share."""
 
-import os
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-
-from wavetrim.service.cli.exits import CommandFailed, ExitCode
-from wavetrim.service.key_file import read_key_file
 
 
 def name_file(metavar: str, words: str) -> Any:
@@ -153,41 +149,12 @@ Url = Annotated[
 ]
 
 
-def _find_key(key: str | None) -> str | None:
-    """The key that was given, else the one in the file that the environment names.
-
-    Raises:
-        CommandFailed: The file cannot be read, or the key cannot be one; it is not shown.
-    """
-    name = "--api-key"
-    path = os.environ.get("WAVETRIM_API_KEY_FILE")
-    if key is None and path:
-        name = "WAVETRIM_API_KEY_FILE"
-        try:
-            key = read_key_file(Path(path))
-        except ValueError as error:
-            raise CommandFailed(f"{name}: {error}", ExitCode.REFUSED) from error
-    if key is not None:
-        _check_key(key, name)
-    return key
-
-
-def _check_key(key: str, name: str) -> None:
-    from wavetrim.client.opening import check_api_key  # help is quicker without this import
-
-    try:
-        check_api_key(key, name)
-    except ValueError as error:
-        raise CommandFailed(str(error), ExitCode.REFUSED) from error
-
-
 ApiKey = Annotated[
     str | None,
     typer.Option(
         envvar="WAVETRIM_API_KEY",
         help="API key, if the service asks for one; or name its file in WAVETRIM_API_KEY_FILE.",
         show_default=False,
-        callback=_find_key,
         rich_help_panel="Service",
     ),
 ]

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from wavetrim.cpu.threads import usable_cores
+from wavetrim.cpu.threads import count_default_threads
 from wavetrim.kernels.device import DeviceInfo
 from wavetrim.scheduler.engine.messages import Message
 from wavetrim.scheduler.profile.machine import MachineProfile
@@ -50,15 +50,15 @@ class Engine(Supervisor):
         self.profiles = ProfileProvider(
             directory=settings.profile_dir,
             devices=(),
-            cpu_threads=settings.cpu_threads or usable_cores(),
+            cpu_threads=settings.cpu_threads or count_default_threads(),
         )
         self.readings: Sequence[Message] = ()
         self.residents: Sequence[Message] = ()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._without_devices = False
-        # First the GPUs that the settings name by index, later the most that an engine has had.
-        named = (settings.devices or "").split(",")
-        self._most_devices = sum(index.isdigit() for index in named)
+        # First the GPUs that the settings name, later the most that an engine has had.
+        named = (settings.devices or "none").split(",")
+        self._most_devices = len([name for name in named if name != "none"])
 
     @property
     def degraded(self) -> str | None:

@@ -85,7 +85,7 @@ def _is_plain(request: RunRequest) -> bool:
     dtype = request.out.dtype
     same = request.a.dtype == dtype == request.b.dtype
     plain = request.c is None and request.options == NO_OPTIONS
-    return same and plain and not request.verify
+    return same and plain and not request.verify and not request.is_empty
 
 
 def _find_matrix(operand: Operand, rooms: Sequence[Room]) -> NDArray[Any] | None:

@@ -126,7 +126,7 @@ def check_operands(
         raise OperandMissing("c", None, f"given, as beta is {beta}")
     for field, factor in (("alpha", alpha), ("beta", beta)):
         _check_factor(field, factor, dtype or a.dtype)
-    return GemmProblem(a.rows, b.columns, a.columns, dtype or a.dtype)
+    return GemmProblem(a.rows, b.columns, a.columns, dtype or a.dtype, may_be_empty=True)
 
 
 def _check_dtype(field: str, found: str, first: str, wanted: str | None) -> None:

@@ -55,7 +55,7 @@ class ArenaResult:
         self.id = draft.pending.id
         self.operand = draft.operand()
         self.rooms: tuple[Room, ...] = (draft.hold.extent,)
-        row_bytes = draft.pending.size_bytes // draft.pending.rows
+        row_bytes = draft.pending.size_bytes // max(1, draft.pending.rows)
         self.row_step = 0 if draft.file is None else -(-_STEP_BYTES // row_bytes)
 
     def begin_try(self) -> None:

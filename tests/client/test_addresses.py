@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 from tests.client.scripted_server import answer, serve_script
+from tests.command import invoke_command
 from tests.server import find_free_port
 from wavetrim.client import Client, ServiceTimeout, ServiceUnreachable
 from wavetrim.client.wire.address import parse_address
+from wavetrim.service.cli.exits import ExitCode
 
 
 @pytest.mark.parametrize(
@@ -44,6 +46,20 @@ def test_addresses_are_read(url: Any, place: tuple[Any, ...]) -> None:
 def test_what_is_no_address_is_refused(url: str) -> None:
     with pytest.raises(ValueError, match=r"url is .*; it must be http:// or https:// and a host"):
         Client(url)
+
+
+@pytest.mark.parametrize("place", ["h", "h:8000/lab", "h:x", "[", "h/é"])
+@pytest.mark.parametrize("user", ["user", "user:secret", ":secret", "", "a@b:secret"])
+def test_a_user_and_a_password_in_an_address_are_refused_and_not_repeated(
+    tmp_path: Path, user: str, place: str
+) -> None:
+    url = f"http://{user}@{place}"
+    with pytest.raises(ValueError, match=r"url is 'http://…@.*; it must be ") as refused:
+        Client(url)
+    assert "secret" not in str(refused.value)
+    told = invoke_command("status", "--url", url, folder=tmp_path)
+    assert told.exit_code == ExitCode.REFUSED
+    assert told.stderr.startswith("wavetrim: --url is 'http://…@")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Arguments of calls: refused before anything is sent, or taken as they are."""
 
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.foreign_arrays import GIVEN, ByDlpack
 from tests.matrices import assert_product, make_matrix
 from tests.server import RunningServer
 from wavetrim.client import Client
@@ -37,13 +39,38 @@ def test_a_masked_array_is_refused_as_its_mask_would_be_lost(
         call(connect(NOBODY))
 
 
+@pytest.mark.parametrize("given", GIVEN)
+def test_a_refusal_names_what_was_given(connect: Callable[..., Any], given: str) -> None:
+    value, message = GIVEN[given]
+    client = connect(NOBODY)
+    calls = {
+        "a": lambda: client.matmul(value, EYE),
+        "b": lambda: client.matmul(EYE, value),
+        "c": lambda: client.matmul(EYE, EYE, c=value, beta=1.0),
+        "array": lambda: client.put(value),
+    }
+    if value is None:
+        del calls["c"]
+    if isinstance(value, Path):
+        del calls["array"]
+    for name, call in calls.items():
+        with pytest.raises(ValueError, match=rf"^{name} is ") as refused:
+            call()
+        assert message in str(refused.value)
+
+
+def test_an_array_of_another_library_is_taken_in_host_memory(client: Any) -> None:
+    a = make_matrix(5, 4, "float64", 1)
+    assert_product(client.matmul(ByDlpack(a), a.T), a, a.T)
+
+
 def test_a_numpy_matrix_is_filled(client: Any) -> None:
     a, b = make_matrix(5, 4, "float64", 1), make_matrix(4, 3, "float64", 2)
     product = np.empty((5, 3)).view(np.matrix)
     assert client.matmul(a, b, out=product) is product
     assert_product(np.asarray(product), a, b)
     read = np.empty((5, 4)).view(np.matrix)
-    assert client.get(client.put(a.view(np.matrix)), out=read) is read
+    assert client.get(client.put(a), out=read) is read
     np.testing.assert_array_equal(read, a)
 
 
@@ -56,6 +83,53 @@ def test_a_factor_that_is_no_finite_number_is_refused_before_uploads(
         for name in ("alpha", "beta"):
             with pytest.raises(ValueError, match=f"{name} is .*; it must be a finite real number"):
                 call(EYE, EYE, **{name: factor})
+
+
+def test_an_unknown_option_is_named_with_those_that_there_are(connect: Callable[..., Any]) -> None:
+    client = connect(NOBODY)
+    for call in (
+        lambda: client.matmul(EYE, EYE, threads=2),
+        lambda: client.submit(EYE, EYE, threads=2),
+        lambda: client.plan(2, 2, 2, threads=2),
+    ):
+        with pytest.raises(TypeError, match=r"there is no option 'threads'; there are f, kernel,"):
+            call()
+
+
+def test_a_plan_takes_what_the_machine_might_have(client: Any) -> None:
+    plan = client.plan(512, 512, 512, device="T4", cpu_threads=64, link_gbytes_per_second=25)
+    assert plan["profile"]["cpu"]["threads"] == 64
+    faster = client.plan(4096, 4096, 4096, device="T4", cpu_gflops=np.float64(10**6))
+    assert faster["f"] > client.plan(4096, 4096, 4096, device="T4")["f"]
+    assert client.plan(64, 8192, 8192, device="H200", resident=True)["resident"]
+
+
+def test_a_result_may_be_kept_in_memory(client: Any) -> None:
+    job = client.submit(EYE, EYE, storage="memory")
+    assert client.matrix(job.wait().result).document["where"] == "memory"
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "c", "message"),
+    [
+        (np.ones((2, 3)), np.ones((2, 3)), None, "b has 2 rows; it must have 3, as a is (2, 3)"),
+        (np.ones(3), np.ones((3, 3)), None, "a has 1 dimensions; it must have 2"),
+        ("wide.npy", np.ones((2, 3)), None, "b has 2 rows; it must have 3, as a is (2, 3)"),
+        ("wide.npy", "single.npy", None, "the dtypes are float64 of a, float32 of b"),
+        (np.ones((2, 3)), "id", np.ones((4, 4)), "c has the shape (4, 4); a is (2, 3)"),
+        ("id", np.ones((2, 3)), np.ones((4, 4)), "c has the shape (4, 4); b is (2, 3)"),
+    ],
+)
+def test_operands_of_a_job_are_checked_before_they_are_sent(
+    connect: Callable[..., Any], tmp_path: Path, a: Any, b: Any, c: Any, message: str
+) -> None:
+    np.save(tmp_path / "wide.npy", np.ones((2, 3)))
+    np.save(tmp_path / "single.npy", np.ones((3, 3), np.float32))
+    given = [
+        tmp_path / one if isinstance(one, str) and one.endswith(".npy") else one for one in (a, b)
+    ]
+    with pytest.raises(ValueError, match=re.escape(message)):
+        connect(NOBODY).submit(*given, c=c, beta=0.0 if c is None else 1.0)
 
 
 @pytest.mark.parametrize("key", ["", "a\nb", " a", "a ", "ü", "x" * 256])

@@ -108,7 +108,7 @@ def test_rm_stops_at_the_first_matrix_that_is_missing(server: RunningServer, fil
 
 @pytest.mark.parametrize("command", ["upload", "submit"])
 def test_ctrl_c_leaves_nothing_behind(command: str, server: RunningServer, files: Path) -> None:
-    np.lib.format.open_memmap(files / "large.npy", "w+", shape=(8000, 8000))
+    np.lib.format.open_memmap(files / "large.npy", "w+", np.float32, (10, 12_800_000))
     before = server.list_matrix_files()
     arguments = [command, "B.npy", "large.npy"]
     with start_command(*arguments, folder=files, WAVETRIM_URL=server.url) as process:

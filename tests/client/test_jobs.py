@@ -106,7 +106,7 @@ def test_one_idempotency_key_posts_one_job(client: Any) -> None:
 def test_refusals_have_status_and_problem(client: Any) -> None:
     a = client.put(make_matrix(3, 4, "float32", 6))
     with pytest.raises(ServiceRefused, match=r"\(3, 4\)") as refused:
-        client.submit(a, a)
+        client.submit(a.id, a.id)
     assert refused.value.status == 422
     assert refused.value.problem["type"] == "urn:wavetrim:problem:shapes"
     b = client.put(make_matrix(4, 3, "float32", 7))
@@ -211,9 +211,9 @@ def test_a_wait_outlasts_a_restart(connect: Callable[..., Any], start_server: St
 
 def test_a_refused_job_leaves_no_matrix_behind(connect: Any, server: RunningServer) -> None:
     before = server.list_matrix_files()
-    a = make_matrix(3, 4, "float32", 14)
-    with pytest.raises(ServiceRefused):
-        connect(server.url).submit(a, a)
+    a = make_matrix(4, 4, "float32", 14)
+    with pytest.raises(ServiceRefused, match="f is 9"):
+        connect(server.url).submit(a, a, f=9)
     assert server.list_matrix_files() == before
 
 

@@ -90,7 +90,7 @@ def test_the_digest_of_an_array_is_that_of_its_file(client: Any) -> None:
     [
         (np.zeros((2, 2, 2)), "3 dimensions; it must have 2"),
         (np.zeros((2, 2), bool), "dtype is bool; it must be one of float16"),
-        ([["a", "b"]], "dtype is str"),
+        ([["a", "b"]], "array is 'list of numpy.str_'; it must be an array of numbers"),
     ],
 )
 def test_arrays_that_are_no_matrices_are_refused_before_they_are_sent(

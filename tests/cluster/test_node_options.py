@@ -53,7 +53,7 @@ def test_what_is_left_out_is_the_services_default() -> None:
         ("CPU_THREADS", "0", "a whole number of at least 1"),
         ("RESIDENT_SHARE", "0.8", "a number in 0…0.75"),
         ("STALL_SECONDS", "-1", "a number of seconds greater than 0"),
-        ("DEVICES", "first", "`none`, or indices such as `0,1`"),
+        ("DEVICES", "first", "`none`, or indices such as `0,1`, or UUIDs"),
     ],
 )
 def test_a_bad_option_is_refused_with_variable_value_and_limit(

@@ -12,6 +12,7 @@ from tests.limit import allow
 from tests.matrices import assert_product
 from wavetrim.cpu.gemm import CpuPool
 from wavetrim.cpu.numpy_products import NumpyProducts
+from wavetrim.cpu.threads import usable_cores
 
 pytestmark = [pytest.mark.serial, pytest.mark.slow]
 
@@ -45,7 +46,7 @@ def test_beside_other_processes_a_pool_is_crowded_until_they_have_ended(
 
 
 def test_products_of_numpy_are_crowded_by_other_processes_and_not_by_their_own_threads() -> None:
-    numpy, matrix = NumpyProducts(None, cores=CORES), np.ones((900, 900), np.float32)
+    numpy, matrix = NumpyProducts(usable_cores()), np.ones((900, 900), np.float32)
     result = np.empty_like(matrix)
 
     def count_crowded(products: int) -> int:
@@ -69,11 +70,12 @@ def test_products_of_numpy_are_crowded_by_other_processes_and_not_by_their_own_t
 
 
 def test_what_numpy_computes_as_fast_as_blocks() -> None:
-    numpy, double = NumpyProducts(None, cores=2), np.dtype(np.float64)
+    numpy, double = NumpyProducts(usable_cores()), np.dtype(np.float64)
     assert numpy.suit(500, 500, 500, double)
     assert numpy.suit(500, 1, 500, np.dtype(np.complex64))
     assert not numpy.suit(500, 500, 500, np.dtype(np.int32)), "BLAS has no integers"
     assert not numpy.suit(20_000, 20_000, 20_000, double), "it could not be cancelled"
     assert not numpy.suit(100_000, 3_000, 4, double), "blocks write C past the caches"
     assert not numpy.suit(5_000, 5_000, 1, double), "NumPy has one thread for it"
-    assert not NumpyProducts(1, cores=2).suit(500, 500, 500, double), "BLAS would use more threads"
+    fewer = NumpyProducts(usable_cores() - 1)
+    assert not fewer.suit(500, 500, 500, double), "BLAS would use more threads"

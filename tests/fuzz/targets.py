@@ -217,7 +217,7 @@ def check_lease_place(data: bytes) -> None:
     }
     if len(begins) < rows * columns or any(begin % item for begin in begins):
         raise Fault(f"elements of {(rows, columns)} lie on each other: {strides}")
-    if min(begins) < 0 or max(begins) + item > _SIZE_BYTES:
+    if any(not 0 <= begin <= _SIZE_BYTES - item for begin in begins):
         raise Fault(f"elements of {(rows, columns)} lie outside: {strides} from {offset}")
 
 

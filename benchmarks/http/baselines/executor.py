@@ -23,7 +23,7 @@ from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.scheduler.profile.store import find_profile, read_key, store_profile
-from wavetrim.service.cli.machine import count_threads, find_devices, load_settings
+from wavetrim.service.cli.machine import count_threads, find_devices, load_machine_settings
 
 
 class ExecutorBaseline(Baseline):
@@ -98,7 +98,7 @@ class ExecutorBaseline(Baseline):
 
 def _serve(pipe: Connection, setup: Setup) -> None:
     """Send the profile, or an error instead; then the seconds of each product asked for."""
-    settings = load_settings()
+    settings = load_machine_settings()
     devices, threads = find_devices(settings), count_threads(settings)
     setup.kernels.mkdir(parents=True, exist_ok=True)
     with Executor(cache_dir=setup.kernels, devices=devices, cpu_threads=threads) as executor:

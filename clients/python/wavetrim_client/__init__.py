@@ -30,7 +30,7 @@ from .errors import (
     WaitTimeout,
 )
 from .job import AsyncJob, Job
-from .options import Accuracy, PlanOptions, ProductOptions
+from .options import Accuracy, PlanOptions, PlanQuestion, ProductOptions
 from .records import Health, JobStatus, Matrix
 from .version import __version__
 
@@ -49,6 +49,7 @@ __all__ = [
     "Matrix",
     "NotFound",
     "PlanOptions",
+    "PlanQuestion",
     "ProductOptions",
     "ServiceBusy",
     "ServiceRefused",

@@ -13,7 +13,7 @@ from .job import AsyncJob
 from .matrices.downloads import Arrival
 from .matrices.sources import MatrixName, Source, Uploaded
 from .opening import Opened
-from .options import PlanOptions, ProductOptions
+from .options import PlanQuestion, ProductOptions, Storage
 from .records import Health, JobStatus, Matrix
 from .wire.network import AsyncioNetwork
 from .wire.request import Progress
@@ -119,6 +119,7 @@ class AsyncClient(Opened):
         *,
         c: Source | None = None,
         priority: int = 0,
+        storage: Storage = "disk",
         idempotency_key: str | None = None,
         on_upload: Uploaded | None = None,
         **options: Unpack[ProductOptions],
@@ -129,6 +130,7 @@ class AsyncClient(Opened):
             b,
             c=c,
             priority=priority,
+            storage=storage,
             idempotency_key=idempotency_key,
             on_upload=on_upload,
             **options,
@@ -158,7 +160,7 @@ class AsyncClient(Opened):
         dtype: DTypeLike = "float32",
         memory: str = "pageable",
         device: str | None = None,
-        **options: Unpack[PlanOptions],
+        **options: Unpack[PlanQuestion],
     ) -> dict[str, Any]:
         """How the service would split a product; see `Client.plan`."""
         return await self._session.plan(

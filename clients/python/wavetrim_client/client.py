@@ -13,7 +13,7 @@ from .job import Job
 from .matrices.downloads import Arrival
 from .matrices.sources import MatrixName, Source, Uploaded
 from .opening import Opened
-from .options import PlanOptions, ProductOptions
+from .options import PlanQuestion, ProductOptions, Storage
 from .records import Health, JobStatus, Matrix
 from .wire.network import BlockingNetwork, iterate, run
 from .wire.request import Progress
@@ -183,6 +183,7 @@ class Client(Opened):
         *,
         c: Source | None = None,
         priority: int = 0,
+        storage: Storage = "disk",
         idempotency_key: str | None = None,
         on_upload: Uploaded | None = None,
         **options: Unpack[ProductOptions],
@@ -197,6 +198,7 @@ class Client(Opened):
             b: K x N, likewise.
             c: M x N, likewise; required if `beta` is not 0.
             priority: Jobs of a higher priority run first.
+            storage: Where the result is kept: "disk", or "memory" until the service ends.
             idempotency_key: The same key posts the same job only once; None makes a new key, with
                 which the call is repeated if its connection breaks.
             on_upload: Receives "a", "b" or "c", the bytes sent, and the bytes in all.
@@ -212,6 +214,7 @@ class Client(Opened):
             b,
             c=c,
             priority=priority,
+            storage=storage,
             idempotency_key=idempotency_key,
             on_upload=on_upload,
             **options,
@@ -245,7 +248,7 @@ class Client(Opened):
         dtype: DTypeLike = "float32",
         memory: str = "pageable",
         device: str | None = None,
-        **options: Unpack[PlanOptions],
+        **options: Unpack[PlanQuestion],
     ) -> dict[str, Any]:
         """How the service would split a product: F, waves, predicted seconds, the curve.
 
@@ -256,7 +259,8 @@ class Client(Opened):
             dtype: Element type.
             memory: "pageable" or "pinned".
             device: Preset of a GPU, which need not be there ("H200"); None for the service's GPUs.
-            **options: See `PlanOptions`: f, kernel, tile, accuracy, sms, devices.
+            **options: See `PlanQuestion`: f, kernel, tile, accuracy, sms, devices; and in place of
+                the machine's own numbers cpu_threads, cpu_gflops, link_gbytes_per_second, resident.
         """
         return run(
             self._session.plan(m, n, k, dtype=dtype, memory=memory, device=device, **options)

@@ -29,11 +29,12 @@ from .matrices.downloads import (
 from .matrices.sources import (
     Source,
     Uploaded,
+    check_shapes,
     name_matrix,
     promote_arrays,
 )
 from .matrices.stored import StoredMatrices
-from .options import ProductOptions, describe_options, read_scalar
+from .options import ProductOptions, Storage, check_names, describe_options, read_scalar
 from .records import JobStatus, Matrix
 from .wire.answer import Answer
 from .wire.calls import Calls
@@ -82,6 +83,7 @@ class Jobs:
         *,
         c: Source | None,
         priority: int,
+        storage: Storage,
         idempotency_key: str | None,
         on_upload: Uploaded | None,
         **options: Unpack[ProductOptions],
@@ -91,7 +93,10 @@ class Jobs:
         If the job is not accepted, or the call is interrupted, job and uploads are removed.
         """
         key = _choose_key(idempotency_key)
+        check_names(options, ProductOptions, "c", "priority", "storage", "idempotency_key")
         document = describe_options(**options)
+        if storage != "disk":
+            document["storage"] = storage
         if priority:
             document["priority"] = read_scalar(priority)
         sources = {"a": a, "b": b}
@@ -99,7 +104,9 @@ class Jobs:
             sources["c"] = c
         uploaded: list[Matrix] = []
         try:
-            for name, source in promote_arrays(sources).items():
+            sources = promote_arrays(sources)
+            await self._calls.transport.network.compute(lambda: check_shapes(sources))
+            for name, source in sources.items():
                 document[name] = await self._store(name, source, uploaded, on_upload)
             request = Request(
                 "POST",

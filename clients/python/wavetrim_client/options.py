@@ -1,6 +1,7 @@
 """How a product is to be computed; the service decides what is left out."""
 
 import math
+from collections.abc import Iterable
 from typing import Any, Literal, TypedDict
 
 import numpy as np
@@ -8,6 +9,10 @@ import numpy as np
 Accuracy = Literal["strict", "library", "float32", "float64"]
 """How exact the GPU's sums are: strict (IEEE, in the order of k), library (as NumPy's), or with the
 errors of float32 or float64, for which tensor cores may be used."""
+
+
+Storage = Literal["disk", "memory"]
+"""Where the result of a job is kept; in memory it ends with the service."""
 
 
 class PlanOptions(TypedDict, total=False):
@@ -31,6 +36,22 @@ class PlanOptions(TypedDict, total=False):
     devices: str | None
 
 
+class PlanQuestion(PlanOptions, total=False):
+    """The options of a plan, and numbers that take the place of the machine's.
+
+    Attributes:
+        cpu_threads: What if the CPU had so many threads.
+        cpu_gflops: What if the CPU alone had this rate.
+        link_gbytes_per_second: What if the GPU's link had this rate each way.
+        resident: What if B were on the GPUs already.
+    """
+
+    cpu_threads: int | None
+    cpu_gflops: float | None
+    link_gbytes_per_second: float | None
+    resident: bool
+
+
 class ProductOptions(PlanOptions, total=False):
     """The options of a product.
 
@@ -43,6 +64,23 @@ class ProductOptions(PlanOptions, total=False):
     alpha: float
     beta: float
     verify: bool
+
+
+def check_names(names: Iterable[str], kind: type[PlanOptions], *others: str) -> None:
+    """Refuse options that there are not.
+
+    Args:
+        names: Those that were given.
+        kind: The options that there are.
+        others: Further arguments of the call.
+
+    Raises:
+        TypeError: There is no such option; the message says which there are.
+    """
+    known = [*kind.__annotations__, *others]
+    for name in names:
+        if name not in known:
+            raise TypeError(f"there is no option {name!r}; there are {', '.join(known)}")
 
 
 def describe_options(

@@ -13,7 +13,7 @@ from .matrices.downloads import ArrayPlace, Download
 from .matrices.element_types import check_dtype
 from .matrices.npy import MEDIA_TYPE
 from .matrices.operands import Operands, check_out, read_operands
-from .options import ProductOptions, describe_options
+from .options import ProductOptions, check_names, describe_options
 from .wire.answer import Answer
 from .wire.calls import Calls
 from .wire.request import Request
@@ -42,6 +42,7 @@ class Products:
         **options: Unpack[ProductOptions],
     ) -> tuple[NDArray[Any], Details]:
         """alpha·A·B + beta·C, and how it was computed; arguments as of `Client.matmul`."""
+        check_names(options, ProductOptions, "c", "dtype", "out")
         query = describe_options(**options)
         operands = read_operands(a, b, c, beta=query.get("beta", 0.0))
         wanted = operands.dtype if dtype is None else np.dtype(dtype)

@@ -9,7 +9,7 @@ from .errors import ServiceBusy
 from .jobs import Jobs
 from .leases.leased_memory import LeasedMemory
 from .matrices.stored import StoredMatrices
-from .options import PlanOptions, describe_options
+from .options import PlanOptions, PlanQuestion, check_names, describe_options, read_scalar
 from .products import Products
 from .records import Health
 from .wire.calls import Calls
@@ -63,12 +63,19 @@ class Session:
         dtype: DTypeLike,
         memory: str,
         device: str | None,
-        **options: Unpack[PlanOptions],
+        **options: Unpack[PlanQuestion],
     ) -> dict[str, Any]:
         """How the service would split a product."""
+        check_names(options, PlanQuestion, "dtype", "memory", "device")
+        asked: dict[str, Any] = {**options}
+        supposed = {
+            name: read_scalar(asked.pop(name))
+            for name in PlanQuestion.__annotations__
+            if name not in PlanOptions.__annotations__ and name in asked
+        }
         sizes = {"m": m, "n": n, "k": k, "dtype": np.dtype(dtype).name, "memory": memory}
         plan: dict[str, Any] = await self._calls.get(
-            "/v1/plan", **sizes, device=device, **describe_options(**options)
+            "/v1/plan", **sizes, device=device, **supposed, **describe_options(**asked)
         )
         return plan
 

@@ -18,7 +18,7 @@ from wavetrim.service.api.option_schemas import (
 from wavetrim.service.api.run_schemas import ProductTimings, VerificationView
 from wavetrim.service.api.schemas import DtypeName, Factor, Pair, describe_pair
 
-Count = Annotated[int, Field(ge=1)]
+Count = Annotated[int, Field(ge=0)]
 
 _EXAMPLE_ID = "4b1f0c6a5d2e4f1d9a7b6c5d4e3f2a1b"
 
@@ -43,7 +43,7 @@ class LeasedMatrix(BaseModel):
     offset_bytes: int = Field(
         0, ge=0, description="Where the first element begins: a multiple of an element's size."
     )
-    shape: Annotated[tuple[Count, Count], describe_pair(minimum=1)] = Field(
+    shape: Annotated[tuple[Count, Count], describe_pair(minimum=0)] = Field(
         description="Rows and columns.", strict=False
     )
     dtype: DtypeName = Field(description="Element type.")

@@ -27,7 +27,9 @@ def check_options(engine: Engine, request: RunRequest) -> None:
     """
     if request.options is not NO_OPTIONS and engine.cpu_threads is not None:
         out = request.out
-        problem = GemmProblem(out.rows, out.columns, request.a.columns, out.dtype)
+        problem = GemmProblem(
+            out.rows, out.columns, request.a.columns, out.dtype, may_be_empty=True
+        )
         choose_plan(problem, engine.profiles.find(), request.options)
 
 

@@ -42,6 +42,8 @@ class RequestMemory:
             QuotaTooSmall: The request alone may not.
             StorageFull: There is no memory.
         """
+        if size_bytes == 0:  # nothing comes, but it has a place
+            return await self.obtain(1)
         self._count(size_bytes)
         with self._rooms.open_intake(size_bytes, "request") as intake:
             try:

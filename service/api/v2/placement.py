@@ -132,7 +132,7 @@ async def _place_together(
 ) -> list[Place]:
     """Bring all inputs into one piece of memory, with the result at its end."""
     begins, total_bytes = lay_out([*request.sizes_bytes, request.stack.result_bytes])
-    room = await memory.obtain(total_bytes)
+    room = await memory.obtain(max(1, total_bytes))
     for tensor, begin, size_bytes in zip(request.inputs, begins, request.sizes_bytes, strict=False):
         await filler.fill(tensor, room.view[begin : begin + size_bytes])
     return [Place(room, begin) for begin in begins]
@@ -147,10 +147,10 @@ async def _place_apart(
         if tensor.follows:
             room = await memory.receive(size_bytes, filler.read_into)
         else:
-            room = await memory.obtain(size_bytes)
-            await filler.fill(tensor, room.view)
+            room = await memory.obtain(max(1, size_bytes))
+            await filler.fill(tensor, room.view[:size_bytes])
         places.append(Place(room, 0))
-    places.append(Place(await memory.obtain(request.stack.result_bytes), 0))
+    places.append(Place(await memory.obtain(max(1, request.stack.result_bytes)), 0))
     return places
 
 

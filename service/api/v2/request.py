@@ -169,7 +169,8 @@ def _read_input(field: str, head: InputHead) -> InputTensor:
     dtype, shape = DATATYPES[head.datatype], tuple(head.shape)
     size_bytes = prod(shape) * ITEM_BYTES[dtype]
     found = f"{size_bytes}, the bytes of {shape} {NAMES[dtype]}"
-    announced = head.parameters.binary_data_size or None
+    is_announced = "binary_data_size" in head.parameters.model_fields_set
+    announced = head.parameters.binary_data_size if is_announced else None
     part = _read_place(field, head.parameters, f"exactly {found}")
     ways = [announced is not None, part is not None, head.data is not None]
     if sum(ways) != 1:

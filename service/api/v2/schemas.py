@@ -22,7 +22,7 @@ def _check_datatype(value: str) -> str:
 Datatype = Annotated[
     str, AfterValidator(_check_datatype), Field(json_schema_extra={"enum": list(DATATYPES)})
 ]
-Size = Annotated[int, Field(ge=1, lt=2**40)]
+Size = Annotated[int, Field(ge=0, lt=2**40)]
 
 
 class RegionPlace(BaseModel):
@@ -41,7 +41,7 @@ class InputParameters(RegionPlace):
     """How an input comes: as binary data after the head, in a region, or else in `data`."""
 
     binary_data_size: int = Field(
-        default=0, ge=1, description="Bytes of the tensor after the head."
+        default=0, ge=0, description="Bytes of the tensor after the head."
     )
 
 

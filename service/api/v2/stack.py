@@ -1,11 +1,11 @@
 """Stacks of matrices: which products a request asks for, and a check that its tensors fit."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from wavetrim.scheduler.options import RowsOrAuto
-from wavetrim.scheduler.problem import GemmProblem
+from wavetrim.scheduler.problem import ITEM_BYTES, GemmProblem
 from wavetrim.service.errors import FieldProblem
 from wavetrim.service.jobs.errors import ShapesDiffer
 from wavetrim.service.jobs.operands import check_operands
@@ -104,8 +104,12 @@ def fit_stack(tensors: Sequence[Tensor], *, alpha: float, beta: float, f: RowsOr
     problem = check_operands(a, b, c, alpha=alpha, beta=beta)
     stacked = any(len(shape) > 2 for shape in shapes.values())
     shape = (*([products] if stacked else []), problem.m, problem.n)
+    if products == 0:  # one product without rows is as much
+        problem, products = replace(problem, m=0, k=0), 1
+        a, b = replace(a, rows=0, columns=0), replace(b, rows=0)
+        c = c and replace(c, rows=0)
     if a.step_bytes and not b.step_bytes and (c is None or c.step_bytes) and f == "auto":
-        problem = GemmProblem(products * problem.m, problem.n, problem.k, problem.dtype)
+        problem = replace(problem, m=products * problem.m)
         a, c = _make_taller(a, products), None if c is None else _make_taller(c, products)
         products = 1
     return Stack(products, problem, shape, a, b, c)
@@ -127,8 +131,7 @@ def _count_products(shapes: dict[str, tuple[int, ...]]) -> int:
 
 def _find_matrix(tensor: Tensor) -> Matrix:
     rows, columns = tensor.shape[-2:]
-    one = GemmProblem(rows, columns, 1, tensor.dtype)
-    size_bytes = rows * one.c_row_bytes
+    size_bytes = rows * columns * ITEM_BYTES[tensor.dtype]
     return Matrix(rows, columns, tensor.dtype, size_bytes if len(tensor.shape) > 2 else 0)
 
 

@@ -82,7 +82,7 @@ class Choices:
         profile = self._find_profile(request)
 
         def choose(lane: Lane, b_resident: bool) -> Plan:
-            problem = GemmProblem(m, n, k, dtype, memory, b_resident)
+            problem = GemmProblem(m, n, k, dtype, memory, b_resident, may_be_empty=True)
             return self._plans.choose(problem, profile, options, lane)
 
         try:

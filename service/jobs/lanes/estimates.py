@@ -97,7 +97,7 @@ class Estimates:
             options = NO_OPTIONS  # F is the whole product's
 
         def find_seconds(rows: int) -> float:
-            problem = GemmProblem(rows, n, k, dtype, memory)
+            problem = GemmProblem(rows, n, k, dtype, memory, may_be_empty=True)
             return self._plans.choose(problem, profile, options).predicted.total_seconds
 
         curve: SampledCurve | None = None

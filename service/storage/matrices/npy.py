@@ -49,19 +49,33 @@ DTYPES: Final[dict[str, str]] = {
 
 _MAGIC: Final = b"\x93NUMPY"
 _LENGTH_BYTES: Final = {(1, 0): 2, (2, 0): 4, (3, 0): 4}
+_OTHER_FILES: Final = {
+    b"PK": "a zip file, as numpy.savez does",
+    b"\x1f\x8b": "a file that gzip has compressed",
+    b"\x89HDF": "an HDF5 file",
+    b"MATLAB": "a file of MATLAB",
+    b"\x80": "a pickle",
+    b"PAR1": "a Parquet file",
+    b"\x89PNG": "a picture",
+    b"%PDF": "a PDF",
+    b"{": "JSON",
+}
+"""How files of other kinds begin."""
+
+_NAME: Final = re.compile(r"[<>=|]?[A-Za-z][A-Za-z0-9]{0,15}(\[\w+\])?")
 _KEYS: Final = ("descr", "fortran_order", "shape")
-_MAX_SIZE_DIGITS: Final = 18
+_MAX_SIZE_DIGITS: Final = 17
 _SHOWN_CHARACTERS: Final = 80
 
 # White space and numbers as in Python's literals: NumPy reads all that is accepted here, too.
 _SPACE: Final = r"[ \t\n]*"
-_SIZE: Final = r"-?(?:0|[1-9][0-9]*)"
+_SIZE: Final = r"-?(?:0|[1-9][0-9]*)L?"  # Python 2 wrote an L
 
 # A value that begins with "[" is the descr of structured elements, which is not parsed.
-_STRING: Final = r"""(?:'[^'\\]*'|"[^"\\]*")"""
+_STRING: Final = r"""(?:u?'[^'\\]*'|u?"[^"\\]*")"""
 _ENTRY: Final = re.compile(
     rf"{_SPACE}(?P<key>{_STRING}){_SPACE}:{_SPACE}"
-    rf"(?P<value>{_STRING}|True|False|\([-0-9, \t\n]*\)|\[.*\]){_SPACE}(?:,|(?=\}}))",
+    rf"(?P<value>{_STRING}|True|False|\([-0-9L, \t\n]*\)|\[.*\]){_SPACE}(?:,|(?=\}}))",
     re.DOTALL,
 )
 _TUPLE: Final = re.compile(rf"\({_SPACE}(?:{_SIZE}{_SPACE},{_SPACE})*(?:{_SIZE}{_SPACE})?\)")
@@ -72,8 +86,8 @@ class NpyHeader:
     """What the header of a .npy file says.
 
     Attributes:
-        rows: First size, at least 1.
-        columns: Second size, at least 1.
+        rows: First size.
+        columns: Second size.
         dtype: NumPy's name of the element type, one of the values of `DTYPES`.
         fortran_order: True when the elements lie column after column.
         offset_bytes: Where the elements begin in the file that was read.
@@ -113,8 +127,7 @@ def parse_header(prefix: bytes) -> NpyHeader | None:
         NpyError: The bytes are not the beginning of a .npy file with two dimensions.
     """
     if not _MAGIC.startswith(prefix[: len(_MAGIC)]):
-        limit = f"{_MAGIC.hex(' ')} (a .npy file, as numpy.save writes it"
-        limit += "; this is a zip file, as numpy.savez does)" if prefix[:2] == b"PK" else ")"
+        limit = f"{_MAGIC.hex(' ')} (a .npy file, as numpy.save writes it; {_name_kind(prefix)})"
         raise NpyError("magic", prefix[: len(_MAGIC)].hex(" "), limit)
     if len(prefix) < 8:
         return None
@@ -184,13 +197,13 @@ def _read_entries(text: str) -> dict[str, str]:
     malformed = NpyError(
         "header", _shorten(text), "a dictionary of descr, fortran_order and shape, and a newline"
     )
-    body = text.rstrip(" \n")
-    if not (text.endswith("\n") and body.startswith("{") and body.endswith("}")):
+    body = text.strip(" \n")
+    if not (body.startswith("{") and body.endswith("}")):
         raise malformed
     entries: dict[str, str] = {}
     position = 1
     while match := _ENTRY.match(body, position):
-        key = match["key"][1:-1]
+        key = match["key"].lstrip("u")[1:-1]
         if key in entries:
             raise NpyError("header", f"{_shorten(key)} twice", "each key once")
         entries[key] = match["value"]
@@ -203,23 +216,43 @@ def _read_entries(text: str) -> dict[str, str]:
 
 
 def _read_descr(text: str) -> str:
+    text = text.lstrip("u")
     descr = text[1:-1] if text[0] in "'\"" else text
-    if descr not in DTYPES:
-        raise DtypeRefused("descr", _shorten(descr), f"one of {', '.join(DTYPES)}")
-    return DTYPES[descr]
+    if descr in DTYPES:
+        return DTYPES[descr]
+    kind = "structured elements"
+    if _NAME.fullmatch(descr):  # other names of NumPy's, such as f4
+        try:
+            dtype = np.dtype(descr)
+        except Exception:  # also warnings that a process has made errors
+            kind = "a type that NumPy does not know"
+        else:
+            if dtype.name in ITEM_BYTES and dtype.isnative:
+                return dtype.name
+            kind = dtype.name if dtype.isnative else f"big-endian {dtype.name}"
+            kind = "Python objects, which need pickle" if dtype.hasobject else kind
+    limit = f"one of {', '.join(DTYPES)}; this is {kind}"
+    raise DtypeRefused("descr", _shorten(descr), limit)
 
 
 def _read_shape(text: str) -> tuple[int, int]:
     # "(5)" is a number in Python, "(5,)" a tuple.
     if not _TUPLE.fullmatch(text) or ("," not in text and text.strip("() \t\n")):
         raise NpyError("shape", _shorten(text), "a tuple of sizes")
-    sizes = [size.strip() for size in text.strip("()").split(",") if size.strip()]
+    sizes = [size.strip(" \t\nL") for size in text.strip("()").split(",") if size.strip()]
     if len(sizes) != 2:
         raise NpyError("shape", _shorten(text), f"of 2 dimensions; it has {len(sizes)}")
-    if any(len(size) > _MAX_SIZE_DIGITS or int(size) < 1 for size in sizes):
-        limit = f"sizes from 1 to {10**_MAX_SIZE_DIGITS - 1}"
+    if any(len(size) > _MAX_SIZE_DIGITS or int(size) < 0 for size in sizes):
+        limit = f"sizes from 0 to {10**_MAX_SIZE_DIGITS - 1}"
         raise NpyError("shape", _shorten(text), limit)
     return int(sizes[0]), int(sizes[1])
+
+
+def _name_kind(prefix: bytes) -> str:
+    """What bytes are that begin no .npy file."""
+    known = (kind for begin, kind in _OTHER_FILES.items() if prefix.startswith(begin))
+    plain = all(32 <= byte < 127 or byte in b"\t\r\n" for byte in prefix[:64])
+    return f"this is {next(known, 'text' if plain else 'a file of another kind')}"
 
 
 def _shorten(text: str) -> str:

@@ -120,8 +120,8 @@ def test_a_matrix_may_reach_to_the_end_of_its_slab(slabs: MappedSlabs) -> None:
         ((1, 0, 2**32, 2**32, "float64"), "a matrix of at most"),
         ((1, 0, 2**62, 4, "float32"), "a matrix of at most"),
         ((1, 2**64, 1, 1, "float32"), "offset_bytes is 18446744073709551616"),
-        ((1, 0, 0, 1, "float32"), "rows is 0; it must be at least 1"),
-        ((1, 0, 1, -1, "float32"), "columns is -1; it must be at least 1"),
+        ((1, 0, 0, 2**60, "float32"), "columns is 1152921504606846976; it must be one that"),
+        ((1, 0, 1, -1, "float32"), "columns is -1; it must be at least 0"),
         ((1, 0, 1, 1, "O"), r"dtype is '\|O'; it must be a type of numbers"),
     ],
 )

@@ -165,3 +165,15 @@ def test_products_on_the_gpu_are_right(dtype: str) -> None:
 def test_integers_are_refused_to_the_gpu() -> None:
     with pytest.raises(PlanError, match=r"device is 'gpu'.*no kernel multiplies int32"):
         wavetrim.matmul(np.ones((300, 300), "int32"), np.eye(300, dtype="int32"), device="gpu")
+
+
+def test_a_plan_is_shown_in_one_line_and_as_a_table_in_notebooks() -> None:
+    plan = wavetrim.plan(4096, 2048, 1024, device="H200")
+    for shown in (str(plan), repr(plan)):
+        assert shown.startswith("C[4096,2048] = A[4096,1024]·B[1024,2048] in float32 on H200: F = ")
+        assert len(shown) < 250
+        assert "\n" not in shown
+    table = plan._repr_html_()
+    assert table.startswith("<table><tr><th>product</th><td>C[4096,2048] = ")
+    assert f"<td>{plan.f} rows on the CPU" in table
+    assert len(table) < 1000

@@ -253,25 +253,62 @@ def test_threads_use_the_gpu_after_the_main_thread_has_ended(tmp_path: Path, opt
     assert (ended.returncode, ended.stdout) == (0, "100000000.0\n" * 2), ended.stderr
 
 
-def test_a_product_after_the_interpreters_end_is_refused(tmp_path: Path) -> None:
-    program = """
-import atexit, numpy
-def multiply():
-    try:
-        wavetrim.matmul([[1.0]], [[2.0]], beta=1.0, c=1.0)
-        wavetrim.matmul(a, a)  # by NumPy
-        wavetrim.matmul(a, a, alpha=2.0)
-    except Exception as error:
-        print(type(error).__name__, error)
-atexit.register(multiply)
+AT_THE_END = """
+import atexit, sys, threading, weakref, numpy
+a, s = numpy.ones((500, 400)), numpy.ones((2, 300, 300), numpy.complex64)
+h, i = numpy.ones((300, 400), numpy.float16), numpy.ones((300, 400), numpy.int64)
+def multiply(where):
+    b = numpy.ones((400, 400))
+    print(where, wavetrim.matmul([[1.0]], [[2.0]])[0, 0], wavetrim.matmul(a, a.T, f=100)[0, 0],
+        wavetrim.matmul(h, h.T)[0, 0], wavetrim.matmul(i, i.T, verify=True)[0, 0],
+        wavetrim.matmul(s, s)[1, 0, 0].real, wavetrim.matmul(b, b, c=b, beta=2, out=b)[0, 0])
+def multiply_in_threads(where):
+    for daemon in (True, False):
+        thread = threading.Thread(target=multiply, args=(where,), daemon=daemon)
+        thread.start()
+        thread.join()
+atexit.register(multiply, "atexit")
+class Held: pass
+held = Held()
+ended = weakref.finalize(held, multiply, "finalizer")
+threading._register_atexit(multiply, "threads' end")
 import wavetrim
-a = numpy.ones((500, 500))
-wavetrim.matmul(a, a)
+if {first}: wavetrim.matmul(a, a.T)
+atexit.register(multiply_in_threads, "thread")
+"""
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["after-others", "the-first"])
+def test_at_the_end_of_the_process_products_are_computed_without_threads(
+    tmp_path: Path, first: bool
+) -> None:
+    program = AT_THE_END.replace("{first}", str(first)).replace(", f=100", "")
+    ended = run_python(program, folder=tmp_path)
+    places = ["threads' end", "thread", "thread", "finalizer", "atexit"]
+    told = [f"{where} 2.0 400.0 400.0 400 300.0 402.0\n" for where in places]
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout == "".join(told)
+
+
+def test_what_is_deleted_last_still_multiplies(tmp_path: Path) -> None:
+    program = """
+import sys, numpy, wavetrim
+a = numpy.ones((500, 400))
+wavetrim.matmul(a, a.T)
+class Last:
+    def __del__(self, matmul=wavetrim.matmul, a=a, print=print, output=sys.stdout):
+        print(matmul(a, a.T)[0, 0], file=output, flush=True)
+last = Last()
 """
     ended = run_python(program, folder=tmp_path)
-    assert ended.stdout == (
-        "ExecutionError the interpreter exits, and wavetrim's threads have ended\n"
-    ), ended.stderr
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "400.0\n", "")
+
+
+@pytest.mark.gpu
+def test_at_the_end_of_the_process_the_cpu_computes_all_rows(tmp_path: Path) -> None:
+    ended = run_python(AT_THE_END.replace("{first}", "True"), folder=tmp_path)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.count("400.0 400.0 400 300.0 402.0") == 5
 
 
 def test_compiled_code_goes_to_the_users_cache_unless_a_folder_is_named(
@@ -302,7 +339,7 @@ print(int(wavetrim.matmul(a, a, alpha=2.0)[0, 0]), len(os.listdir()))
         program, folder=folder, WAVETRIM_KERNEL_CACHE_DIR="", HOME="/", TMPDIR=str(folder)
     )
     assert answer.stdout == "1000 1\n", answer.stderr
-    assert "there is no home folder" in answer.stderr
+    assert "nothing can be kept in /dev/null/wavetrim (Not a directory)" in answer.stderr
     assert list(folder.iterdir()) == []
 
 

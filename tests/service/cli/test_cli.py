@@ -238,7 +238,7 @@ def test_devices_lists_presets_and_threads(tmp_path: Path) -> None:
         assert name in listed.stdout
     assert max(map(len, listed.stdout.splitlines())) <= 80
     document = json.loads(invoke_command("devices", "--json", folder=tmp_path).stdout)
-    assert {"devices", "cpu_threads", "profile", "presets"} == set(document)
+    assert {"devices", "no_gpu_reason", "cpu_threads", "profile", "presets"} == set(document)
     assert document["presets"][0]["sm_count"] == 132
 
 

@@ -191,7 +191,7 @@ def test_a_refused_setting_is_told_with_its_value_and_its_limit(
     tmp_path: Path,
 ) -> None:
     told = invoke_command(
-        "plan", 8, 8, 8, folder=tmp_path, WAVETRIM_CPU_THREADS="many", WAVETRIM_API_KEY="short"
+        "serve", folder=tmp_path, WAVETRIM_CPU_THREADS="many", WAVETRIM_API_KEY="short"
     )
     assert told.exit_code == ExitCode.REFUSED
     assert "WAVETRIM_CPU_THREADS is 'many'; it must be a valid integer" in told.stderr

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.kernels.cupy_without_gpu import UUIDS, write_cupy
 from tests.limit import allow
 from tests.processes import is_gone
 from tests.service.parts import Parts, make_parts
@@ -219,11 +220,12 @@ def test_an_engine_that_never_gets_ready_is_given_up_and_tried_again(
 
 
 def test_the_engine_starts_without_gpus_that_keep_it_from_starting(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A device list that the engine cannot read stands for a GPU that it cannot open."""
+    """CuPy lists a GPU, and has nothing to open it with."""
+    monkeypatch.setenv("PYTHONPATH", write_cupy(tmp_path, uuids=UUIDS))
     parts = make_parts(tmp_path)
-    settings = parts.settings.model_copy(update={"devices": "broken"})
+    settings = parts.settings.model_copy(update={"devices": "0"})
 
     async def scenario() -> None:
         engine = Engine(settings)

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import stat
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -111,8 +112,13 @@ class FileBody:
 
         Raises:
             OSError: There is no such file.
+            ValueError: It is none whose length is known, such as a pipe.
         """
-        return cls(path, path.stat().st_size)
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):
+            limit = "a regular file, whose length is known"
+            raise ValueError(f"{path} is {describe_place(path)!r}; it must be {limit}")
+        return cls(path, found.st_size)
 
     def read_pieces(self) -> Iterator[bytes]:
         """The file's bytes, as many as it had when the body was made.
@@ -128,6 +134,12 @@ class FileBody:
                     raise OSError(f"{self.path} has become {left} bytes shorter")
                 left -= len(piece)
                 yield piece
+
+
+def describe_place(path: Path) -> str:
+    """What lies at a path that is no regular file."""
+    kinds = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFDIR: "a folder"}
+    return kinds.get(stat.S_IFMT(path.stat().st_mode), "a device")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,18 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .element_types import check_dtype
+
+_FUNCTION_HOOKS: Final = ("__array_ufunc__", "__array_function__")
+"""Methods by which an object says itself how NumPy's functions treat it."""
+
+_HOOKS: Final = (*_FUNCTION_HOOKS, "__array_wrap__", "__array_finalize__")
+"""The same, and those by which a subclass of NumPy's array passes on what it has beside it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,18 +59,33 @@ def read_operands(a: ArrayLike, b: ArrayLike, c: ArrayLike | None, *, beta: floa
     return Operands(same, shape, same[0].dtype.newbyteorder("="))
 
 
-def read_array(name: str, value: ArrayLike) -> NDArray[Any]:
-    """What a caller gives as an array, by NumPy's rules.
+def read_array(name: str, value: Any) -> NDArray[Any]:
+    """What a caller gives as an array, by NumPy's rules; arrays of other libraries by DLPack.
 
     Args:
         name: Its name in a refusal.
         value: The array.
 
     Raises:
-        ValueError: It has a mask, which would be lost.
+        ValueError: It is none in host memory, or means more than its elements do: a mask, a unit.
     """
-    _refuse_mask(name, value)
-    return np.asarray(value)
+    if type(value) is np.ndarray:
+        return value
+    kind = _name_type(value)
+    if type(value) is not np.memmap:
+        _check_meaning(name, value, _HOOKS if isinstance(value, np.ndarray) else _FUNCTION_HOOKS)
+    if hasattr(value, "__cuda_array_interface__"):
+        raise ValueError(f"{name} is {kind!r}; it must be in host memory, not in a GPU's")
+    is_foreign = hasattr(value, "__dlpack__") and not hasattr(value, "__array__")
+    try:
+        array: NDArray[Any] = np.from_dlpack(value) if is_foreign else np.asarray(value)
+    except Exception as error:
+        reason = str(error).partition("\n")[0]
+        raise ValueError(f"{name} is {kind!r}; it must be an array of numbers: {reason}") from error
+    if array.dtype.kind not in "biufcV":
+        shown = None if value is None else _name_contents(kind, array)
+        raise ValueError(f"{name} is {shown!r}; it must be an array of numbers")
+    return array
 
 
 def promote(arrays: Sequence[NDArray[Any]]) -> tuple[NDArray[Any], ...]:
@@ -108,12 +129,31 @@ def check_writable(out: NDArray[Any]) -> None:
     if not isinstance(out, np.ndarray):
         name = type(out).__name__
         raise ValueError(f"out is {name!r}; it must be a NumPy array")  # noqa: TRY004 # as in process
-    _refuse_mask("out", out)
+    _check_meaning("out", out, _FUNCTION_HOOKS)
     if not out.flags.writeable:
         raise ValueError("out is read-only; it must be an array that can be written to")
 
 
-def _refuse_mask(name: str, value: object) -> None:
+def _check_meaning(name: str, value: object, hooks: Sequence[str]) -> None:
     if isinstance(value, np.ma.MaskedArray):
         limit = "an array without a mask, such as x.filled(0)"
         raise ValueError(f"{name} is a masked array; it must be {limit}")  # noqa: TRY004 # as in process
+    plain = [(hook, getattr(np.ndarray, hook)) for hook in hooks]
+    if any(getattr(type(value), hook, usual) is not usual for hook, usual in plain):
+        limit = (
+            "a plain array, as of numpy.asarray(x): what it has beside its elements would be lost"
+        )
+        raise ValueError(f"{name} is {_name_type(value)!r}; it must be {limit}")
+
+
+def _name_type(value: object) -> str:
+    kind = type(value)
+    return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
+
+
+def _name_contents(kind: str, array: NDArray[Any]) -> str:
+    """The type of what was given, and of its first element that is no number."""
+    if array.ndim == 0 or array.size == 0:
+        return kind
+    odd = (one for one in array.flat if not isinstance(one, int | float | complex))
+    return f"{kind} of {_name_type(next(odd, array.flat[0]))}"

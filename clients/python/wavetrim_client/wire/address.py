@@ -49,13 +49,16 @@ def parse_address(url: str | os.PathLike[str]) -> Address:
     if path and (path != text or path.startswith(("/", "./", "../"))):
         path = str(Path(path).absolute())
         return Address(f"unix:{path}", "", 0, path, tls=False, prefix="", authority="localhost")
-    refused = ValueError(f"url is {text!r}; it must be {_LIMIT}")
+    shown = re.sub("//.*@", "//…@", text)  # a password is not repeated
+    refused = ValueError(f"url is {shown!r}; it must be {_LIMIT}")
     try:
         parts = urlsplit(text)
         port = parts.port
         (parts.hostname or "").encode("idna")  # as the system's resolver has it
     except ValueError as error:
         raise refused from error
+    if "@" in parts.netloc:
+        raise ValueError(f"url is {shown!r}; it must be without a user: `api_key` takes the key")
     if parts.scheme not in _PORTS or not parts.hostname or parts.query or parts.fragment:
         raise refused
     if not _PATH.fullmatch(parts.path) or " " in parts.netloc or not text.isprintable():
@@ -67,5 +70,5 @@ def parse_address(url: str | os.PathLike[str]) -> Address:
         socket_path="",
         tls=parts.scheme == "https",
         prefix=parts.path.rstrip("/"),
-        authority=parts.netloc.rpartition("@")[2],
+        authority=parts.netloc,
     )

@@ -21,11 +21,11 @@ def cancel(
     api_key: options.ApiKey = None,
 ) -> None:
     """Cancel a job: a queued one at once, a running one as soon as the engine lets it go."""
-    from wavetrim.service.cli.jobs import open_client
+    from wavetrim.service.cli.jobs import find_job, open_client
     from wavetrim.service.cli.terminal.display import open_output
 
     with open_client(url, api_key) as client:
-        found = client.cancel(job)
+        found = client.cancel(find_job(client, job))
     if as_json:
         typer.echo(json.dumps(found.document, indent=2))
         return

@@ -29,17 +29,19 @@ def fetch(
     After a lost connection the download goes on where it broke. The file appears once it is
     complete and its length and digest are right.
     """
-    from wavetrim.service.cli.jobs import open_client, wait_for_job
+    from wavetrim.service.cli.jobs import find_job, open_client, wait_for_job
     from wavetrim.service.cli.matrix_files import check_output
     from wavetrim.service.cli.terminal.display import open_notes, show_bytes
 
     check_output(output, {})
     notes = open_notes()
     with open_client(url, api_key) as client:
-        posted = client.job(job)
+        posted = client.job(find_job(client, job))
         if wait:
             wait_for_job(posted, notes)
         with show_bytes(notes) as move:
             size_bytes = posted.download(output, on_progress=partial(move, f"fetch {output.name}"))
     if as_json:
-        typer.echo(json.dumps({"job": job, "file": str(output), "bytes": size_bytes}, indent=2))
+        typer.echo(
+            json.dumps({"job": posted.id, "file": str(output), "bytes": size_bytes}, indent=2)
+        )

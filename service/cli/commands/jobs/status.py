@@ -39,12 +39,12 @@ def status(
     api_key: options.ApiKey = None,
 ) -> None:
     """Show one job, or list the latest ones."""
-    from wavetrim.service.cli.jobs import open_client, print_job
+    from wavetrim.service.cli.jobs import find_job, open_client, print_job
     from wavetrim.service.cli.terminal.display import open_output
 
     with open_client(url, api_key) as client:
         if job is not None:
-            found = client.job(job).status()
+            found = client.job(find_job(client, job)).status()
             if as_json:
                 typer.echo(json.dumps(found.document, indent=2))
             else:

@@ -3,11 +3,14 @@
 import json
 import re
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, cast
 
 import typer
 
 from wavetrim.service.cli import options
+
+if TYPE_CHECKING:
+    from wavetrim.client import Client
 
 EXAMPLES: Final = """[bold]Examples[/]
 
@@ -16,7 +19,25 @@ wavetrim submit A.npy B.npy --wait --accuracy strict
 wavetrim submit 5f0c7d2e9b1a4c3d8e6f7a8b9c0d1e B.npy --c C0.npy --beta 1
 """
 
+_NAMES: Final = {"a": "A", "b": "B", "c": "C0"}
+
 _MATRIX_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,40}")
+
+
+class Operand(NamedTuple):
+    """A file, or a matrix of the service.
+
+    Attributes:
+        id: The file's path, or the matrix's id.
+        rows: First size.
+        columns: Second size.
+        dtype: NumPy's name of the element type.
+    """
+
+    id: str
+    rows: int
+    columns: int
+    dtype: str
 
 
 def submit(
@@ -44,6 +65,9 @@ def submit(
     priority: Annotated[
         int, typer.Option(min=-1000, max=1000, help="A higher one runs first.")
     ] = 0,
+    storage: Annotated[
+        str, typer.Option(help="Where the result is kept: disk, or memory until the service ends.")
+    ] = "disk",
     wait: Annotated[bool, typer.Option("--wait", help="Wait until the job has ended.")] = False,
     as_json: options.Json = False,
     url: options.Url = options.LOCAL_URL,
@@ -59,21 +83,29 @@ def submit(
     from wavetrim.service.cli.machine import read_plan_options
     from wavetrim.service.cli.matrix_files import check_factors
     from wavetrim.service.cli.terminal.display import open_notes, show_bytes
+    from wavetrim.service.jobs.operands import check_operands
 
+    if storage not in ("disk", "memory"):
+        raise typer.BadParameter(f"it is {storage!r}; it must be disk or memory")
     plan_options = read_plan_options(
         kernel=kernel, tile=tile, f=f, accuracy=accuracy, sms=sms, devices=devices
     )
     check_factors(alpha=alpha, beta=beta)
-    left, right = _read_source("A", a), _read_source("B", b)
-    addend = None if c is None else _read_source("C0", c)
-    files = {"a": a, "b": b, "c": c}
+    files = {"a": a, "b": b} | ({} if c is None else {"c": c})
+    opened = {name: _open_file(name, text) for name, text in files.items()}
     notes = open_notes()
     with open_client(url, api_key) as client:
+        found = {name: opened[name] or _find_stored(client, text) for name, text in files.items()}
+        check_operands(found["a"], found["b"], found.get("c"), alpha=alpha, beta=beta)
+        sources = {
+            name: Path(matrix.id) if opened[name] else matrix.id for name, matrix in found.items()
+        }
         with show_bytes(notes) as move:
             job = client.submit(
-                left,
-                right,
-                c=addend,
+                sources["a"],
+                sources["b"],
+                c=sources.get("c"),
+                storage=cast("Any", storage),
                 on_upload=lambda name, *sent: move(f"upload {files[name]}", *sent),
                 alpha=alpha,
                 beta=beta,
@@ -93,8 +125,8 @@ def submit(
             typer.echo(json.dumps((status or job.status()).document, indent=2))
 
 
-def _read_source(name: str, text: str) -> Path | str:
-    """A file, or the id of a matrix.
+def _open_file(name: str, text: str) -> "Operand | None":
+    """The matrix of a file; None for what may be the id of a stored one.
 
     Raises:
         FieldError: It is neither.
@@ -103,9 +135,17 @@ def _read_source(name: str, text: str) -> Path | str:
     from wavetrim.scheduler.errors import FieldError
     from wavetrim.service.cli.matrix_files import open_matrix
 
-    if Path(text).is_file():
-        open_matrix(Path(text))  # to refuse it by its name, before anything is sent
-        return Path(text)
+    if Path(text).exists():
+        matrix = open_matrix(Path(text))
+        return Operand(text, matrix.rows, matrix.columns, matrix.dtype)
     if _MATRIX_ID.fullmatch(text):
-        return text
-    raise FieldError(name, text, "a .npy file that is there, or the id of a matrix")
+        return None
+    raise FieldError(_NAMES[name], text, "a .npy file that is there, or the id of a matrix")
+
+
+def _find_stored(client: "Client", text: str) -> "Operand":
+    """A matrix of the service, by its id or the beginning of one."""
+    from wavetrim.service.cli.jobs import find_matrix
+
+    matrix = client.matrix(find_matrix(client, text))
+    return Operand(matrix.id, *matrix.shape, matrix.dtype)

@@ -45,7 +45,7 @@ def calibrate(
     from wavetrim.scheduler.execution.executor import Executor
     from wavetrim.scheduler.profile.store import find_profile, store_profile
     from wavetrim.service.cli.folders import check_folder
-    from wavetrim.service.cli.machine import count_threads, find_devices, load_settings
+    from wavetrim.service.cli.machine import count_threads, find_devices, load_machine_settings
     from wavetrim.service.cli.other_load import describe_others, read_core_times
     from wavetrim.service.cli.steadiness import Steadiness
     from wavetrim.service.cli.terminal.display import (
@@ -55,7 +55,7 @@ def calibrate(
         show_share,
     )
 
-    settings = load_settings(profile_dir=profile_dir)
+    settings = load_machine_settings(profile_dir=profile_dir)
     check_folder("--profile-dir", settings.profile_dir)
 
     def open_executor(devices: "Sequence[DeviceInfo]") -> Executor:

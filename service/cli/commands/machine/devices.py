@@ -39,17 +39,20 @@ def devices(
     if url is not None:
         _list_service(url, api_key, as_json=as_json)
         return
+    from wavetrim.kernels.device import explain_no_devices
     from wavetrim.scheduler.profile.presets import PRESETS
     from wavetrim.scheduler.profile.store import describe_gpu, find_profile
-    from wavetrim.service.cli.machine import count_threads, find_devices, load_settings
+    from wavetrim.service.cli.machine import count_threads, find_devices, load_machine_settings
     from wavetrim.service.cli.terminal.display import open_output
 
-    settings = load_settings()
+    settings = load_machine_settings()
     local, threads = find_devices(settings), count_threads(settings)
     profile = find_profile(None, devices=local, directory=settings.profile_dir, cpu_threads=threads)
+    reason = None if local else explain_no_devices(settings.devices)
     if as_json:
         document = {
             "devices": [asdict(info) for info in local],
+            "no_gpu_reason": reason,
             "cpu_threads": threads,
             "profile": {
                 "device": profile.device,
@@ -67,7 +70,7 @@ def devices(
         for info in local:
             output.print(f"cuda:{info.index}: {info.uuid}, driver {info.driver_version}")
     else:
-        output.print("This machine has no GPU that CUDA can use: the CPU computes every row.")
+        output.print(f"There is no GPU, and the CPU computes every row: {reason}.", markup=False)
     output.print(f"CPU threads: {threads}")
     output.print(f"profile: {profile.device}: {profile.source}", markup=False, soft_wrap=True)
     presets = [(preset.name, preset) for preset in PRESETS]

@@ -10,7 +10,7 @@ from wavetrim.service.cli import options
 if TYPE_CHECKING:
     from wavetrim.scheduler.engine.messages import RunRequest
     from wavetrim.scheduler.execution.rows_done import RowsDone
-    from wavetrim.service.settings import Settings
+    from wavetrim.service.settings import MachineSettings
 
 EXAMPLES: Final = """[bold]Examples[/]
 
@@ -48,7 +48,7 @@ def multiply(
     from wavetrim.scheduler.errors import VerificationFailed
     from wavetrim.service.cli.exits import CommandFailed, ExitCode
     from wavetrim.service.cli.interrupts import note_interrupts
-    from wavetrim.service.cli.machine import load_settings, read_plan_options
+    from wavetrim.service.cli.machine import load_machine_settings, read_plan_options
     from wavetrim.service.cli.matrix_files import (
         check_factors,
         check_output,
@@ -65,7 +65,7 @@ def multiply(
     addend = None if c is None else open_matrix(c)
     problem = check_operands(left, right, addend, alpha=alpha, beta=beta)
     check_output(output, {"A": a, "B": b})
-    settings = load_settings(profile_dir=profile_dir)
+    settings = load_machine_settings(profile_dir=profile_dir)
     with note_interrupts() as interrupted, write_matrix(output, problem) as out:
         request = RunRequest(
             job="",
@@ -108,7 +108,7 @@ class _Screen:
 
 
 def _run_request(
-    request: "RunRequest", settings: "Settings", interrupted: Callable[[], bool]
+    request: "RunRequest", settings: "MachineSettings", interrupted: Callable[[], bool]
 ) -> None:
     """Run the product on this machine, and show its plan, progress and timings."""
     from wavetrim.scheduler.engine.run import run_request

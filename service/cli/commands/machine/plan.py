@@ -99,12 +99,12 @@ def plan(
     """
     from wavetrim.scheduler.problem import GemmProblem, find_memory
     from wavetrim.scheduler.profile.what_if import WhatIf
-    from wavetrim.service.cli.machine import load_settings, plan_here, read_plan_options
+    from wavetrim.service.cli.machine import load_machine_settings, plan_here, read_plan_options
 
     typed = sizes.choose_sizes((m, n, k), (named_m, named_n, named_k))
     chosen = plan_here(
         GemmProblem(*typed, dtype, find_memory(memory), resident),
-        load_settings(profile_dir=profile_dir),
+        load_machine_settings(profile_dir=profile_dir),
         device=device,
         options=read_plan_options(
             kernel=kernel, tile=tile, f=f, accuracy=accuracy, sms=sms, devices=devices

@@ -44,13 +44,13 @@ def probe(
     """
     from wavetrim.lab.probes.catalog import find_probe
     from wavetrim.service.cli.commands.machine.reports import run_report
-    from wavetrim.service.cli.machine import find_devices, load_settings
+    from wavetrim.service.cli.machine import find_devices, load_machine_settings
 
     if name is None:
         _list_probes()
         return
     found = find_probe(name)
-    if found.run_without_gpu is not None and not find_devices(load_settings()):
+    if found.run_without_gpu is not None and not find_devices(load_machine_settings()):
         _run_without_gpu(found.name, out, found.run_without_gpu)
     else:
         run_report(found.name, out, found.run, _WRONG)
@@ -62,12 +62,12 @@ def _run_without_gpu(name: str, out: Path, measure: "Callable[[CpuBench], Report
     from wavetrim.lab.reports.plot import require_drawing
     from wavetrim.service.cli.commands.machine.reports import finish_report
     from wavetrim.service.cli.folders import check_folder
-    from wavetrim.service.cli.machine import count_threads, load_settings
+    from wavetrim.service.cli.machine import count_threads, load_machine_settings
     from wavetrim.service.cli.terminal.display import announce_compiling, open_notes, show_share
 
     require_drawing()
     check_folder("--out", out)
-    settings = load_settings()
+    settings = load_machine_settings()
     notes = open_notes()
     with announce_compiling(notes), show_share(notes, name) as move:
         report = measure(CpuBench(count_threads(settings), settings.kernel_cache_dir, tell=move))

@@ -97,9 +97,9 @@ def _open_bench() -> "Bench":
         DeviceUnavailable: It has none; the message says what is missing.
     """
     from wavetrim.lab.reports.bench import Bench, pick_device
-    from wavetrim.service.cli.machine import count_threads, find_devices, load_settings
+    from wavetrim.service.cli.machine import count_threads, find_devices, load_machine_settings
 
-    settings = load_settings()
+    settings = load_machine_settings()
     devices = find_devices(settings)
     return Bench(
         device=pick_device(devices, settings.devices),

@@ -38,13 +38,16 @@ def download(
     After a lost connection the download goes on where it broke. The file appears once it is
     complete and its length and digest are right.
     """
-    from wavetrim.service.cli.jobs import open_client
+    from wavetrim.service.cli.jobs import find_matrix, open_client
     from wavetrim.service.cli.matrix_files import check_output
     from wavetrim.service.cli.terminal.display import open_notes, show_bytes
 
-    file = Path(f"{matrix}.npy") if output is None else output
-    check_output(file, {})
+    if output is not None:
+        check_output(output, {})
     with open_client(url, api_key) as client, show_bytes(open_notes()) as move:
+        matrix = find_matrix(client, matrix)
+        file = Path(f"{matrix}.npy") if output is None else output
+        check_output(file, {})
         words = f"download {file.name}"
         size_bytes = client.download(matrix, file, on_progress=partial(move, words))
     if as_json:

@@ -26,9 +26,10 @@ def rm(
     They are removed in this order. The command ends at the first that does not exist or that a job
     needs; those before it are removed.
     """
-    from wavetrim.service.cli.jobs import open_client
+    from wavetrim.service.cli.jobs import find_matrix, open_client
 
     with open_client(url, api_key) as client:
+        matrices = [find_matrix(client, matrix) for matrix in matrices]
         for matrix in matrices:
             client.delete(matrix)
     if as_json:

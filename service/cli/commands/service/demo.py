@@ -109,11 +109,13 @@ def _open_parts(
             return
         from wavetrim.service.cli.local_cluster import run_cluster, wait_for_nodes
         from wavetrim.service.cli.local_service import run_service
-        from wavetrim.service.cli.machine import load_settings
+        from wavetrim.service.cli.machine import load_machine_settings
 
         cluster = parts.enter_context(run_cluster(folder, nodes)) if nodes else None
         address = None if cluster is None else cluster.address
-        client = parts.enter_context(run_service(folder, load_settings(), ray_address=address))
+        client = parts.enter_context(
+            run_service(folder, load_machine_settings(), ray_address=address)
+        )
         if cluster is not None:
             wait_for_nodes(client, nodes)
         yield client, cluster

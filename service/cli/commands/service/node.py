@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 if TYPE_CHECKING:
-    from wavetrim.service.settings import Settings
+    from wavetrim.service.settings import MachineSettings
 
 _RAYS_PORTS: Final = (8265, *range(10001, 20000), 52365)
 """Ports that Ray has for its dashboard, its clients, its workers and its agents."""
@@ -64,7 +64,7 @@ def node(
     """
     import wavetrim
     from wavetrim.service.cli.exits import CommandFailed, ExitCode
-    from wavetrim.service.cli.machine import count_threads, load_settings
+    from wavetrim.service.cli.machine import count_threads, load_machine_settings
 
     if (address is None) == (not head):
         raise CommandFailed("node takes either --head or --address HOST:PORT", ExitCode.REFUSED)
@@ -82,7 +82,7 @@ def node(
     )
 
     check_token(os.environ)
-    settings = load_settings()
+    settings = load_machine_settings()
     start = NodeStart(address, port, host, count_threads(settings), store, temp_dir)
     command = make_command(start)
     code = Path(wavetrim.__file__).parents[1]
@@ -163,7 +163,7 @@ def _check_admission(address: str, environment: Mapping[str, str]) -> None:
         raise CommandFailed(message, ExitCode.REFUSED)
 
 
-def _measure_if_new(settings: "Settings") -> None:
+def _measure_if_new(settings: "MachineSettings") -> None:
     """Calibrate, as that command does, unless a profile of this machine is stored."""
     from wavetrim.scheduler.profile.store import find_profile
     from wavetrim.service.cli.commands.machine.calibrate import calibrate

@@ -114,7 +114,7 @@ def test_bad_input_names_field_value_and_limit(
         (lambda raw: raw[:-1], "length is 191; it must be 192 bytes"),
         (lambda raw: raw + b"\0", "length is 193; it must be 192 bytes"),
         (lambda raw: raw[:40], "header is '40 bytes long'; it must be a whole .npy header"),
-        (lambda raw: b"", "header is '0 bytes long'"),
+        (lambda raw: b"", "header is 'empty'"),
         (lambda raw: b"PK" + raw[2:], "magic is"),
     ],
 )

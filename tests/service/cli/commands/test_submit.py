@@ -6,13 +6,16 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pytest
 from typer.testing import Result
 
 from tests.command import invoke_command, start_command
 from tests.matrices import assert_product, make_matrix
 from tests.server import RunningServer
 from wavetrim.client import Client
+from wavetrim.scheduler.errors import FieldError
 from wavetrim.service.cli.exits import ExitCode
+from wavetrim.service.cli.jobs import find_id
 
 SLOW = 900  # an int64 product of this size takes about a second
 
@@ -121,3 +124,49 @@ def test_ctrl_c_leaves_the_job_going(server: RunningServer, tmp_path: Path) -> N
     assert f"wavetrim status {job}" in errors
     with Client(server.url) as client:
         assert client.job(job).wait().state == "succeeded"
+
+
+def test_operands_that_do_not_fit_are_refused_before_they_are_uploaded(
+    server: RunningServer, tmp_path: Path
+) -> None:
+    np.save(tmp_path / "a.npy", np.ones((2, 3)))
+    np.save(tmp_path / "b.npy", np.ones((2, 3)))
+    np.save(tmp_path / "c.npy", np.ones((3, 3), np.float32))
+    with Client(server.url) as client:
+        before = len([*client.matrices()])
+        stored = client.put(np.ones((4, 4)))
+        for operands, message in (
+            (("a.npy", "b.npy"), "shape of b is (2, 3); it must be (3, N), because a is (2, 3)"),
+            (("a.npy", "c.npy"), "dtype of b is 'float32'; it must be float64, as a's"),
+            (("a.npy", stored.id), "shape of b is (4, 4); it must be (3, N), because a is (2, 3)"),
+        ):
+            told = call(server, tmp_path, "submit", *operands)
+            assert told.exit_code == ExitCode.REFUSED, told.stderr
+            assert message in told.stderr.replace("\n", " ")
+        assert len([*client.matrices()]) == before + 1
+        client.delete(stored)
+
+
+def test_the_beginning_of_an_id_is_enough_if_no_other_has_it(
+    server: RunningServer, tmp_path: Path
+) -> None:
+    with Client(server.url) as client:
+        matrix = client.put(np.eye(7))
+        job = submit(server, tmp_path, matrix.id[:8], matrix.id[:8], "--storage", "memory")
+        fetched = call(server, tmp_path, "fetch", job[:8], "--wait", "-o", "c.npy")
+        assert fetched.exit_code == 0, fetched.stderr
+        np.testing.assert_array_equal(np.load(tmp_path / "c.npy"), np.eye(7))
+        shown = call(server, tmp_path, "status", job[:8])
+        assert f"job {job}: succeeded" in shown.stdout
+        done = call(server, tmp_path, "download", matrix.id[:8])
+        assert done.exit_code == 0, done.stderr
+        assert (tmp_path / f"{matrix.id}.npy").is_file()
+        assert call(server, tmp_path, "cancel", "0000").exit_code == ExitCode.REFUSED
+        removed = call(server, tmp_path, "rm", matrix.id[:8])
+        assert removed.exit_code == 0, removed.stderr
+        assert matrix.id not in [one.id for one in client.matrices()]
+
+
+def test_the_beginning_of_two_ids_is_refused() -> None:
+    with pytest.raises(FieldError, match="of one id, not of abcd1 and abcd2"):
+        find_id("JOB", "abcd", iter(["abcd1", "x", "abcd2"]))

@@ -1,0 +1,111 @@
+"""Products without rows, columns or terms: like others at every door, as in process."""
+
+import json
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wavetrim
+from tests.command import run_command
+from tests.server import RunningServer
+
+SIZES = [(0, 3, 4), (3, 0, 4), (3, 4, 0), (0, 0, 0), (0, 3, 0), (300, 200, 0)]
+"""M, N, K."""
+
+
+def make_operands(m: int, n: int, k: int, dtype: str) -> tuple[Any, Any, Any]:
+    return np.ones((m, k), dtype), np.ones((k, n), dtype), np.full((m, n), 3, dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32", "bfloat16"])
+@pytest.mark.parametrize("sizes", SIZES)
+def test_an_empty_product_in_one_call_is_as_in_process(
+    client: Any, sizes: tuple[int, int, int], dtype: str
+) -> None:
+    a, b, c = make_operands(*sizes, dtype)
+    product, details = client.matmul_with_details(a, b)
+    np.testing.assert_array_equal(product, wavetrim.matmul(a, b))
+    assert product.dtype == a.dtype
+    assert details.f == sizes[0]
+    out = np.empty_like(c)
+    assert client.matmul(a, b, c=c, beta=2.0, out=out, verify=True) is out
+    np.testing.assert_array_equal(out, wavetrim.matmul(a, b, c=c, beta=2.0))
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+def test_an_empty_product_is_a_job_and_its_matrices_are_stored(
+    client: Any, sizes: tuple[int, int, int]
+) -> None:
+    a, b, c = make_operands(*sizes, "float64")
+    stored = client.put(a)
+    assert (stored.shape, client.get(stored).shape) == (a.shape, a.shape)
+    job = client.submit(stored, b, c=c, beta=2.0)
+    assert job.wait().state == "succeeded"
+    np.testing.assert_array_equal(job.result(), 2 * c)
+    assert job.status().plan["f"] == sizes[0]
+    again = client.submit(stored, b)
+    again.wait()
+    np.testing.assert_array_equal(again.result(), 0 * c)
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+def test_an_empty_product_of_files_is_written_by_the_command_line(
+    tmp_path: Path, sizes: tuple[int, int, int]
+) -> None:
+    operands = make_operands(*sizes, "float32")
+    for name, matrix in zip("abc", operands, strict=True):
+        np.save(tmp_path / name, matrix)
+    options = ("--c", "c.npy", "--beta", "2", "-o", "out.npy")
+    done = run_command("multiply", "a.npy", "b.npy", *options, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    np.testing.assert_array_equal(np.load(tmp_path / "out.npy"), 2 * operands[2])
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "c"),
+    [
+        ((0, 4), (4, 3), (0, 3)),
+        ((3, 0), (0, 2), (3, 2)),
+        ((3, 2), (2, 0), (3, 0)),
+        ((0, 3, 2), (2, 4), (0, 3, 4)),
+        ((0, 3, 2), (0, 2, 4), (0, 3, 4)),
+        ((5, 3, 0), (5, 0, 4), (5, 3, 4)),
+        ((5, 0, 3), (5, 3, 4), (5, 0, 4)),
+    ],
+)
+@pytest.mark.parametrize("binary", [False, True])
+def test_an_empty_product_by_the_open_inference_protocol(
+    shared_server: RunningServer,
+    a: tuple[int, ...],
+    b: tuple[int, ...],
+    c: tuple[int, ...],
+    binary: bool,
+) -> None:
+    inputs = [
+        {"name": name, "datatype": "FP32", "shape": shape}
+        | (
+            {"parameters": {"binary_data_size": 4 * int(np.prod(shape))}}
+            if binary
+            else {"data": np.ones(shape).reshape(-1).tolist()}
+        )
+        for name, shape in (("A", a), ("B", b))
+    ]
+    head = json.dumps({"inputs": inputs, "parameters": {"binary_data_output": binary}}).encode()
+    body = head + b"".join(np.ones(s, "<f4").tobytes() for s in (a, b)) if binary else head
+    request = urllib.request.Request(
+        f"{shared_server.url}/v2/models/matmul/infer",
+        body,
+        {"Content-Type": "application/json", "Inference-Header-Content-Length": str(len(head))}
+        if binary
+        else {"Content-Type": "application/json"},
+    )
+    with urllib.request.urlopen(request) as answer:
+        length = answer.headers.get("Inference-Header-Content-Length")
+        content = answer.read()
+    told = json.loads(content[: int(length)] if length else content)["outputs"][0]
+    assert tuple(told["shape"]) == c
+    values = np.frombuffer(content[int(length) :], "<f4") if length else np.array(told["data"])
+    np.testing.assert_array_equal(values.reshape(c), np.zeros(c))
