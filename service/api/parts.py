@@ -1,5 +1,6 @@
 """FastAPI dependencies that give a route the parts of the service, from the application's state."""
 
+import asyncio
 from typing import Annotated, Any
 
 import sqlalchemy
@@ -51,4 +52,5 @@ InFlightPart = Annotated[BytesInFlight, _find_part("in_flight")]
 LeasesPart = Annotated[Leases, _find_part("leases")]
 LanePart = Annotated[Lane, _find_part("lane")]
 InferencePart = Annotated[Inference, _find_part("inference")]
+ThinkingPart = Annotated[asyncio.Lock, _find_part("thinking")]
 WritesPart = Annotated[WriteRecord, _find_part("writes")]

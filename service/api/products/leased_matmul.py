@@ -18,6 +18,7 @@ from wavetrim.scheduler.problem import ITEM_BYTES
 from wavetrim.service.api.admission.auth import find_tenant
 from wavetrim.service.api.admission.body_limit import receive_document
 from wavetrim.service.api.admission.body_route import refuse
+from wavetrim.service.api.json_document import read_json
 from wavetrim.service.api.products.leased_schemas import LeasedMatrix, LeasedProduct
 from wavetrim.service.api.products.leases import check_unix
 from wavetrim.service.api.products.product_answer import (
@@ -64,9 +65,10 @@ def read_product(content: bytes) -> LeasedProduct:
 
     Raises:
         RequestValidationError: It is not JSON, or a field is not valid.
+        FieldProblem: As `read_json`.
     """
     try:
-        return LeasedProduct.model_validate_json(content)
+        return LeasedProduct.model_validate(read_json(content))
     except ValidationError as error:
         raise refuse(error, "body") from error
 

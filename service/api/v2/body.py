@@ -71,11 +71,11 @@ class InferBody:
         self._is_compressed = self.reader.coding != "identity"
         self._bytes: Bytes
 
-    async def read_request(self, long_heads: asyncio.Lock) -> InferRequest:
+    async def read_request(self, thinking: asyncio.Lock) -> InferRequest:
         """Read the head, and compare what it announces with the body's length.
 
         Args:
-            long_heads: Held while a long head is read.
+            thinking: Held while a long head is read, in a thread.
 
         Raises:
             RequestValidationError: It is not JSON, or breaks the schema.
@@ -92,7 +92,7 @@ class InferBody:
             self._bytes = _StreamedBody(self.reader)
         content = await self._read_head()
         if len(content) > SMALL_BODY_BYTES:
-            async with long_heads:
+            async with thinking:
                 request = await run_to_end(read_request, content)
         else:
             request = read_request(content)

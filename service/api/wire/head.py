@@ -11,7 +11,7 @@ MAX_HEAD_BYTES: Final = 2**16
 """The longest head, and the most bytes of framing in a chunked body at a time; chosen."""
 
 MAX_FIELDS: Final = 100
-"""The most header fields; chosen."""
+"""The most header fields, and the most fields of a query; chosen."""
 
 VERSIONS: Final = ("1.0", "1.1")
 """Supported versions of HTTP."""
@@ -40,14 +40,14 @@ class WireLimits:
     note_refusal: Callable[[str, object], None] = field(default=lambda _status, _reason: None)
 
 
-def check_fields(count: int) -> None:
-    """Make sure that a head does not have too many fields.
+def check_fields(count: int, name: str = "header fields") -> None:
+    """Make sure that a head, or its query, does not have too many fields.
 
     Raises:
         HeadTooLarge: It has.
     """
     if count > MAX_FIELDS:
-        raise HeadTooLarge("header fields", count, f"at most {MAX_FIELDS}")
+        raise HeadTooLarge(name, count, f"at most {MAX_FIELDS}")
 
 
 def check_length(length_bytes: int) -> None:
