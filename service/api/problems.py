@@ -6,7 +6,7 @@ import math
 import reprlib
 from typing import Any, Final
 
-from fastapi import Request
+from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
@@ -127,8 +127,8 @@ async def answer_validation(request: Request, error: Exception) -> ProblemRespon
     return _describe_invalid(error)
 
 
-async def answer_http(request: Request, error: Exception) -> ProblemResponse:
-    """FastAPI's handler of its own refusals: unknown paths, wrong methods."""
+async def answer_http(request: Request, error: Exception) -> Response:
+    """FastAPI's handler of its own refusals: unknown paths, wrong methods. It answers OPTIONS."""
     assert isinstance(error, HTTPException)
     cause = error.__cause__
     if isinstance(cause, REFUSALS):  # of a `JsonRequest`, which FastAPI wraps
@@ -139,6 +139,8 @@ async def answer_http(request: Request, error: Exception) -> ProblemResponse:
     detail = f"{error.detail}: {request.method} {request.url.path}"
     if error.status_code == 405:
         headers["Allow"] = ", ".join(_list_methods(request))
+        if request.method == "OPTIONS":  # as HAProxy asks whether a service is there
+            return Response(status_code=204, headers=headers)
         detail += f"; allowed: {headers['Allow']}"
     return write_problem(kind, detail, headers=headers)
 

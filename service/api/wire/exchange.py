@@ -19,6 +19,8 @@ _JOINED_BYTES: Final = 2**16
 
 _PAUSE_SECONDS: Final = 0.001
 
+_CHUNKED: Final = b"transfer-encoding: chunked\r\n"
+
 
 class Exchange(asyncio.Transport):
     """The transport of uvicorn's cycle for one request, with two ASGI extensions.
@@ -51,6 +53,8 @@ class Exchange(asyncio.Transport):
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Writes, but holds back the answer's head until the next write."""
+        if self._cycle.chunked_encoding and self._cycle.scope["http_version"] == "1.0":
+            data = _join_chunk(bytes(data), is_head=self._head is None)
         if self._head is None and self._cycle.response_started:
             self._head = bytes(data)
         elif self._head and len(data) <= _JOINED_BYTES:
@@ -193,3 +197,11 @@ class Exchange(asyncio.Transport):
         self.end_body()
         self._cycle.message_event.set()
         self._connection.take_back()
+
+
+def _join_chunk(written: bytes, *, is_head: bool) -> bytes:
+    """What uvicorn writes of an answer in chunks, for HTTP/1.0, where the connection ends it."""
+    if is_head:
+        return written.replace(_CHUNKED, b"", 1)
+    length, _, chunk = written.partition(b"\r\n")
+    return chunk[: int(length or b"0", 16)]
