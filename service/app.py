@@ -36,6 +36,7 @@ from wavetrim.service.api.v2 import infer, model, shared_memory
 from wavetrim.service.api.v2.errors import ErrorMember
 from wavetrim.service.api.v2.model_schemas import RegionRequest
 from wavetrim.service.api.v2.schemas import InferAnswer, InferHead
+from wavetrim.service.descriptors import Descriptors
 from wavetrim.service.errors import ServiceError, SettingRefused
 from wavetrim.service.grpc.server import check_grpc
 from wavetrim.service.page import site
@@ -86,6 +87,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.state.settings = settings
     app.state.metrics = Metrics()
     app.state.thinking = asyncio.Lock()  # held by threads that compute in Python: one at a time
+    app.state.descriptors = Descriptors(settings.max_connections)
     app.state.keys = KeyRing()
     app.state.tokens = make_tokens(settings)
     app.state.grpc_address = None

@@ -187,7 +187,7 @@ class Settings(BaseSettings):
         default=60.0,
         gt=0,
         description="How long the sender of a body may be silent or send less than 1 KiB a "
-        "second, and the reader of a matrix take nothing.",
+        "second, and the reader of a matrix take nothing or less than 64 KiB a second.",
     )
     kernel_cache_dir: Path = _place_in("kernels", "Where compiled kernels are kept.")
     profile_dir: Path = _place_in("profiles", "Where `wavetrim calibrate` keeps what it measured.")

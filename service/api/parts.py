@@ -20,6 +20,7 @@ from wavetrim.service.storage.matrices.matrices import MatrixStore
 from wavetrim.service.storage.memory.leases import Leases
 from wavetrim.service.telemetry.metrics import Metrics
 from wavetrim.service.tenants.bytes_in_flight import BytesInFlight
+from wavetrim.service.tenants.shares import Shares
 from wavetrim.service.tenants.tenant import Tenant
 
 
@@ -53,4 +54,5 @@ LeasesPart = Annotated[Leases, _find_part("leases")]
 LanePart = Annotated[Lane, _find_part("lane")]
 InferencePart = Annotated[Inference, _find_part("inference")]
 ThinkingPart = Annotated[asyncio.Lock, _find_part("thinking")]
+WaitsPart = Annotated[Shares, _find_part("waits")]
 WritesPart = Annotated[WriteRecord, _find_part("writes")]

@@ -105,7 +105,7 @@ async def _answer(scope: Scope, receive: Receive, send: Send, stopwatch: Stopwat
     )
     async with AsyncExitStack() as stack:
         try:
-            async with state.bodies.place_for(body.reader.length_bytes):
+            async with state.bodies.place_for(body.reader.length_bytes, tenant.name):
                 request = await body.read_request(state.thinking)
                 placed = await inference.place(request, tenant, stack, body.read_into)
                 await body.finish()

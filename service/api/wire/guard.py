@@ -64,7 +64,8 @@ class GuardedProtocol(HttpToolsProtocol):
         transport.set_write_buffer_limits(high=1, low=0)
         self._await_head()
         self._head_timer = self.loop.call_later(self.limits.head_seconds, self._check_late)
-        most, count = self.limits.connections, len(self.connections)
+        most = self.limits.connections
+        count = len(self.connections) + self.limits.count_missing()
         if most is not None and count > most:
             self._refuse(describe_crowd(count, most), waits=count <= most + LINGERING_CONNECTIONS)
 

@@ -31,11 +31,13 @@ class WireLimits:
 
     Attributes:
         connections: The most that are open at once; None for no limit.
+        count_missing: How many fewer may be open now, as descriptors are used otherwise.
         head_seconds: How long a head may take.
         note_refusal: Called with the status of each refusal, and its reason.
     """
 
     connections: int | None = None
+    count_missing: Callable[[], int] = lambda: 0
     head_seconds: float = HEAD_SECONDS
     note_refusal: Callable[[str, object], None] = field(default=lambda _status, _reason: None)
 
