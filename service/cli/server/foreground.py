@@ -61,6 +61,7 @@ class ForegroundServer(uvicorn.Server):
             log_level="warning",  # the first line is the address of the page
             access_log=False,
             server_header=False,
+            headers=[("X-Content-Type-Options", "nosniff")],
             backlog=BACKLOG,
             timeout_graceful_shutdown=timeout_graceful_shutdown,
         )
