@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from fastapi import Depends, FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 
 from wavetrim.scheduler.cluster.start import check_token
 from wavetrim.scheduler.errors import FieldError
@@ -19,6 +20,7 @@ from wavetrim.service.api.admission.head_request import HeadRequests
 from wavetrim.service.api.admission.host_check import HostCheck
 from wavetrim.service.api.admission.query_check import refuse_unknown
 from wavetrim.service.api.admission.request_log import RequestLog
+from wavetrim.service.api.header_schemas import PRODUCT_HEADERS
 from wavetrim.service.api.jobs import events, jobs
 from wavetrim.service.api.machine import devices, health, me, metrics, profile
 from wavetrim.service.api.matrices import matrices
@@ -29,10 +31,11 @@ from wavetrim.service.api.openapi import (
     name_operation,
 )
 from wavetrim.service.api.problem_kinds import DATABASE_AWAY
-from wavetrim.service.api.problems import answer_error, answer_http, answer_validation
+from wavetrim.service.api.problems import METHODS, answer_error, answer_http, answer_validation
 from wavetrim.service.api.products import leases, matmul, plan
 from wavetrim.service.api.products.leased_schemas import LeasedAnswer, LeasedProduct
 from wavetrim.service.api.v2 import infer, model, shared_memory
+from wavetrim.service.api.v2.body import HEAD_LENGTH
 from wavetrim.service.api.v2.errors import ErrorMember
 from wavetrim.service.api.v2.model_schemas import RegionRequest
 from wavetrim.service.api.v2.schemas import InferAnswer, InferHead
@@ -96,6 +99,11 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.add_middleware(HeadRequests)
     app.add_middleware(BodyLimit)
     app.add_middleware(BodyRoutes, routes=body_routes)
+    if settings.cors_origins is not None:
+        app.add_middleware(
+            CORSMiddleware, allow_origins=settings.cors_origins.split(","), allow_methods=METHODS,
+            allow_headers=["*"], expose_headers=_EXPOSED,
+        )  # fmt: skip
     app.add_middleware(HostCheck, settings=settings)
     app.state.traces = traces = open_traces(settings)
     if traces is None:
@@ -170,6 +178,13 @@ def open_traces(settings: Settings) -> "Traces | None":
         raise SettingRefused("traces", settings.traces, limit) from error
     return Traces()
 
+
+_EXPOSED: Final = (
+    *("Content-Digest", "ETag", "Location", "Retry-After", "Server-Timing", "X-Request-Id"),
+    *PRODUCT_HEADERS,
+    HEAD_LENGTH,
+)
+"""Headers of answers that pages of `cors_origins` may read."""
 
 _NAMED: Final = (LeasedProduct, LeasedAnswer, InferHead, InferAnswer, RegionRequest)
 """Models that operations refer to by name: FastAPI does not see that they are used."""

@@ -91,6 +91,12 @@ class Settings(BaseSettings):
         description="Who may read /metrics: `open` anybody who reaches the service, `key` callers "
         "with the API key or a key of the scope admin, `off` nobody.",
     )
+    cors_origins: str | None = Field(
+        default=None,
+        pattern=r"^(\*|https?://[^\s,/]+(,https?://[^\s,/]+)*)$",
+        description="Origins whose web pages may call the service, such as `https://a.example,"
+        "https://b.example:8443`, or `*` for all; without it, browsers let none.",
+    )
     docs: Literal["on", "off"] = Field(
         default="on",
         description="`off` closes /docs and /openapi.json, which anybody may read otherwise.",

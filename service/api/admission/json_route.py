@@ -1,4 +1,4 @@
-"""Routes whose bodies are JSON, read as every document is (`json_document`)."""
+"""Routes whose bodies are JSON, read as every document is (`api/json_document`)."""
 
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -7,7 +7,6 @@ from fastapi import Request, Response
 from fastapi.routing import APIRoute
 
 from wavetrim.service.api.json_document import read_json
-from wavetrim.service.errors import ContentRefused
 
 
 class JsonRoute(APIRoute):
@@ -30,10 +29,6 @@ class JsonRequest(Request):
         """The document.
 
         Raises:
-            ContentRefused: The body is compressed.
             FieldProblem, RequestValidationError: As `read_json`.
         """
-        coding = self.headers.get("content-encoding", "identity").strip().lower()
-        if coding != "identity":
-            raise ContentRefused("Content-Encoding", coding, "identity")
         return read_json(await self.body())

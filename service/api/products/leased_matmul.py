@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 from pydantic_core import to_json
+from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
 from wavetrim.scheduler.engine.layout import check_place
@@ -43,7 +44,7 @@ async def answer_leased(scope: Scope, receive: Receive, send: Send) -> None:
     check_unix(scope, otherwise=f"; other callers send .npy files as {MEDIA_TYPES[-1]}")
     state = scope["app"].state
     state.products.check_admission()
-    product = read_product(await receive_document(receive))
+    product = read_product(await receive_document(Headers(scope=scope), receive))
     with ExitStack() as stack:
         request, rooms = place_product(product, state.leases, find_tenant(scope).sees)
         for room in rooms:

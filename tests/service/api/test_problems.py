@@ -273,11 +273,12 @@ def test_malformed_json_is_a_bad_request(shared_server: RunningServer, content: 
     ("content", "headers", "status", "members"),
     [
         (b'{"a": "x", "alpha": 2, "b": "x", "alpha": 3}', {}, 422, ("alpha", "3", "given once")),
-        (gzip.compress(b"{}"), {"Content-Encoding": "gzip"}, 415,
-         ("Content-Encoding", "gzip", "identity")),
+        (b"{}", {"Content-Encoding": "gzip"}, 415, ("Content-Encoding", "gzip", "what its body")),
+        (gzip.compress(b" " * 70_000 + b"{}"), {"Content-Encoding": "gzip"}, 413,
+         ("body", "more than 65536 bytes, inflated", "at most")),
         (b"{}", {"Content-Encoding": "br"}, 415, ("Content-Encoding", "br", "identity")),
     ],
-    ids=["a name twice", "gzip", "br"],
+    ids=["a name twice", "gzip", "a bomb", "br"],
 )  # fmt: skip
 def test_json_that_would_be_read_as_something_else_is_refused(
     shared_server: RunningServer,
