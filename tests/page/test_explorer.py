@@ -239,9 +239,10 @@ def test_a_choice_that_is_slower_than_the_f_that_is_shown_is_said_to_be_slower(
 ) -> None:
     show(page, f"{server.url}/{SPLIT}")
     for seconds, told in ((0.94, "6.38% more time"), (0.9999, "as fast"), (1.06, "6% more time")):
-        plans = f"{{ f: 448, totalSeconds: {seconds} }}, {{ f: 0, totalSeconds: 1, problem: {{}},"
+        shown = f"{{ f: 448, totalSeconds: {seconds} }}"
+        chosen = "{ f: 0, totalSeconds: 1, problem: {}, gpuParts: [0] }"
         words = page.run(
-            f"import('/explorer/words.js').then((all) => all.tellChoice({plans} gpuParts: [0] }}))"
+            f"import('/page/explorer/words.js').then((all) => all.tellChoice({shown}, {chosen}))"
         )
         assert told in words, words
         assert ("as fast" in words) is (seconds == 0.9999)

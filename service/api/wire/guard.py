@@ -17,6 +17,7 @@ from wavetrim.service.api.wire.head import (
     WireLimits,
     check_fields,
     check_length,
+    check_query,
     check_version,
     describe_crowd,
     describe_late,
@@ -156,7 +157,7 @@ class GuardedProtocol(HttpToolsProtocol):
         try:
             check_version(self.parser.get_http_version())
             check_fields(len(self.headers))
-            check_fields(self.url.count(b"&") + 1, "query fields")
+            check_query(self.url)
             if self._uncounted_bytes > MAX_HEAD_BYTES:  # the head, or bytes read with it
                 check_length(measure_head(self.url, self.headers))
         except FieldProblem as error:

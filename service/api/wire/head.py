@@ -5,7 +5,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from wavetrim.service.errors import Crowded, HeadTooLarge, RequestMalformed, UploadStalled
+from wavetrim.service.errors import (
+    Crowded,
+    FieldProblem,
+    HeadTooLarge,
+    RequestMalformed,
+    UploadStalled,
+)
 
 MAX_HEAD_BYTES: Final = 2**16
 """The longest head, and the most bytes of framing in a chunked body at a time; chosen."""
@@ -42,14 +48,25 @@ class WireLimits:
     note_refusal: Callable[[str, object], None] = field(default=lambda _status, _reason: None)
 
 
-def check_fields(count: int, name: str = "header fields") -> None:
-    """Make sure that a head, or its query, does not have too many fields.
+def check_query(url: bytes) -> None:
+    """Make sure that a query does not have too many fields.
+
+    Raises:
+        FieldProblem: It has.
+    """
+    count = url.count(b"&") + 1
+    if count > MAX_FIELDS:
+        raise FieldProblem("query fields", count, f"at most {MAX_FIELDS}")
+
+
+def check_fields(count: int) -> None:
+    """Make sure that a head does not have too many fields.
 
     Raises:
         HeadTooLarge: It has.
     """
     if count > MAX_FIELDS:
-        raise HeadTooLarge(name, count, f"at most {MAX_FIELDS}")
+        raise HeadTooLarge("header fields", count, f"at most {MAX_FIELDS}")
 
 
 def check_length(length_bytes: int) -> None:

@@ -175,4 +175,4 @@ def test_a_query_of_more_than_100_fields_is_refused_before_it_is_read(
     local_server: RunningServer,
 ) -> None:
     answer = local_server.client.get("/v1/plan?" + "a=1&" * 15_000)
-    assert (answer.status_code, answer.json()["field"]) == (431, "query fields")
+    assert (answer.status_code, answer.json()["field"]) == (422, "query fields")
