@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from fastapi import Depends, FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 
 from wavetrim.scheduler.cluster.start import check_token
 from wavetrim.scheduler.errors import FieldError
@@ -19,6 +20,7 @@ from wavetrim.service.api.admission.head_request import HeadRequests
 from wavetrim.service.api.admission.host_check import HostCheck
 from wavetrim.service.api.admission.query_check import refuse_unknown
 from wavetrim.service.api.admission.request_log import RequestLog
+from wavetrim.service.api.header_schemas import PRODUCT_HEADERS
 from wavetrim.service.api.jobs import events, jobs
 from wavetrim.service.api.machine import devices, health, me, metrics, profile
 from wavetrim.service.api.matrices import matrices
@@ -29,13 +31,15 @@ from wavetrim.service.api.openapi import (
     name_operation,
 )
 from wavetrim.service.api.problem_kinds import DATABASE_AWAY
-from wavetrim.service.api.problems import answer_error, answer_http, answer_validation
+from wavetrim.service.api.problems import METHODS, answer_error, answer_http, answer_validation
 from wavetrim.service.api.products import leases, matmul, plan
 from wavetrim.service.api.products.leased_schemas import LeasedAnswer, LeasedProduct
 from wavetrim.service.api.v2 import infer, model, shared_memory
+from wavetrim.service.api.v2.body import HEAD_LENGTH
 from wavetrim.service.api.v2.errors import ErrorMember
 from wavetrim.service.api.v2.model_schemas import RegionRequest
 from wavetrim.service.api.v2.schemas import InferAnswer, InferHead
+from wavetrim.service.descriptors import Descriptors
 from wavetrim.service.errors import ServiceError, SettingRefused
 from wavetrim.service.grpc.server import check_grpc
 from wavetrim.service.page import site
@@ -85,6 +89,8 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     )
     app.state.settings = settings
     app.state.metrics = Metrics()
+    app.state.thinking = asyncio.Lock()  # held by threads that compute in Python: one at a time
+    app.state.descriptors = Descriptors(settings.max_connections)
     app.state.keys = KeyRing()
     app.state.tokens = make_tokens(settings)
     app.state.grpc_address = None
@@ -93,6 +99,11 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.add_middleware(HeadRequests)
     app.add_middleware(BodyLimit)
     app.add_middleware(BodyRoutes, routes=body_routes)
+    if settings.cors_origins is not None:
+        app.add_middleware(
+            CORSMiddleware, allow_origins=settings.cors_origins.split(","), allow_methods=METHODS,
+            allow_headers=["*"], expose_headers=_EXPOSED,
+        )  # fmt: skip
     app.add_middleware(HostCheck, settings=settings)
     app.state.traces = traces = open_traces(settings)
     if traces is None:
@@ -167,6 +178,13 @@ def open_traces(settings: Settings) -> "Traces | None":
         raise SettingRefused("traces", settings.traces, limit) from error
     return Traces()
 
+
+_EXPOSED: Final = (
+    *("Content-Digest", "ETag", "Location", "Retry-After", "Server-Timing", "X-Request-Id"),
+    *PRODUCT_HEADERS,
+    HEAD_LENGTH,
+)
+"""Headers of answers that pages of `cors_origins` may read."""
 
 _NAMED: Final = (LeasedProduct, LeasedAnswer, InferHead, InferAnswer, RegionRequest)
 """Models that operations refer to by name: FastAPI does not see that they are used."""

@@ -1,9 +1,11 @@
-"""How many connections the process has descriptors for."""
+"""The process's descriptors: how many callers may hold, and how many they do."""
 
 import resource
+from collections import Counter
+from collections.abc import Callable
 from typing import Final
 
-from wavetrim.service.errors import SettingRefused
+from wavetrim.service.errors import Crowded, QuotaReached, SettingRefused
 
 RESERVED: Final = 56
 """Descriptors of the service itself: the database's pool, the engine, listeners, the arena."""
@@ -30,3 +32,76 @@ def limit_connections(wanted: int | None) -> int:
         limit = f"at most {possible}: the process may open {most} descriptors (ulimit -n)"
         raise SettingRefused("max_connections", wanted, limit)
     return wanted
+
+
+class Descriptors:
+    """Counts what callers hold: connections, and the files, leases and sockets beside them.
+
+    Otherwise whoever holds many would leave none to the database, the engine and new callers. A
+    caller with a name may hold half of them. To be used from one event loop.
+
+    Args:
+        wanted: The most connections, by the settings.
+
+    Attributes:
+        connections: The most connections.
+        few: The most leases, and the most connections to their socket that have none yet.
+        count_connections: How many there are; set by the server.
+    """
+
+    def __init__(self, wanted: int | None) -> None:
+        self.connections = limit_connections(wanted)
+        self._most = limit_connections(None)
+        self._taken = 0
+        self._held: Counter[str] = Counter()
+        self.few = max(_LEAST_CONNECTIONS, self._most // 8)
+        self.count_connections: Callable[[], int] = lambda: 0
+
+    @property
+    def missing(self) -> int:
+        """How many of `connections` are taken by something else."""
+        return max(0, self._taken - (self._most - self.connections))
+
+    def take(self, caller: str, field: str) -> None:
+        """Count one descriptor that is about to be opened.
+
+        Args:
+            caller: Name of the tenant for whom; empty for none.
+            field: What it is for, as a refusal says it.
+
+        Raises:
+            Crowded: Callers hold as many as they may.
+            QuotaReached: The caller does.
+        """
+        total = self.count_connections() + self._taken + 1
+        if total > self._most:
+            limit = f"at most {self._most}, with all connections (ulimit -n)"
+            raise Crowded(f"{field} and other descriptors", total, limit)
+        self.enter(caller)
+        self._taken += 1
+
+    def give(self, caller: str) -> None:
+        """It is closed."""
+        self._taken -= 1
+        self.leave(caller)
+
+    def enter(self, caller: str) -> None:
+        """Count a request of a caller, whose connection is open already.
+
+        Raises:
+            QuotaReached: The caller holds as many descriptors as it may.
+        """
+        if not caller:
+            return
+        most = max(1, self._most // 2)
+        if self._held[caller] >= most:
+            limit = f"at most {most}, half of all"
+            raise QuotaReached("requests, files and leases of the key", most + 1, limit)
+        self._held[caller] += 1
+
+    def leave(self, caller: str) -> None:
+        """A request has ended."""
+        if caller:
+            self._held[caller] -= 1
+            if not self._held[caller]:
+                del self._held[caller]

@@ -13,7 +13,7 @@ from sqlalchemy import Engine as Database
 from wavetrim.service.api.products.lease_socket import LeaseSocket, find_lease_socket
 from wavetrim.service.api.v2.inference import Inference
 from wavetrim.service.api.wire.bodies import Bodies
-from wavetrim.service.descriptors import limit_connections
+from wavetrim.service.descriptors import Descriptors
 from wavetrim.service.engine.cluster import Cluster
 from wavetrim.service.engine.engine import Engine
 from wavetrim.service.engine.fleet import Fleet
@@ -44,6 +44,7 @@ from wavetrim.service.storage.memory.leases import Leases
 from wavetrim.service.storage.memory.named_regions import NamedRegions
 from wavetrim.service.storage.memory.room import Rooms
 from wavetrim.service.tenants.bytes_in_flight import BytesInFlight
+from wavetrim.service.tenants.shares import Shares
 from wavetrim.service.threads import run_to_end
 from wavetrim.service.unix_socket import claim_socket
 
@@ -95,7 +96,7 @@ async def _run(app: FastAPI, parts: "_Parts", claim: Claim) -> AsyncIterator[Non
     try:
         await state.dispatcher.start()
         parts.housekeeping.start(claim)
-        with _hand_out_leases(settings, state.leases):
+        with _hand_out_leases(settings, state.leases, state.descriptors):
             async with serve_grpc(state):
                 yield
             if not state.dispatcher.draining:
@@ -158,7 +159,7 @@ def _make_parts(app: FastAPI, database: Database) -> _Parts:
     state.kept = KeptMatrices(store, arena, residents, writer)
     reserve_bytes = int(settings.reserve_bytes)
     state.rooms = Rooms(arena, settings.matrix_dir, reserve_bytes=reserve_bytes)
-    state.leases = Leases(arena, state.in_flight)
+    state.leases = Leases(arena, state.in_flight, state.descriptors)
     cluster = None if settings.ray_address is None else Cluster(settings)
     state.fleet = fleet = Fleet(engine, cluster)
     state.lane = lane = Lane(fleet)
@@ -173,7 +174,10 @@ def _make_parts(app: FastAPI, database: Database) -> _Parts:
         state.products, engine, state.rooms, state.in_flight,
         NamedRegions(settings.v2_shared_memory), limit_bytes=int(settings.max_matrix_bytes),
     )  # fmt: skip
-    state.news = JobNews(max(1, limit_connections(settings.max_connections) // 4))
+    state.news = JobNews()
+    connections = state.descriptors.connections
+    state.streams = Shares("streams of events", max(1, connections // 4))
+    state.waits = Shares("calls that wait for jobs", max(1, connections // 2))
     state.dispatcher = Dispatcher(
         state.jobs, store, engine, lane=lane, products=state.products, kept=state.kept,
         news=state.news, settings=settings, metrics=counters, traces=state.traces,
@@ -185,14 +189,16 @@ def _make_parts(app: FastAPI, database: Database) -> _Parts:
 
 
 @contextmanager
-def _hand_out_leases(settings: Settings, leases: Leases) -> Iterator[None]:
+def _hand_out_leases(
+    settings: Settings, leases: Leases, descriptors: Descriptors
+) -> Iterator[None]:
     """Where there is a Unix socket, hands their leases to callers until the block ends."""
     if settings.unix_socket is None:
         yield
         return
     path = find_lease_socket(settings.unix_socket)
     with claim_socket(path, kind=SOCK_SEQPACKET) as listener:
-        lease_socket = LeaseSocket(listener, leases)
+        lease_socket = LeaseSocket(listener, leases, descriptors)
         try:
             yield
         finally:

@@ -165,6 +165,12 @@ class Settings(MachineSettings):
         description="Who may read /metrics: `open` anybody who reaches the service, `key` callers "
         "with the API key or a key of the scope admin, `off` nobody.",
     )
+    cors_origins: str | None = Field(
+        default=None,
+        pattern=r"^(\*|https?://[^\s,/]+(,https?://[^\s,/]+)*)$",
+        description="Origins whose web pages may call the service, such as `https://a.example,"
+        "https://b.example:8443`, or `*` for all; without it, browsers let none.",
+    )
     docs: Literal["on", "off"] = Field(
         default="on",
         description="`off` closes /docs and /openapi.json, which anybody may read otherwise.",
@@ -261,7 +267,7 @@ class Settings(MachineSettings):
         default=60.0,
         gt=0,
         description="How long the sender of a body may be silent or send less than 1 KiB a "
-        "second, and the reader of a matrix take nothing.",
+        "second, and the reader of a matrix take nothing or less than 64 KiB a second.",
     )
     resident_share: float = Field(
         default=RESIDENT_SHARE,

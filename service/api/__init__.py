@@ -11,6 +11,7 @@ A request passes, in this order:
 - `problems`: errors become answers, by the table in `problem_kinds`. Every refusal names field,
   value and limit.
 
-`openapi` and `header_schemas` describe what FastAPI cannot see. Generators of clients read the
-document, so operations have names, and every schema that can be typed is.
+`json_document` reads what callers send as JSON. `openapi` and `header_schemas` describe what
+FastAPI cannot see. Generators of clients read the document, so operations have names, and every
+schema that can be typed is.
 """

@@ -33,7 +33,7 @@ _REFUSALS: Final = {
     507: "There is no room for another matrix, or the key's quota has none.",
 }
 
-_EVERYWHERE: Final = (400, 401, 403, 422, 503)
+_EVERYWHERE: Final = (400, 401, 403, 422, 429, 503)
 """Statuses with which every call of /v1 and /v2 may be refused."""
 
 _FASTAPIS_REFUSAL: Final = "HTTPValidationError"

@@ -1,5 +1,6 @@
 """FastAPI dependencies that give a route the parts of the service, from the application's state."""
 
+import asyncio
 from typing import Annotated, Any
 
 import sqlalchemy
@@ -19,6 +20,7 @@ from wavetrim.service.storage.matrices.matrices import MatrixStore
 from wavetrim.service.storage.memory.leases import Leases
 from wavetrim.service.telemetry.metrics import Metrics
 from wavetrim.service.tenants.bytes_in_flight import BytesInFlight
+from wavetrim.service.tenants.shares import Shares
 from wavetrim.service.tenants.tenant import Tenant
 
 
@@ -51,4 +53,6 @@ InFlightPart = Annotated[BytesInFlight, _find_part("in_flight")]
 LeasesPart = Annotated[Leases, _find_part("leases")]
 LanePart = Annotated[Lane, _find_part("lane")]
 InferencePart = Annotated[Inference, _find_part("inference")]
+ThinkingPart = Annotated[asyncio.Lock, _find_part("thinking")]
+WaitsPart = Annotated[Shares, _find_part("waits")]
 WritesPart = Annotated[WriteRecord, _find_part("writes")]

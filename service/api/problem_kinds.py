@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from fastapi.exceptions import RequestValidationError
-from sqlalchemy.exc import InterfaceError, OperationalError
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from wavetrim.scheduler.errors import FieldError
@@ -13,8 +13,8 @@ from wavetrim.service.jobs import errors as job_errors
 from wavetrim.service.storage import errors as storage_errors
 from wavetrim.service.storage.matrices.publication import CommitUnclear
 
-DATABASE_AWAY: Final = (OperationalError, InterfaceError, PoolTimeout, CommitUnclear)
-"""Errors of a database that is locked, full or out of reach."""
+DATABASE_AWAY: Final = (DBAPIError, PoolTimeout, CommitUnclear)
+"""Errors of a database that is locked, full, damaged or out of reach."""
 
 
 @dataclass(frozen=True, slots=True)

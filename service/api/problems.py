@@ -3,16 +3,23 @@
 import json
 import logging
 import math
+import reprlib
 from typing import Any, Final
 
-from fastapi import Request
+from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
 from wavetrim.service import errors
-from wavetrim.service.api.problem_kinds import DATABASE_AWAY, PROBLEMS, ProblemKind, find_kind
+from wavetrim.service.api.problem_kinds import (
+    DATABASE_AWAY,
+    PROBLEMS,
+    REFUSALS,
+    ProblemKind,
+    find_kind,
+)
 from wavetrim.service.setting_refusal import describe_limit, say_limit
 from wavetrim.service.storage import errors as storage_errors
 
@@ -28,6 +35,12 @@ _MOST_BROKEN: Final = 10
 
 _MOST_CHARACTERS: Final = 200
 """How many characters of a value a refusal repeats."""
+
+_SHORT: Final = reprlib.Repr()
+"""Shows a nested value without walking all of it."""
+
+_MOST_DETAIL: Final = 2000
+"""How many characters a refusal's sentence has."""
 
 METHODS: Final = ("DELETE", "GET", "HEAD", "POST")
 """Methods that routes have."""
@@ -65,7 +78,7 @@ def describe_error(error: Exception) -> ProblemResponse:
         for name in ("field", "value", "limit", "kind")
         if hasattr(error, name)
     }
-    detail = str(error)
+    detail = _cut(str(error), _MOST_DETAIL)
     if isinstance(error, DATABASE_AWAY):
         logger.error("the database does not answer: %s", detail)
         # Its own message may contain statements and names of the server.
@@ -114,22 +127,20 @@ async def answer_validation(request: Request, error: Exception) -> ProblemRespon
     return _describe_invalid(error)
 
 
-async def answer_http(request: Request, error: Exception) -> ProblemResponse:
-    """FastAPI's handler of its own refusals: unknown paths, wrong methods."""
+async def answer_http(request: Request, error: Exception) -> Response:
+    """FastAPI's handler of its own refusals: unknown paths, wrong methods. It answers OPTIONS."""
     assert isinstance(error, HTTPException)
     cause = error.__cause__
-    if isinstance(cause, errors.FieldProblem):  # of a `JsonRequest`, which FastAPI wraps
-        return describe_error(cause)
-    if error.status_code == 400 and cause is not None:
-        # FastAPI's own words for a body that is no text, or that Python's JSON parser gives up.
-        broken = {"type": "json_invalid", "loc": ("body",), "msg": str(cause)}
-        return _describe_invalid(RequestValidationError([broken]))
+    if isinstance(cause, REFUSALS):  # of a `JsonRequest`, which FastAPI wraps
+        return describe_refusal(cause)
     title = _HTTP_TITLES.get(error.status_code, "Request refused")
     kind = ProblemKind(error.status_code, f"http-{error.status_code}", title)
     headers = dict(error.headers or {})
     detail = f"{error.detail}: {request.method} {request.url.path}"
     if error.status_code == 405:
         headers["Allow"] = ", ".join(_list_methods(request))
+        if request.method == "OPTIONS":  # as HAProxy asks whether a service is there
+            return Response(status_code=204, headers=headers)
         detail += f"; allowed: {headers['Allow']}"
     return write_problem(kind, detail, headers=headers)
 
@@ -146,10 +157,17 @@ def to_wire(value: object) -> Any:
         return value
     if isinstance(value, float) and math.isfinite(value):
         return value
-    if isinstance(value, list | tuple) and len(value) <= 8:
+    if isinstance(value, list | tuple) and len(value) <= 8 and not any(map(_is_nested, value)):
         return [to_wire(item) for item in value]
-    text = str(value)
-    return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…"
+    return _cut(_SHORT.repr(value) if _is_nested(value) else str(value))
+
+
+def _is_nested(value: object) -> bool:
+    return isinstance(value, list | tuple | dict)
+
+
+def _cut(text: str, most: int = _MOST_CHARACTERS) -> str:
+    return text if len(text) <= most else f"{text[:most]}…"
 
 
 def _describe_invalid(error: RequestValidationError) -> ProblemResponse:

@@ -28,6 +28,9 @@ engine_log = logging.getLogger("wavetrim.service.engine.output")
 _ROOT: Final = Path(wavetrim.__file__).parents[1]
 """The folder in which Python finds this package."""
 
+_SERVICES_OWN: Final = ("WAVETRIM_", "PG", "OTEL_")
+"""How the names of variables begin that only the service reads."""
+
 _OUTPUT_SECONDS: Final = 1.0
 """How long to wait for the last output of a process that has ended; chosen. A child of it that goes
 on keeps the output open."""
@@ -244,6 +247,11 @@ async def _log_output(output: int) -> None:
 
 
 def _environment() -> dict[str, str]:
-    """The service's environment, in which the process finds the same package as the service."""
+    """The service's environment, in which the process finds the same package as the service.
+
+    Settings are left out, and those of the database's and the traces' libraries: the process gets
+    what it needs as arguments, and keys and passwords are not its own.
+    """
     paths = [str(_ROOT), os.environ.get("PYTHONPATH", "")]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in paths if path)}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(_SERVICES_OWN)}
+    return {**kept, "PYTHONPATH": os.pathsep.join(path for path in paths if path)}

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
 
-from wavetrim.service.errors import Crowded
 from wavetrim.service.jobs.job import Job
 
 _MOST_UNREAD: Final = 500
@@ -61,14 +60,9 @@ class Listener:
 
 
 class JobNews:
-    """Tells listeners of jobs. To be used from one event loop.
+    """Tells listeners of jobs. To be used from one event loop."""
 
-    Args:
-        most_listeners: How many may listen at once.
-    """
-
-    def __init__(self, most_listeners: int) -> None:
-        self._most_listeners = most_listeners
+    def __init__(self) -> None:
         self._listeners: set[Listener] = set()
         self._ended = False
 
@@ -84,13 +78,7 @@ class JobNews:
         Args:
             job_id: The job to hear of; None for all.
             owner: Whose jobs; None for everybody's.
-
-        Raises:
-            Crowded: There are as many listeners as there may be.
         """
-        if len(self._listeners) >= self._most_listeners:
-            limit = f"at most {self._most_listeners}, a quarter of the connections"
-            raise Crowded("streams of events", len(self._listeners) + 1, limit)
         listener = Listener(job_id, owner)
         self._listeners.add(listener)
         if self._ended:

@@ -33,7 +33,6 @@ DOCS_POLICY: Final = f"{_COMMON}style-src 'self' 'unsafe-inline'; img-src 'self'
 _HEADERS: Final = {
     "Cache-Control": "no-cache",
     "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
 }
 
 

@@ -209,9 +209,8 @@ def check_connection(data: bytes) -> None:
     cut = [content[begin:end] for begin, end in zip(begins, ends, strict=True) if end > begin]
     seen = [_loop.run_until_complete(_converse(pieces)) for pieces in ([content], cut)]
     shorter, longer = sorted(seen, key=len)
-    # An answer that comes before its body's end, as those of /c may, ends the connection; so do
-    # bytes that come together with an upgrade.
-    may_end_early = b"/c" in content or b"upgrade" in content.lower()
+    # An answer that comes before its body's end, as those of /c may, ends the connection.
+    may_end_early = b"/c" in content
     if shorter != (longer[: len(shorter)] if may_end_early else longer):
         raise Fault(f"whole: {seen[0]}, cut: {seen[1]}")
 

@@ -52,10 +52,7 @@ def _find_end(content: bytes, begin: int, fields: list[tuple[bytes, bytes]]) -> 
         values.setdefault(name, []).append(value)
     options = b",".join(values.get(b"connection", [])).lower()
     lengths, codings = values.get(b"content-length"), values.get(b"transfer-encoding")
-    # An upgrade with a body is refused. Without one it may be ignored (RFC 9110, 7.8): the service
-    # does so, and goes on with what another read brings.
-    upgrades = b"upgrade" in options and b"upgrade" in values
-    if b"close" in options or (upgrades and (lengths or codings)):
+    if b"close" in options:  # an offer of another protocol is ignored (RFC 9110, 7.8)
         return None
     if codings:
         is_chunked = [coding.lower() for coding in codings] == [b"chunked"]

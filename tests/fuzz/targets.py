@@ -6,6 +6,7 @@ how the bytes were cut.
 """
 
 import io
+import json
 import struct
 import warnings
 from collections.abc import Callable
@@ -29,6 +30,7 @@ from wavetrim.scheduler.problem import ITEM_BYTES
 from wavetrim.service.api.admission.body_route import read_query
 from wavetrim.service.api.admission.host_check import check_hosts
 from wavetrim.service.api.admission.idempotency import check_key
+from wavetrim.service.api.json_document import read_json
 from wavetrim.service.api.matrices.ranges import parse_range
 from wavetrim.service.api.problem_kinds import REFUSALS
 from wavetrim.service.api.problems import describe_refusal
@@ -183,6 +185,23 @@ _FIELDS: Final[tuple[Callable[[bytes], Any], ...]] = (
 )
 
 
+def check_json(data: bytes) -> None:
+    """What is taken Python's reader takes for the same, and finds no name twice in it."""
+
+    def read_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len(dict(pairs)) < len(pairs):
+            raise Fault("a name is there twice")
+        return dict(pairs)
+
+    try:
+        document = read_json(data)
+    except REFUSALS as error:
+        describe_refusal(error)
+        return
+    if repr(document) != repr(json.loads(data, object_pairs_hook=read_object)):
+        raise Fault(f"{data!r} is read as {document}")
+
+
 def check_message(data: bytes) -> None:
     """A packet between service and engine; a run that can be read is told as it was."""
     try:
@@ -226,6 +245,7 @@ TARGETS: Final[dict[str, Callable[[bytes], None]]] = {
     "body": check_body,
     "head": check_head,
     "fields": check_fields,
+    "json": check_json,
     "message": check_message,
     "place": check_lease_place,
     "connection": check_connection,

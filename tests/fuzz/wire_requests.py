@@ -13,6 +13,11 @@ from tests.server import decode_npy, encode_npy
 NPY: Final = "application/x-npy"
 JSON: Final = "application/json"
 
+_OFFER: Final = (
+    ("Connection", "Upgrade, HTTP2-Settings"), ("Upgrade", "h2c"), ("HTTP2-Settings", "AAMAAABk"),
+)  # fmt: skip
+"""As Java's client and curl offer HTTP/2."""
+
 _OK: Final = frozenset({200})
 _FULL: Final = frozenset({503, 507})
 """What each request that needs room may be answered with as well."""
@@ -61,6 +66,8 @@ def draw_request(source: random.Random, identity: str, matrices: Sequence[str]) 
         fields.append((f"X-Odd-{source.randint(0, 9)}", value))
     if request.body is not None and source.random() < 0.1:
         fields.append(("Expect", "100-continue"))
+    if source.random() < 0.1:
+        fields += _OFFER
     source.shuffle(fields)
     return Request(
         request.id, request.method, request.target, request.statuses, tuple(fields), request.body,
@@ -109,6 +116,32 @@ def _cut_chunks(source: random.Random, body: bytes) -> bytes:
 def plant_request(identity: str, target: str = "/healthz/live") -> bytes:
     """A request that lies where none is."""
     return f"GET {target} HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: {identity}\r\n\r\n".encode()
+
+
+def _infer(source: random.Random, identity: str, matrix: str) -> Request:
+    """A document for /v2, within the bounds of its structure or beyond."""
+    del matrix
+    count = source.choice([1, 100, 1000])
+    names = ",".join(f'"p{i}":1' for i in range(2 * count))
+    items = {"[1]": 70 * count, "1": 600 * count, "{}": count}
+    texts = {"\\\\": 2 * count, "x": 8000 * count}
+    body, statuses = source.choice(
+        [
+            (f'{{"parameters": {{{names}}}}}', {422}),
+            *((f'{{"inputs": [{",".join([item] * n)}]}}', {422}) for item, n in items.items()),
+            *((f'{{"id": "{text * n}"}}', {413, 422}) for text, n in texts.items()),
+            ("[" * 900 * count, {400, 422}),
+            (f'{{"inputs": [{_tensor("A", count)}, {_tensor("B", 1)}]}}', {200, *_FULL}),
+        ]
+    )
+    fields = (("Content-Type", JSON),)
+    target = "/v2/models/matmul/infer"
+    return Request(identity, "POST", target, frozenset(statuses), fields, body.encode())
+
+
+def _tensor(name: str, rows: int) -> str:
+    data = ",".join(["[0.5]"] * rows)
+    return f'{{"name": "{name}", "datatype": "FP32", "shape": [{rows}, 1], "data": [{data}]}}'
 
 
 def _get(target: str) -> Callable[[random.Random, str, str], Request]:
@@ -214,6 +247,6 @@ def _without_key(source: random.Random, identity: str, matrix: str) -> Request:
 
 _KINDS: Final = (
     _get("/healthz/live"), _get("/v1/devices"), _get("/v1/plan?m=64&n=64&k=64"), _read_matrix,
-    _miss, _post_document, _multiply, _store, _refused_upload, _without_key,
+    _miss, _post_document, _multiply, _store, _refused_upload, _without_key, _infer,
 )  # fmt: skip
-_WEIGHTS: Final = (3, 1, 1, 3, 3, 3, 4, 2, 2, 2)
+_WEIGHTS: Final = (3, 1, 1, 3, 3, 3, 4, 2, 2, 2, 0.5)

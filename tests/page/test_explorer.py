@@ -219,6 +219,35 @@ def test_a_cpu_alone_is_called_the_fastest_only_if_it_is(page: Page) -> None:
     assert page.run(told) == "The CPU alone is the fastest."
 
 
+@pytest.mark.parametrize(
+    "product", ["#m=9&n=9&k=9&device=T4&threads=2", "#m=300&n=300&k=300&device=H200"]
+)
+def test_the_curve_is_seen_where_the_model_chooses_one_side_alone(page: Page, product: str) -> None:
+    show(page, FILE + product)
+    assert read_shown(page)["f"] in (0, 9)
+    shown, drawn = page.run("""(() => {
+        const box = (selector) => document.querySelector(selector).getBBox();
+        return ['#curve #plot rect', '#curve g path'].map(box).map((one) => [one.y, one.height]);
+    })()""")
+    assert drawn[0] >= shown[0]
+    assert drawn[0] + drawn[1] <= shown[0] + shown[1] + 1
+    assert drawn[1] > shown[1] / 4
+
+
+def test_a_choice_that_is_slower_than_the_f_that_is_shown_is_said_to_be_slower(
+    page: Page, server: RunningServer
+) -> None:
+    show(page, f"{server.url}/{SPLIT}")
+    for seconds, told in ((0.94, "6.38% more time"), (0.9999, "as fast"), (1.06, "6% more time")):
+        shown = f"{{ f: 448, totalSeconds: {seconds} }}"
+        chosen = "{ f: 0, totalSeconds: 1, problem: {}, gpuParts: [0] }"
+        words = page.run(
+            f"import('/page/explorer/words.js').then((all) => all.tellChoice({shown}, {chosen}))"
+        )
+        assert told in words, words
+        assert ("as fast" in words) is (seconds == 0.9999)
+
+
 def test_a_click_on_the_curve_without_a_gpu_changes_nothing(page: Page) -> None:
     show(page, f"{FILE}#device=cpu&threads=2")
     before = page.run("location.hash")

@@ -86,7 +86,7 @@ def make_parts(folder: Path, *, watch: Watch | None = None, **settings: Any) -> 
     kept = KeptMatrices(matrices, None, Residents(), writer)
     dispatcher = Dispatcher(
         jobs, matrices, engine, lane=lane, products=products, kept=kept,
-        news=JobNews(8), settings=chosen, metrics=metrics,
+        news=JobNews(), settings=chosen, metrics=metrics,
     )  # fmt: skip
     return Parts(chosen, database, matrices, jobs, engine, metrics, lane, dispatcher)
 

@@ -9,7 +9,7 @@ In this order:
 - `auth`: the key or token, and its scope (GET and HEAD read, all else computes, /metrics is for
   admins). It is called by the body route, or by `body_limit`, which receives JSON documents. From
   then on the tenant is in the request's ASGI scope.
-- `json_route`: a compressed document, or a name that comes twice in one, is refused.
+- `json_route`: a JSON document is read as every one is (`json_document`).
 - `head_request`: all other routes answer HEAD as GET.
 - `query_check`: unknown query fields are refused.
 

@@ -40,9 +40,19 @@ async def check_access(scope: Scope, headers: Headers) -> None:
         Unauthorized: The service has keys, and the call has no valid key or token.
         ScopeMissing: Its key or token lacks the scope.
         IssuerAway: Its token cannot be checked now.
+        QuotaReached: The caller holds as many connections as it may.
     """
     needed = find_scope(scope["method"], scope["path"])
-    scope[_TENANT] = await authenticate(headers, scope["app"].state, needed)
+    tenant = await authenticate(headers, scope["app"].state, needed)
+    scope["app"].state.descriptors.enter(tenant.name)
+    scope[_TENANT] = tenant
+
+
+def end_access(scope: Scope) -> None:
+    """A call has ended; nothing is done if it was refused."""
+    tenant: Tenant | None = scope.get(_TENANT)
+    if tenant is not None:
+        scope["app"].state.descriptors.leave(tenant.name)
 
 
 async def authenticate(headers: Headers, state: Any, needed: str) -> Tenant:

@@ -10,6 +10,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from wavetrim.service.api.admission.auth import check_access
 from wavetrim.service.api.problems import METHODS, describe_error
 from wavetrim.service.api.v2.errors import is_protocols
+from wavetrim.service.api.wire.inflated_source import inflate_document
 from wavetrim.service.errors import BodyTooLarge, ServiceError, UploadStalled
 from wavetrim.service.settings import Settings
 
@@ -56,10 +57,12 @@ def _needs_access(path: str, settings: Settings) -> bool:
     return path == "/metrics" and settings.metrics == "key"
 
 
-async def receive_document(receive: Receive) -> bytes:
-    """Receives a whole JSON body.
+async def receive_document(headers: Headers, receive: Receive) -> bytes:
+    """Receives a whole JSON body, without its content coding.
 
     Raises:
+        ContentRefused: The coding is not known.
+        BodyLengthWrong: Its compressed data are cut off, or not alone.
         BodyTooLarge: It is longer than `MAX_BODY_BYTES`.
         UploadStalled: It is not complete within `BODY_SECONDS`.
         ClientDisconnect: The caller has left before the end.
@@ -78,12 +81,13 @@ async def receive_document(receive: Receive) -> bytes:
     except TimeoutError as error:
         value = f"{len(content)} bytes after {BODY_SECONDS:g} s"
         raise UploadStalled("body", value, f"complete within {BODY_SECONDS:g} s") from error
-    return bytes(content)
+    coding = headers.get("content-encoding", "identity")
+    return inflate_document(bytes(content), coding, MAX_BODY_BYTES)
 
 
 async def _receive_document(headers: Headers, receive: Receive) -> bytes:
     _check_length(int(headers.get("content-length", "0")))
-    return await receive_document(receive)
+    return await receive_document(headers, receive)
 
 
 def _has_body(headers: Headers) -> bool:

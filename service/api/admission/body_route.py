@@ -18,6 +18,7 @@ from wavetrim.service.api.admission.auth import check_access
 from wavetrim.service.api.admission.query_check import check_query, list_fields
 from wavetrim.service.api.problem_kinds import REFUSALS
 from wavetrim.service.api.problems import describe_refusal
+from wavetrim.service.api.v2.errors import is_protocols
 
 Answer = Callable[[Scope, Receive, Send], Awaitable[None]]
 """Answers a request whose access was checked."""
@@ -100,7 +101,7 @@ class _Endpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["route"] = self._route  # for the request log, as FastAPI's own routes do
         await check_access(scope, Headers(scope=scope))
-        if scope["query_string"]:
+        if scope["query_string"] and not is_protocols(scope["path"]):
             check_query(scope["query_string"], self._known)
         await self._answer(scope, receive, send)
 

@@ -62,9 +62,9 @@ def check_hosts(hosts: list[str], settings: Settings, *, is_needed: bool) -> Non
     """
     if len(hosts) > 1 or (is_needed and not hosts):
         raise HostAmbiguous("Host", hosts, "one header")
-    if settings.names_callers:
-        return
-    host = hosts[0] if hosts else ""
+    if settings.names_callers or not hosts:
+        return  # HTTP/1.0 without the header, as of a load balancer's check: no browser sends that
+    host = hosts[0]
     if not _names_loopback(host, settings.host):
         raise HostRefused("Host", host, f"localhost, a loopback address or {settings.host}")
 

@@ -8,18 +8,19 @@ from fastapi import Request
 from fastapi.dependencies.models import Dependant
 from pydantic import BaseModel
 
+from wavetrim.service.api.v2.errors import is_protocols
 from wavetrim.service.errors import QueryFieldRepeated, QueryFieldUnknown
 
 
 async def refuse_unknown(request: Request) -> None:
-    """FastAPI's dependency of every call.
+    """FastAPI's dependency of every call; what clients of /v2 add to it is ignored.
 
     Raises:
         QueryFieldUnknown: The query has a field that the call does not know.
         QueryFieldRepeated: It has a field twice.
     """
     query_string: bytes = request.scope["query_string"]
-    if query_string:
+    if query_string and not is_protocols(request.scope["path"]):
         check_query(query_string, tuple(_find_known(request.scope["route"].dependant)))
 
 

@@ -113,8 +113,12 @@ async def follow_job(job_id: JobId) -> Response:
 async def answer_job_events(scope: Scope, receive: Receive, send: Send) -> None:
     """Answers GET and HEAD /v1/jobs/{job_id}/events."""
     state, job_id = scope["app"].state, scope["path_params"]["job_id"]
-    sees = find_tenant(scope).sees
-    with state.news.listen(job_id=job_id, owner=sees) as listener:
+    tenant = find_tenant(scope)
+    sees = tenant.sees
+    with (
+        state.streams.take(tenant.name),
+        state.news.listen(job_id=job_id, owner=sees) as listener,
+    ):
         job = await run_to_end(state.jobs.get, job_id, sees)
         if job.state.finished and Headers(scope=scope).get("last-event-id") == _LAST:
             await Response(status_code=204)(scope, receive, send)
@@ -124,7 +128,8 @@ async def answer_job_events(scope: Scope, receive: Receive, send: Send) -> None:
 
 async def answer_events(scope: Scope, receive: Receive, send: Send) -> None:
     """Answers GET and HEAD /v1/jobs/events."""
-    with scope["app"].state.news.listen(owner=find_tenant(scope).sees) as listener:
+    state, tenant = scope["app"].state, find_tenant(scope)
+    with state.streams.take(tenant.name), state.news.listen(owner=tenant.sees) as listener:
         await _send(scope, receive, send, _tell(listener, _make_check(scope)))
 
 

@@ -20,7 +20,7 @@ from wavetrim.service.api.header_schemas import (
 from wavetrim.service.api.jobs.job_schemas import JobPage, JobRequest, JobView, show_job
 from wavetrim.service.api.matrices.matrix_body import send_kept
 from wavetrim.service.api.openapi import describe_download, list_refusals
-from wavetrim.service.api.parts import DispatcherPart, JobsPart, TenantPart
+from wavetrim.service.api.parts import DispatcherPart, JobsPart, TenantPart, WaitsPart
 from wavetrim.service.errors import Draining
 from wavetrim.service.jobs.errors import ResultMissing
 from wavetrim.service.jobs.job import JobState
@@ -83,9 +83,11 @@ def list_jobs(
 
 @router.get("/{job_id}", responses=list_refusals(404))
 async def get_job(
+    *,
     job_id: JobId,
     jobs: JobsPart,
     dispatcher: DispatcherPart,
+    waits: WaitsPart,
     tenant: TenantPart,
     wait_seconds: Annotated[
         float, Query(ge=0, le=60, description="How long to wait for the job's end, at most.")
@@ -93,7 +95,8 @@ async def get_job(
 ) -> JobView:
     """Look at a job: its state, progress, plan, timings and result."""
     if wait_seconds:
-        with contextlib.suppress(Draining):  # the service stops: show the job as it is
+        # A service that stops shows the job as it is.
+        with waits.take(tenant.name), contextlib.suppress(Draining):
             waited = dispatcher.wait(job_id, owner=tenant.sees, most_seconds=wait_seconds)
             return show_job(await waited)
     return show_job(await run_to_end(jobs.get, job_id, tenant.sees))

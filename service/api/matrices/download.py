@@ -16,6 +16,7 @@ from wavetrim.service.api.matrices.ranges import parse_range
 from wavetrim.service.api.wire.digests import format_digest
 from wavetrim.service.api.wire.media_types import choose_media_type
 from wavetrim.service.api.wire.sender import RawHeaders, send_chunks, send_views
+from wavetrim.service.descriptors import Descriptors
 from wavetrim.service.storage.arena.extent import Hold
 from wavetrim.service.storage.disk.checksum import update_crc32
 from wavetrim.service.storage.errors import MatrixDamaged, MatrixNotFound
@@ -94,11 +95,15 @@ class Sending:
         store: Checks whether a file is as it was stored.
         metrics: Counts the bytes.
         idle_seconds: How long a client may receive nothing before its connection is closed.
+        descriptors: Counts open files.
+        caller: Name of the tenant that asks.
     """
 
     store: MatrixStore
     metrics: Metrics
     idle_seconds: float
+    descriptors: Descriptors
+    caller: str
 
 
 async def send_matrix(
@@ -140,6 +145,8 @@ async def send_matrix(
         elif matrix.place == "memory":
             raise MatrixNotFound(matrix.id)
         else:
+            how.descriptors.take(how.caller, "files")
+            stack.callback(how.descriptors.give, how.caller)
             file = await run_to_end(_open_checked, matrix, how.store, whole=download.whole)
             stack.callback(os.close, file)
             await _send_file(

@@ -1,6 +1,7 @@
 """Matrices: stored, described, sent and removed."""
 
 import time
+from contextlib import AsyncExitStack
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Path, Query, Request, Response
@@ -100,7 +101,13 @@ async def answer_upload(scope: Scope, receive: Receive, send: Send) -> None:
     )
     try:
         on_disk = query.storage == "disk"
-        async with state.bodies.place_for(body.length_bytes):
+        async with (
+            state.bodies.place_for(body.length_bytes, tenant.name),
+            AsyncExitStack() as stack,
+        ):
+            if on_disk:
+                state.descriptors.take(tenant.name, "files")
+                stack.callback(state.descriptors.give, tenant.name)
             matrix, created = await receive_kept(
                 body,
                 state.matrices,

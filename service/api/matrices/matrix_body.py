@@ -176,10 +176,15 @@ async def send_kept(scope: Scope, receive: Receive, send: Send, matrix_id: str) 
         RangeNotSatisfiable: The range begins after the end of the file.
     """
     state = scope["app"].state
-    matrix = await run_to_end(state.matrices.get, matrix_id, find_tenant(scope).sees)
-    hold = state.kept.take(matrix, "socket out")
-    how = Sending(state.matrices, state.metrics, state.settings.upload_idle_seconds)
-    await send_matrix(scope, receive, send, matrix=matrix, hold=hold, how=how)
+    tenant = find_tenant(scope)
+    matrix = await run_to_end(state.matrices.get, matrix_id, tenant.sees)
+    how = Sending(
+        state.matrices, state.metrics, state.settings.upload_idle_seconds,
+        descriptors=state.descriptors, caller=tenant.name,
+    )  # fmt: skip
+    with state.matrices.stored.sending(matrix):
+        hold = state.kept.take(matrix, "socket out")
+        await send_matrix(scope, receive, send, matrix=matrix, hold=hold, how=how)
 
 
 def _hash(view: memoryview) -> str:

@@ -15,6 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from wavetrim.service.descriptors import Descriptors
+from wavetrim.service.errors import Crowded, FieldProblem
 from wavetrim.service.storage.memory.leases import Lease, Leases
 
 logger = logging.getLogger(__name__)
@@ -42,11 +44,13 @@ class LeaseSocket:
     Args:
         listener: A listening socket that keeps packets apart (SOCK_SEQPACKET).
         leases: What is handed out.
+        descriptors: Counts the connections.
     """
 
-    def __init__(self, listener: socket.socket, leases: Leases) -> None:
+    def __init__(self, listener: socket.socket, leases: Leases, descriptors: Descriptors) -> None:
         self._listener = listener
         self._leases = leases
+        self._descriptors = descriptors
         self._loop = asyncio.get_running_loop()
         self._callers: set[_Caller] = set()
         self._pause: asyncio.TimerHandle | None = None
@@ -79,9 +83,29 @@ class LeaseSocket:
                 self._loop.remove_reader(self._listener.fileno())
                 self._pause = self._loop.call_later(_PAUSE_SECONDS, self._listen)
                 return
-            caller = _Caller(connection, self._leases, self._callers.discard)
-            self._callers.add(caller)
-            caller.start()
+            self._begin(connection)
+
+    def _begin(self, connection: socket.socket) -> None:
+        try:
+            self._take_place()
+        except Crowded as error:
+            _refuse(connection, error)
+            connection.close()
+            return
+        caller = _Caller(connection, self._leases, self._forget)
+        self._callers.add(caller)
+        caller.start()
+
+    def _take_place(self) -> None:
+        waiting = sum(not caller.has_lease for caller in self._callers)
+        if waiting >= self._descriptors.few:
+            limit = f"at most {self._descriptors.few} that have sent no secret yet"
+            raise Crowded("connections", waiting + 1, limit)
+        self._descriptors.take("", "connections for leases")
+
+    def _forget(self, caller: "_Caller") -> None:
+        self._callers.discard(caller)
+        self._descriptors.give("")
 
 
 class _Caller:
@@ -98,6 +122,11 @@ class _Caller:
         self._closed = False
         self._timer = self._loop.call_later(_SECRET_SECONDS, self.close)
 
+    @property
+    def has_lease(self) -> bool:
+        """Whether it has fetched a descriptor."""
+        return self._lease is not None
+
     def start(self) -> None:
         """Wait for the secret; refuse a caller of another user."""
         self._connection.setblocking(False)
@@ -106,7 +135,8 @@ class _Caller:
         )
         _, user, _ = _CREDENTIALS.unpack(packed)
         if user not in {os.geteuid(), 0}:
-            self._refuse("user", user, f"{os.geteuid()}, whose service this is")
+            limit = f"{os.geteuid()}, whose service this is"
+            self._refuse(FieldProblem("user", user, limit))
             return
         self._loop.add_reader(self._connection.fileno(), self._read)
 
@@ -135,7 +165,8 @@ class _Caller:
             return
         lease = self._leases.claim(packet.decode("latin-1"))
         if lease is None:
-            self._refuse("token", "…", "one of a lease whose descriptor was not fetched before")
+            limit = "one of a lease whose descriptor was not fetched before"
+            self._refuse(FieldProblem("token", "…", limit))
             return
         self._timer.cancel()
         self._lease, lease.on_end = lease, self.close
@@ -145,10 +176,14 @@ class _Caller:
         except OSError:
             self.close()
 
-    def _refuse(self, field: str, value: object, limit: str) -> None:
-        document = {"field": field, "value": value, "limit": limit}
-        try:
-            self._connection.send(json.dumps(document).encode())
-        except OSError:
-            logger.debug("a caller has left before it was refused")
+    def _refuse(self, error: FieldProblem) -> None:
+        _refuse(self._connection, error)
         self.close()
+
+
+def _refuse(connection: socket.socket, error: FieldProblem | Crowded) -> None:
+    document = {"field": error.field, "value": error.value, "limit": error.limit}
+    try:
+        connection.send(json.dumps(document).encode(), socket.MSG_DONTWAIT)
+    except OSError:
+        logger.debug("a caller has left before it was refused")

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 from pydantic_core import to_json
+from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
 from wavetrim.scheduler.engine.layout import check_place
@@ -18,6 +19,7 @@ from wavetrim.scheduler.problem import ITEM_BYTES
 from wavetrim.service.api.admission.auth import find_tenant
 from wavetrim.service.api.admission.body_limit import receive_document
 from wavetrim.service.api.admission.body_route import refuse
+from wavetrim.service.api.json_document import read_json
 from wavetrim.service.api.products.leased_schemas import LeasedMatrix, LeasedProduct
 from wavetrim.service.api.products.leases import check_unix
 from wavetrim.service.api.products.product_answer import (
@@ -42,7 +44,7 @@ async def answer_leased(scope: Scope, receive: Receive, send: Send) -> None:
     check_unix(scope, otherwise=f"; other callers send .npy files as {MEDIA_TYPES[-1]}")
     state = scope["app"].state
     state.products.check_admission()
-    product = read_product(await receive_document(receive))
+    product = read_product(await receive_document(Headers(scope=scope), receive))
     with ExitStack() as stack:
         request, rooms = place_product(product, state.leases, find_tenant(scope).sees)
         for room in rooms:
@@ -64,9 +66,10 @@ def read_product(content: bytes) -> LeasedProduct:
 
     Raises:
         RequestValidationError: It is not JSON, or a field is not valid.
+        FieldProblem: As `read_json`.
     """
     try:
-        return LeasedProduct.model_validate_json(content)
+        return LeasedProduct.model_validate(read_json(content))
     except ValidationError as error:
         raise refuse(error, "body") from error
 

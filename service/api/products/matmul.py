@@ -64,7 +64,7 @@ async def matmul(
 
 async def answer(scope: Scope, receive: Receive, send: Send) -> None:
     """Answers POST /v1/matmul."""
-    state = scope["app"].state
+    state, tenant = scope["app"].state, find_tenant(scope)
     settings, metrics = state.settings, state.metrics
     headers = Headers(scope=scope)
     media_type = choose_media_type(headers.get("accept"))
@@ -83,10 +83,10 @@ async def answer(scope: Scope, receive: Receive, send: Send) -> None:
     )
     async with AsyncExitStack() as stack:
         try:
-            take = partial(state.in_flight.take, find_tenant(scope))
+            take = partial(state.in_flight.take, tenant)
             memory = RequestMemory(state.rooms, stack, take)
             receiver = ProductReceiver(body, query, memory, limit_bytes=limit_bytes)
-            async with state.bodies.place_for(body.length_bytes):
+            async with state.bodies.place_for(body.length_bytes, tenant.name):
                 received = await receiver.receive()
         finally:
             metrics.received_bytes.inc(body.received_bytes)

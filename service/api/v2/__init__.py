@@ -3,14 +3,14 @@
 A request passes, in this order:
 
 - `infer` answers it, once it is admitted.
-- `body` reads the JSON head and then the tensors' binary data; `compression` inflates both.
+- `body` reads the JSON head and then the tensors' binary data.
 - `request` checks the head, by `schemas`; `datatypes` has the element types, and numbers in JSON.
   `stack` finds which products are asked for.
 - `placement` brings the tensors into memory: from the body straight into the arena, from the head,
   or from a region of shared memory.
 - `inference` has the products computed, as for `POST /v1/matmul`; `statistics` counts them. gRPC
   calls (`service/grpc/`) join here.
-- `answer` sends the result from where it lies.
+- `answer` sends the result from where it lies, with `compression` if it is asked for.
 
 `model` describes server and model, by `model_schemas`. `shared_memory` registers regions, which is
 off by default. `errors` adds the protocol's `error` to problem documents.

@@ -6,7 +6,6 @@ from typing import Final, Protocol
 
 from starlette.types import Receive, Scope
 
-from wavetrim.service.api.v2.compression import CODINGS, InflatedBody
 from wavetrim.service.api.v2.request import InferRequest, read_request
 from wavetrim.service.api.wire.body_source import SMALL_BODY_BYTES
 from wavetrim.service.api.wire.reader import BodyReader
@@ -65,17 +64,16 @@ class InferBody:
         check_page(fields)
         self.reader = BodyReader(
             scope, receive, limit_bytes=limit_bytes, idle_seconds=idle_seconds,
-            media_types=_MEDIA_TYPES, codings=CODINGS, head="JSON head",
+            media_types=_MEDIA_TYPES, head="JSON head",
         )  # fmt: skip
         self._head_bytes = _read_head_length(fields.get(_HEAD_LENGTH))
-        self._is_compressed = self.reader.coding != "identity"
         self._bytes: Bytes
 
-    async def read_request(self, long_heads: asyncio.Lock) -> InferRequest:
+    async def read_request(self, thinking: asyncio.Lock) -> InferRequest:
         """Read the head, and compare what it announces with the body's length.
 
         Args:
-            long_heads: Held while a long head is read.
+            thinking: Held while a long head is read, in a thread.
 
         Raises:
             RequestValidationError: It is not JSON, or breaks the schema.
@@ -84,21 +82,18 @@ class InferBody:
             BodyTooLarge: The head is too long.
         """
         length = self.reader.length_bytes
-        if self._is_compressed:
-            self._bytes = InflatedBody(self.reader)
-        elif length is not None and length <= SMALL_BODY_BYTES:
+        if length is not None and length <= SMALL_BODY_BYTES:
             self._bytes = _SmallBody(await self.reader.read_all_small())
         else:
             self._bytes = _StreamedBody(self.reader)
         content = await self._read_head()
         if len(content) > SMALL_BODY_BYTES:
-            async with long_heads:
+            async with thinking:
                 request = await run_to_end(read_request, content)
         else:
             request = read_request(content)
         self._total_bytes = len(content) + request.following_bytes
-        if not self._is_compressed:
-            self.reader.expect_length(self._total_bytes, "head and the tensors that it announces")
+        self.reader.expect_length(self._total_bytes, "head and the tensors that it announces")
         return request
 
     async def read_into(self, view: memoryview) -> None:

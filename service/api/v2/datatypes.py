@@ -98,15 +98,17 @@ def _gather(data: object, *, integral: bool) -> Array | None:
     if not isinstance(data, list):
         return None
     found = np.array(data)
-    if found.dtype.kind in ("iu" if integral else "iuf"):
-        return found
+    is_plain = found.dtype.kind in ("iu" if integral else "iuf")
+    if is_plain and not (found == found.astype(bool)).any():
+        return found  # no 0 and no 1, which NumPy makes of truth values
     # NumPy makes floats of whole numbers if only some are above 2**63, and objects of larger ones.
     exact = np.array(data, object)
-    kinds = {type(one) for one in exact.flat}
-    if integral:
-        return exact if kinds == {int} else None
+    if not set(map(type, exact.flat)) <= ({int} if integral else {int, float}):
+        return None
+    if is_plain or integral:
+        return found if is_plain else exact
     try:
-        return exact.astype(float) if kinds <= {int, float} else None
+        return exact.astype(float)
     except OverflowError:
         return None
 

@@ -18,11 +18,12 @@ from wavetrim.service.api.openapi import BINARY, list_refusals, refer
 from wavetrim.service.api.products.product_answer import await_leaving
 from wavetrim.service.api.v2.answer import make_views, send_answer
 from wavetrim.service.api.v2.body import HEAD_LENGTH, MOST_HEAD_BYTES, InferBody
-from wavetrim.service.api.v2.compression import CODINGS, choose_coding
+from wavetrim.service.api.v2.compression import choose_coding
 from wavetrim.service.api.v2.inference import Inference
 from wavetrim.service.api.v2.model import check_model, require_model, require_version
 from wavetrim.service.api.v2.schemas import InferAnswer, InferHead
 from wavetrim.service.api.v2.statistics import Stopwatch
+from wavetrim.service.api.wire.inflated_source import CODINGS
 
 _PATH: Final = "/v2/models/{model_name}/infer"
 _VERSION_PATH: Final = "/v2/models/{model_name}/versions/{version}/infer"
@@ -105,8 +106,8 @@ async def _answer(scope: Scope, receive: Receive, send: Send, stopwatch: Stopwat
     )
     async with AsyncExitStack() as stack:
         try:
-            async with state.bodies.place_for(body.reader.length_bytes):
-                request = await body.read_request(inference.long_heads)
+            async with state.bodies.place_for(body.reader.length_bytes, tenant.name):
+                request = await body.read_request(state.thinking)
                 placed = await inference.place(request, tenant, stack, body.read_into)
                 await body.finish()
         finally:

@@ -61,7 +61,6 @@ class Inference:
     Attributes:
         regions: As given.
         statistics: Counts requests by caller.
-        long_heads: Held while a long JSON head is read.
     """
 
     def __init__(
@@ -81,7 +80,6 @@ class Inference:
         self._limit_bytes = limit_bytes
         self.regions: Final = regions
         self.statistics: Final = InferStatistics()
-        self.long_heads: Final = asyncio.Lock()
 
     @property
     def ready(self) -> bool:

@@ -2,7 +2,7 @@
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 
 class ServerMetadata(BaseModel):
@@ -109,6 +109,8 @@ class RepositoryEntry(BaseModel):
 
 class RegionRequest(BaseModel):
     """Shared memory that is registered as a region."""
+
+    model_config = ConfigDict(strict=True)
 
     key: str = Field(description="Its name, as for shm_open.", min_length=1, max_length=255)
     offset: int = Field(0, ge=0, lt=2**62, description="Where the region begins there.")

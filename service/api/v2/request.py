@@ -5,13 +5,12 @@ from functools import lru_cache
 from math import prod
 from typing import Final
 
-from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
-from pydantic_core import from_json
 
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.problem import ITEM_BYTES
 from wavetrim.service.api.admission.body_route import refuse
+from wavetrim.service.api.json_document import read_json
 from wavetrim.service.api.v2.datatypes import (
     DATATYPES,
     MOST_JSON_ELEMENTS,
@@ -26,9 +25,6 @@ from wavetrim.service.errors import FieldProblem
 
 _KEPT_BYTES: Final = 2**12
 """Longest head whose request is cached, as most requests repeat an earlier head; chosen."""
-
-_SHOWN_BYTES: Final = 40
-"""Bytes that a refusal shows of a body that is no JSON; chosen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,19 +112,14 @@ def read_request(content: bytes) -> InferRequest:
 
     Raises:
         RequestValidationError: It is not JSON, or breaks the schema.
-        FieldProblem: A tensor does not have the announced size, or tensors do not fit together.
+        FieldProblem: As `read_json`; a tensor does not have the announced size, or tensors do not
+            fit together.
     """
     return _read_kept(content) if len(content) <= _KEPT_BYTES else _read(content)
 
 
 def _read(content: bytes) -> InferRequest:
-    try:
-        document = from_json(content, allow_inf_nan=True)
-    except ValueError as error:
-        text = content[:_SHOWN_BYTES].decode("latin-1")
-        broken = {"type": "json_invalid", "loc": ("body",), "msg": str(error), "input": text}
-        raise RequestValidationError([broken]) from error
-    return check_request(document)
+    return check_request(read_json(content))
 
 
 _read_kept = lru_cache(maxsize=256)(_read)

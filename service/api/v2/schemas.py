@@ -2,9 +2,9 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, FailFast, Field
 
-from wavetrim.service.api.option_schemas import OptionQuery
+from wavetrim.service.api.option_schemas import DeviceNames, JsonRows, OptionQuery
 from wavetrim.service.api.v2.datatypes import DATATYPES
 
 MODEL_NAME = "matmul"
@@ -28,7 +28,7 @@ Size = Annotated[int, Field(ge=0, lt=2**40)]
 class RegionPlace(BaseModel):
     """Where a tensor lies in a registered region."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
 
     shared_memory_region: str = Field(default="", description="Name of a registered region.")
     shared_memory_offset: int = Field(default=0, ge=0, description="Where the tensor begins there.")
@@ -58,12 +58,12 @@ class OutputParameters(RegionPlace):
 class InputTensor(BaseModel):
     """A, B or C: a matrix, or a stack of matrices of one size."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, strict=True)
 
     name: Literal["A", "B", "C"]
     datatype: Datatype = Field(description="The same for all inputs, and the output's, too.")
-    shape: Annotated[list[Size], Field(min_length=2, max_length=_MOST_DIMENSIONS)] = Field(
-        description="Rows and columns; in front of them the number of matrices of a stack."
+    shape: Annotated[list[Size], FailFast(), Field(min_length=2, max_length=_MOST_DIMENSIONS)] = (
+        Field(description="Rows and columns; in front of them the number of matrices of a stack.")
     )
     parameters: InputParameters = InputParameters()
     data: Any = Field(
@@ -75,15 +75,19 @@ class InputTensor(BaseModel):
 class OutputTensor(BaseModel):
     """The output, and how it is sent."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, strict=True)
 
     name: Literal["C"]
     parameters: OutputParameters = OutputParameters()
 
 
 class InferParameters(OptionQuery):
-    """How the product is computed: alpha · A·B + beta · C."""
+    """How the product is computed: alpha · A·B + beta · C. Unknown ones are ignored."""
 
+    model_config = ConfigDict(extra="ignore", strict=True)
+
+    f: JsonRows = "auto"
+    devices: DeviceNames = None
     alpha: float = Field(default=1.0, allow_inf_nan=False, description="Factor of the product.")
     beta: float = Field(
         default=0.0, allow_inf_nan=False, description="Factor of the input C; at 0 C is not read."
@@ -94,15 +98,6 @@ class InferParameters(OptionQuery):
     binary_data_output: bool = Field(
         default=False, description="`binary_data` of an output that does not have it."
     )
-    priority: int = Field(default=0, description="Accepted and ignored.")
-    timeout: int = Field(default=0, description="Accepted and ignored.")
-    sequence_id: int | str = Field(default=0, description="Accepted and ignored.")
-    sequence_start: bool = Field(default=False, description="Accepted and ignored.")
-    sequence_end: bool = Field(default=False, description="Accepted and ignored.")
-    triton_enable_empty_final_response: bool = Field(
-        default=False,
-        description="Accepted and ignored: each request of a stream has one response.",
-    )
 
 
 class InferHead(BaseModel):
@@ -110,6 +105,7 @@ class InferHead(BaseModel):
 
     model_config = ConfigDict(
         frozen=True,
+        strict=True,
         json_schema_extra={
             "examples": [
                 {
@@ -123,10 +119,10 @@ class InferHead(BaseModel):
     )
 
     id: str = Field(default="", max_length=256, description="Comes back in the answer.")
-    inputs: Annotated[list[InputTensor], Field(min_length=2, max_length=3)] = Field(
+    inputs: Annotated[list[InputTensor], FailFast(), Field(min_length=2, max_length=3)] = Field(
         description="A and B, and C if beta is not 0."
     )
-    outputs: Annotated[list[OutputTensor], Field(max_length=1)] = Field(
+    outputs: Annotated[list[OutputTensor], FailFast(), Field(max_length=1)] = Field(
         default=[], description="C, the only output, and how it is sent."
     )
     parameters: InferParameters = InferParameters()

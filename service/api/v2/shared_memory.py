@@ -7,6 +7,7 @@ from pydantic import ValidationError
 
 from wavetrim.service.api.admission.auth import find_tenant
 from wavetrim.service.api.admission.body_route import refuse
+from wavetrim.service.api.json_document import read_json
 from wavetrim.service.api.openapi import list_refusals, refer
 from wavetrim.service.api.parts import InferencePart
 from wavetrim.service.api.v2.body import check_page
@@ -85,11 +86,11 @@ def check_region(asked: bytes | dict[str, Any]) -> RegionRequest:
 
     Raises:
         RequestValidationError: It is not JSON, or a field is not valid.
+        FieldProblem: As `read_json`.
     """
     try:
-        if isinstance(asked, bytes):
-            return RegionRequest.model_validate_json(asked)
-        return RegionRequest.model_validate(asked)
+        document = read_json(asked) if isinstance(asked, bytes) else asked
+        return RegionRequest.model_validate(document)
     except ValidationError as error:
         raise refuse(error, "body") from error
 

@@ -10,7 +10,8 @@ In the order of a request:
   own memory, and to wait until an answer has left.
 - `bodies` limits how many long bodies are received at once, `body_source` yields a body's bytes.
   For that `body_pull` takes the transport until the body's last byte, with the route's memory as
-  its buffer. `reader` reads .npy files from a body (`media_types`), `digests` checks them.
+  its buffer. `inflated_source` inflates a compressed one. `reader` reads .npy files from a body
+  (`media_types`), `digests` checks them.
 - `sender` answers in pieces of 1 MiB, each after the write buffer is empty, so that memory is
   reused only when nobody reads it.
 

@@ -54,6 +54,11 @@ class BodySource:
         self._rest = b""
         self._ended = False
 
+    @property
+    def given_bytes(self) -> int:
+        """How many bytes of content have come."""
+        return self.received_bytes
+
     async def receive_some(self, most: int) -> bytes:
         """The next bytes, at most `most` if they are pulled; empty at the end.
 

@@ -6,19 +6,21 @@ received by uvicorn.
 """
 
 import asyncio
+import sys
 from collections.abc import Callable
 from typing import Any, Final, cast
 
 import httptools
 
-from wavetrim.service.api.problems import describe_error
 from wavetrim.service.api.wire.body_pull import BodyPull
 from wavetrim.service.api.wire.body_source import RECEIVE_INTO
 from wavetrim.service.api.wire.exchange import CONTINUE, Exchange
 from wavetrim.service.api.wire.guard import GuardedProtocol
 from wavetrim.service.api.wire.head import check_codings
 from wavetrim.service.api.wire.sender import DRAINED
-from wavetrim.service.errors import ContentRefused, RequestMalformed
+from wavetrim.service.errors import RequestMalformed
+
+_CHUNKED: Final = b"transfer-encoding: chunked"
 
 _PROBE_SECONDS: Final = 1.0
 """How often to test whether a client that has closed its sending side is still there; chosen."""
@@ -31,6 +33,7 @@ class WireProtocol(GuardedProtocol):
         super().__init__(*args, **kwargs)
         self._exchange: Exchange | None = None
         self._half_closed = False
+        self._begins_body = False
         self._probe_timer: asyncio.TimerHandle | None = None
 
     # What the transport calls.
@@ -72,20 +75,14 @@ class WireProtocol(GuardedProtocol):
         except RequestMalformed as error:
             self._refusal = error
             raise
-        self._refusing = has_body and self.parser.should_upgrade()
-        before, app = self.cycle, self.app
-        if self._refusing:
-            self.app = _refuse_upgrade
-        try:
-            super().on_headers_complete()
-        finally:
-            self.app = app
-        if self.cycle is before:
-            return  # a WebSocket
+        self._begins_body = has_body and self.parser.should_upgrade()
+        if self.parser.get_http_version() == "1.0":
+            self.expect_100_continue = False  # RFC 9110, section 10.1.1
+        super().on_headers_complete()
         exchange = Exchange(self, self.cycle, length)
         self._exchange = self.cycle.transport = exchange
         extensions: dict[str, Any] = {DRAINED: exchange.drained}
-        if length and not self._refusing:
+        if length:
             extensions[RECEIVE_INTO] = exchange.receive_into
         cast("dict[str, Any]", self.scope)["extensions"] = extensions
 
@@ -96,12 +93,28 @@ class WireProtocol(GuardedProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """Ends a request, unless it is being refused."""
-        if self._refusing:
+        """Ends a request, unless the parser has stopped before its body."""
+        if self._begins_body:
             return
         super().on_message_complete()
         if self._exchange is not None:
             self._exchange.end_body()
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Goes on with HTTP/1.1, where the parser has stopped as another protocol was offered.
+
+        httptools stops after such a head; a server may ignore the offer (RFC 9110, section 7.8). A
+        body is read by another parser, which gets a head of nothing but the body's length.
+        """
+        stopped = sys.exception()
+        assert isinstance(stopped, httptools.HttpParserUpgrade)
+        self.rest = self.read[stopped.args[0] :]
+        if self._begins_body:
+            self._begins_body = False
+            length, _ = _find_body(self.headers)
+            field = _CHUNKED if length is None else b"content-length: %d" % length
+            self._make_parser(_AfterHead(self))
+            self.parser.feed_data(b"POST / HTTP/1.1\r\n%b\r\n\r\n" % field)
 
     # What the cycle and the exchange call.
 
@@ -130,11 +143,14 @@ class WireProtocol(GuardedProtocol):
 
     def take_back(self) -> None:
         """Goes on after a pulled body, whose end the parser has not seen."""
-        self.parser = httptools.HttpRequestParser(self)
-        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        self._make_parser(self)
         self.transport.pause_reading()
         self.transport.set_protocol(self)
         self.transport.resume_reading()
+
+    def _make_parser(self, told: object) -> None:
+        self.parser = httptools.HttpRequestParser(told)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
 
     # A client that has closed its sending side.
 
@@ -169,8 +185,20 @@ def _find_body(headers: list[tuple[bytes, bytes]]) -> tuple[int | None, bool]:
     return length, bool(length)
 
 
-async def _refuse_upgrade(scope: Any, receive: Any, send: Any) -> None:
-    """Refuses a body whose head asks for another protocol: the parser stops before the body."""
-    value = dict(scope["headers"]).get(b"upgrade", b"").decode("latin-1")
-    error = ContentRefused("Upgrade", value, "left out of a request with a body (HTTP/1.1 only)")
-    await describe_error(error)(scope, receive, send)
+class _AfterHead:
+    """What a parser tells of a message, without its head."""
+
+    def __init__(self, connection: WireProtocol) -> None:
+        self._connection = connection
+        self._in_head = True
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        tell = getattr(self._connection, name)
+
+        def tell_rest(*told: bytes) -> None:
+            if not self._in_head:
+                tell(*told)
+            elif name == "on_headers_complete":
+                self._in_head = False
+
+        return tell_rest

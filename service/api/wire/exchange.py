@@ -19,6 +19,32 @@ _JOINED_BYTES: Final = 2**16
 
 _PAUSE_SECONDS: Final = 0.001
 
+_CHUNKED: Final = b"transfer-encoding: chunked\r\n"
+
+
+_LEAST_BYTES_PER_SECOND: Final = 2**16
+"""Least rate at which an answer must be taken while it is waited for; chosen. What it is sent from
+stays in memory as long."""
+
+
+class _Pace:
+    """How fast a client takes an answer, in the seconds that it was waited for."""
+
+    def __init__(self) -> None:
+        self._seconds, self._bytes = 0.0, 0
+
+    def add(self, seconds: float, count: int) -> None:
+        """Count bytes that have left in some seconds."""
+        self._seconds, self._bytes = self._seconds + seconds, self._bytes + count
+
+    def is_slow(self, over_seconds: float) -> bool:
+        """Whether they were too few; they are counted anew after each such time."""
+        if self._seconds < over_seconds:
+            return False
+        slow = self._bytes < self._seconds * _LEAST_BYTES_PER_SECOND
+        self._seconds, self._bytes = 0.0, 0
+        return slow
+
 
 class Exchange(asyncio.Transport):
     """The transport of uvicorn's cycle for one request, with two ASGI extensions.
@@ -41,6 +67,7 @@ class Exchange(asyncio.Transport):
         self._left_bytes = left_bytes
         self._pull: BodyPull | None = None
         self._head: bytes | None = None
+        self._pace = _Pace()
         # An answer before the body's end closes the connection, as the rest may never come.
         self._keep_alive = cycle.keep_alive
         cycle.keep_alive = False
@@ -51,6 +78,8 @@ class Exchange(asyncio.Transport):
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Writes, but holds back the answer's head until the next write."""
+        if self._cycle.chunked_encoding and self._cycle.scope["http_version"] == "1.0":
+            data = _join_chunk(bytes(data), is_head=self._head is None)
         if self._head is None and self._cycle.response_started:
             self._head = bytes(data)
         elif self._head and len(data) <= _JOINED_BYTES:
@@ -138,7 +167,8 @@ class Exchange(asyncio.Transport):
         After that nobody reads the memory that it was sent from.
 
         Args:
-            idle_seconds: How long the client may receive nothing before the connection is aborted.
+            idle_seconds: How long the client may receive nothing, or less than 64 KiB a second,
+                before the connection is aborted.
 
         Returns:
             True when it has left; False when the connection was lost.
@@ -148,13 +178,20 @@ class Exchange(asyncio.Transport):
         transport, flow = self._connection.transport, self._connection.flow
         clock = asyncio.get_running_loop().time
         least_bytes, moved_at = transport.get_write_buffer_size(), clock()
+        looked_at = moved_at
         while not self._connection.lost:
-            waiting_bytes = transport.get_write_buffer_size()
+            waiting_bytes, now = transport.get_write_buffer_size(), clock()
             if not (waiting_bytes or flow.write_paused or self.is_closing()):
+                self._pace.add(now - looked_at, least_bytes)
                 return True
-            if waiting_bytes < least_bytes:
-                least_bytes, moved_at = waiting_bytes, clock()
-            elif idle_seconds is not None and clock() >= moved_at + idle_seconds:
+            moved_bytes = max(0, least_bytes - waiting_bytes)
+            self._pace.add(now - looked_at, moved_bytes)
+            looked_at = now
+            if moved_bytes:
+                least_bytes, moved_at = waiting_bytes, now
+            if idle_seconds is not None and (
+                now >= moved_at + idle_seconds or self._pace.is_slow(idle_seconds)
+            ):
                 transport.abort()
                 idle_seconds = None
             if flow.write_paused:
@@ -193,3 +230,11 @@ class Exchange(asyncio.Transport):
         self.end_body()
         self._cycle.message_event.set()
         self._connection.take_back()
+
+
+def _join_chunk(written: bytes, *, is_head: bool) -> bytes:
+    """What uvicorn writes of an answer in chunks, for HTTP/1.0, where the connection ends it."""
+    if is_head:
+        return written.replace(_CHUNKED, b"", 1)
+    length, _, chunk = written.partition(b"\r\n")
+    return chunk[: int(length or b"0", 16)]

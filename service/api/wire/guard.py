@@ -6,7 +6,6 @@ connection has one timer that looks for a late head, and a request has none.
 """
 
 import asyncio
-import sys
 from typing import Any, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -18,6 +17,7 @@ from wavetrim.service.api.wire.head import (
     WireLimits,
     check_fields,
     check_length,
+    check_query,
     check_version,
     describe_crowd,
     describe_late,
@@ -37,6 +37,8 @@ class GuardedProtocol(HttpToolsProtocol):
     Attributes:
         limits: The limits of the server's connections.
         lost: True when the connection is gone.
+        read: The bytes that are being parsed.
+        rest: Those that the parser has left.
     """
 
     limits = WireLimits()
@@ -44,11 +46,11 @@ class GuardedProtocol(HttpToolsProtocol):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.lost = False
+        self.read = self.rest = b""
         self._lingering = False
         self._refusing = False
         self._refusal: FieldProblem | None = None
         self._uncounted_bytes = 0  # since the last end of a head or of a body's part
-        self._read_bytes = 0  # of the read that is being parsed
         self._in_head = True
         self._field_count = 0
         self._head_due: float | None = None
@@ -63,7 +65,8 @@ class GuardedProtocol(HttpToolsProtocol):
         transport.set_write_buffer_limits(high=1, low=0)
         self._await_head()
         self._head_timer = self.loop.call_later(self.limits.head_seconds, self._check_late)
-        most, count = self.limits.connections, len(self.connections)
+        most = self.limits.connections
+        count = len(self.connections) + self.limits.count_missing()
         if most is not None and count > most:
             self._refuse(describe_crowd(count, most), waits=count <= most + LINGERING_CONNECTIONS)
 
@@ -83,8 +86,10 @@ class GuardedProtocol(HttpToolsProtocol):
         if self.timeout_keep_alive_task is not None:
             self._await_head()
         self._uncounted_bytes += len(data)
-        self._read_bytes = len(data)
-        super().data_received(data)
+        self.rest = data
+        while self.rest and not self._refusing:
+            self.read, self.rest = self.rest, b""
+            super().data_received(self.read)
         if self._uncounted_bytes and not self._refusing:
             self._check_unfinished()
 
@@ -124,16 +129,6 @@ class GuardedProtocol(HttpToolsProtocol):
         del msg  # uvicorn's is the same for all
         self._refuse(self._refusal or describe_malformed())
 
-    def _unsupported_upgrade_warning(self) -> None:
-        """Ignores an upgrade, but ends the connection if the same read had more bytes.
-
-        The parser has dropped those, and with them the borders of requests.
-        """
-        super()._unsupported_upgrade_warning()
-        upgrade = sys.exception()
-        if not self._refusing and upgrade is not None and upgrade.args[0] < self._read_bytes:
-            self._refuse(describe_malformed())
-
     # The end.
 
     @property
@@ -162,6 +157,7 @@ class GuardedProtocol(HttpToolsProtocol):
         try:
             check_version(self.parser.get_http_version())
             check_fields(len(self.headers))
+            check_query(self.url)
             if self._uncounted_bytes > MAX_HEAD_BYTES:  # the head, or bytes read with it
                 check_length(measure_head(self.url, self.headers))
         except FieldProblem as error:

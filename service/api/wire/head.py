@@ -5,13 +5,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from wavetrim.service.errors import Crowded, HeadTooLarge, RequestMalformed, UploadStalled
+from wavetrim.service.errors import (
+    Crowded,
+    FieldProblem,
+    HeadTooLarge,
+    RequestMalformed,
+    UploadStalled,
+)
 
 MAX_HEAD_BYTES: Final = 2**16
 """The longest head, and the most bytes of framing in a chunked body at a time; chosen."""
 
 MAX_FIELDS: Final = 100
-"""The most header fields; chosen."""
+"""The most header fields, and the most fields of a query; chosen."""
 
 VERSIONS: Final = ("1.0", "1.1")
 """Supported versions of HTTP."""
@@ -31,13 +37,26 @@ class WireLimits:
 
     Attributes:
         connections: The most that are open at once; None for no limit.
+        count_missing: How many fewer may be open now, as descriptors are used otherwise.
         head_seconds: How long a head may take.
         note_refusal: Called with the status of each refusal, and its reason.
     """
 
     connections: int | None = None
+    count_missing: Callable[[], int] = lambda: 0
     head_seconds: float = HEAD_SECONDS
     note_refusal: Callable[[str, object], None] = field(default=lambda _status, _reason: None)
+
+
+def check_query(url: bytes) -> None:
+    """Make sure that a query does not have too many fields.
+
+    Raises:
+        FieldProblem: It has.
+    """
+    count = url.count(b"&") + 1
+    if count > MAX_FIELDS:
+        raise FieldProblem("query fields", count, f"at most {MAX_FIELDS}")
 
 
 def check_fields(count: int) -> None:

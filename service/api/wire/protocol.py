@@ -18,8 +18,8 @@ _STATE: Final = {
         "server_state", "timeout_keep_alive_task", "transport",
     },
     "RequestResponseCycle": {
-        "body", "disconnected", "keep_alive", "message_event", "more_body", "response_complete",
-        "response_started", "transport", "waiting_for_100_continue",
+        "body", "chunked_encoding", "disconnected", "keep_alive", "message_event", "more_body",
+        "response_complete", "response_started", "transport", "waiting_for_100_continue",
     },
     "FlowControl": {"read_paused", "write_paused"},
 }  # fmt: skip

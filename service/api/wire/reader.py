@@ -11,6 +11,7 @@ from starlette.types import Receive, Scope
 
 from wavetrim.service.api.wire.body_source import SMALL_BODY_BYTES, BodySource
 from wavetrim.service.api.wire.digests import format_digest, parse_digest
+from wavetrim.service.api.wire.inflated_source import InflatedSource, check_coding
 from wavetrim.service.api.wire.media_types import MEDIA_TYPES
 from wavetrim.service.errors import BodyLengthWrong, BodyTooLarge, ContentRefused, DigestMismatch
 from wavetrim.service.storage.matrices.npy import NpyHeader, parse_header
@@ -32,12 +33,10 @@ class BodyReader:
         digests: The request's Content-Digest fields.
         idle_seconds: How long the sender may be silent.
         media_types: Accepted media types.
-        codings: Accepted content codings; the bytes are not decoded here.
         head: The part of the body that says how long it is, for refusals.
 
     Attributes:
-        length_bytes: The body's Content-Length; None without that header.
-        coding: The body's content coding.
+        length_bytes: The body's Content-Length; None without that header, or if it is compressed.
 
     Raises:
         BodyTooLarge: The body's length is known and too large.
@@ -54,18 +53,24 @@ class BodyReader:
         digests: Sequence[str] | None = None,
         idle_seconds: float,
         media_types: Collection[str] = MEDIA_TYPES,
-        codings: Collection[str] = ("identity",),
         head: str = ".npy header",
     ) -> None:
         headers = Headers(scope=scope)
-        self.coding = _check_content(headers, media_types, codings)
+        coding = _check_content(headers, media_types)
         self._head = head
         self.length_bytes = _read_length(headers, limit_bytes, head)
         self._expected = parse_digest(", ".join(digests)) if digests else None
         self._hash = hashlib.sha256() if self._expected is not None else None
         self._hashes = [] if self._hash is None else [self._hash]
-        self._source = BodySource(
-            scope, receive, length_bytes=self.length_bytes, idle_seconds=idle_seconds
+        if coding == "identity":
+            self._source = BodySource(
+                scope, receive, length_bytes=self.length_bytes, idle_seconds=idle_seconds
+            )
+            return
+        # The digest is that of what was sent (RFC 9530, section 2).
+        tell, self._hashes, self.length_bytes = self._update_sent, [], None
+        self._source = InflatedSource(
+            scope, receive, coding=coding, idle_seconds=idle_seconds, tell=tell
         )
 
     @property
@@ -104,7 +109,8 @@ class BodyReader:
             chunk = await self._source.receive_some(ask)
             if not chunk:
                 where = f"it ends inside the .npy header of the {name}" if prefix else f"no {name}"
-                raise BodyLengthWrong("body", f"{self.received_bytes} bytes", f"longer: {where}")
+                found = f"{self._source.given_bytes} bytes"
+                raise BodyLengthWrong("body", found, f"longer: {where}")
             prefix += chunk
             ask = _HEADER_BYTES[1]
         raw = prefix[: header.offset_bytes]
@@ -203,9 +209,10 @@ class BodyReader:
     async def _fill(self, view: memoryview, behind_bytes: int) -> None:
         filled = await self._source.fill(view)
         if filled < len(view):
-            needed = self.received_bytes + len(view) - filled + behind_bytes
+            given_bytes = self._source.given_bytes
+            needed = given_bytes + len(view) - filled + behind_bytes
             limit = f"at least {needed} bytes, by its {self._head}"
-            raise BodyLengthWrong("body", f"{self.received_bytes} bytes", limit)
+            raise BodyLengthWrong("body", f"{given_bytes} bytes", limit)
 
     def _begin_hashing(self, piece: memoryview) -> Awaitable[None] | None:
         if len(piece) <= SMALL_BODY_BYTES:
@@ -213,19 +220,22 @@ class BodyReader:
             return None
         return asyncio.get_running_loop().run_in_executor(None, self._update, piece)
 
+    def _update_sent(self, piece: bytes) -> None:
+        if self._hash is not None:
+            self._hash.update(piece)
+
     def _update(self, piece: bytes | memoryview) -> None:
         for one in self._hashes:
             one.update(piece)
 
 
-def _check_content(headers: Headers, media_types: Collection[str], codings: Collection[str]) -> str:
+def _check_content(headers: Headers, media_types: Collection[str]) -> str:
     """Check media type and content coding; returns the latter."""
     media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type not in media_types:
         raise ContentRefused("Content-Type", media_type, " or ".join(filter(None, media_types)))
     coding = headers.get("content-encoding", "identity").strip().lower()
-    if coding not in codings:
-        raise ContentRefused("Content-Encoding", coding, " or ".join(codings))
+    check_coding(coding)
     return coding
 
 

@@ -58,6 +58,7 @@ def format_refusal(error: Exception) -> tuple[int, bytes]:
     content = add_error(bytes(answer.body))  # the path, perhaps of /v2, is not known
     kept = [field for field in answer.raw_headers if field[0] != b"content-length"]
     headers = [*kept, (b"content-length", b"%d" % len(content)), (b"connection", b"close")]
+    headers.append((b"x-content-type-options", b"nosniff"))
     fields = b"".join(b"%b: %b\r\n" % field for field in headers)
     head = STATUS_LINE[answer.status_code]
     return answer.status_code, b"%b%b\r\n%b" % (head, fields, content)

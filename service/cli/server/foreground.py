@@ -19,7 +19,6 @@ from wavetrim.service.api.wire.refusal import CLOSED, Refusals
 from wavetrim.service.cli.interrupts import list_ends
 from wavetrim.service.cli.server.listening import Listeners
 from wavetrim.service.cli.server.tls_server import TlsServer
-from wavetrim.service.descriptors import limit_connections
 from wavetrim.service.jobs.dispatch import Dispatcher
 from wavetrim.service.settings import Settings
 from wavetrim.service.unix_socket import BACKLOG
@@ -38,33 +37,36 @@ class ForegroundServer(uvicorn.Server):
             caller gets an error of its start.
         listeners: Where it listens.
         timeout_graceful_shutdown: Seconds that open connections have after the last job.
-
-    Raises:
-        SettingRefused: More connections are asked for than the process has descriptors for.
     """
 
     def __init__(
         self, app: FastAPI, listeners: Listeners, *, timeout_graceful_shutdown: int
     ) -> None:
-        most = limit_connections(app.state.settings.max_connections)
+        descriptors = app.state.descriptors
         refusals = Refusals(app.state.metrics.record_wire_refusal)
-        protocol = choose_protocol(WireLimits(connections=most, note_refusal=refusals.note))
+        limits = WireLimits(
+            connections=descriptors.connections,
+            count_missing=lambda: descriptors.missing,
+            note_refusal=refusals.note,
+        )
+        protocol = choose_protocol(limits)
         config = uvicorn.Config(
             app,
             loop="uvloop",
             http=protocol or "httptools",
-            limit_concurrency=None if protocol else most,
+            limit_concurrency=None if protocol else descriptors.connections,
             ws="none",
             lifespan="off",
             log_config=None,
             log_level="warning",  # the first line is the address of the page
             access_log=False,
             server_header=False,
+            headers=[("X-Content-Type-Options", "nosniff")],
             backlog=BACKLOG,
             timeout_graceful_shutdown=timeout_graceful_shutdown,
         )
         super().__init__(config)
-        self._most_connections = most
+        descriptors.count_connections = lambda: len(self.server_state.connections)
         self._refusals = refusals
         self._app = app
         self._listeners = listeners
@@ -158,8 +160,9 @@ class ForegroundServer(uvicorn.Server):
 
     def _has_place(self, shaking: int) -> bool:
         """Whether one more connection may shake hands: a few too many, to send them a refusal."""
-        open_connections = len(self.server_state.connections) + shaking
-        return open_connections < self._most_connections + LINGERING_CONNECTIONS
+        descriptors = self._app.state.descriptors
+        taken = descriptors.count_connections() + descriptors.missing + shaking
+        return bool(taken < descriptors.connections + LINGERING_CONNECTIONS)
 
     def _begin_drain(self) -> None:
         self._drain = asyncio.create_task(self._drain_then_exit())

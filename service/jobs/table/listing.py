@@ -7,6 +7,7 @@ from typing import Final
 from sqlalchemy import Engine, delete, func, select
 
 from wavetrim.service.cursor import decode_mark, encode_mark
+from wavetrim.service.errors import CursorUnknown
 from wavetrim.service.jobs.job import Job, JobState
 from wavetrim.service.jobs.table.rows import is_in_state, read_job
 from wavetrim.service.storage.database.database import reading
@@ -43,18 +44,24 @@ def read_page(
         calls do not shift a page.
 
     Raises:
-        CursorUnknown: The cursor was not made by this function.
+        CursorUnknown: The cursor was not made by this function, or its job is forgotten.
     """
     wanted = select(jobs).where(is_owned(jobs, owner))
     wanted = wanted.order_by(jobs.c.sequence.desc()).limit(limit + 1)
     if state is not None:
         wanted = wanted.where(is_in_state(state, running))
-    if cursor is not None:
-        wanted = wanted.where(jobs.c.sequence < decode_cursor(cursor))
     with reading(database) as connection:
+        if cursor is not None:
+            last = select(jobs.c.sequence).where(
+                jobs.c.id == decode_cursor(cursor), is_owned(jobs, owner)
+            )
+            sequence = connection.scalar(last)
+            if sequence is None:
+                raise CursorUnknown("cursor", cursor, "that of a job which is still remembered")
+            wanted = wanted.where(jobs.c.sequence < sequence)
         found = [read_job(row) for row in connection.execute(wanted)]
     shown = found[:limit]
-    return shown, encode_cursor(shown[-1].sequence) if len(found) > limit else None
+    return shown, encode_cursor(shown[-1].id) if len(found) > limit else None
 
 
 def count_by_state(database: Engine, running: Collection[str]) -> dict[JobState, int]:
@@ -114,15 +121,18 @@ def _forget_batch(database: Engine, before: float, last_sequence: int) -> int:
     return len(batch)
 
 
-def encode_cursor(sequence: int) -> str:
-    """The cursor of the jobs that are older than the one with this sequence number."""
-    return encode_mark(f"before:{sequence}")
+def encode_cursor(job_id: str) -> str:
+    """The cursor of the jobs that are older than this one.
+
+    It holds no sequence number, which would tell how many jobs others have posted.
+    """
+    return encode_mark(f"before:{job_id}")
 
 
-def decode_cursor(cursor: str) -> int:
-    """The sequence number that `encode_cursor` was given.
+def decode_cursor(cursor: str) -> str:
+    """The id that `encode_cursor` was given.
 
     Raises:
         CursorUnknown: The text was not made by `encode_cursor`.
     """
-    return int(decode_mark(cursor, r"before:(\d{1,18})")[1])
+    return str(decode_mark(cursor, r"before:([0-9a-f]{32})")[1])

@@ -17,7 +17,9 @@ export function drawCurve({ width, room, plan, chosen, range, sweep, guess, hide
   const colours = findColours();
   const most = findMost(plan, chosen, range, sweep);
   const points = listPoints(plan, most);
-  const scale = findScale({ plan, points, range, most, width, height, sweep });
+  const isSplit = chosen.f > 0 && chosen.f < plan.problem.m;
+  const isNear = range === "near" && plan.gpuCurve && isSplit;
+  const scale = findScale({ plan, points, isNear, most, width, height, sweep });
   const figure = drawFigure(width, height, describe(plan, most));
   figure.append(draw("defs", {}, clipPlot(scale)));
   drawAxes(figure, scale, colours);
@@ -57,9 +59,8 @@ function describe(plan, most) {
 }
 
 /** The functions from F and seconds to pixels, and the range of seconds. */
-function findScale({ plan, points, range, most, width, height, sweep }) {
+function findScale({ plan, points, isNear, most, width, height, sweep }) {
   const totals = points.map((point) => Math.max(point.gpu, point.cpu));
-  const isNear = range === "near" && plan.gpuCurve;
   const [from, to] = isNear
     ? findNearSeconds(plan, totals, most, sweep)
     : [0, Math.max(...totals) * 1.04];

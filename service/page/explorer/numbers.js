@@ -2,7 +2,7 @@
 
 import { make } from "../dom.js";
 import { listMembers } from "../model/scheduler/team.js";
-import { makeRow, makeTable } from "../table.js";
+import { makeRow, makeScrollable, makeTable } from "../table.js";
 import { showSeconds, showShare, showWhole } from "../units.js";
 import { nameGpu } from "./team_words.js";
 import { nameChoice } from "./words.js";
@@ -26,12 +26,13 @@ export function makeDeviceTable(plan) {
   });
   const cpu = [showWhole(f), showWhole(problem.n), "", showSeconds(predicted.cpuSeconds)];
   if (f > 0) rows.push(makeRow("CPU", cpu));
-  return makeTable({
+  const table = makeTable({
     caption: "Who computes what",
     className: "parts comparison",
     heads: ["Device", "Rows", "Columns", "Waves", "Seconds"],
     rows,
   });
+  return makeScrollable("Who computes what", table);
 }
 
 function listShares(plan, chosen) {

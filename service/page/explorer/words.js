@@ -56,7 +56,9 @@ export function tellChoice(plan, chosen) {
   const own = nameChoice(chosen);
   if (plan.f === chosen.f) return `This is the model's choice, ${own}.`;
   const more = plan.totalSeconds / chosen.totalSeconds - 1;
-  if (more < 0.0005) return `The model's choice is ${own}, which is as fast.`;
+  if (Math.abs(more) < 0.0005) return `The model's choice is ${own}, which is as fast.`;
+  if (more < 0)
+    return `The model's choice is ${own}, which takes ${showNumber(100 / (1 + more) - 100)}% more time: a split must promise a larger gain.`;
   return `The model's choice is ${own}; this takes ${showNumber(more * 100)}% more time.`;
 }
 

@@ -2,7 +2,7 @@
 
 import { makeButton } from "../controls.js";
 import { make } from "../dom.js";
-import { makeRow, makeTable } from "../table.js";
+import { makeRow, makeScrollable, makeTable } from "../table.js";
 import { showAge, showNumber, showSeconds, showWhole } from "../units.js";
 import { drawRowsBar, findShares, tellShares } from "./rows_bar.js";
 
@@ -25,6 +25,7 @@ export class JobCard {
       className: "comparison",
       heads: ["", "predicted", "measured"],
     });
+    this.compared = makeScrollable(`${short}, predicted and measured`, this.table);
     const button = (text, run) =>
       makeButton(text, () => run(this.job), { "aria-label": `${text}: ${short}` });
     this.cancel = button("Cancel", actions.cancel);
@@ -43,7 +44,7 @@ export class JobCard {
       this.product,
       this.bar,
       this.told,
-      this.table,
+      this.compared,
       this.problem,
       make("p", { className: "row" }, this.explore, this.fetch, this.cancel),
     );
@@ -60,7 +61,7 @@ export class JobCard {
     this.bar.replaceChildren(...(shares ? [drawRowsBar(shares)] : []));
     this.told.textContent = tellJob(job, shares);
     this.table.tBodies[0].replaceChildren(...compare(job));
-    this.table.hidden = job.plan === null;
+    this.compared.hidden = job.plan === null;
     this.problem.hidden = job.error === null;
     this.problem.textContent = job.error ? `${job.error.kind}: ${job.error.message}` : "";
     this.cancel.hidden = job.finished_at !== null || job.cancel_requested;

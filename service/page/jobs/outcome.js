@@ -1,7 +1,7 @@
 /** The product that the service computed, compared with what is expected. */
 
 import { readElements, readHeader } from "../npy.js";
-import { makeRow, makeTable } from "../table.js";
+import { makeRow, makeScrollable, makeTable } from "../table.js";
 import { showNumber, showWhole } from "../units.js";
 import { checkProduct } from "./product_check.js";
 
@@ -31,7 +31,7 @@ const VERDICTS = new Map([
 
 /** The table of `compareProduct`'s rows. */
 export function makeOutcome(rows) {
-  return makeTable({
+  const table = makeTable({
     caption: "The product that came back",
     isCaptionHidden: true,
     className: "comparison",
@@ -40,6 +40,7 @@ export function makeOutcome(rows) {
       makeRow(name, [expected, found, VERDICTS.get(right)]),
     ),
   });
+  return makeScrollable("The product that came back", table);
 }
 
 function tellFound({ isWhole, right, worst }) {

@@ -215,9 +215,14 @@ class Arena:
         self._refusals += 1
         raise ArenaFull("bytes", size_bytes, self._describe_lease_room(needed_bytes))
 
-    def give_leased_back(self, slab: Slab) -> None:
-        """Give a leased slab back as soon as the engine has let go of it."""
-        self._supply.give_leased_back(slab)
+    def give_leased_back(self, slab: Slab, *, on_closed: Callable[[], None]) -> None:
+        """Give a leased slab back as soon as the engine has let go of it.
+
+        Args:
+            slab: The slab.
+            on_closed: Called when its memory and its descriptor are free.
+        """
+        self._supply.give_leased_back(slab, on_closed)
 
     def describe(self) -> ArenaState:
         """The arena's sizes and counts now."""

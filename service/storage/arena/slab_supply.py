@@ -146,10 +146,11 @@ class SlabSupply:
             making.add_done_callback(self._give_orphan_back)
             raise
 
-    def give_leased_back(self, slab: Slab) -> None:
+    def give_leased_back(self, slab: Slab, on_closed: Callable[[], None]) -> None:
         """Have the engine let go of a leased slab, then give its memory back."""
         if self._leased.pop(slab.id, None) is not None:
-            self._leaving[slab] = asyncio.create_task(self._leave(slab))
+            leaving = self._leaving[slab] = asyncio.create_task(self._leave(slab))
+            leaving.add_done_callback(lambda _: on_closed())
 
     async def give_unused_back(self, needed_bytes: int, deadline: float) -> bool:
         """Give back unused slabs, if a slab of this size could then be made.
@@ -201,7 +202,7 @@ class SlabSupply:
     def _give_orphan_back(self, making: asyncio.Task[Slab | None]) -> None:
         slab = None if making.cancelled() or making.exception() else making.result()
         if slab is not None and not self._closed:
-            self.give_leased_back(slab)
+            self.give_leased_back(slab, lambda: None)
 
     async def _make(self, make: Callable[[], Slab]) -> Slab | None:
         """Make a slab in a thread, and count it; None if that fails."""

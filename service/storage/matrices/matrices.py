@@ -267,6 +267,7 @@ class MatrixStore(MatrixFiles):
             tell(matrix_id)
         self.checks.forget(matrix_id)
         remove(self._locate(matrix_id))
+        self.stored.note_removed(matrix_id)  # last: whoever begins to send it now finds nothing
 
     def _read_row(self, row: Row[Any]) -> Matrix:
         described = read_owner(dict(row._mapping))

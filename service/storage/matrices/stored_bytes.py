@@ -1,8 +1,9 @@
 """How many bytes of matrices each owner has, and whether its quota lets it store more."""
 
 import threading
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 
 from sqlalchemy import Engine, func, select
 
@@ -10,7 +11,25 @@ from wavetrim.service.storage.database.database import reading
 from wavetrim.service.storage.database.ownership import is_owned
 from wavetrim.service.storage.database.tables import api_keys, matrices
 from wavetrim.service.storage.errors import StoredQuotaReached
+from wavetrim.service.storage.matrices.matrix import Matrix
 from wavetrim.service.threads import run_to_end
+
+
+@dataclass(slots=True)
+class _Sent:
+    """A matrix that is being sent.
+
+    Attributes:
+        owner: Whose it is.
+        size_bytes: Its size.
+        times: To how many callers.
+        removed: Whether its row is gone.
+    """
+
+    owner: str
+    size_bytes: int
+    times: int = 0
+    removed: bool = False
 
 
 class StoredBytes:
@@ -24,6 +43,28 @@ class StoredBytes:
         self._database = database
         self._coming: dict[object, tuple[str, int]] = {}
         self._one_at_a_time = threading.Lock()
+        self._sent: dict[str, _Sent] = {}
+        self._sending_lock = threading.Lock()
+
+    @contextmanager
+    def sending(self, matrix: Matrix) -> Iterator[None]:
+        """Have a matrix count until the block has sent it, even when it is removed meanwhile."""
+        with self._sending_lock:
+            sent = self._sent.setdefault(matrix.id, _Sent(matrix.owner, matrix.size_bytes))
+            sent.times += 1
+        try:
+            yield
+        finally:
+            with self._sending_lock:
+                sent.times -= 1
+                if not sent.times:
+                    del self._sent[matrix.id]
+
+    def note_removed(self, matrix_id: str) -> None:
+        """A matrix is gone, but whoever is sending it keeps its memory or its file."""
+        with self._sending_lock:
+            if matrix_id in self._sent:
+                self._sent[matrix_id].removed = True
 
     @asynccontextmanager
     async def reserve(self, owner: str, size_bytes: int) -> AsyncIterator[None]:
@@ -41,13 +82,17 @@ class StoredBytes:
             self._coming.pop(coming, None)
 
     def count(self, owner: str) -> int:
-        """Bytes of an owner's matrices, on disk and in memory."""
+        """Bytes of an owner's matrices, on disk and in memory, also of removed ones in use."""
         # Those being stored come first: a matrix that is stored meanwhile counts twice, not never.
         coming = sum(size for name, size in list(self._coming.values()) if name == owner)
         size = func.coalesce(func.sum(matrices.c.size_bytes), 0)
         with reading(self._database) as connection:
             stored = connection.scalar(select(size).where(is_owned(matrices, owner)))
-        return int(stored or 0) + coming
+        with self._sending_lock:
+            removed = sum(
+                one.size_bytes for one in self._sent.values() if one.removed and one.owner == owner
+            )
+        return int(stored or 0) + coming + removed
 
     def _reserve(self, coming: object, owner: str, size_bytes: int) -> None:
         wanted = select(api_keys.c.max_stored_bytes).where(api_keys.c.name == owner)

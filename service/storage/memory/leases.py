@@ -14,6 +14,8 @@ from functools import partial
 from typing import Final
 
 from wavetrim.scheduler.execution.pages import HUGE_PAGE_BYTES
+from wavetrim.service.descriptors import Descriptors
+from wavetrim.service.errors import Crowded
 from wavetrim.service.storage.arena.arena import Arena
 from wavetrim.service.storage.arena.placement import round_up
 from wavetrim.service.storage.arena.slab import Slab
@@ -123,11 +125,16 @@ class Leases:
     Args:
         arena: Makes and counts their memory; None if it is switched off.
         in_flight: Counts it for each tenant.
+        descriptors: Counts those of the memory.
     """
 
-    def __init__(self, arena: Arena | None, in_flight: BytesInFlight) -> None:
+    def __init__(
+        self, arena: Arena | None, in_flight: BytesInFlight, descriptors: Descriptors
+    ) -> None:
         self._arena = arena
         self._in_flight = in_flight
+        self._descriptors = descriptors
+        self._count = 0  # of leases whose memory is not given back
         self._leases: dict[str, Lease] = {}
         self._waiting: dict[str, tuple[Lease, asyncio.TimerHandle]] = {}
 
@@ -137,16 +144,18 @@ class Leases:
         Raises:
             QuotaReached: The tenant may not have as much at once.
             StorageFull: The arena may not take as much.
+            Crowded: There are too many leases, or too few descriptors.
         """
         if self._arena is None:
             raise StorageFull("bytes", size_bytes, "0: there is no arena (WAVETRIM_ARENA_BYTES)")
-        give_back = self._in_flight.take(tenant, round_up(size_bytes, HUGE_PAGE_BYTES))
+        give_back = self._take(tenant, size_bytes)
         try:
             slab = await self._arena.lease(size_bytes)
         except BaseException:
             give_back()
             raise
-        lease = Lease(slab, partial(self._let_go, self._arena, give_back), tenant.name)
+        let_go = partial(self._arena.give_leased_back, on_closed=give_back)
+        lease = Lease(slab, let_go, tenant.name)
         token = secrets.token_urlsafe(32)
         timer = asyncio.get_running_loop().call_later(FETCH_SECONDS, self._expire, token)
         self._leases[lease.id] = lease
@@ -184,10 +193,27 @@ class Leases:
         """The leases of an owner, or of everybody, the oldest first."""
         return tuple(lease for lease in self._leases.values() if owner in (None, lease.owner))
 
-    @staticmethod
-    def _let_go(arena: Arena, give_back: Callable[[], None], slab: Slab) -> None:
-        arena.give_leased_back(slab)
-        give_back()
+    def _take(self, tenant: Tenant, size_bytes: int) -> Callable[[], None]:
+        """Count a lease's bytes and descriptor; returns a function that ends that."""
+        if self._count >= self._descriptors.few:
+            limit = (
+                f"at most {self._descriptors.few}, for the descriptors of all others (ulimit -n)"
+            )
+            raise Crowded("leases", self._count + 1, limit)
+        self._descriptors.take(tenant.name, "leases")
+        try:
+            give_bytes = self._in_flight.take(tenant, round_up(size_bytes, HUGE_PAGE_BYTES))
+        except BaseException:
+            self._descriptors.give(tenant.name)
+            raise
+        self._count += 1
+
+        def give_back() -> None:
+            give_bytes()
+            self._descriptors.give(tenant.name)
+            self._count -= 1
+
+        return give_back
 
     def _expire(self, token: str) -> None:
         lease, _ = self._waiting.pop(token)

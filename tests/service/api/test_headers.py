@@ -86,7 +86,6 @@ def test_unknown_query_fields_are_refused_with_the_known_ones(shared_server: Run
         ("/v1/jobs?dtyp=int8", "state, limit, cursor"),
         (f"/v1/matrices/{name}/data?dtyp=int8", "there are none"),
         ("/v1/me?dtyp=int8", "there are none"),
-        ("/v2/models/matmul?dtyp=int8", "there are none"),
     ):
         refused = shared_server.client.get(path)
         document = refused.json()

@@ -177,7 +177,7 @@ def test_streams_leave_connections_and_the_database_to_others(start_server: Star
             next(stack.enter_context(follow(client, path)))
         refused = server.client.get(path)
         assert refused.status_code == 503
-        assert refused.json()["limit"] == "at most 6, a quarter of the connections"
+        assert refused.json()["limit"] == "at most 6"
         one = server.upload(np.ones((5, 5)))
         posted = server.client.post("/v1/jobs", json={"a": one, "b": one}).json()
         assert server.wait_job(posted["id"])["state"] == "succeeded"

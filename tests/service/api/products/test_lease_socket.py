@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from wavetrim.service.api.products.lease_socket import LeaseSocket
+from wavetrim.service.descriptors import Descriptors
 from wavetrim.service.storage.memory.leases import Leases
 from wavetrim.service.tenants.bytes_in_flight import BytesInFlight
 
@@ -26,7 +27,9 @@ def test_without_descriptors_a_caller_waits_and_the_loop_and_the_log_go_on(
         ):
             listener.bind(path)
             listener.listen()
-            leases = LeaseSocket(listener, Leases(None, BytesInFlight()))
+            leases = LeaseSocket(
+                listener, Leases(None, BytesInFlight(), Descriptors(None)), Descriptors(None)
+            )
             next_descriptor = os.dup(listener.fileno())
             os.close(next_descriptor)
             resource.setrlimit(resource.RLIMIT_NOFILE, (next_descriptor, limits[1]))

@@ -124,6 +124,21 @@ def test_an_answer_names_request_and_model_and_without_a_wish_it_is_json(
     }
 
 
+def test_what_clients_add_to_every_request_is_ignored_as_triton_does(
+    shared_server: RunningServer,
+) -> None:
+    added = {"classification": 1, "priority": "high", "sequence_id": 7, "x": {"y": [1]}}
+    first = {"parameters": added}
+    document = ask(a=first, parameters={"alpha": 2, **added}, outputs=[{"name": "C", **first}])
+    answer = shared_server.client.post(f"{INFER}?client=17", json={**document, "trace": added})
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["outputs"][0]["data"] == [2.0]
+    assert shared_server.client.get("/v2/models/matmul?client=17").status_code == 200
+    many = {f"p{i}": i for i in range(2000)}
+    refused = shared_server.client.post(INFER, json=ask(parameters=many))
+    assert (refused.status_code, refused.json()["field"]) == (422, "body")
+
+
 def test_a_model_that_is_not_there_is_named_as_it_was_asked_for(
     shared_server: RunningServer,
 ) -> None:
@@ -293,17 +308,27 @@ REFUSED_JSON: list[tuple[dict[str, Any], int, str]] = [
     (ask(a={"datatype": "UINT64", "data": [-1]}), 422, "inputs[0].data"),
     (ask(a={"data": None}), 422, "inputs[0]"),
     (ask(a={"parameters": {"binary_data_size": 4}}), 422, "inputs[0]"),
-    (ask(a={"parameters": {"binary_size": 4}}), 422, "inputs.0.parameters.binary_size"),
+    (
+        ask(a={"parameters": {"shared_memory_offset": "16"}}),
+        422,
+        "inputs.0.parameters.shared_memory_offset",
+    ),
+    (ask(a={"shape": [True, 1]}), 422, "inputs.0.shape.0"),
+    (ask(a={"data": [1, True], "shape": [2, 1]}), 422, "inputs[0].data"),
+    (ask(a={"data": [False, 0.5], "shape": [2, 1]}), 422, "inputs[0].data"),
     (ask(a=place()), 404, "shared_memory_region"),
     (ask(a=place(shared_memory_byte_size=5)), 422, "inputs[0].parameters.shared_memory_byte_size"),
     (ask(a=place(shared_memory_region="")), 422, "inputs[0].parameters.shared_memory_region"),
     (ask(outputs=[{"name": "A"}]), 422, "outputs.0.name"),
     (
-        ask(outputs=[{"name": "C", "parameters": {"classification": 1}}]),
+        ask(outputs=[{"name": "C", "parameters": {"binary_data": "yes"}}]),
         422,
-        "outputs.0.parameters.classification",
+        "outputs.0.parameters.binary_data",
     ),
-    (ask(parameters={"aplha": 2}), 422, "parameters.aplha"),
+    (ask(parameters={"alpha": True}), 422, "parameters.alpha"),
+    (ask(parameters={"f": "16"}), 422, "parameters.f"),
+    (ask(parameters={"sms": "16"}), 422, "parameters.sms"),
+    (ask(parameters={"verify": 1}), 422, "parameters.verify"),
     (ask(parameters={"beta": 1}), 422, "c"),
     (ask(parameters={"alpha": 1e39}), 422, "alpha"),
     (ask(parameters={"f": 2}), 422, "f"),
@@ -346,7 +371,8 @@ REFUSED_BODIES: list[tuple[dict[str, str], bytes, int, str]] = [
     (with_head("0"), BODY, 400, "body"),
     (with_head("10"), BODY, 400, "body"),
     (JSON, b"[" * 9_000_000, 413, "body"),
-    (JSON, b"[" * 100_000, 400, "body"),
+    (JSON, b"[" * 100_000, 422, "body"),
+    (JSON, b"[" * 1_000, 400, "body"),
     (JSON, b"[]", 422, "body"),
 ]
 """Headers and bodies, the status of their refusal, and the field that it names."""

@@ -214,29 +214,70 @@ def test_http_1_0_closes_after_the_answer(server: WireServer) -> None:
         assert connection.recv(1) == b""
 
 
-@pytest.mark.parametrize("together", [True, False])
-def test_a_body_after_an_upgrade_header_is_refused_by_name(
-    server: WireServer, together: bool
+OFFER = ("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABk")
+
+
+@pytest.mark.parametrize("size", [1, 70_000, 3 * MIB])
+@pytest.mark.parametrize("way", ["in one piece", "after its head", "in chunks"])
+def test_a_body_whose_client_offers_http_2_is_served_as_http_1_1(
+    server: WireServer, size: int, way: str
 ) -> None:
-    head = make_head(
-        "/echo", 100_000, "Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: A"
+    body = make_body(size)
+    length, sent = size, body
+    lines = list(OFFER)
+    if way == "in chunks":
+        length, sent = None, b"%x\r\n%b\r\n0\r\n\r\n" % (size, body)
+        lines.append("Transfer-Encoding: chunked")
+    with server.connect() as connection:
+        for path in ("/echo", "/plain", "/echo"):
+            head = make_head("/plain" if length is None else path, length, *lines)
+            if way == "after its head":
+                connection.sendall(head)
+                time.sleep(0.05)
+                connection.sendall(sent)
+            else:
+                connection.sendall(head + sent)
+            assert read_answer(connection) == (200, body)
+
+
+def test_requests_that_follow_an_offer_of_http_2_at_once_are_answered_in_turn(
+    server: WireServer,
+) -> None:
+    bodies = [make_body(size, size) for size in (100_000, 10, 0, 70_000, 1)]
+    requests = b"".join(
+        make_head("/echo", len(body), *OFFER) + body + make_head("/plain", len(body)) + body
+        for body in bodies
     )
+    answers = asyncio.run(send_at_once(server, requests, 10))
+    assert answers == [body for body in bodies for _ in range(2)]
+
+
+def test_an_answer_of_unknown_length_ends_with_the_connection_of_http_1_0(
+    server: WireServer,
+) -> None:
+    head = make_head("/stream", None, method="GET").replace(b"HTTP/1.1", b"HTTP/1.0")
     with server.connect() as connection:
         connection.sendall(head)
-        if not together:
-            time.sleep(0.05)
-        connection.sendall(make_body(100_000))
-        status, problem = read_answer(connection)
-        assert (status, b"Upgrade" in problem, b"h2c" in problem) == (415, True, True)
-        assert connection.recv(1) == b""
+        received = b""
+        while chunk := connection.recv(2**16):
+            received += chunk
+    head, _, body = received.partition(b"\r\n\r\n")
+    assert b"transfer-encoding" not in head
+    assert body == b"".join(bytes([i]) * (i * 1000) for i in range(5))
 
 
-def test_an_upgrade_without_a_body_is_ignored(server: WireServer) -> None:
-    head = make_head("/large?count=10", None, "Connection: Upgrade", "Upgrade: h2c", method="GET")
-    with server.connect() as connection:
-        for _ in range(2):
+def test_http_1_0_is_never_answered_with_100_continue(server: WireServer) -> None:
+    for path in ("/echo", "/plain"):
+        body = make_body(100_000)
+        head = make_head(path, len(body), "Expect: 100-continue").replace(b"/1.1", b"/1.0")
+        with server.connect() as connection:
             connection.sendall(head)
-            assert read_answer(connection)[0] == 200
+            connection.settimeout(0.3)
+            with pytest.raises(TimeoutError):
+                connection.recv(1)
+            connection.settimeout(30)
+            connection.sendall(body)
+            assert read_answer(connection) == (200, body)
 
 
 def test_idle_connections_are_closed_after_a_pulled_body(server: WireServer) -> None:

@@ -138,7 +138,7 @@ def test_what_is_missing_is_called_by_its_name(post: Post, rows: int, chunked: b
 def test_bodies_of_another_kind_or_length_are_refused_before_they_are_read(post: Post) -> None:
     body = make_body(MIB)
     assert post("/echo", body, **{"Content-Type": "text/plain"}).status_code == 415
-    assert post("/echo", body, **{"Content-Encoding": "gzip"}).status_code == 415
+    assert post("/echo", body, **{"Content-Encoding": "br"}).status_code == 415
     assert post("/echo", body, **{"Content-Digest": "sha-256=1"}).status_code == 400
     refused = post("/echo", make_body(81 * MIB))
     assert (refused.status_code, refused.json()["field"]) == (413, "Content-Length")

@@ -18,15 +18,44 @@ def connect(server: RunningServer) -> socket.socket:
     return socket.create_connection(("127.0.0.1", server.port), timeout=30)
 
 
-@pytest.mark.parametrize("path", ["/v1/matrices", "/v1/jobs"])
-def test_a_body_after_an_upgrade_header_is_refused_by_name(
-    shared_server: RunningServer, path: str
-) -> None:
+def test_uploads_of_a_client_that_offers_http_2_are_stored(shared_server: RunningServer) -> None:
     lines = ("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABk")
     with connect(shared_server) as connection:
-        connection.sendall(make_head(path, 300, *lines) + CONTENT[:300])
-        status, problem = read_answer(connection)
-    assert (status, b'"field": "Upgrade"' in problem) == (415, True)
+        for _ in range(2):
+            connection.sendall(make_head("/v1/matrices", len(CONTENT), *lines) + CONTENT)
+            assert read_answer(connection)[0] == 201
+
+
+def ask_1_0(server: RunningServer, method: str, path: str, *lines: str) -> tuple[bytes, bytes]:
+    """Head and body of an answer to HTTP/1.0, which ends with the connection."""
+    head = "\r\n".join([f"{method} {path} HTTP/1.0", *lines, "", ""])
+    received = b""
+    with connect(server) as connection:
+        connection.sendall(head.encode())
+        while chunk := connection.recv(2**16):
+            received += chunk
+    head_bytes, _, body = received.partition(b"\r\n\r\n")
+    return head_bytes.lower(), body
+
+
+@pytest.mark.parametrize(("method", "path"), [("GET", "/healthz/live"), ("OPTIONS", "/")])
+def test_a_load_balancer_that_asks_by_http_1_0_without_a_host_learns_that_the_service_lives(
+    shared_server: RunningServer, method: str, path: str
+) -> None:
+    head, _ = ask_1_0(shared_server, method, path)
+    assert head.startswith(b"http/1.1 20")
+    refused, _ = ask_1_0(shared_server, method, path, "Host: evil.example")
+    assert refused.startswith(b"http/1.1 403")
+
+
+def test_events_come_without_chunks_by_http_1_0(shared_server: RunningServer) -> None:
+    eye = np.eye(3)
+    job = shared_server.post_job(eye, eye)
+    shared_server.wait_job(job)
+    head, body = ask_1_0(shared_server, "GET", f"/v1/jobs/{job}/events")
+    assert b"transfer-encoding" not in head
+    assert body.startswith(b"event: job\n")
+    assert body.endswith(b"\n\n")
 
 
 def test_uploads_and_other_requests_share_a_connection(shared_server: RunningServer) -> None:

@@ -184,6 +184,18 @@ class WireApp:
             raise
         self.events.append("sent" if made == int(count) else "lost")
 
+    async def stream(self, scope: Any, receive: Any, send: Any) -> None:
+        """Sends an answer whose length is not known before its end."""
+
+        async def make() -> AsyncGenerator[bytes]:
+            for i in range(5):
+                yield bytes([i]) * (i * 1000)
+
+        await send_chunks(
+            scope, receive, send, status=200, headers=[], chunks=make(), total_bytes=None,
+            idle_seconds=20.0,
+        )  # fmt: skip
+
     async def give_up(self, scope: Any, receive: Any, send: Any, *, seconds: str) -> None:
         """Stops pulling after some time, and says whether anything is written from then on."""
         with memoryview(self.memory) as memory, memory[: 2**20] as place:

@@ -399,7 +399,7 @@ async def test_a_leased_slab_counts_until_the_engine_has_let_go_of_it() -> None:
         hold = take(arena, 1000)
         with pytest.raises(ArenaFull, match="bytes is 1; it must be what the arena may still take"):
             await arena.lease(1)
-        arena.give_leased_back(slab)
+        arena.give_leased_back(slab, on_closed=lambda: None)
         await leaving.wait()
         assert arena.describe().made_bytes == 8 * MIB, "it may still be written to"
         with pytest.raises(ArenaFull):
@@ -407,7 +407,7 @@ async def test_a_leased_slab_counts_until_the_engine_has_let_go_of_it() -> None:
         may_leave.set()
         await until(lambda: arena.describe().made_bytes <= 4 * MIB)
         assert slab.fd == -1
-        arena.give_leased_back(await arena.lease(4 * MIB))
+        arena.give_leased_back(await arena.lease(4 * MIB), on_closed=lambda: None)
         hold.release()
 
 
@@ -422,7 +422,7 @@ async def test_a_lease_gets_memory_that_is_given_back_while_the_room_is_read() -
 
     async with running_arena(room=read_room) as arena:
         hold = take(arena, 1000)
-        arena.give_leased_back(await arena.lease(4 * MIB))
+        arena.give_leased_back(await arena.lease(4 * MIB), on_closed=lambda: None)
         reading.set()
         assert (await arena.lease(4 * MIB)).size_bytes == 4 * MIB
         hold.release()

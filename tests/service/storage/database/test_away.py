@@ -65,6 +65,48 @@ def test_a_locked_database_is_told_and_readiness_knows_until_a_write_succeeds(
     assert server.client.post("/v1/jobs", json=job).status_code == 202
 
 
+def test_a_database_that_is_damaged_while_it_is_used_is_told_as_one_that_is_away(
+    start_server: Start,
+) -> None:
+    server = start_server()
+    server.wait_ready()
+    matrix_id = server.upload(np.ones((3, 3)))
+    for _ in range(30):
+        server.upload(np.ones((3, 3)))
+    path = server.data_dir / "wavetrim.db"
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    with path.open("r+b") as file:  # all but the first page, which has the tables
+        file.seek(4096)
+        file.write(b"\xa5" * (path.stat().st_size - 4096))
+    # What is cached is read anew after another program's commit.
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("PRAGMA user_version = 7")
+    calls = (
+        ("GET", f"/v1/matrices/{matrix_id}", None),
+        ("GET", "/v1/matrices", None),
+        ("GET", "/v1/jobs", None),
+        ("GET", "/v1/jobs?state=queued", None),
+        ("GET", "/v1/jobs/none", None),
+        ("GET", "/v1/me", None),
+        ("DELETE", f"/v1/matrices/{matrix_id}", None),
+        ("POST", "/v1/jobs", {"a": matrix_id, "b": matrix_id}),
+    )
+    answers = [server.client.request(method, path, json=json) for method, path, json in calls]
+    answers.append(server.client.post("/v1/matrices", content=CONTENT, headers=NPY))
+    statuses = [answer.status_code for answer in answers]
+    assert 503 in statuses
+    assert not [status for status in statuses if status >= 500 and status != 503], statuses
+    assert all("malformed" not in answer.text for answer in answers)
+    assert server.client.get("/metrics").status_code == 200
+    assert server.read_metric("wavetrim_database_up") == 0
+    unready = server.client.get("/healthz/ready")
+    assert unready.status_code == 503
+    product = server.client.post("/v1/matmul", content=2 * CONTENT, headers=NPY)
+    assert product.status_code == 200
+    assert "incident" not in server.read_log()
+
+
 @pytest.mark.needs("postgresql")
 def test_a_database_out_of_reach_is_told_and_comes_back(start_server: Start) -> None:
     with running_postgres() as postgres:

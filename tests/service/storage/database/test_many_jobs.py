@@ -26,7 +26,7 @@ PAGE_SECONDS = 0.05
 PAGES = [
     ("", ""),
     *((f"&state={state}", "") for state in JobState),
-    *((f"&state={state}", f"&cursor={encode_cursor(JOBS // 10)}") for state in JobState),
+    *((f"&state={state}", f"&cursor={encode_cursor(f'{JOBS // 10:032x}')}") for state in JobState),
 ]
 
 
@@ -136,7 +136,7 @@ def test_no_page_and_no_clearing_up_looks_through_all_jobs(database: Engine) -> 
     event.listen(database, "before_cursor_execute", explain)
     for store.running in ({}, {running.id: running}):
         for state in JobState:
-            for cursor in (None, encode_cursor(JOBS // 20)):
+            for cursor in (None, encode_cursor(f"{JOBS // 20:032x}")):
                 store.page(state=state, cursor=cursor)
     store.requeue_interrupted(3)
     store.find_newest()

@@ -1,0 +1,93 @@
+"""Reads every JSON document that a caller sends: within bounds, and no name twice in an object.
+
+What a document costs is its structure, not its bytes: eight megabytes may be 400,000 numbers, which
+take 20 ms, or two million lists of one number, which take a second. So marks are counted first, at
+some gigabytes a second. Of two equal names one value would count, and nobody would know which.
+"""
+
+import re
+from typing import Any, Final
+
+from fastapi.exceptions import RequestValidationError
+from pydantic_core import from_json
+
+from wavetrim.service.errors import FieldProblem
+
+_BOUNDS: Final = (
+    (b",", 2**19, "commas"),
+    (b"[", 2**16, "lists; send elements flat, or as binary data"),
+    (b"{", 2**9, "objects"),
+    (b'"', 2**11, "quotation marks"),
+    (b"\\", 2**11, "backslashes"),
+)
+"""The most of each mark; chosen, so that no step of the reading takes longer than 20 ms."""
+
+_SHOWN_BYTES: Final = 40
+"""Bytes that a refusal shows of a document that is no JSON; chosen."""
+
+_VALUE: Final = re.compile(rb"\s*:\s*([^\s,{}\[\]]*)")
+
+
+def read_json(content: bytes) -> Any:
+    """The document in some bytes.
+
+    Raises:
+        RequestValidationError: It is not JSON.
+        FieldProblem: It has too many values, or a name twice in an object.
+    """
+    for mark, most, name in _BOUNDS:
+        if len(content) > most and _has_more(content, mark, most):
+            count = content.count(mark)
+            raise FieldProblem("body", f"{count} of {mark.decode()}", f"at most {most} {name}")
+    try:
+        document = from_json(content, allow_inf_nan=True)
+    except ValueError as error:
+        text = content[:_SHOWN_BYTES].decode("latin-1")
+        broken = {"type": "json_invalid", "loc": ("body",), "msg": str(error), "input": text}
+        raise RequestValidationError([broken]) from error
+    _check_names(content)
+    return document
+
+
+def _has_more(content: bytes, mark: bytes, most: int) -> bool:
+    """Whether there are more marks than that: where they are rare, much faster than counting."""
+    if mark == b",":
+        return content.count(mark) > most
+    place = -1
+    for _ in range(most + 1):
+        place = content.find(mark, place + 1)
+        if place < 0:
+            return False
+    return True
+
+
+def _check_names(content: bytes) -> None:
+    """Refuse a name that comes twice in an object of a document, which is known to be JSON."""
+    # Afterwards quotation marks are the ends of texts: each second part is one.
+    if b"\\" in content:
+        content = content.replace(rb"\\", rb"\u005c").replace(rb"\"", rb"\u0022")
+    parts = _split(content, b'"')
+    objects: list[set[str]] = []
+    for at in range(0, len(parts), 2):
+        outside = parts[at]
+        if at and (found := _VALUE.match(outside)):
+            name = from_json(b'"%b"' % parts[at - 1])
+            if name in objects[-1]:
+                value = found[1] or b"".join(parts[at + 1 : at + 2])
+                shown = value[:200].decode("utf-8", "replace")
+                raise FieldProblem(name[:100], shown, "given once: it is in the body before")
+            objects[-1].add(name)
+        for number, piece in enumerate(_split(outside, b"{")):
+            if number:
+                objects.append(set())
+            if b"}" in piece:
+                del objects[len(objects) - piece.count(b"}") :]
+
+
+def _split(content: bytes, mark: bytes) -> list[bytes]:
+    """As `bytes.split`, and where marks are rare ten times as fast."""
+    parts, begin = [], 0
+    while (end := content.find(mark, begin)) >= 0:
+        parts.append(content[begin:end])
+        begin = end + 1
+    return [*parts, content[begin:]]

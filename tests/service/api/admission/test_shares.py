@@ -1,0 +1,254 @@
+"""No caller takes all of what is shared: descriptors, connections, streams, bodies, memory."""
+
+import contextlib
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+
+from tests.leases import fetch_descriptor
+from tests.processes import wait_until
+from tests.server import NPY, RunningServer, decode_npy, encode_npy, open_http
+from tests.service.api.wire.wire_server import make_head
+from tests.service.tenants.tenants import OWN_KEY, manage_keys, open_caller
+
+FEW = ("sh", "-c", 'ulimit -n 256; exec "$@"', "sh")
+"""What runs a command that may open 256 descriptors."""
+
+MIB = 2**20
+MATRIX = np.random.default_rng(0).random((300, 300))
+
+
+def connect(server: RunningServer, way: str = "tcp") -> socket.socket:
+    kind = socket.SOCK_SEQPACKET if way == "lease" else socket.SOCK_STREAM
+    connection = socket.socket(socket.AF_INET if way == "tcp" else socket.AF_UNIX, kind)
+    connection.settimeout(30)
+    if way == "tcp":
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.connect(("127.0.0.1", server.port))
+    else:
+        connection.connect(f"{server.settings['unix_socket']}.leases")
+    return connection
+
+
+def lease_all(server: RunningServer, stack: contextlib.ExitStack) -> None:
+    client = stack.enter_context(open_http(Path(server.settings["unix_socket"])))
+    while True:
+        answer = client.post("/v1/leases", json={"bytes": MIB})
+        if answer.status_code != 201:
+            assert (answer.status_code, answer.json()["field"]) == (503, "leases")
+            return
+        grant = answer.json()
+        connection, _, file = fetch_descriptor(grant["socket"], grant["token"])
+        assert file is not None
+        stack.enter_context(connection)
+        stack.callback(os.close, file)
+
+
+def be_silent_at_the_lease_socket(server: RunningServer, stack: contextlib.ExitStack) -> None:
+    for _ in range(300):
+        stack.enter_context(connect(server, "lease"))
+
+
+def stall_uploads(server: RunningServer, stack: contextlib.ExitStack) -> None:
+    content = encode_npy(np.ones((60, 60)))
+    for _ in range(150):
+        connection = stack.enter_context(connect(server))
+        with contextlib.suppress(OSError):
+            connection.sendall(make_head("/v1/matrices", len(content)) + content[:9000])
+
+
+def stall_downloads(server: RunningServer, stack: contextlib.ExitStack) -> None:
+    matrix = server.upload(np.ones((1500, 1500)))
+    for _ in range(150):
+        connection = stack.enter_context(connect(server))
+        with contextlib.suppress(OSError):
+            connection.sendall(make_head(f"/v1/matrices/{matrix}/data", None, method="GET"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("take_all", "arena_bytes"),
+    [
+        (lease_all, 2**29),
+        (be_silent_at_the_lease_socket, 2**26),
+        (stall_uploads, 2**26),
+        (stall_downloads, 0),
+    ],
+    ids=["leases", "the lease socket", "uploads", "downloads"],
+)
+def test_whoever_takes_all_descriptors_that_there_are_leaves_enough_for_the_service(
+    tmp_path: Path, take_all: Callable[..., None], arena_bytes: int
+) -> None:
+    settings = {"unix_socket": tmp_path / "socket", "arena_bytes": arena_bytes, "prefix": FEW}
+    with RunningServer(tmp_path / "data", **settings, upload_idle_seconds=8) as server:
+        with contextlib.ExitStack() as stack:
+            take_all(server, stack)
+            time.sleep(1)
+            # A caller that was connected before computes and stores; the engine and database work.
+            content = encode_npy(MATRIX)
+            product = server.client.post("/v1/matmul", content=content * 2, headers=NPY)
+            np.testing.assert_allclose(decode_npy(product.content), MATRIX @ MATRIX)
+            assert server.client.get("/v1/jobs").status_code == 200
+        job = server.post_job(MATRIX, MATRIX)
+        assert server.wait_job(job)["state"] == "succeeded"
+        lines = server.read_log().splitlines()
+        assert not [line for line in lines if "Too many open files" in line or "Traceback" in line]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    folder = tmp_path_factory.mktemp("shares")
+    settings = {"max_connections": 40, "max_bodies": 4, "arena_bytes": 256 * MIB}
+    settings |= {"upload_idle_seconds": 2, "max_queued_jobs": 5}
+    with RunningServer(folder / "data", api_key=OWN_KEY, **settings) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def callers(server: RunningServer) -> Iterator[tuple[httpx.Client, httpx.Client]]:
+    """Two callers with names; the first may store 64 MiB."""
+    keys = [
+        manage_keys(server, "add", "mallory", "--max-stored-bytes", "64MiB"),
+        manage_keys(server, "add", "alice"),
+    ]
+    mallory, alice = (open_caller(server, key) for key in keys)
+    yield mallory, alice
+    mallory.close()
+    alice.close()
+
+
+def ask(server: RunningServer, client: httpx.Client, path: str, **head: object) -> socket.socket:
+    """A connection on which a caller has asked."""
+    connection = connect(server)
+    lines = (f"Authorization: {client.headers['Authorization']}",)
+    connection.sendall(make_head(path, head.get("count"), *lines, method=str(head["method"])))  # type: ignore[arg-type]
+    return connection
+
+
+def find_refused(connections: list[socket.socket]) -> list[bytes]:
+    """The answers that have come so far, but for those that go on."""
+    answers = []
+    time.sleep(1)
+    for connection in connections:
+        connection.settimeout(0.02)
+        with contextlib.suppress(TimeoutError):
+            answers.append(connection.recv(4096))
+    return [answer for answer in answers if not answer.startswith(b"HTTP/1.1 200")]
+
+
+@pytest.mark.parametrize("path", ["/v1/jobs/events", "/v1/jobs/JOB?wait_seconds=20"])
+def test_streams_and_waiting_calls_are_shared_among_callers(
+    server: RunningServer, callers: tuple[httpx.Client, httpx.Client], path: str
+) -> None:
+    mallory, alice = callers
+    waits = "JOB" in path
+    share, field = (5, "calls that wait for jobs") if waits else (2, "streams of events")
+    with contextlib.ExitStack() as stack:
+        paths = [path, path]
+        if waits:
+            paths = [path.replace("JOB", _post_waiting(server, one)) for one in callers]
+        many = [
+            stack.enter_context(ask(server, mallory, paths[0], method="GET"))
+            for _ in range(share + 3)
+        ]
+        refused = find_refused(many)
+        assert len(refused) == 3
+        assert all(answer.startswith(b"HTTP/1.1 429") for answer in refused)
+        assert f"{field} of the key".encode() in refused[0]
+        hers = stack.enter_context(ask(server, alice, paths[1], method="GET"))
+        assert find_refused([hers]) == []
+
+
+def _post_waiting(server: RunningServer, client: httpx.Client) -> str:
+    """A job that does not end soon: products of int64 are slow."""
+    content = encode_npy(np.ones((1500, 1500), "int64"))
+    matrix = client.post("/v1/matrices?storage=memory", content=content, headers=NPY).json()["id"]
+    job = client.post("/v1/jobs", json={"a": matrix, "b": matrix}).json()
+    return str(job["id"])
+
+
+@pytest.mark.slow
+def test_connections_are_shared_among_callers(tmp_path: Path) -> None:
+    content = encode_npy(np.ones((60, 60)))
+    with (
+        RunningServer(tmp_path / "data", api_key=OWN_KEY, prefix=FEW, arena_bytes=2**26) as server,
+        contextlib.ExitStack() as stack,
+    ):
+        mallory, alice = (
+            open_caller(server, manage_keys(server, "add", name)) for name in ("mallory", "alice")
+        )
+        stack.callback(mallory.close)
+        stack.callback(alice.close)
+        many = []
+        for _ in range(100):
+            many.append(ask(server, mallory, "/v1/matmul", method="POST", count=len(content)))
+            stack.enter_context(many[-1]).sendall(content[:1000])
+        refused = find_refused(many)
+        assert 2 <= len(refused) < 20
+        assert all(answer.startswith(b"HTTP/1.1 429") for answer in refused)
+        assert b"requests, files and leases of the key" in refused[0]
+        with open_http(server.url, headers=alice.headers) as fresh:
+            assert fresh.post("/v1/matmul", content=2 * content, headers=NPY).status_code == 200
+
+
+def test_bodies_are_shared_among_callers(
+    server: RunningServer, callers: tuple[httpx.Client, httpx.Client]
+) -> None:
+    mallory, alice = callers
+    content = encode_npy(MATRIX)
+    with contextlib.ExitStack() as stack:
+        for _ in range(4):
+            connection = ask(server, mallory, "/v1/matmul", method="POST", count=2 * len(content))
+            stack.enter_context(connection)
+        began = time.monotonic()
+        product = alice.post("/v1/matmul", content=2 * content, headers=NPY)
+        assert product.status_code == 200
+        assert time.monotonic() - began < 1
+
+
+def test_a_deleted_matrix_counts_in_its_owners_quota_until_nobody_downloads_it(
+    server: RunningServer, callers: tuple[httpx.Client, httpx.Client]
+) -> None:
+    mallory, _ = callers
+    content = encode_npy(np.ones((1024, 1024)))
+    for storage in ("memory", "disk"):
+        before = mallory.get("/v1/me").json()["stored_bytes"]["used"]
+        query = f"?storage={storage}"
+        stored = mallory.post(f"/v1/matrices{query}", content=content, headers=NPY).json()["id"]
+        with ask(server, mallory, f"/v1/matrices/{stored}/data", method="GET") as download:
+            assert download.recv(4) == b"HTTP"
+            assert mallory.delete(f"/v1/matrices/{stored}").status_code == 204
+            used = mallory.get("/v1/me").json()["stored_bytes"]["used"]
+            assert used >= before + 8 * MIB
+        wait_until(
+            lambda before=before: mallory.get("/v1/me").json()["stored_bytes"]["used"] == before
+        )
+
+
+def test_a_reader_slower_than_64_kib_a_second_is_cut(
+    server: RunningServer, callers: tuple[httpx.Client, httpx.Client]
+) -> None:
+    mallory, _ = callers
+    before = mallory.get("/v1/me").json()["stored_bytes"]["used"]
+    for count, is_cut in ((2000, True), (200_000, False)):  # 20 kB and 1 MB a second
+        content = encode_npy(np.ones((1024, 2048)))
+        stored = mallory.post("/v1/matrices", content=content, headers=NPY).json()["id"]
+        with ask(server, mallory, f"/v1/matrices/{stored}/data", method="GET") as reader:
+            reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2 * count)
+            assert reader.recv(4) == b"HTTP"
+            mallory.delete(f"/v1/matrices/{stored}")
+            began = time.monotonic()
+            used = before + 1
+            while used > before and time.monotonic() < began + (12 if is_cut else 6):
+                for _ in range(10):
+                    assert reader.recv(count)
+                    time.sleep(0.1)
+                used = mallory.get("/v1/me").json()["stored_bytes"]["used"]
+        assert (used == before) is is_cut
+        wait_until(lambda: mallory.get("/v1/me").json()["stored_bytes"]["used"] == before)

@@ -1,0 +1,122 @@
+"""Bodies in gzip and deflate are taken wherever a body is; pages of other origins, by a setting."""
+
+import gzip
+import hashlib
+import json
+import zlib
+from base64 import b64encode
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.server import NPY, RunningServer, Start, decode_npy, encode_npy, open_http
+
+JSON = {"Content-Type": "application/json"}
+CODINGS: dict[str, Callable[[bytes], bytes]] = {"gzip": gzip.compress, "deflate": zlib.compress}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    folder = tmp_path_factory.mktemp("compressed")
+    settings = {"unix_socket": folder / "socket", "v2_shared_memory": "wavetrim-test"}
+    with RunningServer(folder / "data", **settings) as running:
+        yield running
+
+
+@pytest.mark.parametrize("coding", CODINGS)
+@pytest.mark.parametrize("size", [3, 400])
+def test_matrices_are_taken_compressed(server: RunningServer, coding: str, size: int) -> None:
+    matrix = np.random.default_rng(0).integers(0, 9, (size, size)).astype("float64")
+    content, headers = CODINGS[coding](encode_npy(matrix)), {**NPY, "Content-Encoding": coding}
+    for query in ("", "?storage=memory"):
+        stored = server.client.post(f"/v1/matrices{query}", content=content, headers=headers)
+        assert stored.status_code == 201, stored.text
+        found = server.download(f"/v1/matrices/{stored.json()['id']}/data")
+        np.testing.assert_array_equal(found, matrix)
+    both = CODINGS[coding](2 * encode_npy(matrix))
+    product = server.client.post("/v1/matmul", content=both, headers=headers)
+    np.testing.assert_array_equal(decode_npy(product.content), matrix @ matrix)
+
+
+@pytest.mark.parametrize("coding", CODINGS)
+@pytest.mark.parametrize(
+    ("path", "document", "status"),
+    [
+        ("/v1/jobs", {"a": "x", "b": "y"}, 404),
+        ("/v1/leases", {"bytes": 1}, 201),
+        ("/v1/matmul", {"a": 1}, 422),
+        ("/v2/models/matmul/infer", {"inputs": []}, 422),
+        ("/v2/systemsharedmemory/region/r/register", {"key": "/other", "byte_size": 1}, 422),
+    ],
+)
+def test_documents_are_taken_compressed(
+    server: RunningServer, coding: str, path: str, document: dict[str, Any], status: int
+) -> None:
+    content = CODINGS[coding](json.dumps(document).encode())
+    with open_http(Path(server.settings["unix_socket"])) as client:
+        plain = client.post(path, json=document)
+        answer = client.post(path, content=content, headers={**JSON, "Content-Encoding": coding})
+    assert (answer.status_code, plain.status_code) == (status, status), answer.text
+    assert answer.json().keys() == plain.json().keys()
+
+
+def test_a_digest_is_that_of_the_bytes_that_were_sent(server: RunningServer) -> None:
+    content = gzip.compress(encode_npy(np.eye(50)))
+    for sent, status in ((content, 201), (encode_npy(np.eye(50)), 400)):
+        digest = b64encode(hashlib.sha256(sent).digest()).decode()
+        headers = {**NPY, "Content-Encoding": "gzip", "Content-Digest": f"sha-256=:{digest}:"}
+        answer = server.client.post("/v1/matrices", content=content, headers=headers)
+        assert answer.status_code == status, answer.text
+
+
+def test_a_repeated_upload_may_be_compressed(server: RunningServer) -> None:
+    content, headers = encode_npy(np.eye(50)), {**NPY, "Idempotency-Key": "compressed"}
+    first = server.client.post("/v1/matrices", content=content, headers=headers)
+    packed = {**headers, "Content-Encoding": "gzip"}
+    again = server.client.post("/v1/matrices", content=gzip.compress(content), headers=packed)
+    assert (first.status_code, again.status_code) == (201, 200)
+    assert again.json()["id"] == first.json()["id"]
+
+
+def test_what_follows_or_lacks_in_a_compressed_body_is_refused(server: RunningServer) -> None:
+    content = encode_npy(np.eye(50))
+    packed = gzip.compress(content)
+    cases = [(packed[:-3], 400), (packed + b"1", 400), (gzip.compress(content + b"1"), 400)]
+    cases += [(gzip.compress(content[:-1]), 400), (content, 415)]
+    cases.append((gzip.compress(content + bytes(2**26)), 400))
+    headers = {**NPY, "Content-Encoding": "gzip"}
+    for body, status in cases:
+        answer = server.client.post("/v1/matrices", content=body, headers=headers)
+        assert answer.status_code == status, answer.text
+
+
+def test_pages_of_the_origins_in_the_settings_may_call(
+    server: RunningServer, start_server: Start
+) -> None:
+    origin = "https://lab.example"
+    asked = {"Origin": origin, "Access-Control-Request-Method": "POST"}
+    asked["Access-Control-Request-Headers"] = "authorization,content-type"
+    allowed = "access-control-allow-origin"
+    preflight = server.client.options("/v1/jobs", headers=asked)
+    assert allowed not in preflight.headers
+    assert allowed not in server.client.get("/v1/jobs", headers={"Origin": origin}).headers
+    key = "a-key-of-these-tests"
+    open_server = start_server(cors_origins=f"{origin},http://localhost:3000", api_key=key)
+    client = open_server.client
+    preflight = client.options("/v1/jobs", headers=asked)
+    assert (preflight.status_code, preflight.headers[allowed]) == (200, origin)
+    assert "POST" in preflight.headers["access-control-allow-methods"]
+    assert client.options("/v1/jobs", headers={**asked, "Origin": "https://x"}).status_code == 400
+    headers = {"Origin": origin, "Authorization": f"Bearer {key}"}
+    answer = client.get("/v1/jobs", headers=headers)
+    assert (answer.status_code, answer.headers[allowed]) == (200, origin)
+    assert "etag" in answer.headers["access-control-expose-headers"].lower()
+    product = client.post(
+        "/v1/matmul", content=2 * encode_npy(np.eye(3)), headers={**headers, **NPY}
+    )
+    assert (product.status_code, product.headers[allowed]) == (200, origin)
+    assert client.get("/v1/jobs", headers={"Origin": origin}).headers[allowed] == origin
+    assert allowed not in client.get("/v1/jobs", headers={**headers, "Origin": "https://x"}).headers

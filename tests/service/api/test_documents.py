@@ -1,0 +1,178 @@
+"""What a caller's document costs is bounded by its structure, and one parser reads them all."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import httpx
+import pytest
+
+from benchmarks.http.own_memory import watch_growth
+from tests.limit import allow
+from tests.server import RunningServer, open_http
+
+INFER = "/v2/models/matmul/infer"
+REGISTER = "/v2/systemsharedmemory/region/r/register"
+JSON = {"Content-Type": "application/json"}
+ONE = '{"name": "B", "datatype": "FP32", "shape": [1, 1], "data": [1]}'
+
+
+@pytest.fixture(scope="module")
+def local_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    folder = tmp_path_factory.mktemp("documents")
+    settings = {"unix_socket": folder / "socket", "v2_shared_memory": "wavetrim-test"}
+    with RunningServer(folder / "data", **settings) as running:
+        yield running
+
+
+def worst_latency(server: RunningServer, work: Callable[[], Any]) -> float:
+    """The longest answer of /healthz/live while something is done, in seconds."""
+    ended, worst = Event(), 0.0
+    with ThreadPoolExecutor(1) as pool, open_http(server.url) as client:
+        client.get("/healthz/live")
+        pool.submit(work).add_done_callback(lambda _: ended.set())
+        while not ended.is_set():
+            began = time.monotonic()
+            client.get("/healthz/live")
+            worst = max(worst, time.monotonic() - began)
+    return worst
+
+
+def repeat(text: str, count: int) -> str:
+    return ",".join([text] * count)
+
+
+def write(form: str, *parts: str) -> str:
+    """A document with parts in place of its tildes."""
+    for part in parts:
+        form = form.replace("~", part, 1)
+    return form
+
+
+HOSTILE = {
+    "parameters": ('{"parameters": {~}}', ",".join(f'"p{i}": 1' for i in range(500_000))),
+    "objects": ('{"inputs": [~]}', repeat("{}", 2_000_000)),
+    "lists of one number": ('{"inputs": [~]}', repeat("[1]", 1_900_000)),
+    "numbers": ('{"inputs": [~]}', repeat("1", 4_000_000)),
+    "numbers for tensors": ('{"inputs": [~]}', repeat("1", 500_000)),
+    "sizes": ('{"inputs": [{"name": "A", "datatype": "FP32", "shape": [~]}, ~]}',
+              repeat("0", 500_000), ONE),
+    "a list for an object": ('{"inputs": [~, ~], "parameters": [~]}', ONE, ONE,
+                             repeat("0.125", 500_000)),
+    "texts": ('{"inputs": [~]}', repeat('""', 2_000_000)),
+    "a long text": ('{"id": "~"}', "x" * 8_000_000),
+    "a long number": ('{"id": ~}', "1" * 8_000_000),
+    "a long text for a number": ('{"inputs": [~, ~]}', ONE,
+                                 ONE.replace("[1]", f'["{"x" * 8_000_000}"]')),
+    "escapes": ('{"id": "~"}', "\\\\" * 4_000_000),
+    "depth": ("~", "[" * 8_000_000),
+}  # fmt: skip
+
+
+@pytest.mark.serial
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_a_documents_structure_costs_neither_memory_nor_the_other_callers_time(
+    local_server: RunningServer, kind: str
+) -> None:
+    document = write(*HOSTILE[kind])
+    answers: list[httpx.Response] = []
+
+    def send() -> None:
+        answers.append(local_server.client.post(INFER, content=document.encode(), headers=JSON))
+
+    with watch_growth(local_server.process.pid) as growth:
+        assert worst_latency(local_server, send) < allow(0.2)
+    assert growth.grown_bytes < 150 * 2**20
+    assert answers[0].status_code in (400, 422), answers[0].text[:500]
+    assert len(answers[0].content) < 5000
+
+
+@pytest.mark.serial
+def test_32_callers_who_ask_for_plans_leave_the_service_live(local_server: RunningServer) -> None:
+    def ask(number: int) -> None:
+        with open_http(local_server.url) as client:
+            for i in range(5):
+                m = 16384 + 64 * number + 2048 * i
+                path = f"/v1/plan?m={m}&n=16384&k=16384&device=H200"
+                assert client.get(path).status_code == 200
+
+    def ask_all() -> None:
+        with ThreadPoolExecutor(32) as pool:
+            list(pool.map(ask, range(32)))
+
+    assert worst_latency(local_server, ask_all) < allow(0.2)
+
+
+def test_two_matrices_of_400_rows_and_columns_are_taken_as_json(
+    local_server: RunningServer,
+) -> None:
+    tensor = {"datatype": "FP32", "shape": [400, 400], "data": [[0.12345678] * 400] * 400}
+    inputs = [{"name": name, **tensor} for name in "AB"]
+    answer = local_server.client.post(INFER, json={"inputs": inputs})
+    assert answer.status_code == 200
+    assert answer.json()["outputs"][0]["data"][-1] == pytest.approx(400 * 0.12345678**2, rel=1e-4)
+
+
+@pytest.mark.parametrize("name", ["alpha", "\\u0061lpha", "al\\u0070ha"])
+@pytest.mark.parametrize(
+    ("path", "document"),
+    [
+        ("/v1/jobs", '{"a": "x", "b": "y", ~}'),
+        ("/v1/matmul", '{"a": {~}}'),
+        ("/v1/leases", '{"bytes": 1, ~}'),
+        (INFER, '{"inputs": [1, {"parameters": {~}}]}'),
+        (REGISTER, '{"key": "/wavetrim-test-x", "byte_size": 1, "x": {"y": "}\\"{", ~}}'),
+    ],
+)
+def test_equal_names_in_an_object_are_refused_by_every_route(
+    local_server: RunningServer, path: str, document: str, name: str
+) -> None:
+    content = write(document, f'"alpha": 2, "{name}": 3')
+    socket = Path(local_server.settings["unix_socket"])
+    with open_http(socket) as client:
+        answer = client.post(path, content=content.encode(), headers=JSON)
+    problem = answer.json()
+    assert answer.status_code == 422, problem
+    assert (problem["field"], problem["value"]) == ("alpha", "3")
+    assert problem["limit"].startswith("given once")
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        '{"a": {"x": 1}, "b": {"x": 1}, "c": [{"x": 1}, {"x": 2}], "x": {"x": {"x": 3}}}',
+        '{"a": "x\\": {", "b": "\\\\", "c": ":", "d": "}\\"", "\\\\": 1, "\\"": 2}',
+    ],
+)
+def test_equal_names_in_different_objects_are_none(
+    local_server: RunningServer, document: str
+) -> None:
+    assert len(json.loads(document)) > 3
+    first = ONE.replace("B", "A")
+    content = write('{"inputs": [~, ~], "unknown": ~}', first, ONE, document)
+    answer = local_server.client.post(INFER, content=content.encode(), headers=JSON)
+    assert answer.status_code == 200, answer.text
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"byte_size": "16"}, {"byte_size": True}, {"byte_size": 16.0}, {"offset": "0"}, {"key": 1}],
+    ids=str,
+)
+def test_a_text_or_a_truth_value_is_no_number_of_a_region(
+    local_server: RunningServer, changed: dict[str, Any]
+) -> None:
+    document = {"key": "/wavetrim-test-x", "byte_size": 16, **changed}
+    answer = local_server.client.post(REGISTER, json=document)
+    assert (answer.status_code, answer.json()["field"]) == (422, next(iter(changed)))
+
+
+def test_a_query_of_more_than_100_fields_is_refused_before_it_is_read(
+    local_server: RunningServer,
+) -> None:
+    answer = local_server.client.get("/v1/plan?" + "a=1&" * 15_000)
+    assert (answer.status_code, answer.json()["field"]) == (422, "query fields")
