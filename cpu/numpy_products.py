@@ -72,17 +72,13 @@ class NumpyProducts:
         return self.are_spinning or not _writes_past_caches(m, n, k, dtype.itemsize)
 
     def multiply(self, a: Matrix, b: Matrix, c: Matrix) -> None:
-        """C ← A·B, also of stacks; in the calling thread alone on a crowded machine.
+        """C ← A·B by BLAS's threads, also of stacks.
 
         Args:
             a: A[M,K] in a layout that BLAS reads.
             b: B[K,N], likewise.
             c: C[M,N], row-major.
         """
-        if self.is_crowded:
-            with hold_blas:
-                quiet.context.run(multiply_plainly, a, b, c)
-            return
         began, used = time.perf_counter(), time.thread_time()
         quiet.context.run(multiply_plainly, a, b, c)
         seconds = time.perf_counter() - began
@@ -90,6 +86,14 @@ class NumpyProducts:
             self._spinning_until = time.monotonic() + _SPINNING_SECONDS
         if seconds >= _LOST_SECONDS:
             self._judge(seconds, lost_seconds=seconds - (time.thread_time() - used))
+
+    def multiply_alone(self, a: Matrix, b: Matrix, c: Matrix) -> None:
+        """As `multiply`, in the calling thread: on a crowded machine BLAS would wait for others.
+
+        An interrupt may leave BLAS's threads held (`hold_blas.end`).
+        """
+        with hold_blas:
+            quiet.context.run(multiply_plainly, a, b, c)
 
     def _judge(self, seconds: float, *, lost_seconds: float) -> None:
         """Note whether a product of at least a millisecond had its core."""

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wavetrim.cpu.numpy_products import NumpyProducts
-from wavetrim.cpu.threads import count_default_threads, hold_blas
+from wavetrim.cpu.threads import count_default_threads, hold_blas, usable_cores
 from wavetrim.kernels.device import (
     DeviceInfo,
     explain_no_devices,
@@ -103,7 +103,8 @@ class LocalMachine:
         self._profiles = open_profiles(self._executor, options.profile_dir, turn=self._turn)
         self._plans = PlanCache(prepare=self._prepare)
         self.has_gpu = self._executor.pipeline is not None
-        self._numpy = NumpyProducts(self._executor.pool.threads)
+        # At the end NumPy has all products that it can compute: no C can be loaded then.
+        self._numpy = NumpyProducts(usable_cores() if options.ends else self._executor.pool.threads)
         self._of_numpy: dict[tuple[Any, ...], tuple[int, int]] = {}  # to the shape of the result
         self._own_turns = OwnTurns()
         self._closing = threading.Event()
@@ -221,9 +222,17 @@ class LocalMachine:
         return self._numpy.suit(problem.m, problem.n, problem.k, dtype)
 
     def multiply_by_numpy(self, a: Matrix, b: Matrix, c: Matrix) -> None:
-        """C ← A·B by NumPy, beside products of other threads."""
-        with self._own_turns.find():
-            self._numpy.multiply(a, b, c)
+        """C ← A·B by NumPy, beside products of other threads unless the machine is crowded."""
+        if not self._numpy.is_crowded:
+            with self._own_turns.find():
+                self._numpy.multiply(a, b, c)
+            return
+        with self._turn:
+            try:
+                self._numpy.multiply_alone(a, b, c)
+            except BaseException:
+                hold_blas.end()
+                raise
 
     def remember(self, a: Matrix, b: Matrix) -> None:
         """Let the next product of equal operands, without any options, take a short way to NumPy.
