@@ -182,15 +182,6 @@ class WatchedService:
 
         with ThreadPoolExecutor(64) as pool:
             list(pool.map(ask, range(300)))
-        # The allocator keeps what the largest documents have taken.
-        document, kind = (
-            b'{"id": "' + b"x" * 8_000_000 + b'"}',
-            {"Content-Type": "application/json"},
-        )
-        headers = {**AUTHORIZED, **kind}
-        with ThreadPoolExecutor(8) as pool, open_http(self.server.url, headers=headers) as client:
-            asked = ("/v2/models/matmul/infer",) * 80
-            list(pool.map(lambda path: client.post(path, content=document), asked))
         for _ in range(100):
             self.check_now()
         self.forget_matrices()

@@ -124,7 +124,7 @@ def _infer(source: random.Random, identity: str, matrix: str) -> Request:
     count = source.choice([1, 100, 1000])
     names = ",".join(f'"p{i}":1' for i in range(2 * count))
     items = {"[1]": 70 * count, "1": 600 * count, "{}": count}
-    texts = {"\\\\": 2 * count, "x": 8000 * count}
+    texts = {"\\\\": 2 * count, "x": 1000 * count}
     body, statuses = source.choice(
         [
             (f'{{"parameters": {{{names}}}}}', {422}),

@@ -44,7 +44,9 @@ class BodyLimit:
         has_document = scope["method"] in METHODS and _has_body(headers)
         try:
             await check_access(scope, headers)
-            body = await _receive_document(headers, receive) if has_document else None
+            body = (
+                await _receive_document(scope["method"], headers, receive) if has_document else None
+            )
         except ServiceError as error:
             await describe_error(error)(scope, receive, send)
             return
@@ -85,8 +87,10 @@ async def receive_document(headers: Headers, receive: Receive) -> bytes:
     return inflate_document(bytes(content), coding, MAX_BODY_BYTES)
 
 
-async def _receive_document(headers: Headers, receive: Receive) -> bytes:
+async def _receive_document(method: str, headers: Headers, receive: Receive) -> bytes:
     _check_length(int(headers.get("content-length", "0")))
+    if method != "POST":  # no route reads it
+        headers = Headers()
     return await receive_document(headers, receive)
 
 

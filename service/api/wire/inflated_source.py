@@ -157,7 +157,7 @@ def inflate_document(content: bytes, coding: str, most: int) -> bytes:
         BodyTooLarge: It is longer than `most` bytes.
     """
     coding = coding.strip().lower()
-    if coding == "identity":
+    if coding in ("", "identity"):
         return content
     check_coding(coding)
     inflater = Inflater(coding)

@@ -234,7 +234,7 @@ def _check_content(headers: Headers, media_types: Collection[str]) -> str:
     media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type not in media_types:
         raise ContentRefused("Content-Type", media_type, " or ".join(filter(None, media_types)))
-    coding = headers.get("content-encoding", "identity").strip().lower()
+    coding = headers.get("content-encoding", "").strip().lower() or "identity"
     check_coding(coding)
     return coding
 
