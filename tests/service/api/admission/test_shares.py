@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from tests.leases import fetch_descriptor
+from tests.limit import allow
 from tests.processes import wait_until
 from tests.server import NPY, RunningServer, decode_npy, encode_npy, open_http
 from tests.service.api.wire.wire_server import make_head
@@ -209,7 +210,7 @@ def test_bodies_are_shared_among_callers(
         began = time.monotonic()
         product = alice.post("/v1/matmul", content=2 * content, headers=NPY)
         assert product.status_code == 200
-        assert time.monotonic() - began < 1
+        assert time.monotonic() - began < allow(5)  # it would wait for 10 s
 
 
 def test_a_deleted_matrix_counts_in_its_owners_quota_until_nobody_downloads_it(
