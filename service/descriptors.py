@@ -12,6 +12,9 @@ RESERVED: Final = 56
 
 _LEAST_CONNECTIONS: Final = 4
 
+_SPARE: Final = 8
+"""Files and leases for which no connection has to go: those who are connected can work; chosen."""
+
 
 def limit_connections(wanted: int | None) -> int:
     """The most connections for which the process has file descriptors.
@@ -60,7 +63,7 @@ class Descriptors:
     @property
     def missing(self) -> int:
         """How many of `connections` are taken by something else."""
-        return max(0, self._taken - (self._most - self.connections))
+        return max(0, self._taken - _SPARE - (self._most - self.connections))
 
     def take(self, caller: str, field: str) -> None:
         """Count one descriptor that is about to be opened.
@@ -73,9 +76,9 @@ class Descriptors:
             Crowded: Callers hold as many as they may.
             QuotaReached: The caller does.
         """
-        total = self.count_connections() + self._taken + 1
-        if total > self._most:
-            limit = f"at most {self._most}, with all connections (ulimit -n)"
+        total = min(self.count_connections(), self.connections) + self._taken + 1
+        if total > self._most + _SPARE:
+            limit = f"at most {self._most + _SPARE}, with all connections (ulimit -n)"
             raise Crowded(f"{field} and other descriptors", total, limit)
         self.enter(caller)
         self._taken += 1

@@ -7,8 +7,8 @@ from pydantic import ValidationError
 
 from wavetrim.scheduler.errors import FieldError
 from wavetrim.scheduler.local.machine import LocalOptions
+from wavetrim.service.machine_settings import MachineSettings
 from wavetrim.service.setting_refusal import list_refused
-from wavetrim.service.settings import MachineSettings
 from wavetrim.service.storage.arena.memory_limit import count_memory
 
 

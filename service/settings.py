@@ -1,114 +1,22 @@
-"""Settings of the service: the only reader of the environment."""
+"""Settings of the service; those of its machine are in `machine_settings`."""
 
-import logging
-import os
-import re
-from contextlib import suppress
-from difflib import get_close_matches
-from functools import cache
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any, Final, Literal, Self
+from typing import Final, Literal
 
-from pydantic import (
-    ByteSize,
-    Field,
-    SecretStr,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import ByteSize, Field, SecretStr, ValidationInfo, field_validator
 
-from wavetrim.kernels.device import DEVICES_SETTING
 from wavetrim.kernels.pipeline.residents import MOST_RESIDENT_SHARE, RESIDENT_SHARE
 from wavetrim.service.key_file import check_key, read_key_file
+from wavetrim.service.machine_settings import MachineSettings, make_absolute
 from wavetrim.service.ray_address import check_ray_address
 from wavetrim.service.telemetry.logs import LogFormat
-
-logger = logging.getLogger(__name__)
 
 GIB: Final = 2**30
 DAY_SECONDS: Final = 86_400
 
-MOST_THREADS: Final = 4096
-"""As `/v1/plan` takes them: an engine with many more takes all of a system's threads."""
-
-_OTHERS: Final = re.compile(
-    r"WAVETRIM_(URL|SERVICE_(HOST|PORT).*|PORT_.+|TEST_.+|CHAOS_.+|FAULTS_.+|NODE_KILLS|COMMIT|EXPLORE)"
-)
-"""Variables that are no settings: the command line's, what Kubernetes sets beside a Service, and
-those of the tests."""
-
 SLAB_STEP_BYTES: Final = 2 * 2**20
 """Slabs are made of whole huge pages."""
-
-
-def _place_in(folder: str, description: str) -> Any:
-    return Field(
-        default_factory=lambda data: Path(data["data_dir"]) / folder,
-        json_schema_extra={"default": f"{{data_dir}}/{folder}"},
-        description=description,
-    )
-
-
-def make_absolute(path: Path) -> Path:
-    """A path from the root; as it is where the working folder is gone.
-
-    Raises:
-        ValueError: It begins with a home folder that is not known.
-    """
-    try:
-        path = path.expanduser()
-    except RuntimeError as error:
-        raise ValueError(f"it is {path}; it must be an absolute path here: {error}") from error
-    with suppress(OSError):
-        path = path.absolute()
-    return path
-
-
-class MachineSettings(BaseSettings):
-    """The settings of this machine: all that a product in the caller's own process reads."""
-
-    model_config = SettingsConfigDict(
-        env_prefix="WAVETRIM_", env_ignore_empty=True, frozen=True, hide_input_in_errors=True
-    )
-
-    data_dir: Path = Field(
-        default=Path("wavetrim-data"), description="Folder of the database and the matrices."
-    )
-    kernel_cache_dir: Path = _place_in("kernels", "Where compiled kernels are kept.")
-    profile_dir: Path = _place_in("profiles", "Where `wavetrim calibrate` keeps what it measured.")
-    gpu_memory_bytes: ByteSize | None = Field(
-        default=None,
-        gt=0,
-        description="The most GPU memory that is used; without it, what is free.",
-    )
-    cpu_threads: int | None = Field(
-        default=None,
-        ge=1,
-        le=MOST_THREADS,
-        description="Threads of the CPU part; without it, as many as there are usable cores, and "
-        "at most what `OMP_NUM_THREADS` and such (OPENBLAS, MKL, BLIS) allow.",
-    )
-    devices: str | None = Field(
-        default=None,
-        pattern=DEVICES_SETTING,
-        description="GPUs to use: `none`, indices such as `0,1`, or UUIDs (`GPU-…`, `MIG-…`) or "
-        "their beginnings; without it, all.",
-    )
-
-    @model_validator(mode="after")
-    def _warn_of_unknown(self) -> Self:
-        for name in os.environ:
-            if name.startswith("WAVETRIM_"):
-                warn_if_unknown(name)
-        return self
-
-    @field_validator("data_dir", "kernel_cache_dir", "profile_dir")
-    @classmethod
-    def _make_absolute(cls, path: Path) -> Path:
-        return make_absolute(path)
 
 
 class Settings(MachineSettings):
@@ -273,8 +181,8 @@ class Settings(MachineSettings):
         default=RESIDENT_SHARE,
         ge=0,
         le=MOST_RESIDENT_SHARE,
-        description="Share of that memory, on each GPU, in which stored matrices stay that are B "
-        "of many jobs; 0 copies B in for each job.",
+        description="Share of the GPU memory that may be used, on each GPU, in which stored "
+        "matrices stay that are B of many jobs; 0 copies B in for each job.",
     )
     ray_address: str | None = Field(
         default=None,
@@ -368,15 +276,3 @@ class Settings(MachineSettings):
             return ip_address(self.host).is_loopback
         except ValueError:
             return False
-
-
-@cache
-def warn_if_unknown(variable: str) -> None:
-    """Warn, once, of a variable that looks like a setting and is none."""
-    known = [f"WAVETRIM_{name.upper()}" for name in Settings.model_fields]
-    if variable in known or _OTHERS.fullmatch(variable):
-        return
-    near = get_close_matches(variable, known, n=1)
-    logger.warning(
-        "%s is no setting, and is ignored%s", variable, f"; is it {near[0]}?" if near else ""
-    )

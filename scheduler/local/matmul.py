@@ -94,34 +94,12 @@ def multiply(
         devices: GPUs that may be used.
         verify: Whether to check the result.
     """
-    is_plain = type(alpha) is type(beta) is float and alpha == 1 and beta == 0
-    is_free = accuracy is device is devices is None and isinstance(f, str) and f == "auto"
-    if is_plain and is_free and c is None and not verify:
+    is_free = accuracy is devices is None and isinstance(f, str) and f == "auto"
+    is_plain = is_free and c is device is None and not verify
+    if is_plain and type(alpha) is type(beta) is float and alpha == 1 and beta == 0:
         again = find_machine(True).multiply_again(a, b, out)
         if again is not None:
             return again
-    return _multiply_planned(
-        find_machine, a, b, alpha=alpha, beta=beta, c=c, out=out,
-        accuracy=accuracy, f=f, device=device, devices=devices, verify=verify,
-    )  # fmt: skip
-
-
-def _multiply_planned(
-    find_machine: FindMachine,
-    a: ArrayLike,
-    b: ArrayLike,
-    *,
-    alpha: float,
-    beta: float,
-    c: ArrayLike | None,
-    out: Array | None,
-    accuracy: str | None,
-    f: Any,
-    device: str | None,
-    devices: str | None,
-    verify: bool,
-) -> Any:
-    """As `multiply`, for a product that is planned."""
     left, right = read_array("a", a), read_array("b", b)
     problem = find_stack_problem(left.shape, right.shape)
     dtype = find_dtype(left.dtype, right.dtype, c)
@@ -133,9 +111,7 @@ def _multiply_planned(
     machine = find_machine(device != "cpu")
     if device is not None:
         machine.check_device(device)
-    options = NO_OPTIONS
-    if not (isinstance(f, str) and f == "auto" and accuracy is None and devices is None):
-        options = _read_options(f, accuracy, devices)
+    options = NO_OPTIONS if is_free else _read_options(f, accuracy, devices)
     product = _Product(problem, dtype, alpha, beta, options, device)
     result = out
     if result is None or not can_write(result, problem, left, right, addend):

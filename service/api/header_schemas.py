@@ -25,7 +25,7 @@ MEANINGS: Final = {
     "Wavetrim-Accuracy": "How exact the sums of the GPU's kernel are, if one has run.",
     "Wavetrim-F": "Rows of C that the CPU was planned to compute; for a stack, the sum.",
     "Wavetrim-F-Actual": "Rows of C that the CPU has computed; for a stack, the sum.",
-    "X-Content-Type-Options": "nosniff: a browser takes an answer for nothing but what it says.",
+    "X-Content-Type-Options": "nosniff: browsers do not guess another type.",
     "X-Request-Id": "The request's own X-Request-Id, or one that was made; the log has it, too.",
 }
 """Headers of answers."""

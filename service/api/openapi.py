@@ -122,8 +122,8 @@ def complete_document(
             if _FASTAPIS_REFUSAL in str(responses.get("422")):
                 del responses["422"]  # none of the operation's fields can be refused
             for status, response in responses.items():
-                of_all = describe_headers("X-Content-Type-Options", "X-Request-Id")
-                response["headers"] = response.get("headers", {}) | of_all
+                common = describe_headers("X-Content-Type-Options", "X-Request-Id")
+                response["headers"] = response.get("headers", {}) | common
                 content = response.get("content", {})
                 if status >= "400" and "application/json" in content:
                     content[MEDIA_TYPE] = content.pop("application/json")

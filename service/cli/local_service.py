@@ -13,7 +13,7 @@ from typing import IO, Final
 
 from wavetrim.client import Client, ServiceUnreachable
 from wavetrim.service.cli.exits import CommandFailed
-from wavetrim.service.settings import MachineSettings
+from wavetrim.service.machine_settings import MachineSettings
 
 START_SECONDS: Final = 90.0
 """How long a service may take until it is ready, with loading CUDA; chosen."""

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from wavetrim.scheduler.planning.plan import Plan
     from wavetrim.scheduler.problem import GemmProblem
     from wavetrim.scheduler.profile.what_if import WhatIf
-    from wavetrim.service.settings import MachineSettings, Settings
+    from wavetrim.service.machine_settings import MachineSettings
+    from wavetrim.service.settings import Settings
 
 
 _Read = TypeVar("_Read")
@@ -31,7 +32,7 @@ def load_settings(**options: Any) -> "Settings":
 
 def load_machine_settings(**options: Any) -> "MachineSettings":
     """As `load_settings`, for commands that need no service: none of its own settings is read."""
-    from wavetrim.service.settings import MachineSettings
+    from wavetrim.service.machine_settings import MachineSettings
 
     return _load(MachineSettings, options)
 

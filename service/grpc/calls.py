@@ -143,7 +143,7 @@ class Calls:
         name = "ModelInferRequest"
         message = await _run(parse_message, name, content, size_bytes=len(content))
         check_model(message.model_name, message.model_version)
-        request = check_request(make_document(message))
+        request = check_request(make_document(message), strict=False)
         most_bytes = self._most_bytes - MARGIN_BYTES
         if request.part is None and request.stack.result_bytes > most_bytes:
             limit = f"at most {most_bytes} (grpc_max_message_bytes)"

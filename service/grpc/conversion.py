@@ -1,7 +1,6 @@
 """Converts messages of products: requests to the head of an HTTP request, answers to responses."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Any, Final
 
 from wavetrim.service.api.v2.answer import describe_answer
@@ -27,9 +26,6 @@ _CONTENTS: Final = {
     "UINT64": "uint64_contents",
 }
 """The field of elements that come one by one; FP16 and BF16 come only as raw bytes."""
-
-_NUMBERS: Final = frozenset(("alpha", "beta"))
-"""Parameters that come as text, because the protocol's numbers have no fractions."""
 
 _THREAD_BYTES: Final = 2**20
 
@@ -112,12 +108,7 @@ def _describe_input(one: Any) -> dict[str, Any]:
 
 def _read_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
     chosen = {name: (one, one.WhichOneof("parameter_choice")) for name, one in parameters.items()}
-    values = {name: getattr(one, choice) for name, (one, choice) in chosen.items() if choice}
-    for name in _NUMBERS & values.keys():
-        if isinstance(values[name], str):
-            with suppress(ValueError):
-                values[name] = float(values[name])
-    return values
+    return {name: getattr(one, choice) for name, (one, choice) in chosen.items() if choice}
 
 
 def _write_parameters(values: Mapping[str, int | str]) -> dict[str, Any]:

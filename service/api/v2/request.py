@@ -125,15 +125,15 @@ def _read(content: bytes) -> InferRequest:
 _read_kept = lru_cache(maxsize=256)(_read)
 
 
-def check_request(document: object) -> InferRequest:
-    """The request of a head that has been parsed.
+def check_request(document: object, *, strict: bool | None = None) -> InferRequest:
+    """The request of a head that has been parsed; where it is not strict, texts may be numbers.
 
     Raises:
         RequestValidationError: It breaks the schema.
         FieldProblem: A tensor does not have the announced size, or tensors do not fit together.
     """
     try:
-        head = InferHead.model_validate(document)
+        head = InferHead.model_validate(document, strict=strict)
     except ValidationError as error:
         raise refuse(error, "body") from error
     inputs = tuple(_read_input(f"inputs[{i}]", one) for i, one in enumerate(head.inputs))

@@ -68,9 +68,8 @@ def test_no_content_type_where_json_is_sent(shared_server: RunningServer) -> Non
 def test_broken_json_says_where_it_breaks(shared_server: RunningServer) -> None:
     problem = refuse(post(shared_server, "/v1/jobs", b'{"a": ', JSON), 400)
     assert problem["type"].endswith("json-malformed")
-    assert problem["detail"] == (
-        "body is 'broken'; it must be JSON (EOF while parsing a value at line 1 column 6)"
-    )
+    reason = "EOF while parsing a value at line 1 column 6"
+    assert problem["detail"] == f"body is 'broken'; it must be JSON ({reason})"
     assert problem["field"] == "body"
 
 

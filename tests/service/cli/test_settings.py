@@ -15,8 +15,9 @@ from wavetrim.service.app import create_app
 from wavetrim.service.cli.exits import ExitCode
 from wavetrim.service.descriptors import limit_connections
 from wavetrim.service.errors import SettingRefused
+from wavetrim.service.machine_settings import MOST_THREADS
 from wavetrim.service.setting_refusal import tell_refused
-from wavetrim.service.settings import MOST_THREADS, Settings
+from wavetrim.service.settings import Settings
 from wavetrim.service.storage.folder.data_folder import claim_folder
 
 KEY = "the-services-own-secret-key"

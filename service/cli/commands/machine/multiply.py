@@ -10,7 +10,7 @@ from wavetrim.service.cli import options
 if TYPE_CHECKING:
     from wavetrim.scheduler.engine.messages import RunRequest
     from wavetrim.scheduler.execution.rows_done import RowsDone
-    from wavetrim.service.settings import MachineSettings
+    from wavetrim.service.machine_settings import MachineSettings
 
 EXAMPLES: Final = """[bold]Examples[/]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 if TYPE_CHECKING:
-    from wavetrim.service.settings import MachineSettings
+    from wavetrim.service.machine_settings import MachineSettings
 
 _RAYS_PORTS: Final = (8265, *range(10001, 20000), 52365)
 """Ports that Ray has for its dashboard, its clients, its workers and its agents."""

@@ -67,7 +67,8 @@ def test_a_missing_or_wrong_key_is_told_how_to_send_it(locked: RunningServer) ->
     detail = call(locked, "GET", "/v1/me", b"wrong").json()["detail"]
     assert detail == "the API key is not the service's, nor any caller's"
     described = locked.client.get("/openapi.json").json()["paths"]["/v1/me"]["get"]["responses"]
-    assert set(described["401"]["headers"]) == {"WWW-Authenticate", "X-Request-Id"}
+    of_all = {"X-Content-Type-Options", "X-Request-Id"}
+    assert set(described["401"]["headers"]) == {"WWW-Authenticate", *of_all}
 
 
 def test_with_the_key_calls_are_answered(locked: RunningServer) -> None:
