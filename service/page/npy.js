@@ -58,18 +58,18 @@ export async function readHeader(file) {
   if (shape.length !== 2)
     throw new Error(`${name} has ${shape.length} dimensions; a matrix has two`);
   const [, order, code] = /'descr': '([<>|=]?)([^']*)'/.exec(text) ?? [];
-  const [dtype, decoder, numbers = 1] = findType(code, text);
+  const kind = Object.keys(TYPES).find((one) => one === code || TYPES[one][0] === code) ?? code;
+  const [dtype, decoder, numbers = 1] = findType(kind, text);
   const isFortran = /'fortran_order': True/.test(text);
   const [rows, columns] = shape;
-  const isLittleEndian = order === "<" || order === "|"; // "=" is not taken by the service
   return {
     dtype,
     rows,
     columns,
     isFortran,
     headerBytes,
-    itemBytes: Number(code?.slice(1)),
-    decode: isLittleEndian ? decoder : null,
+    itemBytes: Number(kind?.slice(1)),
+    decode: order === ">" ? null : decoder, // without an order it is the service's, little-endian
     numbers,
   };
 }
@@ -84,10 +84,6 @@ function findType(code, text) {
 export function checkFile(file, { dtype, rows, columns, headerBytes, itemBytes, decode }) {
   if (decode === null)
     throw new Error(`${file.name} has elements of ${dtype}; they must be a number's, little-endian`);
-  if (rows < 1 || columns < 1)
-    throw new Error(
-      `${file.name} has ${rows} rows and ${columns} columns; a matrix has at least one of each`,
-    );
   const bytes = headerBytes + rows * columns * itemBytes;
   if (file.size !== bytes)
     throw new Error(`${file.name} has ${file.size} bytes; by its header it must have ${bytes}`);
