@@ -34,8 +34,11 @@ AUTHORIZED = {"Authorization": f"Bearer {KEY}"}
 ANSWER_SECONDS = 15.0
 """No answer may take longer, and no connection may be kept longer without one."""
 
-OWN_BYTES = 48 * 2**20
-"""By so much the service's own memory may grow until its caches and allocators have settled."""
+OWN_BYTES = 64 * 2**20
+"""By so much the service's own memory may grow until its caches and allocators have settled.
+
+In ten minutes of hostile connections it grew by 52 MiB, by 0.3 of these in the last third.
+"""
 
 SLACK = 8
 """So many more descriptors and threads there may be: pools are not always as full."""
