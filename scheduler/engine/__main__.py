@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from wavetrim.cpu.threads import count_default_threads
-from wavetrim.kernels.device import select_devices
+from wavetrim.kernels.device import explain_no_devices, select_devices
 from wavetrim.kernels.pipeline.residents import RESIDENT_SHARE
 from wavetrim.scheduler.calibration.profiles import open_profiles
 from wavetrim.scheduler.engine.arena import MappedSlabs
@@ -47,6 +47,7 @@ class Worker:
         executor: Runs plans.
         profiles: Profiles of this machine.
         slabs: Memory shared with the service.
+        no_gpu_reason: Why there is no GPU; None if there is one.
     """
 
     def __init__(
@@ -55,7 +56,10 @@ class Worker:
         executor: Executor,
         profiles: ProfileProvider,
         slabs: MappedSlabs,
+        *,
+        no_gpu_reason: str | None,
     ) -> None:
+        self._no_gpu_reason = no_gpu_reason
         self._service = service
         self._executor = executor
         self._profiles = profiles
@@ -71,6 +75,7 @@ class Worker:
                 "type": "ready",
                 "pid": os.getpid(),
                 "devices": [asdict(device) for device in self._executor.devices],
+                "no_gpu_reason": self._no_gpu_reason,
                 "cpu_threads": self._executor.pool.threads,
                 # The service makes the other GPUs' profiles itself.
                 "profile": replace(self._profiles.find(), beside=()).as_dict(),
@@ -188,7 +193,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return {**readings.describe(), "residents": executor.residents.describe()}
 
         service = Conversation(work, control, describe)
-        Worker(service, executor, profiles, slabs).serve()
+        reason = None if executor.devices else explain_no_devices(options.device)
+        Worker(service, executor, profiles, slabs, no_gpu_reason=reason).serve()
         slabs.close()
         profiles.save_runs()
     return 0

@@ -76,6 +76,13 @@ class Engine(Supervisor):
         return self._devices
 
     @property
+    def no_gpu_reason(self) -> str | None:
+        """Why the engine has no GPU; None if it has one, or before its first start."""
+        if self._without_devices:
+            return self.degraded
+        return self._hello.get("no_gpu_reason")
+
+    @property
     def cpu_threads(self) -> int | None:
         """Threads of its CPU path; None before its first start."""
         return self._hello.get("cpu_threads")

@@ -13,9 +13,9 @@ ROOM_LINES: Final = {
     "kernels": 12_412,
     "lab": 4_610,
     "page": 8_475,
-    "scheduler": 14_872,
-    "service": 31_549,
-    "tests": 54_920,
+    "scheduler": 14_880,
+    "service": 31_580,
+    "tests": 54_940,
     "wavetrim": 259,
 }
 

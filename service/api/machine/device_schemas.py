@@ -134,6 +134,7 @@ class DevicesView(BaseModel):
                             "runtime_version": "13.0",
                         }
                     ],
+                    "no_gpu_reason": None,
                     "cpu_threads": 16,
                     "profile": {
                         "device": "NVIDIA H200",
@@ -190,6 +191,9 @@ class DevicesView(BaseModel):
     )
 
     devices: list[DeviceView] = Field(description="The GPUs that the service uses.")
+    no_gpu_reason: str | None = Field(
+        description="Why there is no GPU; null if there is one, or before it is known."
+    )
     cpu_threads: int | None = Field(description="Threads of the CPU part; null before it is known.")
     profile: ProfileView = Field(description="Where the figures of this machine come from.")
     arena: ArenaView | None = Field(description="Shared memory; null if it is switched off.")

@@ -34,6 +34,7 @@ def list_devices(
     """List the GPUs of this machine, its memory and disk, nodes, and presets."""
     return DevicesView(
         devices=[DeviceView.model_validate(asdict(info)) for info in engine.devices],
+        no_gpu_reason=engine.no_gpu_reason,
         cpu_threads=engine.cpu_threads,
         profile=_show_profile(engine.profiles.find()),
         arena=None if arena is None else ArenaView.model_validate(asdict(arena.describe())),

@@ -108,7 +108,10 @@ def _list_service(url: str, api_key: str | None, *, as_json: bool) -> None:
             f"{network['out_bytes_per_second'] / 1e9:.2f}",
             node["profile"]["source"],
         )
-    open_output().print(table)
+    output = open_output()
+    if (reason := found["no_gpu_reason"]) is not None:
+        output.print(f"The service has no GPU: {reason}.", markup=False)
+    output.print(table)
 
 
 def _make_table(title: str, named: "Iterable[tuple[str, GpuModel]]") -> "Table":

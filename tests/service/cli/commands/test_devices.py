@@ -9,6 +9,7 @@ from tests.command import run_command
 from tests.environment import ROOT
 from tests.kernels.cupy_without_gpu import UUIDS, write_cupy
 from tests.processes import run_python
+from tests.server import Start
 from wavetrim.service.cli.exits import ExitCode
 
 MULTIPLY = "import wavetrim; print(wavetrim.matmul([[1.0]], [[2.0]], device={!r}))"
@@ -53,6 +54,13 @@ def test_a_cupy_that_cannot_be_imported_is_named_and_done_without(
     assert f"CuPy cannot be imported: {reason}" in told.stdout
     done = run_python(MULTIPLY.format(None), folder=tmp_path, **asked)
     assert (done.stdout, done.stderr) == ("[[2.]]\n", "")
+
+
+def test_a_service_says_why_it_has_no_gpu(start_server: Start, tmp_path: Path) -> None:
+    path = write_cupy(tmp_path, status=100, message="cudaErrorNoDevice: no device is detected")
+    with start_server(modules=path, devices="") as server:
+        told = run_command("devices", "--url", server.url, folder=tmp_path, COLUMNS="300")
+    assert "The service has no GPU: CUDA finds no device: cudaErrorNoDevice" in told.stdout
 
 
 def test_gpus_that_are_switched_off_are_the_reason(tmp_path: Path) -> None:
