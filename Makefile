@@ -69,7 +69,7 @@ serve: $(ENVIRONMENT) ## run the service in the foreground (settings: docs/setti
 
 # --- checking --------------------------------------------------------------------------------
 
-.PHONY: check test test-rest test-all test-gpu bench bench-host bench-http bench-kernels bench-cluster profile-kernels image-test compose-test
+.PHONY: check test test-rest test-all test-gpu bench bench-host bench-http bench-kernels image-test compose-test
 check: $(ENVIRONMENT) ## lint, format, types and layers
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
@@ -127,14 +127,8 @@ bench-host: $(ENVIRONMENT) ## measure products in host memory beside others' way
 bench-http: $(ENVIRONMENT) ## measure requests, transfers and jobs over HTTP beside peers and floor
 	$(PY) -m benchmarks.http $(ARGS)
 
-bench-cluster: $(ENVIRONMENT) ## measure a cluster of four nodes on this machine
-	$(PY) -m benchmarks.cluster $(ARGS)
-
 bench-kernels: $(ENVIRONMENT) ## measure every kernel beside cuBLAS; needs a CUDA GPU
 	$(PY) -m benchmarks.kernels $(ARGS)
-
-profile-kernels: $(ENVIRONMENT) ## profile every kernel; needs a CUDA GPU and ncu
-	$(PY) -m benchmarks.kernels.stalls $(ARGS)
 
 image-test: $(ENVIRONMENT) ## build the container image and run a multiplication in it
 	$(PY) -m deploy.image_test $(ARGS)

@@ -1,6 +1,6 @@
 """Which products are measured, which kernels take part, and for how long."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,9 +12,9 @@ KERNEL_DTYPES: Final = (*DTYPES, "float16", "bfloat16")
 """Element types of the measured kernels."""
 
 SQUARES: Final = (4096, 8192, 16384)
-"""M = N = K whose ratios to cuBLAS are shown."""
+"""M = N = K whose speeds are shown."""
 
-SUITE: Final[tuple[Shape, ...]] = (
+ALL_SHAPES: Final[tuple[Shape, ...]] = (
     *map(make_cube, (1024, 2048, *SQUARES)),
     (3456, 4096, 4096),
     (4224, 4224, 4224),
@@ -24,24 +24,16 @@ SUITE: Final[tuple[Shape, ...]] = (
     (65536, 256, 256),
     (333, 4099, 1021),
     (4096, 11008, 4096),
-)
-TAIL_HEAVY: Final[tuple[Shape, ...]] = (
-    (3456, 4096, 4096),
-    (4224, 4224, 4224),
     (4224, 4096, 1024),
     (2176, 8192, 4096),
     (1408, 1536, 8192),
 )
-"""Products whose last wave is far from full."""
-
-ALL_SHAPES: Final = tuple(dict.fromkeys((*SUITE, *TAIL_HEAVY)))
+"""Squares, flat, tall and odd products; the last wave of 3456×4096×4096, 4224³ and the last three
+is far from full."""
 
 TURNS: Final = 21
 FEW_TURNS: Final = 3
 """Turns of a kernel, and of a textbook kernel, which nobody uses for its speed."""
-
-HELD_TURNS: Final = 4
-"""Turns of kernels held to some multiprocessors, because their launches take long."""
 
 MOST_TEXTBOOK_SECONDS: Final = 0.02
 """Longest launch of a textbook kernel, by its rate at the last product. Longer ones are left out:
@@ -51,12 +43,6 @@ LADDER_SHAPE: Final[Shape] = (4096, 4096, 4096)
 MOST_LADDER_SECONDS: Final = 0.5
 """Longest launch of the first tile of each at LADDER_SHAPE, where all rungs are compared."""
 
-FULL_SHAPE: Final[Shape] = (8192, 8192, 8192)
-SMALL_SHAPE: Final[Shape] = (2048, 2048, 2048)
-"""In place of FULL_SHAPE, which takes seconds, with fewer than LEAST_SMS multiprocessors."""
-
-LEAST_SMS: Final = 8
-
 
 @dataclass(frozen=True, slots=True)
 class Contestant:
@@ -65,18 +51,10 @@ class Contestant:
     Attributes:
         spec: The kernel.
         turns: Turns that it takes, if there is time.
-        sms: Multiprocessors that it is held to; None for all.
     """
 
     spec: KernelSpec
     turns: int = TURNS
-    sms: int | None = None
-
-    @property
-    def label(self) -> str:
-        """The kernel, and what it is held to."""
-        held = "" if self.sms is None else f", {self.sms} multiprocessors"
-        return f"{self.spec.label}{held}"
 
 
 def is_textbook(spec: KernelSpec) -> bool:
@@ -106,22 +84,6 @@ class Paces:
         compared = shape == LADDER_SHAPE and spec == find_kernel(spec.name, spec.dtype)
         most = MOST_LADDER_SECONDS if compared else MOST_TEXTBOOK_SECONDS
         return self._paces.get(spec, 0.0) * count_flops(shape) <= most
-
-
-def list_budgets(sm_count: int) -> tuple[int, ...]:
-    """The numbers of multiprocessors that launches are held to."""
-    wanted = (1, LEAST_SMS, 32, sm_count // 2, sm_count)
-    return tuple(sorted({sms for sms in wanted if 1 <= sms <= sm_count}))
-
-
-def hold_contestants(specs: Iterable[KernelSpec], budgets: Sequence[int]) -> tuple[Contestant, ...]:
-    """Every kernel that can be held to some multiprocessors, with each of these budgets."""
-    return tuple(
-        Contestant(spec, HELD_TURNS, sms)
-        for spec in specs
-        for sms in budgets
-        if spec.persistent and sms >= spec.sms_quantum
-    )
 
 
 def estimate_seconds(shape: Shape) -> float:

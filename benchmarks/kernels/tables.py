@@ -38,10 +38,7 @@ def render_speed(results: Results) -> str:
 
 def _show_speed(row: Row | None) -> str:
     """TFLOP/s, and in brackets the speed over that of cuBLAS."""
-    if row is None:
-        return ""
-    ratio = "" if row.ratio_to_cublas is None else f" ({row.ratio_to_cublas:.2f})"
-    return f"{row.tflops:.1f}{ratio}"
+    return "" if row is None else f"{row.tflops:.1f} ({row.ratio_to_cublas:.2f})"
 
 
 if __name__ == "__main__":
