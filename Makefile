@@ -121,8 +121,8 @@ bench: $(ENVIRONMENT) ## measure on this machine, into benchmarks/results/
 	$(if $(filter 1,$(GPU)),$(PY) -m benchmarks.kernels)
 	$(PY) -m benchmarks.host
 
-bench-host: $(ENVIRONMENT) ## measure products in host memory beside others' ways; GPUS=n, CONDITION=quiet|after-numpy|busy|half|all
-	$(PY) -m benchmarks.host$(if $(CONDITION),.busy --conditions $(CONDITION)) $(if $(GPUS),--devices $(shell seq -s, 0 $$(($(GPUS) - 1)))) $(ARGS)
+bench-host: $(ENVIRONMENT) ## measure products in host memory beside others' ways; GPUS=n, CONDITION=quiet|after-numpy|busy|half
+	$(PY) -m benchmarks.host $(if $(CONDITION),--parts contest --conditions $(CONDITION)) $(if $(GPUS),--gpus $(GPUS)) $(ARGS)
 
 bench-http: $(ENVIRONMENT) ## measure requests, transfers and jobs over HTTP beside peers and floor
 	$(PY) -m benchmarks.http $(ARGS)

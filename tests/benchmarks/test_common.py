@@ -1,15 +1,19 @@
-"""What all benchmarks share: turns, time, results files."""
+"""What all benchmarks share: turns, time, operands and their check."""
 
 import itertools
 import math
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.common.freivalds import FreivaldsCheck
+from benchmarks.common.operands import Matrix, cut_rows, draw_operands
 from benchmarks.common.results import Record
+from benchmarks.common.shapes import DTYPES, Shape
 from benchmarks.common.steps import Step, find_excess, share_seconds, share_time, take_steps
 from benchmarks.common.turns import take_turns
 
@@ -76,3 +80,38 @@ def test_what_one_does_not_use_is_left_to_the_others() -> None:
     until = time.perf_counter() + 100
     ends = [end - time.perf_counter() for _, end in share_time("abc", (1, 3, 4), until)]
     assert ends == pytest.approx([12.5, 300 / 7, 100], abs=0.5)
+
+
+@given(st.integers(1, 10**6), st.integers(0, 2**34), st.integers(1, 64))
+def test_ranges_cover_all_rows_once(rows: int, size_bytes: int, threads: int) -> None:
+    ranges = cut_rows(rows, size_bytes, threads)
+    assert len(ranges) <= threads
+    assert [edge.start for edge in ranges] == [0, *(edge.stop for edge in ranges[:-1])]
+    assert ranges[-1].stop == rows
+    assert all(edge.start < edge.stop for edge in ranges)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(1, 1, 1), (1500, 700, 900), (1, 3000, 3000), (3000, 3000, 1)])
+def test_right_products_pass_and_others_do_not(shape: Shape, dtype: str) -> None:
+    operands = draw_operands(shape, dtype)
+    assert operands.shape == shape
+    assert operands.dtype == dtype
+    assert np.isnan(operands.c).all()
+    assert -1 <= operands.a.min() <= operands.a.max() <= 1
+    check = FreivaldsCheck(operands)
+    assert not check.find_error(operands.c) <= 1.0
+    product = operands.a @ operands.b
+    assert check.find_error(product) <= 0.5
+    assert check.find_error(product[:, :-1]) == math.inf
+    product[-1, -1] += 1.0
+    assert check.find_error(product) > 1.0
+
+
+def test_products_in_tf32_do_not_pass() -> None:
+    operands = draw_operands((512, 2048, 2048), "float32")
+
+    def cut(matrix: Matrix) -> Matrix:
+        return (matrix.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
+
+    assert FreivaldsCheck(operands).find_error(cut(operands.a) @ cut(operands.b)) > 1.0

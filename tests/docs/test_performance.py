@@ -1,57 +1,47 @@
 """docs/performance.md shows what was measured in process, on busy machines and over HTTP."""
 
-from dataclasses import replace
-
 import pytest
 
-from benchmarks.common.tables import render_table
+from benchmarks.common.tables import RESULTS
 from benchmarks.host import tables as host
+from benchmarks.host.conditions import Condition
+from benchmarks.host.results import HostResults, HostRow, read_host_results
 from benchmarks.http import tables as http
 from benchmarks.http.plot import pick_lines
-from tests.benchmarks.host_figures import invent_host_results
 from tests.benchmarks.http_figures import invent_results
-from tests.benchmarks.test_several import invent_results as invent_several
 
-IN_PROCESS, OVER_HTTP = invent_host_results(), invent_results()
-
-
-def test_a_line_has_the_means_of_a_machine_and_a_kind_of_memory() -> None:
-    table = host.render_times([IN_PROCESS, invent_several()])
-    speeds = ["5.00"] * 6
-    assert table.splitlines()[0] == "CuPy 3.4, NumPy 5.6:"
-    assert table.splitlines()[2:] == render_table(
-        host.HEAD,
-        [
-            ["1 ABACUS, 16 cores (abc)", "pageable", "102", "95%", *speeds, "0", "2%"],
-            ["1 ABACUS, 16 cores (abc)", "page-locked", "102", "95%", *speeds, "0", "2%"],
-            ["2 ABACUS, 16 cores (abc)", "page-locked", "52", "95%", "1.20", "", "", "", "2.00",
-             "", "", "5%"],
-        ],
-    ).splitlines()  # fmt: skip
+OVER_HTTP = invent_results()
+PAGE = "".join(f"<!-- {x} -->\n<!-- /{x} -->\n" for x in ("host-times", "host-regret"))
 
 
-def test_a_product_that_is_slower_than_the_fastest_is_counted() -> None:
-    rows = [
-        replace(row, seconds=0.1) if row.baseline == "wavetrim" and row.is_cube else row
-        for row in IN_PROCESS.rows
+def test_a_line_is_from_the_newest_results_of_a_machine_condition_and_memory() -> None:
+    older = make_results("abc", 0.2, "quiet", "busy")
+    table = host.render_times([older, make_results("def", 0.05, "quiet")])
+    assert table.splitlines()[0] == "NumPy 5.6:"
+    assert table.splitlines()[4:] == [
+        "| 2 cores (def) | quiet | pageable | 1 | 2.00 | 2.00 | 2.00 | 0 |",
+        "| 2 cores (abc) | busy | pageable | 1 | 0.50 | 0.50 | 0.50 | 1 |",
     ]
-    cubes = sum(row.seconds == 0.1 and row.memory == "pinned" for row in rows)
-    line = host.render_times([replace(IN_PROCESS, rows=tuple(rows))]).splitlines()[-1]
-    assert line.split(" | ")[-2] == str(cubes)
+    assert host.fill_page(PAGE, [], []).count(host.NOT_MEASURED) == 2
+
+
+def make_results(commit: str, seconds: float, *conditions: Condition) -> HostResults:
+    """Ours beside NumPy, which takes 0.1 s."""
+    rows = [
+        HostRow(*(64, 64, 64, "float32", "pageable", name), taken, turns=3, condition=condition)
+        for condition in conditions
+        for name, taken in (("wavetrim", seconds), ("numpy", 0.1))
+    ]
+    hardware = {"gpu": None, "cores": 2, "cpu": "Beads"}
+    document = {"hardware": hardware, "versions": {"numpy": "5.6"}, "commit": commit}
+    return HostResults(document, tuple(rows))
 
 
 def test_sweeps_are_summed_up_by_their_percentiles() -> None:
-    assert host.render_regret([IN_PROCESS]) == (
-        "- 1 ABACUS, 16 cores (abc): 1.010 in the median of 208 sweeps, 1.010 at the 95th "
-        "percentile, 1.01 at worst."
-    )
-
-
-def test_a_run_appears_in_the_sections_that_it_measured() -> None:
-    page = "".join(f"<!-- {x} -->\n<!-- /{x} -->\n" for x in ("host-times", "host-regret"))
-    contests, sweeps = replace(IN_PROCESS, regret=()), replace(IN_PROCESS, rows=())
-    assert host.fill_page(page, [contests, sweeps]).count("1 ABACUS") == 3
-    assert host.fill_page(page, []).count(host.NOT_MEASURED) == 2
+    lines = host.render_regret(read_host_results(RESULTS)).splitlines()
+    assert [line.split(":")[0].split(" (")[0] for line in lines] == [
+        "- 1 H100, 16 cores", "- 2 H100, 32 cores", "- 1 H200, 16 cores",
+    ]  # fmt: skip
 
 
 def test_small_sizes_and_the_largest_are_shown_over_http() -> None:

@@ -1,8 +1,8 @@
 """One process that measures: each baseline at each product once a round, in a random order.
 
 The order mixes products as well as baselines: what a product left in caches, and what was planned
-or prepared for it, meets other products before it comes back. `python -m benchmarks.host.busy`
-starts such processes, writes an `Order` to them as a line of JSON, and reads their rows.
+or prepared for it, meets other products before it comes back. A `contest` starts such processes,
+writes an `Order` to them as a line of JSON, and reads their rows.
 """
 
 import json
@@ -20,21 +20,17 @@ import numpy as np
 from benchmarks.common.freivalds import FreivaldsCheck
 from benchmarks.common.operands import Operands, draw_operands, pin_operands, poison
 from benchmarks.host.baselines.baseline import Baseline
-from benchmarks.host.baselines.libraries import PlainCupy, PlainNumpy, PyTorch
-from benchmarks.host.baselines.lineup import OURS
+from benchmarks.host.baselines.lineup import NUMPY, list_baselines
 from benchmarks.host.baselines.local import LocalMatmul
-from benchmarks.host.busy.conditions import Condition, burn_cores, end_with_parent
-from benchmarks.host.busy.rows import NUMPY, ON_CPU, ConditionRow
+from benchmarks.host.conditions import Condition, burn_cores, end_with_parent
+from benchmarks.host.limit import Limit
 from benchmarks.host.machine import PAUSE_SECONDS, GpuWaker
-from benchmarks.host.suite import Product
+from benchmarks.host.products import Product
+from benchmarks.host.results import HostRow
 from wavetrim.cpu.threads import usable_cores
-from wavetrim.kernels.device import list_devices
 
 LONGEST_CPU_SECONDS: Final = 1.0
 """Without a GPU, products that take NumPy longer, the first time, are left out."""
-
-ON_CPU_ALONE: Final = (NUMPY, ON_CPU)
-"""To these, page-locked memory is like any other, so they are measured from pageable memory."""
 
 SLOW_SECONDS: Final = 0.1
 FAR_RATIO: Final = 4.0
@@ -55,14 +51,17 @@ class Order:
     Attributes:
         conditions: Conditions, in order.
         products: (M, N, K, element type) of each product.
+        gpus: GPUs that this process sees.
         seconds: What it may take, from its start.
         rounds: Rounds in each condition, if there is time.
         seed: Seed of the orders within rounds.
-        checks: Whether the product of each baseline is checked, and products may be left out.
+        checks: Whether the product of each baseline is checked and the GPUs' limit is measured, and
+            products may be left out.
     """
 
     conditions: Sequence[Condition]
     products: Sequence[tuple[int, int, int, str]]
+    gpus: int
     seconds: float
     rounds: int
     seed: str
@@ -75,6 +74,7 @@ class Pair:
 
     baseline: Baseline
     operands: Operands
+    limit_seconds: float | None = None
     seconds: list[float] = field(default_factory=list)
     is_slow: bool = False
 
@@ -84,15 +84,19 @@ class Pair:
         self.baseline.multiply(self.operands)
         self.seconds.append(time.perf_counter() - began)
 
-    def make_row(self, condition: Condition) -> ConditionRow:
+    def make_row(self, condition: Condition) -> HostRow:
         """The row of the turns so far."""
         operands, median = self.operands, statistics.median(self.seconds)
         baseline = self.baseline
-        return ConditionRow(
-            *operands.shape, operands.dtype, operands.memory, condition, baseline.name,
-            seconds=median, runs=[median], turns=len(self.seconds),
+        return HostRow(
+            *(*operands.shape, operands.dtype, operands.memory, baseline.name),
+            seconds=median,
+            turns=len(self.seconds),
+            condition=condition,
+            runs=[median],
             f=baseline.find_f(operands) if isinstance(baseline, LocalMatmul) else None,
-        )  # fmt: skip
+            limit_seconds=self.limit_seconds,
+        )
 
 
 class Rounds:
@@ -109,15 +113,15 @@ class Rounds:
 
     def __init__(self, order: Order, until: float) -> None:
         self._order, self._until = order, until
-        self._has_gpu = bool(list_devices())
-        self._waker = GpuWaker(0) if self._has_gpu else None
+        self._baselines = list_baselines(order.gpus)
+        self._wakers = [GpuWaker(device) for device in range(order.gpus)]
+        self._limit = Limit(order.gpus) if order.gpus and order.checks else None
         self._before = np.ones((3, BEFORE_SIDE, BEFORE_SIDE), np.float32)
-        self._baselines = list_baselines(has_gpu=self._has_gpu)
         self.wrong: list[str] = []
         self.left_out: dict[str, str] = {}
         self._pairs = [pair for one in order.products for pair in self._open(one)]
 
-    def measure(self) -> Iterator[ConditionRow]:
+    def measure(self) -> Iterator[HostRow]:
         """The rows of all conditions."""
         for place, condition in enumerate(self._order.conditions):
             left = len(self._order.conditions) - place
@@ -136,11 +140,13 @@ class Rounds:
         name = str(Product((m, n, k), dtype))
         drawn = draw_operands((m, n, k), dtype)
         check = FreivaldsCheck(drawn) if self._order.checks else None
-        for operands in (drawn, pin_operands(drawn)) if self._has_gpu else (drawn,):
+        limit_seconds = self._limit.find_seconds(drawn) if self._limit else None
+        for operands in (drawn, pin_operands(drawn)) if self._order.gpus else (drawn,):
             for baseline in self._baselines:
-                if operands.memory == "pinned" and baseline.name in ON_CPU_ALONE:
+                # To NumPy, page-locked memory is like any other.
+                if operands.memory == "pinned" and baseline.name == NUMPY:
                     continue
-                pair = Pair(baseline, operands)
+                pair = Pair(baseline, operands, limit_seconds)
                 poison(operands.c)
                 pair.take_turn()
                 if baseline.name == NUMPY and self._leaves_out(name, pair.seconds[0]):
@@ -155,7 +161,7 @@ class Rounds:
         The first run decides, so that all have the same products.
         """
         longest_seconds = LONGEST_CPU_SECONDS * (2 if "half" in self._order.conditions else 1)
-        if self._has_gpu or not self._order.checks or numpy_seconds <= longest_seconds:
+        if self._order.gpus or not self._order.checks or numpy_seconds <= longest_seconds:
             return False
         self.left_out[name] = f"it takes NumPy {numpy_seconds:.1f} s"
         return True
@@ -209,22 +215,8 @@ class Rounds:
     def _rest(self) -> None:
         """Wait until NumPy's threads sleep, and wake the GPU's clocks."""
         time.sleep(PAUSE_SECONDS)
-        if self._waker is not None:
-            self._waker.wake()
-
-
-def list_baselines(*, has_gpu: bool) -> list[Baseline]:
-    """Wavetrim and its peers.
-
-    Raises:
-        ImportError: A peer is missing.
-    """
-    if not has_gpu:
-        return [PlainNumpy(), LocalMatmul(OURS)]
-    return [
-        *(PlainNumpy(), PlainCupy(fills_c=True), PyTorch(fills_c=True)),
-        *(LocalMatmul(OURS), LocalMatmul(ON_CPU, all_on_cpu=True)),
-    ]
+        for waker in self._wakers:
+            waker.wake()
 
 
 def main() -> int:
@@ -235,7 +227,7 @@ def main() -> int:
     try:
         rounds = Rounds(order, began + order.seconds)
     except ImportError as error:
-        print(f"a peer is missing, so nothing is judged: {error}", file=sys.stderr)
+        print(f"a peer is missing, so nothing is measured: {error}", file=sys.stderr)
         return 1
     rows = [asdict(row) for row in rounds.measure()]
     print(json.dumps({"rows": rows, "wrong": rounds.wrong, "left_out": rounds.left_out}))

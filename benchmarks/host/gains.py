@@ -1,13 +1,11 @@
 """The README's table of what wavetrim brings: milliseconds beside NumPy, CuPy and PyTorch.
 
-Products on a quiet machine are from results/host-h100.json, those with the GPU held to few
-multiprocessors from host-h100-sweeps.json, and those on a busy machine from busy-h100.json, if it
-is there. What busy-h100.json has as well is
-taken from it alone. Plans
-for GPUs that were not at hand are predicted, beside the same CPU.
+Products on a quiet machine and on a busy one are from the newest results of an H100 that have them;
+those with the GPU held to few multiprocessors from its sweeps. Plans for GPUs that were not at hand
+are predicted, beside the same CPU.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -15,13 +13,14 @@ from typing import Final
 from benchmarks.common.shapes import Shape, make_cube, name_shape
 from benchmarks.common.tables import SHOWN, render_table, show_ms
 from benchmarks.host.baselines.lineup import GPU_ALONE, OURS
-from benchmarks.host.busy.rows import BusyResults, ConditionRow, read_busy_file
 from benchmarks.host.results import (
     MEMORY_NAMES,
+    Contest,
     HostResults,
-    HostRow,
     SweepRow,
-    read_host_file,
+    list_contests,
+    read_contests,
+    read_host_results,
 )
 from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.problem import MEMORIES, GemmProblem, Memory
@@ -86,57 +85,48 @@ class Line:
 
 def render_gains(folder: Path) -> str:
     """The table below a caption; empty without results of the GPU."""
-    file = folder / f"host-{SHOWN}.json"
-    if not file.exists():
+    contests, calibrated = (
+        [one for one in read(folder) if (one.gpu, one.gpus) == (SHOWN, 1)]
+        for read in (read_contests, read_host_results)
+    )
+    if not contests:
         return ""
-    quiet = read_host_file(file)
-    sweeps = [read_host_file(one) for one in [folder / f"host-{SHOWN}-sweeps.json"] if one.exists()]
-    busy = [read_busy_file(one) for one in [folder / f"busy-{SHOWN}.json"] if one.exists()]
-    measured = list_measured(quiet.rows, [row for one in busy for row in one.rows])
-    few = list_few(row for one in sweeps for row in one.regret)
-    lines = [*measured, *few, *list_predicted(quiet)]
+    few = list_few(row for one in calibrated for row in one.regret)
+    newest = max(calibrated, key=lambda one: str(one.document["measured_at"]))
+    lines = [*list_measured(contests), *few, *list_predicted(newest)]
     table = render_table(HEAD, (line.list_cells() for line in lines))
-    return f"{describe(quiet, busy, sweeps)}\n\n{table}"
+    return f"{describe([*contests, *calibrated])}\n\n{table}"
 
 
-def describe(quiet: HostResults, busy: Iterable[BusyResults], sweeps: Iterable[HostResults]) -> str:
+def describe(results: Sequence[HostResults]) -> str:
     """One sentence: the machine, the commits, and how to read the table."""
-    others: list[tuple[str, HostResults | BusyResults]] = [
-        ("few multiprocessors", one) for one in sweeps
-    ]
-    others += [("busy cores", one) for one in busy]
-    commits = [
-        f"{name} at {one.document['commit']}"
-        for name, one in others
-        if one.document["commit"] != quiet.document["commit"]
-    ]
+    first, *others = results
+    commits = [str(one.document["commit"]) for one in others]
+    later = [f"and {one}" for one in dict.fromkeys(commits) if one != first.document["commit"]]
     return (
-        f"{'; '.join([quiet.caption, *commits])}. Milliseconds, medians; the fastest is bold. "
-        "A cell is empty where nothing was measured, and under *GPU alone* where that is the plan:"
+        f"{' '.join([first.caption, *later])}. Milliseconds, medians; the fastest is bold. A cell "
+        "is empty where nothing was measured, and under *GPU alone* where that is the plan:"
     )
 
 
-def list_measured(rows: Iterable[HostRow], conditions: Iterable[ConditionRow]) -> Iterator[Line]:
-    """Lines of the products, by product, memory and condition."""
-    found: dict[tuple[Shape, str, str], dict[str, HostRow | ConditionRow]] = {}
-    later: dict[tuple[Shape, str, str], dict[str, HostRow | ConditionRow]] = {}
-    for row in rows:
-        if row.dtype == "float32":
-            found.setdefault((row.shape, row.memory, "quiet"), {})[row.baseline] = row
-    for one in conditions:
-        if one.dtype == "float32":
-            later.setdefault((one.shape, one.memory, one.condition), {})[one.baseline] = one
-    found |= later
+def list_measured(results: Iterable[HostResults]) -> Iterator[Line]:
+    """Lines of the products, by product, memory and condition, from the newest that has each.
+
+    Args:
+        results: Results, the oldest first.
+    """
+    found: dict[tuple[Shape, str, str], Contest] = {}
+    for measured in results:
+        for contest in list_contests(measured.rows):
+            ours = contest.ours
+            if ours.dtype == "float32":
+                found[ours.shape, ours.memory, ours.condition] = contest
     for shape in PRODUCTS:
         for memory in MEMORIES:
             for condition in CONDITIONS:
-                by_name = found.get((shape, memory, condition), {})
-                if OURS in by_name:
-                    # For the CPU page-locked memory is like any other.
-                    numpy = found.get((shape, "pageable", condition), {}).get("numpy")
-                    times = {name: row.seconds for name, row in by_name.items()}
-                    times |= {} if numpy is None else {"numpy": numpy.seconds}
-                    yield Line(shape, "float32", memory, condition, by_name[OURS].f, times)
+                if one := found.get((shape, memory, condition)):
+                    times = {name: row.seconds for name, row in one.rows.items()}
+                    yield Line(shape, "float32", memory, condition, one.ours.f, times)
 
 
 def list_few(rows: Iterable[SweepRow]) -> Iterator[Line]:
@@ -146,8 +136,7 @@ def list_few(rows: Iterable[SweepRow]) -> Iterator[Line]:
         row = min(split, key=lambda one: (one.sms, one.m))
         times = {OURS: row.measured_seconds["total"], GPU_ALONE: row.gpu_alone_seconds}
         machine = f"quiet, {row.sms} multiprocessors"
-        memory: Memory = "pinned" if row.memory == "pinned" else "pageable"
-        yield Line(row.shape, row.dtype, memory, machine, row.f, times)
+        yield Line(row.shape, row.dtype, row.memory, machine, row.f, times)
 
 
 def list_predicted(results: HostResults) -> Iterator[Line]:
