@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks.common.plots import DOCS, Plot, write_plots
 from benchmarks.common.tables import RESULTS, SHOWN
-from benchmarks.http.baselines.baseline import Name
+from benchmarks.http.baselines import CUPY, NUMPY, OURS, OURS_LEASE
 from benchmarks.http.rows import HttpResults, read_http_file
 
 if TYPE_CHECKING:
@@ -19,12 +19,10 @@ Lines = dict[str, list[tuple[int, float]]]
 
 DRAWN_DTYPE: Final = "float32"
 _STYLES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
-    Name.FLOOR: ("floor: bare sockets + executor", {"color": "black", "ls": "--", "lw": 1.2}),
-    Name.OURS: ("wavetrim over TCP", {"color": "#d55e00", "marker": "D", "ms": 5}),
-    Name.OURS_LEASE: ("wavetrim through a lease", {"color": "#e69f00", "marker": "s", "ms": 4}),
-    Name.NUMPY: ("FastAPI + NumPy, 8 lines", {"color": "#0072b2", "marker": ".", "ms": 7}),
-    Name.CUPY: ("FastAPI + CuPy, 20 lines", {"color": "#009e73", "marker": ".", "ms": 7}),
-    Name.PYTRITON: ("PyTriton", {"color": "#cc79a7", "marker": ".", "ms": 7}),
+    OURS: ("wavetrim over TCP", {"color": "#d55e00", "marker": "D", "ms": 5}),
+    OURS_LEASE: ("wavetrim through a lease", {"color": "#e69f00", "marker": "s", "ms": 4}),
+    NUMPY: ("FastAPI + NumPy, 8 lines", {"color": "#0072b2", "marker": ".", "ms": 7}),
+    CUPY: ("FastAPI + CuPy, 20 lines", {"color": "#009e73", "marker": ".", "ms": 7}),
 }
 
 
@@ -52,11 +50,8 @@ def pick_lines(results: HttpResults) -> Lines:
     lines: Lines = {}
     for row in results.rows:
         drawn = (row.what, row.clients, row.dtype) == ("product", 1, DRAWN_DTYPE)
-        if not drawn or row.baseline not in _STYLES or isinstance(row.size, str):
-            continue
-        seconds = row.floor_seconds if row.baseline == Name.FLOOR else row.p50_seconds
-        if seconds is not None:
-            lines.setdefault(row.baseline, []).append((row.size, 1e3 * seconds))
+        if drawn and row.baseline in _STYLES:
+            lines.setdefault(row.baseline, []).append((row.size, 1e3 * row.p50_seconds))
     return {name: sorted(lines[name]) for name in _STYLES if name in lines}
 
 

@@ -7,10 +7,8 @@ from benchmarks.host import tables as host
 from benchmarks.host.conditions import Condition
 from benchmarks.host.results import HostResults, HostRow, read_host_results
 from benchmarks.http import tables as http
-from benchmarks.http.plot import pick_lines
-from tests.benchmarks.http_figures import invent_results
+from benchmarks.http.rows import HttpResults, Row
 
-OVER_HTTP = invent_results()
 PAGE = "".join(f"<!-- {x} -->\n<!-- /{x} -->\n" for x in ("host-times", "host-regret"))
 
 
@@ -44,28 +42,38 @@ def test_sweeps_are_summed_up_by_their_percentiles() -> None:
     ]  # fmt: skip
 
 
-def test_small_sizes_and_the_largest_are_shown_over_http() -> None:
-    lines = http.render_products([OVER_HTTP]).splitlines()[2:]
-    assert [[x.strip() for x in line.strip("|").split("|")][1:] for line in lines] == [
-        ["64²", "1", "1.2", "0.8", "2", "5", "6", "13333", "8000"],
-        ["4096²", "64", "76.8", "51.2", "128", "320", "384", "", ""],
-    ]
-    assert lines[0].startswith("| ABACUS, 16 cores (abc) |")
-    assert "| 2 cores (abc) |" in http.render_products([invent_results(gpu=False)])
-
-
-def test_transfers_and_jobs_are_told_beside_what_bounds_them() -> None:
-    assert http.render_bytes([OVER_HTTP]) == (
-        "- ABACUS, 16 cores (abc): upload 2.68 GB/s (bare server 3.58), download 5.37 GB/s "
-        "(bare server 5.65), a job of 4096² 40 ms (the product by itself 5)."
+def make_row(what: str, size: int, clients: int, baseline: str, seconds: float) -> Row:
+    return Row(
+        *(what, size, "float32", clients, baseline, seconds, seconds, seconds, clients / seconds),
+        *(0.1, 5, 100),
     )
 
 
+@pytest.fixture
+def over_http() -> HttpResults:
+    rows = [
+        *(make_row("product", size, 1, "wavetrim", size * 1e-5) for size in (64, 512, 4096)),
+        *(make_row("product", 64, 1, name, 2e-3) for name in ("numpy", "wavetrim-lease")),
+        *(make_row("product", 64, 16, name, 4e-3) for name in ("numpy", "wavetrim")),
+        make_row("job", 4096, 1, "wavetrim", 0.04),
+        make_row("job-memory", 4096, 1, "wavetrim", 0.02),
+    ]
+    hardware = {"gpu": None, "cores": 2, "cpu": "Beads"}
+    return HttpResults("cpu", {"hardware": hardware, "commit": "abc"}, tuple(rows))
+
+
+def test_small_sizes_and_the_largest_are_shown_over_http(over_http: HttpResults) -> None:
+    assert http.render_products([over_http]).splitlines()[2:] == [
+        "| 2 cores (abc) | 64² | 0.64 | 2 | 2 |  | 4000 | 4000 |",
+        "| 2 cores (abc) | 4096² | 41 |  |  |  |  |  |",
+    ]
+
+
+def test_jobs_are_told_with_their_results_on_disk_and_in_memory(over_http: HttpResults) -> None:
+    told = "- 2 cores (abc): a job of 4096² takes 40 ms, 20 in memory."
+    assert http.render_jobs([over_http]) == told
+
+
 def test_without_results_the_page_says_so() -> None:
-    page = "".join(f"<!-- {x} -->\n<!-- /{x} -->\n" for x in ("http-products", "http-bytes"))
+    page = "".join(f"<!-- {x} -->\n<!-- /{x} -->\n" for x in ("http-products", "http-jobs"))
     assert http.fill_page(page, []).count(http.NOT_MEASURED) == 2
-
-
-def test_the_plot_shows_the_floor_of_each_size() -> None:
-    floor = pick_lines(OVER_HTTP)["floor"]
-    assert floor == [(64, pytest.approx(1.0)), (4096, pytest.approx(64.0))]

@@ -1,6 +1,7 @@
 """One product of the benchmark: its operands, and whether an answer is their product."""
 
-from dataclasses import dataclass
+import io
+from dataclasses import dataclass, field
 from typing import Final, Self
 
 import numpy as np
@@ -20,7 +21,12 @@ class WrongAnswer(Exception):
     """An answer is not the product that was asked for; the message says what it is."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+def view_bytes(matrix: Matrix) -> memoryview:
+    """A matrix's own memory; it is row-major without gaps."""
+    return memoryview(matrix.data).cast("B")
+
+
+@dataclass(slots=True, eq=False)
 class Product:
     """A and B, and what is known of A·B.
 
@@ -35,6 +41,7 @@ class Product:
     b: Matrix
     rows: NDArray[np.float64]
     check: FreivaldsCheck
+    _right_ends: tuple[bytes, bytes] = field(default=(b"", b""), init=False)
 
     @classmethod
     def draw(cls, size: int, dtype: str, seed: int) -> Self:
@@ -50,16 +57,28 @@ class Product:
         return int(self.a.shape[0])
 
     @property
+    def npy_header(self) -> bytes:
+        """The header of A's .npy file, and of B's, as `numpy.save` writes it."""
+        header = io.BytesIO()
+        described = np.lib.format.header_data_from_array_1_0(self.a)
+        np.lib.format.write_array_header_1_0(header, described)
+        return header.getvalue()
+
+    @property
     def answer_bytes(self) -> int:
         """Bytes of A·B, without a header."""
         return self.a.nbytes
 
     def check_rows(self, data: memoryview) -> None:
-        """Check the first and the last row of an answer.
+        """Check the first and the last row of an answer; rows equal to the last right ones pass.
 
         Raises:
             WrongAnswer: A row is not the product's.
         """
+        row_bytes = self.answer_bytes // self.size
+        ends = bytes(data[:row_bytes]), bytes(data[-row_bytes:])
+        if len(data) == self.answer_bytes and ends == self._right_ends:
+            return
         found = self._read(data)[[0, -1]].astype(np.float64)
         error = float(np.max(np.abs(found - self.rows)))
         limit = _SAFETY * float(np.finfo(self.a.dtype).eps) * self.size * _MEAN_PRODUCT
@@ -67,6 +86,7 @@ class Product:
             raise WrongAnswer(
                 f"first and last row of {self._name()}: off by {error:.3g}, allowed {limit:.3g}"
             )
+        self._right_ends = ends
 
     def check_whole(self, data: memoryview) -> None:
         """Check a whole answer against A(B·x).

@@ -1,6 +1,6 @@
 """A peer: twenty lines of FastAPI and CuPy, as a user with a GPU would write them.
 
-`uvicorn benchmarks.http.servers.peer_cupy:app` serves it.
+`uvicorn benchmarks.http.peers.cupy_app:app` serves it.
 """
 
 import io

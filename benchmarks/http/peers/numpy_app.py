@@ -1,6 +1,6 @@
 """A peer: eight lines of FastAPI and NumPy, as a user would write them.
 
-`uvicorn benchmarks.http.servers.peer_numpy:app` serves it.
+`uvicorn benchmarks.http.peers.numpy_app:app` serves it.
 """
 
 import io

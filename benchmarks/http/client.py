@@ -1,0 +1,214 @@
+"""Clients on bare sockets: they send requests made before, into memory made before.
+
+Each client is a thread, and sends its next request when it has its last answer. Status, length,
+first and last row of every answer are checked; the last answer of each client is checked whole,
+outside the measured time.
+"""
+
+import contextlib
+import gc
+import re
+import socket
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from benchmarks.http.product import Product, WrongAnswer, view_bytes
+
+Address = tuple[str, int]
+"""Host and port."""
+
+REFUSALS: Final = frozenset({429, 503})
+TIMEOUT_SECONDS: Final = 120.0
+_HEAD_END: Final = b"\r\n\r\n"
+_HEAD_BYTES: Final = 2**16
+"""Room for an answer's head, or for a whole refusal."""
+
+_LENGTH: Final = re.compile(rb"\r\ncontent-length: *(\d+)\r\n", re.IGNORECASE)
+_CLOSES: Final = b"onnection: close"
+
+
+class AnswerHead(NamedTuple):
+    """The head of an answer.
+
+    Attributes:
+        status: Its status code.
+        head_bytes: Its length, the empty line included.
+        body_bytes: Length of the body.
+        closes: Whether the server closes the connection afterwards.
+    """
+
+    status: int
+    head_bytes: int
+    body_bytes: int
+    closes: bool
+
+    @property
+    def total_bytes(self) -> int:
+        """Length of the whole answer."""
+        return self.head_bytes + self.body_bytes
+
+
+def read_head(buffer: bytearray, received: int) -> AnswerHead | None:
+    """Read the head of an answer that is arriving into a buffer; None while it is not complete.
+
+    Raises:
+        WrongAnswer: It is no HTTP, does not say how long its body is, or is too long.
+    """
+    end = buffer.find(_HEAD_END, 0, received)
+    if end < 0:
+        return None
+    length = _LENGTH.search(buffer, 0, end + 2)
+    if length is None or not buffer[9:12].isdigit():
+        raise WrongAnswer(f"no status or content-length: {bytes(buffer[: min(end, 500)])!r}")
+    closes = buffer.find(_CLOSES, 0, end) >= 0
+    head = AnswerHead(int(buffer[9:12]), end + len(_HEAD_END), int(length[1]), closes)
+    if head.total_bytes > len(buffer):
+        raise WrongAnswer(f"an answer of {head.body_bytes} bytes, status {head.status}")
+    return head
+
+
+def make_request(path: str, product: Product) -> bytearray:
+    """The whole request for a product: two .npy files, one after the other."""
+    header = product.npy_header
+    body: list[bytes | memoryview] = [header, view_bytes(product.a), header, view_bytes(product.b)]
+    head = (
+        f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/x-npy\r\n"
+        f"content-length: {sum(map(len, body))}\r\n\r\n"
+    )
+    return bytearray().join([head.encode(), *body])
+
+
+@dataclass(slots=True)
+class Load:
+    """The measurements of some clients.
+
+    Attributes:
+        seconds: Of each answered request, from its first byte sent to the last byte received.
+        refused: Requests that were refused for now (429, 503).
+        elapsed_seconds: From the first request to the last answer.
+    """
+
+    seconds: list[float] = field(default_factory=list)
+    refused: int = 0
+    elapsed_seconds: float = 0.0
+
+
+class Connection:
+    """One connection, and memory for its answers, which are as long as the product's."""
+
+    def __init__(self, address: Address, product: Product) -> None:
+        self._address = address
+        self._answer = bytearray(product.answer_bytes + _HEAD_BYTES)
+        np.frombuffer(self._answer, np.uint8).fill(1)  # no page is made while the clock runs
+        self._socket = connect(address)
+
+    def exchange(self, request: bytearray) -> AnswerHead:
+        """Send a request and receive the whole answer.
+
+        Raises:
+            OSError: The server has closed the connection, or is silent for too long.
+            WrongAnswer: The answer is no HTTP, or longer than the memory for it.
+        """
+        self._socket.sendall(request)
+        view, received, head = memoryview(self._answer), 0, None
+        while head is None or received < head.total_bytes:
+            count = self._socket.recv_into(view[received:])
+            if count == 0:
+                raise ConnectionResetError("the server has closed the connection")
+            received += count
+            head = head or read_head(self._answer, received)
+        return head
+
+    def accept(self, head: AnswerHead, product: Product, *, whole: bool = False) -> bool:
+        """Check a complete answer; connect again if the server closes the connection.
+
+        Returns:
+            Whether the request was answered; False if it was refused for now.
+
+        Raises:
+            WrongAnswer: The answer is neither the product nor such a refusal.
+        """
+        body = memoryview(self._answer)[head.head_bytes : head.total_bytes]
+        if head.status == 200:
+            check = product.check_whole if whole else product.check_rows
+            check(body[max(0, len(body) - product.answer_bytes) :])
+        elif head.status not in REFUSALS:
+            raise WrongAnswer(f"status {head.status}: {bytes(body[:1000])!r}")
+        if head.closes:
+            self.close()
+            self._socket = connect(self._address)
+        return head.status == 200
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._socket.close()
+
+
+def connect(address: Address) -> socket.socket:
+    """A connected, blocking socket.
+
+    Raises:
+        OSError: Nobody listens there.
+    """
+    connected = socket.create_connection(address, timeout=TIMEOUT_SECONDS)
+    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connected
+
+
+def apply_load(
+    address: Address, path: str, products: Sequence[Product], clients: int, seconds: float
+) -> Load:
+    """Let clients ask for products for some time, each at least once, in turn.
+
+    Raises:
+        OSError: A connection broke.
+        WrongAnswer: An answer is not what it must be.
+    """
+    requests = [make_request(path, product) for product in products]
+
+    def call(place: int, connection: Connection, until: float) -> Load:
+        load, number = Load(), place
+        while True:
+            request, product = requests[number % len(requests)], products[number % len(products)]
+            number += 1
+            began = time.perf_counter()
+            head = connection.exchange(request)
+            ended = time.perf_counter()
+            if connection.accept(head, product, whole=ended >= until):
+                load.seconds.append(ended - began)
+            else:
+                load.refused += 1
+            if ended >= until:
+                load.elapsed_seconds = ended
+                return load
+
+    with contextlib.ExitStack() as stack:
+        connections = [Connection(address, products[0]) for _ in range(clients)]
+        for connection in connections:
+            stack.callback(connection.close)
+        pool = stack.enter_context(ThreadPoolExecutor(clients))
+        with _pause_collection():
+            began = time.perf_counter()
+            until = [began + seconds] * clients
+            loads = list(pool.map(call, range(clients), connections, until))
+    return Load(
+        [one for load in loads for one in load.seconds],
+        sum(load.refused for load in loads),
+        max(load.elapsed_seconds for load in loads) - began,
+    )
+
+
+@contextlib.contextmanager
+def _pause_collection() -> Iterator[None]:
+    """Without garbage collection, which would stop all clients for a while."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
