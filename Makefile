@@ -124,7 +124,7 @@ bench: $(ENVIRONMENT) ## measure on this machine, into benchmarks/results/
 bench-host: $(ENVIRONMENT) ## measure products in host memory beside others' ways; GPUS=n, CONDITION=quiet|after-numpy|busy|half
 	$(PY) -m benchmarks.host $(if $(CONDITION),--parts contest --conditions $(CONDITION)) $(if $(GPUS),--gpus $(GPUS)) $(ARGS)
 
-bench-http: $(ENVIRONMENT) ## measure requests, transfers and jobs over HTTP beside peers and floor
+bench-http: $(ENVIRONMENT) ## measure requests and jobs over HTTP beside peers
 	$(PY) -m benchmarks.http $(ARGS)
 
 bench-kernels: $(ENVIRONMENT) ## measure every kernel beside cuBLAS; needs a CUDA GPU
@@ -149,7 +149,6 @@ figures: $(ENVIRONMENT) ## fill the tables of docs/ and draw its plots, from ben
 	$(PY) -m benchmarks.host.tables
 	$(PY) -m benchmarks.host.plots
 	$(PY) -m benchmarks.http.tables
-	$(PY) -m benchmarks.http.plot
 	$(PY) -m benchmarks.verify.tables
 	$(PY) -m docs.explorer_tables
 	$(PY) -m docs.ladder_tables

@@ -17,7 +17,7 @@ from wavetrim.kernels.device import list_devices
 _ROOT = Path(__file__).resolve().parents[2]
 _PACKAGES = (
     *("numpy", "cupy-cuda13x", "cuda-core", "nvidia-cublas", "nvidia-cuda-nvrtc"),
-    *("scipy", "torch"),
+    "torch",
 )
 
 

@@ -30,7 +30,6 @@ from benchmarks.host.contest import RunFailed, run_contest
 from benchmarks.host.products import RANDOM_PRODUCTS
 from benchmarks.host.sweeps import run_sweeps
 from wavetrim.kernels.device import list_devices
-from wavetrim.scheduler.errors import ProfileError
 
 SECONDS: Final = 560.0
 ROUNDS: Final = 9
@@ -47,7 +46,7 @@ def main() -> int:
             wrong += run_contest(arguments)
         if "sweep" in arguments.parts:
             run_sweeps(arguments)
-    except (RunFailed, ProfileError, OSError) as error:
+    except (RunFailed, OSError) as error:
         print(error, file=sys.stderr)
         return 1
     for one in wrong:
@@ -71,7 +70,6 @@ def read_arguments() -> argparse.Namespace:
     add("--seed", default=today, help="of the random products; default: the date")
     add("--random", type=int, default=RANDOM_PRODUCTS, help="how many of these the contest has")
     add("--shapes", type=read_shape, nargs="+", metavar="MxNxK", help="in place of all products")
-    add("--profile", type=Path, help="for the sweep: a profile, or a results file that has one")
     add("--out", type=Path, default=Path("benchmarks/results"), help="folder of results")
     arguments = parser.parse_args()
     with_sweep = arguments.gpus == 1 and list_devices()

@@ -10,7 +10,6 @@ from typing import Final
 
 from benchmarks.common.environment import describe_environment, name_host
 from benchmarks.common.operands import draw_operands
-from benchmarks.common.profile import make_profile
 from benchmarks.common.results import Record
 from benchmarks.common.shapes import name_shape
 from benchmarks.common.steps import Step, take_steps
@@ -24,6 +23,8 @@ from benchmarks.host.products import (
 from benchmarks.host.results import SweepRow
 from benchmarks.host.sweep import Sweep, estimate_sweep_seconds
 from wavetrim.kernels.device import list_devices
+from wavetrim.scheduler.calibration.calibrate import calibrate
+from wavetrim.scheduler.calibration.gpus import calibrate_gpus
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.choice import choose_plan
@@ -37,8 +38,7 @@ def run_sweeps(arguments: argparse.Namespace) -> None:
     """Calibrate, sweep, and write the results.
 
     Raises:
-        OSError: There is no GPU, or the profile's file cannot be read.
-        ProfileError: The file holds no profile.
+        OSError: There is no GPU.
     """
     until = time.perf_counter() + arguments.seconds
     devices = list_devices()[: arguments.gpus]
@@ -53,12 +53,23 @@ def run_sweeps(arguments: argparse.Namespace) -> None:
         TemporaryDirectory(prefix="wavetrim-") as folder,
         Executor(cache_dir=Path(folder), devices=devices) as executor,
     ):
-        profile = make_profile(executor, Path(folder), arguments.profile)
+        profile = measure_profile(executor, Path(folder))
         document = {"gpus": len(devices), "seed": arguments.seed, "profile": profile.as_dict()}
         record = Record(out, environment | document)
         measure_sweeps(executor, profile, products, record, until)
         record.write()
     print(f"written to {out}", flush=True)
+
+
+def measure_profile(executor: Executor, cache_dir: Path) -> MachineProfile:
+    """The machine's profile, measured now."""
+    if len(executor.devices) > 1:
+        return calibrate_gpus(
+            lambda devices: Executor(cache_dir=cache_dir, devices=devices),
+            executor.devices,
+            cache_dir=cache_dir,
+        )
+    return calibrate(executor, cache_dir=cache_dir, directory=None)
 
 
 def measure_sweeps(

@@ -2,5 +2,5 @@
 
 `servers` starts the service and the `peers`; a `client` on bare sockets sends each `product` and
 checks the answer. In a `contest` the `baselines` take turns; `jobs` measures the service's jobs.
-The `rows` are shown as `tables` and a `plot`.
+The `rows` are shown as `tables`.
 """

@@ -6,8 +6,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-
 from benchmarks.common.results import read_document, read_rows
 from benchmarks.common.turns import find_spread
 
@@ -45,8 +43,6 @@ class Row(Case):
     Attributes:
         baseline: Its name.
         p50_seconds: Median of the rounds' medians.
-        p95_seconds: 95th percentile of all requests.
-        p99_seconds: 99th percentile of all requests.
         rate: Requests answered in a second, median of the rounds.
         spread: Slowest minus fastest round's median, over the median of all.
         rounds: Number of rounds.
@@ -56,8 +52,6 @@ class Row(Case):
 
     baseline: str
     p50_seconds: float
-    p95_seconds: float
-    p99_seconds: float
     rate: float
     spread: float
     rounds: int
@@ -89,29 +83,23 @@ def summarize_rounds(
     """
     medians = [statistics.median(seconds) for seconds in rounds]
     median = statistics.median(medians)
-    together = np.concatenate(rounds)
-    p95, p99 = (float(np.percentile(together, percent)) for percent in (95, 99))
     return Row(
         **asdict(case),
         baseline=baseline,
         p50_seconds=median,
-        p95_seconds=p95,
-        p99_seconds=p99,
         rate=1 / median if rate is None else rate,
         spread=find_spread(medians, median),
         rounds=len(rounds),
-        requests=len(together),
+        requests=sum(map(len, rounds)),
         refused=refused,
     )
 
 
 def describe_row(row: Row) -> str:
     """A line about a row."""
-    times = " / ".join(
-        f"{1e3 * seconds:.3f}" for seconds in (row.p50_seconds, row.p95_seconds, row.p99_seconds)
-    )
     refused = f", {row.refused} refused" if row.refused else ""
-    return f"{row.baseline:<15} {row.case}: {times} ms (p50, p95, p99), {row.rate:.1f}/s{refused}"
+    times = f"{1e3 * row.p50_seconds:.3f} ms, {row.rate:.1f}/s"
+    return f"{row.baseline:<15} {row.case}: {times}{refused}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,14 +117,11 @@ class HttpResults:
     rows: tuple[Row, ...]
 
     @property
-    def caption(self) -> str:
-        """What was measured: hardware, versions, commit."""
-        hardware, versions = self.document["hardware"], self.document["versions"]
-        gpu = f"{hardware['gpu']}, driver {hardware['driver']}, with " if hardware["gpu"] else ""
-        names = {"numpy": "NumPy", "fastapi": "FastAPI", "uvicorn": "uvicorn"}
-        found = ", ".join(f"{shown} {versions[name]}" for name, shown in names.items())
-        cores = f"{hardware['cores']} cores of {hardware['cpu']}"
-        return f"{gpu}{cores}; {found}; commit {self.document['commit']}"
+    def machine(self) -> str:
+        """GPU, cores and commit: "H100, 16 cores (ce5bef5)"."""
+        hardware = self.document["hardware"]
+        gpu = f"{self.name.upper()}, " if hardware["gpu"] else ""
+        return f"{gpu}{hardware['cores']} cores ({self.document['commit']})"
 
     def find_case(self, case: Case) -> dict[str, Row]:
         """All rows of a case, by baseline."""
@@ -158,7 +143,7 @@ def read_http_file(file: Path) -> HttpResults:
     with read_document(file, "make bench-http") as document:
         known = [row for row in document.pop("rows") if row["what"] in KINDS]
         results = HttpResults(file.stem.removeprefix("http-"), document, read_rows(Row, known))
-        if not (known and results.caption):
+        if not (known and results.machine):
             raise ValueError("it has no rows")
     return results
 

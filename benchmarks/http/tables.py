@@ -53,7 +53,7 @@ def render_products(results: Sequence[HttpResults]) -> str:
             )
             times = (_show_ms(alone[x].p50_seconds) if x in alone else "" for x in COLUMNS)
             rates = (f"{crowd[x].rate:.0f}" if x in crowd else "" for x in (OURS, NUMPY))
-            lines.append([name_machine(one), f"{size}²", *times, *rates])
+            lines.append([one.machine, f"{size}²", *times, *rates])
     return render_table(HEAD, lines) if lines else ""
 
 
@@ -61,18 +61,11 @@ def _is_shown(case: Case) -> bool:
     return (case.dtype, case.clients) == (DTYPE, 1)
 
 
-def name_machine(results: HttpResults) -> str:
-    """GPU, cores and commit: "H100, 16 cores (ce5bef5)"."""
-    hardware = results.document["hardware"]
-    gpu = f"{results.name.upper()}, " if hardware["gpu"] else ""
-    return f"{gpu}{hardware['cores']} cores ({results.document['commit']})"
-
-
 def render_jobs(results: Sequence[HttpResults]) -> str:
     """A line for each machine: the time of its largest job."""
     lines = (", ".join(_list_parts(one)) for one in results)
-    named = zip(map(name_machine, results), lines, strict=True)
-    return "\n".join(f"- {name}: {line}." for name, line in named if line)
+    named = zip(results, lines, strict=True)
+    return "\n".join(f"- {one.machine}: {line}." for one, line in named if line)
 
 
 def _list_parts(results: HttpResults) -> Iterator[str]:

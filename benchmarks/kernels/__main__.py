@@ -24,7 +24,7 @@ from benchmarks.common.shapes import Shape, name_shape, read_shape
 from benchmarks.common.steps import Step, take_steps
 from benchmarks.kernels.contest import Contest, admit_all, run_contest
 from benchmarks.kernels.rows import describe_row, make_rows
-from benchmarks.kernels.suite import ALL_SHAPES, KERNEL_DTYPES, Paces, estimate_seconds
+from benchmarks.kernels.suite import ALL_SHAPES, KERNEL_DTYPES, estimate_seconds, pick_kernels
 from wavetrim.kernels.catalog import list_kernels
 from wavetrim.kernels.compile import compile_kernels
 from wavetrim.kernels.device import DeviceInfo, find_device
@@ -47,7 +47,6 @@ class Bench:
         self._until = until
         self._pool = cupy.get_default_memory_pool()
         self._generator = cupy.random.default_rng(SEED)
-        self._paces = Paces()
 
     def measure(self, specs: Sequence[KernelSpec], shapes: Sequence[Shape]) -> None:
         """Measure the kernels at every product, in every element type."""
@@ -64,25 +63,24 @@ class Bench:
     def _measure_at(self, shape: Shape, specs: Sequence[KernelSpec], seconds: float) -> None:
         """Let kernels of one element type take turns at a product for some seconds."""
         until = time.perf_counter() + seconds
-        contestants = self._paces.pick(specs, shape)
+        turns = pick_kernels(specs, shape)
         self._pool.free_all_blocks()
         contest = Contest(
-            *(shape, contestants[0].spec.dtype),
+            *(shape, specs[0].dtype),
             device=self._device,
             cache_dir=self._cache_dir,
             generator=self._generator,
         )
         where = name_shape(shape)
         scores = admit_all(
-            *(contest, contestants),
-            refuse=lambda one, why: self._record.leave_out(f"{one.spec.label} at {where}", why),
+            *(contest, turns),
+            refuse=lambda spec, why: self._record.leave_out(f"{spec.label} at {where}", why),
         )
-        run_contest(contest, scores, until)
+        run_contest(contest, scores, turns, until)
         rows = make_rows(shape, scores, self._device.sm_count)
         if not rows:
-            self._record.leave_out(where, "cuBLAS does not run, so nothing is compared")
-        for one, row in zip(scores, rows, strict=False):
-            self._paces.note(one.spec, shape, row.median_seconds)
+            what = f"{where} {specs[0].dtype}"
+            self._record.leave_out(what, "cuBLAS does not run, so nothing is compared")
         self._record.add(rows, describe_row)
 
 

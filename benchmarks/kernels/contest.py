@@ -1,7 +1,7 @@
 """Kernels that take turns at one product on the GPU, all with the same random operands."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,9 +10,9 @@ import numpy as np
 from benchmarks.common.shapes import Shape
 from benchmarks.common.turns import take_turns
 from benchmarks.kernels.rows import Score
-from benchmarks.kernels.suite import Contestant
 from wavetrim.kernels.device import DeviceInfo
 from wavetrim.kernels.errors import DeviceFailure, KernelsError, translate_failures
+from wavetrim.kernels.spec import KernelSpec
 from wavetrim.kernels.timing.seconds import Burst, ResidentProduct
 from wavetrim.native.element_types import find_dtype, find_limits
 
@@ -63,13 +63,13 @@ class Contest:
         self._expected, self._scale = a @ b, np.abs(a) @ np.abs(b)
         self._precision = float(find_limits(find_dtype(dtype)).eps)
 
-    def admit(self, contestant: Contestant) -> Score:
+    def admit(self, spec: KernelSpec) -> Score:
         """Compute the product, which also compiles and loads; then again, timed; check it.
 
         Raises:
             KernelsError: It fails, or the product is wrong.
         """
-        spec, product = contestant.spec, self._product
+        product = self._product
         with translate_failures():
             product.compute(spec)
             product.c.fill(np.nan)
@@ -80,9 +80,9 @@ class Contest:
             raise DeviceFailure(f"{spec.label}: off by {largest:.3g} times what rounding explains")
         return Score(count_launches(trial))
 
-    def measure(self, contestant: Contestant, score: Score) -> None:
+    def measure(self, spec: KernelSpec, score: Score) -> None:
         """Let a kernel take a turn."""
-        burst = self._product.time_burst(contestant.spec, score.launches)
+        burst = self._product.time_burst(spec, score.launches)
         score.seconds.append(burst.seconds)
 
 
@@ -93,28 +93,33 @@ def count_launches(trial: Burst) -> int:
     return max(1, round(fitting))
 
 
-def run_contest(contest: Contest, scores: Mapping[Contestant, Score], until: float) -> None:
-    """Let contestants take turns; each takes LEAST_TURNS even if there is no time."""
-    for turn, (one, score) in take_turns(scores.items(), max((x.turns for x in scores), default=0)):
+def run_contest(
+    contest: Contest,
+    scores: Mapping[KernelSpec, Score],
+    turns: Mapping[KernelSpec, int],
+    until: float,
+) -> None:
+    """Let kernels take turns; each takes LEAST_TURNS even if there is no time."""
+    for turn, (spec, score) in take_turns(scores.items(), max(turns.values(), default=0)):
         in_time = score.spent_seconds < MOST_SECONDS and time.perf_counter() < until
-        if turn < one.turns and (turn < LEAST_TURNS or in_time):
-            contest.measure(one, score)
+        if turn < turns[spec] and (turn < LEAST_TURNS or in_time):
+            contest.measure(spec, score)
 
 
 def admit_all(
-    contest: Contest, contestants: Sequence[Contestant], refuse: Callable[[Contestant, str], None]
-) -> dict[Contestant, Score]:
-    """The contestants that work; `refuse` is called with the others.
+    contest: Contest, specs: Iterable[KernelSpec], refuse: Callable[[KernelSpec, str], None]
+) -> dict[KernelSpec, Score]:
+    """The kernels that work; `refuse` is called with the others.
 
     Raises:
         DeviceFailure: The GPU computes nothing after this failure.
     """
     scores = {}
-    for contestant in contestants:
+    for spec in specs:
         try:
-            scores[contestant] = contest.admit(contestant)
+            scores[spec] = contest.admit(spec)
         except KernelsError as error:
-            refuse(contestant, str(error))
+            refuse(spec, str(error))
             if isinstance(error, DeviceFailure) and error.poisoned:
                 raise
     return scores

@@ -9,7 +9,7 @@ from typing import Any
 from benchmarks.common.results import ResultsError, read_document, read_rows
 from benchmarks.common.shapes import ProductRow, Shape, count_flops
 from benchmarks.common.turns import find_spread
-from benchmarks.kernels.suite import Contestant
+from wavetrim.kernels.spec import KernelSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Row(ProductRow):
 
 @dataclass(slots=True)
 class Score:
-    """The measurements of one contestant.
+    """The measurements of one kernel.
 
     Attributes:
         launches: Launches in a turn.
@@ -55,29 +55,29 @@ class Score:
         return sum(self.seconds) * self.launches
 
 
-def make_rows(shape: Shape, scores: Mapping[Contestant, Score], sm_count: int) -> list[Row]:
+def make_rows(shape: Shape, scores: Mapping[KernelSpec, Score], sm_count: int) -> list[Row]:
     """The rows of one contest; none without cuBLAS, as there is nothing to compare with.
 
     Args:
         shape: M, N, K.
-        scores: The measurements of each contestant.
+        scores: The measurements of each kernel.
         sm_count: Multiprocessors of the GPU.
     """
-    medians = {one.spec: statistics.median(score.seconds) for one, score in scores.items()}
+    medians = {spec: statistics.median(score.seconds) for spec, score in scores.items()}
     cublas_seconds = next((of for spec, of in medians.items() if spec.source is None), None)
     if cublas_seconds is None:
         return []
     return [
         Row(
-            *(*shape, one.spec.dtype, one.spec.name, str(one.spec.tile)),
+            *(*shape, spec.dtype, spec.name, str(spec.tile)),
             sms=sm_count,
-            tflops=count_flops(shape) / medians[one.spec] / 1e12,
-            ratio_to_cublas=cublas_seconds / medians[one.spec],
-            median_seconds=medians[one.spec],
-            spread=find_spread(score.seconds, medians[one.spec]),
+            tflops=count_flops(shape) / medians[spec] / 1e12,
+            ratio_to_cublas=cublas_seconds / medians[spec],
+            median_seconds=medians[spec],
+            spread=find_spread(score.seconds, medians[spec]),
             turns=len(score.seconds),
         )
-        for one, score in scores.items()
+        for spec, score in scores.items()
     ]
 
 

@@ -1,7 +1,6 @@
 """Which products are measured, which kernels take part, and for how long."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 
 from benchmarks.common.shapes import DTYPES, Shape, count_flops, make_cube
@@ -35,26 +34,8 @@ TURNS: Final = 21
 FEW_TURNS: Final = 3
 """Turns of a kernel, and of a textbook kernel, which nobody uses for its speed."""
 
-MOST_TEXTBOOK_SECONDS: Final = 0.02
-"""Longest launch of a textbook kernel, by its rate at the last product. Longer ones are left out:
-they would show the same rate again."""
-
 LADDER_SHAPE: Final[Shape] = (4096, 4096, 4096)
-MOST_LADDER_SECONDS: Final = 0.5
-"""Longest launch of the first tile of each at LADDER_SHAPE, where all rungs are compared."""
-
-
-@dataclass(frozen=True, slots=True)
-class Contestant:
-    """A kernel that takes part.
-
-    Attributes:
-        spec: The kernel.
-        turns: Turns that it takes, if there is time.
-    """
-
-    spec: KernelSpec
-    turns: int = TURNS
+"""The largest product of textbook kernels: there all rungs are compared."""
 
 
 def is_textbook(spec: KernelSpec) -> bool:
@@ -62,28 +43,18 @@ def is_textbook(spec: KernelSpec) -> bool:
     return spec.source is not None and spec.tiling is None
 
 
-class Paces:
-    """Seconds of an operation of each kernel, at the last product that it was measured at."""
+def pick_kernels(specs: Iterable[KernelSpec], shape: Shape) -> dict[KernelSpec, int]:
+    """The kernels that take part at a product, and the turns of each.
 
-    def __init__(self) -> None:
-        self._paces: dict[KernelSpec, float] = {}
-
-    def note(self, spec: KernelSpec, shape: Shape, seconds: float) -> None:
-        """Record the seconds of a launch."""
-        self._paces[spec] = seconds / count_flops(shape)
-
-    def pick(self, specs: Iterable[KernelSpec], shape: Shape) -> tuple[Contestant, ...]:
-        """The contestants at a product: textbook kernels only where a launch is short enough."""
-        return tuple(
-            Contestant(spec, FEW_TURNS if is_textbook(spec) else TURNS)
-            for spec in specs
-            if not is_textbook(spec) or self._is_short(spec, shape)
-        )
-
-    def _is_short(self, spec: KernelSpec, shape: Shape) -> bool:
-        compared = shape == LADDER_SHAPE and spec == find_kernel(spec.name, spec.dtype)
-        most = MOST_LADDER_SECONDS if compared else MOST_TEXTBOOK_SECONDS
-        return self._paces.get(spec, 0.0) * count_flops(shape) <= most
+    Of a textbook kernel that is its first tile, at squares up to LADDER_SHAPE: larger ones take
+    long, and others would show the same rate again.
+    """
+    is_small = shape[0] == shape[1] == shape[2] <= LADDER_SHAPE[0]
+    return {
+        spec: FEW_TURNS if is_textbook(spec) else TURNS
+        for spec in specs
+        if not is_textbook(spec) or (is_small and spec == find_kernel(spec.name, spec.dtype))
+    }
 
 
 def estimate_seconds(shape: Shape) -> float:

@@ -17,35 +17,29 @@ from benchmarks.kernels.contest import (
     run_contest,
 )
 from benchmarks.kernels.rows import Score, describe_row, make_rows, read_results
-from benchmarks.kernels.suite import FEW_TURNS, LADDER_SHAPE, TURNS, Contestant, Paces
+from benchmarks.kernels.suite import FEW_TURNS, LADDER_SHAPE, TURNS, pick_kernels
 from tests.environment import ROOT
 from tests.limit import allow
 from wavetrim.kernels.catalog import find_kernel, list_kernels
 from wavetrim.kernels.errors import DeviceFailure, OperandError
+from wavetrim.kernels.spec import KernelSpec
 from wavetrim.kernels.timing.seconds import Burst
 
 HOPPER = list_kernels(dtype="float32", compute_capability=(9, 0))
 
 
-def test_all_kernels_take_part_at_the_first_product() -> None:
-    picked = Paces().pick(HOPPER, (1024, 1024, 1024))
-    assert tuple(one.spec for one in picked) == HOPPER
-    turns = {one.spec.name: one.turns for one in picked}
+def test_textbook_kernels_take_part_with_one_tile_at_squares_up_to_the_ladders() -> None:
+    textbook = {"naive", "simple", "coalesced", "shared"}
+    at_ladder = pick_kernels(HOPPER, LADDER_SHAPE)
+    assert {spec for spec in at_ladder if spec.name in textbook} == {
+        find_kernel(name, "float32") for name in textbook
+    }
+    turns = {spec.name: turns for spec, turns in at_ladder.items()}
     assert turns["naive"] == turns["shared"] == FEW_TURNS
     assert turns["register"] == turns["bulk"] == turns["tensor"] == turns["cublas"] == TURNS
-
-
-def test_slow_textbook_kernels_are_left_out_of_large_products_but_the_ladders() -> None:
-    paces = Paces()
-    for spec in HOPPER:
-        paces.note(spec, (2048, 2048, 2048), 0.03)
-    large = {one.spec.name for one in paces.pick(HOPPER, (4224, 4224, 4224))}
-    assert large == {"register", "bulk", "tensor", "cublas"}
-    ladder = [one.spec for one in paces.pick(HOPPER, LADDER_SHAPE)]
-    textbook = [spec for spec in ladder if spec.name not in large]
-    assert textbook == [
-        find_kernel(name, "float32") for name in ("naive", "simple", "coalesced", "shared")
-    ]
+    for shape in ((4224, 4224, 4224), (64, 4096, 4096)):
+        names = {spec.name for spec in pick_kernels(HOPPER, shape)}
+        assert names == {"register", "bulk", "tensor", "cublas"}
 
 
 class Simulated:
@@ -54,19 +48,16 @@ class Simulated:
     def __init__(self, **by_kernel: float | Exception) -> None:
         self.by_kernel = by_kernel
 
-    def admit(self, contestant: Contestant) -> Score:
-        if isinstance(found := self.by_kernel[contestant.spec.name], Exception):
+    def admit(self, spec: KernelSpec) -> Score:
+        if isinstance(found := self.by_kernel[spec.name], Exception):
             raise found
         return Score(1)
 
-    def measure(self, contestant: Contestant, score: Score) -> None:
-        score.seconds.append(self.by_kernel[contestant.spec.name])
+    def measure(self, spec: KernelSpec, score: Score) -> None:
+        score.seconds.append(self.by_kernel[spec.name])
 
 
-def enter(*turns: int) -> list[Contestant]:
-    """bulk, and cublas."""
-    names = ("bulk", "cublas")
-    return [Contestant(find_kernel(name, "float32"), x) for name, x in zip(names, turns)]  # noqa: B905
+BULK, CUBLAS = (find_kernel(name, "float32") for name in ("bulk", "cublas"))
 
 
 @pytest.mark.parametrize(
@@ -82,8 +73,8 @@ def test_slow_kernels_and_those_without_time_take_fewer_turns(
     seconds, wanted, until: float, turns: list[int]
 ) -> None:
     contest = Simulated(bulk=seconds[0], cublas=seconds[1])
-    scores = admit_all(contest, enter(*wanted), pytest.fail)  # type: ignore[arg-type]
-    run_contest(contest, scores, until)  # type: ignore[arg-type]
+    scores = admit_all(contest, (BULK, CUBLAS), pytest.fail)  # type: ignore[arg-type]
+    run_contest(contest, scores, dict(zip(scores, wanted, strict=True)), until)  # type: ignore[arg-type]
     assert [len(score.seconds) for score in scores.values()] == turns
 
 
@@ -104,26 +95,25 @@ def test_short_products_are_launched_several_times_a_turn(
 
 
 def test_rows_compare_with_cublas_and_there_are_none_without() -> None:
-    bulk, cublas = (Contestant(find_kernel(name, "float32")) for name in ("bulk", "cublas"))
-    scores = {bulk: Score(1, [2.0, 4.0, 3.0]), cublas: Score(2, [6.0, 6.0, 6.0])}
+    scores = {BULK: Score(1, [2.0, 4.0, 3.0]), CUBLAS: Score(2, [6.0, 6.0, 6.0])}
     row, peer = make_rows((10**4, 10**4, 10**4), scores, 132)
     assert (row.kernel, row.sms, row.turns, row.median_seconds) == ("bulk", 132, 3, 3.0)
     assert row.tflops == pytest.approx(2 / 3)
     assert (row.ratio_to_cublas, peer.ratio_to_cublas) == (2.0, 1.0)
     assert row.spread == pytest.approx(2 / 3)
     assert "2.000 of cuBLAS" in describe_row(row)
-    assert make_rows((8, 8, 8), {bulk: scores[bulk]}, 132) == []
+    assert make_rows((8, 8, 8), {BULK: scores[BULK]}, 132) == []
 
 
 def test_a_kernel_that_fails_leaves_the_others_unless_nothing_works_any_more() -> None:
     refused: list[tuple[str, str]] = []
 
-    def admit(failure: Exception) -> dict[Contestant, Score]:
+    def admit(failure: Exception) -> dict[KernelSpec, Score]:
         contest = Simulated(bulk=failure, cublas=1.0)
-        refuse = lambda one, why: refused.append((one.spec.label, why))  # noqa: E731
-        return admit_all(contest, enter(4, 4), refuse)  # type: ignore[arg-type]
+        refuse = lambda spec, why: refused.append((spec.label, why))  # noqa: E731
+        return admit_all(contest, (BULK, CUBLAS), refuse)  # type: ignore[arg-type]
 
-    assert [one.spec.name for one in admit(OperandError("too small"))] == ["cublas"]
+    assert list(admit(OperandError("too small"))) == [CUBLAS]
     assert refused == [("bulk 128x256x16 float32", "too small")]
     with pytest.raises(DeviceFailure):
         admit(DeviceFailure("illegal address", poisoned=True))

@@ -15,7 +15,6 @@ from benchmarks.common.tables import README, RESULTS, ROOT, SHOWN
 from benchmarks.host import plots as host_plots
 from benchmarks.host import tables as host_tables
 from benchmarks.host.results import read_contests, read_host_results
-from benchmarks.http import plot as http_plot
 from benchmarks.http import tables as http_tables
 from benchmarks.http.rows import read_http_results
 from benchmarks.kernels import ladder
@@ -39,7 +38,7 @@ FILLS = [
 ]
 """Every page that is filled from results, and what fills it."""
 
-PLOTS = [ladder.plot_shown, host_plots.plot_shown, http_plot.plot_shown]
+PLOTS = [ladder.plot_shown, host_plots.plot_shown]
 
 READERS = [
     ("kernels-h100.json", read_results, "make bench-kernels"),
@@ -93,7 +92,7 @@ def test_results_are_read(
 ) -> None:
     shutil.copy(RESULTS / name, tmp_path)
     (results,) = read(tmp_path)
-    assert "NVIDIA H100" in results.caption
+    assert "NVIDIA H100" in results.document["hardware"]["gpu"]
     assert len(results.rows) > 100
     (tmp_path / name).write_text('{"rows": [', encoding="utf-8")
     with pytest.raises(ResultsError, match=f"{name}: Expecting value.*`{command}`"):

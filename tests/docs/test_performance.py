@@ -43,10 +43,7 @@ def test_sweeps_are_summed_up_by_their_percentiles() -> None:
 
 
 def make_row(what: str, size: int, clients: int, baseline: str, seconds: float) -> Row:
-    return Row(
-        *(what, size, "float32", clients, baseline, seconds, seconds, seconds, clients / seconds),
-        *(0.1, 5, 100),
-    )
+    return Row(*(what, size, "float32", clients, baseline, seconds, clients / seconds, 0.1, 5, 100))
 
 
 @pytest.fixture
