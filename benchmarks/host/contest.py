@@ -82,17 +82,7 @@ def _measure(arguments: argparse.Namespace, record: Record, until: float) -> Non
                 products = [one for one in products if str(one) not in answer["left_out"]]
                 record.rows = merge_runs(rows)
                 record.write()
-                _tell_turns(run, conditions, answer["rows"])
-
-
-def _tell_turns(run: int, conditions: Sequence[Condition], rows: Sequence[dict[str, Any]]) -> None:
-    """Print how many turns there were: fewer rounds where time was short, fewer for the slow."""
-    for condition in conditions:
-        turns = [row["turns"] for row in rows if row["condition"] == condition]
-        print(
-            f"run {run + 1}, {condition}: {min(turns, default=0)} to {max(turns, default=0)} turns",
-            flush=True,
-        )
+                print(f"run {run + 1}, {', '.join(conditions)}: done", flush=True)
 
 
 def _make_conditions(

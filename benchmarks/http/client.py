@@ -1,8 +1,7 @@
 """Clients on bare sockets: they send requests made before, into memory made before.
 
-Each client is a thread, and sends its next request when it has its last answer. Status, length,
-first and last row of every answer are checked; the last answer of each client is checked whole,
-outside the measured time.
+Each client is a thread, and sends its next request when it has its last answer. Every answer is
+checked, outside the measured time.
 """
 
 import contextlib
@@ -13,7 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
@@ -29,32 +28,10 @@ _HEAD_BYTES: Final = 2**16
 """Room for an answer's head, or for a whole refusal."""
 
 _LENGTH: Final = re.compile(rb"\r\ncontent-length: *(\d+)\r\n", re.IGNORECASE)
-_CLOSES: Final = b"onnection: close"
 
 
-class AnswerHead(NamedTuple):
-    """The head of an answer.
-
-    Attributes:
-        status: Its status code.
-        head_bytes: Its length, the empty line included.
-        body_bytes: Length of the body.
-        closes: Whether the server closes the connection afterwards.
-    """
-
-    status: int
-    head_bytes: int
-    body_bytes: int
-    closes: bool
-
-    @property
-    def total_bytes(self) -> int:
-        """Length of the whole answer."""
-        return self.head_bytes + self.body_bytes
-
-
-def read_head(buffer: bytearray, received: int) -> AnswerHead | None:
-    """Read the head of an answer that is arriving into a buffer; None while it is not complete.
+def read_head(buffer: bytearray, received: int) -> tuple[int, int, int] | None:
+    """Status of an answer that is arriving, and where its body begins and ends; None until then.
 
     Raises:
         WrongAnswer: It is no HTTP, does not say how long its body is, or is too long.
@@ -65,11 +42,10 @@ def read_head(buffer: bytearray, received: int) -> AnswerHead | None:
     length = _LENGTH.search(buffer, 0, end + 2)
     if length is None or not buffer[9:12].isdigit():
         raise WrongAnswer(f"no status or content-length: {bytes(buffer[: min(end, 500)])!r}")
-    closes = buffer.find(_CLOSES, 0, end) >= 0
-    head = AnswerHead(int(buffer[9:12]), end + len(_HEAD_END), int(length[1]), closes)
-    if head.total_bytes > len(buffer):
-        raise WrongAnswer(f"an answer of {head.body_bytes} bytes, status {head.status}")
-    return head
+    status, begin = int(buffer[9:12]), end + len(_HEAD_END)
+    if begin + int(length[1]) > len(buffer):
+        raise WrongAnswer(f"an answer of {int(length[1])} bytes, status {status}")
+    return status, begin, begin + int(length[1])
 
 
 def make_request(path: str, product: Product) -> bytearray:
@@ -102,13 +78,13 @@ class Connection:
     """One connection, and memory for its answers, which are as long as the product's."""
 
     def __init__(self, address: Address, product: Product) -> None:
-        self._address = address
         self._answer = bytearray(product.answer_bytes + _HEAD_BYTES)
         np.frombuffer(self._answer, np.uint8).fill(1)  # no page is made while the clock runs
-        self._socket = connect(address)
+        self._socket = socket.create_connection(address, timeout=TIMEOUT_SECONDS)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
-    def exchange(self, request: bytearray) -> AnswerHead:
-        """Send a request and receive the whole answer.
+    def exchange(self, request: bytearray) -> tuple[int, memoryview]:
+        """Send a request and receive the whole answer: its status, and its body.
 
         Raises:
             OSError: The server has closed the connection, or is silent for too long.
@@ -116,48 +92,31 @@ class Connection:
         """
         self._socket.sendall(request)
         view, received, head = memoryview(self._answer), 0, None
-        while head is None or received < head.total_bytes:
+        while head is None or received < head[2]:
             count = self._socket.recv_into(view[received:])
             if count == 0:
                 raise ConnectionResetError("the server has closed the connection")
             received += count
             head = head or read_head(self._answer, received)
-        return head
-
-    def accept(self, head: AnswerHead, product: Product, *, whole: bool = False) -> bool:
-        """Check a complete answer; connect again if the server closes the connection.
-
-        Returns:
-            Whether the request was answered; False if it was refused for now.
-
-        Raises:
-            WrongAnswer: The answer is neither the product nor such a refusal.
-        """
-        body = memoryview(self._answer)[head.head_bytes : head.total_bytes]
-        if head.status == 200:
-            check = product.check_whole if whole else product.check_rows
-            check(body[max(0, len(body) - product.answer_bytes) :])
-        elif head.status not in REFUSALS:
-            raise WrongAnswer(f"status {head.status}: {bytes(body[:1000])!r}")
-        if head.closes:
-            self.close()
-            self._socket = connect(self._address)
-        return head.status == 200
+        status, begin, end = head
+        return status, view[begin:end]
 
     def close(self) -> None:
         """Close the connection."""
         self._socket.close()
 
 
-def connect(address: Address) -> socket.socket:
-    """A connected, blocking socket.
+def is_answered(status: int, body: memoryview, product: Product) -> bool:
+    """Whether an answer is the product; False if the request was refused for now.
 
     Raises:
-        OSError: Nobody listens there.
+        WrongAnswer: It is neither.
     """
-    connected = socket.create_connection(address, timeout=TIMEOUT_SECONDS)
-    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return connected
+    if status == 200:
+        product.check(body[max(0, len(body) - product.answer_bytes) :])
+    elif status not in REFUSALS:
+        raise WrongAnswer(f"status {status}: {bytes(body[:1000])!r}")
+    return status == 200
 
 
 def apply_load(
@@ -177,9 +136,9 @@ def apply_load(
             request, product = requests[number % len(requests)], products[number % len(products)]
             number += 1
             began = time.perf_counter()
-            head = connection.exchange(request)
+            status, body = connection.exchange(request)
             ended = time.perf_counter()
-            if connection.accept(head, product, whole=ended >= until):
+            if is_answered(status, body, product):
                 load.seconds.append(ended - began)
             else:
                 load.refused += 1
