@@ -14,7 +14,7 @@ Two parts, each with a file of its own, which is written again after every step:
 Run `make bench-host`, or with `CONDITION=quiet|after-numpy|busy|half`, several with commas, for a
 contest in these; or `python -m benchmarks.host [--parts contest sweep] [--seconds 560]`. The
 seconds are those of each part; what did not fit is listed in its file. On several GPUs (`make
-bench-host GPUS=2`) wavetrim, the same on one of them, CuPy on all of them and NumPy take turns.
+bench-host GPUS=2`) wavetrim, CuPy on all of them and NumPy take turns.
 """
 
 import argparse

@@ -38,7 +38,6 @@ def run_contest(arguments: argparse.Namespace) -> Sequence[str]:
     document = environment | {
         "gpus": gpus,
         "seed": arguments.seed,
-        "load_before": os.getloadavg()[0],
         "conditions": {},
     }
     out = arguments.out / f"busy-{name_host(environment)}{several}.json"

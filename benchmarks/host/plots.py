@@ -13,7 +13,6 @@ from benchmarks.common.results import ResultsError
 from benchmarks.common.shapes import Shape, name_shape
 from benchmarks.common.tables import RESULTS, SHOWN
 from benchmarks.host.baselines.lineup import OURS
-from benchmarks.host.products import SWEPT_SHAPES
 from benchmarks.host.results import HostResults, HostRow, read_contests
 from wavetrim.scheduler.problem import MEMORIES
 
@@ -101,9 +100,7 @@ def _draw_shares(axes: "Axes", rows: Sequence[HostRow], memory: str) -> None:
 
 
 def _list_shapes(rows: Sequence[HostRow]) -> list[Shape]:
-    measured = {row.shape for row in rows}
-    known = [shape for shape in SWEPT_SHAPES if shape in measured]
-    return [*known, *sorted(measured - set(known))]
+    return list(dict.fromkeys(row.shape for row in rows))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from benchmarks.common.shapes import DTYPES, Shape, count_bytes, count_flops, make_cube, name_shape
-from wavetrim.scheduler.problem import GemmProblem, Memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +24,6 @@ class Product:
     def __str__(self) -> str:
         """Its name in the log and in the list of what was left out: "4096³ float32"."""
         return f"{name_shape(self.shape)} {self.dtype}"
-
-    def place_in(self, memory: Memory) -> GemmProblem:
-        """The product to plan if its matrices lie in this kind of memory."""
-        m, n, k = self.shape
-        return GemmProblem(m=m, n=n, k=k, dtype=self.dtype, memory=memory)
 
     @property
     def size_bytes(self) -> int:

@@ -24,7 +24,6 @@ from benchmarks.host.baselines.lineup import NUMPY, list_baselines
 from benchmarks.host.baselines.local import LocalMatmul
 from benchmarks.host.conditions import Condition, burn_cores, end_with_parent
 from benchmarks.host.limit import Limit
-from benchmarks.host.machine import PAUSE_SECONDS, GpuWaker
 from benchmarks.host.products import Product
 from benchmarks.host.results import HostRow
 from wavetrim.cpu.threads import usable_cores
@@ -42,6 +41,14 @@ time more. Chosen."""
 
 BEFORE_SIDE: Final = 1500
 """M = N = K of NumPy's product before each turn in the condition after-numpy."""
+
+
+PAUSE_SECONDS: Final = 0.16
+"""Pause before a round for OpenBLAS's threads, which spin for about 0.1 s after a product."""
+
+WAKE_SIDE: Final = 2048
+WAKE_SECONDS: Final = 0.03
+"""M = N = K and seconds of the products by which a GPU that has idled raises its clocks again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +121,6 @@ class Rounds:
     def __init__(self, order: Order, until: float) -> None:
         self._order, self._until = order, until
         self._baselines = list_baselines(order.gpus)
-        self._wakers = [GpuWaker(device) for device in range(order.gpus)]
         self._limit = Limit(order.gpus) if order.gpus and order.checks else None
         self._before = np.ones((3, BEFORE_SIDE, BEFORE_SIDE), np.float32)
         self.wrong: list[str] = []
@@ -213,10 +219,22 @@ class Rounds:
         np.matmul(a, b, out=c)
 
     def _rest(self) -> None:
-        """Wait until NumPy's threads sleep, and wake the GPU's clocks."""
+        """Wait until NumPy's threads sleep, and let the GPUs' clocks rise."""
         time.sleep(PAUSE_SECONDS)
-        for waker in self._wakers:
-            waker.wake()
+        for device in range(self._order.gpus):
+            wake_gpu(device)
+
+
+def wake_gpu(device: int) -> None:
+    """Multiply for some hundredths of a second."""
+    import cupy
+
+    until = time.perf_counter() + WAKE_SECONDS
+    with cupy.cuda.Device(device):
+        matrix = cupy.ones((WAKE_SIDE, WAKE_SIDE), "float32")
+        while time.perf_counter() < until:
+            cupy.dot(matrix, matrix)
+            cupy.cuda.get_current_stream().synchronize()
 
 
 def main() -> int:

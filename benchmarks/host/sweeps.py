@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
 
 from benchmarks.common.environment import describe_environment, name_host
 from benchmarks.common.operands import draw_operands
@@ -28,10 +27,8 @@ from wavetrim.scheduler.calibration.gpus import calibrate_gpus
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.choice import choose_plan
-from wavetrim.scheduler.problem import Memory
+from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.machine import MachineProfile
-
-SWEPT_MEMORY: Final[Memory] = "pageable"
 
 
 def run_sweeps(arguments: argparse.Namespace) -> None:
@@ -90,7 +87,8 @@ def measure_sweeps(
 
     steps: list[Step] = []
     for product, sms in products:
-        plan = choose_plan(product.place_in(SWEPT_MEMORY), profile, PlanOptions(sms=sms))
+        problem = GemmProblem(*product.shape, product.dtype)
+        plan = choose_plan(problem, profile, PlanOptions(sms=sms))
         seconds = estimate_sweep_seconds(plan.predicted.total_seconds)
         name = f"F at {product}, {'all' if sms is None else sms} multiprocessors"
         if seconds == 0:

@@ -1,7 +1,6 @@
 """Ways to get a product from a server: by a request over TCP, or through a lease."""
 
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -24,43 +23,29 @@ class BaselineFailed(Exception):
     """A baseline failed; the message says why."""
 
 
-class Baseline(ABC):
-    """One way to get a product.
-
-    Attributes:
-        name: Its name in rows.
-        most_clients: Most clients with which it takes part.
-    """
-
-    name: str
-    most_clients = 1000
-
-    @abstractmethod
-    def measure(self, products: Sequence[Product], clients: int, seconds: float) -> Load:
-        """Let clients ask for the products for some time.
-
-        Raises:
-            WrongAnswer: An answer is not its product.
-            BaselineFailed: It failed otherwise.
-        """
-
-
-class Wire(Baseline):
+class Wire:
     """A server that is asked by requests over TCP."""
+
+    most_clients = 1000
 
     def __init__(self, name: str, address: Address, path: str) -> None:
         self.name = name
         self._address, self._path = address, path
 
     def measure(self, products: Sequence[Product], clients: int, seconds: float) -> Load:
-        """Send the requests."""
+        """Let clients ask for the products for some time.
+
+        Raises:
+            WrongAnswer: An answer is not its product.
+            BaselineFailed: A connection broke.
+        """
         try:
             return apply_load(self._address, self._path, products, clients, seconds)
         except OSError as error:
             raise BaselineFailed(f"{type(error).__name__}: {error}") from error
 
 
-class Lease(Baseline):
+class Lease:
     """`wavetrim.Client(...).matmul(a, b, out=c)` with all three in memory that is shared.
 
     Only with one client: it shows what a caller waits for, not the service's capacity. The lease of
@@ -103,3 +88,7 @@ class Lease(Baseline):
         seconds = time.perf_counter() - began
         product.check(view_bytes(c))
         return seconds
+
+
+Baseline = Wire | Lease
+"""One way to get a product."""

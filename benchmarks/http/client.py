@@ -9,14 +9,14 @@ import gc
 import re
 import socket
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 
-from benchmarks.http.product import Product, WrongAnswer, view_bytes
+from benchmarks.http.product import Product, WrongAnswer
 
 Address = tuple[str, int]
 """Host and port."""
@@ -48,15 +48,14 @@ def read_head(buffer: bytearray, received: int) -> tuple[int, int, int] | None:
     return status, begin, begin + int(length[1])
 
 
-def make_request(path: str, product: Product) -> bytearray:
-    """The whole request for a product: two .npy files, one after the other."""
-    header = product.npy_header
-    body: list[bytes | memoryview] = [header, view_bytes(product.a), header, view_bytes(product.b)]
+def make_request(path: str, product: Product) -> bytes:
+    """The whole request for a product."""
+    body = product.encode()
     head = (
         f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/x-npy\r\n"
-        f"content-length: {sum(map(len, body))}\r\n\r\n"
+        f"content-length: {len(body)}\r\n\r\n"
     )
-    return bytearray().join([head.encode(), *body])
+    return head.encode() + body
 
 
 @dataclass(slots=True)
@@ -83,7 +82,7 @@ class Connection:
         self._socket = socket.create_connection(address, timeout=TIMEOUT_SECONDS)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
-    def exchange(self, request: bytearray) -> tuple[int, memoryview]:
+    def exchange(self, request: bytes) -> tuple[int, memoryview]:
         """Send a request and receive the whole answer: its status, and its body.
 
         Raises:
@@ -151,23 +150,14 @@ def apply_load(
         for connection in connections:
             stack.callback(connection.close)
         pool = stack.enter_context(ThreadPoolExecutor(clients))
-        with _pause_collection():
-            began = time.perf_counter()
-            until = [began + seconds] * clients
-            loads = list(pool.map(call, range(clients), connections, until))
+        gc.collect()
+        gc.disable()  # it would stop all clients for a while
+        stack.callback(gc.enable)
+        began = time.perf_counter()
+        until = [began + seconds] * clients
+        loads = list(pool.map(call, range(clients), connections, until))
     return Load(
         [one for load in loads for one in load.seconds],
         sum(load.refused for load in loads),
         max(load.elapsed_seconds for load in loads) - began,
     )
-
-
-@contextlib.contextmanager
-def _pause_collection() -> Iterator[None]:
-    """Without garbage collection, which would stop all clients for a while."""
-    gc.collect()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()

@@ -24,8 +24,7 @@ def measure_case(
         case: The case.
         baselines: Those that take part; each computes a first product that does not count.
         products: Products of the case's size.
-        seconds: Time for ROUNDS rounds. If they take longer there are LEAST_ROUNDS, and one if they
-            take several times as long.
+        seconds: Time for ROUNDS rounds. If they take longer there are LEAST_ROUNDS.
 
     Returns:
         The rows, and why others have none.
@@ -51,23 +50,20 @@ def measure_case(
         measure(baseline, 1, 0.0)
     for one in loads.values():
         one.clear()
-    for _, baseline in take_turns(
-        loads, ROUNDS, least=LEAST_ROUNDS, until=until, latest=until + seconds
-    ):
+    for _, baseline in take_turns(loads, ROUNDS, least=LEAST_ROUNDS, until=until):
         if baseline in loads:
             measure(baseline, case.clients, share)
-    rows = {one.name: summarize_loads(case, one.name, of) for one, of in loads.items()}
-    failures |= {name: "every request was refused" for name, row in rows.items() if row is None}
-    return [row for row in rows.values() if row is not None], failures
-
-
-def summarize_loads(case: Case, baseline: str, loads: Sequence[Load]) -> Row | None:
-    """The row of a baseline's rounds; None if every request was refused."""
-    answered = [load for load in loads if load.seconds]
-    if not answered:
-        return None
-    return summarize_rounds(
-        *(case, baseline, [load.seconds for load in answered]),
-        rate=statistics.median(len(x.seconds) / x.elapsed_seconds for x in answered),
-        refused=sum(load.refused for load in loads),
-    )
+    rows = []
+    for baseline, of in loads.items():
+        answered = [load for load in of if load.seconds]
+        if answered:
+            rows.append(
+                summarize_rounds(
+                    *(case, baseline.name, [load.seconds for load in answered]),
+                    rate=statistics.median(len(x.seconds) / x.elapsed_seconds for x in answered),
+                    refused=sum(load.refused for load in of),
+                )
+            )
+        else:
+            failures[baseline.name] = "every request was refused"
+    return rows, failures

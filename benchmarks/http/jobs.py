@@ -31,16 +31,13 @@ def measure_jobs(address: Address, size: int, dtype: str, until: float) -> list[
     with closing(wavetrim.Client("http://{}:{}".format(*address))) as client:
         try:
             a, b = client.put(operands.a), client.put(operands.b)
-            for place in range(ROUNDS):
-                if place >= LEAST_ROUNDS and time.perf_counter() > until:
-                    break
-                for _, what in take_turns(STORAGES, 1, seed=str(place)):
-                    time.sleep(PAUSE_SECONDS)
-                    job = client.submit(a, b, storage=STORAGES[what])
-                    accepted = time.perf_counter()
-                    ended = job.wait()
-                    seconds[what].append(time.perf_counter() - accepted)
-                    client.delete(str(ended.result))
+            for _, what in take_turns(STORAGES, ROUNDS, least=LEAST_ROUNDS, until=until):
+                time.sleep(PAUSE_SECONDS)
+                job = client.submit(a, b, storage=STORAGES[what])
+                accepted = time.perf_counter()
+                ended = job.wait()
+                seconds[what].append(time.perf_counter() - accepted)
+                client.delete(str(ended.result))
             client.delete(a)
             client.delete(b)
         except ClientError as error:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from benchmarks.common.plots import DOCS, Plot, write_plots
 from benchmarks.common.tables import RESULTS, SHOWN
-from benchmarks.kernels.rows import Results, Row, find_results
+from benchmarks.kernels.rows import Results, Row, read_results
 from benchmarks.kernels.suite import KERNEL_DTYPES, SQUARES
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def main() -> None:
 
 def plot_shown() -> Plot:
     """The plot that the documents show."""
-    return plot_ladder(find_results(RESULTS, SHOWN))
+    return plot_ladder(read_results(RESULTS, SHOWN)[0])
 
 
 def plot_ladder(results: Results) -> Plot:

@@ -114,20 +114,8 @@ class Results:
         )
 
 
-def find_results(folder: Path, name: str) -> Results:
-    """One file of a folder.
-
-    Raises:
-        ResultsError: It is not there, or a file is no JSON or lacks something.
-    """
-    for one in read_results(folder):
-        if one.name == name:
-            return one
-    raise ResultsError(f"{folder}: no kernels-{name}.json; `make bench-kernels` writes one")
-
-
-def read_results(folder: Path) -> list[Results]:
-    """Every kernels-<gpu>.json of a folder, the newest model first by its number.
+def read_results(folder: Path, gpu: str = "*") -> list[Results]:
+    """Every kernels-<gpu>.json of a folder, or that of one; the newest model first by its number.
 
     Files written before 2026-12 have kernels held to some multiprocessors, too: these are ignored.
 
@@ -135,7 +123,7 @@ def read_results(folder: Path) -> list[Results]:
         ResultsError: There is none, or one of them is no JSON or lacks something.
     """
     found = []
-    for file in sorted(folder.glob("kernels-*.json"), reverse=True):
+    for file in sorted(folder.glob(f"kernels-{gpu}.json"), reverse=True):
         with read_document(file, "make bench-kernels") as document:
             whole = [row for row in document["rows"] if row.get("rate_share") is None]
             found.append(
@@ -144,5 +132,5 @@ def read_results(folder: Path) -> list[Results]:
             if not (whole and found[-1].caption):
                 raise ValueError("it has no rows")
     if not found:
-        raise ResultsError(f"{folder}: no kernels-<gpu>.json; `make bench-kernels` writes one")
+        raise ResultsError(f"{folder}: no kernels-{gpu}.json; `make bench-kernels` writes one")
     return found

@@ -37,7 +37,6 @@ def test_without_time_the_least_rounds_take_place() -> None:
     for limits, rounds in (
         ({"until": past, "least": 3}, 3),
         ({"until": past}, 0),
-        ({"latest": past}, 1),
         ({"until": math.inf}, 9),
     ):
         assert len(list(take_turns("ab", 9, **limits))) == 2 * rounds

@@ -1,7 +1,7 @@
 """docs/kernels.md describes every kernel, and shows the measured figures."""
 
 from benchmarks.common.tables import RESULTS, SHOWN
-from benchmarks.kernels.rows import find_results
+from benchmarks.kernels.rows import read_results
 from benchmarks.kernels.tables import PAGE, render_speed
 from wavetrim.kernels.catalog import list_kernels
 
@@ -13,7 +13,7 @@ def test_the_page_describes_every_kernel() -> None:
 
 
 def test_the_table_has_each_kernel_with_its_fastest_tile_beside_cublas() -> None:
-    results = find_results(RESULTS, SHOWN)
+    results = read_results(RESULTS, SHOWN)[0]
     fastest = max(
         (row for row in results.rows if (row.kernel, row.dtype) == ("bulk", "float32")
          and row.shape == (4096, 4096, 4096)),

@@ -12,7 +12,6 @@ OURS: Final = "wavetrim"
 GPU_ALONE: Final = "wavetrim-gpu"
 """wavetrim with F = 0."""
 
-ONE_GPU: Final = "wavetrim-one-gpu"
 NUMPY: Final = "numpy"
 OTHERS: Final = ("cupy", "cupy-streams", "torch", "cupy-gpus", NUMPY)
 
@@ -30,7 +29,4 @@ def list_baselines(gpus: int) -> list[Baseline]:
             *(PlainNumpy(), PlainCupy(), StreamedCupy(), PyTorch()),
             *(LocalMatmul(OURS), LocalMatmul(GPU_ALONE, f=0)),
         ]
-    return [
-        *(PlainNumpy(), SeveralCupy(gpus)),
-        *(LocalMatmul(OURS), LocalMatmul(ONE_GPU, devices="0")),
-    ]
+    return [PlainNumpy(), SeveralCupy(gpus), LocalMatmul(OURS)]
