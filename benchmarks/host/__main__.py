@@ -8,8 +8,7 @@ Two parts, each with a file of its own, which is written again after every step:
   settings are those of a fresh machine without a calibration, unless WAVETRIM_DATA_DIR names a
   folder. If a peer is missing, nothing is measured.
 - `sweep`, into results/host-<gpu>-sweeps.json: the time at the model's F over that at the best F
-  (regret), and over that of each device alone, on a machine that is calibrated first. It needs a
-  GPU.
+  (regret), on a machine that is calibrated first. It needs a GPU.
 
 Run `make bench-host`, or with `CONDITION=quiet|after-numpy|busy|half`, several with commas, for a
 contest in these; or `python -m benchmarks.host [--parts contest sweep] [--seconds 560]`. The

@@ -1,7 +1,7 @@
 """Every kernel against cuBLAS on one GPU, turn by turn in one run.
 
 Times are medians over the turns, by CUDA events. cuBLAS runs in pedantic mode: float32 is never
-TF32. A product at which cuBLAS does not run has no rows.
+TF32. A product without cuBLAS has no rows.
 
 Run `make bench-kernels`, or `python -m benchmarks.kernels [--seconds 190] [--out FOLDER]`. It
 writes kernels-<gpu>.json again after every product, so a run that is cut short leaves its results.
