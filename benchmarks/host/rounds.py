@@ -42,7 +42,6 @@ time more. Chosen."""
 BEFORE_SIDE: Final = 1500
 """M = N = K of NumPy's product before each turn in the condition after-numpy."""
 
-
 PAUSE_SECONDS: Final = 0.16
 """Pause before a round for OpenBLAS's threads, which spin for about 0.1 s after a product."""
 
