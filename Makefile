@@ -69,7 +69,7 @@ serve: $(ENVIRONMENT) ## run the service in the foreground (settings: docs/setti
 
 # --- checking --------------------------------------------------------------------------------
 
-.PHONY: check test test-rest test-all test-gpu bench bench-host bench-http bench-kernels bench-cluster profile-kernels image-test compose-test
+.PHONY: check test test-rest test-all test-gpu bench bench-host bench-http bench-kernels image-test compose-test
 check: $(ENVIRONMENT) ## lint, format, types and layers
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
@@ -121,20 +121,14 @@ bench: $(ENVIRONMENT) ## measure on this machine, into benchmarks/results/
 	$(if $(filter 1,$(GPU)),$(PY) -m benchmarks.kernels)
 	$(PY) -m benchmarks.host
 
-bench-host: $(ENVIRONMENT) ## measure products in host memory beside others' ways; GPUS=n, CONDITION=quiet|after-numpy|busy|half|all
-	$(PY) -m benchmarks.host$(if $(CONDITION),.busy --conditions $(CONDITION)) $(if $(GPUS),--devices $(shell seq -s, 0 $$(($(GPUS) - 1)))) $(ARGS)
+bench-host: $(ENVIRONMENT) ## measure products in host memory beside others' ways; GPUS=n, CONDITION=quiet|after-numpy|busy|half
+	$(PY) -m benchmarks.host $(if $(CONDITION),--parts contest --conditions $(CONDITION)) $(if $(GPUS),--gpus $(GPUS)) $(ARGS)
 
-bench-http: $(ENVIRONMENT) ## measure requests, transfers and jobs over HTTP beside peers and floor
+bench-http: $(ENVIRONMENT) ## measure requests and jobs over HTTP beside peers
 	$(PY) -m benchmarks.http $(ARGS)
-
-bench-cluster: $(ENVIRONMENT) ## measure a cluster of four nodes on this machine
-	$(PY) -m benchmarks.cluster $(ARGS)
 
 bench-kernels: $(ENVIRONMENT) ## measure every kernel beside cuBLAS; needs a CUDA GPU
 	$(PY) -m benchmarks.kernels $(ARGS)
-
-profile-kernels: $(ENVIRONMENT) ## profile every kernel; needs a CUDA GPU and ncu
-	$(PY) -m benchmarks.kernels.stalls $(ARGS)
 
 image-test: $(ENVIRONMENT) ## build the container image and run a multiplication in it
 	$(PY) -m deploy.image_test $(ARGS)
@@ -155,7 +149,6 @@ figures: $(ENVIRONMENT) ## fill the tables of docs/ and draw its plots, from ben
 	$(PY) -m benchmarks.host.tables
 	$(PY) -m benchmarks.host.plots
 	$(PY) -m benchmarks.http.tables
-	$(PY) -m benchmarks.http.plot
 	$(PY) -m benchmarks.verify.tables
 	$(PY) -m docs.explorer_tables
 	$(PY) -m docs.ladder_tables

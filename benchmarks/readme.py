@@ -21,7 +21,7 @@ from benchmarks.common.tables import (
     write_page,
 )
 from benchmarks.faults import WRONG
-from benchmarks.gains import render_gains
+from benchmarks.host.gains import render_gains
 from wavetrim.service.settings import Settings
 
 SETTINGS = ROOT / "docs" / "settings.md"

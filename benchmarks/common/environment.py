@@ -16,9 +16,8 @@ from wavetrim.kernels.device import list_devices
 
 _ROOT = Path(__file__).resolve().parents[2]
 _PACKAGES = (
-    *("numpy", "cupy-cuda13x", "cuda-core", "nvidia-cublas", "nvidia-cuda-nvrtc"),
-    *("scipy", "torch"),
-)
+    "numpy", "cupy-cuda13x", "cuda-core", "nvidia-cublas", "nvidia-cuda-nvrtc", "torch"
+)  # fmt: skip
 
 
 def describe_environment() -> dict[str, Any]:

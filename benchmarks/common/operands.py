@@ -88,10 +88,10 @@ def copy_rows(target: Matrix, source: Matrix, threads: int | None = None) -> Non
 
 def map_rows(act: Callable[[slice], object], matrix: Matrix, threads: int | None = None) -> None:
     """Call `act` for each of some ranges of rows, in threads."""
-    ranges = cut_rows(matrix.shape[0], matrix.nbytes, threads or usable_cores())
-    if len(ranges) == 1:
-        act(ranges[0])
+    if matrix.nbytes < 2 * _LEAST_BYTES:  # without a look at the cores, which takes long
+        act(slice(0, matrix.shape[0]))
         return
+    ranges = cut_rows(matrix.shape[0], matrix.nbytes, threads or usable_cores())
     with ThreadPoolExecutor(len(ranges)) as pool:
         list(pool.map(act, ranges))
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DOCS: Final = ROOT / "docs"
-_KEY: Final = "Figures"
+KEY: Final = "Figures"
 """Name of the PNG's text field that holds the digest."""
 
 
@@ -49,15 +49,8 @@ class Plot:
 
         figure, data = Figure(self.inches, self.dots, layout="constrained"), io.BytesIO()
         self.draw(figure)
-        figure.savefig(data, format="png", metadata={"Software": None, _KEY: self.digest})
+        figure.savefig(data, format="png", metadata={"Software": None, KEY: self.digest})
         return data.getvalue()
-
-    def is_current(self) -> bool:
-        """Whether the file shows these figures."""
-        from PIL import Image
-
-        with Image.open(self.file) as image:
-            return bool(image.info.get(_KEY) == self.digest)
 
 
 def write_plots(list_plots: Callable[[], Iterable[Plot]]) -> None:

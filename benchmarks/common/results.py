@@ -5,12 +5,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, asdict, fields, is_dataclass
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 AnyRow = TypeVar("AnyRow")
-
-_OLD_NAMES: Final = {"contender": "baseline"}
-"""Former names of figures, in rows of files written before 2026-12."""
 
 
 class ResultsError(Exception):
@@ -23,7 +20,6 @@ class Record:
     Args:
         out: The results file.
         document: The entries above the rows.
-        absent: The file's name for the list of what was not measured.
 
     Attributes:
         document: The entries above the rows; more may be added.
@@ -32,13 +28,13 @@ class Record:
         failed: What makes the run fail: wrong products, a service that broke.
     """
 
-    def __init__(self, out: Path, document: Mapping[str, Any], *, absent: str = "left_out") -> None:
+    def __init__(self, out: Path, document: Mapping[str, Any]) -> None:
         out.parent.mkdir(parents=True, exist_ok=True)
         self._out = out
         self.rows: list[Any] = []
         self.left_out: list[str] = []
         self.failed: list[str] = []
-        self.document: dict[str, Any] = {**document, absent: self.left_out}
+        self.document: dict[str, Any] = {**document, "left_out": self.left_out}
 
     def add(self, rows: Sequence[AnyRow], describe: Callable[[AnyRow], str]) -> None:
         """Add rows, print a line about each, and write the file."""
@@ -64,18 +60,12 @@ class Record:
 def read_document(file: Path, command: str) -> Iterator[dict[str, Any]]:
     """A results file's content. If the body finds something missing, the error names the file.
 
-    Rows of files written before 2026-12 may have commits of their own: all of them are named.
-
     Raises:
         ResultsError: It is no JSON, or the body raised KeyError, TypeError or ValueError.
         OSError: It cannot be read.
     """
     try:
-        document = json.loads(file.read_text(encoding="utf-8"))
-        rows = (*document.get("rows", ()), *document.get("regret", ()))
-        commits = [document["commit"], *(row.get("commit") for row in rows)]
-        document["commit"] = ", ".join(filter(None, dict.fromkeys(commits)))
-        yield document
+        yield json.loads(file.read_text(encoding="utf-8"))
     except (KeyError, TypeError, ValueError) as error:
         what = f"lacks {error}" if isinstance(error, KeyError) else str(error)
         raise ResultsError(f"{file.name}: {what}; `{command}` writes it anew") from error
@@ -90,11 +80,10 @@ def read_rows(kind: type[AnyRow], rows: Sequence[Mapping[str, Any]]) -> tuple[An
     known = {one.name: one for one in fields(kind)}  # type: ignore[arg-type]
     found = []
     for place, row in enumerate(rows, 1):
-        renamed = {_OLD_NAMES.get(name, name): of for name, of in row.items()}
         for name, one in known.items():
-            if name not in renamed and one.default is one.default_factory is MISSING:
+            if name not in row and one.default is one.default_factory is MISSING:
                 raise ValueError(f"{kind.__name__} {place} lacks {name!r}")
-        found.append(kind(**{name: of for name, of in renamed.items() if name in known}))
+        found.append(kind(**{name: of for name, of in row.items() if name in known}))
     return tuple(found)
 
 

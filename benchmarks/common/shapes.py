@@ -62,11 +62,6 @@ class ProductRow:
         return self.m, self.n, self.k
 
     @property
-    def size_bytes(self) -> int:
-        """Bytes of A, B and C together."""
-        return count_bytes(self.shape, self.dtype)
-
-    @property
     def is_cube(self) -> bool:
         """Whether M = N = K."""
         return self.m == self.n == self.k

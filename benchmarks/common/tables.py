@@ -2,9 +2,9 @@
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from benchmarks.common.results import ResultsError
 
@@ -43,17 +43,6 @@ def render_table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     names = list(head)
     lines = [names, ["---"] * len(names), *rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-
-
-def render_columns(columns: Mapping[str, Callable[[Any], str]], rows: Iterable[Any]) -> str:
-    """A table with a line for each row; empty without rows.
-
-    Args:
-        columns: Renders a row's cell, by the column's head.
-        rows: The rows.
-    """
-    lines = [[cell(row) for cell in columns.values()] for row in rows]
-    return render_table(columns, lines) if lines else ""
 
 
 def show(value: float | None, form: str = ".2f") -> str:

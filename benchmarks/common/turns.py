@@ -16,7 +16,6 @@ def take_turns(
     least: int = 0,
     seed: str = "",
     until: float = math.inf,
-    latest: float = math.inf,
 ) -> Iterator[tuple[int, Side]]:
     """Yield every side once a round, each round in another order.
 
@@ -29,15 +28,13 @@ def take_turns(
         seed: Seed of the orders. Contests have different ones, because in few rounds a side often
             follows the same other one.
         until: Value of time.perf_counter() after which no further round begins.
-        latest: The same for the `least` rounds, except the first one.
 
     Yields:
         The round, from 0, and a side.
     """
     known = list(sides)
     for turn in range(rounds if known else 0):
-        now = time.perf_counter()
-        if (turn >= least and now > until) or (turn and now > latest):
+        if turn >= least and time.perf_counter() > until:
             return
         first = turn % len(known)
         others = known[:first] + known[first + 1 :]

@@ -1,8 +1,7 @@
 """Products in host memory against other libraries, and sweeps of F: `python -m benchmarks.host`.
 
-`suite` lists the products by importance. A `bench` draws each and lets the `baselines` take turns
-in a `contest`, on a `machine` that is awake, against the `limit` of the GPU alone; or it makes a
-`sweep` of F. The `results` are `judged`, with a `judgement` for each bound: `predictions` has those
-of predicted seconds, `several` those of several GPUs. `tables` and `plots` show them in
-docs/performance.md. `busy` is the contest of many products in turns, on a busy machine.
+`products` says which. The machine is brought into `conditions`. A `contest` starts processes that
+measure: in the `rounds` of each, each of the `baselines` multiplies each product once; the GPU
+alone has a `limit`. `sweeps` go through products and `sweep` F at each. The `results` are shown by
+`tables` and `plots` in docs/performance.md, and as `gains` in the README.
 """

@@ -1,15 +1,11 @@
 """The limit of GPUs alone: their arithmetic and their links at the rates of the same run."""
 
 import statistics
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
-import numpy as np
-
 from benchmarks.common.operands import Operands
-from benchmarks.common.shapes import Shape
 from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.timing.joint_rates import measure_joint_rates
 from wavetrim.kernels.timing.seconds import ResidentProduct
@@ -19,47 +15,34 @@ _LINK_TURNS: Final = 9
 _LAUNCHES: Final = 5
 
 
-@dataclass(frozen=True, slots=True)
-class LinkRates:
-    """Rates of the links from and to page-locked memory, 1e9 bytes a second, one way at a time.
+class Limit:
+    """The least times of the first GPUs alone; their links are measured once.
 
-    Attributes:
-        in_gbytes_per_second: Rate to all GPUs together.
-        out_gbytes_per_second: Rate from all GPUs together.
+    Args:
+        gpus: How many.
     """
 
-    in_gbytes_per_second: float
-    out_gbytes_per_second: float
+    def __init__(self, gpus: int) -> None:
+        self._gpus = gpus
+        self._rates = measure_joint_rates(range(gpus), _LINK_BYTES, _LINK_TURNS)
+
+    def find_seconds(self, operands: Operands) -> float:
+        """The longest of cuBLAS with operands on the GPU, copying in and copying out.
+
+        Each operand crosses the links once, from page-locked memory.
+        """
+        in_seconds = (operands.a.nbytes + operands.b.nbytes) / self._rates.in_bytes_per_second
+        out_seconds = operands.c.nbytes / self._rates.out_bytes_per_second
+        return max(measure_compute(operands) / self._gpus, in_seconds, out_seconds)
 
 
-def find_limit_seconds(
-    shape: Shape, dtype: str, *, compute_seconds: float, link: LinkRates
-) -> float:
-    """The least time of the GPUs alone: the longest of cuBLAS, copying in and copying out.
-
-    Each operand crosses the links once. `compute_seconds` are those of the GPUs together.
-    """
-    m, n, k = shape
-    size = np.dtype(dtype).itemsize
-    in_seconds = (m * k + k * n) * size / (link.in_gbytes_per_second * 1e9)
-    out_seconds = m * n * size / (link.out_gbytes_per_second * 1e9)
-    return max(compute_seconds, in_seconds, out_seconds)
-
-
-def measure_links(devices: Sequence[int]) -> LinkRates:
-    """Rates of large copies between page-locked memory and these GPUs, all at once."""
-    rates = measure_joint_rates(devices, _LINK_BYTES, _LINK_TURNS)
-    return LinkRates(rates.in_bytes_per_second / 1e9, rates.out_bytes_per_second / 1e9)
-
-
-def measure_compute(operands: Operands, *, device_index: int, cache_dir: Path) -> float:
-    """Median seconds of cuBLAS at a product, its operands on the GPU."""
+def measure_compute(operands: Operands) -> float:
+    """Median seconds of cuBLAS at a product, its operands on the first GPU."""
     import cupy
 
-    product = ResidentProduct(
-        operands.a, operands.b, device_index=device_index, cache_dir=cache_dir
-    )
-    seconds = product.time_launches(find_kernel("cublas", operands.dtype), _LAUNCHES)
+    with TemporaryDirectory(prefix="wavetrim-") as folder:
+        product = ResidentProduct(operands.a, operands.b, device_index=0, cache_dir=Path(folder))
+        seconds = product.time_launches(find_kernel("cublas", operands.dtype), _LAUNCHES)
     del product
     cupy.get_default_memory_pool().free_all_blocks()
     return statistics.median(seconds)

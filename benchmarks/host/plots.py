@@ -1,6 +1,7 @@
-"""Draws docs/host-limit-<gpu>.png from results/host-<gpu>.json: per cent of the GPU's limit.
+"""Draws docs/host-limit-<gpu>.png: per cent of the GPU's limit at each product.
 
-Run `make figures`, or `python -m benchmarks.host.plots`; it needs matplotlib.
+Run `make figures`, or `python -m benchmarks.host.plots`; it needs matplotlib. It shows the newest
+results that have limits, on a quiet machine.
 """
 
 from collections.abc import Sequence
@@ -8,11 +9,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks.common.plots import DOCS, Plot, write_plots
+from benchmarks.common.results import ResultsError
 from benchmarks.common.shapes import Shape, name_shape
 from benchmarks.common.tables import RESULTS, SHOWN
-from benchmarks.host.baselines.lineup import OTHERS, OURS
-from benchmarks.host.results import HostResults, HostRow, read_host_file
-from benchmarks.host.suite import ALL_SHAPES
+from benchmarks.host.baselines.lineup import OURS
+from benchmarks.host.results import HostResults, HostRow, read_contests
 from wavetrim.scheduler.problem import MEMORIES
 
 if TYPE_CHECKING:
@@ -21,13 +22,14 @@ if TYPE_CHECKING:
 
 DRAWN_DTYPE: Final = "float32"
 
-_COLOURS: Final = dict(
-    zip(
-        (OURS, *OTHERS, "cublasxt"),
-        ("#d55e00", "#56b4e9", "#0072b2", "#009e73", "#777777", "#cc79a7"),
-        strict=True,
-    )
-)
+_COLOURS: Final = {
+    OURS: "#d55e00",
+    "cupy": "#56b4e9",
+    "cupy-streams": "#0072b2",
+    "torch": "#009e73",
+    "numpy": "#777777",
+    "cublasxt": "#cc79a7",
+}
 
 
 def main() -> None:
@@ -36,8 +38,17 @@ def main() -> None:
 
 
 def plot_shown() -> Plot:
-    """The plot that the documents show."""
-    return plot_limit(read_host_file(RESULTS / f"host-{SHOWN}.json"))
+    """The plot that the documents show.
+
+    Raises:
+        ResultsError: No results of that GPU have limits.
+    """
+    for results in reversed(read_contests(RESULTS)):
+        if (results.gpu, results.gpus) == (SHOWN, 1) and any(
+            row.limit_share for row in results.rows
+        ):
+            return plot_limit(results)
+    raise ResultsError(f"no results of an {SHOWN} have limits; `make bench-host` writes some")
 
 
 def plot_limit(results: HostResults) -> Plot:
@@ -45,7 +56,9 @@ def plot_limit(results: HostResults) -> Plot:
     rows = [
         row
         for row in results.rows
-        if row.dtype == DRAWN_DTYPE and row.baseline in _COLOURS and row.limit_share is not None
+        if (row.dtype, row.condition) == (DRAWN_DTYPE, "quiet")
+        and row.baseline in _COLOURS
+        and row.limit_share is not None
     ]
     figures = [(row.shape, row.memory, row.baseline, row.limit_share) for row in rows]
     gpu, commit = results.document["hardware"]["gpu"], results.document["commit"]
@@ -87,9 +100,7 @@ def _draw_shares(axes: "Axes", rows: Sequence[HostRow], memory: str) -> None:
 
 
 def _list_shapes(rows: Sequence[HostRow]) -> list[Shape]:
-    measured = {row.shape for row in rows}
-    known = [shape for shape in ALL_SHAPES if shape in measured]
-    return [*known, *sorted(measured - set(known))]
+    return list(dict.fromkeys(row.shape for row in rows))
 
 
 if __name__ == "__main__":

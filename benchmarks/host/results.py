@@ -1,70 +1,86 @@
-"""The rows of benchmarks/results/host-<gpu>.json: turns of baselines, and sweeps of F."""
+"""The rows of benchmarks/results/busy-*.json and host-*.json: contests, and sweeps of F.
 
+A contest is written into busy-<host>.json, sweeps into host-<gpu>-sweeps.json. Older contests, at
+one product after the other on a quiet machine, are in host-<gpu>.json.
+"""
+
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.common.environment import name_gpu
 from benchmarks.common.results import read_document, read_rows
-from benchmarks.common.shapes import ProductRow, Shape
+from benchmarks.common.shapes import ProductRow, name_shape
 from benchmarks.host.baselines.lineup import OTHERS, OURS
-from benchmarks.host.suite import Group
+from benchmarks.host.conditions import Condition
 from wavetrim.scheduler.problem import Memory
-
-SLOWER_SHARE: Final = 0.03
-SLOWER_SECONDS: Final = 0.05e-3
-"""A product counts as slower beyond the fastest other's time, plus this share and these seconds."""
 
 MEMORY_NAMES: Final[Mapping[Memory, str]] = {"pageable": "pageable", "pinned": "page-locked"}
 
 
 @dataclass(frozen=True, slots=True)
 class HostRow(ProductRow):
-    """One baseline at one product.
+    """One baseline at one product in one condition.
 
     Attributes:
         memory: "pageable" or "pinned".
         baseline: Its name.
-        seconds: Median of the turns' last calls, from host memory back into host memory.
-        limit_seconds: The least time of the GPU alone, by the rates of the same run; None if it was
-            not measured.
-        f: Rows of C that the plan gave to the CPU; None without a plan.
-        f_actual: Rows of C that the CPU computed.
-        spread: Slowest minus fastest turn, over the median.
-        turns: Number of turns.
-        settings: Settings of the baseline, or of its plan.
-        group: Why the product is measured.
-        first_seconds: Median of the turns' first calls, which come after another baseline's work;
-            equal to `seconds` if turns have one call, None in files written before 2026-12.
+        seconds: Median of `runs`, from host memory back into host memory.
+        turns: Turns in all runs.
+        condition: What else the machine did.
+        runs: Median of each run's turns, in seconds; empty in files of one run.
+        f: Rows of C that the plan gave to the CPU in the last run; None without a plan.
+        limit_seconds: The least time of the GPUs alone, by the rates of the same run; None if it
+            was not measured.
     """
 
-    memory: str
+    memory: Memory
     baseline: str
     seconds: float
-    limit_seconds: float | None
-    f: int | None
-    f_actual: int | None
-    spread: float
     turns: int
-    settings: dict[str, Any] | None = None
-    group: Group = "suite"
-    first_seconds: float | None = None
+    condition: Condition = "quiet"
+    runs: Sequence[float] = ()
+    f: int | None = None
+    limit_seconds: float | None = None
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """All but the figures."""
+        return *self.shape, self.dtype, self.memory, self.condition, self.baseline
 
     @property
     def limit_share(self) -> float | None:
-        """The limit over the time taken: 1 at the limit of the GPU alone."""
+        """The limit over the time taken: 1 at the limit of the GPUs alone."""
         return None if self.limit_seconds is None else self.limit_seconds / self.seconds
 
-    @property
-    def predicted_seconds(self) -> float | None:
-        """The plan's prediction; None without a plan."""
-        return (self.settings or {}).get("predicted_seconds")
+    def __str__(self) -> str:
+        return f"{name_shape(self.shape)} {self.dtype} {self.memory} {self.condition}"
+
+
+def merge_runs(rows: Iterable[HostRow]) -> list[HostRow]:
+    """One row of the rows of several runs."""
+    found: dict[tuple[object, ...], list[HostRow]] = {}
+    for row in rows:
+        found.setdefault(row.key, []).append(row)
+    return [_merge(them) for them in found.values()]
+
+
+def _merge(rows: Sequence[HostRow]) -> HostRow:
+    runs = [seconds for row in rows for seconds in row.runs]
+    return replace(
+        rows[-1],
+        seconds=statistics.median(runs),
+        runs=runs,
+        turns=sum(row.turns for row in rows),
+        limit_seconds=next((row.limit_seconds for row in rows if row.limit_seconds), None),
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Contest:
-    """The rows of all baselines at one product, by baseline."""
+    """The rows of ours and of others at one product, by baseline."""
 
     rows: Mapping[str, HostRow]
 
@@ -80,47 +96,27 @@ class Contest:
         return min(others, key=lambda row: row.seconds)
 
     @property
-    def excess(self) -> float:
-        """Our time over the longest that does not count as slower."""
-        return self.ours.seconds / _allow(self.fastest.seconds)
-
-    @property
-    def first_excess(self) -> float | None:
-        """The same for the first calls of turns; None if these were not measured."""
-        firsts = [row.first_seconds for name, row in self.rows.items() if name in OTHERS]
-        measured = [seconds for seconds in firsts if seconds is not None]
-        ours_seconds = self.ours.first_seconds
-        return None if ours_seconds is None else ours_seconds / _allow(min(measured))
-
-    def find_ratio(self, name: str) -> float | None:
-        """Our time over a baseline's; None if that was not measured."""
-        return self.ours.seconds / self.rows[name].seconds if name in self.rows else None
-
-
-def _allow(seconds: float) -> float:
-    """The longest time that does not count as slower than another's."""
-    return seconds * (1 + SLOWER_SHARE) + SLOWER_SECONDS
-
-
-def group_rows(rows: Iterable[HostRow]) -> list[dict[str, HostRow]]:
-    """The rows of each product that has ours, by baseline.
-
-    For the CPU page-locked memory is like any other, so NumPy's time counts for both kinds.
-    """
-    found: dict[tuple[Shape, str, str], dict[str, HostRow]] = {}
-    for row in rows:
-        found.setdefault((row.shape, row.dtype, row.memory), {})[row.baseline] = row
-    for (shape, dtype, memory), by_name in found.items():
-        pageable = found.get((shape, dtype, "pageable"), {})
-        if memory == "pinned" and "numpy" in pageable:
-            by_name["numpy"] = pageable["numpy"]
-    return [by_name for by_name in found.values() if OURS in by_name]
+    def ratio(self) -> float:
+        """Our time over the fastest other's."""
+        return self.ours.seconds / self.fastest.seconds
 
 
 def list_contests(rows: Iterable[HostRow]) -> list[Contest]:
-    """Contests of ours and at least one other."""
+    """The contests of ours and at least one other.
+
+    For the CPU page-locked memory is like any other, so NumPy's time counts for both kinds.
+    """
+    found: dict[tuple[object, ...], dict[str, HostRow]] = {}
+    for row in rows:
+        found.setdefault(row.key[:-1], {})[row.baseline] = row
+    for (*product, _, condition), by_name in found.items():
+        pageable = found.get((*product, "pageable", condition), {})
+        if "numpy" in pageable:
+            by_name["numpy"] = pageable["numpy"]
     return [
-        Contest(by_name) for by_name in group_rows(rows) if any(name in by_name for name in OTHERS)
+        Contest(by_name)
+        for by_name in found.values()
+        if OURS in by_name and not by_name.keys().isdisjoint(OTHERS)
     ]
 
 
@@ -143,7 +139,7 @@ class SweepRow(ProductRow):
         curve: (F, seconds, predicted seconds), one turn each.
     """
 
-    memory: str
+    memory: Memory
     sms: int
     f: int
     best_f: int
@@ -160,12 +156,6 @@ class SweepRow(ProductRow):
     def is_split(self) -> bool:
         """Whether both devices compute rows."""
         return 0 < self.f < self.m
-
-    @property
-    def over_better_alone(self) -> float:
-        """Time at the model's F over that of the better device alone."""
-        alone = [x for x in (self.gpu_alone_seconds, self.cpu_alone_seconds) if x is not None]
-        return self.measured_seconds["total"] / min(alone)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,22 +174,27 @@ class HostResults:
 
     @property
     def gpu(self) -> str:
-        """A short name of the GPU: "h200"."""
-        return name_gpu(self.document["hardware"]["gpu"])
+        """A short name of the GPU: "h200"; empty without one."""
+        gpu = self.document["hardware"]["gpu"]
+        return name_gpu(gpu) if gpu else ""
+
+    @property
+    def gpus(self) -> int:
+        """GPUs that were used."""
+        return int(self.document.get("gpus", 1)) if self.gpu else 0
 
     @property
     def is_several(self) -> bool:
         """Whether it was on several GPUs, with other baselines than on one."""
-        return int(self.document.get("gpus", 1)) > 1
+        return self.gpus > 1
 
     @property
     def caption(self) -> str:
         """What was measured: hardware, versions, commit."""
         hardware, shown = self.document["hardware"], list_versions(self.document["versions"])
-        return (
-            f"{hardware['gpu']}, driver {hardware['driver']}, beside {hardware['cores']} cores of "
-            f"{hardware['cpu']}; {shown}; commit {self.document['commit']}"
-        )
+        cores = f"{hardware['cores']} cores of {hardware['cpu']}"
+        gpu = f"{hardware['gpu']}, driver {hardware['driver']}, beside " if self.gpu else ""
+        return f"{gpu}{cores}; {shown}; commit {self.document['commit']}"
 
 
 def list_versions(versions: Mapping[str, str]) -> str:
@@ -209,19 +204,14 @@ def list_versions(versions: Mapping[str, str]) -> str:
 
 
 def read_host_file(file: Path) -> HostResults:
-    """Read one host-<gpu>.json.
-
-    Files written before 2026-12 may hold contests with the GPU held to some multiprocessors, and
-    times with an F that moved while products ran: these are ignored.
+    """Read one results file.
 
     Raises:
         ResultsError: It is no JSON, or lacks something.
         OSError: It cannot be read.
     """
     with read_document(file, "make bench-host") as document:
-        rows, regret = document.pop("rows"), document.pop("regret")
-        whole = {document["hardware"].get("sm_count"), None}
-        rows = [row for row in rows if row.get("sms") in whole]
+        rows, regret = document.pop("rows"), document.pop("regret", ())
         results = HostResults(document, read_rows(HostRow, rows), read_rows(SweepRow, regret))
         if not ((rows or regret) and results.caption):
             raise ValueError("it has no rows")
@@ -229,6 +219,12 @@ def read_host_file(file: Path) -> HostResults:
 
 
 def read_host_results(folder: Path) -> list[HostResults]:
-    """All results of machines with a GPU."""
-    found = map(read_host_file, sorted(folder.glob("host-*.json")))
-    return [results for results in found if results.document["hardware"]["gpu"]]
+    """The results of machines that were calibrated: their documents have a profile."""
+    return [read_host_file(file) for file in sorted(folder.glob("host-*.json"))]
+
+
+def read_contests(folder: Path) -> list[HostResults]:
+    """All results with contests, the oldest first."""
+    busy = [read_host_file(file) for file in sorted(folder.glob("busy-*.json"))]
+    found = [one for one in (*read_host_results(folder), *busy) if one.rows]
+    return sorted(found, key=lambda one: str(one.document["measured_at"]))

@@ -19,10 +19,8 @@ from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.machine import MachineProfile
 
 POINTS: Final = 30
-"""Values of F at equal distances, in addition to the wave boundaries; chosen."""
-
 WAVES: Final = 24
-"""Most wave boundaries of a sweep; more are thinned."""
+"""Values of F at equal distances, and most wave boundaries, in a sweep; chosen."""
 
 REACH: Final = 2.5
 LEAST_REACH_SECONDS: Final = 5e-3
@@ -31,41 +29,28 @@ LEAST_REACH_SECONDS: Final = 5e-3
 LOOKS: Final = 512
 """Values of F whose predictions are compared with that, to find both ends of the sweep."""
 
-LEAST_POINTS: Final = 10
 FINALISTS: Final = 4
 """The fastest F of the sweep, measured again with the model's F and each device alone."""
 
-FINAL_POINTS: Final = FINALISTS + 3
-"""Most values of F that are measured again."""
+LEAST_TURNS: Final = 3
+MOST_TURNS: Final = 25
+"""Turns of those, as time allows."""
 
-FINAL_TURNS: Final = 5
-MOST_FINAL_TURNS: Final = 25
-FINAL_SECONDS: Final = 0.4
-"""Time that short turns may fill beyond FINAL_TURNS, because medians of few vary by chance."""
-
-LEAST_FINAL_TURNS: Final = 3
-LEAST_RUNS: Final = 2 * LEAST_POINTS + LEAST_FINAL_TURNS * FINAL_POINTS
-"""Fewest products of a sweep."""
-
+LEAST_RUNS: Final = 40
+USUAL_RUNS: Final = 120
+FIXED_SECONDS: Final = 0.5
 USUAL_SECONDS: Final = 8.0
 LONGEST_SECONDS: Final = 16.0
-"""Most time of a sweep: usually, and if LEAST_RUNS take longer."""
+"""Products of a sweep, and its time: for USUAL_RUNS up to USUAL_SECONDS, and up to LONGEST_SECONDS
+if LEAST_RUNS take longer; chosen."""
 
 
 def estimate_sweep_seconds(total_seconds: float) -> float:
     """About the time of a sweep whose plan takes `total_seconds`; 0 if it would be too long."""
-    runs = 1.5 * (WAVES + POINTS) + FINAL_TURNS * FINAL_POINTS
-    usual = max(total_seconds, LEAST_REACH_SECONDS / REACH)
     least_seconds = LEAST_RUNS * total_seconds
     if least_seconds > LONGEST_SECONDS:
         return 0.0
-    return max(min(runs * usual, USUAL_SECONDS), least_seconds) + 0.1 + FINAL_SECONDS
-
-
-def count_final_turns(total_seconds: float) -> int:
-    """Turns of the final measurements of a product that takes `total_seconds`."""
-    fitting = int(FINAL_SECONDS / (total_seconds * FINAL_POINTS))
-    return max(FINAL_TURNS, min(fitting, MOST_FINAL_TURNS))
+    return FIXED_SECONDS + max(min(USUAL_RUNS * total_seconds, USUAL_SECONDS), least_seconds)
 
 
 class Sweep:
@@ -93,13 +78,15 @@ class Sweep:
         m, chosen = self._problem.m, self.plan.f
         self._run(chosen, operands)
         total_seconds = self._run(chosen, operands).total_seconds
-        runs = int(seconds / total_seconds)
-        points = list_points(self.plan, most=max(LEAST_POINTS, runs // 3))
+        points = list_points(self.plan, most=max(LEAST_RUNS // 4, int(seconds / total_seconds / 3)))
         curve = {f: self._run(f, operands).total_seconds for f in points}
         finalists = sorted(curve, key=curve.__getitem__)[:FINALISTS]
-        alone = [0] + [m] * self._is_cpu_worthwhile()
+        reached = self.plan.cpu_only_seconds <= REACH * self.plan.predicted.total_seconds
+        alone = [0, m] if reached else [0]
         again = list(dict.fromkeys([chosen, *alone, *finalists]))
-        timings = self._repeat(again, count_final_turns(total_seconds), operands, deadline)
+        timings: dict[int, list[Timings]] = {f: [] for f in again}
+        for _, f in take_turns(again, MOST_TURNS, least=LEAST_TURNS, until=deadline):
+            timings[f].append(self._run(f, operands))
         return self._make_row(operands, curve, timings)
 
     def _make_row(
@@ -108,12 +95,13 @@ class Sweep:
         curve: Mapping[int, float],
         timings: Mapping[int, Sequence[Timings]],
     ) -> SweepRow:
+        assert self._profile.gpu is not None, "a sweep needs a GPU"
         m, chosen, predicted = self._problem.m, self.plan.f, self.plan.predicted
         medians = {f: find_median(of) for f, of in timings.items()}
         best = min(medians, key=lambda f: medians[f]["total"])
         return SweepRow(
             *(*operands.shape, operands.dtype, operands.memory),
-            sms=self._sms or self._count_sms(),
+            sms=self._sms or self._profile.gpu.sm_count,
             f=chosen,
             best_f=best,
             regret=medians[chosen]["total"] / medians[best]["total"],
@@ -130,38 +118,19 @@ class Sweep:
             curve=[(f, curve[f], self.plan.predict(f).total_seconds) for f in sorted(curve)],
         )
 
-    def _repeat(
-        self, rows: Sequence[int], turns: int, operands: Operands, deadline: float
-    ) -> dict[int, list[Timings]]:
-        """Measure some values of F in turns."""
-        timings: dict[int, list[Timings]] = {f: [] for f in rows}
-        for _, f in take_turns(rows, turns, least=LEAST_FINAL_TURNS, until=deadline):
-            timings[f].append(self._run(f, operands))
-        return timings
-
     def _run(self, f: int, operands: Operands) -> Timings:
         """One product with a given F, by the plan's kernel."""
         options = PlanOptions(self._spec.name, str(self._spec.tile), f, sms=self._sms)
         plan = choose_plan(self._problem, self._profile, options)
         return self._executor.run(plan, operands.a, operands.b, operands.c)
 
-    def _is_cpu_worthwhile(self) -> bool:
-        return self.plan.cpu_only_seconds <= REACH * self.plan.predicted.total_seconds
-
-    def _count_sms(self) -> int:
-        assert self._profile.gpu is not None, "a sweep needs a GPU"
-        return self._profile.gpu.sm_count
-
 
 def list_points(plan: Plan, most: int) -> list[int]:
-    """Values of F in a sweep: wave boundaries, points at equal distances, and the model's own."""
+    """At most about so many F: wave boundaries, points at equal distances, the model's own."""
     first, last = _find_reach(plan)
-    waves = [f for f in list_boundaries(plan) if first <= f <= last]
-    share = min(1.0, most / (min(len(waves), WAVES) + POINTS))
-    boundaries = thin(waves, max(2, round(WAVES * share)))
-    count = max(2, round(POINTS * share))
-    between = [first + (last - first) * place // (count - 1) for place in range(count)]
-    return sorted({*boundaries, *between, plan.f})
+    waves = thin([f for f in list_boundaries(plan) if first <= f <= last], WAVES)
+    between = [first + (last - first) * place // (POINTS - 1) for place in range(POINTS)]
+    return sorted({*thin(sorted({*waves, *between}), most), plan.f})
 
 
 def list_boundaries(plan: Plan) -> list[int]:

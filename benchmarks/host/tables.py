@@ -1,123 +1,126 @@
-"""Writes the figures of products in process into docs/performance.md, from results/host-*.json.
+"""Writes the figures of products in process into docs/performance.md.
 
-Run `make figures`, or `python -m benchmarks.host.tables`. The table of busy machines is from
-results/busy-<host>.json (`benchmarks.host.busy`).
+Run `make figures`, or `python -m benchmarks.host.tables`. It reads results/busy-*.json and
+host-*.json.
 """
 
+import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from benchmarks.common.tables import RESULTS, ROOT, fill_section, render_table, show, write_page
-from benchmarks.host.baselines.lineup import OTHERS, OURS
-from benchmarks.host.busy.tables import fill_busy
-from benchmarks.host.judgement import find_percentile
-from benchmarks.host.predictions import list_errors
+from benchmarks.host.conditions import CONDITIONS, Condition
 from benchmarks.host.results import (
     MEMORY_NAMES,
     Contest,
     HostResults,
-    HostRow,
-    group_rows,
+    list_contests,
     list_versions,
+    read_contests,
     read_host_results,
 )
-from wavetrim.scheduler.problem import MEMORIES
+from wavetrim.scheduler.problem import MEMORIES, Memory
 
 PAGE: Final = ROOT / "docs" / "performance.md"
-NOT_MEASURED: Final = "Not measured yet: no results/host-<gpu>.json holds it."
+NOT_MEASURED: Final = "Not measured yet: no file of results holds it."
 
-PEERS: Final[Mapping[str, Sequence[str]]] = {
-    "CuPy": ("cupy", "cupy-gpus"),
-    "CuPy, streams": ("cupy-streams",),
-    "PyTorch": ("torch",),
-    "NumPy": ("numpy",),
-    "cublasXt": ("cublasxt",),
+PEERS: Final = {
+    "CuPy": "cupy",
+    "CuPy, streams": "cupy-streams",
+    "CuPy on all GPUs": "cupy-gpus",
+    "PyTorch": "torch",
+    "NumPy": "numpy",
+    "cublasXt": "cublasxt",
 }
-"""Others by their baselines' names, on one GPU and on several."""
+"""Others by their baselines' names."""
 
 HEAD: Final = (
-    *("machine", "memory", "products", "share of the limit"),
+    *("machine", "condition", "memory", "products", "share of the limit"),
     *(f"speed over {name}" for name in PEERS),
-    *("over the fastest", "slower than the fastest", "prediction off by"),
+    *("over the fastest", "at worst", "another is faster"),
 )
+
+_Key = tuple[str, Condition, Memory]
+"""A machine, a condition and a kind of memory."""
 
 
 def main() -> None:
     """Fill the page."""
-    results = read_host_results(RESULTS)
-    write_page(PAGE, lambda text: fill_busy(fill_page(text, results)))
+    contests, swept = read_contests(RESULTS), read_host_results(RESULTS)
+    write_page(PAGE, lambda text: fill_page(text, contests, swept))
 
 
-def fill_page(text: str, results: Sequence[HostResults]) -> str:
+def fill_page(text: str, contests: Sequence[HostResults], swept: Sequence[HostResults]) -> str:
     """The page with the table of contests, and with what sweeps of F found."""
-    contests, sweeps = ([one for one in results if part(one)] for part in (_has_rows, _has_sweeps))
     text = fill_section(text, "host-times", render_times(contests) or NOT_MEASURED)
-    return fill_section(text, "host-regret", render_regret(sweeps) or NOT_MEASURED)
-
-
-def _has_rows(results: HostResults) -> bool:
-    return bool(results.rows)
-
-
-def _has_sweeps(results: HostResults) -> bool:
-    return bool(results.regret)
+    return fill_section(text, "host-regret", render_regret(swept) or NOT_MEASURED)
 
 
 def render_times(results: Sequence[HostResults]) -> str:
-    """A line for each machine and kind of memory: medians, and geometric means of speeds."""
-    lines = []
-    for one in results:
-        products = group_rows(one.rows)
-        for memory in MEMORIES:
-            of = [by_name for by_name in products if by_name[OURS].memory == memory]
-            if of:
-                lines.append([name_machine(one), MEMORY_NAMES[memory], *_list_cells(of)])
+    """A line for each machine, condition and kind of memory, from the newest results that have it.
+
+    Args:
+        results: Results, the oldest first.
+    """
+    lines = {key: cells for one in results for key, cells in _list_lines(one)}
+    if not lines:
+        return ""
+    rows = [HEAD, *(lines[key] for key in sorted(lines, key=_find_place))]
+    columns = [column for column in zip(*rows, strict=True) if any(column[1:])]
+    names, *others = zip(*columns, strict=True)
     versions = dict.fromkeys(list_versions(one.document["versions"]) for one in results)
-    return f"{'; '.join(versions)}:\n\n{render_table(HEAD, lines)}" if lines else ""
+    return f"{'; '.join(versions)}:\n\n{render_table(names, others)}"
+
+
+def _list_lines(results: HostResults) -> Iterator[tuple[_Key, Sequence[str]]]:
+    contests: dict[tuple[Condition, Memory], list[Contest]] = {}
+    for one in list_contests(results.rows):
+        contests.setdefault((one.ours.condition, one.ours.memory), []).append(one)
+    for (condition, memory), found in contests.items():
+        cells = (name_machine(results), condition, MEMORY_NAMES[memory], *_list_cells(found))
+        yield (_name_hardware(results), condition, memory), cells
 
 
 def name_machine(results: HostResults) -> str:
     """GPUs, cores and commit: "2 H100, 32 cores (ce5bef5)"."""
-    document = results.document
-    gpus, cores = int(document.get("gpus", 1)), document["hardware"]["cores"]
-    return f"{gpus} {results.gpu.upper()}, {cores} cores ({document['commit']})"
+    return f"{_name_hardware(results)} ({results.document['commit']})"
 
 
-def _list_cells(products: Sequence[Mapping[str, HostRow]]) -> Iterable[str]:
-    ours = [by_name[OURS] for by_name in products]
-    limits = [row.limit_share for row in ours if row.limit_share is not None]
-    yield str(len(ours))
+def _name_hardware(results: HostResults) -> str:
+    gpus = f"{results.gpus} {results.gpu.upper()}, " if results.gpu else ""
+    return f"{gpus}{results.document['hardware']['cores']} cores"
+
+
+def _find_place(key: _Key) -> tuple[object, ...]:
+    machine, condition, memory = key
+    return "," in machine, machine, CONDITIONS.index(condition), MEMORIES.index(memory)
+
+
+def _list_cells(contests: Sequence[Contest]) -> Iterable[str]:
+    limits = [one.ours.limit_share for one in contests if one.ours.limit_share is not None]
+    yield str(len(contests))
     yield show(statistics.median(limits) if limits else None, ".0%")
-    for names in PEERS.values():
-        yield _show_mean(
-            by_name[name].seconds / by_name[OURS].seconds
-            for by_name in products
-            for name in names
-            if name in by_name
-        )
-    contests = [Contest(by_name) for by_name in products if not by_name.keys().isdisjoint(OTHERS)]
-    yield _show_mean(one.fastest.seconds / one.ours.seconds for one in contests)
-    yield str(sum(one.excess > 1 for one in contests)) if contests else ""
-    errors = list_errors((row.predicted_seconds or 0.0, row.seconds) for row in ours)
-    yield show(find_percentile(errors, 50), ".0%")
-
-
-def _show_mean(speeds: Iterable[float]) -> str:
-    known = list(speeds)
-    return show(statistics.geometric_mean(known) if known else None)
+    for name in PEERS.values():
+        speeds = [one.rows[name].seconds / one.ours.seconds for one in contests if name in one.rows]
+        yield show(statistics.geometric_mean(speeds) if speeds else None)
+    yield show(statistics.geometric_mean(1 / one.ratio for one in contests))
+    yield show(min(1 / one.ratio for one in contests))
+    yield str(sum(one.ratio > 1 for one in contests))
 
 
 def render_regret(results: Sequence[HostResults]) -> str:
     """A line for each machine: the time at the model's F over that at the best F."""
     lines = []
     for one in results:
-        regrets = [row.regret for row in one.regret]
-        median, high = (show(find_percentile(regrets, x), ".3f") for x in (50, 95))
-        lines.append(
-            f"- {name_machine(one)}: {median} in the median of {len(regrets)} sweeps, {high} at the"
-            f" 95th percentile, {max(regrets):.2f} at worst."
-        )
+        regrets = sorted(row.regret for row in one.regret)
+        if regrets:
+            high = regrets[math.ceil(0.95 * len(regrets)) - 1]
+            lines.append(
+                f"- {name_machine(one)}: {statistics.median_low(regrets):.3f} in the median of "
+                f"{len(regrets)} sweeps, {high:.3f} at the 95th percentile, {regrets[-1]:.2f} at "
+                "worst."
+            )
     return "\n".join(lines)
 
 

@@ -1,35 +1,51 @@
-"""Measures the service against its peers and its floor, in turns, and writes the results.
+"""Measures the service against its peers, in turns, and writes the results.
 
-Run `make bench-http ARGS="..."`, or `python -m benchmarks.http`. Rows are written as soon as they
-are measured. It exits with 1 if an answer was wrong, or the service failed.
+The peers are a few lines of FastAPI with NumPy, and with CuPy where there is a GPU. If one does not
+run here, nothing is measured. Run `make bench-http ARGS="..."`, or `python -m benchmarks.http`.
+Rows are written as soon as they are measured. It exits with 1 if an answer was wrong, or the
+service failed.
 """
 
 import argparse
-import subprocess
+import itertools
 import sys
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Final
 
 from benchmarks.common.environment import describe_environment, name_host
 from benchmarks.common.results import Record
-from benchmarks.common.shapes import DTYPES, read_shape
-from benchmarks.http.baselines.baseline import Setup
-from benchmarks.http.baselines.lineup import make_baselines
-from benchmarks.http.baselines.service import Service
-from benchmarks.http.cases import CLIENTS, SIZE_ON_FEW_CORES, SIZES
-from benchmarks.http.clients.product import WrongAnswer
-from benchmarks.http.judged import judge, render_judgements
-from benchmarks.http.rows import read_http_file
-from benchmarks.http.run import PARTS, Run
-from benchmarks.http.transfers import SIZE as TRANSFER_SIZE
+from benchmarks.common.shapes import DTYPES
+from benchmarks.common.steps import share_time
+from benchmarks.http.baselines import CUPY, NUMPY, OURS, Baseline, BaselineFailed, Lease, Wire
+from benchmarks.http.client import Address
+from benchmarks.http.contest import measure_case
+from benchmarks.http.jobs import measure_jobs
+from benchmarks.http.product import Product, WrongAnswer
+from benchmarks.http.rows import Case, describe_row
+from benchmarks.http.servers import ServerAbsent, start_peer, start_service
 
-SECONDS: Final = 540.0
-SECONDS_ON_FEW_CORES: Final = 390.0
-"""Time of all turns, with and without a GPU; calibration and starts come on top."""
+SECONDS: Final = 240.0
+"""Time of all turns; starts come on top."""
+
+SIZES: Final = (64, 256, 1024, 2048, 4096)
+SIZES_ON_FEW_CORES: Final = (64, 256, 1024, 2048)
+"""Sizes of products and of jobs, with and without a GPU."""
+
+CLIENTS: Final = (1, 16)
+MOST_SIZE_OF_MANY: Final = 1024
+"""Largest size with more than one client."""
+
+LEAST_JOB: Final = 1024
+JOBS_SHARE: Final = 0.25
+"""Smallest size of a job, and the share of the time for jobs."""
+
+MOST_PRODUCTS: Final = 4
+"""Different products of a size that take turns, so that an answer sent again is detected."""
 
 _SERVERS: Final = ("fastapi", "starlette", "uvicorn", "uvloop", "httptools")
 
@@ -38,78 +54,113 @@ def main() -> int:
     """Measure, and write the results."""
     arguments = read_arguments()
     environment = describe_environment()
-    environment["versions"] |= list_versions(arguments.pytriton_python)
-    with_gpu = environment["hardware"]["gpu"] is not None
-    arguments.seconds = arguments.seconds or (SECONDS if with_gpu else SECONDS_ON_FEW_CORES)
-    host = name_host(environment) if with_gpu else "cpu"
-    out: Path = arguments.out / f"http-{host}.json"
-    record = Record(out, environment, absent="absent")
+    environment["versions"] |= {name: version(name) for name in _SERVERS}
+    has_gpu = environment["hardware"]["gpu"] is not None
+    host = name_host(environment) if has_gpu else "cpu"
+    record = Record(arguments.out / f"http-{host}.json", environment)
     try:
-        with (
-            TemporaryDirectory(prefix="wavetrim-", dir=arguments.folder) as name,
-            ExitStack() as stack,
-        ):
-            setup = Setup(Path(name), arguments.profile, arguments.pytriton_python)
-            Run(setup, arguments, record, stack).measure()
-        print(render_judgements(judge(read_http_file(out))))
-    except (WrongAnswer, OSError) as error:
+        with TemporaryDirectory(prefix="wavetrim-") as folder, ExitStack() as stack:
+            service, baselines = start_all(Path(folder), stack, has_gpu=has_gpu)
+            sizes = arguments.sizes or (SIZES if has_gpu else SIZES_ON_FEW_CORES)
+            now = time.perf_counter()
+            end = now + arguments.seconds
+            until = end - JOBS_SHARE * arguments.seconds
+            measure_products(baselines, list_cases(sizes, arguments), record, until)
+            measure_all_jobs(service, sizes, arguments.dtypes, record, end)
+    except (ServerAbsent, WrongAnswer) as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 1
     return 1 if record.failed else 0
 
 
-def list_versions(pytriton: str) -> dict[str, str]:
-    """Versions of the servers in this interpreter, and of PyTriton in its own."""
-    code = "import importlib.metadata as m; print(m.version('nvidia-pytriton'))"
-    asked = subprocess.run([pytriton, "-c", code], capture_output=True, text=True, check=False)
-    found = {"nvidia-pytriton": asked.stdout.strip()} if asked.returncode == 0 else {}
-    return {name: version(name) for name in _SERVERS} | found
+def start_all(
+    folder: Path, stack: ExitStack, *, has_gpu: bool
+) -> tuple[Address, Sequence[Baseline]]:
+    """Start the service and its peers; returns its address, and all baselines.
+
+    Raises:
+        ServerAbsent: One of them does not run here: without it nothing is compared.
+    """
+    service, unix = start_service(folder)
+    stack.callback(service.stop)
+    baselines: list[Baseline] = [
+        Wire(OURS, service.address, "/v1/matmul"),
+        Lease(unix),
+    ]
+    for name in (NUMPY, CUPY) if has_gpu else (NUMPY,):
+        peer = start_peer(name, folder)
+        stack.callback(peer.stop)
+        baselines.append(Wire(name, peer.address, "/matmul"))
+    return service.address, baselines
+
+
+def list_cases(sizes: Sequence[int], arguments: argparse.Namespace) -> list[Case]:
+    """The products, small ones first."""
+    asked = itertools.product(sorted(sizes), sorted(arguments.clients), arguments.dtypes)
+    return [
+        Case("product", size, dtype, clients)
+        for size, clients, dtype in asked
+        if clients == 1 or size <= MOST_SIZE_OF_MANY
+    ]
+
+
+def weigh_case(case: Case) -> float:
+    """A case's weight when time is divided: 1 for a small one.
+
+    A small case needs many requests, because a process that has waited for its turn is slow at
+    first. A large one needs the time of its bytes, at half a GB/s.
+    """
+    return 1.0 + case.clients * 3 * 8 * case.size**2 / 5e8
+
+
+def measure_products(
+    baselines: Sequence[Baseline], cases: Sequence[Case], record: Record, until: float
+) -> None:
+    """Measure case after case; those for which time runs out are noted.
+
+    Raises:
+        WrongAnswer: A baseline's answer is not its product.
+    """
+    for case, case_until in share_time(cases, list(map(weigh_case, cases)), until):
+        seconds = case_until - time.perf_counter()
+        if seconds <= 0:
+            record.leave_out(str(case), "time ran out")
+            continue
+        products = [Product.draw(case.size, case.dtype, seed) for seed in range(MOST_PRODUCTS)]
+        there = [one for one in baselines if case.clients <= one.most_clients]
+        rows, failures = measure_case(case, there, products, seconds)
+        for name, why in failures.items():
+            record.leave_out(f"{name} at {case}", why)
+            if name.startswith(OURS):
+                record.failed.append(f"{name} at {case}")
+        record.add(rows, describe_row)
+
+
+def measure_all_jobs(
+    service: Address, sizes: Sequence[int], dtypes: Sequence[str], record: Record, until: float
+) -> None:
+    """Measure jobs of the larger sizes, or of the largest."""
+    asked = [size for size in sizes if size >= LEAST_JOB] or [max(sizes)]
+    cases = list(itertools.product(sorted(asked), dtypes))
+    for (size, dtype), case_until in share_time(cases, [1.0] * len(cases), until):
+        try:
+            record.add(measure_jobs(service, size, dtype, case_until), describe_row)
+        except BaselineFailed as error:
+            record.leave_out(f"jobs of {size}² {dtype}", str(error))
+            record.failed.append(f"jobs of {size}² {dtype}")
 
 
 def read_arguments() -> argparse.Namespace:
     """The arguments of the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    nowhere = Setup(Path())
-    names = list(make_baselines(nowhere, Service(nowhere)))
     add = parser.add_argument
-    add("--seconds", type=float, help=f"what all turns together may take; default: {SECONDS:g},"
-        f" {SECONDS_ON_FEW_CORES:g} without a GPU")  # fmt: skip
-    add("--parts", type=read_list(str, list(PARTS)), metavar="NAME,...", help="of"
-        f" {', '.join(PARTS)}; default: all, or products where some are picked")  # fmt: skip
-    add("--sizes", type=read_list(int), metavar="N,...", help=f"default: {SIZES}; without a GPU"
-        f" up to {SIZE_ON_FEW_CORES}")  # fmt: skip
-    add("--dtypes", type=read_list(str, DTYPES), metavar="NAME,...", help=f"of {', '.join(DTYPES)}")
-    add("--clients", type=read_list(int), metavar="N,...", help=f"default: {CLIENTS}")
-    add("--baselines", type=read_list(str, names), default=names, metavar="NAME,...",
-        help=f"of {', '.join(names)}")  # fmt: skip
-    add("--transfer-size", type=int, default=TRANSFER_SIZE, metavar="N",
-        help="rows and columns of the matrix that is uploaded and downloaded")  # fmt: skip
-    add("--job-sizes", type=read_list(int), metavar="N,...")
-    add("--split-shapes", type=read_list(read_shape), metavar="MxNxK,...")
-    add("--memory", type=float, metavar="GIB",
-        help="free memory, where the system says less than there is")  # fmt: skip
-    add("--profile", type=Path, help="a profile, or a results file that has one")
-    add("--pytriton-python", default=sys.executable, help="an interpreter that has PyTriton")
-    add("--folder", type=Path, help="where servers keep their files; default: as TMPDIR says")
+    add("--seconds", type=float, default=SECONDS, help="what all turns together may take")
+    add("--sizes", type=int, nargs="+", metavar="N", help=f"default: {SIZES}, without a GPU up to"
+        f" {max(SIZES_ON_FEW_CORES)}")  # fmt: skip
+    add("--dtypes", nargs="+", choices=DTYPES, default=DTYPES[:1])
+    add("--clients", type=int, nargs="+", metavar="N", default=CLIENTS)
     add("--out", type=Path, default=Path("benchmarks/results"), help="folder of results")
-    arguments = parser.parse_args()
-    picked = arguments.sizes or arguments.dtypes or arguments.clients
-    arguments.parts = arguments.parts or (["products"] if picked else list(PARTS))
-    arguments.dtypes = arguments.dtypes or list(DTYPES)
-    arguments.clients = arguments.clients or list(CLIENTS)
-    return arguments
-
-
-def read_list(read: Callable[[str], Any], known: Sequence[Any] = ()) -> Callable[[str], list[Any]]:
-    """A reader of values with commas between them."""
-
-    def parse(text: str) -> list[Any]:
-        values = [read(part) for part in text.split(",")]
-        if known and (strange := set(values) - set(known)):
-            raise argparse.ArgumentTypeError(f"{sorted(strange)}: not of {', '.join(known)}")
-        return values
-
-    return parse
+    return parser.parse_args()
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from benchmarks.common.plots import DOCS, Plot, write_plots
 from benchmarks.common.tables import RESULTS, SHOWN
-from benchmarks.kernels.rows import Results, Row, find_results
+from benchmarks.kernels.rows import Results, Row, read_results
 from benchmarks.kernels.suite import KERNEL_DTYPES, SQUARES
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def main() -> None:
 
 def plot_shown() -> Plot:
     """The plot that the documents show."""
-    return plot_ladder(find_results(RESULTS, SHOWN))
+    return plot_ladder(read_results(RESULTS, SHOWN)[0])
 
 
 def plot_ladder(results: Results) -> Plot:
@@ -56,9 +56,7 @@ def pick_rungs(rows: Sequence[Row], dtype: str) -> dict[str, dict[int, Row]]:
     rungs: dict[str, dict[int, Row]] = {}
     for name in RUNGS:
         for row in rows:
-            if row.is_held or (row.kernel, row.dtype) != (name, dtype):
-                continue
-            if row.is_cube and row.m in SQUARES:
+            if (row.kernel, row.dtype) == (name, dtype) and row.is_cube and row.m in SQUARES:
                 best = rungs.setdefault(name, {})
                 if row.m not in best or row.tflops > best[row.m].tflops:
                     best[row.m] = row
@@ -90,8 +88,7 @@ def _draw_panel(axes: "Axes", dtype: str, rungs: dict[str, dict[int, Row]]) -> N
     for at, sizes in enumerate(rungs.values()):
         top = max(row.tflops for row in sizes.values())
         text = f"{top:.0f}" if top >= 10 else f"{top:.1f}"
-        ratios = [row.ratio_to_cublas for row in sizes.values() if row.ratio_to_cublas is not None]
-        text += f"\n{min(ratios):.2f}×" if ratios else ""
+        text += f"\n{min(row.ratio_to_cublas for row in sizes.values()):.2f}×"
         axes.text(at, top + 0.01 * highest, text, ha="center", va="bottom", fontsize=8)
     axes.set_title(f"{dtype}: TFLOP/s", fontsize=9)
     axes.set_xticks(range(len(rungs)), list(rungs), fontsize=9, rotation=30)

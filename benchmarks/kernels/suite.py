@@ -1,7 +1,6 @@
 """Which products are measured, which kernels take part, and for how long."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import Final
 
 from benchmarks.common.shapes import DTYPES, Shape, count_flops, make_cube
@@ -12,9 +11,9 @@ KERNEL_DTYPES: Final = (*DTYPES, "float16", "bfloat16")
 """Element types of the measured kernels."""
 
 SQUARES: Final = (4096, 8192, 16384)
-"""M = N = K whose ratios to cuBLAS are shown."""
+"""M = N = K whose speeds are shown."""
 
-SUITE: Final[tuple[Shape, ...]] = (
+ALL_SHAPES: Final[tuple[Shape, ...]] = (
     *map(make_cube, (1024, 2048, *SQUARES)),
     (3456, 4096, 4096),
     (4224, 4224, 4224),
@@ -24,59 +23,19 @@ SUITE: Final[tuple[Shape, ...]] = (
     (65536, 256, 256),
     (333, 4099, 1021),
     (4096, 11008, 4096),
-)
-TAIL_HEAVY: Final[tuple[Shape, ...]] = (
-    (3456, 4096, 4096),
-    (4224, 4224, 4224),
     (4224, 4096, 1024),
     (2176, 8192, 4096),
     (1408, 1536, 8192),
 )
-"""Products whose last wave is far from full."""
-
-ALL_SHAPES: Final = tuple(dict.fromkeys((*SUITE, *TAIL_HEAVY)))
+"""Squares, flat, tall and odd products; the last wave of 3456×4096×4096, 4224³ and the last three
+is far from full."""
 
 TURNS: Final = 21
 FEW_TURNS: Final = 3
 """Turns of a kernel, and of a textbook kernel, which nobody uses for its speed."""
 
-HELD_TURNS: Final = 4
-"""Turns of kernels held to some multiprocessors, because their launches take long."""
-
-MOST_TEXTBOOK_SECONDS: Final = 0.02
-"""Longest launch of a textbook kernel, by its rate at the last product. Longer ones are left out:
-they would show the same rate again."""
-
 LADDER_SHAPE: Final[Shape] = (4096, 4096, 4096)
-MOST_LADDER_SECONDS: Final = 0.5
-"""Longest launch of the first tile of each at LADDER_SHAPE, where all rungs are compared."""
-
-FULL_SHAPE: Final[Shape] = (8192, 8192, 8192)
-SMALL_SHAPE: Final[Shape] = (2048, 2048, 2048)
-"""In place of FULL_SHAPE, which takes seconds, with fewer than LEAST_SMS multiprocessors."""
-
-LEAST_SMS: Final = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Contestant:
-    """A kernel that takes part.
-
-    Attributes:
-        spec: The kernel.
-        turns: Turns that it takes, if there is time.
-        sms: Multiprocessors that it is held to; None for all.
-    """
-
-    spec: KernelSpec
-    turns: int = TURNS
-    sms: int | None = None
-
-    @property
-    def label(self) -> str:
-        """The kernel, and what it is held to."""
-        held = "" if self.sms is None else f", {self.sms} multiprocessors"
-        return f"{self.spec.label}{held}"
+"""The largest product of textbook kernels: there all rungs are compared."""
 
 
 def is_textbook(spec: KernelSpec) -> bool:
@@ -84,44 +43,18 @@ def is_textbook(spec: KernelSpec) -> bool:
     return spec.source is not None and spec.tiling is None
 
 
-class Paces:
-    """Seconds of an operation of each kernel, at the last product that it was measured at."""
+def pick_kernels(specs: Iterable[KernelSpec], shape: Shape) -> dict[KernelSpec, int]:
+    """The kernels that take part at a product, and the turns of each.
 
-    def __init__(self) -> None:
-        self._paces: dict[KernelSpec, float] = {}
-
-    def note(self, spec: KernelSpec, shape: Shape, seconds: float) -> None:
-        """Record the seconds of a launch."""
-        self._paces[spec] = seconds / count_flops(shape)
-
-    def pick(self, specs: Iterable[KernelSpec], shape: Shape) -> tuple[Contestant, ...]:
-        """The contestants at a product: textbook kernels only where a launch is short enough."""
-        return tuple(
-            Contestant(spec, FEW_TURNS if is_textbook(spec) else TURNS)
-            for spec in specs
-            if not is_textbook(spec) or self._is_short(spec, shape)
-        )
-
-    def _is_short(self, spec: KernelSpec, shape: Shape) -> bool:
-        compared = shape == LADDER_SHAPE and spec == find_kernel(spec.name, spec.dtype)
-        most = MOST_LADDER_SECONDS if compared else MOST_TEXTBOOK_SECONDS
-        return self._paces.get(spec, 0.0) * count_flops(shape) <= most
-
-
-def list_budgets(sm_count: int) -> tuple[int, ...]:
-    """The numbers of multiprocessors that launches are held to."""
-    wanted = (1, LEAST_SMS, 32, sm_count // 2, sm_count)
-    return tuple(sorted({sms for sms in wanted if 1 <= sms <= sm_count}))
-
-
-def hold_contestants(specs: Iterable[KernelSpec], budgets: Sequence[int]) -> tuple[Contestant, ...]:
-    """Every kernel that can be held to some multiprocessors, with each of these budgets."""
-    return tuple(
-        Contestant(spec, HELD_TURNS, sms)
+    Of a textbook kernel that is its first tile, at squares up to LADDER_SHAPE: larger ones take
+    long, and others would show the same rate again.
+    """
+    is_small = shape[0] == shape[1] == shape[2] <= LADDER_SHAPE[0]
+    return {
+        spec: FEW_TURNS if is_textbook(spec) else TURNS
         for spec in specs
-        for sms in budgets
-        if spec.persistent and sms >= spec.sms_quantum
-    )
+        if not is_textbook(spec) or (is_small and spec == find_kernel(spec.name, spec.dtype))
+    }
 
 
 def estimate_seconds(shape: Shape) -> float:

@@ -7,7 +7,7 @@ from typing import Final
 
 from benchmarks.common.tables import RESULTS, ROOT, SHOWN, fill_section, render_table, write_page
 from benchmarks.kernels.ladder import RUNGS, pick_rungs
-from benchmarks.kernels.rows import Results, Row, find_results
+from benchmarks.kernels.rows import Results, Row, read_results
 from benchmarks.kernels.suite import KERNEL_DTYPES
 
 PAGE: Final = ROOT / "docs" / "kernels.md"
@@ -17,7 +17,7 @@ SIZE: Final = 4096
 
 def main() -> None:
     """Fill the page."""
-    write_page(PAGE, lambda text: fill_page(text, find_results(RESULTS, SHOWN)))
+    write_page(PAGE, lambda text: fill_page(text, read_results(RESULTS, SHOWN)[0]))
 
 
 def fill_page(text: str, results: Results) -> str:
@@ -38,10 +38,7 @@ def render_speed(results: Results) -> str:
 
 def _show_speed(row: Row | None) -> str:
     """TFLOP/s, and in brackets the speed over that of cuBLAS."""
-    if row is None:
-        return ""
-    ratio = "" if row.ratio_to_cublas is None else f" ({row.ratio_to_cublas:.2f})"
-    return f"{row.tflops:.1f}{ratio}"
+    return "" if row is None else f"{row.tflops:.1f} ({row.ratio_to_cublas:.2f})"
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ import numpy as np
 from benchmarks.common.environment import describe_environment
 from benchmarks.common.results import write_document
 from benchmarks.common.tables import RESULTS
-from benchmarks.verify.damage import (
+from tests.scheduler.check.damage import (
     DAMAGES,
     DISTRIBUTIONS,
     LARGE,

@@ -1,7 +1,6 @@
 """Times of kernels on one product of any shape, by CUDA events."""
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -101,21 +100,13 @@ class ResidentProduct:
         self.compute(spec, sms=sms)
         return tuple(self.time_burst(spec, 1, sms=sms).seconds for _ in range(launches))
 
-    def time_burst(
-        self,
-        spec: KernelSpec,
-        launches: int,
-        *,
-        sms: int | None = None,
-        watch: Callable[[], None] | None = None,
-    ) -> Burst:
+    def time_burst(self, spec: KernelSpec, launches: int, *, sms: int | None = None) -> Burst:
         """Time back-to-back launches.
 
         Args:
             spec: The kernel.
             launches: Number of launches.
             sms: Limit of multiprocessors; None for all.
-            watch: Called repeatedly while they run; should take about a millisecond.
 
         Raises:
             KernelsError: As for `compute`.
@@ -131,9 +122,6 @@ class ResidentProduct:
                 self._launch(spec, sms)
             enqueue_seconds = time.perf_counter() - began
             end.record()
-            while watch is not None and not end.done:
-                if start.done:
-                    watch()
             end.synchronize()
             seconds = cupy.cuda.get_elapsed_time(start, end) / 1e3
         return Burst(seconds / launches, enqueue_seconds / launches)

@@ -29,7 +29,7 @@ Matrix = NDArray[Any]
 
 _RIGHT: Final = 4.0
 """Largest error of a right element, as a multiple of the statistical bound of rounding; chosen on
-`benchmarks.verify.damage`."""
+`benchmarks.verify`."""
 
 _JUDGED: Final = 32
 """Most elements of a part that are summed in several orders: those with the largest errors."""

@@ -41,10 +41,10 @@ _MOST_UNLIKE: Final = 4.0
 
 _FEW: Final = 16
 """With more suspects than this, each checksum is rated by the magnitudes of its own terms, not by
-its row's size. That doubles the cost. Chosen on `benchmarks.verify.damage`."""
+its row's size. That doubles the cost. Chosen on `benchmarks.verify`."""
 
 _MOST: Final = 256
-"""Most suspects that are compared; chosen on `benchmarks.verify.damage`."""
+"""Most suspects that are compared; chosen on `benchmarks.verify`."""
 
 
 @dataclass(frozen=True, slots=True)

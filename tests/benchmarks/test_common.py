@@ -1,16 +1,20 @@
-"""What all benchmarks share: turns, time, results files."""
+"""What all benchmarks share: turns, time, operands and their check."""
 
 import itertools
 import math
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.common.freivalds import FreivaldsCheck
+from benchmarks.common.operands import Matrix, cut_rows, draw_operands
 from benchmarks.common.results import Record
-from benchmarks.common.steps import Step, find_excess, share_seconds, share_time, take_steps
+from benchmarks.common.shapes import DTYPES, Shape
+from benchmarks.common.steps import Step, share_time, take_steps
 from benchmarks.common.turns import take_turns
 
 
@@ -33,46 +37,66 @@ def test_without_time_the_least_rounds_take_place() -> None:
     for limits, rounds in (
         ({"until": past, "least": 3}, 3),
         ({"until": past}, 0),
-        ({"latest": past}, 1),
         ({"until": math.inf}, 9),
     ):
         assert len(list(take_turns("ab", 9, **limits))) == 2 * rounds
     assert list(take_turns("", 9)) == []
 
 
-@given(st.floats(0.1, 300), st.lists(st.floats(0.1, 30), min_size=1, max_size=40))
-def test_shares_of_the_time_left_leave_enough_for_the_rest(
-    left: float, estimates: list[float]
-) -> None:
-    share = share_seconds(left, estimates)
-    assert 0 < share <= left or math.isclose(share, left)
-    rest = sum(estimates[1:])
-    assert left - share >= min(0.85 * rest, left * rest / sum(estimates)) - 1e-9
-
-
-def test_where_time_is_short_the_longest_measurements_are_left_out() -> None:
-    estimates = [1.0, 50.0, 2.0, 50.0, 3.0]
-    assert find_excess(100.0, estimates) is None
-    assert find_excess(20.0, estimates) == 3
-    assert find_excess(10.0, [1.0, 50.0, 2.0, 3.0]) == 1
-    assert find_excess(10.0, [1.0, 2.0, 3.0]) is None
-    assert find_excess(0.0, [1.0]) == 0
-
-
-def test_steps_are_taken_in_order_without_those_that_time_is_short_for(tmp_path: Path) -> None:
+def test_steps_are_taken_in_order_until_no_time_is_left(tmp_path: Path) -> None:
     taken: list[str] = []
 
     def make_step(name: str, seconds: float) -> Step:
-        return Step(name, seconds, lambda _: taken.append(name))
+        def act(share_seconds: float) -> None:
+            assert share_seconds > 0
+            taken.append(name)
+            time.sleep(seconds)
+
+        return Step(name, 1.0, act)
 
     record = Record(tmp_path / "results.json", {})
-    steps = [make_step("a", 0.1), make_step("b", 90.0), make_step("c", 0.2), make_step("d", 0.1)]
-    take_steps(steps, time.perf_counter() + 5, record)
-    assert taken == ["a", "c", "d"]
-    assert record.left_out == ["b: 5 s are left"]
+    steps = [make_step("a", 0.0), make_step("b", 0.5), make_step("c", 0.0)]
+    take_steps(steps, time.perf_counter() + 0.4, record)
+    assert taken == ["a", "b"]
+    assert record.left_out == ["c: no time is left"]
 
 
 def test_what_one_does_not_use_is_left_to_the_others() -> None:
     until = time.perf_counter() + 100
     ends = [end - time.perf_counter() for _, end in share_time("abc", (1, 3, 4), until)]
     assert ends == pytest.approx([12.5, 300 / 7, 100], abs=0.5)
+
+
+@given(st.integers(1, 10**6), st.integers(0, 2**34), st.integers(1, 64))
+def test_ranges_cover_all_rows_once(rows: int, size_bytes: int, threads: int) -> None:
+    ranges = cut_rows(rows, size_bytes, threads)
+    assert len(ranges) <= threads
+    assert [edge.start for edge in ranges] == [0, *(edge.stop for edge in ranges[:-1])]
+    assert ranges[-1].stop == rows
+    assert all(edge.start < edge.stop for edge in ranges)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(1, 1, 1), (1500, 700, 900), (1, 3000, 3000), (3000, 3000, 1)])
+def test_right_products_pass_and_others_do_not(shape: Shape, dtype: str) -> None:
+    operands = draw_operands(shape, dtype)
+    assert operands.shape == shape
+    assert operands.dtype == dtype
+    assert np.isnan(operands.c).all()
+    assert -1 <= operands.a.min() <= operands.a.max() <= 1
+    check = FreivaldsCheck(operands)
+    assert not check.find_error(operands.c) <= 1.0
+    product = operands.a @ operands.b
+    assert check.find_error(product) <= 0.5
+    assert check.find_error(product[:, :-1]) == math.inf
+    product[-1, -1] += 1.0
+    assert check.find_error(product) > 1.0
+
+
+def test_products_in_tf32_do_not_pass() -> None:
+    operands = draw_operands((512, 2048, 2048), "float32")
+
+    def cut(matrix: Matrix) -> Matrix:
+        return (matrix.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
+
+    assert FreivaldsCheck(operands).find_error(cut(operands.a) @ cut(operands.b)) > 1.0

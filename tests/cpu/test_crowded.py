@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.host.busy.conditions import burn_cores
+from benchmarks.host.conditions import burn_cores
 from tests.limit import allow
 from tests.matrices import assert_product
 from wavetrim.cpu.gemm import CpuPool

@@ -23,9 +23,9 @@ from typing import Self
 
 import numpy as np
 
-from benchmarks.http.own_memory import list_family, measure_own
 from tests.fuzz.answers import FINE_5XX
 from tests.fuzz.fault import Fault
+from tests.own_memory import list_family, measure_own
 from tests.server import NPY, RunningServer, decode_npy, encode_npy, open_http
 
 KEY = "a key of sixteen characters"

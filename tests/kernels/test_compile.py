@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.kernels.banks import disassemble
 from tests.environment import ALL_ARCHITECTURES, ARCHITECTURES, MEASURED_ARCHITECTURE, ROOT
+from tests.kernels.machine_code import disassemble
 from wavetrim.kernels.catalog import find_kernel, list_kernels
 from wavetrim.kernels.compile import CompiledKernel, compile_kernel
 from wavetrim.kernels.errors import CompilationFailed

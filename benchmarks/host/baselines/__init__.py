@@ -1,5 +1,5 @@
 """Ways to multiply matrices in host memory, with one interface (`baseline`).
 
-`executor` is wavetrim's. `libraries`, `streamed_cupy`, `several_cupy` (on several GPUs) and
-`cublas_xt` (by `xt_library`) are others'. `lineup` makes those that run here.
+`local` is wavetrim's. `libraries`, `streamed_cupy` and `several_cupy` are others'; the
+last one is on several GPUs. `lineup` names those that run here.
 """

@@ -1,5 +1,6 @@
 """CuPy as a competent user writes it: row panels on three streams, page-locked memory."""
 
+import importlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -8,7 +9,6 @@ import numpy as np
 
 from benchmarks.common.operands import Matrix, Operands, copy_rows
 from benchmarks.host.baselines.baseline import Baseline
-from benchmarks.host.baselines.libraries import empty_pools
 
 _LANES: Final = 3
 _PANELS: Final = 16
@@ -40,81 +40,74 @@ class _Lane:
 
 
 class StreamedCupy(Baseline):
-    """All of B first, then panels of A; copies in, products and copies out overlap."""
+    """All of B first, then panels of A; copies in, products and copies out overlap.
+
+    Buffers come from CuPy's pools at each product, so that products of many shapes take turns.
+    """
 
     name = "cupy-streams"
 
     def __init__(self) -> None:
-        self._lanes: list[_Lane] = []
-        self._b: Any = None
-        self._b_host: Matrix | None = None
-        self._rows = 0
+        importlib.import_module("cupy")  # not to find only later that it is missing
+        self._streams: list[Any] = []
 
-    def prepare(self, operands: Operands, until: float) -> bool:
-        """Allocate streams and buffers."""
+    def multiply(self, operands: Operands) -> Matrix:
+        """A·B into C."""
         import cupy
 
-        del until
+        if not self._streams:
+            self._streams = [cupy.cuda.Stream(non_blocking=True) for _ in range(_LANES)]
         m, n, k = operands.shape
-        self._rows = rows = choose_panel_rows(m)
-        self._b = cupy.empty((k, n), operands.dtype)
-        self._b_host = _pin(k, n, operands)
-        self._lanes = [
+        rows = choose_panel_rows(m)
+        b, b_host = cupy.empty((k, n), operands.dtype), _pin(k, n, operands)
+        lanes = [
             _Lane(
-                stream=cupy.cuda.Stream(non_blocking=True),
+                stream=stream,
                 a=cupy.empty((rows, k), operands.dtype),
                 c=cupy.empty((rows, n), operands.dtype),
                 a_host=_pin(rows, k, operands),
                 c_host=_pin(rows, n, operands),
             )
-            for _ in range(_LANES)
+            for stream in self._streams
         ]
         cupy.cuda.get_current_stream().synchronize()
-        return True
-
-    def multiply(self, operands: Operands) -> Matrix:
-        """A·B into C."""
-        arrived = self._send_b(operands.b)
-        for lane in self._lanes:
+        arrived = _send_b(lanes[0].stream, operands.b, b, b_host)
+        for lane in lanes:
             lane.stream.wait_event(arrived)
-        for place, rows in enumerate(cut_panels(operands.shape[0], self._rows)):
-            self._send_panel(self._lanes[place % len(self._lanes)], operands, rows)
-        for lane in self._lanes:
+        for place, panel in enumerate(cut_panels(m, rows)):
+            _send_panel(lanes[place % len(lanes)], operands, b, panel)
+        for lane in lanes:
             lane.finish(operands.c)
         return operands.c
 
-    def release(self) -> None:
-        """Give back streams and buffers."""
-        self._lanes, self._b, self._b_host = [], None, None
-        empty_pools()
 
-    def _send_b(self, b: Matrix) -> Any:
-        """Enqueue the copy of B, in parts if it is staged; returns the event after it."""
-        stream = self._lanes[0].stream
-        if self._b_host is None:
-            self._b.set(b, stream=stream)
-        else:
-            for rows in cut_panels(b.shape[0], -(-b.shape[0] // _B_PARTS)):
-                copy_rows(self._b_host[rows], b[rows], _COPY_THREADS)
-                self._b[rows].set(self._b_host[rows], stream=stream)
-        return stream.record()
+def _send_b(stream: Any, source: Matrix, b: Any, b_host: Matrix | None) -> Any:
+    """Enqueue the copy of B, in parts if it is staged; returns the event after it."""
+    if b_host is None:
+        b.set(source, stream=stream)
+    else:
+        for rows in cut_panels(source.shape[0], -(-source.shape[0] // _B_PARTS)):
+            copy_rows(b_host[rows], source[rows], _COPY_THREADS)
+            b[rows].set(b_host[rows], stream=stream)
+    return stream.record()
 
-    def _send_panel(self, lane: _Lane, operands: Operands, rows: slice) -> None:
-        """Enqueue one panel: its rows of A in, the product, its rows of C out."""
-        import cupy
 
-        count = rows.stop - rows.start
-        source, target = operands.a[rows], operands.c[rows]
-        if lane.a_host is not None and lane.c_host is not None:
-            lane.finish(operands.c)
-            copy_rows(lane.a_host[:count], source, _COPY_THREADS)
-            source, target = lane.a_host[:count], lane.c_host[:count]
-            lane.staged = rows
-        a, c = lane.a[:count], lane.c[:count]
-        with lane.stream:
-            a.set(source, stream=lane.stream)
-            cupy.dot(a, self._b, out=c)
-            c.get(stream=lane.stream, out=target, blocking=False)
+def _send_panel(lane: _Lane, operands: Operands, b: Any, rows: slice) -> None:
+    """Enqueue one panel: its rows of A in, the product, its rows of C out."""
+    import cupy
+
+    count = rows.stop - rows.start
+    source, target = operands.a[rows], operands.c[rows]
+    if lane.a_host is not None and lane.c_host is not None:
+        lane.finish(operands.c)
+        copy_rows(lane.a_host[:count], source, _COPY_THREADS)
+        source, target = lane.a_host[:count], lane.c_host[:count]
+        lane.staged = rows
+    a, c = lane.a[:count], lane.c[:count]
+    with lane.stream:
+        a.set(source, stream=lane.stream)
+        cupy.dot(a, b, out=c)
+        c.get(stream=lane.stream, out=target, blocking=False)
 
 
 def choose_panel_rows(m: int) -> int:

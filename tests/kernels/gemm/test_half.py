@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.kernels.banks import disassemble
 from tests.environment import MEASURED_ARCHITECTURE
+from tests.kernels.machine_code import disassemble
 from tests.kernels.specs import needs
 from tests.matrices import assert_product, make_matrix
 from wavetrim.kernels.catalog import find_kernel, list_kernels

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from benchmarks.verify.damage import (
+from tests.matrices import FLOATS
+from tests.scheduler.check.damage import (
     DAMAGES,
     DISTRIBUTIONS,
     TYPES,
@@ -12,7 +13,6 @@ from benchmarks.verify.damage import (
     draw_special,
     measure_error,
 )
-from tests.matrices import FLOATS
 from wavetrim.native.element_types import find_accumulator
 from wavetrim.scheduler.check.verify import verify_product
 from wavetrim.scheduler.errors import VerificationFailed

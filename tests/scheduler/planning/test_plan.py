@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.host.suite import ALL_SHAPES
+from benchmarks.host.products import SWEPT_SHAPES
 from tests.environment import ROOT
 from tests.limit import allow, allow_python
 from tests.scheduler.profiles import H200, find_preset_profile, make_reference_profile
@@ -92,9 +92,9 @@ def test_a_plan_is_never_slower_than_one_device_alone(m, n, k, dtype, memory, pr
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("sms", [None, 32, 8])
 def test_splits_on_a_measured_machine_gain_enough_over_the_best_kernel(sms, dtype):
-    measured = json.loads((RESULTS / "host-h200.json").read_text())
+    measured = json.loads((RESULTS / "host-h200-sweeps.json").read_text())
     profile = MachineProfile.from_dict(measured["profile"])
-    problems = [GemmProblem(*shape, dtype, way) for shape in ALL_SHAPES for way in MEMORIES]
+    problems = [GemmProblem(*shape, dtype, way) for shape in SWEPT_SHAPES for way in MEMORIES]
     plans = [(one, choose_plan(one, profile, PlanOptions(sms=sms))) for one in problems]
     splits = [(problem, plan) for problem, plan in plans if 0 < plan.f < problem.m]
     assert len(splits) >= 2

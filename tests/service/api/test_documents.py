@@ -11,8 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
-from benchmarks.http.own_memory import watch_growth
 from tests.limit import allow
+from tests.own_memory import watch_growth
 from tests.server import RunningServer, open_http
 
 INFER = "/v2/models/matmul/infer"

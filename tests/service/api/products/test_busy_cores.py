@@ -5,7 +5,7 @@ import time
 import numpy as np
 import pytest
 
-from benchmarks.host.busy.conditions import burn_cores
+from benchmarks.host.conditions import burn_cores
 from tests.server import NPY, RunningServer, encode_npy
 from wavetrim.cpu.threads import usable_cores
 

@@ -1,0 +1,140 @@
+"""Which products in host memory are measured, and which are swept over F."""
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from benchmarks.common.shapes import DTYPES, Shape, count_bytes, count_flops, make_cube, name_shape
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A product that is measured from every kind of host memory.
+
+    Attributes:
+        shape: M, N, K.
+        dtype: Element type.
+    """
+
+    shape: Shape
+    dtype: str
+
+    def __str__(self) -> str:
+        """Its name in the log and in the list of what was left out: "4096³ float32"."""
+        return f"{name_shape(self.shape)} {self.dtype}"
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of A, B and C together."""
+        return count_bytes(self.shape, self.dtype)
+
+
+NAMED: Final = (
+    Product((1682, 63, 4087), "float64"),
+    Product((2000, 2000, 2000), "float32"),
+    Product((22033, 104, 1641), "float32"),
+    Product((4096, 4096, 4096), "float32"),
+    Product((29937, 2388, 60), "float32"),
+    Product((64, 64, 64), "float32"),
+    Product((1024, 1024, 1024), "float32"),
+    Product((8192, 8192, 8192), "float32"),
+    Product((16384, 16384, 256), "float32"),
+    Product((100_003, 64, 64), "float32"),
+)
+"""Five that were up to 400 times slower on a busy machine, squares, two that the link bounds."""
+
+RANDOM_PRODUCTS: Final = 16
+LARGEST_SIZE: Final = 40_000
+MOST_BYTES: Final = 4 * 2**30
+"""Largest A, B and C together of a random product."""
+
+_DRAWN: Final = 1000
+_LEAST_SECONDS: Final = 0.05e-3
+_MOST_SECONDS: Final = 60e-3
+_MOST_CPU_SECONDS: Final = 0.3
+"""Estimated time of the fastest device, and of the CPU; chosen."""
+
+_CORE_FLOPS_A_SECOND: Final = {"float32": 6e10, "float64": 3e10}
+_GPU_FLOPS_A_SECOND: Final = 4e13
+_BYTES_A_SECOND: Final = 1e10
+"""Rates for these estimates, roughly as on an H100; the bytes are those in pageable memory."""
+
+SWEPT_SHAPES: Final[tuple[Shape, ...]] = (
+    *map(make_cube, (1024, 2048, 4096, 8192, 16384)),
+    (16384, 16384, 256),
+    (65536, 256, 256),
+    (256, 8192, 8192),
+    (8192, 1024, 8192),
+    (1, 8192, 8192),
+    (8192, 8192, 1),
+    (3456, 4096, 4096),
+    (4224, 4224, 4224),
+    (100_003, 64, 64),
+    (333, 4099, 1021),
+    (32768, 32768, 4096),
+    (4096, 11008, 4096),
+    (512, 512, 65536),
+    (64, 8192, 8192),
+    (8192, 64, 8192),
+    (16384, 16384, 64),
+    (20000, 1000, 1000),
+    (2049, 2049, 2049),
+    (6144, 6144, 6144),
+    (12288, 3072, 768),
+    (1531, 7919, 3001),
+)
+"""Squares, and flat, tall and odd products, some with a last wave far from full."""
+
+RANDOM_SWEEPS: Final = 40
+HELD_SMS: Final = (8, 32)
+"""Multiprocessors that the GPU is held to at all of these. With 8 more are split, so these come
+first."""
+
+FEW_SMS: Final = 4
+SQUARES_HELD: Final[tuple[Shape, ...]] = (make_cube(4096), make_cube(8192))
+"""Products at which F is also swept with the GPU held to FEW_SMS, like a small GPU."""
+
+
+def draw_products(seed: str, count: int) -> list[Product]:
+    """Products that nothing was tuned for: sizes log-uniform in 1…LARGEST_SIZE, random types.
+
+    The same seed gives the same products, with any version of Python.
+    """
+    generator = random.Random(seed)
+    products: list[Product] = []
+    while len(products) < count:
+        m, n, k = (
+            round(math.exp(generator.uniform(0.0, math.log(LARGEST_SIZE)))) for _ in range(3)
+        )
+        product = Product((m, n, k), generator.choice(DTYPES))
+        if product.size_bytes <= MOST_BYTES:
+            products.append(product)
+    return products
+
+
+def draw_timely(seed: str, count: int, *, cores: int, has_gpu: bool) -> list[Product]:
+    """Random products that take about 0.05 to 60 ms on this machine, and the CPU not too long."""
+    drawn = draw_products(seed, _DRAWN)
+    return [one for one in drawn if _is_timely(one, cores=cores, has_gpu=has_gpu)][:count]
+
+
+def _is_timely(product: Product, *, cores: int, has_gpu: bool) -> bool:
+    flops = count_flops(product.shape)
+    moved_seconds = product.size_bytes / _BYTES_A_SECOND
+    cpu_seconds = flops / (cores * _CORE_FLOPS_A_SECOND[product.dtype]) + moved_seconds
+    gpu_seconds = max(flops / _GPU_FLOPS_A_SECOND, moved_seconds)
+    seconds = min(cpu_seconds, gpu_seconds) if has_gpu else cpu_seconds
+    return _LEAST_SECONDS <= seconds <= _MOST_SECONDS and cpu_seconds <= _MOST_CPU_SECONDS
+
+
+def list_sweeps(
+    shapes: Sequence[Shape], drawn: Sequence[Product]
+) -> list[tuple[Product, int | None]]:
+    """Products at which F is swept, each with multiprocessors (None for all), by importance."""
+    suite = [Product(shape, dtype) for shape in shapes for dtype in DTYPES]
+    whole = [(product, None) for product in (*suite, *drawn)]
+    few = [(product, FEW_SMS) for product in suite if product.shape in SQUARES_HELD]
+    held = [(product, sms) for sms in HELD_SMS for product in suite]
+    return [*whole, *few, *held]

@@ -1,0 +1,94 @@
+"""Ways to get a product from a server: by a request over TCP, or through a lease."""
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+import wavetrim
+from benchmarks.http.client import Address, Load, apply_load
+from benchmarks.http.product import Product, view_bytes
+from wavetrim.client import ClientError
+
+OURS: Final = "wavetrim"
+OURS_LEASE: Final = "wavetrim-lease"
+NUMPY: Final = "numpy"
+CUPY: Final = "cupy"
+
+
+class BaselineFailed(Exception):
+    """A baseline failed; the message says why."""
+
+
+class Wire:
+    """A server that is asked by requests over TCP."""
+
+    most_clients = 1000
+
+    def __init__(self, name: str, address: Address, path: str) -> None:
+        self.name = name
+        self._address, self._path = address, path
+
+    def measure(self, products: Sequence[Product], clients: int, seconds: float) -> Load:
+        """Let clients ask for the products for some time.
+
+        Raises:
+            WrongAnswer: An answer is not its product.
+            BaselineFailed: A connection broke.
+        """
+        try:
+            return apply_load(self._address, self._path, products, clients, seconds)
+        except OSError as error:
+            raise BaselineFailed(f"{type(error).__name__}: {error}") from error
+
+
+class Lease:
+    """`wavetrim.Client(...).matmul(a, b, out=c)` with all three in memory that is shared.
+
+    Only with one client: it shows what a caller waits for, not the service's capacity. The lease of
+    a size is kept from round to round, so that the service has page-locked it where there is a GPU.
+
+    Args:
+        unix: The service's Unix socket.
+    """
+
+    name = OURS_LEASE
+    most_clients = 1
+
+    def __init__(self, unix: Path) -> None:
+        self._client = wavetrim.Client(str(unix))
+        self._arrays: list[NDArray[Any]] = []
+
+    def measure(self, products: Sequence[Product], clients: int, seconds: float) -> Load:
+        """Copy operands into the lease, multiply there, and check the result there."""
+        del clients
+        load, like = Load(), products[0].a
+        until = time.perf_counter() + seconds
+        try:
+            if not self._arrays or self._arrays[0].shape != like.shape:
+                self._arrays = []  # the last lease ends
+                self._arrays = [self._client.empty(like.shape, like.dtype) for _ in "abc"]
+            while not load.seconds or time.perf_counter() < until:
+                product = products[len(load.seconds) % len(products)]
+                load.seconds.append(self._multiply(product))
+        except (OSError, ClientError) as error:
+            raise BaselineFailed(f"{type(error).__name__}: {error}") from error
+        load.elapsed_seconds = sum(load.seconds)
+        return load
+
+    def _multiply(self, product: Product) -> float:
+        a, b, c = self._arrays
+        np.copyto(a, product.a)
+        np.copyto(b, product.b)
+        began = time.perf_counter()
+        self._client.matmul(a, b, out=c)
+        seconds = time.perf_counter() - began
+        product.check(view_bytes(c))
+        return seconds
+
+
+Baseline = Wire | Lease
+"""One way to get a product."""

@@ -1,1 +1,0 @@
-"""Baselines: their interface (`baseline`), the ways to ask servers, and all of them (`lineup`)."""

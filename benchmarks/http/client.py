@@ -1,0 +1,163 @@
+"""Clients on bare sockets: they send requests made before, into memory made before.
+
+Each client is a thread, and sends its next request when it has its last answer. Every answer is
+checked, outside the measured time.
+"""
+
+import contextlib
+import gc
+import re
+import socket
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from benchmarks.http.product import Product, WrongAnswer
+
+Address = tuple[str, int]
+"""Host and port."""
+
+REFUSALS: Final = frozenset({429, 503})
+TIMEOUT_SECONDS: Final = 120.0
+_HEAD_END: Final = b"\r\n\r\n"
+_HEAD_BYTES: Final = 2**16
+"""Room for an answer's head, or for a whole refusal."""
+
+_LENGTH: Final = re.compile(rb"\r\ncontent-length: *(\d+)\r\n", re.IGNORECASE)
+
+
+def read_head(buffer: bytearray, received: int) -> tuple[int, int, int] | None:
+    """Status of an answer that is arriving, and where its body begins and ends; None until then.
+
+    Raises:
+        WrongAnswer: It is no HTTP, does not say how long its body is, or is too long.
+    """
+    end = buffer.find(_HEAD_END, 0, received)
+    if end < 0:
+        return None
+    length = _LENGTH.search(buffer, 0, end + 2)
+    if length is None or not buffer[9:12].isdigit():
+        raise WrongAnswer(f"no status or content-length: {bytes(buffer[: min(end, 500)])!r}")
+    status, begin = int(buffer[9:12]), end + len(_HEAD_END)
+    if begin + int(length[1]) > len(buffer):
+        raise WrongAnswer(f"an answer of {int(length[1])} bytes, status {status}")
+    return status, begin, begin + int(length[1])
+
+
+def make_request(path: str, product: Product) -> bytes:
+    """The whole request for a product."""
+    body = product.encode()
+    head = (
+        f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/x-npy\r\n"
+        f"content-length: {len(body)}\r\n\r\n"
+    )
+    return head.encode() + body
+
+
+@dataclass(slots=True)
+class Load:
+    """The measurements of some clients.
+
+    Attributes:
+        seconds: Of each answered request, from its first byte sent to the last byte received.
+        refused: Requests that were refused for now (429, 503).
+        elapsed_seconds: From the first request to the last answer.
+    """
+
+    seconds: list[float] = field(default_factory=list)
+    refused: int = 0
+    elapsed_seconds: float = 0.0
+
+
+class Connection:
+    """One connection, and memory for its answers, which are as long as the product's."""
+
+    def __init__(self, address: Address, product: Product) -> None:
+        self._answer = bytearray(product.answer_bytes + _HEAD_BYTES)
+        np.frombuffer(self._answer, np.uint8).fill(1)  # no page is made while the clock runs
+        self._socket = socket.create_connection(address, timeout=TIMEOUT_SECONDS)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def exchange(self, request: bytes) -> tuple[int, memoryview]:
+        """Send a request and receive the whole answer: its status, and its body.
+
+        Raises:
+            OSError: The server has closed the connection, or is silent for too long.
+            WrongAnswer: The answer is no HTTP, or longer than the memory for it.
+        """
+        self._socket.sendall(request)
+        view, received, head = memoryview(self._answer), 0, None
+        while head is None or received < head[2]:
+            count = self._socket.recv_into(view[received:])
+            if count == 0:
+                raise ConnectionResetError("the server has closed the connection")
+            received += count
+            head = head or read_head(self._answer, received)
+        status, begin, end = head
+        return status, view[begin:end]
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._socket.close()
+
+
+def is_answered(status: int, body: memoryview, product: Product) -> bool:
+    """Whether an answer is the product; False if the request was refused for now.
+
+    Raises:
+        WrongAnswer: It is neither.
+    """
+    if status == 200:
+        product.check(body[max(0, len(body) - product.answer_bytes) :])
+    elif status not in REFUSALS:
+        raise WrongAnswer(f"status {status}: {bytes(body[:1000])!r}")
+    return status == 200
+
+
+def apply_load(
+    address: Address, path: str, products: Sequence[Product], clients: int, seconds: float
+) -> Load:
+    """Let clients ask for products for some time, each at least once, in turn.
+
+    Raises:
+        OSError: A connection broke.
+        WrongAnswer: An answer is not what it must be.
+    """
+    requests = [make_request(path, product) for product in products]
+
+    def call(place: int, connection: Connection, until: float) -> Load:
+        load, number = Load(), place
+        while True:
+            request, product = requests[number % len(requests)], products[number % len(products)]
+            number += 1
+            began = time.perf_counter()
+            status, body = connection.exchange(request)
+            ended = time.perf_counter()
+            if is_answered(status, body, product):
+                load.seconds.append(ended - began)
+            else:
+                load.refused += 1
+            if ended >= until:
+                load.elapsed_seconds = ended
+                return load
+
+    with contextlib.ExitStack() as stack:
+        connections = [Connection(address, products[0]) for _ in range(clients)]
+        for connection in connections:
+            stack.callback(connection.close)
+        pool = stack.enter_context(ThreadPoolExecutor(clients))
+        gc.collect()
+        gc.disable()  # it would stop all clients for a while
+        stack.callback(gc.enable)
+        began = time.perf_counter()
+        until = [began + seconds] * clients
+        loads = list(pool.map(call, range(clients), connections, until))
+    return Load(
+        [one for load in loads for one in load.seconds],
+        sum(load.refused for load in loads),
+        max(load.elapsed_seconds for load in loads) - began,
+    )

@@ -1,1 +1,0 @@
-"""Clients on bare sockets: a `product` as a `message` over a `connection`, many as a `load`."""
