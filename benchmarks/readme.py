@@ -29,8 +29,7 @@ OPERATIONS = ROOT / "docs" / "operations.md"
 
 SETTING_GROUPS: Final = {
     "Where it listens": (
-        "host", "port", "tcp", "unix_socket", "tls_certificate", "tls_key", "grpc_port",
-        "grpc_max_message_bytes",
+        "host", "port", "tcp", "unix_socket", "tls_certificate", "tls_key",
     ),
     "Who may call": (
         "api_key_file", "api_key", "jwt_issuer", "jwt_audience", "jwt_jwks", "metrics", "docs",

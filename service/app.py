@@ -41,7 +41,6 @@ from wavetrim.service.api.v2.model_schemas import RegionRequest
 from wavetrim.service.api.v2.schemas import InferAnswer, InferHead
 from wavetrim.service.descriptors import Descriptors
 from wavetrim.service.errors import ServiceError, SettingRefused
-from wavetrim.service.grpc.server import check_grpc
 from wavetrim.service.page import site
 from wavetrim.service.parts import run_parts
 from wavetrim.service.settings import Settings
@@ -74,7 +73,6 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     settings = settings or Settings()
     check_exposure(settings)
     check_cluster(settings)
-    check_grpc(settings)
     app = FastAPI(
         title="wavetrim",
         version=find_version(),
@@ -93,7 +91,6 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.state.descriptors = Descriptors(settings.max_connections)
     app.state.keys = KeyRing()
     app.state.tokens = make_tokens(settings)
-    app.state.grpc_address = None
     app.state.given_up = asyncio.Event()  # set to end a start that waits for the database
     body_routes = (*matmul.routes, *infer.routes, *matrices.routes, *jobs.routes, *events.routes)
     app.add_middleware(HeadRequests)

@@ -19,7 +19,6 @@ from wavetrim.service.engine.engine import Engine
 from wavetrim.service.engine.fleet import Fleet
 from wavetrim.service.engine.slabs import SharedSlabs
 from wavetrim.service.engine.supervisor import Supervisor
-from wavetrim.service.grpc.server import serve_grpc
 from wavetrim.service.housekeeping import Housekeeping
 from wavetrim.service.jobs.dispatch import Dispatcher
 from wavetrim.service.jobs.lanes.lane import Lane
@@ -97,8 +96,7 @@ async def _run(app: FastAPI, parts: "_Parts", claim: Claim) -> AsyncIterator[Non
         await state.dispatcher.start()
         parts.housekeeping.start(claim)
         with _hand_out_leases(settings, state.leases, state.descriptors):
-            async with serve_grpc(state):
-                yield
+            yield
             if not state.dispatcher.draining:
                 await state.dispatcher.drain(settings.drain_seconds)
     finally:

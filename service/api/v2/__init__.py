@@ -8,8 +8,7 @@ A request passes, in this order:
   `stack` finds which products are asked for.
 - `placement` brings the tensors into memory: from the body straight into the arena, from the head,
   or from a region of shared memory.
-- `inference` has the products computed, as for `POST /v1/matmul`; `statistics` counts them. gRPC
-  calls (`service/grpc/`) join here.
+- `inference` has the products computed, as for `POST /v1/matmul`; `statistics` counts them.
 - `answer` sends the result from where it lies, with `compression` if it is asked for.
 
 `model` describes server and model, by `model_schemas`. `shared_memory` registers regions, which is

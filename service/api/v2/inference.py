@@ -1,10 +1,11 @@
-"""Computes requests for products that have come over HTTP or gRPC."""
+"""Computes requests for products."""
 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from wavetrim.scheduler.engine.messages import Message, RunRequest
@@ -101,8 +102,6 @@ class Inference:
         tenant: Tenant,
         stack: AsyncExitStack,
         read_into: ReadInto,
-        *,
-        held_bytes: int = 0,
     ) -> Placed:
         """Bring a request's tensors into memory, which the stack releases.
 
@@ -111,7 +110,6 @@ class Inference:
             tenant: Whose it is.
             stack: Releases the memory when it is closed.
             read_into: Reads the binary data.
-            held_bytes: What is already counted for the request: its message, if it has come whole.
 
         Raises:
             ScopeMissing: It names regions, which its caller may not use.
@@ -122,11 +120,7 @@ class Inference:
         """
         if request.parts:
             check_regions(tenant)
-
-        def take(size_bytes: int, taken_bytes: int) -> Callable[[], None]:
-            return self._in_flight.take(tenant, size_bytes, held_bytes + taken_bytes)
-
-        memory = RequestMemory(self._rooms, stack, take)
+        memory = RequestMemory(self._rooms, stack, partial(self._in_flight.take, tenant))
         return await place_tensors(
             request, memory, read_into, self.regions, limit_bytes=self._limit_bytes
         )

@@ -119,21 +119,8 @@ def read_request(content: bytes) -> InferRequest:
 
 
 def _read(content: bytes) -> InferRequest:
-    return check_request(read_json(content))
-
-
-_read_kept = lru_cache(maxsize=256)(_read)
-
-
-def check_request(document: object, *, strict: bool | None = None) -> InferRequest:
-    """The request of a head that has been parsed; where it is not strict, texts may be numbers.
-
-    Raises:
-        RequestValidationError: It breaks the schema.
-        FieldProblem: A tensor does not have the announced size, or tensors do not fit together.
-    """
     try:
-        head = InferHead.model_validate(document, strict=strict)
+        head = InferHead.model_validate(read_json(content))
     except ValidationError as error:
         raise refuse(error, "body") from error
     inputs = tuple(_read_input(f"inputs[{i}]", one) for i, one in enumerate(head.inputs))
@@ -154,6 +141,9 @@ def check_request(document: object, *, strict: bool | None = None) -> InferReque
         binary=binary,
         part=part,
     )
+
+
+_read_kept = lru_cache(maxsize=256)(_read)
 
 
 def _read_input(field: str, head: InputHead) -> InputTensor:
