@@ -34,7 +34,6 @@ SETTING_GROUPS: Final = {
     "Who may call": (
         "api_key_file", "api_key", "jwt_issuer", "jwt_audience", "jwt_jwks", "metrics", "docs",
         "cors_origins",
-        "v2_shared_memory",
     ),
     "Where data is kept": (
         "data_dir", "kernel_cache_dir", "profile_dir", "database_url", "database_wait_seconds",

@@ -83,12 +83,6 @@ class Settings(MachineSettings):
         default="on",
         description="`off` closes /docs and /openapi.json, which anybody may read otherwise.",
     )
-    v2_shared_memory: str | None = Field(
-        default=None,
-        pattern=r"^/?[A-Za-z0-9._-]{3,64}$",
-        description="Prefix of the names of shared memory that callers may register at "
-        "/v2/systemsharedmemory; without it, none can be registered.",
-    )
     database_url: str | None = Field(
         default=None,
         description="SQLAlchemy URL of the database; without it, SQLite in the data folder.",
