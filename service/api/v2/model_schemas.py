@@ -85,11 +85,9 @@ class ModelFigures(BaseModel):
 
     name: str = Field(description="matmul.")
     version: str = Field(description="1.")
-    last_inference: int = Field(description="When the last one came, in ms since the epoch.")
     inference_count: int = Field(description="Products that were computed.")
     execution_count: int = Field(description="Requests that were answered.")
     inference_stats: RequestFigures = Field(description="Where their time went.")
-    batch_stats: list[dict[str, Any]] = Field(description="Empty.")
 
 
 class ModelStatistics(BaseModel):
