@@ -138,7 +138,7 @@ compose-test: $(ENVIRONMENT) ## start a cluster of two nodes in containers and m
 
 # --- keeping the repository ------------------------------------------------------------------
 
-.PHONY: readme figures explorer protocol wheel wheel-test lock clean
+.PHONY: readme figures explorer wheel wheel-test lock clean
 readme: $(ENVIRONMENT) figures ## write README.md's tables and sessions anew
 	$(PY) -m benchmarks.readme
 	$(PY) -m docs.session
@@ -161,10 +161,6 @@ explorer: $(ENVIRONMENT) ## write the wave explorer's tables, its single file an
 	$(PY) -m docs.explorer_pictures
 	$(PY) -m docs.page_pictures
 
-protocol: $(ENVIRONMENT) ## make gRPC's messages from service/grpc/protocol.proto
-	$(PY) -m grpc_tools.protoc --proto_path=service/grpc \
-		--descriptor_set_out=service/grpc/protocol.binpb protocol.proto
-
 wheel: $(UV) ## build the wheel into dist/, the build tools hash-checked
 	$(UV) build --wheel --clear --require-hashes --build-constraints requirements/build.lock --out-dir dist
 
@@ -175,13 +171,13 @@ COMPILE = $(UV) pip compile --quiet --universal --python-version 3.11 --generate
 	--no-emit-index-url --custom-compile-command "make lock" $(if $(UPGRADE),--upgrade)
 
 lock: $(UV) ## resolve requirements/*.lock anew from pyproject.toml (UPGRADE=1: newest)
-	$(COMPILE) pyproject.toml --extra gpu --extra grpc --extra jwt --extra otel --extra postgres --group dev \
+	$(COMPILE) pyproject.toml --extra gpu --extra jwt --extra otel --extra postgres --group dev \
 		-o requirements/dev-gpu.lock
-	$(COMPILE) -c requirements/dev-gpu.lock pyproject.toml --extra grpc --extra jwt --extra otel --extra postgres --group dev \
+	$(COMPILE) -c requirements/dev-gpu.lock pyproject.toml --extra jwt --extra otel --extra postgres --group dev \
 		-o requirements/dev.lock
-	$(COMPILE) -c requirements/dev-gpu.lock pyproject.toml --extra gpu --extra grpc --extra jwt --extra otel --extra postgres \
+	$(COMPILE) -c requirements/dev-gpu.lock pyproject.toml --extra gpu --extra jwt --extra otel --extra postgres \
 		-o requirements/gpu.lock
-	$(COMPILE) -c requirements/dev-gpu.lock pyproject.toml --extra grpc --extra jwt --extra otel --extra postgres \
+	$(COMPILE) -c requirements/dev-gpu.lock pyproject.toml --extra jwt --extra otel --extra postgres \
 		-o requirements/base.lock
 	$(COMPILE) -c requirements/dev-gpu.lock pyproject.toml --extra ray -o requirements/ray.lock
 	$(COMPILE) -c requirements/dev-gpu.lock --group build -o requirements/build.lock

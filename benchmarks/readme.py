@@ -29,13 +29,11 @@ OPERATIONS = ROOT / "docs" / "operations.md"
 
 SETTING_GROUPS: Final = {
     "Where it listens": (
-        "host", "port", "tcp", "unix_socket", "tls_certificate", "tls_key", "grpc_port",
-        "grpc_max_message_bytes",
+        "host", "port", "tcp", "unix_socket", "tls_certificate", "tls_key",
     ),
     "Who may call": (
         "api_key_file", "api_key", "jwt_issuer", "jwt_audience", "jwt_jwks", "metrics", "docs",
         "cors_origins",
-        "v2_shared_memory",
     ),
     "Where data is kept": (
         "data_dir", "kernel_cache_dir", "profile_dir", "database_url", "database_wait_seconds",

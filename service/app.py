@@ -34,14 +34,12 @@ from wavetrim.service.api.problem_kinds import DATABASE_AWAY
 from wavetrim.service.api.problems import METHODS, answer_error, answer_http, answer_validation
 from wavetrim.service.api.products import leases, matmul, plan
 from wavetrim.service.api.products.leased_schemas import LeasedAnswer, LeasedProduct
-from wavetrim.service.api.v2 import infer, model, shared_memory
+from wavetrim.service.api.v2 import infer, model
 from wavetrim.service.api.v2.body import HEAD_LENGTH
 from wavetrim.service.api.v2.errors import ErrorMember
-from wavetrim.service.api.v2.model_schemas import RegionRequest
 from wavetrim.service.api.v2.schemas import InferAnswer, InferHead
 from wavetrim.service.descriptors import Descriptors
 from wavetrim.service.errors import ServiceError, SettingRefused
-from wavetrim.service.grpc.server import check_grpc
 from wavetrim.service.page import site
 from wavetrim.service.parts import run_parts
 from wavetrim.service.settings import Settings
@@ -74,7 +72,6 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     settings = settings or Settings()
     check_exposure(settings)
     check_cluster(settings)
-    check_grpc(settings)
     app = FastAPI(
         title="wavetrim",
         version=find_version(),
@@ -93,7 +90,6 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.state.descriptors = Descriptors(settings.max_connections)
     app.state.keys = KeyRing()
     app.state.tokens = make_tokens(settings)
-    app.state.grpc_address = None
     app.state.given_up = asyncio.Event()  # set to end a start that waits for the database
     body_routes = (*matmul.routes, *infer.routes, *matrices.routes, *jobs.routes, *events.routes)
     app.add_middleware(HeadRequests)
@@ -120,7 +116,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.router.routes += body_routes
     for module in (
         *(matrices, events, jobs, plan, profile, devices, leases, matmul, me),
-        *(model, infer, shared_memory),
+        *(model, infer),
     ):
         app.include_router(module.router, dependencies=[Depends(bearer), Depends(refuse_unknown)])
     foreign: dict[int | str, dict[str, Any]] = {s: describe_refusal(s) for s in (400, 403)}
@@ -186,7 +182,7 @@ _EXPOSED: Final = (
 )
 """Headers of answers that pages of `cors_origins` may read."""
 
-_NAMED: Final = (LeasedProduct, LeasedAnswer, InferHead, InferAnswer, RegionRequest)
+_NAMED: Final = (LeasedProduct, LeasedAnswer, InferHead, InferAnswer)
 """Models that operations refer to by name: FastAPI does not see that they are used."""
 
 

@@ -19,7 +19,6 @@ from wavetrim.service.engine.engine import Engine
 from wavetrim.service.engine.fleet import Fleet
 from wavetrim.service.engine.slabs import SharedSlabs
 from wavetrim.service.engine.supervisor import Supervisor
-from wavetrim.service.grpc.server import serve_grpc
 from wavetrim.service.housekeeping import Housekeeping
 from wavetrim.service.jobs.dispatch import Dispatcher
 from wavetrim.service.jobs.lanes.lane import Lane
@@ -41,7 +40,6 @@ from wavetrim.service.storage.matrices.kept import KeptMatrices
 from wavetrim.service.storage.matrices.matrices import MatrixStore
 from wavetrim.service.storage.matrices.residents import Residents
 from wavetrim.service.storage.memory.leases import Leases
-from wavetrim.service.storage.memory.named_regions import NamedRegions
 from wavetrim.service.storage.memory.room import Rooms
 from wavetrim.service.tenants.bytes_in_flight import BytesInFlight
 from wavetrim.service.tenants.shares import Shares
@@ -97,8 +95,7 @@ async def _run(app: FastAPI, parts: "_Parts", claim: Claim) -> AsyncIterator[Non
         await state.dispatcher.start()
         parts.housekeeping.start(claim)
         with _hand_out_leases(settings, state.leases, state.descriptors):
-            async with serve_grpc(state):
-                yield
+            yield
             if not state.dispatcher.draining:
                 await state.dispatcher.drain(settings.drain_seconds)
     finally:
@@ -112,7 +109,6 @@ async def _run(app: FastAPI, parts: "_Parts", claim: Claim) -> AsyncIterator[Non
         await run_to_end(parts.writer.close)
         parts.residents.clear()
         await making
-        state.inference.regions.unregister()
         if state.arena is not None:
             await state.arena.close()
         if state.traces is not None:
@@ -172,7 +168,7 @@ def _make_parts(app: FastAPI, database: Database) -> _Parts:
     state.products = Products(lane, engine, settings, counters, traces=state.traces)
     state.inference = Inference(
         state.products, engine, state.rooms, state.in_flight,
-        NamedRegions(settings.v2_shared_memory), limit_bytes=int(settings.max_matrix_bytes),
+        limit_bytes=int(settings.max_matrix_bytes),
     )  # fmt: skip
     state.news = JobNews()
     connections = state.descriptors.connections

@@ -83,26 +83,6 @@ class Settings(MachineSettings):
         default="on",
         description="`off` closes /docs and /openapi.json, which anybody may read otherwise.",
     )
-    grpc_port: int | None = Field(
-        default=None,
-        ge=0,
-        le=65535,
-        description="Port for the Open Inference Protocol over gRPC, 0 for a free one; without it, "
-        "there is none. Needs `wavetrim[grpc]`.",
-    )
-    grpc_max_message_bytes: ByteSize = Field(
-        default=ByteSize(64 * 2**20),
-        ge=2**20,
-        lt=2**31,
-        description="The longest message over gRPC, which is held in memory as a whole; HTTP takes "
-        "longer bodies.",
-    )
-    v2_shared_memory: str | None = Field(
-        default=None,
-        pattern=r"^/?[A-Za-z0-9._-]{3,64}$",
-        description="Prefix of the names of shared memory that callers may register at "
-        "/v2/systemsharedmemory; without it, none can be registered.",
-    )
     database_url: str | None = Field(
         default=None,
         description="SQLAlchemy URL of the database; without it, SQLite in the data folder.",

@@ -50,7 +50,6 @@ PROBLEMS: Final[dict[type[Exception], ProblemKind]] = {
     job_errors.JobNotFound: ProblemKind(404, "job-not-found", "No such job"),
     storage_errors.LeaseNotFound: ProblemKind(404, "lease-not-found", "No such lease"),
     errors.ModelNotFound: ProblemKind(404, "model-not-found", "No such model"),
-    storage_errors.RegionNotFound: ProblemKind(404, "region-not-found", "No such region"),
     errors.UploadStalled: ProblemKind(408, "upload-stalled", "The upload stalled"),
     # Not 5xx, which callers retry: the matrix must be deleted and stored again.
     storage_errors.MatrixDamaged: ProblemKind(

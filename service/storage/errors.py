@@ -133,15 +133,6 @@ class LeaseNotFound(ServiceError):
         self.value = lease_id
 
 
-class RegionNotFound(ServiceError):
-    """No shared memory is registered under this name."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(f"there is no region {name!r} of shared memory")
-        self.field = "shared_memory_region"
-        self.value = name
-
-
 class KeyNameTaken(FieldProblem):
     """The name has a key already, or had one."""
 

@@ -24,7 +24,7 @@ _SECONDS_BUCKETS: Final = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100
 _RATIO_BUCKETS: Final = (0.25, 0.5, 0.7, 0.8, 0.9, 0.95, 1, 1.05, 1.1, 1.25, 1.5, 2, 4)
 _LATENCY_BUCKETS: Final = (0.0003, *_SECONDS_BUCKETS)
 _SIZE_BUCKETS: Final = tuple(2**power for power in range(5, 16))
-_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "GRPC"})
+_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 """Methods with a label of their own; others are one label, as callers may invent any number."""
 
 

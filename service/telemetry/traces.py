@@ -19,7 +19,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from wavetrim.service.jobs.job import Job
-from wavetrim.service.telemetry.trace import read_trace_parent, trace_parent
+from wavetrim.service.telemetry.trace import read_trace_parent
 from wavetrim.service.version import find_version
 
 _PHASES: Final = {"copy": "transfer_seconds", "kernel": "kernel_seconds", "cpu": "cpu_seconds"}
@@ -57,21 +57,14 @@ class Traces:
     def show_product(self, message: Mapping[str, Any], ended_at: float) -> None:
         """Makes the spans of a product in one call, within the span of its request.
 
-        gRPC calls have no spans here, so there they are in the caller's trace, if any.
-
         Args:
             message: The engine's message of success, with `queue_seconds`.
             ended_at: When it came, UTC seconds since the epoch.
         """
-        within = None
-        if not trace.get_current_span().get_span_context().is_valid:
-            if trace_parent.get() is None:
-                return
-            within = self._propagator.extract({"traceparent": trace_parent.get()}, Context())
         timings = message["timings"]
         began_at = ended_at - (timings.get("total_seconds") or 0.0)
-        self._show("queue", began_at - message["queue_seconds"], began_at, within)
-        self._show_phases(timings, began_at, within)
+        self._show("queue", began_at - message["queue_seconds"], began_at)
+        self._show_phases(timings, began_at)
 
     def show_job(self, job: Job) -> None:
         """Makes the spans of a job that has ended, within the trace of its request."""

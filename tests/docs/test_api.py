@@ -7,13 +7,12 @@ from wavetrim.scheduler.check.verify import Verification
 from wavetrim.service.api.problem_kinds import NOT_READY, PROBLEMS
 from wavetrim.service.api.v2.datatypes import MOST_JSON_ELEMENTS
 from wavetrim.service.api.v2.stack import MOST_PRODUCTS
-from wavetrim.service.grpc.conversion import MOST_TYPED_ELEMENTS
 
 TEXT = PAGE.read_text(encoding="utf-8")
 
 
 def test_the_page_has_the_limits_of_the_protocol() -> None:
-    for limit in (MOST_PRODUCTS, MOST_JSON_ELEMENTS, MOST_TYPED_ELEMENTS):
+    for limit in (MOST_PRODUCTS, MOST_JSON_ELEMENTS):
         assert f"{limit:,}" in TEXT
 
 

@@ -59,7 +59,7 @@ async def authenticate(headers: Headers, state: Any, needed: str) -> Tenant:
     """Who makes a call, by its headers.
 
     Args:
-        headers: The call's headers, or metadata.
+        headers: The call's headers.
         state: The parts of the service.
         needed: The scope that the call needs.
 

@@ -6,12 +6,11 @@ A request passes, in this order:
 - `body` reads the JSON head and then the tensors' binary data.
 - `request` checks the head, by `schemas`; `datatypes` has the element types, and numbers in JSON.
   `stack` finds which products are asked for.
-- `placement` brings the tensors into memory: from the body straight into the arena, from the head,
-  or from a region of shared memory.
-- `inference` has the products computed, as for `POST /v1/matmul`; `statistics` counts them. gRPC
-  calls (`service/grpc/`) join here.
+- `placement` brings the tensors into memory: from the body straight into the arena, or from the
+  head.
+- `inference` has the products computed, as for `POST /v1/matmul`; `statistics` counts them.
 - `answer` sends the result from where it lies, with `compression` if it is asked for.
 
-`model` describes server and model, by `model_schemas`. `shared_memory` registers regions, which is
-off by default. `errors` adds the protocol's `error` to problem documents.
+`model` describes server and model, by `model_schemas`. `errors` adds the protocol's `error` to
+problem documents.
 """

@@ -12,7 +12,6 @@ from wavetrim.service.api.v2.body import HEAD_LENGTH
 from wavetrim.service.api.v2.compression import compress
 from wavetrim.service.api.v2.datatypes import NAMES, list_elements
 from wavetrim.service.api.v2.inference import Computed
-from wavetrim.service.api.v2.request import InferRequest
 from wavetrim.service.api.v2.schemas import MODEL_NAME, MODEL_VERSION
 from wavetrim.service.api.wire.sender import RawHeaders, send_chunks, send_views
 from wavetrim.service.threads import run_to_end
@@ -28,25 +27,21 @@ async def make_views(computed: Computed) -> list[memoryview]:
         FieldProblem: The result was asked for as JSON, which has no word for one of its numbers.
     """
     request = computed.placed.request
-    head = describe_answer(computed)
+    head = _describe_answer(computed)
     (output,) = head["outputs"]
-    views = []
-    if request.part is None:
-        result = computed.placed.result
-        if request.binary:
-            output["parameters"] = {"binary_data_size": len(result)}
-            views = [result]
-        else:
-            dtype = request.stack.problem.dtype
-            if len(result) > _THREAD_ELEMENTS * 4:
-                output["data"] = await run_to_end(_read_elements, result, dtype)
-                content = await run_to_end(to_json, head)
-                return [memoryview(content)]
-            output["data"] = _read_elements(result, dtype)
-    return [memoryview(to_json(head)), *views]
+    result = computed.placed.result
+    if request.binary:
+        output["parameters"] = {"binary_data_size": len(result)}
+        return [memoryview(to_json(head)), result]
+    dtype = request.stack.problem.dtype
+    if len(result) > _THREAD_ELEMENTS * 4:
+        output["data"] = await run_to_end(_read_elements, result, dtype)
+        return [memoryview(await run_to_end(to_json, head))]
+    output["data"] = _read_elements(result, dtype)
+    return [memoryview(to_json(head))]
 
 
-def describe_answer(computed: Computed) -> dict[str, Any]:
+def _describe_answer(computed: Computed) -> dict[str, Any]:
     """The answer without elements: model, id, how it was computed, and the output."""
     request = computed.placed.request
     output: dict[str, Any] = {
@@ -54,8 +49,6 @@ def describe_answer(computed: Computed) -> dict[str, Any]:
         "datatype": NAMES[request.stack.problem.dtype],
         "shape": list(request.stack.shape),
     }
-    if request.part is not None:
-        output["parameters"] = _describe_part(request)
     named = {"id": request.id} if request.id else {}
     return {
         **named,
@@ -98,15 +91,3 @@ async def send_answer(
 
 def _read_elements(result: memoryview, dtype: str) -> list[float]:
     return list_elements(np.frombuffer(result, find_dtype(dtype)))
-
-
-def _describe_part(request: InferRequest) -> dict[str, Any]:
-    """Where the result was written, and how long it is."""
-    assert request.part is not None
-    described: dict[str, Any] = {
-        "shared_memory_region": request.part.region,
-        "shared_memory_byte_size": request.stack.result_bytes,
-    }
-    if request.part.offset_bytes:
-        described["shared_memory_offset"] = request.part.offset_bytes
-    return described

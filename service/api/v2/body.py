@@ -61,7 +61,7 @@ class InferBody:
         self, scope: Scope, receive: Receive, *, limit_bytes: int, idle_seconds: float
     ) -> None:
         fields: dict[bytes, bytes] = dict(scope["headers"])
-        check_page(fields)
+        _check_page(fields)
         self.reader = BodyReader(
             scope, receive, limit_bytes=limit_bytes, idle_seconds=idle_seconds,
             media_types=_MEDIA_TYPES, head="JSON head",
@@ -116,7 +116,7 @@ class InferBody:
         return rest
 
 
-def check_page(fields: Mapping[bytes, bytes]) -> None:
+def _check_page(fields: Mapping[bytes, bytes]) -> None:
     """Refuse calls that any web page can have a browser send: to another origin, of a plain type.
 
     A browser sends these types to another origin only if that allows it (Fetch, "CORS-safelisted

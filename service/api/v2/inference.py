@@ -1,10 +1,11 @@
-"""Computes requests for products that have come over HTTP or gRPC."""
+"""Computes requests for products."""
 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from wavetrim.scheduler.engine.messages import Message, RunRequest
@@ -14,14 +15,11 @@ from wavetrim.service.api.v2.placement import Placed, ReadInto, place_tensors
 from wavetrim.service.api.v2.request import InferRequest
 from wavetrim.service.api.v2.statistics import InferStatistics, Stopwatch
 from wavetrim.service.engine.engine import Engine
-from wavetrim.service.errors import ScopeMissing
 from wavetrim.service.jobs.lanes.load import AHEAD
 from wavetrim.service.jobs.products import Products
-from wavetrim.service.storage.memory.named_regions import NamedRegions
 from wavetrim.service.storage.memory.room import Room, Rooms
 from wavetrim.service.tenants.bytes_in_flight import BytesInFlight
 from wavetrim.service.tenants.tenant import Tenant
-from wavetrim.service.threads import run_to_end
 
 AwaitLeaving = Callable[[], Awaitable[None]]
 """Returns when the caller has left."""
@@ -55,11 +53,9 @@ class Inference:
         engine: Has the machine's profile.
         rooms: Where memory comes from.
         in_flight: Counts memory by tenant.
-        regions: The regions that callers have registered.
         limit_bytes: The largest tensor that is received or sent.
 
     Attributes:
-        regions: As given.
         statistics: Counts requests by caller.
     """
 
@@ -69,7 +65,6 @@ class Inference:
         engine: Engine,
         rooms: Rooms,
         in_flight: BytesInFlight,
-        regions: NamedRegions,
         *,
         limit_bytes: int,
     ) -> None:
@@ -78,7 +73,6 @@ class Inference:
         self._rooms = rooms
         self._in_flight = in_flight
         self._limit_bytes = limit_bytes
-        self.regions: Final = regions
         self.statistics: Final = InferStatistics()
 
     @property
@@ -101,8 +95,6 @@ class Inference:
         tenant: Tenant,
         stack: AsyncExitStack,
         read_into: ReadInto,
-        *,
-        held_bytes: int = 0,
     ) -> Placed:
         """Bring a request's tensors into memory, which the stack releases.
 
@@ -111,37 +103,26 @@ class Inference:
             tenant: Whose it is.
             stack: Releases the memory when it is closed.
             read_into: Reads the binary data.
-            held_bytes: What is already counted for the request: its message, if it has come whole.
 
         Raises:
-            ScopeMissing: It names regions, which its caller may not use.
-            FieldProblem: A tensor is too large, or not in its region.
+            BodyTooLarge: A tensor or the result is too large.
             QuotaReached: The caller may not have as much at once.
             QuotaTooSmall: The request alone may not.
             StorageFull: There is no memory for them.
         """
-        if request.parts:
-            check_regions(tenant)
-
-        def take(size_bytes: int, taken_bytes: int) -> Callable[[], None]:
-            return self._in_flight.take(tenant, size_bytes, held_bytes + taken_bytes)
-
-        memory = RequestMemory(self._rooms, stack, take)
-        return await place_tensors(
-            request, memory, read_into, self.regions, limit_bytes=self._limit_bytes
-        )
+        memory = RequestMemory(self._rooms, stack, partial(self._in_flight.take, tenant))
+        return await place_tensors(request, memory, read_into, limit_bytes=self._limit_bytes)
 
     async def compute(
         self, placed: Placed, await_leaving: AwaitLeaving, stopwatch: Stopwatch
     ) -> Computed:
-        """Compute a request's products, and write the result into its region, if it names one.
+        """Compute a request's products.
 
         Raises:
             FieldError: An option cannot be met for this product on this machine.
             ClientDisconnect: The caller has left; the products were stopped.
             Draining: The service stops before a product has begun.
             JobFailed: A product cannot be computed.
-            FieldProblem: The region of the result was shortened.
         """
         stack, began = placed.request.stack, time.perf_counter()
         runs, rooms = placed.list_runs(), placed.rooms
@@ -154,8 +135,6 @@ class Inference:
         stopwatch.products = stack.products
         stopwatch.queue = message["queue_seconds"]
         stopwatch.compute_infer = max(0.0, time.perf_counter() - began - stopwatch.queue)
-        if placed.request.part is not None:
-            await run_to_end(self.regions.write_from, placed.request.part, placed.result)
         return Computed(placed, message)
 
     async def _compute_rest(
@@ -181,17 +160,6 @@ class Inference:
         except BaseExceptionGroup as errors:
             raise errors.exceptions[0] from None
         return messages
-
-
-def check_regions(tenant: Tenant) -> None:
-    """Make sure that a caller may name regions; their owners are not known to the service.
-
-    Raises:
-        ScopeMissing: It may not see the matrices of others.
-    """
-    if tenant.sees is not None:
-        needed = "admin: shared memory of this host may be any caller's"
-        raise ScopeMissing("scope", ",".join(sorted(tenant.scopes)), needed)
 
 
 def _sum_messages(messages: Sequence[Message]) -> Message:

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Depends, Path, Response
 
 from wavetrim.service.api.openapi import list_refusals
-from wavetrim.service.api.parts import InferencePart, SettingsPart, TenantPart
+from wavetrim.service.api.parts import InferencePart, TenantPart
 from wavetrim.service.api.problem_kinds import NOT_READY
 from wavetrim.service.api.problems import write_problem
 from wavetrim.service.api.v2.datatypes import DATATYPES
@@ -32,7 +32,8 @@ Version = Annotated[
     Path(description="`1`, the only version.", json_schema_extra={"enum": [MODEL_VERSION]}),
 ]
 
-EXTENSIONS: Final = ("binary_tensor_data", "model_configuration", "statistics")
+EXTENSIONS: Final = ["binary_tensor_data", "model_configuration", "statistics"]
+"""The protocol's extensions that the service has."""
 
 PLATFORM: Final = "wavetrim"
 
@@ -54,11 +55,6 @@ def check_model(model_name: str, version: str = "") -> None:
         named, limit = f"{model_name}, version {version}", f"{MODEL_NAME}, version {MODEL_VERSION}"
         raise ModelNotFound("model", named, limit)
     raise ModelNotFound("model", model_name, MODEL_NAME)
-
-
-def list_extensions(*, shared_memory: bool) -> list[str]:
-    """The protocol's extensions that the service has."""
-    return [*EXTENSIONS, *(["system_shared_memory"] if shared_memory else [])]
 
 
 def describe_model() -> dict[str, Any]:
@@ -104,10 +100,9 @@ def describe_config() -> dict[str, Any]:
 
 
 @router.get("", responses=list_refusals())
-async def get_server(settings: SettingsPart) -> ServerMetadata:
+async def get_server() -> ServerMetadata:
     """Tell the server's name, version and extensions."""
-    extensions = list_extensions(shared_memory=settings.v2_shared_memory is not None)
-    return ServerMetadata(name="wavetrim", version=find_version(), extensions=extensions)
+    return ServerMetadata(name=PLATFORM, version=find_version(), extensions=EXTENSIONS)
 
 
 @router.post("/repository/index", responses=list_refusals())

@@ -2,7 +2,7 @@
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 
 class ServerMetadata(BaseModel):
@@ -85,11 +85,9 @@ class ModelFigures(BaseModel):
 
     name: str = Field(description="matmul.")
     version: str = Field(description="1.")
-    last_inference: int = Field(description="When the last one came, in ms since the epoch.")
     inference_count: int = Field(description="Products that were computed.")
     execution_count: int = Field(description="Requests that were answered.")
     inference_stats: RequestFigures = Field(description="Where their time went.")
-    batch_stats: list[dict[str, Any]] = Field(description="Empty.")
 
 
 class ModelStatistics(BaseModel):
@@ -105,22 +103,3 @@ class RepositoryEntry(BaseModel):
     version: str = Field(description="1.")
     state: Literal["READY", "UNAVAILABLE"] = Field(description="Whether it computes.")
     reason: str = Field(description="Empty.")
-
-
-class RegionRequest(BaseModel):
-    """Shared memory that is registered as a region."""
-
-    model_config = ConfigDict(strict=True)
-
-    key: str = Field(description="Its name, as for shm_open.", min_length=1, max_length=255)
-    offset: int = Field(0, ge=0, lt=2**62, description="Where the region begins there.")
-    byte_size: int = Field(ge=1, lt=2**62, description="Bytes of the region.")
-
-
-class RegionView(BaseModel):
-    """A region that is registered."""
-
-    name: str = Field(description="How requests name it.")
-    key: str = Field(description="Name of the shared memory.")
-    offset: int = Field(description="Where the region begins there.")
-    byte_size: int = Field(description="Bytes of the region.")

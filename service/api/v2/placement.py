@@ -10,14 +10,13 @@ from typing import Final
 
 from wavetrim.scheduler.engine.messages import Operand, RunRequest
 from wavetrim.service.api.products.request_memory import RequestMemory, lay_out
-from wavetrim.service.api.v2.request import InferRequest, InputTensor
+from wavetrim.service.api.v2.datatypes import Array
+from wavetrim.service.api.v2.request import InferRequest
 from wavetrim.service.api.v2.stack import Matrix
 from wavetrim.service.api.wire.body_source import SMALL_BODY_BYTES
 from wavetrim.service.errors import BodyTooLarge
 from wavetrim.service.storage.memory.intake import copy_bytes
-from wavetrim.service.storage.memory.named_regions import NamedRegions
 from wavetrim.service.storage.memory.room import Room
-from wavetrim.service.threads import run_to_end
 
 _SMALL_BYTES: Final = 2 * SMALL_BODY_BYTES
 
@@ -94,7 +93,6 @@ async def place_tensors(
     request: InferRequest,
     memory: RequestMemory,
     read_into: ReadInto,
-    regions: NamedRegions,
     *,
     limit_bytes: int,
 ) -> Placed:
@@ -104,51 +102,50 @@ async def place_tensors(
         request: The request.
         memory: Its memory.
         read_into: Reads the binary data.
-        regions: The regions that callers have registered.
         limit_bytes: The largest tensor that is received or sent.
 
     Raises:
         BodyTooLarge: A tensor or the result is too large.
-        FieldProblem: A region is missing or too small.
         QuotaReached: The caller may not have as much at once.
         StorageFull: There is no memory for them.
     """
     sizes, result_bytes = request.sizes_bytes, request.stack.result_bytes
     if max(*sizes, result_bytes) > limit_bytes:
         raise _describe_largest(request, limit_bytes)
-    for part in request.parts:
-        regions.check(part)
-    filler = _Filler(read_into, regions)
     if sum(sizes) + result_bytes <= _SMALL_BYTES:
-        places = await _place_together(request, memory, filler)
+        places = await _place_together(request, memory, read_into)
     else:
-        places = await _place_apart(request, memory, filler)
+        places = await _place_apart(request, memory, read_into)
     tensors = {one.name: place for one, place in zip(request.inputs, places, strict=False)}
     return Placed(request, tensors, places[-1])
 
 
 async def _place_together(
-    request: InferRequest, memory: RequestMemory, filler: "_Filler"
+    request: InferRequest, memory: RequestMemory, read_into: ReadInto
 ) -> list[Place]:
     """Bring all inputs into one piece of memory, with the result at its end."""
     begins, total_bytes = lay_out([*request.sizes_bytes, request.stack.result_bytes])
     room = await memory.obtain(max(1, total_bytes))
     for tensor, begin, size_bytes in zip(request.inputs, begins, request.sizes_bytes, strict=False):
-        await filler.fill(tensor, room.view[begin : begin + size_bytes])
+        view = room.view[begin : begin + size_bytes]
+        if tensor.values is None:
+            await read_into(view)
+        else:
+            _copy(tensor.values, view)
     return [Place(room, begin) for begin in begins]
 
 
 async def _place_apart(
-    request: InferRequest, memory: RequestMemory, filler: "_Filler"
+    request: InferRequest, memory: RequestMemory, read_into: ReadInto
 ) -> list[Place]:
     """Bring each input into memory of its own; the result's comes last."""
     places = []
     for tensor, size_bytes in zip(request.inputs, request.sizes_bytes, strict=True):
-        if tensor.follows:
-            room = await memory.receive(size_bytes, filler.read_into)
+        if tensor.values is None:
+            room = await memory.receive(size_bytes, read_into)
         else:
             room = await memory.obtain(max(1, size_bytes))
-            await filler.fill(tensor, room.view[:size_bytes])
+            _copy(tensor.values, room.view[:size_bytes])
         places.append(Place(room, 0))
     places.append(Place(await memory.obtain(max(1, request.stack.result_bytes)), 0))
     return places
@@ -163,17 +160,5 @@ def _describe_largest(request: InferRequest, limit_bytes: int) -> BodyTooLarge:
     return BodyTooLarge(name, sizes[name], limit)
 
 
-class _Filler:
-    """Brings a tensor's elements into memory: from the head, a region, or the binary data."""
-
-    def __init__(self, read_into: ReadInto, regions: NamedRegions) -> None:
-        self.read_into = read_into
-        self._regions = regions
-
-    async def fill(self, tensor: InputTensor, view: memoryview) -> None:
-        if tensor.values is not None:
-            copy_bytes(view, tensor.values.reshape(-1).view("u1").data)
-        elif tensor.part is not None:
-            await run_to_end(self._regions.read_into, tensor.part, view)
-        else:
-            await self.read_into(view)
+def _copy(values: Array, view: memoryview) -> None:
+    copy_bytes(view, values.reshape(-1).view("u1").data)

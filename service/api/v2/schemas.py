@@ -25,33 +25,28 @@ Datatype = Annotated[
 Size = Annotated[int, Field(ge=0, lt=2**40)]
 
 
-class RegionPlace(BaseModel):
-    """Where a tensor lies in a registered region."""
+class InputParameters(BaseModel):
+    """How an input comes: as binary data after the head, or else in `data`."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
-
-    shared_memory_region: str = Field(default="", description="Name of a registered region.")
-    shared_memory_offset: int = Field(default=0, ge=0, description="Where the tensor begins there.")
-    shared_memory_byte_size: int = Field(
-        default=0, ge=1, description="Bytes of the tensor, or for it."
-    )
-
-
-class InputParameters(RegionPlace):
-    """How an input comes: as binary data after the head, in a region, or else in `data`."""
 
     binary_data_size: int = Field(
         default=0, ge=0, description="Bytes of the tensor after the head."
     )
 
 
-class OutputParameters(RegionPlace):
+class OutputParameters(BaseModel):
     """How the output is sent."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
 
     binary_data: bool = Field(
         default=False,
         description="Whether it comes as binary data after the head, and not as JSON. Without "
         "it, `binary_data_output` decides.",
+    )
+    shared_memory_region: None = Field(
+        default=None, description="Refused: results are not written to shared memory."
     )
 
 
@@ -136,9 +131,7 @@ class OutputAnswer(BaseModel):
     shape: list[int] = Field(
         description="Rows and columns; in front of them the number of matrices of a stack."
     )
-    parameters: dict[str, Any] = Field(
-        default={}, description="Bytes after the head, or the place in a region."
-    )
+    parameters: dict[str, Any] = Field(default={}, description="Bytes after the head.")
     data: list[float] | None = Field(
         default=None, description="The elements, row by row, if they were asked for as JSON."
     )

@@ -41,12 +41,10 @@ class Figures:
     """One caller's requests.
 
     Attributes:
-        last_inference: When the last one came, milliseconds since the epoch; 0 for never.
         products: Products that were computed.
         durations: Durations, by the names in `DURATIONS`.
     """
 
-    last_inference: int = 0
     products: int = 0
     durations: dict[str, Duration] = field(
         default_factory=lambda: {name: Duration() for name in DURATIONS}
@@ -82,7 +80,6 @@ class InferStatistics:
     def count(self, tenant: Tenant) -> Iterator[Stopwatch]:
         """Count the request that the block answers; a caller that leaves is no failure."""
         figures = self._find(tenant.name)
-        figures.last_inference = time.time_ns() // 10**6
         stopwatch, began = Stopwatch(), time.perf_counter()
         try:
             yield stopwatch
@@ -111,11 +108,9 @@ class InferStatistics:
         return {
             "name": MODEL_NAME,
             "version": MODEL_VERSION,
-            "last_inference": max((one.last_inference for one in seen), default=0),
             "inference_count": sum(one.products for one in seen),
             "execution_count": durations["success"]["count"],
             "inference_stats": durations,
-            "batch_stats": [],
         }
 
     def _find(self, caller: str) -> Figures:

@@ -88,8 +88,6 @@ class ForegroundServer(uvicorn.Server):
         await self._accept()
         for address in _list_addresses(self._listeners):
             self._announce(f"wavetrim is serving on {address}")
-        if self._app.state.grpc_address is not None:
-            self._announce(f"wavetrim is serving gRPC on {self._app.state.grpc_address}")
 
     def _announce(self, words: str) -> None:
         """Print a line on standard output; if the log is JSON, log it instead."""

@@ -21,7 +21,7 @@ CODINGS: dict[str, Callable[[bytes], bytes]] = {"gzip": gzip.compress, "deflate"
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     folder = tmp_path_factory.mktemp("compressed")
-    settings = {"unix_socket": folder / "socket", "v2_shared_memory": "wavetrim-test"}
+    settings = {"unix_socket": folder / "socket"}
     with RunningServer(folder / "data", **settings) as running:
         yield running
 
@@ -49,7 +49,6 @@ def test_matrices_are_taken_compressed(server: RunningServer, coding: str, size:
         ("/v1/leases", {"bytes": 1}, 201),
         ("/v1/matmul", {"a": 1}, 422),
         ("/v2/models/matmul/infer", {"inputs": []}, 422),
-        ("/v2/systemsharedmemory/region/r/register", {"key": "/other", "byte_size": 1}, 422),
     ],
 )
 def test_documents_are_taken_compressed(

@@ -16,7 +16,6 @@ from tests.own_memory import watch_growth
 from tests.server import RunningServer, open_http
 
 INFER = "/v2/models/matmul/infer"
-REGISTER = "/v2/systemsharedmemory/region/r/register"
 JSON = {"Content-Type": "application/json"}
 ONE = '{"name": "B", "datatype": "FP32", "shape": [1, 1], "data": [1]}'
 
@@ -24,7 +23,7 @@ ONE = '{"name": "B", "datatype": "FP32", "shape": [1, 1], "data": [1]}'
 @pytest.fixture(scope="module")
 def local_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     folder = tmp_path_factory.mktemp("documents")
-    settings = {"unix_socket": folder / "socket", "v2_shared_memory": "wavetrim-test"}
+    settings = {"unix_socket": folder / "socket"}
     with RunningServer(folder / "data", **settings) as running:
         yield running
 
@@ -125,7 +124,7 @@ def test_two_matrices_of_400_rows_and_columns_are_taken_as_json(
         ("/v1/matmul", '{"a": {~}}'),
         ("/v1/leases", '{"bytes": 1, ~}'),
         (INFER, '{"inputs": [1, {"parameters": {~}}]}'),
-        (REGISTER, '{"key": "/wavetrim-test-x", "byte_size": 1, "x": {"y": "}\\"{", ~}}'),
+        ("/v1/jobs", '{"a": "x", "b": "y", "x": {"y": "}\\"{", ~}}'),
     ],
 )
 def test_equal_names_in_an_object_are_refused_by_every_route(
@@ -156,19 +155,6 @@ def test_equal_names_in_different_objects_are_none(
     content = write('{"inputs": [~, ~], "unknown": ~}', first, ONE, document)
     answer = local_server.client.post(INFER, content=content.encode(), headers=JSON)
     assert answer.status_code == 200, answer.text
-
-
-@pytest.mark.parametrize(
-    "changed",
-    [{"byte_size": "16"}, {"byte_size": True}, {"byte_size": 16.0}, {"offset": "0"}, {"key": 1}],
-    ids=str,
-)
-def test_a_text_or_a_truth_value_is_no_number_of_a_region(
-    local_server: RunningServer, changed: dict[str, Any]
-) -> None:
-    document = {"key": "/wavetrim-test-x", "byte_size": 16, **changed}
-    answer = local_server.client.post(REGISTER, json=document)
-    assert (answer.status_code, answer.json()["field"]) == (422, next(iter(changed)))
 
 
 def test_a_query_of_more_than_100_fields_is_refused_before_it_is_read(

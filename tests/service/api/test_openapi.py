@@ -21,7 +21,6 @@ def list_operations(document: dict[str, Any]) -> list[tuple[str, dict[str, Any]]
 
 
 _MODEL = ("/v2/models/{model_name}", "/v2/models/{model_name}/versions/{version}")
-_REGIONS = "/v2/systemsharedmemory"
 PROTOCOL = {
     "get /v2",
     "get /v2/health/live",
@@ -30,11 +29,6 @@ PROTOCOL = {
     "post /v2/repository/index",
     *(f"get {model}{path}" for model in _MODEL for path in ("", "/ready", "/config", "/stats")),
     *(f"post {model}/infer" for model in _MODEL),
-    f"get {_REGIONS}/status",
-    f"get {_REGIONS}/region/{{region_name}}/status",
-    f"post {_REGIONS}/region/{{region_name}}/register",
-    f"post {_REGIONS}/region/{{region_name}}/unregister",
-    f"post {_REGIONS}/unregister",
 }
 """What the Open Inference Protocol has."""
 

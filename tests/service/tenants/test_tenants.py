@@ -74,7 +74,7 @@ def things(callers: Callers) -> Iterator[Things]:
 def list_calls() -> list[tuple[str, str]]:
     """The calls that name something by its id, as the application describes them.
 
-    What the Open Inference Protocol names, model and regions, belongs to no caller.
+    What the Open Inference Protocol names, its model, belongs to no caller.
     """
     every = create_app(Settings()).openapi()["paths"]
     paths = {path: methods for path, methods in every.items() if path.startswith("/v1/")}
@@ -210,9 +210,7 @@ def test_a_running_job_is_its_owners_to_wait_for_and_to_cancel(callers: Callers)
     assert callers.ada.get(f"{path}?wait_seconds=60").json()["state"] == "succeeded"
 
 
-def test_statistics_of_the_protocol_are_the_callers_own_and_regions_are_an_admins(
-    callers: Callers,
-) -> None:
+def test_statistics_of_the_protocol_are_the_callers_own(callers: Callers) -> None:
     (document,) = InferHead.model_config["json_schema_extra"]["examples"]  # type: ignore[index,call-overload]
     for caller, times in ((callers.ada, 2), (callers.bob, 1)):
         for _ in range(times):
@@ -223,15 +221,3 @@ def test_statistics_of_the_protocol_are_the_callers_own_and_regions_are_an_admin
         return int(answer["model_stats"][0]["inference_count"])
 
     assert [count(caller) for caller in (callers.ada, callers.bob, callers.root)] == [2, 1, 3]
-    region = {"key": "/x", "byte_size": 1}
-    part = {"shared_memory_region": "x", "shared_memory_byte_size": 4}
-    (a, b), path = document["inputs"], "/v2/systemsharedmemory"
-    named = {"inputs": [{**a, "shape": [1, 1], "data": None, "parameters": part}, b]}
-    for caller, status in ((callers.ada, (403, 403, 403)), (callers.root, (200, 422, 404))):
-        answers = (
-            caller.get(f"{path}/status"),
-            caller.post(f"{path}/region/x/register", json=region),
-            caller.post("/v2/models/matmul/infer", json={**named, "inputs": [
-                named["inputs"][0], {**b, "shape": [1, 2]}]}),
-        )  # fmt: skip
-        assert tuple(answer.status_code for answer in answers) == status

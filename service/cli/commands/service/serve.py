@@ -60,6 +60,6 @@ def serve(
         configure_logging(settings.log_level, settings.log_format)
         keep_freed_memory()
         if not settings.access_log:
-            for name in ("api.admission.request_log", "grpc.outcome"):
-                logging.getLogger(f"wavetrim.service.{name}").setLevel(logging.WARNING)
+            name = "wavetrim.service.api.admission.request_log"
+            logging.getLogger(name).setLevel(logging.WARNING)
         ForegroundServer(app, listeners, timeout_graceful_shutdown=_LAST_ANSWERS_SECONDS).run()

@@ -22,9 +22,7 @@ OPEN_PATHS = (
 )
 
 
-PLACES = dict.fromkeys(
-    ("matrix_id", "job_id", "lease_id", "model_name", "version", "region_name"), "x"
-)
+PLACES = dict.fromkeys(("matrix_id", "job_id", "lease_id", "model_name", "version"), "x")
 
 
 @pytest.fixture(scope="module")

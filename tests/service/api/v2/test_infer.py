@@ -283,11 +283,6 @@ def ask(**changed: Any) -> dict[str, Any]:
     return {"inputs": [first, {**one, "name": "B"}], **changed}
 
 
-def place(**changed: Any) -> dict[str, Any]:
-    region = {"shared_memory_region": "x", "shared_memory_byte_size": 4, **changed}
-    return {"data": None, "parameters": region}
-
-
 REFUSED_JSON: list[tuple[dict[str, Any], int, str]] = [
     (ask(a={"name": "D"}), 422, "inputs.0.name"),
     (ask(a={"name": "B"}), 422, "inputs"),
@@ -308,17 +303,9 @@ REFUSED_JSON: list[tuple[dict[str, Any], int, str]] = [
     (ask(a={"datatype": "UINT64", "data": [-1]}), 422, "inputs[0].data"),
     (ask(a={"data": None}), 422, "inputs[0]"),
     (ask(a={"parameters": {"binary_data_size": 4}}), 422, "inputs[0]"),
-    (
-        ask(a={"parameters": {"shared_memory_offset": "16"}}),
-        422,
-        "inputs.0.parameters.shared_memory_offset",
-    ),
     (ask(a={"shape": [True, 1]}), 422, "inputs.0.shape.0"),
     (ask(a={"data": [1, True], "shape": [2, 1]}), 422, "inputs[0].data"),
     (ask(a={"data": [False, 0.5], "shape": [2, 1]}), 422, "inputs[0].data"),
-    (ask(a=place()), 404, "shared_memory_region"),
-    (ask(a=place(shared_memory_byte_size=5)), 422, "inputs[0].parameters.shared_memory_byte_size"),
-    (ask(a=place(shared_memory_region="")), 422, "inputs[0].parameters.shared_memory_region"),
     (ask(outputs=[{"name": "A"}]), 422, "outputs.0.name"),
     (
         ask(outputs=[{"name": "C", "parameters": {"binary_data": "yes"}}]),
