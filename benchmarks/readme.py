@@ -68,7 +68,7 @@ FAULT_GROUPS: Final = {
     "disk, arena, /dev/shm, memory or descriptors are used up": (
         "disk-", "arena-", "shared-memory-", "few-", "small-group",
     ),
-    "callers stall, trickle or vanish; the clock steps": ("bad-callers", "clock-"),
+    "callers stall, trickle or vanish": ("bad-callers",),
 }  # fmt: skip
 """What the page says of faults whose names begin alike."""
 

@@ -5,7 +5,6 @@ from functools import partial
 from typing import Final
 
 from tests.faults.callers import BadCallers
-from tests.faults.clock import SteppingClock
 from tests.faults.databases import (
     LockedDatabase,
     ReplacedDatabase,
@@ -53,7 +52,6 @@ OWN: Final[dict[str, type[Fault]]] = {
     "few-descriptors": FewDescriptors,
     "small-group": SmallGroup,
     "database-restarted": RestartedDatabase,
-    "clock-steps": SteppingClock,
 }
 """Those that need a service of their own."""
 

@@ -5,13 +5,13 @@ once, and the service does not start when the two differ.
 """
 
 import re
-import time
 import uuid
 from pathlib import Path
 from typing import Final
 
 from sqlalchemy import Engine, insert, select, update
 
+from wavetrim.service.clock import read_clock
 from wavetrim.service.storage.database.database import reading, write_back
 from wavetrim.service.storage.database.tables import identity, matrices
 from wavetrim.service.storage.disk.new_file import flush
@@ -60,7 +60,7 @@ def join(database: Engine, data_dir: Path) -> str:
     if known is None:
         known = uuid.uuid4().hex
         with database.begin() as connection:
-            connection.execute(insert(identity).values(id=known, created_at=time.time()))
+            connection.execute(insert(identity).values(id=known, created_at=read_clock()))
         # In the database's own file the id outlives the loss of the write-ahead log.
         write_back(database)
     _write_folder_id(data_dir, known)
@@ -89,21 +89,15 @@ def read_folder_id(data_dir: Path) -> str | None:
 
 
 def read_start(database: Engine) -> float:
-    """The time before which no age is counted: the first use, or the clock's last step."""
+    """The time before which no age is counted: the first start, which may be an upgrade's."""
     with reading(database) as connection:
         return connection.scalar(select(identity.c.created_at)) or 0.0
-
-
-def begin_ages(database: Engine, now: float) -> None:
-    """Counts no age from before `now`: the clock has stepped."""
-    with database.begin() as connection:
-        connection.execute(update(identity).values(created_at=now))
 
 
 def try_write(database: Engine) -> None:
     """Makes a small write, to find whether the database can be written to."""
     with database.begin() as connection:
-        connection.execute(update(identity).values(written_at=time.time()))
+        connection.execute(update(identity).values(written_at=read_clock()))
 
 
 def _fit(database: Engine, matrix_dir: Path, *, has_id: bool) -> bool:
