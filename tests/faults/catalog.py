@@ -5,12 +5,7 @@ from functools import partial
 from typing import Final
 
 from tests.faults.callers import BadCallers
-from tests.faults.databases import (
-    LockedDatabase,
-    ReplacedDatabase,
-    RestartedDatabase,
-    RestoredDatabase,
-)
+from tests.faults.databases import LockedDatabase, RestartedDatabase, RestoredDatabase
 from tests.faults.fault import Fault
 from tests.faults.files import CHANGES, ChangedFiles
 from tests.faults.limits import FewDescriptors, FullArena, FullDisk, FullSharedMemory, SmallGroup
@@ -32,7 +27,6 @@ SIGNALS: Final[dict[str, Make]] = {
 
 PLAIN: Final[dict[str, Make]] = {
     "database-locked": partial(LockedDatabase, 1),
-    "database-replaced": ReplacedDatabase,
     "database-restored": RestoredDatabase,
     **{f"file-{how.replace(' ', '-')}": partial(ChangedFiles, how) for how in CHANGES},
     "bad-callers": BadCallers,
