@@ -1,4 +1,4 @@
-"""Housekeeping: removes what is too old, keeps the database, tries whether writing works again."""
+"""Housekeeping: removes what is too old, and tries whether writing works again."""
 
 import asyncio
 import logging
@@ -14,7 +14,6 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from wavetrim.service.jobs.table.store import JobStore
 from wavetrim.service.settings import Settings
-from wavetrim.service.storage.database.claim import Claim
 from wavetrim.service.storage.database.database import find_reason
 from wavetrim.service.storage.database.write_record import WriteRecord
 from wavetrim.service.storage.folder.identity import read_start, try_write
@@ -58,9 +57,9 @@ class Housekeeping:
         self._task: asyncio.Task[None] | None = None
         self._expired_at = 0.0
 
-    def start(self, claim: Claim) -> None:
-        """Begin; the database's lock is kept, too."""
-        self._task = asyncio.create_task(self._serve(claim), name="housekeeping")
+    def start(self) -> None:
+        """Begin."""
+        self._task = asyncio.create_task(self._serve(), name="housekeeping")
 
     async def stop(self) -> None:
         """End, when what is under way is done."""
@@ -69,12 +68,12 @@ class Housekeeping:
             await asyncio.wait({self._task})
             self._task = None
 
-    async def _serve(self, claim: Claim) -> None:
+    async def _serve(self) -> None:
         kept = [s for s in (self._settings.matrix_ttl_seconds, self._settings.job_ttl_seconds) if s]
         between = min([_LONGEST_SECONDS, *(seconds / 4 for seconds in kept)])
         period = min(_PERIOD_SECONDS, between)
         while True:
-            for work in (claim.keep, self._matrices.settle_unclear, self._try_writing):
+            for work in (self._matrices.settle_unclear, self._try_writing):
                 await self._do(work)
             if time.monotonic() - self._expired_at >= between:
                 self._expired_at = time.monotonic()

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from wavetrim.service.errors import FieldProblem, RetryLater, ServiceError
+from wavetrim.service.storage.lock_file import describe_service
 
 _AGAIN_SECONDS: Final = 5
 """When to ask again after a failed write; chosen."""
@@ -27,10 +28,12 @@ class DatabaseTaken(DatabaseAway):
     Args:
         url: The database.
         holder: What is known of the other service.
+        data_dir: The data folder of this one.
     """
 
-    def __init__(self, url: str, holder: str) -> None:
-        super().__init__(url, f"another running service uses it ({holder})")
+    def __init__(self, url: str, holder: str, data_dir: Path) -> None:
+        this = describe_service(data_dir)
+        super().__init__(url, f"another running service uses it, {holder}; this is {this}")
 
 
 class DataMismatch(ServiceError):

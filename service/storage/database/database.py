@@ -14,7 +14,7 @@ it, though not what was committed before. The end of the process does not undo i
 import logging
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -43,12 +43,15 @@ _CONNECT_SECONDS: Final = 5
 _CHECKED_BYTES: Final = 64 * 2**20
 """A SQLite file of up to this size is read whole when it is opened: 0.05 s from memory."""
 
+_UNUSABLE: Final = (DBAPIError, PoolTimeout, sqlite3.DatabaseError, SchemaRefused, OSError)
 _READ_ONLY: Final = "25006"  # SQLSTATE read_only_sql_transaction
 _RETRY_SECONDS: Final = 0.01
 _SYNC: Final = "synchronous"
 
 
-def open_database(url: str, *, upgrades: bool = True) -> Engine:
+def open_database(
+    url: str, *, upgrades: bool = True, on_connect: Callable[[Any], None] | None = None
+) -> Engine:
     """Connects to a database and makes its tables, or upgrades them.
 
     Before an upgrade SQLite's file is copied beside itself.
@@ -56,6 +59,7 @@ def open_database(url: str, *, upgrades: bool = True) -> Engine:
     Args:
         url: `sqlite:///path/to/file.db` or `postgresql://user@host/name`.
         upgrades: Whether older tables may be upgraded: by those who have claimed the database.
+        on_connect: Is given each connection of the driver before it is used.
 
     Returns:
         An engine with a connection pool; it may be used from every thread.
@@ -68,6 +72,8 @@ def open_database(url: str, *, upgrades: bool = True) -> Engine:
     parsed = read_url(url)
     is_sqlite = parsed.get_backend_name() == "sqlite"
     database = _open_sqlite(parsed) if is_sqlite else open_postgres(parsed)
+    if on_connect is not None:
+        event.listen(database, "connect", lambda connection, _: on_connect(connection))
     try:
         if is_sqlite:
             path = find_sqlite_path(parsed)
@@ -75,16 +81,14 @@ def open_database(url: str, *, upgrades: bool = True) -> Engine:
             path.touch()
             _check_pages(database)
         prepare_tables(database, keep_copy=partial(_keep_copy, parsed), upgrades=upgrades)
-    except (DBAPIError, PoolTimeout, sqlite3.DatabaseError, SchemaRefused, OSError) as error:
+    except BaseException as error:
         database.dispose()
-        raise explain_refusal(parsed, error) from error
+        if not isinstance(error, _UNUSABLE):
+            raise
+        refused = DatabaseAway if _is_away(error) else DatabaseRefused
+        shown = parsed.render_as_string(hide_password=True)
+        raise refused(shown, find_reason(error)) from error
     return database
-
-
-def explain_refusal(url: URL, error: Exception) -> DatabaseRefused:
-    """What an error of a start says of its database: that it is away, or cannot be used."""
-    refused = DatabaseAway if _is_away(error) else DatabaseRefused
-    return refused(url.render_as_string(hide_password=True), find_reason(error))
 
 
 def find_reason(error: Exception) -> str:
