@@ -56,7 +56,7 @@ async def run_parts(app: FastAPI) -> AsyncIterator[None]:
         wait_seconds = settings.database_wait_seconds
         database = await wait_for_database(claiming, wait_seconds, app.state.given_up)
         try:
-            await run_to_end(pair, database, settings.data_dir, settings.matrix_dir)
+            await run_to_end(pair, database, settings.data_dir)
             parts = _make_parts(app, database)
             async with _run(app, parts):
                 yield

@@ -39,12 +39,14 @@ class DatabaseTaken(DatabaseAway):
 class DataMismatch(ServiceError):
     """The service does not start: the database is not the one of the data folder."""
 
-    def __init__(self, url: str, of_database: str, folder: str, of_folder: str) -> None:
+    def __init__(
+        self, url: str, of_database: str | None, folder: Path, of_folder: str | None
+    ) -> None:
         super().__init__(
-            f"the database {url} (id {of_database}) is not that of the data folder {folder} "
-            f"(id {of_folder}), and no matrix was touched; start with the database that belongs to "
-            "the folder (WAVETRIM_DATABASE_URL, or a backup restored), or take the folder's "
-            "matrices into this one with `wavetrim adopt`"
+            f"the database {url} (id {of_database or 'none'}) is not that of the data folder "
+            f"{folder} (id {of_folder or 'none'}), and no matrix was touched; start with the "
+            "database that belongs to the folder (WAVETRIM_DATABASE_URL, or a backup restored), or "
+            "take the folder's matrices into this one with `wavetrim adopt`"
         )
 
 

@@ -135,17 +135,6 @@ def _is_away(error: Exception) -> bool:
     )
 
 
-def write_back(database: Engine) -> None:
-    """Moves what SQLite's write-ahead log holds into the database's own file."""
-    if database.dialect.name != "sqlite":
-        return
-    connection = database.raw_connection()
-    try:
-        connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    finally:
-        connection.close()
-
-
 @contextmanager
 def reading(database: Engine) -> Iterator[Connection]:
     """A transaction that only reads: on SQLite it takes no write lock."""
