@@ -221,6 +221,7 @@ def test_two_services_on_a_restarted_server(start_server: Start) -> None:
                 late.client.get("/healthz/ready"),
             ):
                 assert refused.status_code == 503
+            assert "another running service uses it" in refused.json()["missing"]["database"]
             other.dispose()  # the second time it has ended
         late.stop()
         late.restart()
