@@ -60,13 +60,13 @@ SETTING_GROUPS: Final = {
 
 FAULT_GROUPS: Final = {
     "engine or service is killed, stopped or hangs": ("kill-", "stop-", "engine-"),
-    "the database is locked, replaced, restored or restarted": ("database-",),
+    "the database is locked, restored or restarted": ("database-",),
     "an operand's file is changed or replaced": ("file-",),
     "the same, and the engine reads the file itself": ("mapped-file-",),
     "disk, arena, /dev/shm, memory or descriptors are used up": (
         "disk-", "arena-", "shared-memory-", "few-", "small-group",
     ),
-    "callers stall, trickle or vanish; the clock steps": ("bad-callers", "clock-"),
+    "callers stall, trickle or vanish": ("bad-callers",),
 }  # fmt: skip
 """What the page says of faults whose names begin alike."""
 

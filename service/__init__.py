@@ -11,6 +11,5 @@ a place in a list. `unix_socket` serves callers on this host, `descriptors` limi
 `key_file` reads the API key, `ray_address` checks where a cluster is, `setting_refusal` explains a
 refused setting. Commands use `version`, `libraries` and `local_options`.
 
-Times that are stored come from `clock`, which notices steps of the wall clock; time-outs use clocks
-that do not step.
+Times that are stored come from `clock`; time-outs use clocks that do not step.
 """

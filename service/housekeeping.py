@@ -1,4 +1,4 @@
-"""Housekeeping: removes what is too old, keeps the database, tries whether writing works again."""
+"""Housekeeping: removes what is too old, and tries whether writing works again."""
 
 import asyncio
 import logging
@@ -12,13 +12,11 @@ from typing import Final
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from wavetrim.service.clock import wall_clock
 from wavetrim.service.jobs.table.store import JobStore
 from wavetrim.service.settings import Settings
-from wavetrim.service.storage.database.claim import Claim
 from wavetrim.service.storage.database.database import find_reason
 from wavetrim.service.storage.database.write_record import WriteRecord
-from wavetrim.service.storage.folder.identity import begin_ages, read_start, try_write
+from wavetrim.service.storage.folder.identity import read_start, try_write
 from wavetrim.service.storage.matrices.matrices import MatrixStore
 from wavetrim.service.threads import run_to_end
 
@@ -59,9 +57,9 @@ class Housekeeping:
         self._task: asyncio.Task[None] | None = None
         self._expired_at = 0.0
 
-    def start(self, claim: Claim) -> None:
-        """Begin; the database's lock is kept, too."""
-        self._task = asyncio.create_task(self._serve(claim), name="housekeeping")
+    def start(self) -> None:
+        """Begin."""
+        self._task = asyncio.create_task(self._serve(), name="housekeeping")
 
     async def stop(self) -> None:
         """End, when what is under way is done."""
@@ -70,12 +68,12 @@ class Housekeeping:
             await asyncio.wait({self._task})
             self._task = None
 
-    async def _serve(self, claim: Claim) -> None:
+    async def _serve(self) -> None:
         kept = [s for s in (self._settings.matrix_ttl_seconds, self._settings.job_ttl_seconds) if s]
         between = min([_LONGEST_SECONDS, *(seconds / 4 for seconds in kept)])
         period = min(_PERIOD_SECONDS, between)
         while True:
-            for work in (claim.keep, self._matrices.settle_unclear, self._try_writing):
+            for work in (self._matrices.settle_unclear, self._try_writing):
                 await self._do(work)
             if time.monotonic() - self._expired_at >= between:
                 self._expired_at = time.monotonic()
@@ -91,8 +89,8 @@ class Housekeeping:
             logger.exception("housekeeping failed")
 
     def expire(self) -> None:
-        """Remove what is too old, by a clock that has not stepped."""
-        start = self._find_start()
+        """Remove what is too old."""
+        start = read_start(self._database)
         settings = self._settings
         removed = self._matrices.expire(settings.matrix_ttl_seconds, start=start)
         if removed:
@@ -106,18 +104,6 @@ class Housekeeping:
         )
         if ended:
             logger.info("%d jobs that had ended are forgotten", ended)
-
-    def _find_start(self) -> float:
-        """The time before which no age is counted."""
-        now, start = time.time(), read_start(self._database)
-        step_seconds = wall_clock.measure_step()
-        if step_seconds:
-            logger.warning("the clock has stepped by %+.0f s: ages begin anew", step_seconds)
-        if step_seconds or start > now:  # it was ahead, and stepped back while no service ran
-            begin_ages(self._database, now)
-            start = now
-        wall_clock.follow()
-        return start
 
     def _try_writing(self) -> None:
         """Write where the last write failed, so that readiness does not wait for a caller."""

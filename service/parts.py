@@ -2,9 +2,8 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, closing, contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from socket import SOCK_SEQPACKET
 
 from fastapi import FastAPI
@@ -28,8 +27,7 @@ from wavetrim.service.jobs.table.store import JobStore
 from wavetrim.service.settings import Settings
 from wavetrim.service.storage.arena.arena import Arena
 from wavetrim.service.storage.arena.memory_limit import default_limit
-from wavetrim.service.storage.database.claim import Claim, Claiming
-from wavetrim.service.storage.database.database import open_database
+from wavetrim.service.storage.database.claim import Claiming
 from wavetrim.service.storage.database.patience import wait_for_database
 from wavetrim.service.storage.database.write_record import WriteRecord, watch_writes
 from wavetrim.service.storage.disk.commit_gate import CommitGate, watch_commits
@@ -52,34 +50,20 @@ async def run_parts(app: FastAPI) -> AsyncIterator[None]:
     """Starts database, stores, engine and dispatcher; lets the running job end when it stops."""
     settings: Settings = app.state.settings
     with claim_folder(settings.data_dir):
-        async with _hold_database(settings, app.state.given_up) as (claim, database):
-            await run_to_end(pair, database, settings.data_dir, settings.matrix_dir)
-            parts = _make_parts(app, database)
-            async with _run(app, parts, claim):
-                yield
-
-
-@asynccontextmanager
-async def _hold_database(
-    settings: Settings, given_up: asyncio.Event
-) -> AsyncIterator[tuple[Claim, Database]]:
-    """The database, which no other service uses until the block ends."""
-    ask = partial(
-        wait_for_database,
-        wait_seconds=settings.database_wait_seconds,
-        given_up=given_up,
-    )
-    with closing(await ask(Claiming(settings.database))) as claim:
-        database = await ask(partial(open_database, settings.database))
-        claim.guard(database)
+        claiming = Claiming(settings.database, settings.data_dir)
+        wait_seconds = settings.database_wait_seconds
+        database = await wait_for_database(claiming, wait_seconds, app.state.given_up)
         try:
-            yield claim, database
+            await run_to_end(pair, database, settings.data_dir)
+            parts = _make_parts(app, database)
+            async with _run(app, parts):
+                yield
         finally:
             database.dispose()
 
 
 @asynccontextmanager
-async def _run(app: FastAPI, parts: "_Parts", claim: Claim) -> AsyncIterator[None]:
+async def _run(app: FastAPI, parts: "_Parts") -> AsyncIterator[None]:
     """Starts the parts, and stops them in reverse when the block ends."""
     state, settings = app.state, app.state.settings
     await run_to_end(state.keys.read, state.database)
@@ -93,7 +77,7 @@ async def _run(app: FastAPI, parts: "_Parts", claim: Claim) -> AsyncIterator[Non
     making = asyncio.create_task(parts.start_arena(), name="arena-start")
     try:
         await state.dispatcher.start()
-        parts.housekeeping.start(claim)
+        parts.housekeeping.start()
         with _hand_out_leases(settings, state.leases, state.descriptors):
             yield
             if not state.dispatcher.draining:

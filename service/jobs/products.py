@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from starlette.requests import ClientDisconnect
 
 from wavetrim.scheduler.engine.messages import RunRequest
+from wavetrim.service.clock import read_clock
 from wavetrim.service.engine.engine import Engine
 from wavetrim.service.errors import Draining
 from wavetrim.service.jobs.errors import JobFailed, QueueFull
@@ -97,7 +98,7 @@ class Products:
             Draining: The service stops before the product has begun.
             JobFailed: It cannot be computed.
         """
-        since = time.time()
+        since = read_clock()
         # Counted once the answer, which the caller waits for, is on its way.
         count_later = asyncio.get_running_loop().call_soon
         message: Mapping[str, Any] | None = self._inline.compute(request, rooms)

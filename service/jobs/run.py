@@ -14,7 +14,7 @@ from typing import Any, Final
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
-from wavetrim.service.clock import wall_clock
+from wavetrim.service.clock import read_clock
 from wavetrim.service.engine.engine import Engine
 from wavetrim.service.errors import ServiceError
 from wavetrim.service.jobs.errors import JobStateConflict
@@ -104,7 +104,7 @@ class JobRun:
         Raises:
             asyncio.CancelledError: The caller was cancelled; the job is in the queue again.
         """
-        first = self.job.begin_try(wall_clock.stamp())
+        first = self.job.begin_try(read_clock())
         try:
             if self._counted and await run_to_end(self._jobs.keep_run, first) is None:
                 return None
@@ -152,7 +152,7 @@ class JobRun:
             except ServiceError as error:
                 return await self._fail("storage", str(error))
             logger.warning("job %s, try %d: %s: %s", self.job.id, self.job.attempts, kind, reason)
-            self._update(self.job.begin_try(wall_clock.stamp()))
+            self._update(self.job.begin_try(read_clock()))
             if not await self._write():
                 return None
 

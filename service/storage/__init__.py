@@ -9,5 +9,5 @@ In the order in which bytes pass:
 - `database/`: the rows, their tables, and transactions that lose nothing.
 - `folder/`: the data folder: who owns it, what a start removes from it, how it is copied.
 
-`errors` are the refusals.
+`lock_file` keeps other services out of a folder and of SQLite's file. `errors` are the refusals.
 """

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from wavetrim.service.errors import FieldProblem, RetryLater, ServiceError
+from wavetrim.service.storage.lock_file import describe_service
 
 _AGAIN_SECONDS: Final = 5
 """When to ask again after a failed write; chosen."""
@@ -27,21 +28,25 @@ class DatabaseTaken(DatabaseAway):
     Args:
         url: The database.
         holder: What is known of the other service.
+        data_dir: The data folder of this one.
     """
 
-    def __init__(self, url: str, holder: str) -> None:
-        super().__init__(url, f"another running service uses it ({holder})")
+    def __init__(self, url: str, holder: str, data_dir: Path) -> None:
+        this = describe_service(data_dir)
+        super().__init__(url, f"another running service uses it, {holder}; this is {this}")
 
 
 class DataMismatch(ServiceError):
     """The service does not start: the database is not the one of the data folder."""
 
-    def __init__(self, url: str, of_database: str, folder: str, of_folder: str) -> None:
+    def __init__(
+        self, url: str, of_database: str | None, folder: Path, of_folder: str | None
+    ) -> None:
         super().__init__(
-            f"the database {url} (id {of_database}) is not that of the data folder {folder} "
-            f"(id {of_folder}), and no matrix was touched; start with the database that belongs to "
-            "the folder (WAVETRIM_DATABASE_URL, or a backup restored), or take the folder's "
-            "matrices into this one with `wavetrim adopt`"
+            f"the database {url} (id {of_database or 'none'}) is not that of the data folder "
+            f"{folder} (id {of_folder or 'none'}), and no matrix was touched; start with the "
+            "database that belongs to the folder (WAVETRIM_DATABASE_URL, or a backup restored), or "
+            "take the folder's matrices into this one with `wavetrim adopt`"
         )
 
 

@@ -5,13 +5,7 @@ from functools import partial
 from typing import Final
 
 from tests.faults.callers import BadCallers
-from tests.faults.clock import SteppingClock
-from tests.faults.databases import (
-    LockedDatabase,
-    ReplacedDatabase,
-    RestartedDatabase,
-    RestoredDatabase,
-)
+from tests.faults.databases import LockedDatabase, RestartedDatabase, RestoredDatabase
 from tests.faults.fault import Fault
 from tests.faults.files import CHANGES, ChangedFiles
 from tests.faults.limits import FewDescriptors, FullArena, FullDisk, FullSharedMemory, SmallGroup
@@ -33,7 +27,6 @@ SIGNALS: Final[dict[str, Make]] = {
 
 PLAIN: Final[dict[str, Make]] = {
     "database-locked": partial(LockedDatabase, 1),
-    "database-replaced": ReplacedDatabase,
     "database-restored": RestoredDatabase,
     **{f"file-{how.replace(' ', '-')}": partial(ChangedFiles, how) for how in CHANGES},
     "bad-callers": BadCallers,
@@ -53,7 +46,6 @@ OWN: Final[dict[str, type[Fault]]] = {
     "few-descriptors": FewDescriptors,
     "small-group": SmallGroup,
     "database-restarted": RestartedDatabase,
-    "clock-steps": SteppingClock,
 }
 """Those that need a service of their own."""
 

@@ -1,4 +1,4 @@
-"""The database: locked, restarted, replaced, and restored from an older copy."""
+"""The database: locked, restarted, and restored from an older copy."""
 
 import random
 import shutil
@@ -52,29 +52,6 @@ class RestartedDatabase(Fault):
         time.sleep(chance.uniform(0, 1))
         self._postgres.start()
         return time.monotonic()
-
-
-class ReplacedDatabase(Fault):
-    """The database's file is moved away, and at times another one is put in its place."""
-
-    told = "the database's file is moved away, or replaced by another, and comes back"
-
-    def strike(self, chance: random.Random) -> float:
-        """Replace it, and put it back."""
-        path = self.server.data_dir / "wavetrim.db"
-        aside = path.with_name("aside.db")
-        path.rename(aside)
-        is_used = chance.random() < 0.5
-        if is_used:  # SQLite takes the write-ahead log for the other one's, and removes it
-            with closing(sqlite3.connect(path)) as other:
-                other.execute("CREATE TABLE other (a INTEGER)")
-        time.sleep(chance.uniform(0.2, 1.5))
-        aside.rename(path)
-        ended = time.monotonic()
-        if is_used:
-            self.server.stop()
-            self.server.restart()
-        return ended
 
 
 class RestoredDatabase(Fault):

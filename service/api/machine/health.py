@@ -21,6 +21,7 @@ from wavetrim.service.api.problems import write_problem
 from wavetrim.service.api.schemas import HealthView
 from wavetrim.service.storage.database.database import reading
 from wavetrim.service.storage.database.tables import metadata
+from wavetrim.service.storage.errors import DatabaseTaken
 
 router = APIRouter(tags=["health"])
 
@@ -74,6 +75,8 @@ def _reach(database: sqlalchemy.Engine) -> str | None:
             for table in metadata.tables.values():
                 connection.execute(sqlalchemy.select(table).limit(1)).first()
     except SQLAlchemyError as error:
+        if isinstance(getattr(error, "orig", None), DatabaseTaken):
+            return "another running service uses it"
         return f"it cannot be reached ({type(error).__name__})"
     return None
 

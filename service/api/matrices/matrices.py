@@ -1,6 +1,5 @@
 """Matrices: stored, described, sent and removed."""
 
-import time
 from contextlib import AsyncExitStack
 from typing import Annotated, Any, Final
 
@@ -32,6 +31,7 @@ from wavetrim.service.api.schemas import (
     show_matrix,
 )
 from wavetrim.service.api.wire.reader import BodyReader
+from wavetrim.service.clock import read_clock
 from wavetrim.service.storage.matrices.npy import MAX_HEADER_BYTES
 from wavetrim.service.storage.matrices.upload_keys import UploadKey
 
@@ -139,7 +139,7 @@ def list_matrices(
     To a caller with the scope admin, everybody's.
     """
     found, next_cursor = matrices.page(limit=limit, cursor=cursor, owner=tenant.sees)
-    now = time.time()
+    now = read_clock()
     entries = [show_entry(matrix, used_by, now) for matrix, used_by in found]
     return MatrixPage(matrices=entries, next_cursor=next_cursor)
 

@@ -1,11 +1,11 @@
 """Many jobs at once: a page of them, how many are in each state, and which are too old."""
 
-import time
 from collections.abc import Collection
 from typing import Final
 
 from sqlalchemy import Engine, delete, func, select
 
+from wavetrim.service.clock import read_clock
 from wavetrim.service.cursor import decode_mark, encode_mark
 from wavetrim.service.errors import CursorUnknown
 from wavetrim.service.jobs.job import Job, JobState
@@ -91,7 +91,7 @@ def forget_finished(database: Engine, ttl_seconds: float, *, start: float, most:
     Returns:
         How many were forgotten.
     """
-    before = time.time() - ttl_seconds
+    before = read_clock() - ttl_seconds
     if not ttl_seconds or start >= before:
         before = 0.0
     last_sequence = _find_last_beyond(database, most)

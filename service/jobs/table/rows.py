@@ -26,7 +26,7 @@ from sqlalchemy import (
 )
 
 from wavetrim.scheduler.options import NO_OPTIONS
-from wavetrim.service.clock import wall_clock
+from wavetrim.service.clock import read_clock
 from wavetrim.service.errors import QuotaReached
 from wavetrim.service.jobs.errors import (
     IdempotencyConflict,
@@ -227,7 +227,7 @@ def succeed_job(
         "plan": dict(plan),
         "timings": dict(timings),
         "verification": null() if verification is None else dict(verification),
-        "finished_at": wall_clock.stamp(),
+        "finished_at": read_clock(),
     }
     ended = update_job(connection, job.id, UNFINISHED, changes)
     if ended is None:
@@ -238,13 +238,13 @@ def succeed_job(
 def fail_job(connection: Connection, job: Job, kind: str, message: str) -> Job | None:
     """Unfinished → failed; None when the job has ended before."""
     error = {"kind": kind, "message": message, "attempts": job.attempts}
-    changes = {"state": JobState.FAILED, "error": error, "finished_at": wall_clock.stamp()}
+    changes = {"state": JobState.FAILED, "error": error, "finished_at": read_clock()}
     return update_job(connection, job.id, UNFINISHED, describe_run(job) | changes)
 
 
 def cancel_job(connection: Connection, job: Job) -> Job | None:
     """Unfinished → cancelled; None when the job has ended before."""
-    changes = {"state": JobState.CANCELLED, "finished_at": wall_clock.stamp()}
+    changes = {"state": JobState.CANCELLED, "finished_at": read_clock()}
     return update_job(connection, job.id, UNFINISHED, describe_run(job) | changes)
 
 
@@ -284,7 +284,7 @@ def settle_job(connection: Connection, job_id: str, max_attempts: int) -> Job | 
         return None
     job = read_job(row)
     if job.cancel_requested:
-        changes = {"state": JobState.CANCELLED, "finished_at": wall_clock.stamp()}
+        changes = {"state": JobState.CANCELLED, "finished_at": read_clock()}
     elif job.attempts >= max_attempts:
         return fail_job(connection, job, "interrupted", "every try of the job was interrupted")
     else:

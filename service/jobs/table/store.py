@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import Engine, case, func, select
 
-from wavetrim.service.clock import wall_clock
+from wavetrim.service.clock import read_clock
 from wavetrim.service.jobs.errors import JobFinished, JobNotFound
 from wavetrim.service.jobs.job import UNFINISHED, Job, JobState
 from wavetrim.service.jobs.table.listing import count_by_state, forget_finished, read_page
@@ -91,7 +91,7 @@ class JobStore:
             "b": request["b"],
             "c": request.get("c"),
             "idempotency_key": idempotency_key and scope_key(owner, idempotency_key),
-            "created_at": wall_clock.stamp(),
+            "created_at": read_clock(),
             "owner": owner or None,
             "trace": trace,
         }
@@ -269,7 +269,7 @@ class JobStore:
         queued = jobs.c.state == JobState.QUEUED
         return {
             "state": case((queued, JobState.CANCELLED), else_=jobs.c.state),
-            "finished_at": case((queued, wall_clock.stamp()), else_=jobs.c.finished_at),
+            "finished_at": case((queued, read_clock()), else_=jobs.c.finished_at),
             "cancel_requested": True,
         }
 

@@ -2,7 +2,7 @@
 
 - `database` opens it, with transactions that read, that write, and that write without waiting for
   the disk. `claim` keeps other services out of it. `patience` waits for them, or for a server to
-  start. `sqlite_file` makes sure that SQLite's files have not been moved or replaced.
+  start.
 - `tables` are those of this version. `schema` makes them, or upgrades older ones by the steps in
   `migrations/`; `expected_tables` compares a database's with them. `sqlite_copy` copies SQLite's
   file before an upgrade, and for backups.

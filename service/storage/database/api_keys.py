@@ -6,7 +6,6 @@ SHA-256 is stored: a slow hash would add nothing.
 
 import hashlib
 import secrets
-import time
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Final
@@ -14,6 +13,7 @@ from typing import Any, Final
 from sqlalchemy import Engine, Row, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
+from wavetrim.service.clock import read_clock
 from wavetrim.service.storage.database.database import reading
 from wavetrim.service.storage.database.tables import api_keys
 from wavetrim.service.storage.errors import KeyNameTaken, KeyNotFound
@@ -65,7 +65,7 @@ def add_key(database: Engine, name: str, scopes: Collection[str], quota: Quota =
         "name": name,
         "scopes": ",".join(scope for scope in SCOPES if scope in scopes),
         "digest_sha256": digest_key(secret.encode()),
-        "created_at": time.time(),
+        "created_at": read_clock(),
         **{_QUOTAS[field]: most for field, most in asdict(quota).items()},
     }
     try:
@@ -111,7 +111,7 @@ def revoke_key(database: Engine, name: str) -> None:
     Raises:
         KeyNotFound: The name has no key.
     """
-    now = func.coalesce(api_keys.c.revoked_at, time.time())
+    now = func.coalesce(api_keys.c.revoked_at, read_clock())
     _change_key(database, name, revoked_at=now)
 
 

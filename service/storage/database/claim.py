@@ -2,101 +2,87 @@
 
 A service takes all jobs and matrices of its database for its own: a second one would fail the
 first's jobs and call its matrices damaged. The lock of the data folder does not keep it out, since
-two folders may name one database. So the database has a lock, too, which ends with the process:
+two folders may name one database. So the database has a lock, too:
 
 - SQLite: a lock on a file beside the database's own.
-- PostgreSQL: an advisory lock of the schema, on a connection of its own. A service's connections
-  have a name, and another one takes no lock while the server has any of them. The server ends them
-  with the process, and 25 seconds after the last word of a machine that is gone.
+- PostgreSQL: one advisory lock of the schema. Each connection of a service has it, shared with the
+  service's others alone. So without the lock nothing is written, and as long as there is any
+  connection no other service gets it. The server ends the connections with their process, and 25
+  seconds after the last word of a machine that is gone.
 
-With its connection a service loses PostgreSQL's lock. It takes it again before it makes any other
-connection; who waits for the lock lets it go first. If another service was quicker nevertheless,
-this one no longer uses the database.
+After a restart of PostgreSQL the first new connection takes the lock again; who waits for the lock
+lets it go first. If another service was quicker nevertheless, this one no longer uses the database.
 """
 
-import fcntl
 import logging
 import os
 import threading
 import uuid
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
-from sqlalchemy import URL, Connection, Engine, event
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy import URL, Engine, event
 from sqlalchemy.exc import OperationalError as PostgresAway
 
-from wavetrim.service.storage.database.database import (
-    explain_refusal,
-    find_sqlite_path,
-    open_postgres,
-    read_url,
-)
+from wavetrim.service.storage.database.database import find_sqlite_path, open_database, read_url
 from wavetrim.service.storage.errors import DatabaseAway, DatabaseRefused, DatabaseTaken
+from wavetrim.service.storage.lock_file import LockTaken, describe_process, take_lock
 
 logger = logging.getLogger(__name__)
 
-_SETTINGS: Final = """
+_SET: Final = """
     SELECT set_config(name, value, false) FROM pg_settings JOIN (VALUES
     -- After 10 s of silence the server asks three times, 5 s apart, whether the machine is there.
     ('tcp_keepalives_idle', '10'), ('tcp_keepalives_interval', '5'), ('tcp_keepalives_count', '3'),
-    ('idle_session_timeout', '0')) AS wanted (name, value) USING (name)
+    ('idle_session_timeout', '0'), ('application_name', %s)) AS wanted (name, value) USING (name)
 """
-_FIND_SCHEMA: Final = "SELECT oid FROM pg_namespace WHERE nspname = current_schema()"
-_LOCK: Final = (
-    "SELECT pg_try_advisory_lock((2002876005::bigint << 32) + {schema}), pg_backend_pid()"
-)
+_FIND_KEY: Final = """
+    SELECT (2002876005::bigint << 32) + oid::bigint FROM pg_namespace
+    WHERE nspname = current_schema()
+"""
 """The lock's number is "wave" in ASCII, and the schema's number."""
 
-_SEE_LOCK: Final = "SELECT FROM pg_locks WHERE classid = 2002876005 AND pid = %s AND granted"
-
-_LIST_OTHERS: Final = """
-    SELECT pid, host(client_addr) FROM pg_stat_activity
-    WHERE datname = current_database() AND starts_with(application_name, 'wavetrim {schema} ')
-    AND application_name <> '{name}' ORDER BY pid
+_TAKE_ALONE: Final = "SELECT pg_try_advisory_lock(%s)"
+_LET_OWN_IN: Final = "SELECT pg_advisory_lock_shared(%(key)s), pg_advisory_unlock(%(key)s)"
+_JOIN_OWN: Final = "SELECT pg_try_advisory_lock_shared(%s)"
+_FIND_OTHER: Final = """
+    SELECT concat_ws(' ', coalesce(application_name, 'connection ' || pid || ' of PostgreSQL'),
+        'from ' || host(client_addr), 'since ' || date_trunc('second', backend_start))
+    FROM pg_locks JOIN pg_stat_activity USING (pid) JOIN pg_database ON oid = database
+    WHERE locktype = 'advisory' AND granted AND pg_database.datname = current_database()
+    AND (classid::bigint << 32) + objid::bigint = %s AND application_name IS DISTINCT FROM %s
+    ORDER BY backend_start LIMIT 1
 """
 _FIND_AGE: Final = "SELECT extract(epoch FROM now() - pg_postmaster_start_time())"
 
+_NAME_BYTES: Final = 63
+"""The longest name of a connection that PostgreSQL keeps."""
+
 _FIRST_SECONDS: Final = 15.0
 """How long after its server's start a database is its former service's, which looks for it every
-5 s (`Housekeeping`). Chosen."""
-
-
-class Claim(Protocol):
-    """The lock of a database. Thread-safe."""
-
-    def guard(self, database: Engine) -> None:
-        """From now on, lets the database's connections work only while the lock is held."""
-
-    def keep(self) -> None:
-        """Finds whether the lock is still held, and takes it again if it was lost.
-
-        Raises:
-            sqlalchemy.exc.DBAPIError: It is not held.
-        """
-
-    def close(self) -> None:
-        """Gives the lock back."""
+second (`KeyRing`). Chosen."""
 
 
 class Claiming:
-    """Tries to keep other services out of a database, until it is theirs no more.
+    """Opens a database for a service, and keeps others out of it; one that is theirs is not opened.
 
     Commands that only read, or write keys, claim nothing.
 
     Args:
-        url: As for `open_database`; the database may be empty.
+        url: As for `open_database`.
+        data_dir: The service's data folder, for words.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, data_dir: Path) -> None:
         self._url = url
+        self._data_dir = data_dir
         self._was_taken = False
 
-    def __call__(self) -> Claim:
+    def __call__(self) -> Engine:
         """Try once.
 
         Returns:
-            The lock, which ends when it is closed, or with the process.
+            The database. It belongs to this process until it is disposed of, or the process ends.
 
         Raises:
             SettingRefused: The URL names another kind of database, or no file.
@@ -105,171 +91,100 @@ class Claiming:
             DatabaseRefused: It cannot be used.
         """
         parsed = read_url(self._url)
-        if parsed.get_backend_name() == "sqlite":
-            return _FileClaim(parsed)
         try:
-            return _ServerClaim(parsed, waits=self._was_taken)
+            if parsed.get_backend_name() == "sqlite":
+                return self._open_file(parsed)
+            lock = _ServerLock(parsed, self._data_dir, waits=self._was_taken)
+            return open_database(self._url, on_connect=lock.take)
         except DatabaseTaken:
             self._was_taken = True
             raise
-        except DBAPIError as error:
-            raise explain_refusal(parsed, error) from error
 
-
-def claim_database(url: str) -> Claim:
-    """Keeps other services out of a database; see `Claiming`."""
-    return Claiming(url)()
-
-
-class _FileClaim:
-    """The lock beside SQLite's file, which cannot be lost."""
-
-    def __init__(self, url: URL) -> None:
-        lock = Path(f"{os.path.realpath(find_sqlite_path(url))}.lock")
+    def _open_file(self, url: URL) -> Engine:
+        """Open SQLite's file, under the lock beside it."""
+        path = Path(f"{os.path.realpath(find_sqlite_path(url))}.lock")
         try:
-            lock.parent.mkdir(parents=True, exist_ok=True)
-            self._file = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            lock = take_lock(path, self._data_dir)
+        except LockTaken as taken:
+            raise DatabaseTaken(str(url), str(taken), self._data_dir) from taken
         except OSError as error:
-            raise DatabaseRefused(str(url), f"{lock}: {error.strerror}") from error
+            raise DatabaseRefused(str(url), f"{path}: {error.strerror}") from error
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            os.close(self._file)
-            if isinstance(error, BlockingIOError):
-                raise DatabaseTaken(str(url), f"it has locked {lock}") from error
-            raise DatabaseRefused(str(url), f"{lock}: {error.strerror}") from error
-
-    def guard(self, database: Engine) -> None:
-        """Nothing is to do."""
-
-    def keep(self) -> None:
-        """Nothing is to do."""
-
-    def close(self) -> None:
-        """Close the file."""
-        os.close(self._file)
+            database = open_database(self._url)
+        except BaseException:
+            os.close(lock)
+            raise
+        event.listen(database, "engine_disposed", lambda _: os.close(lock), once=True)
+        return database
 
 
-class _ServerClaim:
-    """PostgreSQL's lock.
+class _ServerLock:
+    """PostgreSQL's lock, taken by each connection before it is used. Thread-safe.
 
     Args:
         url: The database.
+        data_dir: The service's data folder, for words.
         waits: Whether another service had the lock a while ago.
     """
 
-    def __init__(self, url: URL, *, waits: bool) -> None:
-        self._url = url
-        self._engine = open_postgres(url)
-        self._number = uuid.uuid4().hex
-        self._name, self._backend = "", 0
+    def __init__(self, url: URL, data_dir: Path, *, waits: bool) -> None:
+        self._shown = url.render_as_string(hide_password=True)
+        self._data_dir = data_dir
+        self._waits = waits
+        name = f"wavetrim {uuid.uuid4().hex[:8]}, {describe_process()}"
+        self._name = name.encode("ascii", "replace").decode()[:_NAME_BYTES]
+        self._began = False
+        self._lost: DatabaseTaken | None = None
         self._lock = threading.Lock()
-        self._taken: DatabaseTaken | None = None
-        self._connection: Connection | None = self._take(waits=waits)
 
-    def guard(self, database: Engine) -> None:
-        """Name all connections, and have each new one look for the lock first.
+    def take(self, connection: Any) -> None:
+        """Take the lock with a new connection.
 
-        What ends a connection may have ended the lock's, too.
+        Raises:
+            DatabaseRefused: The first connection does not get it.
+            sqlalchemy.exc.OperationalError: A later one does not.
         """
-
-        @event.listens_for(database, "connect")
-        def expect_held(connection: Any, _record: object) -> None:
-            self._keep(beside=connection)
-            connection.execute(_SETTINGS)
-            connection.execute(f"SET application_name = '{self._name}'")
-            connection.commit()
-
-        @event.listens_for(database, "begin")
-        def expect_not_taken(_: Connection) -> None:
-            self._refuse_if_taken()
-
-        database.dispose()  # earlier connections have no name
-
-    def keep(self) -> None:
-        """Ask the server something on the lock's connection; without an answer, make another."""
-        self._keep(beside=None)
-
-    def _keep(self, *, beside: Any) -> None:
-        """As `keep`; the lock must be seen from a connection `beside` it, unless that is None."""
         with self._lock:
-            self._refuse_if_taken()
-            if self._answers() and (beside is None or self._is_seen(beside)):
-                return
-            self._let_go()
             try:
-                self._connection = self._take(waits=False)
-            except DatabaseRefused as error:
-                if isinstance(error, DatabaseTaken):
-                    logger.critical("%s; this one stays out: end one of the two", error)
-                    self._taken = error
-                raise PostgresAway("BEGIN", None, error) from error
-            logger.warning("the database's lock was lost with its connection, and is taken again")
+                self._take(connection)
+                connection.commit()
+            except BaseException as error:
+                connection.close()  # for good: SQLAlchemy would leave it open
+                if self._began and isinstance(error, DatabaseRefused):
+                    self._note_lost(error)
+                    raise PostgresAway("BEGIN", None, error) from error
+                raise
+            self._began = True
 
-    def close(self) -> None:
-        """Close the connection."""
-        with self._lock:
-            self._let_go()
-            self._engine.dispose()
-
-    def _answers(self) -> bool:
-        """Whether the lock's connection is open."""
-        if self._connection is None:
-            return False
-        try:
-            self._connection.exec_driver_sql("SELECT 1")
-        except DBAPIError:
-            return False
-        return True
-
-    def _is_seen(self, other: Any) -> bool:
-        """Whether another connection leads to the same server: its address may have moved on."""
-        return other.execute(_SEE_LOCK, [self._backend]).fetchone() is not None
-
-    def _let_go(self) -> None:
-        if self._connection is not None:
-            _drop(self._connection)
-            self._connection = None
-
-    def _refuse_if_taken(self) -> None:
-        if self._taken is not None:
-            raise PostgresAway("BEGIN", None, self._taken)
-
-    def _take(self, *, waits: bool) -> Connection:
-        """A new connection that holds the lock."""
-        connection = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
-        try:
-            connection.exec_driver_sql(_SETTINGS)
-            self._lock_schema(connection, waits=waits)
-        except BaseException:
-            _drop(connection)
-            raise
-        return connection
-
-    def _lock_schema(self, connection: Connection, *, waits: bool) -> None:
-        schema = connection.exec_driver_sql(_FIND_SCHEMA).scalar()
-        if schema is None:
+    def _take(self, connection: Any) -> None:
+        if self._lost is not None:
+            raise self._lost
+        connection.execute(_SET, [self._name])
+        found = connection.execute(_FIND_KEY).fetchone()
+        if found is None:
             raise DatabaseRefused(self._shown, "its search_path names no schema that exists")
-        self._name = f"wavetrim {schema} {self._number}"
-        others = _LIST_OTHERS.format(schema=schema, name=self._name)
-        other = connection.exec_driver_sql(others).first()
-        if other is not None:
-            place = "" if other.host is None else f" from {other.host}"
-            raise DatabaseTaken(self._shown, f"process {other.pid} of PostgreSQL{place}")
-        if waits and connection.exec_driver_sql(_FIND_AGE).scalar_one() < _FIRST_SECONDS:
-            raise DatabaseAway(self._shown, "its server has just started; another service had it")
-        taken, self._backend = connection.exec_driver_sql(_LOCK.format(schema=schema)).one()
+        (key,) = found
+        if self._waits and not self._began:
+            self._expect_no_other(connection, key)
+            (age_seconds,) = connection.execute(_FIND_AGE).fetchone()
+            if age_seconds < _FIRST_SECONDS:
+                reason = "its server has just started; another service had it"
+                raise DatabaseAway(self._shown, reason)
+        ask = _JOIN_OWN if self._began else _TAKE_ALONE
+        (taken,) = connection.execute(ask, [key]).fetchone()
+        self._expect_no_other(connection, key)
         if not taken:
-            raise DatabaseAway(self._shown, "the server still has to end an earlier connection")
-        # Not before: of two services that start at once, each would see the other.
-        connection.exec_driver_sql(f"SET application_name = '{self._name}'")
+            raise DatabaseAway(self._shown, "another service had it a moment ago")
+        if not self._began:
+            connection.execute(_LET_OWN_IN, {"key": key})
 
-    @property
-    def _shown(self) -> str:
-        return self._url.render_as_string(hide_password=True)
+    def _expect_no_other(self, connection: Any, key: int) -> None:
+        other = connection.execute(_FIND_OTHER, [key, self._name]).fetchone()
+        if other is not None:
+            raise DatabaseTaken(self._shown, other[0], self._data_dir)
 
-
-def _drop(connection: Connection) -> None:
-    """Close a connection for good, instead of giving it back to its pool."""
-    connection.invalidate()
-    connection.close()
+    def _note_lost(self, error: DatabaseRefused) -> None:
+        if isinstance(error, DatabaseTaken) and self._lost is None:
+            logger.critical("%s; this one stays out: end one of the two", error)
+            self._lost = error

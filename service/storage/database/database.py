@@ -12,16 +12,14 @@ it, though not what was committed before. The end of the process does not undo i
 """
 
 import logging
+import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from sqlite3 import Connection as SqliteConnection
-from sqlite3 import DatabaseError as SqliteError
-from sqlite3 import OperationalError
 from typing import Any, Final
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
@@ -33,7 +31,6 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from wavetrim.service.errors import SettingRefused
 from wavetrim.service.storage.database.schema import REVISIONS, SchemaRefused, prepare_tables
 from wavetrim.service.storage.database.sqlite_copy import copy_sqlite
-from wavetrim.service.storage.database.sqlite_file import SqliteFile
 from wavetrim.service.storage.database.tables import jobs
 from wavetrim.service.storage.errors import DatabaseAway, DatabaseRefused
 
@@ -46,12 +43,15 @@ _CONNECT_SECONDS: Final = 5
 _CHECKED_BYTES: Final = 64 * 2**20
 """A SQLite file of up to this size is read whole when it is opened: 0.05 s from memory."""
 
+_UNUSABLE: Final = (DBAPIError, PoolTimeout, sqlite3.DatabaseError, SchemaRefused, OSError)
 _READ_ONLY: Final = "25006"  # SQLSTATE read_only_sql_transaction
 _RETRY_SECONDS: Final = 0.01
 _SYNC: Final = "synchronous"
 
 
-def open_database(url: str, *, upgrades: bool = True) -> Engine:
+def open_database(
+    url: str, *, upgrades: bool = True, on_connect: Callable[[Any], None] | None = None
+) -> Engine:
     """Connects to a database and makes its tables, or upgrades them.
 
     Before an upgrade SQLite's file is copied beside itself.
@@ -59,6 +59,7 @@ def open_database(url: str, *, upgrades: bool = True) -> Engine:
     Args:
         url: `sqlite:///path/to/file.db` or `postgresql://user@host/name`.
         upgrades: Whether older tables may be upgraded: by those who have claimed the database.
+        on_connect: Is given each connection of the driver before it is used.
 
     Returns:
         An engine with a connection pool; it may be used from every thread.
@@ -69,27 +70,25 @@ def open_database(url: str, *, upgrades: bool = True) -> Engine:
         DatabaseRefused: It is locked, damaged, of a newer version, or none of wavetrim's.
     """
     parsed = read_url(url)
-    file = None
-    if parsed.get_backend_name() == "sqlite":
-        database, file = _open_sqlite(parsed)
-    else:
-        database = open_postgres(parsed)
+    is_sqlite = parsed.get_backend_name() == "sqlite"
+    database = _open_sqlite(parsed) if is_sqlite else open_postgres(parsed)
+    if on_connect is not None:
+        event.listen(database, "connect", lambda connection, _: on_connect(connection))
     try:
-        if file is not None:
+        if is_sqlite:
+            path = find_sqlite_path(parsed)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
             _check_pages(database)
-        prepare_tables(database, keep_copy=partial(_keep_copy, file), upgrades=upgrades)
-        if file is not None:
-            file.keep()
-    except (DBAPIError, PoolTimeout, SqliteError, SchemaRefused, OSError) as error:
+        prepare_tables(database, keep_copy=partial(_keep_copy, parsed), upgrades=upgrades)
+    except BaseException as error:
         database.dispose()
-        raise explain_refusal(parsed, error) from error
+        if not isinstance(error, _UNUSABLE):
+            raise
+        refused = DatabaseAway if _is_away(error) else DatabaseRefused
+        shown = parsed.render_as_string(hide_password=True)
+        raise refused(shown, find_reason(error)) from error
     return database
-
-
-def explain_refusal(url: URL, error: Exception) -> DatabaseRefused:
-    """What an error of a start says of its database: that it is away, or cannot be used."""
-    refused = DatabaseAway if _is_away(error) else DatabaseRefused
-    return refused(url.render_as_string(hide_password=True), find_reason(error))
 
 
 def find_reason(error: Exception) -> str:
@@ -115,12 +114,13 @@ def read_url(url: str) -> URL:
     return parsed
 
 
-def _keep_copy(file: SqliteFile | None) -> None:
+def _keep_copy(url: URL) -> None:
     """Copy SQLite's file before an upgrade; a server's databases are copied by its operator."""
-    if file is not None:
+    if url.get_backend_name() == "sqlite":
+        path = find_sqlite_path(url)
         day = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-        name = f"{file.path.stem}-before-{REVISIONS[-1]}-{day}{file.path.suffix}"
-        copy_sqlite(file.path, file.path.with_name(name))
+        name = f"{path.stem}-before-{REVISIONS[-1]}-{day}{path.suffix}"
+        copy_sqlite(path, path.with_name(name))
         logger.info("the database as it was before the upgrade is kept: %s", name)
 
 
@@ -133,17 +133,6 @@ def _is_away(error: Exception) -> bool:
     return isinstance(error, PostgresAway) and (
         "FATAL:" not in text or any(words in text for words in passing)
     )
-
-
-def write_back(database: Engine) -> None:
-    """Moves what SQLite's write-ahead log holds into the database's own file."""
-    if database.dialect.name != "sqlite":
-        return
-    connection = database.raw_connection()
-    try:
-        connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    finally:
-        connection.close()
 
 
 @contextmanager
@@ -182,24 +171,19 @@ def find_sqlite_path(url: URL) -> Path:
     return Path(name).absolute()
 
 
-def _open_sqlite(url: URL) -> tuple[Engine, SqliteFile]:
-    path = find_sqlite_path(url)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    file = SqliteFile(path)
+def _open_sqlite(url: URL) -> Engine:
+    existing = f"{find_sqlite_path(url).as_uri()}?mode=rw"
     database = create_engine(
         url.set(drivername="sqlite+pysqlite"), connect_args={"timeout": BUSY_TIMEOUT_SECONDS}
     )
 
     @event.listens_for(database, "do_connect")
-    def expect_same(*_arguments: object) -> None:
-        file.expect_same()
-
-    @event.listens_for(database, "engine_disposed")
-    def let_go(_database: Engine) -> None:
-        file.let_go()
+    def connect(_dialect: object, _record: object, _names: object, options: Any) -> Any:
+        # A new file in the place of one that was moved away would cost that one its log.
+        return sqlite3.connect(existing, uri=True, **options)
 
     @event.listens_for(database, "connect")
-    def configure(connection: SqliteConnection, _record: object) -> None:
+    def configure(connection: sqlite3.Connection, _record: object) -> None:
         # The driver must not begin transactions on its own: `begin` below does.
         connection.isolation_level = None
         _enter_wal_mode(connection)
@@ -209,7 +193,6 @@ def _open_sqlite(url: URL) -> tuple[Engine, SqliteFile]:
 
     @event.listens_for(database, "begin")
     def begin(connection: Connection) -> None:
-        file.expect_same()
         options = connection.get_execution_options()
         if options.get("only_reads", False):
             connection.exec_driver_sql("BEGIN")
@@ -220,16 +203,16 @@ def _open_sqlite(url: URL) -> tuple[Engine, SqliteFile]:
             connection.info[_SYNC] = wanted
         connection.exec_driver_sql("BEGIN IMMEDIATE")
 
-    return database, file
+    return database
 
 
-def _enter_wal_mode(connection: SqliteConnection) -> None:
+def _enter_wal_mode(connection: sqlite3.Connection) -> None:
     """Switch to WAL; waits for other connections, as SQLite's own timeout does not apply here."""
     deadline = time.monotonic() + BUSY_TIMEOUT_SECONDS
     while True:
         try:
             connection.execute("PRAGMA journal_mode = WAL")
-        except OperationalError:
+        except sqlite3.OperationalError:
             if time.monotonic() > deadline:
                 raise
             time.sleep(_RETRY_SECONDS)
@@ -255,7 +238,7 @@ def _check_pages(database: Engine) -> None:
         for check in checks:
             found = connection.exec_driver_sql(check).scalar()
             if found != "ok":
-                raise SqliteError(f"it is damaged: {found}")
+                raise sqlite3.DatabaseError(f"it is damaged: {found}")
 
 
 def open_postgres(url: URL) -> Engine:

@@ -2,13 +2,13 @@
 
 import os
 import re
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from sqlalchemy import Engine, insert, select, update
 
+from wavetrim.service.clock import read_clock
 from wavetrim.service.storage.database.database import reading
 from wavetrim.service.storage.database.tables import matrices
 from wavetrim.service.storage.disk.checksum import compute_crc32, open_regular
@@ -110,7 +110,7 @@ def _take_in(database: Engine, path: Path, place: Path) -> bool:
         "fortran_order": header.fortran_order,
         "offset_bytes": header.offset_bytes,
         "size_bytes": header.file_bytes,
-        "created_at": time.time(),
+        "created_at": read_clock(),
         "crc32": crc32,
         "place": "disk",
     }

@@ -30,7 +30,7 @@ from wavetrim.service.storage.disk.checksum import (
     update_crc32,
 )
 from wavetrim.service.storage.disk.new_file import flush
-from wavetrim.service.storage.errors import DatabaseRefused, DataMismatch
+from wavetrim.service.storage.errors import DatabaseRefused
 from wavetrim.service.storage.folder.identity import FILE_NAME, read_folder_id
 
 DATABASE_NAME: Final = "wavetrim.db"
@@ -112,10 +112,7 @@ def _prepare(folder: Path, data_dir: Path) -> None:
         raise SettingRefused("folder", str(folder), f"outside of the data folder {data_dir}")
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     limit = "new, empty, or an earlier backup of the same service"
-    try:
-        found = read_folder_id(folder)
-    except DataMismatch as error:
-        raise SettingRefused("folder", str(folder), limit) from error
+    found = read_folder_id(folder)
     if found is None and any(folder.iterdir()):
         raise SettingRefused("folder", str(folder), limit)
     if found not in (None, identity):

@@ -1,6 +1,5 @@
 """The data folder belongs to one service at a time, and to its user alone."""
 
-import fcntl
 import logging
 import os
 import stat
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from wavetrim.service.errors import SettingRefused
+from wavetrim.service.storage.lock_file import LockTaken, describe_process, take_lock
 
 logger = logging.getLogger(__name__)
 
@@ -90,16 +90,17 @@ def _lock(folder: Path) -> Iterator[None]:
     """Makes the folder, and holds its lock."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        file = os.open(folder / "service.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        file = take_lock(folder / "service.lock", folder)
+    except LockTaken as taken:
+        limit = (
+            f"a folder that no other running service uses, as {taken} does; "
+            f"this is {describe_process()}"
+        )
+        raise SettingRefused("data_dir", str(folder), limit) from taken
     except OSError as error:
         limit = f"a folder that can be written to ({error.strerror})"
         raise SettingRefused("data_dir", str(folder), limit) from error
     try:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            limit = "a folder that no other running service uses"
-            raise SettingRefused("data_dir", str(folder), limit) from error
         yield
     finally:
         os.close(file)

@@ -1,12 +1,12 @@
 """The sweep at a start: removes what an earlier run has left in the folder of the matrices."""
 
 import logging
-import time
 from pathlib import Path
 from typing import Final
 
 from sqlalchemy import Connection, Engine, delete, or_, select
 
+from wavetrim.service.clock import read_clock
 from wavetrim.service.storage.database.tables import UNFINISHED, jobs, matrices
 from wavetrim.service.storage.folder.lost import set_aside
 
@@ -58,7 +58,7 @@ def _forget_temporary(connection: Connection) -> set[str]:
     connection.execute(
         jobs.update()
         .where(temporary, jobs.c.state.in_(UNFINISHED))
-        .values(state="cancelled", finished_at=time.time())
+        .values(state="cancelled", finished_at=read_clock())
     )
     removed = delete(matrices).where(or_(named, matrices.c.id.in_(left)))
     return set(connection.scalars(removed.returning(matrices.c.id)))

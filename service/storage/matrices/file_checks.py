@@ -7,12 +7,12 @@ length and times of its file stay the same, it has not changed.
 import logging
 import os
 import threading
-import time
 from typing import Final
 
 from sqlalchemy import Engine, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
+from wavetrim.service.clock import read_clock
 from wavetrim.service.storage.database.database import reading
 from wavetrim.service.storage.database.tables import matrices
 from wavetrim.service.storage.disk.checksum import NotRegular, compute_crc32, open_regular
@@ -138,7 +138,7 @@ class FileChecks:
         change = update(matrices).where(matrices.c.id == matrix.id)
         try:
             with self._database.begin() as connection:
-                connection.execute(change.values(damaged_at=time.time()))
+                connection.execute(change.values(damaged_at=read_clock()))
         except SQLAlchemyError:
             logger.exception("matrix %s cannot be marked", matrix.id)
         return MatrixDamaged(matrix.id, reason)

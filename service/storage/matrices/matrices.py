@@ -4,7 +4,6 @@ The row is added last. So a row always has a whole file, and a file without a ro
 crash, or its database was lost.
 """
 
-import time
 from collections.abc import Callable, Collection
 from dataclasses import asdict
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any, Final
 
 from sqlalchemy import Engine, Row, bindparam, or_, select
 
-from wavetrim.service.clock import wall_clock
+from wavetrim.service.clock import read_clock
 from wavetrim.service.storage.database.database import reading
 from wavetrim.service.storage.database.ownership import is_owned, read_owner
 from wavetrim.service.storage.database.tables import matrices
@@ -221,7 +220,7 @@ class MatrixStore(MatrixFiles):
         Returns:
             The ids of the removed matrices.
         """
-        before = time.time() - ttl_seconds
+        before = read_clock() - ttl_seconds
         if ttl_seconds == 0 or start >= before:
             return []
         removed: list[str] = []
@@ -255,7 +254,7 @@ class MatrixStore(MatrixFiles):
         described |= {
             "path": pending.path.with_suffix(".npy"),
             "digest_sha256": digest_sha256,
-            "created_at": wall_clock.stamp(),
+            "created_at": read_clock(),
             "crc32": crc32,
             "place": place,
         }

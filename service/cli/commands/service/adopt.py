@@ -1,6 +1,5 @@
 """`wavetrim adopt`: take the matrices of a data folder into a database that does not know them."""
 
-from contextlib import closing
 from typing import Final
 
 import typer
@@ -25,14 +24,13 @@ def adopt(
     `lost`. Files that are not whole .npy files stay as they are. The service must not run.
     """
     from wavetrim.service.cli.machine import load_settings
-    from wavetrim.service.storage.database.claim import claim_database
-    from wavetrim.service.storage.database.database import open_database
+    from wavetrim.service.storage.database.claim import Claiming
     from wavetrim.service.storage.folder.adoption import adopt as adopt_files
     from wavetrim.service.storage.folder.data_folder import claim_folder
 
     settings = load_settings(data_dir=data_dir)
-    with claim_folder(settings.data_dir), closing(claim_database(settings.database)):
-        database = open_database(settings.database)
+    with claim_folder(settings.data_dir):
+        database = Claiming(settings.database, settings.data_dir)()
         try:
             done = adopt_files(database, settings.data_dir, settings.matrix_dir)
         finally:

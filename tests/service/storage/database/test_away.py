@@ -172,44 +172,20 @@ def test_a_database_that_takes_no_writes_is_told_and_comes_back(start_server: St
         server.stop()
 
 
-def post_slow(server: RunningServer, size: int) -> str:
-    """A job that runs."""
-    server.wait_ready()
-    slow = server.upload(make_matrix(size, size, "int64", seed=1))
-    job_id = str(server.client.post("/v1/jobs", json={"a": slow, "b": slow}).json()["id"])
-    wait_until(lambda: server.client.get(f"/v1/jobs/{job_id}").json()["progress"] > 0)
-    return job_id
-
-
-def test_a_database_whose_file_is_gone_is_not_made_anew_and_comes_back(start_server: Start) -> None:
-    server = start_server(drain_seconds=1)
-    job_id = post_slow(server, 1000)
-    path = server.data_dir / "wavetrim.db"
-    aside = path.rename(server.data_dir / "aside.db")
-    refused = server.client.get("/v1/jobs")
-    assert (refused.status_code, "retry-after" in refused.headers) == (503, True)
-    assert not is_ready(server)
-    assert not path.exists()
-    with closing(sqlite3.connect(path)) as other:  # what another service has there
-        other.execute("CREATE TABLE jobs (a INTEGER)")
-    assert server.client.post("/v1/matrices", content=CONTENT, headers=NPY).status_code == 503
-    assert f"{path} was replaced" in server.read_log()
-    aside.rename(path)
-    server.stop()
-    server.restart()
-    job = server.wait_job(job_id)
-    assert (job["state"], job["error"]) == ("succeeded", None)
-
-
+@pytest.mark.needs("postgresql")
 def test_a_service_without_its_database_ends_when_it_is_told_to(start_server: Start) -> None:
-    server = start_server(drain_seconds=0)
-    job_id = post_slow(server, 1800)
-    path = server.data_dir / "wavetrim.db"
-    aside = path.rename(server.data_dir / "aside.db")
-    assert server.stop(12) == 0
-    aside.rename(path)
-    server.restart()
-    assert server.client.get(f"/v1/jobs/{job_id}").json()["state"] in ("queued", "running")
+    with running_postgres() as postgres:
+        server = start_server(drain_seconds=0, database_url=postgres.url)
+        server.wait_ready()
+        slow = server.upload(make_matrix(1800, 1800, "int64", seed=1))
+        job_id = server.post_job(slow, slow)
+        wait_until(lambda: server.client.get(f"/v1/jobs/{job_id}").json()["progress"] > 0)
+        postgres.stop()
+        assert server.stop(12) == 0
+        postgres.start()
+        server.restart()
+        assert server.client.get(f"/v1/jobs/{job_id}").json()["state"] in ("queued", "running")
+        server.stop()
 
 
 def test_a_server_that_is_not_there_is_refused_in_one_line(tmp_path: Path) -> None:

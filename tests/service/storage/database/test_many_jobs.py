@@ -40,7 +40,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for name in ("jobs_state", "jobs_end"):
             connection.execute(text(f"DROP INDEX {name}"))
         forget_version(connection)
-    pair(database, path, path / "matrices")
+    pair(database, path)
     fill_matrices(database, path / "matrices", MATRICES, created_at=time.time())
     fill_jobs(database, JOBS, matrix_count=MATRICES, until=time.time())
     database.dispose()

@@ -71,13 +71,9 @@ def empty_database(folder: Path) -> None:
 def take_another_database(folder: Path) -> None:
     remove_database(folder)
     other = open_database(f"sqlite:///{folder / 'wavetrim.db'}")
-    pair(other, folder / "kernels" if (folder / "kernels").is_dir() else make(folder), folder / "x")
-    other.dispose()
-
-
-def make(folder: Path) -> Path:
     (folder / "other").mkdir()
-    return folder / "other"
+    pair(other, folder / "other")
+    other.dispose()
 
 
 @pytest.mark.parametrize("lose", [remove_database, empty_database, take_another_database])
@@ -123,7 +119,10 @@ def test_a_database_url_of_another_database_is_refused(
 
 def test_a_lost_write_ahead_log_deletes_nothing(start_server: Start) -> None:
     running = start_server()
-    ids = [running.upload(ARRAY + number) for number in range(COUNT)]
+    ids = [running.upload(ARRAY)]
+    running.stop()
+    running.restart()
+    ids += [running.upload(ARRAY + number) for number in range(1, COUNT)]
     running.kill()
     files = read_files(running.data_dir / "matrices")
     for name in ("wavetrim.db-wal", "wavetrim.db-shm"):
@@ -219,39 +218,23 @@ def add_row(database: Engine, matrix_id: str) -> None:
 
 def test_new_ones_are_paired_once(database: Engine, tmp_path: Path) -> None:
     for _ in range(2):
-        pair(database, tmp_path, tmp_path / "matrices")
+        pair(database, tmp_path)
     assert read_database_id(database) == read_folder_id(tmp_path) is not None
 
 
-def test_an_old_installation_is_paired_by_a_matrix_that_both_have(
+def test_a_folder_without_an_id_is_new_unless_its_database_has_matrices(
     database: Engine, tmp_path: Path
 ) -> None:
-    (tmp_path / "matrices").mkdir()
-    for name in ("known", "unknown"):
-        (tmp_path / "matrices" / f"{name}.npy").touch()
-    with pytest.raises(DataMismatch):
-        pair(database, tmp_path, tmp_path / "matrices")
-    add_row(database, "known")
-    pair(database, tmp_path, tmp_path / "matrices")
-    assert read_database_id(database) == read_folder_id(tmp_path)
-
-
-def test_a_start_that_broke_off_between_both_ids_is_finished(
-    database: Engine, tmp_path: Path
-) -> None:
-    with database.begin() as connection:
+    with database.begin() as connection:  # a first start has broken off, or its folder is elsewhere
         connection.execute(identity.insert().values(id="0" * 32, created_at=0.0))
-    (tmp_path / "matrices").mkdir()
-    (tmp_path / "matrices" / "known.npy").touch()
-    add_row(database, "known")
-    pair(database, tmp_path, tmp_path / "matrices")
+    pair(database, tmp_path)
     assert read_folder_id(tmp_path) == "0" * 32
-
-
-def test_an_unreadable_id_is_refused(database: Engine, tmp_path: Path) -> None:
-    (tmp_path / "identity").write_text("mine")
-    with pytest.raises(DataMismatch, match="mine"):
-        pair(database, tmp_path, tmp_path / "matrices")
+    (tmp_path / "identity").unlink()
+    add_row(database, "known")
+    with pytest.raises(DataMismatch):
+        pair(database, tmp_path)
+    assert adoption.adopt(database, tmp_path, tmp_path / "matrices").missing == ("known",)
+    pair(database, tmp_path)
 
 
 def test_columns_that_came_later_are_added_to_a_database_in_place(

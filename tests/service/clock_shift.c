@@ -7,7 +7,6 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -28,24 +27,6 @@ __attribute__((constructor)) static void begin(void) {
 int clock_gettime(clockid_t clock, struct timespec *found) {
     if (!shift) begin();
     int status = real(clock, found);
-    if (!status && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE)) {
-        found->tv_sec += *shift;
-    }
+    if (!status && clock == CLOCK_REALTIME) found->tv_sec += *shift;
     return status;
-}
-
-int gettimeofday(struct timeval *restrict found, void *restrict zone) {
-    struct timespec now;
-    (void)zone;
-    clock_gettime(CLOCK_REALTIME, &now);
-    found->tv_sec = now.tv_sec;
-    found->tv_usec = now.tv_nsec / 1000;
-    return 0;
-}
-
-time_t time(time_t *found) {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    if (found) *found = now.tv_sec;
-    return now.tv_sec;
 }
