@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from sqlalchemy import Engine as Database
 
 from wavetrim.service.api.products.lease_socket import LeaseSocket, find_lease_socket
-from wavetrim.service.api.v2.inference import Inference
+from wavetrim.service.api.v2.statistics import InferStatistics
 from wavetrim.service.api.wire.bodies import Bodies
 from wavetrim.service.descriptors import Descriptors
 from wavetrim.service.engine.cluster import Cluster
@@ -150,10 +150,7 @@ def _make_parts(app: FastAPI, database: Database) -> _Parts:
         _connect(process, slabs, lane)
     state.bodies = Bodies(settings.max_bodies)
     state.products = Products(lane, engine, settings, counters, traces=state.traces)
-    state.inference = Inference(
-        state.products, engine, state.rooms, state.in_flight,
-        limit_bytes=int(settings.max_matrix_bytes),
-    )  # fmt: skip
+    state.infer_statistics = InferStatistics()
     state.news = JobNews()
     connections = state.descriptors.connections
     state.streams = Shares("streams of events", max(1, connections // 4))

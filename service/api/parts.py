@@ -7,7 +7,7 @@ import sqlalchemy
 from fastapi import Depends, Request
 
 from wavetrim.service.api.admission.auth import find_tenant
-from wavetrim.service.api.v2.inference import Inference
+from wavetrim.service.api.v2.statistics import InferStatistics
 from wavetrim.service.engine.engine import Engine
 from wavetrim.service.engine.fleet import Fleet
 from wavetrim.service.jobs.dispatch import Dispatcher
@@ -52,7 +52,7 @@ ArenaPart = Annotated[Arena | None, _find_part("arena")]
 InFlightPart = Annotated[BytesInFlight, _find_part("in_flight")]
 LeasesPart = Annotated[Leases, _find_part("leases")]
 LanePart = Annotated[Lane, _find_part("lane")]
-InferencePart = Annotated[Inference, _find_part("inference")]
+InferStatisticsPart = Annotated[InferStatistics, _find_part("infer_statistics")]
 ThinkingPart = Annotated[asyncio.Lock, _find_part("thinking")]
 WaitsPart = Annotated[Shares, _find_part("waits")]
 WritesPart = Annotated[WriteRecord, _find_part("writes")]

@@ -15,14 +15,15 @@ from wavetrim.service.api.admission.auth import find_tenant
 from wavetrim.service.api.admission.body_route import DESCRIBES, BodyRoute
 from wavetrim.service.api.header_schemas import PRODUCT_HEADERS, describe_headers
 from wavetrim.service.api.openapi import BINARY, list_refusals, refer
-from wavetrim.service.api.products.product_answer import await_leaving
+from wavetrim.service.api.products.request_memory import RequestMemory
 from wavetrim.service.api.v2.answer import make_views, send_answer
 from wavetrim.service.api.v2.body import HEAD_LENGTH, MOST_HEAD_BYTES, InferBody
 from wavetrim.service.api.v2.compression import choose_coding
-from wavetrim.service.api.v2.inference import Inference
+from wavetrim.service.api.v2.inference import compute_products
 from wavetrim.service.api.v2.model import check_model, require_model, require_version
+from wavetrim.service.api.v2.placement import place_tensors
 from wavetrim.service.api.v2.schemas import InferAnswer, InferHead
-from wavetrim.service.api.v2.statistics import Stopwatch
+from wavetrim.service.api.v2.statistics import InferStatistics, Stopwatch
 from wavetrim.service.api.wire.inflated_source import CODINGS
 
 _PATH: Final = "/v2/models/{model_name}/infer"
@@ -84,36 +85,34 @@ async def infer() -> Response:
 
 async def answer(scope: Scope, receive: Receive, send: Send) -> None:
     """Answers a request for products."""
-    state, tenant = scope["app"].state, find_tenant(scope)
-    inference: Inference = state.inference
     check_model(**scope["path_params"])
-    with inference.statistics.count(tenant) as stopwatch:
+    statistics: InferStatistics = scope["app"].state.infer_statistics
+    with statistics.count(find_tenant(scope)) as stopwatch:
         await _answer(scope, receive, send, stopwatch)
 
 
 async def _answer(scope: Scope, receive: Receive, send: Send, stopwatch: Stopwatch) -> None:
     state, tenant = scope["app"].state, find_tenant(scope)
-    inference: Inference = state.inference
     settings, metrics = state.settings, state.metrics
     began = time.perf_counter()
-    inference.check_admission()
-    idle_seconds = settings.upload_idle_seconds
+    state.products.check_admission()
+    limit_bytes, idle_seconds = int(settings.max_matrix_bytes), settings.upload_idle_seconds
     body = InferBody(
-        scope,
-        receive,
-        limit_bytes=3 * int(settings.max_matrix_bytes) + MOST_HEAD_BYTES,
-        idle_seconds=idle_seconds,
+        scope, receive, limit_bytes=3 * limit_bytes + MOST_HEAD_BYTES, idle_seconds=idle_seconds
     )
     async with AsyncExitStack() as stack:
         try:
+            memory = RequestMemory(state.rooms, stack, partial(state.in_flight.take, tenant))
             async with state.bodies.place_for(body.reader.length_bytes, tenant.name):
                 request = await body.read_request(state.thinking)
-                placed = await inference.place(request, tenant, stack, body.read_into)
+                placed = await place_tensors(
+                    request, memory, body.read_into, limit_bytes=limit_bytes
+                )
                 await body.finish()
         finally:
             metrics.received_bytes.inc(body.reader.received_bytes)
         stopwatch.compute_input = time.perf_counter() - began
-        computed = await inference.compute(placed, partial(await_leaving, receive), stopwatch)
+        computed = await compute_products(placed, state.products, state.engine, receive, stopwatch)
         ended = time.perf_counter()
         views = await make_views(computed)
         stopwatch.compute_output = time.perf_counter() - ended

@@ -5,11 +5,10 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Depends, Path, Response
 
 from wavetrim.service.api.openapi import list_refusals
-from wavetrim.service.api.parts import InferencePart, TenantPart
+from wavetrim.service.api.parts import EnginePart, InferStatisticsPart, TenantPart
 from wavetrim.service.api.problem_kinds import NOT_READY
 from wavetrim.service.api.problems import write_problem
 from wavetrim.service.api.v2.datatypes import DATATYPES
-from wavetrim.service.api.v2.inference import Inference
 from wavetrim.service.api.v2.model_schemas import (
     ModelConfig,
     ModelMetadata,
@@ -17,10 +16,11 @@ from wavetrim.service.api.v2.model_schemas import (
     ModelStatistics,
     RepositoryEntry,
     ServerMetadata,
+    TensorConfig,
+    TensorMetadata,
 )
 from wavetrim.service.api.v2.schemas import MODEL_NAME, MODEL_VERSION
 from wavetrim.service.errors import ModelNotFound
-from wavetrim.service.tenants.tenant import Tenant
 from wavetrim.service.version import find_version
 
 ModelName = Annotated[
@@ -40,6 +40,17 @@ PLATFORM: Final = "wavetrim"
 DECLARED: Final = "FP32"
 """The element type that the model declares; a request's own may be any of `DATATYPES`."""
 
+_TOLD: Final = {
+    "datatypes": ",".join(DATATYPES),
+    "alpha": "1",
+    "beta": "0",
+    "f": "auto",
+    "kernel": "auto",
+    "accuracy": "library",
+    "verify": "false",
+}
+"""What the configuration tells of a request: element types, and defaults of parameters."""
+
 router = APIRouter(prefix="/v2", tags=["Open Inference Protocol"])
 
 
@@ -57,48 +68,6 @@ def check_model(model_name: str, version: str = "") -> None:
     raise ModelNotFound("model", model_name, MODEL_NAME)
 
 
-def describe_model() -> dict[str, Any]:
-    """The model's metadata."""
-
-    def describe(name: str) -> dict[str, Any]:
-        return {"name": name, "datatype": DECLARED, "shape": [-1, -1]}
-
-    return {
-        "name": MODEL_NAME,
-        "versions": [MODEL_VERSION],
-        "platform": PLATFORM,
-        "inputs": [describe(name) for name in "ABC"],
-        "outputs": [describe("C")],
-    }
-
-
-def describe_config() -> dict[str, Any]:
-    """The model's configuration."""
-
-    def describe(name: str) -> dict[str, Any]:
-        return {"name": name, "data_type": f"TYPE_{DECLARED}", "dims": [-1, -1]}
-
-    told = {
-        "datatypes": ",".join(DATATYPES),
-        "alpha": "1",
-        "beta": "0",
-        "f": "auto",
-        "kernel": "auto",
-        "accuracy": "library",
-        "verify": "false",
-    }
-    return {
-        "name": MODEL_NAME,
-        "platform": PLATFORM,
-        "backend": PLATFORM,
-        "version_policy": {"latest": {"num_versions": 1}},
-        "max_batch_size": 0,
-        "input": [describe("A"), describe("B"), {**describe("C"), "optional": True}],
-        "output": [describe("C")],
-        "parameters": {name: {"string_value": value} for name, value in told.items()},
-    }
-
-
 @router.get("", responses=list_refusals())
 async def get_server() -> ServerMetadata:
     """Tell the server's name, version and extensions."""
@@ -106,21 +75,16 @@ async def get_server() -> ServerMetadata:
 
 
 @router.post("/repository/index", responses=list_refusals())
-async def list_models(inference: InferencePart) -> list[RepositoryEntry]:
+async def list_models(engine: EnginePart) -> list[RepositoryEntry]:
     """List the only model."""
-    state: Any = "READY" if inference.ready else "UNAVAILABLE"
+    state: Any = "READY" if engine.ready else "UNAVAILABLE"
     return [RepositoryEntry(name=MODEL_NAME, version=MODEL_VERSION, state=state, reason="")]
 
 
 @router.get("/models/stats", responses=list_refusals())
-async def list_statistics(inference: InferencePart, tenant: TenantPart) -> ModelStatistics:
+async def list_statistics(statistics: InferStatisticsPart, tenant: TenantPart) -> ModelStatistics:
     """Tell how often the model was used, and where the time went."""
-    return ModelStatistics.model_validate(describe_statistics(inference, tenant))
-
-
-def describe_statistics(inference: Inference, tenant: Tenant) -> dict[str, Any]:
-    """The statistics of all models."""
-    return {"model_stats": [inference.statistics.describe(tenant)]}
+    return statistics.describe(tenant)
 
 
 async def require_model(model_name: ModelName) -> None:
@@ -139,13 +103,17 @@ _model = APIRouter()
 @_model.get("", responses=list_refusals(404))
 async def get_model() -> ModelMetadata:
     """Tell the model's inputs and outputs."""
-    return ModelMetadata.model_validate(describe_model())
+    tensors = [TensorMetadata(name=name, datatype=DECLARED, shape=[-1, -1]) for name in "ABC"]
+    return ModelMetadata(
+        name=MODEL_NAME, versions=[MODEL_VERSION], platform=PLATFORM,
+        inputs=tensors, outputs=tensors[-1:],
+    )  # fmt: skip
 
 
 @_model.get("/ready", responses=list_refusals(404), response_model=ModelReadiness)
-async def get_model_ready(inference: InferencePart) -> ModelReadiness | Response:
+async def get_model_ready(engine: EnginePart) -> ModelReadiness | Response:
     """Tell whether the model computes."""
-    if inference.ready:
+    if engine.ready:
         return ModelReadiness(name=MODEL_NAME, ready=True)
     return write_problem(NOT_READY, "the engine is starting", headers={"Retry-After": "1"})
 
@@ -153,13 +121,29 @@ async def get_model_ready(inference: InferencePart) -> ModelReadiness | Response
 @_model.get("/config", responses=list_refusals(404))
 async def get_model_config() -> ModelConfig:
     """Tell the model's configuration."""
-    return ModelConfig.model_validate(describe_config())
+
+    def describe(name: str, *, optional: bool = False) -> TensorConfig:
+        kind = f"TYPE_{DECLARED}"
+        return TensorConfig(name=name, data_type=kind, dims=[-1, -1], optional=optional)
+
+    return ModelConfig(
+        name=MODEL_NAME,
+        platform=PLATFORM,
+        backend=PLATFORM,
+        version_policy={"latest": {"num_versions": 1}},
+        max_batch_size=0,
+        input=[describe("A"), describe("B"), describe("C", optional=True)],
+        output=[describe("C")],
+        parameters={name: {"string_value": value} for name, value in _TOLD.items()},
+    )
 
 
 @_model.get("/stats", responses=list_refusals(404))
-async def get_model_statistics(inference: InferencePart, tenant: TenantPart) -> ModelStatistics:
+async def get_model_statistics(
+    statistics: InferStatisticsPart, tenant: TenantPart
+) -> ModelStatistics:
     """Tell how often the model was used, and where the time went."""
-    return ModelStatistics.model_validate(describe_statistics(inference, tenant))
+    return statistics.describe(tenant)
 
 
 for _prefix, _check in (("", require_model), ("/versions/{version}", require_version)):

@@ -5,10 +5,16 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from starlette.requests import ClientDisconnect
 
+from wavetrim.service.api.v2.model_schemas import (
+    DurationFigures,
+    ModelFigures,
+    ModelStatistics,
+    RequestFigures,
+)
 from wavetrim.service.api.v2.schemas import MODEL_NAME, MODEL_VERSION
 from wavetrim.service.tenants.tenant import Tenant
 
@@ -93,25 +99,26 @@ class InferStatistics:
         for name in DURATIONS[2:]:
             figures.durations[name].add(getattr(stopwatch, name))
 
-    def describe(self, tenant: Tenant) -> dict[str, Any]:
+    def describe(self, tenant: Tenant) -> ModelStatistics:
         """The figures of a caller in the protocol's form; of all callers if it may see all."""
         seen = list(self._callers.values())
         if tenant.sees is not None:
             seen = [one for name, one in self._callers.items() if name == tenant.sees]
         durations = {
-            name: {
-                "count": sum(one.durations[name].count for one in seen),
-                "ns": sum(one.durations[name].nanoseconds for one in seen),
-            }
+            name: DurationFigures(
+                count=sum(one.durations[name].count for one in seen),
+                ns=sum(one.durations[name].nanoseconds for one in seen),
+            )
             for name in DURATIONS
         }
-        return {
-            "name": MODEL_NAME,
-            "version": MODEL_VERSION,
-            "inference_count": sum(one.products for one in seen),
-            "execution_count": durations["success"]["count"],
-            "inference_stats": durations,
-        }
+        figures = ModelFigures(
+            name=MODEL_NAME,
+            version=MODEL_VERSION,
+            inference_count=sum(one.products for one in seen),
+            execution_count=durations["success"].count,
+            inference_stats=RequestFigures(**durations),
+        )
+        return ModelStatistics(model_stats=[figures])
 
     def _find(self, caller: str) -> Figures:
         figures = self._callers.get(caller)
