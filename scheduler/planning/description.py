@@ -127,7 +127,9 @@ def describe_profile(plan: Plan) -> dict[str, Any]:
 def describe_kernel(plan: Plan, gpu: MachineProfile) -> dict[str, Any] | None:
     """What is known of the plan's kernel on a GPU; None without one, or if it cannot run there."""
     model = gpu.find_kernel_model(plan.spec) if plan.spec else None
-    return model and {
+    if model is None:
+        return None
+    return {
         "slots": model.slots,
         "wave_seconds": model.wave_seconds + model.wave_k_seconds * plan.problem.k,
         "launch_seconds": model.launch_seconds,
@@ -137,7 +139,9 @@ def describe_kernel(plan: Plan, gpu: MachineProfile) -> dict[str, Any] | None:
 
 def describe_link(plan: Plan, link: LinkModel | None) -> dict[str, Any] | None:
     """What is known of a link from the memory of the plan's operands; None without a link."""
-    return link and {
+    if link is None:
+        return None
+    return {
         "memory": plan.problem.memory,
         "in_gbytes_per_second": link.in_gbytes_per_second,
         "out_gbytes_per_second": link.out_gbytes_per_second,

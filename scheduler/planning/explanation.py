@@ -42,7 +42,7 @@ def explain_plan(plan: Plan, *, drawing: bool) -> dict[str, Any]:
 
 
 def _drop_wave(plan: Plan) -> int | None:
-    """F with which each GPU that has rows needs one wave less."""
+    """The least F with which each GPU that has rows needs at least one wave less."""
     rows = [part.curve.grid.rows_in_waves(part.waves - 1) for part in plan.gpu_parts]
     if not rows:
         return None

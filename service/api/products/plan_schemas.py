@@ -310,7 +310,7 @@ class PlanView(PlanSummary):
     )
     wave_seconds: float | None = Field(description="Seconds of a wave there, with this K.")
     f_one_wave_less: int | None = Field(
-        description="F with which each GPU needs a wave less; null when f is M."
+        description="Least F with which each GPU needs at least a wave less; null when f is M."
     )
     gpu_only_seconds: float | None = Field(
         description="Seconds of one GPU alone; null if none may compute this product."
