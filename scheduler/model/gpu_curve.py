@@ -14,7 +14,7 @@ from wavetrim.kernels.schedule.buffers import fit_buffers
 from wavetrim.kernels.schedule.cuts import plan_steps, take_whole
 from wavetrim.kernels.schedule.panels import PanelProblem
 from wavetrim.kernels.schedule.schedule import Rates, Timeline, time_schedule
-from wavetrim.kernels.schedule.steps import Cut, StepPlan, cut_steps
+from wavetrim.kernels.schedule.steps import Cut, Step, StepPlan, cut_steps
 from wavetrim.scheduler.model.corrections import UNCORRECTED, Correction
 from wavetrim.scheduler.model.waves import WaveGrid, divide_up
 
@@ -75,7 +75,7 @@ class GpuCurve:
     @property
     def copying_share(self) -> float:
         """Share of the time of all rows in which copies are under way, 0…1."""
-        timeline = self.find_timeline(self.problem.m)
+        _, timeline = self.find_timeline(self.problem.m)
         return min(1.0, timeline.copying_seconds / timeline.seconds)
 
     def slow_by_cpu_part(
@@ -105,10 +105,10 @@ class GpuCurve:
         _, plan = self._plan_steps(rows)
         return plan.cut
 
-    def find_timeline(self, rows: int) -> Timeline:
-        """Begin and end of each step of that schedule, uncorrected."""
+    def find_timeline(self, rows: int) -> tuple[tuple[Step, ...], Timeline]:
+        """The steps of that schedule, and begin and end of each, uncorrected."""
         outline, plan = self._plan_steps(rows)
-        return time_schedule(outline, plan.steps, self.rates)
+        return plan.steps, time_schedule(outline, plan.steps, self.rates)
 
     def _plan_steps(self, rows: int) -> tuple[PanelProblem, StepPlan]:
         outline, _ = _outline(replace(self.problem, m=rows), self.memory_bytes)

@@ -24,5 +24,7 @@
 makes it anew beside products; none waits for that. `residency` decides when a B that comes again
 stays on the GPUs, by the plans with and without it there. `lanes` chooses which devices work at
 which product while several wait; a plan may be held to such a lane. `placing` chooses among the
-engines of a cluster. `description` is a plan as JSON, with the source of each figure.
+engines of a cluster. `description` is a plan as JSON, as a run is told it, with the source of each
+figure; `explanation` adds what explains it: seconds over F (`curve_points`) and when each device is
+at work (`queues`).
 """

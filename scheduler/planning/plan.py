@@ -70,13 +70,6 @@ def _share(decision: Decision) -> Decision:
     return decision
 
 
-class Span(NamedTuple):
-    """Begin and end in seconds from the call."""
-
-    begin: float
-    end: float
-
-
 @dataclass(frozen=True, repr=False)
 class Plan:
     """Who computes what: one or several GPUs the first M-F rows of C, the CPU the last F.
@@ -177,26 +170,6 @@ class Plan:
         """The devices that have rows."""
         return frozenset([part.position for part in self.gpu_parts] + [CPU] * (self.f > 0))
 
-    def list_queues(self) -> dict[str, tuple[Span, ...]]:
-        """When each queue should be busy: copies in, kernels, copies out, and the CPU.
-
-        From the schedule's list of steps, scaled to the plan's predicted seconds. With several
-        GPUs, a queue's name ends with the GPU's position.
-        """
-        queues: dict[str, tuple[Span, ...]] = {}
-        parts = self.gpu_parts
-        for part in parts:
-            timeline = part.curve.find_timeline(len(part.rows))
-            scale = part.seconds / timeline.seconds
-            number = f" {part.position}" if len(parts) > 1 else ""
-            lists = timeline.copies_in, timeline.kernels, filter(None, timeline.copies_out)
-            for name, spans in zip(("copy in", "kernel", "copy out"), lists, strict=True):
-                scaled = (Span(begin * scale, end * scale) for begin, end in spans)
-                queues[name + number] = tuple(scaled)
-        if self.f:
-            queues["CPU"] = (Span(0.0, self.predicted.cpu_seconds),)
-        return queues
-
     @property
     def corrections(self) -> tuple[Correction, ...]:
         """The corrections of the plan's parts, the GPUs' first."""
@@ -241,17 +214,12 @@ class Plan:
     @property
     def tail_utilization(self) -> float:
         """Filled share of the GPU part's last wave; the first GPU's of several."""
-        parts = self.gpu_parts
-        return parts[0].curve.grid.tail_utilization(len(parts[0].rows)) if parts else 0.0
+        return self.gpu_parts[0].tail_utilization if self.gpu_parts else 0.0
 
     @property
     def tail_split(self) -> bool:
         """Whether the last wave is split along K, so that it costs about its filled share."""
-        parts = self.gpu_parts
-        if not parts or parts[0].curve.split_steps is None:
-            return False
-        grid, rows = parts[0].curve.grid, len(parts[0].rows)
-        return grid.count_split_waves(rows, parts[0].curve.split_steps) < parts[0].waves
+        return bool(self.gpu_parts) and self.gpu_parts[0].tail_split
 
     @property
     def gpu_only_seconds(self) -> float | None:
@@ -312,14 +280,17 @@ class Plan:
         cells = (f"<tr><th>{name}</th><td>{escape(text)}</td></tr>" for name, text in rows.items())
         return f"<table>{''.join(cells)}</table>"
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self, *, drawing: bool = False) -> dict[str, Any]:
         """All of the plan, ready for JSON, as `/v1/plan` answers it.
 
         `curve` has the seconds over F, `profile` the figures that decided, each with its source.
-        """
-        from wavetrim.scheduler.planning.description import describe_curve, describe_plan
 
-        return {**describe_plan(self), "curve": describe_curve(self)}
+        Args:
+            drawing: Whether it is for drawings: it then has the schedule, and more points.
+        """
+        from wavetrim.scheduler.planning.explanation import explain_plan
+
+        return explain_plan(self, drawing=drawing)
 
     def move(self, f: int, spec: KernelSpec) -> "Plan":
         """The same plan with another F and this kernel, which is dropped if F is M."""

@@ -145,6 +145,19 @@ class GpuPart:
         """Waves of its kernels."""
         return self.curve.grid.count_waves(len(self.rows))
 
+    @property
+    def tail_utilization(self) -> float:
+        """Filled share of the last wave."""
+        return self.curve.grid.tail_utilization(len(self.rows))
+
+    @property
+    def tail_split(self) -> bool:
+        """Whether the last wave is split along K, so that it costs about its filled share."""
+        steps = self.curve.split_steps
+        if steps is None:
+            return False
+        return self.curve.grid.count_split_waves(len(self.rows), steps) < self.waves
+
     @cached_property
     def cut(self) -> Cut:
         """The cut of its rows into steps."""

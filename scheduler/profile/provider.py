@@ -13,6 +13,7 @@ from pathlib import Path
 from wavetrim.kernels.device import DeviceInfo
 from wavetrim.scheduler.model.corrections import Correction
 from wavetrim.scheduler.model.cpu import CpuModel
+from wavetrim.scheduler.profile.described import DescribedGpu, build_described_profile
 from wavetrim.scheduler.profile.history import RunHistory
 from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.scheduler.profile.store import (
@@ -75,6 +76,12 @@ class ProfileProvider:
                 if found is None or found[0] != stamp:
                     found = self._found[name] = stamp, self._find(device)
         return found[1]
+
+    def describe(self, gpu: DescribedGpu) -> MachineProfile:
+        """The profile of a described GPU beside this machine's CPU; made anew for each call."""
+        return build_described_profile(
+            gpu, directory=self._directory, cpu_threads=self._cpu_threads
+        )
 
     def is_elsewhere(self, device: str | None) -> bool:
         """Whether a name is not that of a device of this machine."""

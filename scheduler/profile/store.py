@@ -70,7 +70,15 @@ def find_profile(
         here = [name for info in devices for name in (f"cuda:{info.index}", info.name)]
         names = meant or ["cpu", *here, *(preset.name for preset in PRESETS)]
         raise PlanError("device", device, f"one of {', '.join(names)}")
-    profile = build_preset_profile(preset, f"preset {preset.name}: {preset.source}", cpu_threads)
+    source = f"preset {preset.name}: {preset.source}"
+    return build_profile_elsewhere(preset, source, count, directory, cpu_threads)
+
+
+def build_profile_elsewhere(
+    gpu: GpuModel, source: str, count: int, directory: Path | None, cpu_threads: int
+) -> MachineProfile:
+    """The profile of this machine's CPU with so many GPUs of a data sheet."""
+    profile = build_preset_profile(gpu, source, cpu_threads)
     cpu = find_measured_cpu(directory, cpu_threads)
     profile = profile if cpu is None else set_cpu(profile, cpu)
     others = tuple(replace(profile, index=index) for index in range(1, count))

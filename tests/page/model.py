@@ -16,6 +16,7 @@ from wavetrim.scheduler.planning.candidates import find_positions
 from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.planning.kernel_choice import choose_plan_on
 from wavetrim.scheduler.planning.plan import Plan
+from wavetrim.scheduler.planning.queues import Queue, list_queues
 from wavetrim.scheduler.problem import ITEM_BYTES, MEMORIES, GemmProblem
 from wavetrim.scheduler.profile.machine import MachineProfile
 
@@ -121,10 +122,20 @@ def describe(plan: Plan, f: int) -> dict[str, Any]:
         "other": other and [other.gpu_seconds, other.cpu_seconds],
         "alone": [plan.gpu_only_seconds, plan.cpu_only_seconds],
         "queues": [
-            [name, [list(span) for span in spans]] for name, spans in plan.list_queues().items()
+            [_name_queue(plan, queue), [list(span[:2]) for span in queue.spans]]
+            for queue in list_queues(plan)
         ],
         "reason": plan.no_gpu_reason,
     }
+
+
+def _name_queue(plan: Plan, queue: Queue) -> str:
+    """The name of a queue as the page has it: of several GPUs, with the GPU's position."""
+    if queue.work == "cpu":
+        return "CPU"
+    positions = [part.position for part in plan.gpu_parts]
+    names = {f"cuda:{plan.profile.gpus[one].index}": one for one in positions}
+    return queue.work if len(positions) == 1 else f"{queue.work} {names[queue.device]}"
 
 
 def _list_ends(part: range) -> list[int]:

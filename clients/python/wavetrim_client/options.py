@@ -44,12 +44,28 @@ class PlanQuestion(PlanOptions, total=False):
         cpu_gflops: What if the CPU alone had this rate.
         link_gbytes_per_second: What if the GPU's link had this rate each way.
         resident: What if B were on the GPUs already.
+        sm_count: Multiprocessors of a GPU that is described in place of a device.
+        clock_mhz: Their clock.
+        compute_capability: Its compute capability, such as "8.0".
+        memory_gib: Its memory. These four are given together, or none.
+        memory_clock_mhz: Clock of its memory; None for that of its multiprocessors.
+        link_standard_gbytes_per_second: Rate of its link by the link's standard; None for PCIe 3.
+        gpus: How many of it there are; None for one.
+        drawing: Whether the answer has the schedule, and more points near the split.
     """
 
     cpu_threads: int | None
     cpu_gflops: float | None
     link_gbytes_per_second: float | None
     resident: bool
+    sm_count: int | None
+    clock_mhz: int | None
+    compute_capability: str | None
+    memory_gib: int | None
+    memory_clock_mhz: int | None
+    link_standard_gbytes_per_second: float | None
+    gpus: int | None
+    drawing: bool
 
 
 class ProductOptions(PlanOptions, total=False):

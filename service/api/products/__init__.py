@@ -7,5 +7,6 @@
 
 Matrices in a lease, memory that a caller on this host shares, are not sent at all: `leases` makes
 it, `lease_socket` hands out its descriptor, `leased_matmul` multiplies in it (`leased_schemas`).
-`plan` only says who would compute which rows (`plan_schemas`).
+`plan` only says who would compute which rows (`plan_schemas`, `figure_schemas`), here, on a GPU
+that is named, or on one that is described (`gpu_query`).
 """

@@ -29,7 +29,10 @@ async def get_plan(
 
 def _plan(query: PlanQuery, engine: Engine) -> str:
     problem = GemmProblem(query.m, query.n, query.k, query.dtype, query.memory, query.resident)
-    problem.check_fits(None if engine.profiles.is_elsewhere(query.device) else count_memory())
-    profile = suppose(engine.profiles.find(query.device), query.what_if, query.dtype)
-    plan = choose_plan(problem, profile, query.options)
-    return PlanView.model_validate(plan.describe()).model_dump_json()
+    described = query.find_described(query.device)
+    is_elsewhere = described is not None or engine.profiles.is_elsewhere(query.device)
+    problem.check_fits(None if is_elsewhere else count_memory())
+    profiles = engine.profiles
+    machine = profiles.describe(described) if described else profiles.find(query.device)
+    plan = choose_plan(problem, suppose(machine, query.what_if, query.dtype), query.options)
+    return PlanView.model_validate(plan.describe(drawing=query.drawing)).model_dump_json()

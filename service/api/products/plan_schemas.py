@@ -4,6 +4,7 @@ from typing import Annotated, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from wavetrim.scheduler.planning.queues import MOST_SPANS, Work
 from wavetrim.scheduler.problem import Memory
 from wavetrim.scheduler.profile.what_if import (
     LEAST_RATE,
@@ -12,7 +13,8 @@ from wavetrim.scheduler.profile.what_if import (
     MOST_THREADS,
     WhatIf,
 )
-from wavetrim.service.api.option_schemas import OptionQuery
+from wavetrim.service.api.products.figure_schemas import MachineFigures, PlanProfile
+from wavetrim.service.api.products.gpu_query import GpuQuery
 from wavetrim.service.api.schemas import DtypeName
 
 MAX_SIZE: Final = 10_000_000
@@ -31,7 +33,7 @@ DeviceName = Annotated[
 ]
 
 
-class PlanQuery(OptionQuery):
+class PlanQuery(GpuQuery):
     """The product that a plan is made for: C[M,N] = A[M,K]·B[K,N]."""
 
     m: Size = Field(description="Rows of A and C.", examples=[8192])
@@ -48,6 +50,11 @@ class PlanQuery(OptionQuery):
         False,
         description="What if B were on the GPUs already, as a stored matrix is that was B of many "
         "jobs.",
+    )
+    drawing: bool = Field(
+        False,
+        description="Whether the answer is for drawings: it then has the schedule, and a curve "
+        "that is dense near the split. That takes up to a third more time.",
     )
     cpu_threads: int | None = Field(
         None,
@@ -91,64 +98,18 @@ class CurvePoint(Predicted):
     f: int = Field(description="Rows of C that the CPU would compute.")
 
 
-class RunCorrection(BaseModel):
-    """How earlier runs correct a part's prediction."""
+class TileGrid(BaseModel):
+    """The tiles of a GPU's part, and how they fill its waves."""
 
-    runs_like: str = Field(description="The class of the runs, from wide to narrow.")
-    runs: int = Field(description="How many there were.")
-    factor: float = Field(description="Measured over predicted seconds.")
-
-
-class KernelFigures(BaseModel):
-    """What is known of the plan's kernel."""
-
-    model_config = ConfigDict(extra="allow")
-
+    tile_rows: int = Field(description="Rows of C of a tile.")
+    tile_columns: int = Field(description="Columns of C of a tile.")
+    tiles: int = Field(description="Tiles of this part, row of tiles by row.")
     slots: int = Field(description="Blocks of a wave.")
-    wave_seconds: float = Field(description="Seconds of a wave with this K.")
-    launch_seconds: float = Field(description="Latency of a launch.")
-    source: str = Field(description="Where these come from.")
-
-
-class LinkFigures(BaseModel):
-    """What is known of the way between this memory and the GPU."""
-
-    model_config = ConfigDict(extra="allow")
-
-    memory: Memory | None = Field(None, description="The kind of memory.")
-    in_gbytes_per_second: float = Field(description="Rate to the GPU, 1e9 bytes a second.")
-    out_gbytes_per_second: float = Field(description="Rate from the GPU.")
-    call_seconds: float | None = Field(None, description="Fixed cost of a product.")
-    step_seconds: float | None = Field(None, description="What each step costs the host.")
-    source: str = Field(description="Where these come from.")
-
-
-class CpuFigures(BaseModel):
-    """What is known of the CPU."""
-
-    model_config = ConfigDict(extra="allow")
-
-    threads: int = Field(description="Threads of the CPU alone.")
-    threads_beside_gpu: int = Field(description="Threads beside the GPU.")
-    gflops: float = Field(description="Rate of all threads in this element type.")
-    source: str = Field(description="Where these come from.")
-
-
-class PlanProfile(BaseModel):
-    """The figures that decided a plan, each with its source."""
-
-    model_config = ConfigDict(extra="allow")
-
-    device: str = Field(description='Name of the GPU, or "cpu".')
-    source: str = Field(description="Where the profile as a whole comes from.")
-    measured_at: str | None = Field(None, description="When it was measured; null for a preset.")
-    sm_count: int | None = Field(None, description="Multiprocessors of the GPU.")
-    corrections: list[RunCorrection] = Field(
-        default=[], description="How earlier runs correct the parts' predictions."
+    waves: int = Field(description="Waves of this part.")
+    tail_utilization: float = Field(description="Filled share of the last wave.")
+    tail_split: bool = Field(
+        description="Whether the last wave is split along K, and so costs about its filled share."
     )
-    kernel: KernelFigures | None = Field(None, description="The kernel; null when f is M.")
-    link: LinkFigures | None = Field(None, description="The link; null without a GPU.")
-    cpu: CpuFigures | None = Field(None, description="The CPU.")
 
 
 class DevicePart(BaseModel):
@@ -156,13 +117,48 @@ class DevicePart(BaseModel):
 
     device: str = Field(description="A GPU, such as cuda:0, or cpu.")
     name: str = Field(description="Its name.")
+    first_row: int | None = Field(
+        default=None, description="Its first row of C; null in older runs."
+    )
     rows: int = Field(description="Rows of C that it computes.")
     columns: int = Field(
         default=0,
         description="Columns of C that it computes of these rows: all, unless GPUs divide columns.",
     )
+    first_column: int | None = Field(
+        default=None, description="Its first column of C; null in older runs."
+    )
     waves: int | None = Field(description="Waves of its kernels; null for the CPU.")
     seconds: float = Field(description="Seconds that it should take.")
+    grid: TileGrid | None = Field(
+        default=None, description="Its tiles; null for the CPU, and in older runs."
+    )
+
+
+class ScheduleSpan(BaseModel):
+    """Work of a queue: a step of the schedule, or several that are close to each other."""
+
+    begin_seconds: float = Field(description="Begin, from the call.")
+    end_seconds: float = Field(description="End, from the call.")
+    first_row: int | None = Field(description="First row of C; null for several steps.")
+    rows: int | None = Field(description="Rows of C; null for several steps.")
+    first_column: int | None = Field(description="First column of C; null for several steps.")
+    columns: int | None = Field(description="Columns of C; null for several steps.")
+    depth: int | None = Field(
+        description="Columns of A and rows of B that it takes; null for several steps."
+    )
+
+
+class QueueView(BaseModel):
+    """When a queue of a device should be at work."""
+
+    device: str = Field(description="A GPU, such as cuda:0, or cpu.")
+    queue: Work = Field(description="What it does.")
+    spans: list[ScheduleSpan] = Field(
+        max_length=MOST_SPANS,
+        description="When it is at work, in order; of more steps, close ones are merged. Of a "
+        "product with very many steps, some stand for all.",
+    )
 
 
 class PlanSummary(BaseModel):
@@ -230,18 +226,32 @@ class PlanView(PlanSummary):
                         {
                             "device": "cuda:0",
                             "name": "H200",
+                            "first_row": 0,
                             "rows": 15360,
+                            "first_column": 0,
                             "columns": 16384,
                             "waves": 117,
                             "seconds": 0.0181,
+                            "grid": {
+                                "tile_rows": 64,
+                                "tile_columns": 128,
+                                "tiles": 30720,
+                                "slots": 264,
+                                "waves": 117,
+                                "tail_utilization": 0.38,
+                                "tail_split": False,
+                            },
                         },
                         {
                             "device": "cpu",
                             "name": "cpu",
+                            "first_row": 15360,
                             "rows": 1024,
+                            "first_column": 0,
                             "columns": 16384,
                             "waves": None,
                             "seconds": 0.0176,
+                            "grid": None,
                         },
                     ],
                     "exchanges_b": False,
@@ -269,14 +279,53 @@ class PlanView(PlanSummary):
                             "total_seconds": 0.0181,
                         },
                     ],
-                    "profile": {"device": "H200", "source": "preset H200: NVIDIA's data sheet"},
+                    "profile": {
+                        "device": "H200",
+                        "source": "preset H200: NVIDIA's data sheet",
+                        "gpus": [],
+                        "joint": None,
+                    },
+                    "divides_columns": False,
+                    "slots": 264,
+                    "wave_seconds": 0.00015,
+                    "f_one_wave_less": 1088,
+                    "gpu_only_seconds": 0.0194,
+                    "cpu_only_seconds": 0.098,
+                    "uncorrected_seconds": 0.0181,
+                    "near_f": None,
+                    "schedule": None,
                 }
             ]
         }
     )
 
     memory: Memory = Field(description="The host memory that the operands lie in.")
-    profile: PlanProfile = Field(
+    profile: MachineFigures = Field(
         description="The figures that this was decided from, with their sources."
     )
-    curve: list[CurvePoint] = Field(description="At most 512 points: seconds over F.")
+    divides_columns: bool = Field(description="Whether the GPUs divide the columns of their rows.")
+    slots: int | None = Field(
+        description="Blocks of a wave of the first GPU; when f is M, with the kernel that the CPU "
+        "was compared with. Null if no GPU may compute this product."
+    )
+    wave_seconds: float | None = Field(description="Seconds of a wave there, with this K.")
+    f_one_wave_less: int | None = Field(
+        description="Least F with which each GPU needs at least a wave less; null when f is M."
+    )
+    gpu_only_seconds: float | None = Field(
+        description="Seconds of one GPU alone; null if none may compute this product."
+    )
+    cpu_only_seconds: float = Field(description="Seconds of the CPU alone.")
+    uncorrected_seconds: float = Field(
+        description="Seconds that it should take without the corrections from earlier runs."
+    )
+    curve: list[CurvePoint] = Field(
+        description="Seconds over F: at most 512 points; with `drawing` at most 700, with both "
+        "ends of each step."
+    )
+    near_f: int | None = Field(
+        description="Up to this F a plot shows what is near the split; null without `drawing`."
+    )
+    schedule: list[QueueView] | None = Field(
+        description="When each queue should be at work; null without `drawing`."
+    )

@@ -4,43 +4,52 @@ Each queue has a line. A character is an interval of time, and its height shows 
 queue is busy, so a gap shows where one queue waits for another.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from rich.text import Text
 
-from wavetrim.scheduler.planning.plan import Span
+from wavetrim.scheduler.planning.queues import Queue, Span
 from wavetrim.service.cli.terminal.units import format_seconds
 
 _HEIGHTS: Final = " ▁▂▃▄▅▆▇█"
 _ASCII_HEIGHTS: Final = " .:-=+*#@"
-_STYLES: Final = {"copy in": "yellow", "kernel": "green", "copy out": "blue", "CPU": "cyan"}
-_LABEL: Final = max(map(len, _STYLES)) + 1
+_STYLES: Final = {"copy in": "yellow", "kernel": "green", "copy out": "blue", "cpu": "cyan"}
 
 
-def draw_timeline(
-    queues: dict[str, tuple[Span, ...]], *, width: int, ascii_only: bool = False
-) -> Text:
+def draw_timeline(queues: Sequence[Queue], *, width: int, ascii_only: bool = False) -> Text:
     """Draw each queue's busy times.
 
     Args:
-        queues: Begin and end of all work of each queue, in seconds from the call.
+        queues: When each queue is at work.
         width: Characters a line may have.
         ascii_only: Use no character outside ASCII.
 
     Returns:
         A line for each queue, and one of seconds.
     """
-    columns = max(8, width - _LABEL)
-    end = max(span.end for spans in queues.values() for span in spans)
+    labels = _label_queues(queues)
+    indent = max(map(len, (*_STYLES, *labels))) + 1
+    columns = max(8, width - indent)
+    end = max(span.end for queue in queues for span in queue.spans)
     heights = _ASCII_HEIGHTS if ascii_only else _HEIGHTS
     lines = []
-    for name, spans in queues.items():
-        shares = share_columns(spans, end / columns, columns)
+    for label, queue in zip(labels, queues, strict=True):
+        shares = share_columns(queue.spans, end / columns, columns)
         bar = "".join(heights[_choose_height(share)] for share in shares)
-        lines.append(Text(name.ljust(_LABEL)).append(bar.rstrip(), style=_STYLES[name]))
+        lines.append(Text(label.ljust(indent)).append(bar.rstrip(), style=_STYLES[queue.work]))
     last = format_seconds(end).replace("µ", "u") if ascii_only else format_seconds(end)
-    lines.append(Text(" " * _LABEL + "0" + last.rjust(columns - 1)))
+    lines.append(Text(" " * indent + "0" + last.rjust(columns - 1)))
     return Text("\n").join(lines)
+
+
+def _label_queues(queues: Sequence[Queue]) -> list[str]:
+    """The name of each queue; of several GPUs, with the GPU's."""
+    several = len({queue.device for queue in queues} - {"cpu"}) > 1
+    return [
+        "CPU" if queue.work == "cpu" else f"{queue.device} {queue.work}" if several else queue.work
+        for queue in queues
+    ]
 
 
 def share_columns(spans: tuple[Span, ...], column_seconds: float, columns: int) -> list[float]:

@@ -12,7 +12,7 @@ from wavetrim.scheduler.errors import PlanError
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.cache import PlanCache
 from wavetrim.scheduler.planning.choice import choose_plan
-from wavetrim.scheduler.planning.description import describe_curve
+from wavetrim.scheduler.planning.curve_points import describe_curve
 from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.problem import GemmProblem
 

@@ -14,7 +14,8 @@ from tests.scheduler.profiles import H200, find_preset_profile, make_reference_p
 from wavetrim.scheduler.errors import PlanError, ProblemError
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.choice import choose_plan
-from wavetrim.scheduler.planning.description import describe_curve, describe_plan
+from wavetrim.scheduler.planning.curve_points import describe_curve
+from wavetrim.scheduler.planning.description import describe_plan
 from wavetrim.scheduler.planning.split import find_split_gain
 from wavetrim.scheduler.problem import ITEM_BYTES, MEMORIES, GemmProblem
 from wavetrim.scheduler.profile.machine import MachineProfile

@@ -14,6 +14,7 @@ from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.cache import PlanCache
 from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.planning.description import describe_plan
+from wavetrim.scheduler.planning.queues import list_queues
 from wavetrim.scheduler.planning.residency import REMEMBERED, Residency, find_fetch_seconds
 from wavetrim.scheduler.planning.split import find_split_gain
 from wavetrim.scheduler.problem import GemmProblem
@@ -40,8 +41,8 @@ def test_a_thin_product_takes_a_quarter_of_its_time_with_a_resident_b():
     assert resident.f == 0
     assert describe_plan(resident)["resident"] is True
     assert describe_plan(plain)["resident"] is False
-    copies_in = resident.list_queues()["copy in"]
-    copied = sum(span.end - span.begin for span in copies_in)
+    copies_in, *_ = list_queues(resident)
+    copied = sum(span.end - span.begin for span in copies_in.spans)
     assert copied < 1.5 * THIN.m * THIN.a_row_bytes / (55e9)
 
 

@@ -14,7 +14,8 @@ from tests.scheduler.profiles import change_rates, find_preset_profile, join_pro
 from wavetrim.scheduler.errors import PlanError
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.choice import choose_plan
-from wavetrim.scheduler.planning.description import describe_curve, describe_plan
+from wavetrim.scheduler.planning.curve_points import describe_curve
+from wavetrim.scheduler.planning.description import describe_plan
 from wavetrim.scheduler.planning.kernel_choice import choose_plan_on
 from wavetrim.scheduler.planning.team import TeamCurve, find_next_count, list_members
 from wavetrim.scheduler.problem import GemmProblem

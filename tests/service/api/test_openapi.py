@@ -101,7 +101,9 @@ def test_plans_timings_and_verifications_are_typed(document: dict[str, Any]) -> 
         reference, null = schemas["JobView"]["properties"][name]["anyOf"]
         assert null == {"type": "null"}
         assert schemas[reference["$ref"].rpartition("/")[2]]["properties"]
-    assert "#/components/schemas/PlanProfile" in str(schemas["PlanView"]["properties"]["profile"])
+    assert "#/components/schemas/MachineFigures" in str(
+        schemas["PlanView"]["properties"]["profile"]
+    )
 
 
 def test_answers_and_bodies_have_examples(document: dict[str, Any]) -> None:

@@ -14,7 +14,6 @@ from wavetrim.scheduler.calibration.kernels import Report
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.choice import choose_plan
-from wavetrim.scheduler.planning.description import describe_curve, describe_plan
 from wavetrim.scheduler.problem import ITEM_BYTES, GemmProblem
 from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.scheduler.profile.store import find_profile
@@ -186,7 +185,7 @@ def test_a_plan_in_json_is_the_planners(tmp_path: Path) -> None:
     profile = find_profile("L4", devices=(), directory=None, cpu_threads=8)
     problem = GemmProblem(3000, 2000, 1000, "float32")
     plan = choose_plan(problem, profile, PlanOptions("shared", "16"))
-    assert json.loads(printed.stdout) == {**describe_plan(plan), "curve": describe_curve(plan)}
+    assert json.loads(printed.stdout) == plan.describe()
 
 
 @pytest.mark.parametrize("columns", [60, 80, 120])

@@ -112,13 +112,14 @@ def plan(
         what_if=WhatIf(cpu_threads, cpu_gflops, link_gbytes_per_second),
     )
     if as_json:
-        typer.echo(json.dumps(chosen.describe(), indent=2))
+        typer.echo(json.dumps(chosen.describe(drawing=timeline), indent=2))
     else:
         _print_tables(chosen, with_timeline=timeline)
 
 
 def _print_tables(plan: "Plan", *, with_timeline: bool) -> None:
     from wavetrim.scheduler.planning.description import describe_plan
+    from wavetrim.scheduler.planning.queues import list_queues
     from wavetrim.service.cli.terminal.display import (
         make_plan_table,
         make_source_table,
@@ -137,7 +138,7 @@ def _print_tables(plan: "Plan", *, with_timeline: bool) -> None:
     console.print(make_source_table(described))
     width, ascii_only = min(console.width, _PLOT_WIDTH), console.options.ascii_only
     if with_timeline:
-        drawn = draw_timeline(plan.list_queues(), width=width, ascii_only=ascii_only)
+        drawn = draw_timeline(list_queues(plan), width=width, ascii_only=ascii_only)
         console.print("\ntimeline")
         console.print(drawn, soft_wrap=True)
     if plan.gpu_curve is None:

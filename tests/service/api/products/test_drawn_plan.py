@@ -1,0 +1,217 @@
+"""What a plan's answer has for drawings, and GPUs that a query describes."""
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.server import RunningServer
+
+SPLIT = {"m": 4096, "n": 4096, "k": 4096, "dtype": "float64", "device": "T4", "cpu_threads": 8}
+CASES = [
+    SPLIT,
+    {"m": 4096, "n": 5121, "k": 700, "device": "T4", "kernel": "register"},
+    {"m": 5003, "n": 16384, "k": 256, "device": "H200", "memory": "pinned", "f": 701},
+    {"m": 64, "n": 8192, "k": 8192, "device": "H200", "memory": "pinned", "resident": True},
+    {"m": 8192, "n": 8192, "k": 8192, "device": "H200", "sms": 8, "accuracy": "strict"},
+    {"m": 16384, "n": 16384, "k": 16384, "device": "H200 x3", "memory": "pinned"},
+    {"m": 2048, "n": 16384, "k": 16384, "device": "H200 x4", "memory": "pinned", "f": 0},
+    {"m": 9000, "n": 900, "k": 90, "device": "H200", "f": 9000},
+    {"m": 300, "n": 200, "k": 100, "device": "cpu"},
+]
+A100 = {"sm_count": 108, "clock_mhz": 1410, "compute_capability": "8.0", "memory_gib": 40}
+SMALL = {**A100, "memory_gib": 1}
+
+
+def ask(server: RunningServer, **query: Any) -> dict[str, Any]:
+    response = server.client.get("/v1/plan", params={"drawing": True, **query})
+    assert response.status_code == 200, response.text
+    assert len(response.content) < 100_000
+    plan: dict[str, Any] = response.json()
+    return plan
+
+
+@pytest.fixture(params=CASES, ids=str)
+def asked(request: pytest.FixtureRequest) -> dict[str, Any]:
+    case: dict[str, Any] = request.param
+    return case
+
+
+def list_ends(spans: list[dict[str, Any]], first: str, count: str) -> list[int]:
+    return sorted({end for one in spans for end in (one[first], one[first] + one[count])})
+
+
+def count_uses(spans: list[dict[str, Any]], m: int, n: int) -> set[int]:
+    """How often the spans cover elements of C, on the grid of all their edges."""
+    rows = sorted({0, m, *list_ends(spans, "first_row", "rows")})
+    columns = sorted({0, n, *list_ends(spans, "first_column", "columns")})
+    uses = np.zeros((len(rows) - 1, len(columns) - 1), int)
+    for one in spans:
+        top, bottom = (rows.index(one["first_row"] + at) for at in (0, one["rows"]))
+        left, right = (columns.index(one["first_column"] + at) for at in (0, one["columns"]))
+        uses[top:bottom, left:right] += 1
+    return set(uses.flat)
+
+
+def test_each_element_is_written_once_by_queues_in_order(
+    shared_server: RunningServer, asked: dict[str, Any]
+) -> None:
+    plan = ask(shared_server, **asked)
+    total_seconds, writing, terms = plan["predicted"]["total_seconds"], [], 0
+    for queue in plan["schedule"]:
+        assert all(one["begin_seconds"] <= one["end_seconds"] for one in queue["spans"])
+        for one, other in pairwise(queue["spans"]):
+            assert one["end_seconds"] <= other["begin_seconds"] * (1 + 1e-9)
+        if queue["queue"] in ("copy out", "cpu"):
+            writing += queue["spans"]
+        if queue["queue"] in ("kernel", "cpu"):
+            terms += sum(one["rows"] * one["columns"] * one["depth"] for one in queue["spans"])
+    assert count_uses(writing, asked["m"], asked["n"]) == {1}
+    assert terms == asked["m"] * asked["n"] * asked["k"]
+    assert max(one["end_seconds"] for one in writing) == pytest.approx(total_seconds)
+    devices = {one["device"]: one for one in plan["devices"]}
+    for queue in plan["schedule"]:
+        assert queue["spans"][-1]["end_seconds"] <= devices[queue["device"]]["seconds"] * 1.000001
+
+
+def test_devices_cover_c_and_their_grids_agree(
+    shared_server: RunningServer, asked: dict[str, Any]
+) -> None:
+    plan = ask(shared_server, **asked)
+    assert count_uses(plan["devices"], asked["m"], asked["n"]) == {1}
+    gpus = [one for one in plan["devices"] if one["device"] != "cpu"]
+    assert all((one["grid"] is None) == (one not in gpus) for one in plan["devices"])
+    for one in gpus:
+        grid = one["grid"]
+        tile_rows = -(-one["rows"] // grid["tile_rows"])
+        assert grid["tiles"] % tile_rows == 0
+        assert grid["tiles"] >= tile_rows * -(-one["columns"] // grid["tile_columns"])
+        assert one["waves"] == grid["waves"] == -(-grid["tiles"] // grid["slots"])
+        last = grid["tiles"] - (grid["waves"] - 1) * grid["slots"]
+        assert grid["tail_utilization"] == pytest.approx(last / grid["slots"])
+    assert plan["waves"] == sum(one["waves"] for one in gpus)
+    assert plan["divides_columns"] == (len({one["first_column"] for one in gpus}) > 1)
+    figures = {one["device"]: one for one in plan["profile"]["gpus"]}
+    assert all(figures[one["device"]]["kernel"]["source"] for one in gpus)
+    assert (plan["profile"]["joint"] is None) == (len(gpus) < 2)
+
+
+def test_the_seconds_of_each_side_are_those_of_the_curve(
+    shared_server: RunningServer, asked: dict[str, Any]
+) -> None:
+    plan, m = ask(shared_server, **asked), asked["m"]
+    points = {one["f"]: one for one in plan["curve"]}
+    assert list(points) == sorted(points)
+    assert len(points) == len(plan["curve"]) <= 700
+    assert points[m]["cpu_seconds"] == plan["cpu_only_seconds"]
+    assert points[plan["f"]] == {"f": plan["f"], **plan["predicted"]}
+    assert plan["f"] <= plan["near_f"] <= m
+    total_seconds = plan["predicted"]["total_seconds"]
+    assert plan["speedup_over_cpu"] == plan["cpu_only_seconds"] / total_seconds
+    if plan["gpu_only_seconds"] is None:
+        assert plan["no_gpu_reason"]
+        assert plan["slots"] is plan["wave_seconds"] is None
+        assert list(points) == [m]
+    else:
+        assert plan["speedup_over_gpu"] == plan["gpu_only_seconds"] / total_seconds
+        assert plan["slots"] > 0 < plan["wave_seconds"]
+        assert points[0]["gpu_seconds"] <= plan["gpu_only_seconds"]
+
+
+def test_with_the_f_of_one_wave_less_and_no_smaller_one_a_wave_is_saved(
+    shared_server: RunningServer, asked: dict[str, Any]
+) -> None:
+    plan = ask(shared_server, **asked)
+    least = plan["f_one_wave_less"]
+    if plan["f"] == asked["m"]:
+        assert least is None
+        return
+    held = {**asked, "kernel": plan["kernel"], "tile": plan["tile"]}
+    waves = [
+        sum(one["waves"] or 0 for one in ask(shared_server, **{**held, "f": f})["devices"])
+        for f in (least - 1, least)
+    ]
+    if len(plan["devices"]) <= 2:  # with fewer rows, other GPUs may be chosen
+        assert waves[1] < plan["waves"] <= waves[0]
+
+
+def test_only_drawings_have_a_schedule(shared_server: RunningServer, asked: dict[str, Any]) -> None:
+    drawn, plain = (ask(shared_server, **asked, drawing=one) for one in (True, False))
+    assert plain["schedule"] is plain["near_f"] is None
+    assert len(plain["curve"]) <= 512
+    for name in ("schedule", "near_f", "curve"):
+        del drawn[name], plain[name]
+    assert drawn == plain
+
+
+def test_spans_of_very_many_steps_are_merged(shared_server: RunningServer) -> None:
+    plan = ask(shared_server, m=20_000, n=20_000, k=2_000_000, f=0, **SMALL)
+    total_seconds = plan["predicted"]["total_seconds"]
+    spans = {queue["queue"]: queue["spans"] for queue in plan["schedule"]}
+    assert max(map(len, spans.values())) <= 400
+    assert None in {one["rows"] for one in spans["kernel"]}
+    assert spans["copy out"][-1]["end_seconds"] == pytest.approx(total_seconds)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize(
+    ("preset", "described"),
+    [
+        ("A100 SXM 40", {**A100, "memory_clock_mhz": 24_300}),
+        ("L4", {"sm_count": 58, "clock_mhz": 2040, "compute_capability": "8.9", "memory_gib": 24,
+                "memory_clock_mhz": 4690}),
+    ],
+)  # fmt: skip
+def test_a_gpu_that_is_described_by_its_data_sheet_has_the_plan_of_its_preset(
+    shared_server: RunningServer, preset: str, described: dict[str, Any], count: int
+) -> None:
+    for sizes in ({"m": 4096, "n": 4096, "k": 4096}, {"m": 16384, "n": 8192, "k": 256}):
+        for memory in ("pageable", "pinned"):
+            wanted = {**sizes, "memory": memory, "cpu_threads": 16}
+            known = ask(shared_server, **wanted, device=f"{preset} x{count}")
+            plan = ask(
+                shared_server, **wanted, **described, link_standard_gbytes_per_second=31.5,
+                gpus=count,
+            )  # fmt: skip
+            for name in ("f", "kernel", "tile", "waves", "waves_gpu_only", "slots"):
+                assert plan[name] == known[name], name
+            known_seconds, seconds = (one["predicted"]["total_seconds"] for one in (known, plan))
+            assert seconds == pytest.approx(known_seconds, rel=1e-2)
+            assert len(plan["profile"]["gpus"]) == count
+            assert "asked for" in plan["profile"]["source"]
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ({"sm_count": 0}, "sm_count"),
+        ({"sm_count": 10_001}, "sm_count"),
+        ({"clock_mhz": 0}, "clock_mhz"),
+        ({"clock_mhz": "fast"}, "clock_mhz"),
+        ({"clock_mhz": None}, "clock_mhz"),
+        ({"compute_capability": "8"}, "compute_capability"),
+        ({"compute_capability": None}, "compute_capability"),
+        ({"memory_gib": 100_001}, "memory_gib"),
+        ({"memory_gib": None}, "memory_gib"),
+        ({"memory_clock_mhz": 0}, "memory_clock_mhz"),
+        ({"link_standard_gbytes_per_second": "inf"}, "link_standard_gbytes_per_second"),
+        ({"gpus": 9}, "gpus"),
+        ({"gpus": 0}, "gpus"),
+        ({"sm_count": None, "gpus": 2}, "sm_count"),
+        ({"device": "T4"}, "device"),
+        ({"sms": 109}, "sms"),
+        ({"drawing": "often"}, "drawing"),
+    ],
+)
+def test_a_description_that_cannot_be_taken_names_the_field(
+    shared_server: RunningServer, query: dict[str, Any], field: str
+) -> None:
+    wanted = {"m": 100, "n": 100, "k": 100, **A100, **query}
+    given = {name: value for name, value in wanted.items() if value is not None}
+    response = shared_server.client.get("/v1/plan", params=given)
+    assert response.status_code == 422
+    problem = response.json()
+    assert problem["field"] == field
+    assert str(problem["value"]) == str(wanted[field])
+    assert problem["limit"]
