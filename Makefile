@@ -150,12 +150,12 @@ figures: $(ENVIRONMENT) ## fill the tables of docs/ and draw its plots, from ben
 	$(PY) -m benchmarks.host.plots
 	$(PY) -m benchmarks.http.tables
 	$(PY) -m benchmarks.verify.tables
-	$(PY) -m docs.explorer_tables
+	$(PY) -m docs.recorded_answers
 	$(PY) -m docs.ladder_tables
 	$(PY) -m docs.explorer_page
 
-explorer: $(ENVIRONMENT) ## write the wave explorer's tables, its single file and its pictures anew (needs Chromium)
-	$(PY) -m docs.explorer_tables
+explorer: $(ENVIRONMENT) ## write the wave explorer's recorded answers, its single file and its pictures anew (needs Chromium)
+	$(PY) -m docs.recorded_answers
 	$(PY) -m docs.ladder_tables
 	$(PY) -m docs.explorer_page
 	$(PY) -m docs.explorer_pictures

@@ -188,7 +188,7 @@ def serve(environment: Environment, folder: Path) -> None:
     )
     try:
         wait_until_ready(f"http://127.0.0.1:{port}", is_running=lambda: service.poll() is None)
-        for path in ("/", "/page/main.js", "/page/model/tables.js", "/page/vendor/swagger-ui.css"):
+        for path in ("/", "/page/main.js", "/page/recorded.js", "/page/vendor/swagger-ui.css"):
             with urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
                 expect(len(answer.read()) > 100, f"{path} is empty")
         service.send_signal(signal.SIGTERM)

@@ -38,7 +38,7 @@ class Picture:
 
 
 _SPLIT: Final = "m=4096&n=4096&k=4096&dtype=float64&device=T4&threads=2"
-_MEASURED: Final = "m=4096&n=4096&k=4096&dtype=float32&device=host-h200&sms=8&threads=16&guess=500"
+_MEASURED: Final = "m=4096&n=4096&k=4096&dtype=float32&device=host-h200&sms=8&guess=500"
 
 
 PICTURES: Final = {

@@ -154,8 +154,7 @@ class RunHistory:
             if device is None:
                 return Correction(run_class)
             found = device.estimate(run_class)
-        # Six digits, so that the page's model finds the same factor despite its own rounding.
-        return Correction(run_class, float(f"{math.exp(found.log_ratio):.6g}"), found.runs)
+        return Correction(run_class, math.exp(found.log_ratio), found.runs)
 
     def _list_runs(self) -> list[tuple[RunClass, tuple[float, ...]]]:
         return [one for device in self._devices.values() for one in device.list_ratios()]

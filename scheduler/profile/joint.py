@@ -4,10 +4,8 @@ Each GPU has a link of its own, but all links end at one host memory.
 """
 
 import math
-import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import Final
 
 from wavetrim.scheduler.problem import Memory
@@ -88,12 +86,12 @@ def estimate_joint_links(memory: Memory, links: Sequence[LinkRates]) -> JointLin
     if memory == "pageable":
         one_way = both_ways = 1 / len(links)
     sockets = math.ceil(len(links) / SOCKET_GPUS)
-    out = 1e-9 * one_way * _add(one.out_bytes_per_second for one in links)
-    both = 1e-9 * both_ways * _add(one.both_bytes_per_second for one in links)
+    out = 1e-9 * one_way * sum(one.out_bytes_per_second for one in links)
+    both = 1e-9 * both_ways * sum(one.both_bytes_per_second for one in links)
     return JointLinks(
         memory=memory,
         gpus=len(links),
-        in_gbytes_per_second=1e-9 * one_way * _add(one.in_bytes_per_second for one in links),
+        in_gbytes_per_second=1e-9 * one_way * sum(one.in_bytes_per_second for one in links),
         out_gbytes_per_second=min(out, sockets * SOCKET_OUT_GBYTES_PER_SECOND),
         both_gbytes_per_second=min(both, sockets * SOCKET_BOTH_GBYTES_PER_SECOND),
         source=f"assumed: {one_way:.0%} of the sum one way, {both_ways:.0%} both ways, at most "
@@ -107,9 +105,9 @@ def share_links(joint: JointLinks, links: Sequence[LinkRates]) -> list[LinkRates
     in_share, out_share, both_share = (
         min(1.0, 1e9 * rate / total)
         for rate, total in (
-            (joint.in_gbytes_per_second, _add(one.in_bytes_per_second for one in links)),
-            (joint.out_gbytes_per_second, _add(one.out_bytes_per_second for one in links)),
-            (joint.both_gbytes_per_second, _add(one.both_bytes_per_second for one in links)),
+            (joint.in_gbytes_per_second, sum(one.in_bytes_per_second for one in links)),
+            (joint.out_gbytes_per_second, sum(one.out_bytes_per_second for one in links)),
+            (joint.both_gbytes_per_second, sum(one.both_bytes_per_second for one in links)),
         )
     )
     shared = []
@@ -118,8 +116,3 @@ def share_links(joint: JointLinks, links: Sequence[LinkRates]) -> list[LinkRates
         duplex = max(1.0, (into + out) / (both_share * one.both_bytes_per_second))
         shared.append(LinkRates(into, out, duplex))
     return shared
-
-
-def _add(rates: Iterable[float]) -> float:
-    """The sum, from left to right as the page's model adds; `sum` compensates from 3.12 on."""
-    return reduce(operator.add, rates)

@@ -22,7 +22,7 @@ const VIEWS = [
 
 const root = document.getElementById("view");
 const service = new Service();
-const frame = { service, go, state: null, gpus: null };
+const frame = { service, go, state: null, own: null };
 const entries = VIEWS.filter(({ load }) => service.present || load === undefined);
 const addresses = new Map(); // the last address of each view
 let mounted = null;
@@ -96,7 +96,7 @@ document
   .append(
     service.present
       ? "Served by wavetrim on this machine; nothing else is asked for."
-      : "One file: no service, no GPU and no network is needed.",
+      : "One file with the exercises and the measured products; any other product needs a service (make serve).",
   );
 document.getElementById("skip").addEventListener("click", (event) => {
   event.preventDefault();

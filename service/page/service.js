@@ -1,6 +1,6 @@
 /** The service that sent this page, if one did. The API key is kept for this tab only. */
 
-import { Refusal } from "./model/refusal.js";
+import { Refusal } from "./refusal.js";
 
 const KEY = "wavetrim.key";
 

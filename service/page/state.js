@@ -1,10 +1,10 @@
 /** The state: what the page shows. All of it is in the part of the address after #. */
 
-import { TABLES } from "./model/tables.js";
+import { CATALOG } from "./catalog.js";
 
-const { MAX_SIZE, ITEM_BYTES, MEMORIES, ACCURACIES } = TABLES.constants;
+const { maxSize, itemBytes, memories, accuracies } = CATALOG;
 
-const SIZE = { least: 1, most: MAX_SIZE };
+const SIZE = { least: 1, most: maxSize };
 
 /** Fields by name: `unset`, the value if the address names none, and what else is accepted. */
 const FIELDS = {
@@ -12,11 +12,11 @@ const FIELDS = {
   m: { unset: 4096, ...SIZE },
   n: { unset: 4096, ...SIZE },
   k: { unset: 4096, ...SIZE },
-  dtype: { unset: "float64", choices: Object.keys(ITEM_BYTES) },
-  memory: { unset: "pageable", choices: MEMORIES },
+  dtype: { unset: "float64", choices: Object.keys(itemBytes) },
+  memory: { unset: "pageable", choices: memories },
   kernel: { unset: "auto", text: true },
   tile: { unset: null, text: true },
-  accuracy: { unset: null, choices: ACCURACIES },
+  accuracy: { unset: null, choices: accuracies },
   sms: { unset: null, least: 1, most: 10_000 },
   device: { unset: null, text: true },
   gpus: { unset: null, least: 1, most: 8 },
@@ -29,9 +29,9 @@ const FIELDS = {
   capability: { unset: "8.0", text: true },
   memgib: { unset: 40, least: 1, most: 100_000 },
   link: { unset: null, least: 0.001, most: 1e6, fraction: true },
-  f: { unset: null, least: 0, most: MAX_SIZE },
+  f: { unset: null, least: 0, most: maxSize },
   range: { unset: "near", choices: ["near", "all"] },
-  guess: { unset: null, least: 0, most: MAX_SIZE },
+  guess: { unset: null, least: 0, most: maxSize },
   exercise: { unset: null, least: 1, most: 99 },
   answer: { unset: null, text: true },
   job: { unset: null, text: true },

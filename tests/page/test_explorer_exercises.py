@@ -2,15 +2,15 @@
 
 import json
 import re
+from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
 
 from docs.browser import Page
 from tests.browsers import go, show
-from tests.page.explorer import (
-    FILE,
-)
+from tests.page.explorer import FILE, store_cpu
+from tests.server import Start
 
 SPLIT = "#m=4096&n=4096&k=4096&dtype=float64&device=T4&threads=2"
 
@@ -61,6 +61,21 @@ def test_an_exercise_checks_its_answer(page: Page, number: int) -> None:
         go(page, f"location.hash = {json.dumps(address)}")
         told = page.run("document.querySelector('.verdict').textContent")
         assert told.startswith(verdict), told
+    assert page.problems == []
+
+
+def test_exercises_have_the_same_answers_beside_another_cpu(
+    page: Page, start_server: Start, tmp_path: Path
+) -> None:
+    store_cpu(tmp_path, gflops=900)
+    with start_server(profile_dir=tmp_path, cpu_threads=2) as server:
+        for number, (right, _) in ANSWERS.items():
+            show(page, f"{server.url}/{SPLIT}")
+            go(page, f"document.querySelectorAll('.exercises button')[{number - 1}].click()")
+            address = f"{page.run('location.hash')}&{urlencode({'answer': right})}"
+            go(page, f"location.hash = {json.dumps(address)}")
+            told = page.run("document.querySelector('.verdict').textContent")
+            assert told.startswith("Right."), told
     assert page.problems == []
 
 
@@ -115,7 +130,7 @@ def test_an_exercise_keeps_the_focus(page: Page) -> None:
 def test_a_measurement_is_not_shown_beside_another_kernel_or_machine(page: Page) -> None:
     for changed in ("kernel=shared", "accuracy=strict", "threads=1", "rate=9", "linkrate=1"):
         show(page, f"{FILE}{MEASURED}&{changed}&guess=500")
-        assert page.run("document.getElementById('guess').hidden"), changed
+        assert not page.run("document.getElementById('guess').checkVisibility()"), changed
 
 
 def test_an_answer_that_is_no_number_is_wrong(page: Page) -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from docs.browser import Page
 from docs.explorer_page import PAGE, SOURCE, render_page
-from docs.explorer_tables import MODEL, render_tables
 from docs.ladder_tables import LADDER, render_ladder
+from docs.recorded_answers import render_tables
 from tests.browsers import find_barriers, go, show_anew
 from tests.server import RunningServer, Start
 from wavetrim.service.page.site import DOCS_POLICY, EXPLORER_POLICY
@@ -18,7 +18,7 @@ VENDOR = (SOURCE / "vendor", Path(__file__).parent / "vendor")
 
 
 def test_the_pages_tables_equal_pythons() -> None:
-    for folder, texts in ((MODEL, render_tables()), (LADDER, render_ladder())):
+    for folder, texts in ((SOURCE, render_tables()), (LADDER, render_ladder())):
         for name, text in texts.items():
             assert (folder / name).read_text(encoding="utf-8") == text, "run `make explorer`"
 
@@ -52,10 +52,10 @@ def test_pages_have_a_strict_policy(shared_server: RunningServer) -> None:
 
 
 def test_only_scripts_styles_and_kernels_are_served(shared_server: RunningServer) -> None:
-    found = shared_server.client.get("/page/model/kernels/cuts.js")
+    found = shared_server.client.get("/page/explorer/plan.js")
     assert found.headers["content-type"] == "text/javascript; charset=utf-8"
     again = shared_server.client.get(
-        "/page/model/kernels/cuts.js", headers={"If-None-Match": found.headers["etag"]}
+        "/page/explorer/plan.js", headers={"If-None-Match": found.headers["etag"]}
     )
     assert again.status_code == 304
     source = shared_server.client.get("/page/cuda/bulk.cu")
@@ -87,7 +87,7 @@ def test_the_api_docs_show_every_operation(page: Page, shared_server: RunningSer
 def test_a_view_that_cannot_be_loaded_may_be_tried_again(page: Page, start_server: Start) -> None:
     server = start_server()
     server.wait_ready()
-    explorer = f"{server.url}/#device=T4&threads=2"
+    explorer = f"{server.url}/#device=T4&threads=2&exercise=4"  # which is recorded
     show_anew(page, explorer)
     server.stop()
     told = "document.querySelector('#view > div > [role=alert]')?.textContent"

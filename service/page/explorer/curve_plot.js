@@ -1,7 +1,6 @@
 /** The drawing of seconds over F: the GPU's staircase, the CPU's line, and what was measured. */
 
 import { draw, drawFigure, make, write } from "../dom.js";
-import { listMembers } from "../model/scheduler/team.js";
 import { findColours } from "../palette.js";
 import { findUnit, listTicks, showNumber, showSeconds, showWhole } from "../units.js";
 import { findMost, listPoints } from "./curve_points.js";
@@ -18,7 +17,7 @@ export function drawCurve({ width, room, plan, chosen, range, sweep, guess, hide
   const most = findMost(plan, chosen, range, sweep);
   const points = listPoints(plan, most);
   const isSplit = chosen.f > 0 && chosen.f < plan.problem.m;
-  const isNear = range === "near" && plan.gpuCurve && isSplit;
+  const isNear = range === "near" && plan.hasGpu && isSplit;
   const scale = findScale({ plan, points, isNear, most, width, height, sweep });
   const figure = drawFigure(width, height, describe(plan, most));
   figure.append(draw("defs", {}, clipPlot(scale)));
@@ -28,7 +27,7 @@ export function drawCurve({ width, room, plan, chosen, range, sweep, guess, hide
   if (!hidesChoice) markChoice(figure, scale, chosen, colours);
   if (sweep) drawSweep(area, scale, sweep, guess, colours);
   figure.append(area);
-  if (plan.gpuCurve === null) return figure; // F can only be M
+  if (!plan.hasGpu) return figure; // F can only be M
   figure.addEventListener("click", (event) => {
     const at = event.clientX - figure.getBoundingClientRect().left;
     const share = (at - LEFT) / (width - LEFT - RIGHT);
@@ -40,16 +39,15 @@ export function drawCurve({ width, room, plan, chosen, range, sweep, guess, hide
 /** The legend. */
 export function listKeys(plan, isRevealed, hidesChoice) {
   const keys = [["cpu", "CPU"]];
-  if (plan.gpuCurve) keys.unshift(["gpu", nameGpus(plan)]);
-  if (plan.gpuCurve) keys.push(["total", "the longer of both"]);
+  if (plan.hasGpu) keys.unshift(["gpu", nameGpus(plan)]);
+  if (plan.hasGpu) keys.push(["total", "the longer of both"]);
   if (isRevealed) keys.push(["measured", "measured"]);
   if (!hidesChoice) keys.push(["mark-key", "▲ the model's choice"]);
   return keys.map(([name, text]) => make("span", { className: `key ${name}`, textContent: text }));
 }
 
-function nameGpus({ gpuCurve }) {
-  const count = gpuCurve ? listMembers(gpuCurve).length : 1;
-  return count > 1 ? `${count} GPUs together` : "GPU";
+function nameGpus({ gpuParts }) {
+  return gpuParts.length > 1 ? `${gpuParts.length} GPUs together` : "GPU";
 }
 
 function describe(plan, most) {
@@ -72,7 +70,7 @@ function findScale({ plan, points, isNear, most, width, height, sweep }) {
 
 /** The range of seconds around those of one GPU alone, of the plan, and of measured points. */
 function findNearSeconds(plan, totals, most, sweep) {
-  const alone = plan.gpuAloneCurve.seconds(plan.problem.m);
+  const alone = plan.curve[0].gpu;
   const shown = (sweep?.curve ?? []).filter(([f]) => f <= most).map(([, seconds]) => seconds);
   const nearby = shown.filter((seconds) => seconds < 1.5 * alone);
   const high = Math.max(alone, plan.totalSeconds, ...nearby);

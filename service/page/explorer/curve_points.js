@@ -1,63 +1,36 @@
-/** Seconds over F as points: up to which F, and at which F between. */
+/** Seconds over F as points: up to which F, and at which F between those of the answer. */
 
-import { divideUp } from "../model/arithmetic.js";
-import { findRowsWithin } from "../model/scheduler/cost.js";
-import { listMembers } from "../model/scheduler/team.js";
-
-/** Points at equal distances, in addition to the steps of the GPU's curve. */
+/** Points at equal distances, in addition to those of the answer: the CPU's line rises between. */
 const SAMPLES = 700;
 
-/** The largest F to be drawn: M, or one a little beyond the F at which both parts take as long.
+/** The largest F to be drawn: M, or the largest near the split and near what was measured.
  *
  * `range` is "all" or "near".
  */
 export function findMost(plan, chosen, range, sweep) {
   const { m } = plan.problem;
-  if (range === "all" || plan.gpuCurve === null) return m;
-  const alone = plan.gpuAloneCurve.seconds(m);
-  const meeting = findRowsWithin(plan.cpuCurve, alone * 1.1, m);
+  if (range === "all" || !plan.hasGpu) return m;
+  const alone = plan.curve[0].gpu;
   const measured = (sweep?.curve ?? [])
     .filter(([, seconds]) => seconds < alone * 1.3)
     .map(([f]) => f);
-  const wanted = [
-    16,
-    Math.ceil(1.35 * meeting),
-    Math.ceil(1.25 * Math.max(plan.f, chosen.f)),
-    Math.ceil(1.1 * Math.max(0, ...measured)),
-  ];
-  return Math.min(m, Math.max(...wanted));
+  const shown = Math.ceil(1.1 * Math.max(0, ...measured));
+  return Math.min(m, Math.max(plan.nearF, chosen.nearF, shown));
 }
 
-/** Points {f, gpu, cpu} over 0…`most`, with both ends of each step that can be seen. */
-export function listPoints(plan, most) {
-  if (!plan.gpuCurve) return listCpuPoints(plan);
-  const wanted = new Set([0, plan.f, most]);
-  for (let index = 0; index <= SAMPLES; index += 1)
+/** Points {f, gpu, cpu} over 0…`most`: those of the answer, and some between. */
+export function listPoints({ curve, hasGpu }, most) {
+  if (!hasGpu) return [{ f: 0, gpu: 0, cpu: 0 }, ...curve];
+  const wanted = new Set([...curve.map(({ f }) => f).filter((f) => f <= most), most]);
+  for (let index = 0; index < SAMPLES; index += 1)
     wanted.add(Math.round((index * most) / SAMPLES));
-  for (const f of listBoundaries(plan, most))
-    for (const one of [f - 1, f]) if (one >= 0 && one <= most) wanted.add(one);
-  return [...wanted]
-    .sort((one, other) => one - other)
-    .map((f) => {
-      const { gpuSeconds, cpuSeconds } = plan.predict(f);
-      return { f, gpu: gpuSeconds, cpu: cpuSeconds };
-    });
+  return [...wanted].sort((one, other) => one - other).map((f) => findPoint(curve, f));
 }
 
-/** Each F from which a wave less is needed: on each of several GPUs, if these are alike. */
-function listBoundaries({ gpuCurve, problem: { m } }, most) {
-  const members = listMembers(gpuCurve);
-  const { even = true, columns = [] } = gpuCurve;
-  const [{ grid }] = members;
-  const dividing = columns.length > 0 ? 1 : members.length; // GPUs that divide the rows
-  const [waves, fewest] = [m, m - most].map((rows) => grid.countWaves(divideUp(rows, dividing)));
-  if (!even || waves - fewest > SAMPLES) return [];
-  const boundaries = [];
-  for (let wave = Math.max(1, fewest); wave < waves; wave += 1)
-    boundaries.push(m - dividing * grid.findRowsInWaves(wave));
-  return boundaries;
-}
-
-function listCpuPoints({ problem, cpuAloneCurve }) {
-  return [0, problem.m].map((f) => ({ f, gpu: 0, cpu: cpuAloneCurve.seconds(f) }));
+/** Seconds at an F between two points: the GPU's hold until the next one, the CPU's rise evenly. */
+export function findPoint(curve, f) {
+  const next = curve.find((point) => point.f > f) ?? curve.at(-1);
+  const last = curve.findLast((point) => point.f <= f) ?? curve[0];
+  const share = next.f > last.f ? (f - last.f) / (next.f - last.f) : 0;
+  return { f, gpu: last.gpu, cpu: last.cpu + share * (next.cpu - last.cpu) };
 }

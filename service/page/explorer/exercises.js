@@ -1,50 +1,37 @@
-/** Eight exercises. Each has a product and a question; the model checks the answer.
+/** Eight exercises. Each has a product and a question; its recorded plans check the answer.
  *
- * `state` is the state of the page, `hides` names what is hidden until there is an answer.
- * `choices` are [answer, text]; without them the answer is a number. `ask(context)` is the
- * question, `check(answer, context)` gives {right, why}. The context has the `plan` of the state,
- * the model's choice (`chosen`), the `sweep`, and `planOther(changes)`, the plan of another product
- * or machine.
+ * `hides` names what is hidden until there is an answer. `choices` are [answer, text]; without them
+ * the answer is a number. `ask(context)` is the question, `check(answer, context)` gives {right,
+ * why}. The context has the `plan` of the state, the model's choice (`chosen`), the `sweep`, and
+ * `others`, the plans of other products or machines by their names.
  */
 
 import { showNumber, showSeconds, showShare, showWhole } from "../units.js";
+import { PRODUCTS } from "./exercise_products.js";
 import { findBest, findNearest } from "./guess.js";
+import { countRowsInWaves } from "./plan.js";
 import { countBusySeconds } from "./timeline.js";
 import { count, nameChoice } from "./words.js";
 
-const PINNED = { kernel: "cublas", memory: "pinned", threads: 16 };
-
-export const EXERCISES = [
+const TEXTS = [
   {
     title: "Count the waves",
-    state: { ...PINNED, m: 4096, n: 4096, k: 4096, dtype: "float32", device: "A100 SXM 40", f: 0 },
     hides: ["words", "map", "last", "curve", "numbers", "timeline"],
     ask({ plan }) {
-      const { tileM, tileN, slots } = plan.gpuCurve.grid;
+      const { tileM, tileN, slots } = plan.gpuParts[0];
       return `A block computes a tile of ${tileM} × ${tileN} elements of C, and ${slots} blocks run at once. C has ${plan.problem.m} × ${plan.problem.n} elements. In how many waves is it computed?`;
     },
     check(answer, { plan }) {
-      const { tileM, tilesPerTileRow, slots } = plan.gpuCurve.grid;
-      const why = `C has ${Math.ceil(plan.problem.m / tileM)} × ${tilesPerTileRow} tiles. ${slots} run at once, so there are ${count(plan.waves, "wave")}, and the last one is ${showShare(plan.tailUtilization)} full.`;
+      const { tileM, tilesAcross, slots } = plan.gpuParts[0];
+      const why = `C has ${Math.ceil(plan.problem.m / tileM)} × ${tilesAcross} tiles. ${slots} run at once, so there are ${count(plan.waves, "wave")}, and the last one is ${showShare(plan.tailUtilization)} full.`;
       return { right: Number(answer) === plan.waves, why };
     },
   },
   {
     title: "One more column",
-    state: {
-      ...PINNED,
-      kernel: "register",
-      tile: "64x128x16",
-      m: 2048,
-      n: 5121,
-      k: 8192,
-      dtype: "float32",
-      device: "T4",
-      f: 0,
-    },
     hides: ["map", "last", "numbers"],
-    ask({ plan, planOther }) {
-      const { more } = removeColumn(plan, planOther);
+    ask({ plan, others }) {
+      const more = addColumn(plan, others);
       return `C has ${showWhole(plan.problem.n)} columns. The last of them costs ${showNumber(more * 100)}% of the time of all others. Why does one more column cost so much?`;
     },
     choices: [
@@ -53,59 +40,40 @@ export const EXERCISES = [
       ["cpu", "The CPU gets more rows"],
       ["kernel", "Another kernel is chosen"],
     ],
-    check(answer, { plan, planOther }) {
-      const { before, more } = removeColumn(plan, planOther);
+    check(answer, { plan, others }) {
+      const { before } = others;
+      const more = addColumn(plan, others);
       const why = `One more column makes one more column of tiles: ${count(before.waves, "wave")} before, ${plan.waves} now, the last one ${showShare(plan.tailUtilization)} full. The time goes from ${showSeconds(before.totalSeconds)} to ${showSeconds(plan.totalSeconds)}, by ${showNumber(more * 100)}%.`;
       return { right: answer === "wave", why };
     },
   },
   {
     title: "One wave less",
-    state: { ...PINNED, m: 4096, n: 4096, k: 4096, dtype: "float32", device: "A100 SXM 40", f: 0 },
     hides: ["curve", "timeline", "drop"],
     ask: () => "How many rows must the CPU take at least, so that the GPU needs one wave less?",
     check(answer, { plan }) {
-      const rows = plan.gpuCurve.grid.findRowsInWaves(plan.waves - 1);
-      const least = plan.problem.m - rows;
-      const why = `${count(plan.waves - 1, "wave")} hold ${plan.waves - 1} × ${plan.gpuCurve.grid.slots} tiles. These are ${rows / plan.gpuCurve.grid.tileM} whole rows of ${plan.gpuCurve.grid.tilesPerTileRow} tiles, so ${showWhole(rows)} rows of C. The CPU must take the other ${showWhole(least)}.`;
+      const [{ slots, tileM, tilesAcross }] = plan.gpuParts;
+      const least = plan.fOneWaveLess;
+      const rows = plan.problem.m - least;
+      const why = `${count(plan.waves - 1, "wave")} hold ${plan.waves - 1} × ${slots} tiles. These are ${rows / tileM} whole rows of ${tilesAcross} tiles, so ${showWhole(rows)} rows of C. The CPU must take the other ${showWhole(least)}.`;
       return { right: Number(answer) === least, why };
     },
   },
   {
     title: "Find the split",
-    state: {
-      m: 4096,
-      n: 4096,
-      k: 4096,
-      dtype: "float64",
-      memory: "pageable",
-      device: "T4",
-      threads: 2,
-      f: 0,
-    },
     hides: ["numbers", "choice"],
     ask: () =>
       "The GPU's staircase falls as F grows, the CPU's line rises. Which F does the model choose? (Within one wave's rows is right.)",
     check(answer, { chosen }) {
-      const near = chosen.gpuCurve.grid.findRowsInWaves(1);
+      const near = countRowsInWaves(chosen.gpuParts[0], 1);
       const why = `The model chooses ${nameChoice(chosen)}: the smallest F at which the longer of both parts is shortest. The CPU then ends just before the GPU's last wave.`;
       return { right: answer !== "" && Math.abs(Number(answer) - chosen.f) <= near, why };
     },
   },
   {
     title: "Twice the CPU",
-    state: {
-      m: 4096,
-      n: 4096,
-      k: 4096,
-      dtype: "float64",
-      memory: "pageable",
-      device: "T4",
-      threads: 4,
-    },
     hides: ["words", "map", "last", "curve", "numbers", "timeline", "choice"],
-    ask({ planOther }) {
-      const before = planOther({ threads: 2 });
+    ask({ others: { before } }) {
       return `With 2 CPU threads F is ${showWhole(before.f)}, and the product takes ${showSeconds(before.totalSeconds)}. One thread is left to launch kernels and to copy. Now there are 4 threads. What happens to F?`;
     },
     choices: [
@@ -113,25 +81,16 @@ export const EXERCISES = [
       ["double", "It is about twice as much"],
       ["more", "It is more than twice as much"],
     ],
-    check(answer, { chosen, planOther }) {
-      const before = planOther({ threads: 2 });
+    check(answer, { chosen, others: { before } }) {
+      const countThreads = ({ profile }) => profile.cpu.threads_beside_gpu;
       const ratio = chosen.f / before.f;
       const right = ratio < 1.8 ? "less" : ratio <= 2.2 ? "double" : "more";
-      const why = `F goes from ${showWhole(before.f)} to ${showWhole(chosen.f)}, ${showNumber(ratio)} times as much: ${before.share.threads} thread computes beside the GPU with 2, ${chosen.share.threads} with 4. The time goes from ${showSeconds(before.totalSeconds)} to ${showSeconds(chosen.totalSeconds)}.`;
+      const why = `F goes from ${showWhole(before.f)} to ${showWhole(chosen.f)}, ${showNumber(ratio)} times as much: ${countThreads(before)} thread computes beside the GPU with 2, ${countThreads(chosen)} with 4. The time goes from ${showSeconds(before.totalSeconds)} to ${showSeconds(chosen.totalSeconds)}.`;
       return { right: answer === right, why };
     },
   },
   {
     title: "What holds it up?",
-    state: {
-      ...PINNED,
-      kernel: "auto",
-      m: 16384,
-      n: 16384,
-      k: 256,
-      dtype: "float32",
-      device: "H200",
-    },
     hides: ["timeline"],
     ask: () =>
       "K is short here. Which queue of the GPU is at work for nearly all of the time, so that the CPU's help pays?",
@@ -141,7 +100,7 @@ export const EXERCISES = [
       ["copy out", "Copies out"],
     ],
     check(answer, { plan }) {
-      const busy = plan.listQueues().map(({ name, spans }) => [name, countBusySeconds(spans)]);
+      const busy = plan.queues.map(({ name, spans }) => [name, countBusySeconds(spans)]);
       const [longest] = busy
         .filter(([name]) => name !== "CPU")
         .sort((one, other) => other[1] - one[1])[0];
@@ -154,15 +113,6 @@ export const EXERCISES = [
   },
   {
     title: "When does the CPU help?",
-    state: {
-      ...PINNED,
-      kernel: "auto",
-      m: 8192,
-      n: 8192,
-      k: 8192,
-      dtype: "float32",
-      device: "H200",
-    },
     hides: ["words", "map", "last", "numbers", "timeline", "choice"],
     ask: () =>
       "For this product the model leaves every row to the H200. For which change does it give the CPU rows?",
@@ -171,34 +121,18 @@ export const EXERCISES = [
       ["size", "M = N = K = 16,384"],
       ["pageable", "Pageable in place of pinned memory"],
     ],
-    check(answer, { planOther }) {
-      const changes = {
-        k: { m: 16384, n: 16384, k: 128 },
-        size: { m: 16384, n: 16384, k: 16384 },
-        pageable: { memory: "pageable" },
-      };
-      const rows = Object.fromEntries(
-        Object.entries(changes).map(([name, change]) => [name, planOther(change).f]),
-      );
-      const why = `F is ${showWhole(rows.k)} with the short K, ${showWhole(rows.size)} with all three sizes doubled, and ${showWhole(rows.pageable)} from pageable memory. With a short K the link is the limit: rows of the CPU need no copies.`;
+    check(answer, { others: { k, size, pageable } }) {
+      const rows = { k: k.f, size: size.f, pageable: pageable.f };
+      const why = `F is ${showWhole(k.f)} with the short K, ${showWhole(size.f)} with all three sizes doubled, and ${showWhole(pageable.f)} from pageable memory. With a short K the link is the limit: rows of the CPU need no copies.`;
       return { right: rows[answer] > 0, why };
     },
   },
   {
     title: "Against the measurement",
-    state: {
-      m: 4096,
-      n: 4096,
-      k: 4096,
-      dtype: "float32",
-      memory: "pageable",
-      device: "host-h200",
-      sms: 8,
-    },
     hides: [],
     ask({ plan, sweep }) {
       const points = sweep === undefined ? "many" : sweep.curve.length;
-      return `An H200 was held to ${plan.sms} of its ${plan.profile.gpu.sm_count} multiprocessors and measured at ${points} values of F. Which F was the fastest? (An F that took at most 2% more is right.)`;
+      return `An H200 was held to ${plan.sms} of its ${plan.profile.sm_count} multiprocessors and measured at ${points} values of F. Which F was the fastest? (An F that took at most 2% more is right.)`;
     },
     check(answer, { sweep }) {
       if (sweep === undefined)
@@ -211,8 +145,10 @@ export const EXERCISES = [
   },
 ];
 
-/** The plan with one column less, and the share of its time that the last column adds. */
-function removeColumn(plan, planOther) {
-  const before = planOther({ n: plan.problem.n - 1 });
-  return { before, more: plan.totalSeconds / before.totalSeconds - 1 };
+/** The exercises, each with its product. */
+export const EXERCISES = TEXTS.map((one, index) => ({ ...one, ...PRODUCTS[index] }));
+
+/** The share of the time of all other columns that the last column adds. */
+function addColumn(plan, { before }) {
+  return plan.totalSeconds / before.totalSeconds - 1;
 }

@@ -1,13 +1,12 @@
 /** The form of the explorer: product, machine and kernel. Each change makes a new address. */
 
+import { CATALOG } from "../catalog.js";
 import { fillSelect, makeField, makeSelect } from "../controls.js";
 import { make } from "../dom.js";
 import { listMachines, needsThreads } from "../machines.js";
-import { listKernels } from "../model/kernels/catalog.js";
-import { TABLES } from "../model/tables.js";
 import { findLimits, readValue, unset } from "../state.js";
+import { findField } from "./query.js";
 
-const { ITEM_BYTES, MEMORIES, ACCURACIES } = TABLES.constants;
 const MEMORY_LABELS = { pageable: "pageable (any array)", pinned: "pinned (page-locked)" };
 
 /** Fields that take the width of the form. */
@@ -15,8 +14,6 @@ const WIDE = ["memory", "device", "kernel", "tile", "accuracy"];
 
 /** Fields of a GPU that is typed in. */
 const TYPED = ["smcount", "clock", "memclock", "capability", "memgib", "link"];
-
-const CAPABILITIES = [...new Set(TABLES.presets.map((one) => one.compute_capability.join(".")))];
 
 /** The form, which `show` fills in. */
 export class Form {
@@ -39,11 +36,11 @@ export class Form {
       this.number("m", "M", "rows of A and C"),
       this.number("n", "N", "columns of B and C"),
       this.number("k", "K", "columns of A, rows of B"),
-      this.choice("dtype", "Type", listOptions(Object.keys(ITEM_BYTES))),
+      this.choice("dtype", "Type", listOptions(Object.keys(CATALOG.itemBytes))),
       this.choice(
         "memory",
         "Memory",
-        MEMORIES.map((memory) => [memory, MEMORY_LABELS[memory]]),
+        CATALOG.memories.map((memory) => [memory, MEMORY_LABELS[memory]]),
       ),
     ];
   }
@@ -55,7 +52,7 @@ export class Form {
       this.number("smcount", "Multiprocessors", "of the GPU"),
       this.number("clock", "Clock, MHz", "of the multiprocessors"),
       this.number("memclock", "Memory clock, MHz", "of a bus of 256 bits"),
-      this.choice("capability", "Compute capability", listOptions(CAPABILITIES.sort())),
+      this.choice("capability", "Compute capability", listOptions(CATALOG.capabilities)),
       this.number("memgib", "Memory, GiB", "of the GPU"),
       this.number("link", "Link standard, GB/s", "one way, on paper"),
       this.number("threads", "CPU threads", "empty: the machine's"),
@@ -65,7 +62,7 @@ export class Form {
   }
 
   listKernelFields() {
-    const accuracies = [["", "as NumPy and cuBLAS"], ...listOptions(ACCURACIES)];
+    const accuracies = [["", "as NumPy and cuBLAS"], ...listOptions(CATALOG.accuracies)];
     return [
       this.choice("kernel", "Kernel", []),
       this.choice("tile", "Tile", []),
@@ -122,52 +119,51 @@ export class Form {
   tell(message, name = null) {
     this.problem.hidden = message === null;
     this.problem.textContent = message ?? "";
-    const field = name === "link_gbytes_per_second" ? "linkrate" : name;
+    const field = name && findField(name);
     for (const [one, { input }] of this.fields)
       input.setAttribute("aria-invalid", String(one === field));
   }
 
-  /** Fill in a state; `profile`: its machine, null before it is known. */
-  show(state, profile) {
+  /** Fill in a state; `plan`: what is chosen for it, null before it is known. */
+  show(state, plan) {
     this.fillMachines(state);
-    const names = [...new Set(listKernels(state.dtype).map((spec) => spec.name))];
-    this.fill("kernel", [["auto", "auto: the fastest"], ...names.map((name) => [name, name])]);
-    const tiles = listKernels(state.dtype).filter((spec) => spec.name === state.kernel);
+    const tilesByName = CATALOG.kernels[state.dtype] ?? {};
+    this.fill("kernel", [["auto", "auto: the fastest"], ...listOptions(Object.keys(tilesByName))]);
+    const tiles = tilesByName[state.kernel] ?? [];
     this.fill("tile", [
       ["", state.kernel === "auto" ? "auto" : "the fastest"],
-      ...tiles.map(({ tile }) => [tile, tile.replaceAll("x", " × ")]),
+      ...tiles.map((tile) => [tile, tile.replaceAll("x", " × ")]),
     ]);
     for (const [name, { input }] of this.fields) input.value = state[name] ?? "";
     for (const name of TYPED) this.fields.get(name).row.hidden = state.device !== "typed";
-    if (profile) this.showDefaults(state, profile);
+    if (plan) this.showDefaults(plan);
     this.tell(null);
   }
 
   /** Show the machine's own numbers in the fields that are empty. */
-  showDefaults({ dtype, memory }, profile) {
-    const link = profile.findLink(memory);
+  showDefaults({ gpuCount, profile: { cpu, link, sm_count } }) {
     for (const [name, value] of Object.entries({
-      gpus: profile.gpus.length || undefined,
-      threads: profile.cpu.threads,
-      rate: profile.findCpuRate(dtype).gflops,
-      linkrate: link?.in_gbytes_per_second,
-      sms: profile.gpu?.sm_count,
+      gpus: gpuCount || null,
+      threads: cpu.threads,
+      rate: cpu.gflops,
+      linkrate: link?.in_gbytes_per_second ?? null,
+      sms: sm_count,
     })) {
       const { input } = this.fields.get(name);
-      input.placeholder = value === undefined ? "none" : String(Number(value.toPrecision(4)));
+      input.placeholder = value === null ? "none" : String(Number(value.toPrecision(4)));
     }
     this.fields.get("linkrate").input.disabled = !link;
   }
 
   fillMachines(state) {
     const { input } = this.fields.get("device");
-    const groups = listMachines(this.frame.service, this.frame.gpus ?? []).map(
-      ([label, machines]) => {
-        const group = make("optgroup", { label });
-        fillSelect(group, machines);
-        return group;
-      },
-    );
+    const { service, own } = this.frame;
+    const listed = listMachines(service, own?.devices ?? [], state.device);
+    const groups = listed.map(([label, machines]) => {
+      const group = make("optgroup", { label });
+      fillSelect(group, machines);
+      return group;
+    });
     input.replaceChildren(...groups);
     input.value = state.device;
   }

@@ -2,14 +2,14 @@
 
 import { makeLabel, makeSelect } from "../controls.js";
 import { make } from "../dom.js";
-import { listSweeps } from "../machines.js";
+import { RECORDED } from "../recorded.js";
 import { unset } from "../state.js";
 import { showNumber, showSeconds, showWhole } from "../units.js";
 import { nameChoice } from "./words.js";
 
 /** The panel in which a measured product is chosen. */
 export function makeSweepList(frame) {
-  const sweeps = listSweeps();
+  const { sweeps } = RECORDED;
   const options = sweeps.map((one, index) => [index, nameSweep(one)]);
   const select = makeSelect("sweep", [["", "choose one"], ...options], () => {
     if (select.value === "") return;
@@ -27,11 +27,11 @@ export function makeSweepList(frame) {
 }
 
 /** The changes of the state that show a measured product. */
-function openSweep({ m, n, k, dtype, memory, sms, whole, device }) {
+function openSweep({ m, n, k, dtype, memory, sms, device }) {
   const kernel = unset("kernel", "tile", "accuracy");
   const machine = unset("rate", "gpus", "linkrate", "threads");
   const shown = unset("f", "job", "guess", "exercise", "answer");
-  return { ...kernel, ...machine, ...shown, m, n, k, dtype, memory, device, sms: whole ? null : sms };
+  return { ...kernel, ...machine, ...shown, m, n, k, dtype, memory, device, sms };
 }
 
 /** The form that asks for a guess; `take(f)` gets it. */
@@ -79,8 +79,8 @@ export function findNearest(curve, f) {
   return curve.reduce((near, point) => (distance(point) < distance(near) ? point : near));
 }
 
-function nameSweep({ m, n, k, dtype, memory, sms, whole, device }) {
+function nameSweep({ m, n, k, dtype, memory, sms, device }) {
   const size = m === n && n === k ? `${m}³` : `${m} × ${n} × ${k}`;
-  const held = whole ? "" : `, ${sms} multiprocessors`;
+  const held = sms === null ? "" : `, ${sms} multiprocessors`;
   return `${size} ${dtype}, ${memory}${held} (${device.replace("host-", "").toUpperCase()})`;
 }

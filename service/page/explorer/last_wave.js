@@ -1,7 +1,6 @@
 /** The last wave, slot by slot: which are busy and which are idle. */
 
 import { draw, drawFigure, write } from "../dom.js";
-import { divideUp } from "../model/arithmetic.js";
 import { showWhole } from "../units.js";
 import { findColours, findWaveColour } from "../palette.js";
 import { groupParts, nameGroup } from "./team_words.js";
@@ -15,7 +14,7 @@ export function drawLastWave(plan, width) {
   const groups = groupParts(plan.gpuParts, nameTail);
   if (groups.length === 0) return null;
   const colours = findColours();
-  const layouts = groups.map((parts) => layOutCells(parts[0].curve.grid.slots, width));
+  const layouts = groups.map((parts) => layOutCells(parts[0].slots, width));
   const height = layouts.reduce((sum, layout) => sum + layout.height + LINE, 0);
   const figure = drawFigure(width, height, tellLastWave(plan));
   let top = 0;
@@ -24,7 +23,7 @@ export function drawLastWave(plan, width) {
     drawSlots(figure, colours, parts[0], layout, top);
     top += layout.height + LINE;
     const waves = showWhole(parts[0].waves);
-    const whose = plan.gpuParts.length > 1 ? `${nameGroup(plan, parts)}: ` : "";
+    const whose = plan.gpuParts.length > 1 ? `${nameGroup(parts)}: ` : "";
     figure.append(write(0, top - 7, `${whose}wave ${waves} of ${waves}`, { fill: colours.faint }));
   });
   return figure;
@@ -36,14 +35,14 @@ export function tellLastWave(plan) {
   if (groups.length === 0) return "No wave runs: the CPU computes every row.";
   if (plan.gpuParts.length === 1) return tellPart(plan.gpuParts[0], "The last wave");
   return groups
-    .map((parts) => tellPart(parts[0], `The last wave of ${nameGroup(plan, parts)}`))
+    .map((parts) => tellPart(parts[0], `The last wave of ${nameGroup(parts)}`))
     .join(" ");
 }
 
 /** The slots as cells; if the wave is split along K, those without a tile of their own are pale. */
 function drawSlots(figure, colours, part, { slotsACell, cells, across, side }, top) {
   const { waves, tailSplit } = part;
-  const used = countUsed(part);
+  const used = part.tailTiles;
   const colour = findWaveColour(waves - 1, waves);
   const edge = side - (side > 5 ? 2 : 0.5);
   for (let cell = 0; cell < cells; cell += 1) {
@@ -66,8 +65,7 @@ function drawSlots(figure, colours, part, { slotsACell, cells, across, side }, t
 }
 
 function tellPart(part, name) {
-  const { slots } = part.curve.grid;
-  const used = countUsed(part);
+  const { slots, tailTiles: used } = part;
   const idle = slots - used;
   if (part.tailSplit) {
     return `${name} has ${used} tiles for ${slots} slots, so they are split along K among all slots.`;
@@ -78,18 +76,14 @@ function tellPart(part, name) {
 
 /** The last wave of a part as text, which is equal for equal last waves. */
 function nameTail(part) {
-  return `${part.waves} ${countUsed(part)} ${part.curve.grid.slots}`;
-}
-
-function countUsed({ tailUtilization, curve }) {
-  return Math.round(tailUtilization * curve.grid.slots);
+  return `${part.waves} ${part.tailTiles} ${part.slots}`;
 }
 
 /** How many cells there are for the slots, and where: of very many slots, several share a cell. */
 function layOutCells(slots, width) {
-  const slotsACell = divideUp(slots, MOST_CELLS);
-  const cells = divideUp(slots, slotsACell);
+  const slotsACell = Math.ceil(slots / MOST_CELLS);
+  const cells = Math.ceil(slots / slotsACell);
   const side = Math.max(4, Math.min(CELL, Math.sqrt((width * 130) / cells)));
   const across = Math.max(1, Math.floor(width / side));
-  return { slotsACell, cells, across, side, height: divideUp(cells, across) * side };
+  return { slotsACell, cells, across, side, height: Math.ceil(cells / across) * side };
 }

@@ -1,7 +1,6 @@
 /** A plan in numbers: a list of them, and a table of the devices. */
 
 import { make } from "../dom.js";
-import { listMembers } from "../model/scheduler/team.js";
 import { makeRow, makeScrollable, makeTable } from "../table.js";
 import { showSeconds, showShare, showWhole } from "../units.js";
 import { nameGpu } from "./team_words.js";
@@ -9,7 +8,7 @@ import { nameChoice } from "./words.js";
 
 /** The numbers of a plan, each with its name. */
 export function listNumbers(plan, chosen) {
-  const rows = [...listShares(plan, chosen), ...(plan.gpuCurve ? listWaves(plan) : [])];
+  const rows = [...listShares(plan, chosen), ...(plan.hasGpu ? listWaves(plan) : [])];
   const items = rows.map(([name, value]) =>
     make("div", {}, make("dt", { textContent: name }), make("dd", { textContent: value })),
   );
@@ -22,7 +21,7 @@ export function makeDeviceTable(plan) {
   if (gpuParts.length < 2) return null;
   const rows = gpuParts.map((part) => {
     const sizes = [part.rowCount, part.columnCount, part.waves].map(showWhole);
-    return makeRow(nameGpu(plan, part), [...sizes, showSeconds(part.seconds)]);
+    return makeRow(nameGpu(part), [...sizes, showSeconds(part.seconds)]);
   });
   const cpu = [showWhole(f), showWhole(problem.n), "", showSeconds(predicted.cpuSeconds)];
   if (f > 0) rows.push(makeRow("CPU", cpu));
@@ -36,9 +35,9 @@ export function makeDeviceTable(plan) {
 }
 
 function listShares(plan, chosen) {
-  const { predicted, problem, spec } = plan;
-  const kernel = spec
-    ? `${spec.name} ${spec.tile.replaceAll("x", " × ")}, ${spec.accuracy}`
+  const { predicted, problem, kernel: used } = plan;
+  const kernel = used
+    ? `${used.name} ${used.tile.replaceAll("x", " × ")}, ${used.accuracy}`
     : "none";
   return [
     ["F", `${showWhole(plan.f)} of ${showWhole(problem.m)} rows`],
@@ -52,17 +51,17 @@ function listShares(plan, chosen) {
 }
 
 function listWaves(plan) {
-  const [{ grid, waveSeconds }] = listMembers(plan.gpuCurve);
+  const { cpu } = plan.profile;
   const several = plan.gpuParts.length > 1;
-  const first = several ? nameGpu(plan, plan.gpuParts[0]) : "";
+  const first = several ? nameGpu(plan.gpuParts[0]) : "";
   const split = plan.tailSplit ? ", split along K" : "";
   const last = plan.gpuRows ? `${showShare(plan.tailUtilization)} full${split}` : "none";
   return [
     [several ? "One GPU alone" : "GPU alone", showSeconds(plan.gpuOnlySeconds)],
     ["Waves", `${showWhole(plan.waves)}; ${showWhole(plan.wavesGpuOnly)} without the CPU`],
     [several ? `Last wave of ${first}` : "Last wave", last],
-    [several ? `Slots of ${first}` : "Slots", showWhole(grid.slots)],
-    ["One wave", showSeconds(waveSeconds)],
-    ["CPU threads in a split", `${plan.share.threads} of ${plan.profile.cpu.threads}`],
+    [several ? `Slots of ${first}` : "Slots", showWhole(plan.slots)],
+    ["One wave", showSeconds(plan.waveSeconds)],
+    ["CPU threads in a split", `${cpu.threads_beside_gpu} of ${cpu.threads}`],
   ];
 }

@@ -3,6 +3,7 @@
 import { makeButton, makeSelect } from "../controls.js";
 import { make } from "../dom.js";
 import { drawCurve, listKeys } from "./curve_plot.js";
+import { findPoint } from "./curve_points.js";
 import { askGuess, tellGuess } from "./guess.js";
 import { drawLastWave, tellLastWave } from "./last_wave.js";
 import { listNumbers, makeDeviceTable } from "./numbers.js";
@@ -60,9 +61,10 @@ export class Results {
     this.element.hidden = this.words.hidden = isHidden;
   }
 
-  /** Show {state, profile, plan, chosen, sweep, job, hidden}.
+  /** Show {state, plan, chosen, sweep, job, hidden, isRecorded}.
    *
    * `chosen`: the plan of the model's choice. `hidden`: names of what an exercise hides.
+   * `isRecorded`: whether there are plans of some F only.
    */
   show(shown) {
     const [hidesChoice, hidesDrop] = ["choice", "drop"].map((name) => shown.hidden.includes(name));
@@ -70,11 +72,20 @@ export class Results {
     this.draw();
   }
 
+  /** Move the slider and the mark on the curve to another F, before its plan is there. */
+  glance(f) {
+    const { plan, chosen } = this.shown;
+    const { gpu, cpu } = findPoint(plan.curve, f);
+    const predicted = { gpuSeconds: gpu, cpuSeconds: cpu };
+    const moved = { ...plan, f, predicted, totalSeconds: Math.max(gpu, cpu) };
+    this.slider.show(moved, chosen, this.shown);
+    this.drawCurve(moved);
+  }
+
   draw() {
     if (this.shown === null || this.element.hidden) return;
     this.width = this.element.clientWidth;
     const { plan, chosen, job, hidesChoice } = this.shown;
-    const queues = plan.listQueues();
     this.hideSections();
     this.words.replaceChildren(
       make("p", { className: "headline", id: "headline", textContent: tellPlan(plan) }),
@@ -83,10 +94,10 @@ export class Results {
     );
     this.slider.show(plan, chosen, this.shown);
     this.map.show((width) => drawWaveMap(plan, width), tellWaveMap(plan));
-    this.last.element.hidden = plan.gpuRows === 0 || !plan.gpuCurve;
+    this.last.element.hidden = plan.gpuParts.length === 0;
     this.last.show((width) => drawLastWave(plan, width), tellLastWave(plan));
-    this.drawCurve();
-    this.timeline.show((width) => drawTimeline(plan, queues, width), tellTimeline(plan, queues));
+    this.drawCurve(plan);
+    this.timeline.show((width) => drawTimeline(plan, width), tellTimeline(plan));
     const tables = [makeDeviceTable(plan), makeSourceTable(plan)];
     this.numbers.show(() => make("div", {}, listNumbers(plan, chosen), ...tables), null);
     // The numbers that are shown, for tests and scripts.
@@ -106,8 +117,8 @@ export class Results {
   }
 
   /** The curve, with what was measured once there is a guess. */
-  drawCurve() {
-    const { plan, chosen, state, sweep, hidesChoice } = this.shown;
+  drawCurve(plan) {
+    const { chosen, state, sweep, hidesChoice } = this.shown;
     const { range } = state;
     const isNumber = state.exercise !== null && Number.isFinite(Number(state.answer ?? NaN));
     const guess = state.guess ?? (isNumber ? state.answer : null);
@@ -140,15 +151,15 @@ export class Results {
   }
 
   savePicture() {
-    const { plan, profile } = this.shown;
+    const { plan } = this.shown;
     const sections = this.drawn.filter(
       ({ element, body }) => !element.hidden && body.firstElementChild,
     );
-    return savePicture(plan, profile, sections);
+    return savePicture(plan, sections);
   }
 
   saveTrace() {
-    const { plan, profile, job, sweep } = this.shown;
-    saveTrace(plan, job ? job.timings : sweep?.measured, profile);
+    const { plan, job, sweep } = this.shown;
+    saveTrace(plan, job ? job.timings : sweep?.measured);
   }
 }

@@ -5,6 +5,8 @@ import { make } from "../dom.js";
 import { showWhole } from "../units.js";
 import { tellChoice } from "./words.js";
 
+const RECORDED = "F moves to the nearest one that is recorded.";
+
 /** The panel. `preview(f)` is called while the slider moves, `pick(f)` when it is released. */
 export class RowSlider {
   constructor({ preview, pick, savePicture }) {
@@ -34,7 +36,7 @@ export class RowSlider {
     });
     this.toChoice = makeButton("The model's choice", () => pick(this.chosen.f));
     this.toGpuAlone = makeButton("GPU alone", () => pick(0));
-    this.toOneWaveLess = makeButton("One wave less", () => this.dropWave());
+    this.toOneWaveLess = makeButton("One wave less", () => pick(this.plan.fOneWaveLess));
     const save = makeButton("Save a picture", savePicture);
     const buttons = [this.toChoice, this.toGpuAlone, this.toOneWaveLess, save];
     const text = "F: rows of C that the CPU computes";
@@ -52,28 +54,21 @@ export class RowSlider {
   /** Show a plan's F.
    *
    * `hidesChoice`: whether the user is to find the model's choice; `hidesDrop`: the F of a wave less.
+   * `isRecorded`: whether there are plans of some F only.
    */
-  show(plan, chosen, { hidesChoice, hidesDrop }) {
+  show(plan, chosen, { hidesChoice, hidesDrop, isRecorded }) {
     Object.assign(this, { plan, chosen });
     const { m } = plan.problem;
     this.input.max = this.number.max = m;
     this.input.value = this.number.value = plan.f;
     this.input.setAttribute("aria-valuetext", `${showWhole(plan.f)} of ${showWhole(m)} rows`);
-    for (const one of [this.input, this.number, this.toGpuAlone, this.toOneWaveLess])
-      one.disabled = !plan.gpuCurve;
+    for (const one of [this.input, this.number, this.toGpuAlone]) one.disabled = !plan.hasGpu;
+    this.toOneWaveLess.disabled = plan.fOneWaveLess === null;
     this.toGpuAlone.textContent = plan.gpuParts.length > 1 ? "GPUs alone" : "GPU alone";
     this.mark.style.setProperty("--at", chosen.f / m);
     this.mark.hidden = this.toChoice.hidden = hidesChoice;
     this.toOneWaveLess.hidden = hidesDrop;
-    this.choice.textContent = hidesChoice ? "" : tellChoice(plan, chosen);
-  }
-
-  /** Pick the F at which each GPU needs one wave less. */
-  dropWave() {
-    const { gpuParts: parts, dividesColumns, gpuRows, problem } = this.plan;
-    if (gpuRows === 0) return;
-    const rows = parts.map(({ curve, waves }) => curve.grid.findRowsInWaves(waves - 1));
-    const left = dividesColumns ? Math.min(...rows) : rows.reduce((sum, one) => sum + one, 0);
-    this.pick(problem.m - left);
+    const told = [hidesChoice ? "" : tellChoice(plan, chosen), isRecorded ? RECORDED : ""];
+    this.choice.textContent = told.filter(Boolean).join(" ");
   }
 }

@@ -1,7 +1,5 @@
 /** The sources of a plan: the figures that decided it, and where each comes from. */
 
-import { estimateJointLinks, LinkRates } from "../model/scheduler/joint.js";
-import { listMembers } from "../model/scheduler/team.js";
 import { makeRow, makeTable } from "../table.js";
 import { showNumber, showSeconds, showWhole } from "../units.js";
 import { groupParts } from "./team_words.js";
@@ -17,69 +15,51 @@ export function makeSourceTable(plan) {
 }
 
 /** The rows of the table, [what, figures, source]. */
-function listSources(plan) {
-  const { profile, problem, share } = plan;
-  const { cpu } = profile;
-  const positions = plan.gpuParts.map(({ position }) => position);
-  const gpus = (positions.length > 0 ? positions : [0]).flatMap((at) => profile.gpus[at] ?? []);
-  const groups = groupParts(gpus, nameFigures);
+function listSources({ profile, kernel, gpuParts }) {
+  const { gpus, cpu, joint, corrections } = profile;
+  const used = gpuParts.map(({ index }) => `cuda:${index}`);
+  const shown = used.length > 0 ? gpus.filter(({ device }) => used.includes(device)) : gpus.slice(0, 1);
+  const groups = groupParts(shown, nameFigures);
   const rows = groups.flatMap((group) => {
-    const name = groups.length > 1 ? `GPU ${group.map(({ index }) => index).join(", ")}` : "GPU";
-    return listGpuRows(plan, name, group);
+    const indices = group.map(({ device }) => device.replace("cuda:", ""));
+    return listGpuRows(groups.length > 1 ? `GPU ${indices.join(", ")}` : "GPU", kernel, group);
   });
-  if (gpus.length > 1) rows.push(...listJointRows(problem, gpus));
-  const rate = profile.findCpuRate(problem.dtype);
-  const beside = gpus.length > 0 ? `, ${share.threads} beside the GPU` : "";
-  const figures = `${cpu.threads} threads${beside}, ${showNumber(rate.gflops)} GFLOP/s`;
-  rows.push(["CPU", figures, rate.source]);
-  for (const { factor, runs } of findCorrections(plan))
-    if (runs) rows.push(["Correction", `×${factor.toFixed(2)}`, `${runs} runs here`]);
+  if (joint) rows.push(...listJointRows(joint));
+  const beside = shown.length > 0 ? `, ${cpu.threads_beside_gpu} beside the GPU` : "";
+  const figures = `${cpu.threads} threads${beside}, ${showNumber(cpu.gflops)} GFLOP/s`;
+  rows.push(["CPU", figures, cpu.source]);
+  for (const { factor, runs } of corrections)
+    rows.push(["Correction", `×${factor.toFixed(2)}`, `${runs} runs here`]);
   return rows;
 }
 
 /** The figures of a GPU as text, which is equal for GPUs with the same figures. */
-function nameFigures({ device, source, links, kernels }) {
-  return JSON.stringify([device, source, links, kernels]);
+function nameFigures({ device: _, ...figures }) {
+  return JSON.stringify(figures);
 }
 
 /** A GPU, or several with the same figures: the GPU, its kernel and its link. */
-function listGpuRows({ spec, problem }, name, [gpu, ...others]) {
+function listGpuRows(name, kernel, [gpu, ...others]) {
   const count = others.length > 0 ? `${others.length + 1} × ` : "";
-  const figures = `${count}${gpu.device}, ${gpu.gpu.sm_count} multiprocessors`;
-  const rows = [[name, figures, gpu.source]];
-  const model = spec && gpu.findKernelModel(spec);
-  if (model) {
-    const seconds = model.wave_seconds + model.wave_k_seconds * problem.k;
-    const waves = `${showWhole(model.slots)} slots, ${showSeconds(seconds)} a wave`;
-    rows.push([spec.name, waves, model.source]);
+  const rows = [[name, `${count}${gpu.name}, ${gpu.sm_count} multiprocessors`, gpu.source]];
+  if (gpu.kernel) {
+    const { slots, wave_seconds, source } = gpu.kernel;
+    rows.push([kernel.name, `${showWhole(slots)} slots, ${showSeconds(wave_seconds)} a wave`, source]);
   }
-  const link = gpu.findLink(problem.memory);
-  rows.push(["Link", `${tellRates(link)}, ${problem.memory} memory`, link.source]);
+  const { link } = gpu;
+  rows.push(["Link", `${tellRates(link)}, ${link.memory} memory`, link.source]);
   return rows;
 }
 
 /** The joint rates of the links, and the rate from GPU to GPU. */
-function listJointRows({ memory }, gpus) {
-  const links = gpus.map((gpu) => {
-    const { in_gbytes_per_second: into, out_gbytes_per_second: out, together } = gpu.findLink(memory);
-    return new LinkRates(into * 1e9, out * 1e9, 2 * together);
-  });
-  const joint = gpus[0].findJoint(memory, gpus.length) ?? estimateJointLinks(memory, links);
+function listJointRows({ source, ...joint }) {
   const both = `${showNumber(joint.both_gbytes_per_second)} both ways`;
-  const rows = [["Links together", `${tellRates(joint)}, ${both}`, joint.source]];
-  const peer = gpus[0].peer_gbytes_per_second;
-  if (peer) rows.push(["GPU to GPU", `${showNumber(peer)} GB/s`, joint.source]);
+  const rows = [["Links together", `${tellRates(joint)}, ${both}`, source]];
+  const peer = joint.peer_gbytes_per_second;
+  if (peer) rows.push(["GPU to GPU", `${showNumber(peer)} GB/s`, source]);
   return rows;
 }
 
 function tellRates({ in_gbytes_per_second, out_gbytes_per_second }) {
   return `${showNumber(in_gbytes_per_second)} GB/s in, ${showNumber(out_gbytes_per_second)} out`;
-}
-
-/** The corrections of the plan's parts, the GPUs' first. */
-function findCorrections(plan) {
-  const { f, problem, cpuCurve, cpuAloneCurve } = plan;
-  if (f === problem.m) return [cpuAloneCurve.correction];
-  const members = listMembers(plan.findSide(f)).map(({ correction }) => correction);
-  return [...new Set(f ? [...members, cpuCurve.correction] : members)];
 }

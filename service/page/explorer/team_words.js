@@ -3,8 +3,8 @@
 import { showSeconds, showWhole } from "../units.js";
 
 /** "GPU 1", by CUDA's index. */
-export function nameGpu({ profile }, { position }) {
-  return `GPU ${profile.gpus[position].index}`;
+export function nameGpu({ index }) {
+  return `GPU ${index}`;
 }
 
 /** Groups of parts, or of GPUs, for which `name(part)` is equal. */
@@ -18,8 +18,8 @@ export function groupParts(parts, name) {
 }
 
 /** "GPU 0", "GPU 0, 1 and 2". */
-export function nameGroup({ profile }, parts) {
-  const numbers = parts.map(({ position }) => profile.gpus[position].index);
+export function nameGroup(parts) {
+  const numbers = parts.map(({ index }) => index);
   return `GPU ${numbers.length > 1 ? list(numbers) : numbers[0]}`;
 }
 

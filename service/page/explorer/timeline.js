@@ -11,14 +11,14 @@ const TOP = 4;
 const TRACK = 30; // the height of a queue's track
 const THIN_TRACK = 20; // the same with several GPUs
 const HEADING = 20;
-const MOST_SPANS = 400;
 
 /** The drawing: a track for each queue, with several GPUs below the name of its GPU. */
-export function drawTimeline(plan, queues, width) {
+export function drawTimeline(plan, width) {
+  const { queues } = plan;
   const colours = findColours();
   const end = queues.reduce((last, { spans }) => Math.max(last, spans.at(-1)?.end ?? 0), 0);
-  const { tracks, bottom, trackHeight } = placeTracks(plan, queues);
-  const figure = drawFigure(width, bottom + 34, tellTimeline(plan, queues));
+  const { tracks, bottom, trackHeight } = placeTracks(plan);
+  const figure = drawFigure(width, bottom + 34, tellTimeline(plan));
   const x = (seconds) => LEFT + (seconds / end) * (width - LEFT - RIGHT);
   drawTicks(figure, { x, end, bottom, width }, colours);
   for (const { queue, y, heading } of tracks) {
@@ -26,7 +26,7 @@ export function drawTimeline(plan, queues, width) {
     const label = { "text-anchor": "end", fill: colours.text };
     figure.append(write(LEFT - 10, y + trackHeight / 2 + 4, queue.kind, label));
     const edge = trackHeight === TRACK ? 4 : 2;
-    for (const span of mergeClose(queue.spans, end / (width - LEFT))) {
+    for (const span of queue.spans) {
       const bar = {
         x: x(span.begin),
         y: y + edge,
@@ -42,13 +42,13 @@ export function drawTimeline(plan, queues, width) {
 }
 
 /** Where each queue's track is; with several GPUs the first of each has a heading above it. */
-function placeTracks(plan, queues) {
-  const several = plan.gpuParts.length > 1;
+function placeTracks({ queues, gpuParts }) {
+  const several = gpuParts.length > 1;
   const trackHeight = several ? THIN_TRACK : TRACK;
   let y = TOP;
   const tracks = queues.map((queue, index) => {
     const isFirst = several && queue.part !== queues[index - 1]?.part;
-    const heading = isFirst && queue.part ? nameGpu(plan, queue.part) : null;
+    const heading = isFirst && queue.part ? nameGpu(queue.part) : null;
     if (isFirst) y += queue.part ? HEADING : HEADING / 2;
     const track = { queue, y, heading };
     y += trackHeight;
@@ -81,19 +81,7 @@ function drawHeading(figure, heading, y, colours) {
   );
 }
 
-/** Of very many spans, those less than a pixel apart are merged. */
-function mergeClose(spans, pixelSeconds) {
-  if (spans.length < MOST_SPANS) return spans;
-  const merged = [];
-  for (const span of spans) {
-    const last = merged.at(-1);
-    if (last !== undefined && span.begin - last.end < pixelSeconds) last.end = span.end;
-    else merged.push({ ...span, step: null });
-  }
-  return merged;
-}
-
-/** A span in words, without its time. */
+/** A span in words, without its time; the queue's name where it stands for several steps. */
 export function nameSpan(queue, { step }) {
   if (step === null) return queue;
   const rows = `rows ${showWhole(step.firstRow)} to ${showWhole(step.firstRow + step.rows - 1)}`;
@@ -105,8 +93,8 @@ function tellSpan(queue, span) {
 }
 
 /** The timeline in words: the share of the time in which each queue is busy. */
-export function tellTimeline(plan, queues) {
-  const total = plan.totalSeconds;
+export function tellTimeline(plan) {
+  const { queues, totalSeconds: total } = plan;
   const tell = (part) =>
     queues
       .filter((queue) => queue.part === part)
@@ -115,7 +103,7 @@ export function tellTimeline(plan, queues) {
   const groups = groupParts(plan.gpuParts, tell);
   const several = plan.gpuParts.length > 1;
   const gpus = groups.map((parts) => {
-    const whose = several ? `${nameGroup(plan, parts)}: ` : "";
+    const whose = several ? `${nameGroup(parts)}: ` : "";
     return whose + tell(parts[0]);
   });
   const told = plan.f ? [...gpus, tell(null)] : gpus;

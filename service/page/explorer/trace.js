@@ -11,8 +11,9 @@ import { nameSpan } from "./timeline.js";
  *
  * `measured`: {f, gpu_seconds, cpu_seconds} of a sweep or a job; undefined if there is neither.
  */
-export function renderTrace(plan, queues, measured, machine) {
-  const processes = listProcesses(plan, queues);
+export function renderTrace(plan, measured) {
+  const { machine } = plan;
+  const processes = listProcesses(plan);
   const traceEvents = processes.flatMap(([name, own], index) =>
     listPredicted(index + 1, name, own),
   );
@@ -24,10 +25,11 @@ export function renderTrace(plan, queues, measured, machine) {
 }
 
 /** The predicted processes, [name, queues]. */
-function listProcesses(plan, queues) {
+function listProcesses(plan) {
+  const { queues } = plan;
   const text = `predicted, F = ${plan.f}`;
   if (plan.gpuParts.length < 2) return [[text, queues]];
-  const named = [...plan.gpuParts.map((part) => [nameGpu(plan, part), part]), ["CPU", null]];
+  const named = [...plan.gpuParts.map((part) => [nameGpu(part), part]), ["CPU", null]];
   return named
     .map(([name, part]) => [`${name}, ${text}`, queues.filter((queue) => queue.part === part)])
     .filter(([, own]) => own.length > 0);

@@ -1,23 +1,15 @@
 /** The wave explorer: one product on one machine, as tiles, curves, a timeline and words. */
 
 import { make } from "../dom.js";
-import {
-  buildProfile,
-  findDefaultMachine,
-  findGpus,
-  findProfile,
-  findSweep,
-  isServed,
-  needsThreads,
-} from "../machines.js";
-import { Refusal } from "../model/refusal.js";
+import { chooseMachine, findOwnMachine, findSweep, needsThreads } from "../machines.js";
 import { Notice } from "../notice.js";
+import { Refusal } from "../refusal.js";
+import { Answers } from "./answers.js";
 import { listExercises, makeExerciseCard } from "./exercise_card.js";
 import { EXERCISES } from "./exercises.js";
 import { Form } from "./form.js";
 import { makeSweepList } from "./guess.js";
 import { Results } from "./results.js";
-import { planState } from "./state_plan.js";
 
 export const EXPLORER = { mount, complete };
 
@@ -28,10 +20,10 @@ function mount(root, frame) {
 
 /** Fill in the machine if an address names none; false if it did not. */
 async function complete(state, frame) {
-  frame.gpus ??= await findGpus(frame.service);
+  frame.own ??= await findOwnMachine(frame.service);
   const isNamed = state.device !== null;
   if (isNamed && (state.threads !== null || !needsThreads(state))) return true;
-  const machine = await findDefaultMachine(frame.service);
+  const machine = chooseMachine(frame.own);
   state.device ??= machine.device;
   if (needsThreads(state)) state.threads ??= machine.threads;
   return false;
@@ -39,7 +31,7 @@ async function complete(state, frame) {
 
 class Explorer {
   constructor(root, frame) {
-    this.frame = frame;
+    Object.assign(this, { frame, answers: new Answers(frame.service), wanted: null });
     this.form = new Form(frame);
     this.list = make("div");
     this.exercise = make("div", { id: "exercise" });
@@ -80,22 +72,43 @@ class Explorer {
   }
 
   async show(state) {
-    this.state = state;
+    Object.assign(this, { state, wanted: null });
     this.form.show(state, null);
     this.showList(state);
     try {
-      const profile = await findProfile(state, this.frame.service);
-      const job = await findJob(state, this.frame.service);
+      const found = await this.find(state);
       if (this.state !== state) return; // the address has changed meanwhile
-      Object.assign(this, { profile, job });
-      this.form.show(state, profile);
-      this.compute();
+      Object.assign(this, found);
+      this.form.show(state, this.chosen);
       this.notice.clear();
       this.results.hide(false);
+      this.showExercise();
       this.showPlan();
     } catch (error) {
-      this.refuse(error);
+      if (this.state === state) this.refuse(error);
     }
+  }
+
+  /** All that a state shows: its plan, that of the model's choice, a job, a sweep, an exercise's. */
+  async find(state) {
+    const sweep = findSweep(state);
+    const chosen = await this.ask({ ...state, f: null });
+    const plan = await this.ask(state);
+    const { service } = this.frame;
+    const job = await findJob(state, service);
+    this.frame.own ??= await findOwnMachine(service); // if it was refused without a key
+    const exercise = EXERCISES[state.exercise - 1];
+    if (exercise === undefined) return { chosen, plan, job, sweep, context: null };
+    // The exercise's own F: the slider changes no answer.
+    const own = { ...state, f: exercise.state.f ?? null };
+    const others = {};
+    for (const [name, changes] of Object.entries(exercise.others))
+      others[name] = await this.ask({ ...own, ...changes });
+    return { chosen, plan, job, sweep, context: { plan: await this.ask(own), chosen, others, sweep } };
+  }
+
+  ask(state) {
+    return this.answers.find(state, this.frame.own?.devices);
   }
 
   /** The list of exercises anew; what has the focus keeps it. */
@@ -103,15 +116,6 @@ class Explorer {
     const isFocused = this.list.contains(document.activeElement);
     this.list.replaceChildren(listExercises(this.frame, exercise));
     if (isFocused) this.list.querySelector("[aria-current]")?.focus();
-  }
-
-  /** Make the plan of the state, that of the model's choice, and find the sweep. */
-  compute() {
-    const { state, profile } = this;
-    this.chosen = planState({ ...state, f: null }, profile);
-    this.plan = this.chosen;
-    if (state.f !== null && state.f !== this.chosen.f) this.plan = planState(state, profile);
-    this.sweep = findSweep(state);
   }
 
   /** Show why there is no plan. */
@@ -125,18 +129,37 @@ class Explorer {
   }
 
   showPlan() {
-    const { state, profile, plan, chosen, sweep, job } = this;
-    this.showExercise();
+    const { state, plan, chosen, sweep, job } = this;
     const exercise = this.findExercise();
     const hidden = exercise !== undefined && state.answer === null ? exercise.hides : [];
-    this.results.show({ state, profile, plan, chosen, sweep, job, hidden });
+    const isRecorded = this.answers.isRecorded(state);
+    this.results.show({ state, plan, chosen, sweep, job, hidden, isRecorded });
   }
 
   /** Show another F while the slider moves; the address changes when it is released. */
-  preview(f) {
-    const { state, chosen, profile } = this;
-    this.plan = f === chosen.f ? chosen : planState({ ...state, f }, profile);
-    this.showPlan();
+  async preview(f) {
+    this.results.glance(f);
+    if (this.answers.isRecorded(this.state)) return;
+    const isAsking = this.wanted !== null;
+    this.wanted = f;
+    if (!isAsking) await this.follow(this.state);
+  }
+
+  /** Ask for the F that is wanted now, one at a time, until the slider rests. */
+  async follow(state) {
+    while (this.state === state && this.wanted !== null) {
+      const f = this.wanted;
+      try {
+        const plan = await this.ask({ ...state, f });
+        if (this.state !== state) return; // the address has changed meanwhile
+        if (this.wanted !== f) continue;
+        this.plan = plan;
+        this.showPlan();
+      } catch (error) {
+        if (this.state === state) this.refuse(error);
+      }
+      this.wanted = null;
+    }
   }
 
   /** Put an F into the address; the model's choice is left out, but not in an exercise. */
@@ -163,23 +186,11 @@ class Explorer {
       if (isFocused) this.list.querySelector("button").focus();
       return;
     }
-    const context = this.makeContext();
+    const { context } = this;
     const verdict = state.answer === null ? null : exercise.check(state.answer, context);
     const card = makeExerciseCard(this.frame, state, exercise.ask(context), verdict);
     this.exercise.append(card);
     if (isFocused) card.querySelector("[aria-pressed=true], #answer, .choices button").focus();
-  }
-
-  /** The context of an exercise, with the exercise's own F: the slider changes no answer. */
-  makeContext() {
-    const { chosen, profile, sweep } = this;
-    const state = { ...this.state, f: this.findExercise().state.f ?? null };
-    const plan = state.f === null ? chosen : planState(state, profile);
-    const planOther = (changes) => {
-      const other = { ...state, ...changes };
-      return planState(other, isServed(state) ? profile : buildProfile(other));
-    };
-    return { plan, chosen, planOther, sweep };
   }
 }
 

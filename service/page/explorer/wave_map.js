@@ -1,7 +1,6 @@
 /** The map of C: tiles coloured by wave, the CPU's rows hatched. */
 
 import { draw, drawFigure, write } from "../dom.js";
-import { divideDown, divideUp } from "../model/arithmetic.js";
 import { showWhole } from "../units.js";
 import { findColours, findInk, findWaveColour } from "../palette.js";
 import { nameGpu, nameShare } from "./team_words.js";
@@ -64,7 +63,7 @@ function describe(plan) {
   const cpu = `${showWhole(plan.f)} rows of the CPU`;
   if (parts.length > 1) {
     const shares = parts.map(
-      (part) => `${nameShare(plan, part)} of ${nameGpu(plan, part)} in ${count(part.waves, "wave")}`,
+      (part) => `${nameShare(plan, part)} of ${nameGpu(part)} in ${count(part.waves, "wave")}`,
     );
     return `C with ${shares.join(", ")}, and ${cpu}`;
   }
@@ -77,10 +76,8 @@ function findRegion({ plan, left, top, room, pixelsARow }, part) {
   const pixelsAColumn = room / plan.problem.n;
   return {
     part,
-    grid: part.curve.grid,
     waves: part.waves,
     rows: part.rowCount,
-    tiles: part.curve.grid.countTiles(part.rowCount),
     left: left + part.columns[0] * pixelsAColumn,
     top: top + part.rows[0] * pixelsARow,
     width: part.columnCount * pixelsAColumn,
@@ -90,25 +87,26 @@ function findRegion({ plan, left, top, room, pixelsARow }, part) {
 }
 
 function drawWaves({ plan, figure, colours }, region) {
-  const { grid, waves, tiles } = region;
-  const wavesABand = divideUp(waves, divideUp(MOST_BANDS, plan.gpuParts.length));
-  const bands = divideUp(waves, wavesABand);
+  const { waves, part } = region;
+  const { slots, tiles } = part;
+  const wavesABand = Math.ceil(waves / Math.ceil(MOST_BANDS / plan.gpuParts.length));
+  const bands = Math.ceil(waves / wavesABand);
   const waveHeight = region.height / waves;
   const gap = waveHeight * wavesABand >= 5 ? 1 : 0;
-  const whose = plan.gpuParts.length > 1 ? `${nameGpu(plan, region.part)}, ` : "";
+  const whose = plan.gpuParts.length > 1 ? `${nameGpu(part)}, ` : "";
   for (let band = 0; band < bands; band += 1) {
     const first = band * wavesABand;
     const last = Math.min(first + wavesABand, waves);
-    const span = [first * grid.slots, Math.min(last * grid.slots, tiles)];
+    const span = [first * slots, Math.min(last * slots, tiles)];
     const path = draw("path", {
       d: outline(region, span),
       fill: findWaveColour(band, bands),
       stroke: colours.surface,
       "stroke-width": gap,
     });
-    const used = span[1] - (last - 1) * grid.slots;
+    const used = span[1] - (last - 1) * slots;
     const name = last - first === 1 ? `wave ${last}` : `waves ${first + 1} to ${last}`;
-    path.append(draw("title", {}, `${whose}${name}: the last fills ${used} of ${grid.slots} slots`));
+    path.append(draw("title", {}, `${whose}${name}: the last fills ${used} of ${slots} slots`));
     figure.append(path);
   }
   drawGrid(figure, colours, region);
@@ -116,11 +114,11 @@ function drawWaves({ plan, figure, colours }, region) {
 }
 
 /** The outline, as an SVG path, of tiles first…last-1, numbered along the rows of tiles. */
-function outline({ left, top, width, rows, pixelsARow, grid }, [first, last]) {
-  const across = grid.tilesPerTileRow;
-  const x = (column) => round(left + Math.min(width, (column * grid.tileN * width) / grid.n));
-  const y = (row) => round(top + Math.min(rows, row * grid.tileM) * pixelsARow);
-  const [fromRow, toRow] = [divideDown(first, across), divideDown(last, across)];
+function outline({ left, top, width, rows, pixelsARow, part }, [first, last]) {
+  const across = part.tilesAcross;
+  const x = (column) => round(left + Math.min(width, (column * part.tileN * width) / part.columnCount));
+  const y = (row) => round(top + Math.min(rows, row * part.tileM) * pixelsARow);
+  const [fromRow, toRow] = [first, last].map((tile) => Math.floor(tile / across));
   const [fromColumn, toColumn] = [first - fromRow * across, last - toRow * across];
   const [start, right] = [round(left), round(left + width)];
   if (fromRow === toRow) {
@@ -133,9 +131,9 @@ function outline({ left, top, width, rows, pixelsARow, grid }, [first, last]) {
 }
 
 /** Lines between tiles, if these are large enough. */
-function drawGrid(figure, colours, { left, top, width, height, pixelsARow, grid }) {
-  const tileWidth = (grid.tileN * width) / grid.n;
-  const tileHeight = grid.tileM * pixelsARow;
+function drawGrid(figure, colours, { left, top, width, height, pixelsARow, part }) {
+  const tileWidth = (part.tileN * width) / part.columnCount;
+  const tileHeight = part.tileM * pixelsARow;
   if (tileWidth < 6 || tileHeight < 6) return;
   const bottom = round(top + height);
   let path = "";
@@ -149,11 +147,11 @@ function drawGrid(figure, colours, { left, top, width, height, pixelsARow, grid 
   );
 }
 
-function labelWaves(figure, { left, top, width, rows, waves, tiles, pixelsARow, grid }) {
+function labelWaves(figure, { left, top, width, rows, waves, pixelsARow, part }) {
   for (let wave = 0; wave < waves; wave += 1) {
-    const last = Math.min((wave + 1) * grid.slots, tiles);
-    const at = divideDown((wave * grid.slots + last - 1) / 2, grid.tilesPerTileRow);
-    const y = top + Math.min(rows, (at + 0.5) * grid.tileM) * pixelsARow + 4;
+    const last = Math.min((wave + 1) * part.slots, part.tiles);
+    const at = Math.floor((wave * part.slots + last - 1) / 2 / part.tilesAcross);
+    const y = top + Math.min(rows, (at + 0.5) * part.tileM) * pixelsARow + 4;
     const style = {
       fill: findInk(wave, waves),
       "text-anchor": "middle",
@@ -175,7 +173,7 @@ function drawName({ plan, figure, colours }, { part, left, top, width, height })
       draw("line", { ...line, stroke: colours.text, "stroke-width": 2 }),
     );
   }
-  const names = [nameGpu(plan, part), String(plan.profile.gpus[part.position].index)];
+  const names = [nameGpu(part), String(part.index)];
   const measure = (text) => 8 + 7 * text.length;
   const name = names.find((one) => measure(one) + 6 <= width);
   if (name === undefined || NAME_HEIGHT + 4 > height) return;

@@ -6,7 +6,7 @@ import { nameGpu, tellTeam } from "./team_words.js";
 /** The plan in one line: "52 → 46 waves, the last one 60% full, 649 → 581 ms". */
 export function tellPlan(plan) {
   const total = plan.totalSeconds;
-  if (plan.spec === null) return `The CPU computes every row: ${showSeconds(total)}`;
+  if (plan.kernel === null) return `The CPU computes every row: ${showSeconds(total)}`;
   const before = plan.wavesGpuOnly;
   const waves =
     plan.waves === before
@@ -17,7 +17,7 @@ export function tellPlan(plan) {
   const parts = plan.gpuParts;
   const several = parts.length > 1;
   const gpus = several ? `${parts.length} GPUs, ` : "";
-  const whose = several ? `${nameGpu(plan, parts[0])}'s last one` : "the last one";
+  const whose = several ? `${nameGpu(parts[0])}'s last one` : "the last one";
   const isAlone = plan.f === 0 && !several;
   const seconds = isAlone ? showSeconds(total) : showChange(plan.gpuOnlySeconds, total);
   return `${gpus}${waves}, ${whose} ${share}full${split}, ${seconds}`;
@@ -28,12 +28,12 @@ export function tellParts(plan, chosen) {
   const { problem, predicted, f } = plan;
   const speed = plan.gpuOnlySeconds / plan.totalSeconds;
   const gain = speed >= 1 ? `${showNumber(speed)} times as fast as` : "slower than";
-  if (plan.spec === null) {
-    const gpu = plan.profile.gpus.length > 1 ? "one GPU" : "the GPU";
+  if (plan.kernel === null) {
+    const gpu = plan.gpuCount > 1 ? "one GPU" : "the GPU";
     const told = chosen.f === f ? "the fastest" : `${gain} ${gpu} alone`;
     return `${capitalize(plan.noGpuReason ?? `the CPU alone is ${told}`)}.`;
   }
-  const kernel = `${plan.spec.name} ${plan.spec.tile.replaceAll("x", "×")}`;
+  const kernel = `${plan.kernel.name} ${plan.kernel.tile.replaceAll("x", "×")}`;
   if (plan.gpuParts.length > 1) return tellTeam(plan, kernel, gain);
   if (f === 0) return `The GPU computes all ${count(problem.m, "row")} with ${kernel}.`;
   const gpu = `the first ${count(plan.gpuRows, "row")} with ${kernel} in ${showSeconds(predicted.gpuSeconds)}`;

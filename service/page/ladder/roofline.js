@@ -1,7 +1,7 @@
 /** The roofline: a kernel's TFLOP/s over arithmetic intensity, operations a byte of A, B and C. */
 
+import { CATALOG } from "../catalog.js";
 import { drawChart } from "../chart.js";
-import { TABLES } from "../model/tables.js";
 import { showNumber, showWhole } from "../units.js";
 
 /** Intensities that the axis shows at least. */
@@ -9,7 +9,7 @@ const SHOWN = [1, 1e5];
 
 /** Arithmetic intensity of a product: operations a byte, if each element moves once. */
 function findIntensity([m, n, k], dtype) {
-  return (2 * m * n * k) / ((m * k + k * n + m * n) * TABLES.constants.ITEM_BYTES[dtype]);
+  return (2 * m * n * k) / ((m * k + k * n + m * n) * CATALOG.itemBytes[dtype]);
 }
 
 /** The chart, {figure, legend}; other kernels of the element type are faint. */

@@ -1,0 +1,76 @@
+/** Plans for states of the page: asked of the service and kept, or recorded. */
+
+import { isMeasured } from "../machines.js";
+import { RECORDED } from "../recorded.js";
+import { Plan } from "./plan.js";
+import { writeQuery } from "./query.js";
+
+/** Most plans that are kept; the one that was asked for first is forgotten first. */
+const MOST_KEPT = 50;
+
+const UNRECORDED =
+  "There is no answer for this product here: only the exercises and the measured products are " +
+  "recorded. For any other, start a service (make serve) and choose one of its devices or a data " +
+  "sheet.";
+
+/** The plans of a service, or the recorded ones.
+ *
+ * A plan is kept until another product or machine is asked for: later runs may have corrected it.
+ */
+export class Answers {
+  constructor(service) {
+    Object.assign(this, { service, kept: new Map(), product: null });
+  }
+
+  /** The plan of a state, where the service has these GPUs; a `Refusal` if it is refused. */
+  async find(state, gpus) {
+    if (this.isRecorded(state)) return findRecorded(state);
+    const product = writeQuery({ ...state, f: null }, gpus);
+    if (product !== this.product) this.kept.clear();
+    this.product = product;
+    const { f } = state;
+    if (!this.kept.has(f)) this.keep(f, this.ask(state, writeQuery(state, gpus)));
+    return this.kept.get(f);
+  }
+
+  /** Whether a state's plans are recorded. Exercises are the same everywhere. */
+  isRecorded(state) {
+    return !this.service.present || state.exercise !== null || isMeasured(state.device);
+  }
+
+  keep(f, plan) {
+    if (this.kept.size >= MOST_KEPT) this.kept.delete(this.kept.keys().next().value);
+    this.kept.set(f, plan);
+    plan.catch(() => this.kept.delete(f)); // it may be asked for again
+  }
+
+  async ask({ m, n, k, dtype, memory }, query) {
+    const answer = await this.service.get(`v1/plan?${query}&drawing=true`);
+    return new Plan({ m, n, k, dtype, memory }, answer);
+  }
+}
+
+/** The recorded plan of a state, with the recorded F that is nearest to that of the state. */
+function findRecorded(state) {
+  const { m, n, k, dtype, memory, f } = state;
+  const found = RECORDED.products[writeQuery({ ...state, f: null })];
+  if (found === undefined) throw new Error(UNRECORDED);
+  const { choice, moved } = found;
+  const distance = (answer) => Math.abs(answer.f - f);
+  const answer =
+    f === null
+      ? choice
+      : [choice, ...moved].reduce((near, one) => (distance(one) < distance(near) ? one : near));
+  return new Plan({ m, n, k, dtype, memory }, unpack({ ...choice, ...answer }));
+}
+
+/** An answer as a service gives it: what is recorded as lists has names again. */
+function unpack(answer) {
+  const { curve, spans } = RECORDED.names;
+  const name = (names) => (values) => Object.fromEntries(names.map((one, at) => [one, values[at]]));
+  const schedule = answer.schedule.map((queue) => ({
+    ...queue,
+    spans: queue.spans.map(name(spans)),
+  }));
+  return { ...answer, schedule, curve: answer.curve.map(name(curve)) };
+}
