@@ -61,8 +61,6 @@ def make_plan_table(plan: Mapping[str, Any], m: int) -> Table:
         seconds = format_seconds(part["seconds"])
         columns = f" × {part['columns']} columns" if part.get("columns") else ""
         table.add_row(part["device"], f"{part['rows']} rows{columns}{waves}, {seconds}")
-    if relays := plan.get("relays"):
-        table.add_row("relays", ", ".join(relays))
     predicted = plan["predicted"]
     table.add_row(
         "predicted",
