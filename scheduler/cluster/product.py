@@ -16,13 +16,13 @@ import numpy as np
 import ray
 from ray.exceptions import RayError
 
+from wavetrim.scheduler.cluster.answer import merge_events
 from wavetrim.scheduler.cluster.blocks import STORE_SHARE, cut_rows
 from wavetrim.scheduler.cluster.handle import NodeHandle
 from wavetrim.scheduler.cluster.node import GONE, BlockRequest
-from wavetrim.scheduler.cluster.sending import SharedParts, send_operand
+from wavetrim.scheduler.cluster.sending import send_operand
 from wavetrim.scheduler.engine.messages import RunRequest
 from wavetrim.scheduler.engine.operands import Operands
-from wavetrim.scheduler.engine.parts import merge_events
 from wavetrim.scheduler.errors import ExecutionCancelled, NodeLost
 from wavetrim.scheduler.execution.watchdog import TIMES_EXPECTED
 
@@ -43,13 +43,12 @@ class _Block:
 
 
 class NodeProduct:
-    """A product's rows at one node.
+    """A product at one node.
 
     Args:
         request: The product.
         operands: Its matrices.
         node: The node.
-        parts: The parts of B that other nodes may need, too.
         expected_seconds: Predicted seconds there.
         stall_seconds: Least time that a block may take before the node is given up.
         final: Called with the number of rows that have come back.
@@ -62,7 +61,6 @@ class NodeProduct:
         operands: Operands,
         *,
         node: NodeHandle,
-        parts: SharedParts,
         expected_seconds: float,
         stall_seconds: float,
         final: Callable[[int], None],
@@ -71,8 +69,6 @@ class NodeProduct:
         self._request = request
         a, b, c, out = self._a, self._b, self._c, self._out = operands
         self._node = node
-        self._parts = parts
-        self._product = request.job.rpartition("-")[0]  # the same for all of its nodes
         self._final = final
         self._cancelled = cancelled
         row_bytes = max(out.itemsize * b.shape[1], a.itemsize * a.shape[1])
@@ -118,10 +114,7 @@ class NodeProduct:
                 with self._hold(resident.sending):
                     was_there = resident.is_there
                     if not was_there:
-                        resident.sent = send_operand(
-                            self._b, self._node, name,
-                            parts=self._parts, product=self._product, wait=self._wait,
-                        )  # fmt: skip
+                        resident.sent = send_operand(self._b, self._node, name, self._wait)
                     resident.is_there = True
                     sent = resident.sent
                 events = self._run_blocks(name, sent)

@@ -20,7 +20,7 @@ class Timings(NamedTuple):
             several.
         cpu_seconds: The CPU part.
         total_seconds: From the start of both parts to the end of the longer one.
-        f_actual: Rows computed by the CPU; those of a product over several hosts are added.
+        f_actual: Rows computed by the CPU; those of a product's blocks at a node are added.
         part_seconds: Position and seconds of each GPU's part, in the order of the rows.
     """
 
