@@ -3,9 +3,9 @@
 In the order in which a product passes: `__main__` is the process that speaks with Ray, started by
 the service as it starts the local engine, over the same messages. `membership` sees nodes join and
 leave, and has a `handle` of each, whose `network` it measures. `product` sends a product's rows to
-a node, cut into `blocks`, and collects the result; `answer` makes one answer of theirs. `sending`
-sends B; `residents` are the operands that a node keeps. `node` is the actor, by its `node_options`.
-`start` is `wavetrim node`.
+a node, cut into `blocks`, after B, and collects the result; `answer` makes one answer of theirs.
+`residents` are the operands that a node keeps. `node` is the actor, by its `node_options`. `start`
+is `wavetrim node`.
 
 - Only this folder imports Ray, and only in the processes that need it.
 - B crosses the network once to a node, a part at a time, and stays in the node's memory: a

@@ -17,10 +17,9 @@ import ray
 from ray.exceptions import RayError
 
 from wavetrim.scheduler.cluster.answer import merge_events
-from wavetrim.scheduler.cluster.blocks import STORE_SHARE, cut_rows
+from wavetrim.scheduler.cluster.blocks import STORE_SHARE, cut_operand, cut_rows
 from wavetrim.scheduler.cluster.handle import NodeHandle
 from wavetrim.scheduler.cluster.node import GONE, BlockRequest
-from wavetrim.scheduler.cluster.sending import send_operand
 from wavetrim.scheduler.engine.messages import RunRequest
 from wavetrim.scheduler.engine.operands import Operands
 from wavetrim.scheduler.errors import ExecutionCancelled, NodeLost
@@ -28,6 +27,9 @@ from wavetrim.scheduler.execution.watchdog import TIMES_EXPECTED
 
 AHEAD: Final = 2
 """Blocks that are with a node at a time: one is computed while another travels."""
+
+PARTS_AHEAD: Final = 3
+"""Parts of B that are sent before the first of them has arrived; chosen."""
 
 SMALL_B_BYTES: Final = 1 << 20
 """A stored B up to this size is sent with each call rather than kept; chosen."""
@@ -114,7 +116,7 @@ class NodeProduct:
                 with self._hold(resident.sending):
                     was_there = resident.is_there
                     if not was_there:
-                        resident.sent = send_operand(self._b, self._node, name, self._wait)
+                        resident.sent = self._send_b(name)
                     resident.is_there = True
                     sent = resident.sent
                 events = self._run_blocks(name, sent)
@@ -123,6 +125,18 @@ class NodeProduct:
                 with self._hold(resident.sending):
                     if resident.sent is sent:  # no other product has sent it again meanwhile
                         resident.is_there = False  # the engine has started again, without it
+
+    def _send_b(self, name: str) -> list[Any]:
+        """Send B, a part at a time; returns objects of Ray's that are there once B is."""
+        b, sent, under_way = self._b, list[Any](), deque[Any]()
+        row_bytes = b.itemsize * b.shape[1]
+        for part in cut_operand(len(b), row_bytes, store_bytes=self._node.store_bytes):
+            if len(under_way) == PARTS_AHEAD:
+                self._wait(under_way.popleft())  # so that the store holds few parts
+            rows = ray.put(np.ascontiguousarray(b[part.start : part.stop]))
+            under_way.append(self._node.actor.keep.remote(name, b.shape, part.start, rows))
+            sent.append(under_way[-1])
+        return sent
 
     def _fits_a_call(self) -> bool:
         """Whether all operands may be sent with one call: each call costs 1 ms."""
