@@ -141,7 +141,8 @@ def test_products_over_nodes_are_numpys(client: Client, dtype: str) -> None:
 def test_whole_jobs_go_to_the_engine_that_ends_them_first(
     server: RunningServer, client: Client
 ) -> None:
-    a = client.put(make_matrix(600, 600, "int64", seed=1))  # slow: BLAS has no integers
+    # Slow, as BLAS has no integers: the first job goes on while the others are posted.
+    a = client.put(make_matrix(1000, 1000, "int64", seed=1))
 
     def go_to_several() -> bool:
         return len(find_nodes([client.submit(a, a) for _ in range(2 * NODES)]) - {None}) > 1
