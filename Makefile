@@ -61,7 +61,7 @@ help: ## list the commands
 demo: $(ENVIRONMENT) ## start a service, multiply two matrices over HTTP, check the product
 	@$(PY) -m wavetrim demo $(ARGS)
 
-demo-cluster: $(ENVIRONMENT) ## the same over a cluster of three nodes here, one of which is killed
+demo-cluster: $(ENVIRONMENT) ## a product as jobs of row blocks over three nodes here, one of which is killed
 	@$(PY) -m wavetrim demo --nodes 3 --size 4096 $(ARGS)
 
 serve: $(ENVIRONMENT) ## run the service in the foreground (settings: docs/settings.md)

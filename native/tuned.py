@@ -10,8 +10,7 @@ What is elsewhere, and why:
 - `scheduler/profile/joint.py`: the same for links that were not measured together.
 - `kernels/catalog.py` and `kernels/schedule/cuts.py`: candidates, among which times decide.
 - `kernels/cuda/order.cuh`: the order of tiles, which only the compiler needs.
-- `relay_commands.py` in `kernels/pipeline/commands/`, `relays.py` and `team_curves.py` in
-  `scheduler/planning/`: what only several GPUs need.
+- `scheduler/planning/team_curves.py`: what only several GPUs need.
 - Numbers that were chosen and do not depend on the machine: limits of memory, capacities of
   caches, weights and thresholds of what is learned from runs. Each says so where it is used.
 """

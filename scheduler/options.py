@@ -40,8 +40,7 @@ class PlanOptions:
             kernel.
         sms: Limit of multiprocessors for the GPU's kernels, from 1; None for all.
         devices: GPUs that may be used: "none", or CUDA's indices such as "0,1"; None for all. The
-            planner uses a further one only if that saves enough time. In "0+1" GPU 0 computes, and
-            GPU 1 is a relay: its link carries a part of the bytes (`planning/relays.py`).
+            planner uses a further one only if that saves enough time.
     """
 
     kernel: str = "auto"
@@ -61,7 +60,7 @@ class PlanOptions:
         return asdict(self)
 
 
-DEVICES_PATTERN: Final = re.compile(r"none|\d{1,4}(,\d{1,4})*|\d{1,4}(\+\d{1,4})+")
+DEVICES_PATTERN: Final = re.compile(r"none|\d{1,4}(,\d{1,4})*")
 """A choice of GPUs."""
 
 OPTION_NAMES: Final = tuple(field.name for field in fields(PlanOptions))
@@ -113,7 +112,7 @@ def check_devices(devices: object) -> str | None:
     """
     if devices is None or (isinstance(devices, str) and DEVICES_PATTERN.fullmatch(devices)):
         return devices
-    raise PlanError("devices", devices, '"none", or indices such as "0,1" or "0+1"')
+    raise PlanError("devices", devices, '"none", or indices such as "0,1"')
 
 
 def find_accuracy(name: str) -> Accuracy:

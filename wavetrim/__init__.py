@@ -63,8 +63,7 @@ def matmul(
         f: Rows of each matrix of the result that the CPU computes, 0…M; "auto" for the fastest.
         device: "cpu" or "gpu" for all rows there, unless `f` is given; None for the fastest.
         devices: GPUs that may be used: "none", or CUDA's indices such as "0,1"; None for all. As
-            few of them compute the product as are fastest. In "0+1" GPU 0 computes, and the link of
-            GPU 1 carries a part of the bytes.
+            few of them compute the product as are fastest.
         verify: Whether to check the result by projections (R. Freivalds), which takes on the order
             of MN + MK + KN operations.
 

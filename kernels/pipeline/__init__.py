@@ -18,8 +18,8 @@ step copies them in. Buffers go first: if both do not fit, residents leave.
 A `recorded_product` is what remains of all this when a brief product from page-locked memory runs
 again: its commands, bound to other operands.
 
-A `team` are GPUs that share a product, or one GPU and its relays. Their commands are kept for the
-next product of the same plan, and enqueued in turns by one call.
+A `team` are GPUs that share a product. Their commands are kept for the next product of the same
+plan, and enqueued in turns by one call.
 
 Nothing of the caller's is kept, except for what `keep` is given with a key. CUDA events are used
 again by the next product. Events that can be timed delay a stream a little. A command buffer has

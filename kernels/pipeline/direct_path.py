@@ -108,7 +108,6 @@ class DirectPath:
         cut: Cut,
         timed: Timed,
         seat: Seat | None = None,
-        relays: tuple[int, ...] = (),
     ) -> CommandBuffer | None:
         """The commands of a product, kept or new; None if they cannot be commands.
 
@@ -117,7 +116,6 @@ class DirectPath:
             cut: How its rows are cut into steps.
             timed: What is timed.
             seat: Seat at the exchange of B; None to copy in all of it.
-            relays: Addresses of the slots of GPUs whose links carry a part of its copies.
 
         Raises:
             KernelsError: As for `GpuPipeline.multiply`.
@@ -126,11 +124,11 @@ class DirectPath:
         resident = product.resident_b
         place = None if resident is None else resident.place
         scalars = product.sms, product.alpha, product.beta
-        key = product.spec, problem, cut, *scalars, timed, place, seat, relays
+        key = product.spec, problem, cut, *scalars, timed, place, seat
         commands = self._memory.commands
         buffer = commands.find(key)
         if buffer is None and key not in commands:
-            buffer = self._record(product, problem, cut, timed, seat=seat, relays=relays)
+            buffer = self._record(product, problem, cut, timed, seat)
             commands.keep(key, buffer)
         return buffer
 
@@ -211,9 +209,7 @@ class DirectPath:
         problem: PanelProblem,
         cut: Cut,
         timed: Timed,
-        *,
         seat: Seat | None,
-        relays: tuple[int, ...],
     ) -> CommandBuffer | None:
         """The commands of a product; None if they cannot be commands."""
         import cupy
@@ -231,8 +227,7 @@ class DirectPath:
                 return None
             reads_c = product.beta != 0
             buffer = record_commands(
-                steps, calls, label=spec.label, reads_c=reads_c, timed=timed, seat=seat,
-                relays=relays,
-            )  # fmt: skip
+                steps, calls, label=spec.label, reads_c=reads_c, timed=timed, seat=seat
+            )
             self.submitter.reserve_events(buffer)
         return buffer

@@ -152,8 +152,8 @@ class RecordedTeamProduct:
             c: C, written in place.
 
         Returns:
-            Seconds of each GPU, from its first command to its last, and of relays after them. None
-            if `Team.enqueue` must compute it, and nothing is done.
+            Seconds of each GPU, from its first command to its last. None if `Team.enqueue` must
+            compute it, and nothing is done.
 
         Raises:
             KernelsError: As for `Team.enqueue`.

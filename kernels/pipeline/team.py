@@ -4,8 +4,6 @@ The commands of all parts are recorded for the first such product and kept. Then
 them, in turns, and one waits for them, so the host needs little more time for four GPUs than for
 one. No GPU may begin other work before all of them have ended, because others may still copy B from
 its memory. So all are taken until then.
-
-A team of one GPU may have relays, whose links carry a part of its bytes.
 """
 
 import time
@@ -16,9 +14,7 @@ from typing import NamedTuple, NoReturn
 from wavetrim.kernels.pipeline.commands.command_buffer import CommandBuffer, Timed
 from wavetrim.kernels.pipeline.commands.exchange import Seat, assign_seats
 from wavetrim.kernels.pipeline.commands.programs import Programs
-from wavetrim.kernels.pipeline.commands.relay import Relay
 from wavetrim.kernels.pipeline.commands.submission import Waiting
-from wavetrim.kernels.pipeline.direct_path import DirectPath
 from wavetrim.kernels.pipeline.host_product import GpuTimings, HostProduct
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.kernels.schedule.steps import Cut
@@ -61,15 +57,10 @@ class Team:
     Args:
         parts: The part of each GPU.
         exchanges: Whether the GPUs exchange B, if they can (`exchange`).
-        relays: Relays of a single GPU, in an order that all teams keep; used if they can reach it.
     """
 
-    def __init__(
-        self, parts: Sequence[TeamPart], *, exchanges: bool, relays: Sequence[Relay] = ()
-    ) -> None:
+    def __init__(self, parts: Sequence[TeamPart], *, exchanges: bool) -> None:
         self._parts, self._exchanges = tuple(parts), exchanges
-        self._relays = tuple(relays)
-        self._locks = [part.pipeline.lock for part in parts] + [relay.lock for relay in relays]
         self._programs: Programs | None = None
         self._known: tuple[object, ...] | None = None
 
@@ -80,14 +71,14 @@ class Team:
         return None if None in paths else [path.generation for path in paths if path is not None]
 
     def acquire(self) -> None:
-        """Take all GPUs and relays, in an order that all teams keep."""
-        for lock in self._locks:
-            lock.acquire()
+        """Take all GPUs, in an order that all teams keep."""
+        for part in self._parts:
+            part.pipeline.lock.acquire()
 
     def release(self) -> None:
         """Give them to others."""
-        for lock in self._locks:
-            lock.release()
+        for part in self._parts:
+            part.pipeline.lock.release()
 
     def enqueue(
         self, product: HostProduct, *, b_key: str | None = None, listeners: Sequence[Listener] = ()
@@ -163,31 +154,19 @@ class Team:
         if self._exchanges:
             devices = tuple(part.pipeline.device_index for part in self._parts)
             seats = assign_seats(devices, steps) or seats
-        slots = self._open_relays(paths[0])
         buffers: list[CommandBuffer] = []
         for path, piece, cut, seat in zip(paths, pieces, cuts, seats, strict=True):
             timed = Timed.EACH if piece.timed else Timed.WHOLE
-            buffer = path.find_buffer(piece, cut, timed, seat, slots)
+            buffer = path.find_buffer(piece, cut, timed, seat)
             if buffer is None:
                 return None
             buffers.append(buffer)
         item_bytes = pieces[0].spec.item_bytes
         starts = [(part.rows.start, part.columns.start * item_bytes) for part in self._parts]
         submitters = [path.submitter for path in paths]
-        for relay, commands in zip(self._relays, buffers[0].relayed, strict=False):
-            submitters.append(relay.prepare(commands))
-            buffers.append(commands)
-            starts.append(starts[0])
         waiting = Waiting.AWAKE if pieces[0].is_awaited_awake else Waiting.NAPPING
         residents = [piece.resident_b for piece in pieces]
         return Programs(submitters, buffers, starts, waiting, residents)
-
-    def _open_relays(self, path: DirectPath) -> tuple[int, ...]:
-        """Addresses of the relays' slots; none if one of the relays cannot be used."""
-        target, library = self._parts[0].pipeline.device_index, path.submitter.library
-        slots = [relay.open(target, library) for relay in self._relays]
-        found = tuple(one for one in slots if one is not None)
-        return found if len(found) == len(slots) else ()
 
     def _finish(
         self,
@@ -201,8 +180,7 @@ class Team:
             if listeners or product.timed:
                 timings = self._report(programs, product, listeners)
             else:
-                seconds = programs.finish()[: len(self._parts)]
-                timings = [GpuTimings(None, None, one) for one in seconds]
+                timings = [GpuTimings(None, None, seconds) for seconds in programs.finish()]
         except BaseException as error:
             self.recover(error)
         self.release()
@@ -213,7 +191,7 @@ class Team:
     ) -> list[GpuTimings]:
         """Wait for one part after the other, and report its rows."""
         timings = []
-        for number, (part, buffer) in enumerate(zip(self._parts, programs.buffers, strict=False)):
+        for number, (part, buffer) in enumerate(zip(self._parts, programs.buffers, strict=True)):
             piece = part.take_from(product)
             if listeners:
                 piece = piece._replace(**listeners[number]._asdict())
@@ -226,10 +204,9 @@ class Team:
         """Wait until nothing is in flight on any GPU, give them to others, and raise the error."""
         found = error
         # A part's own error comes first: it says whether the device can still be used.
-        taken: list[GpuPipeline | Relay] = [part.pipeline for part in self._parts]
-        for one in (*taken, *self._relays):
+        for part in self._parts:
             try:
-                one.recover(error)
+                part.pipeline.recover(error)
             except BaseException as raised:
                 found = raised if found is error else found
         self.release()

@@ -19,7 +19,6 @@ import ray
 
 from wavetrim.scheduler.cluster.membership import Membership
 from wavetrim.scheduler.cluster.product import NodeProduct
-from wavetrim.scheduler.cluster.sending import SharedParts
 from wavetrim.scheduler.engine.arena import MappedSlabs
 from wavetrim.scheduler.engine.channel import Channel, ProgressReport, RowsReport
 from wavetrim.scheduler.engine.conversation import Conversation, prepare_process
@@ -51,7 +50,6 @@ class Head:
         self._stall_seconds = stall_seconds
         self._membership = Membership(service.send)
         self._threads = ThreadPoolExecutor(_MOST_NODES, thread_name_prefix="node-run")
-        self._parts = SharedParts()
 
     def serve(self) -> None:
         """Send `ready`, then work until the service sends `shutdown`."""
@@ -93,17 +91,17 @@ class Head:
         if node is None:
             raise NodeLost(f"node {node_id[:12]} has left")
         operands = open_operands(request, self._slabs)
-        rows_report = RowsReport(self._service.send, request.job, step_rows=1)
+        rows_report = RowsReport(self._service.send, request.job, request.row_step)
         progress = ProgressReport(self._service.send, request.job)
 
         def tell(rows: int) -> None:
-            rows_report([range(rows)])
+            if request.row_step:
+                rows_report([range(rows)])
             if request.reports:
                 progress(RowsDone(len(operands.out), nodes=rows))
 
         return NodeProduct(
-            request, operands, node=node, parts=self._parts,
-            expected_seconds=expected_seconds,
+            request, operands, node=node, expected_seconds=expected_seconds,
             stall_seconds=self._stall_seconds, final=tell,
             cancelled=lambda: self._service.is_cancelled(request.job),
         ).run()  # fmt: skip

@@ -16,18 +16,20 @@ import numpy as np
 import ray
 from ray.exceptions import RayError
 
-from wavetrim.scheduler.cluster.blocks import STORE_SHARE, cut_rows
+from wavetrim.scheduler.cluster.answer import merge_events
+from wavetrim.scheduler.cluster.blocks import STORE_SHARE, cut_operand, cut_rows
 from wavetrim.scheduler.cluster.handle import NodeHandle
 from wavetrim.scheduler.cluster.node import GONE, BlockRequest
-from wavetrim.scheduler.cluster.sending import SharedParts, send_operand
 from wavetrim.scheduler.engine.messages import RunRequest
 from wavetrim.scheduler.engine.operands import Operands
-from wavetrim.scheduler.engine.parts import merge_events
 from wavetrim.scheduler.errors import ExecutionCancelled, NodeLost
 from wavetrim.scheduler.execution.watchdog import TIMES_EXPECTED
 
 AHEAD: Final = 2
 """Blocks that are with a node at a time: one is computed while another travels."""
+
+PARTS_AHEAD: Final = 3
+"""Parts of B that are sent before the first of them has arrived; chosen."""
 
 SMALL_B_BYTES: Final = 1 << 20
 """A stored B up to this size is sent with each call rather than kept; chosen."""
@@ -43,13 +45,12 @@ class _Block:
 
 
 class NodeProduct:
-    """A product's rows at one node.
+    """A product at one node.
 
     Args:
         request: The product.
         operands: Its matrices.
         node: The node.
-        parts: The parts of B that other nodes may need, too.
         expected_seconds: Predicted seconds there.
         stall_seconds: Least time that a block may take before the node is given up.
         final: Called with the number of rows that have come back.
@@ -62,7 +63,6 @@ class NodeProduct:
         operands: Operands,
         *,
         node: NodeHandle,
-        parts: SharedParts,
         expected_seconds: float,
         stall_seconds: float,
         final: Callable[[int], None],
@@ -71,8 +71,6 @@ class NodeProduct:
         self._request = request
         a, b, c, out = self._a, self._b, self._c, self._out = operands
         self._node = node
-        self._parts = parts
-        self._product = request.job.rpartition("-")[0]  # the same for all of its nodes
         self._final = final
         self._cancelled = cancelled
         row_bytes = max(out.itemsize * b.shape[1], a.itemsize * a.shape[1])
@@ -118,10 +116,7 @@ class NodeProduct:
                 with self._hold(resident.sending):
                     was_there = resident.is_there
                     if not was_there:
-                        resident.sent = send_operand(
-                            self._b, self._node, name,
-                            parts=self._parts, product=self._product, wait=self._wait,
-                        )  # fmt: skip
+                        resident.sent = self._send_b(name)
                     resident.is_there = True
                     sent = resident.sent
                 events = self._run_blocks(name, sent)
@@ -130,6 +125,18 @@ class NodeProduct:
                 with self._hold(resident.sending):
                     if resident.sent is sent:  # no other product has sent it again meanwhile
                         resident.is_there = False  # the engine has started again, without it
+
+    def _send_b(self, name: str) -> list[Any]:
+        """Send B, a part at a time; returns objects of Ray's that are there once B is."""
+        b, sent, under_way = self._b, list[Any](), deque[Any]()
+        row_bytes = b.itemsize * b.shape[1]
+        for part in cut_operand(len(b), row_bytes, store_bytes=self._node.store_bytes):
+            if len(under_way) == PARTS_AHEAD:
+                self._wait(under_way.popleft())  # so that the store holds few parts
+            rows = ray.put(np.ascontiguousarray(b[part.start : part.stop]))
+            under_way.append(self._node.actor.keep.remote(name, b.shape, part.start, rows))
+            sent.append(under_way[-1])
+        return sent
 
     def _fits_a_call(self) -> bool:
         """Whether all operands may be sent with one call: each call costs 1 ms."""

@@ -13,13 +13,12 @@ contain no matrices: both sides map the same memory.
 
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from pydantic_core import from_json, to_json
 
 from wavetrim.cpu.blocks import is_small
-from wavetrim.native.element_types import find_dtype
 from wavetrim.scheduler.errors import SchedulerError
 from wavetrim.scheduler.options import NO_OPTIONS, OPTION_NAMES, PlanOptions
 from wavetrim.scheduler.planning.lanes import Lane
@@ -81,25 +80,6 @@ class Operand:
             self.slab, self.offset_bytes, self.rows, self.columns, self.dtype, self.fortran_order,
             self.strides_bytes,
         ]  # fmt: skip
-
-    @property
-    def can_be_cut(self) -> bool:
-        """Whether its rows can be an operand: not those of a column-major file, without strides."""
-        return not (isinstance(self.slab, str) and self.fortran_order)
-
-    def cut(self, rows: range) -> "Operand":
-        """Consecutive rows of an operand that can be cut, in the same memory."""
-        item_bytes = find_dtype(self.dtype).itemsize
-        strides = self.strides_bytes
-        if strides is None and self.fortran_order:
-            strides = (item_bytes, self.rows * item_bytes)
-        row_bytes = self.columns * item_bytes if strides is None else strides[0]
-        return replace(
-            self,
-            offset_bytes=self.offset_bytes + rows.start * row_bytes,
-            rows=len(rows),
-            strides_bytes=strides,
-        )
 
     @classmethod
     def read(cls, fields: list[Any]) -> "Operand":
@@ -168,22 +148,6 @@ class RunRequest:
     def size(self) -> float:
         """The cube root of M·N·K."""
         return float((self.out.rows * self.out.columns * self.a.columns) ** (1 / 3))
-
-    @property
-    def can_be_cut(self) -> bool:
-        """Whether its rows can be a request of their own."""
-        cut = (self.a, self.out) if self.c is None else (self.a, self.c, self.out)
-        return self.options.f == "auto" and all(operand.can_be_cut for operand in cut)
-
-    def cut(self, rows: range, job: str) -> "RunRequest":
-        """The request for some of its rows, under another id."""
-        return replace(
-            self,
-            job=job,
-            a=self.a.cut(rows),
-            c=None if self.c is None else self.c.cut(rows),
-            out=self.out.cut(rows),
-        )
 
     def as_message(self) -> dict[str, Any]:
         """The request as a message."""

@@ -220,7 +220,6 @@ class Executor:
         for thread in self._gpu_threads:
             thread.close()
         self._prefault.close()
-        self._teams.close()
         for pipeline in self.pipelines:
             pipeline.close()
         self.pool.close()

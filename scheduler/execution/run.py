@@ -111,7 +111,7 @@ class Execution:
         lock. Staged copies need the host: to find out once more would delay these parts.
         """
         plan = self._plan
-        brief = plan.predicted.total_seconds < LONG_SECONDS or plan.exchanges or plan.relays
+        brief = plan.predicted.total_seconds < LONG_SECONDS or plan.exchanges
         if brief and plan.problem.memory == "pinned":
             finish = self._enqueue_team()
             if finish is not None:

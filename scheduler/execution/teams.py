@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from wavetrim.kernels.pipeline.commands.relay import Relay
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.kernels.pipeline.team import Team, TeamPart
 from wavetrim.kernels.schedule.steps import Cut
@@ -20,7 +19,6 @@ class Teams:
 
     def __init__(self, pipelines: Sequence[GpuPipeline]) -> None:
         self.pipelines = pipelines
-        self._relays = [Relay(pipeline.device_index) for pipeline in pipelines]
         self._kept = KeptByPlan[Team]()
 
     def find(self, plan: Plan) -> Team:
@@ -32,15 +30,9 @@ class Teams:
             TeamPart(self.pipelines[part.position], part.rows, part.columns, _find_cut(plan, part))
             for part in plan.gpu_parts
         ]
-        relays = [self._relays[position] for position in plan.relays]
-        team = Team(parts, exchanges=plan.exchanges, relays=relays)
+        team = Team(parts, exchanges=plan.exchanges)
         self._kept.keep(plan, team)
         return team
-
-    def close(self) -> None:
-        """Free what relays hold."""
-        for relay in self._relays:
-            relay.close()
 
 
 def _find_cut(plan: Plan, part: GpuPart) -> Cut:

@@ -20,7 +20,7 @@ class Timings(NamedTuple):
             several.
         cpu_seconds: The CPU part.
         total_seconds: From the start of both parts to the end of the longer one.
-        f_actual: Rows computed by the CPU; those of a product over several hosts are added.
+        f_actual: Rows computed by the CPU; those of a product's blocks at a node are added.
         part_seconds: Position and seconds of each GPU's part, in the order of the rows.
     """
 
@@ -51,14 +51,13 @@ def list_part_seconds(
     Args:
         plan: Its plan, without a CPU part.
         total_seconds: The call.
-        gpu_seconds: Each GPU, from its first command to its last; those of relays follow. The call
-            takes longer than the slowest, and this is added to all. Empty for one GPU.
+        gpu_seconds: Each GPU, from its first command to its last. The call takes longer than the
+            slowest, and this is added to all. Empty for one GPU.
     """
     if not gpu_seconds:
         return ((plan.gpu_parts[0].position, total_seconds),)
-    parts = plan.gpu_parts
-    call_seconds = total_seconds - max(gpu_seconds[: len(parts)])
-    pairs = zip(parts, gpu_seconds, strict=False)
+    call_seconds = total_seconds - max(gpu_seconds)
+    pairs = zip(plan.gpu_parts, gpu_seconds, strict=True)
     return tuple([(part.position, call_seconds + seconds) for part, seconds in pairs])
 
 

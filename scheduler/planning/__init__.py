@@ -11,7 +11,6 @@
   each link at its part of the joint rates. Equal GPUs take equal rows, in whole tiles; each fetches
   all of B, or they exchange parts of it. Where A is much smaller than B they take equal columns,
   and each fetches only its part of B.
-- `relays` are GPUs that compute nothing, but whose links carry a part of the bytes, if asked for.
 - `split` chooses F: it finds the least time within which all devices together finish M rows.
   Exact, for any number of devices.
 - `plan` says which device computes which rows, and when.

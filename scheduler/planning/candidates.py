@@ -81,7 +81,7 @@ def find_positions(profile: MachineProfile, devices: str | None) -> tuple[int, .
 
     Args:
         profile: The machine.
-        devices: "none", or CUDA's indices such as "0,1"; None for all. Of "0+1" the first.
+        devices: "none", or CUDA's indices such as "0,1"; None for all.
 
     Raises:
         PlanError: A GPU of that index is not there.
@@ -89,13 +89,10 @@ def find_positions(profile: MachineProfile, devices: str | None) -> tuple[int, .
     check_devices(devices)
     gpus = profile.gpus
     indices = {gpu.index for gpu in gpus}
-    wanted = named = indices if devices is None else set()
-    if devices not in (None, "none"):
-        wanted, named = (
-            {int(index) for index in re.findall(r"\d+", text)}
-            for text in (str(devices).partition("+")[0], str(devices))
-        )
-    if not named <= indices:
+    wanted = indices
+    if devices is not None:
+        wanted = {int(index) for index in re.findall(r"\d+", devices)}
+    if not wanted <= indices:
         here = ", ".join(map(str, sorted(indices)))
         limit = f'"none", or indices among {here}' if here else '"none": there is no GPU'
         raise PlanError("devices", devices, limit)

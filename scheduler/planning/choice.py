@@ -13,9 +13,8 @@ from wavetrim.scheduler.planning.candidates import find_positions
 from wavetrim.scheduler.planning.kernel_choice import choose_plan_on
 from wavetrim.scheduler.planning.lanes import CPU, Lane
 from wavetrim.scheduler.planning.plan import Plan
-from wavetrim.scheduler.planning.relays import can_relay, find_relays
 from wavetrim.scheduler.planning.residency import check_residence
-from wavetrim.scheduler.planning.split import find_split_gain, limit_split
+from wavetrim.scheduler.planning.split import limit_split
 from wavetrim.scheduler.planning.team import find_next_count
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.machine import MachineProfile
@@ -55,8 +54,6 @@ def choose_plan(
     if problem.b_resident:
         check_residence(problem, [profile.gpus[position] for position in positions])
     one, positions = _choose_first(problem, profile, options, positions)
-    if relays := find_relays(profile, options.devices):
-        return _choose_relays(one, options, positions[:1], relays)
     return _choose_gpus(one, options, positions)
 
 
@@ -120,30 +117,6 @@ def _choose_gpus(one: Plan, options: PlanOptions, positions: Sequence[int]) -> P
         if gains == (tried > count):
             best, count = replace(plan, one_gpu_seconds=one.gpu_only_seconds), tried
     return best
-
-
-def _choose_relays(
-    plan: Plan, options: PlanOptions, positions: Sequence[int], relays: tuple[int, ...]
-) -> Plan:
-    """The plan with relays, if it promises twice the gain of a further GPU; else the one without.
-
-    Of products below 1 ms, relays save about 10% less than predicted (two H200s, f07421d7).
-
-    Args:
-        plan: The plan without them.
-        options: Options of the plan.
-        positions: Position of the GPU that computes.
-        relays: Positions of the relays.
-    """
-    problem, profile = plan.problem, plan.profile
-    if not positions or plan.gpu_rows == 0 or not can_relay(problem, profile):
-        return plan
-    relayed = choose_plan_on(problem, profile, options, positions, relays=relays)
-    gain = 2 * find_split_gain(problem.memory)
-    limit = _get_total_seconds(plan) * (1 - gain)
-    if relayed.gpu_rows == 0 or _get_total_seconds(relayed) > limit:
-        return plan
-    return replace(relayed, one_gpu_seconds=plan.gpu_only_seconds)
 
 
 def _get_total_seconds(plan: Plan) -> float:

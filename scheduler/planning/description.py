@@ -3,7 +3,6 @@
 from typing import Any
 
 from wavetrim.scheduler.planning.plan import Plan
-from wavetrim.scheduler.planning.relays import join_links
 from wavetrim.scheduler.planning.team import GpuPart
 from wavetrim.scheduler.profile.machine import LinkModel, MachineProfile
 
@@ -31,7 +30,6 @@ def describe_plan(plan: Plan) -> dict[str, Any]:
         "tail_split": plan.tail_split,
         "devices": describe_devices(plan),
         "exchanges_b": plan.exchanges,
-        "relays": [f"cuda:{plan.profile.gpus[position].index}" for position in plan.relays],
         "resident": plan.problem.b_resident and plan.gpu_rows > 0,
         "predicted": {
             "gpu_seconds": plan.predicted.gpu_seconds,
@@ -152,9 +150,6 @@ def describe_link(plan: Plan, link: LinkModel | None) -> dict[str, Any] | None:
 
 
 def _find_link(plan: Plan) -> LinkModel | None:
-    """The link of the plan's first GPU; with relays, all of their links together."""
-    if plan.relays:
-        profile = join_links(plan.profile, plan.positions[0], plan.relays)
-    else:
-        profile = plan.profile.gpus[plan.positions[0]] if plan.positions else plan.profile
+    """The link of the plan's first GPU."""
+    profile = plan.profile.gpus[plan.positions[0]] if plan.positions else plan.profile
     return profile.find_link(plan.problem.memory)

@@ -16,7 +16,6 @@ from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.candidates import explain_no_kernel, find_candidates, find_common
 from wavetrim.scheduler.planning.plan import Plan, Prediction
 from wavetrim.scheduler.planning.ranking import RankedKernel, rank_kernels
-from wavetrim.scheduler.planning.relays import join_links
 from wavetrim.scheduler.planning.split import limit_split, split_rows
 from wavetrim.scheduler.planning.team import GpuSide, list_dividing
 from wavetrim.scheduler.planning.team_curves import share_with_cpu
@@ -35,7 +34,6 @@ def choose_plan_on(
     positions: Sequence[int],
     *,
     spec: KernelSpec | None = None,
-    relays: Sequence[int] = (),
 ) -> Plan:
     """The best plan with exactly these GPUs of a machine, and its CPU.
 
@@ -46,15 +44,12 @@ def choose_plan_on(
         positions: Positions of the GPUs among those of the machine.
         spec: The only kernel to consider, if all of these GPUs run it: that of the best plan on
             fewer GPUs. None to compare all kernels.
-        relays: Positions of the relays of a single GPU.
 
     Raises:
         PlanError: As `choose_plan`.
     """
     m, f = problem.m, options.f
     gpus = [machine.gpus[position] for position in positions]
-    if relays:
-        gpus = [join_links(machine, positions[0], relays)]
     # Without a GPU, candidates are those of a machine that has only its CPU: none.
     profile = gpus[0] if gpus else replace(machine, gpu=None, links=(), kernels=(), beside=())
     candidates = find_common(find_candidates(problem, profile, options), gpus[1:])
@@ -62,7 +57,7 @@ def choose_plan_on(
     kernels = rank_kernels(problem, profile, candidates, options.sms, beside=gpus[1:])
     # All plans that can be the best take about as long as that of the first kernel.
     copying = kernels[0].curve.copying_share if kernels else 1.0
-    cpu_plans = _list_cpu_plans(problem, machine, positions, copying, relays)
+    cpu_plans = _list_cpu_plans(problem, machine, positions, copying)
     if not candidates:
         reason = explain_no_kernel(problem, profile, options)
         if f not in ("auto", m) and len(gpus) <= 1:  # one of several GPUs may run a kernel
@@ -86,7 +81,6 @@ def _list_cpu_plans(
     profile: MachineProfile,
     positions: Sequence[int],
     copying_share: float,
-    relays: Sequence[int],
 ) -> list[Plan]:
     """The plan of the CPU alone, once for each way to share the CPU with the GPU.
 
@@ -95,10 +89,9 @@ def _list_cpu_plans(
         profile: The machine.
         positions: Positions of the GPUs.
         copying_share: Share of the GPU part's time in which copies are under way.
-        relays: Positions of the relays.
     """
     alone = build_cpu_curve(problem, profile)
-    joint = profile.find_joint(problem.memory, len(positions) + len(relays))
+    joint = profile.find_joint(problem.memory, len(positions))
     writing = find_writing_share(problem, profile)
     shares = [share.slow_links(writing) for share in profile.cpu.list_shares(problem.memory)]
     if joint is not None:
@@ -118,7 +111,6 @@ def _list_cpu_plans(
             cpu_alone_curve=alone,
             is_small=is_small(problem.m, problem.n, problem.k, problem.dtype),
             positions=tuple(positions),
-            relays=tuple(relays),
         )
         for share in shares
     ]

@@ -52,7 +52,6 @@ class Decision(NamedTuple):
         sms: Limit of multiprocessors.
         parts: Position, rows, columns and cut of each GPU's part.
         exchanges: Whether the GPUs exchange parts of B.
-        relays: Positions of the GPUs that are relays.
     """
 
     problem: GemmProblem
@@ -61,7 +60,6 @@ class Decision(NamedTuple):
     sms: int | None
     parts: tuple[tuple[int, range, range, Cut], ...]
     exchanges: bool
-    relays: tuple[int, ...]
 
 
 @lru_cache(maxsize=4096)
@@ -92,7 +90,6 @@ class Plan:
         positions: Positions of the curves' GPUs among those of the profile.
         gpu_shares: Rows of each of them.
         one_gpu_seconds: Predicted seconds of one GPU alone, where several have rows.
-        relays: Positions of the GPUs whose links carry a part of the bytes of a single GPU.
     """
 
     problem: GemmProblem
@@ -111,7 +108,6 @@ class Plan:
     positions: tuple[int, ...] = ()
     gpu_shares: tuple[int, ...] = ()
     one_gpu_seconds: float | None = None
-    relays: tuple[int, ...] = ()
 
     @property
     def gpu_rows(self) -> int:
@@ -146,14 +142,12 @@ class Plan:
     def decision(self) -> Decision:
         """What the devices do. Equal plans have the same object, which is found by identity."""
         parts = tuple((one.position, one.rows, one.columns, one.cut) for one in self.gpu_parts)
-        return _share(
-            Decision(self.problem, self.f, self.spec, self.sms, parts, self.exchanges, self.relays)
-        )
+        return _share(Decision(self.problem, self.f, self.spec, self.sms, parts, self.exchanges))
 
     @cached_property
     def is_gpu_alone(self) -> bool:
-        """Whether one GPU computes all rows, without relays."""
-        return self.f == 0 and len(self.gpu_parts) == 1 and not self.relays
+        """Whether one GPU computes all rows."""
+        return self.f == 0 and len(self.gpu_parts) == 1
 
     @cached_property
     def is_short(self) -> bool:

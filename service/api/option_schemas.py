@@ -50,9 +50,7 @@ DeviceNames = Annotated[
         pattern=f"^({DEVICES_PATTERN.pattern})$",
         max_length=100,
         description='GPUs that may be used: "none", or indices such as "0,1", of those that the '
-        "service uses; without it, all. The product runs on the fastest set of these. In "
-        '"0+1" GPU 0 computes, and the link of GPU 1, which may be busy with another product, '
-        "carries a part of the bytes.",
+        "service uses; without it, all. The product runs on the fastest set of these.",
         examples=["0,1"],
     ),
 ]
@@ -79,14 +77,6 @@ JsonRows = Annotated[_Rows, BeforeValidator(_check_f), _ROWS]
 QueryRows = Annotated[_Rows, BeforeValidator(_read_f), _ROWS]
 
 
-def _read_devices(value: object) -> object:
-    # In a query, + stands for a space unless it is escaped, and no choice has spaces.
-    return value.replace(" ", "+") if isinstance(value, str) else value
-
-
-QueryDevices = Annotated[DeviceNames, BeforeValidator(_read_devices)]
-
-
 _get_options: Final = attrgetter(*OPTION_NAMES)
 
 
@@ -109,7 +99,7 @@ class OptionQuery(BaseModel):
     f: QueryRows = "auto"
     accuracy: AccuracyName = None
     sms: SmCount = None
-    devices: QueryDevices = None
+    devices: DeviceNames = None
 
     @property
     def options(self) -> PlanOptions:

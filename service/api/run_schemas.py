@@ -3,25 +3,20 @@
 from pydantic import BaseModel, ConfigDict, Field
 
 from wavetrim.service.api.products.plan_schemas import PlanSummary
-from wavetrim.service.api.schemas import Pair
 
 
-class PlanPart(BaseModel):
-    """Rows of a product that was spread over several engines."""
+class PlanNode(BaseModel):
+    """The node of a cluster that computed a product."""
 
-    engine: str = Field(description="The engine that was to compute them.")
-    host: str | None = Field(description="Its host; null for the service's own.")
-    rows: Pair = Field(description="The first row, and the one after the last.")
-    f: int | None = Field(description="How many of them its CPU computed; null if it was lost.")
-    rows_done: int = Field(description="How many of them came back.")
-    predicted_seconds: float = Field(description="Seconds that they should have taken.")
+    id: str = Field(description="Its id, as in /v1/devices.")
+    host: str = Field(description="Name of its host.")
 
 
 class RunPlan(PlanSummary):
     """A job's plan. Plans of older jobs may lack fields."""
 
-    nodes: list[PlanPart] = Field(
-        default=[], description="Who computed which rows, if the product was spread."
+    node: PlanNode | None = Field(
+        None, description="The node that computed it; null for the service's own machine."
     )
 
 

@@ -1,4 +1,4 @@
-"""A product's rows at one node: what it keeps of products that were cancelled, and of B.
+"""A product at one node: what it keeps of products that were cancelled, and of B.
 
 While one product sends B, others wait: they can be cancelled, and have a deadline.
 """
@@ -51,12 +51,11 @@ def multiply(
 ) -> dict[str, Any]:
     """Compute out ← A·B at a node; its final message."""
     from wavetrim.scheduler.cluster.product import NodeProduct
-    from wavetrim.scheduler.cluster.sending import SharedParts
 
     place = Operand(1, 0, SIZE, SIZE, "float32")
     return NodeProduct(
         RunRequest(job, place, place, None, place, b_key=b_key), Operands(A, B, None, out),
-        node=node, parts=SharedParts(), expected_seconds=0.01, stall_seconds=stall_seconds,
+        node=node, expected_seconds=0.01, stall_seconds=stall_seconds,
         final=lambda _rows: None, cancelled=cancelled,
     ).run()  # fmt: skip
 

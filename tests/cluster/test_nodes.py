@@ -1,12 +1,11 @@
 """Products over the nodes of a cluster: right, whatever happens to the nodes."""
 
-import logging
 import os
 import random
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -22,7 +21,7 @@ from tests.command import invoke_command
 from tests.matrices import FLOATS, Array, assert_product, make_matrix
 from tests.processes import list_children, wait_until
 from tests.server import RunningServer
-from wavetrim.client import Client, Matrix
+from wavetrim.client import Client, Job, Matrix
 from wavetrim.scheduler.profile.store import find_profile, read_key, store_profile
 
 pytestmark = pytest.mark.slow
@@ -30,7 +29,7 @@ pytestmark = pytest.mark.slow
 NODES = 3
 
 ROWS = 1200
-"""Of a product that is split."""
+"""Of a product that takes a node a second."""
 
 NODE_GFLOPS, HEAD_GFLOPS = 0.6, 0.03
 """By their calibrations. A block that takes 20 times as long as they say is given up."""
@@ -112,18 +111,10 @@ def multiply_exactly(a: Array, b: Array) -> Array:
     return a.astype(np.float64) @ b.astype(np.float64)
 
 
-def find_parts(client: Client) -> list[dict[str, Any]]:
-    """The parts of a product by engine; it takes a second, as BLAS has no integers. Checks it."""
-    a, b = make_matrix(ROWS, 600, "int64", seed=1), make_matrix(600, 500, "int64", seed=2)
-    job = client.submit(a, b)
-    status = job.wait()
-    assert np.array_equal(job.result(), multiply_exactly(a, b))
-    assert status.plan is not None
-    assert status.timings is not None
-    # There is no GPU: the CPU computes all rows, those of lost nodes too.
-    assert status.plan["f"] == status.timings["f_actual"] == ROWS
-    parts: list[dict[str, Any]] = status.plan.get("nodes") or []
-    return parts
+def find_nodes(jobs: Sequence[Job]) -> set[str | None]:
+    """The nodes that computed jobs; None for the service's machine."""
+    plans = [job.wait().plan or {} for job in jobs]
+    return {None if plan["node"] is None else plan["node"]["id"] for plan in plans}
 
 
 def test_the_devices_of_all_nodes_are_listed(server: RunningServer, tmp_path: Path) -> None:
@@ -139,20 +130,6 @@ def test_the_devices_of_all_nodes_are_listed(server: RunningServer, tmp_path: Pa
     assert all(node["id"][:12] in shown for node in nodes)
 
 
-def test_a_large_product_is_split_over_engines_that_are_idle(
-    server: RunningServer, client: Client
-) -> None:
-    def is_split() -> bool:
-        parts = find_parts(client)
-        done = sorted((part["rows"][0], part["rows_done"]) for part in parts if part["rows_done"])
-        ends = [start + count for start, count in done]
-        assert [start for start, _ in done] == [0, *ends[:-1]]  # each row once, by whomever
-        assert ends[-1] == ROWS
-        return len({part["engine"] for part in parts if part["rows_done"]}) > 1
-
-    assert_soon(server, is_split)
-
-
 @pytest.mark.parametrize("dtype", [*FLOATS, "int32"])
 def test_products_over_nodes_are_numpys(client: Client, dtype: str) -> None:
     a, b = make_matrix(700, 600, dtype, seed=3), make_matrix(600, 800, dtype, seed=4)
@@ -164,14 +141,23 @@ def test_products_over_nodes_are_numpys(client: Client, dtype: str) -> None:
 def test_whole_jobs_go_to_the_engine_that_ends_them_first(
     server: RunningServer, client: Client
 ) -> None:
-    a = client.put(make_matrix(600, 600, "int64", seed=1))  # slow: BLAS has no integers
+    # Slow, as BLAS has no integers: the first job goes on while the others are posted.
+    a = client.put(make_matrix(1000, 1000, "int64", seed=1))
 
-    def are_spread() -> bool:
-        jobs = [client.submit(a, a) for _ in range(2 * NODES)]
-        plans = [job.wait().plan or {} for job in jobs]
-        return len({part["engine"] for plan in plans for part in plan.get("nodes", [])}) > 1
+    def go_to_several() -> bool:
+        return len(find_nodes([client.submit(a, a) for _ in range(2 * NODES)]) - {None}) > 1
 
-    assert_soon(server, are_spread)
+    assert_soon(server, go_to_several)
+
+
+def test_a_plan_names_the_node_and_counts_all_rows(client: Client) -> None:
+    a, b = make_matrix(ROWS, 600, "int64", seed=1), make_matrix(600, 500, "int64", seed=2)
+    status = client.submit(a, b).wait()
+    assert status.plan is not None
+    assert status.timings is not None
+    assert status.plan["node"].keys() == {"id", "host"}
+    # There is no GPU: the CPU computes all rows, in several blocks.
+    assert status.plan["f"] == status.timings["f_actual"] == ROWS
 
 
 def test_a_stored_b_stays_at_the_nodes_and_is_never_taken_for_another(
@@ -180,7 +166,7 @@ def test_a_stored_b_stays_at_the_nodes_and_is_never_taken_for_another(
     a = make_matrix(600, 700, "int64", seed=1)
 
     def multiply(stored: Matrix, expected: Array) -> None:
-        job = client.submit(a, stored, priority=1)
+        job = client.submit(a, stored)
         job.wait()
         assert np.array_equal(job.result(), expected)
 
@@ -201,29 +187,6 @@ def test_a_stored_b_stays_at_the_nodes_and_is_never_taken_for_another(
     wait_for_nodes(server, NODES)
 
 
-def test_parts_of_b_are_put_once_for_all_nodes_of_a_product(cluster: LocalCluster) -> None:
-    import ray  # it reads the cluster's token when it is imported
-
-    from wavetrim.scheduler.cluster.sending import SharedParts
-
-    ray.init(address=cluster.address, log_to_driver=False, logging_level=logging.ERROR)
-    try:
-        rows, part, shared = np.ones((4, 5)), range(4), SharedParts()
-        for _ in range(2):
-            shared.enter("product")
-        first = shared.put("product", part, rows, keep=True)
-        assert shared.put("product", part, rows, keep=True) == first
-        shared.leave("product")
-        assert shared.put("product", part, rows, keep=True) == first
-        assert shared.put("product", range(4, 8), rows, keep=True) != first
-        shared.leave("product")
-        shared.enter("product")  # its parts were let go
-        assert shared.put("product", part, rows, keep=True) != first
-        assert np.array_equal(ray.get(first), rows)
-    finally:
-        ray.shutdown()
-
-
 def kill_an_engine(cluster: LocalCluster, rng: random.Random) -> None:
     def kill() -> bool:
         engines = cluster.list_engines()
@@ -234,7 +197,7 @@ def kill_an_engine(cluster: LocalCluster, rng: random.Random) -> None:
     wait_until(kill, 60)
 
 
-def test_engines_killed_in_the_middle_cost_their_unfinished_rows(
+def test_engines_killed_in_the_middle_cost_no_product(
     cluster: LocalCluster, server: RunningServer, client: Client
 ) -> None:
     rng = random.Random(7)
@@ -269,11 +232,11 @@ def test_a_node_that_hangs_is_given_up_after_its_deadline(
     cluster: LocalCluster, server: RunningServer, client: Client
 ) -> None:
     engines = cluster.list_engines()
+    a, b = make_matrix(ROWS, 600, "int64", seed=1), make_matrix(600, 500, "int64", seed=2)
     for engine in engines:
         os.kill(engine, signal.SIGSTOP)
-    parts = find_parts(client)
-    assert any(part["rows_done"] < np.diff(part["rows"]) for part in parts)
-    assert sum(part["rows_done"] for part in parts) == ROWS
+    job = client.submit(a, b)
+    assert np.array_equal(job.result(), multiply_exactly(a, b))
     wait_until(lambda: bool(set(engines) - set(cluster.list_engines())))
     for engine in set(engines) & set(cluster.list_engines()):  # they were asked for nothing
         os.kill(engine, signal.SIGCONT)

@@ -24,8 +24,7 @@ class PlanOptions(TypedDict, total=False):
         tile: A tile of that kernel, such as "64x128x16"; None for the fastest.
         accuracy: How exact the sums are; None for "library", or for that of the named kernel.
         sms: Multiprocessors that the GPU part may use; None for all.
-        devices: GPUs that may be used: "none", or indices such as "0,1"; None for all. In "0+1"
-            GPU 0 computes, and the link of GPU 1 carries a part of the bytes.
+        devices: GPUs that may be used: "none", or indices such as "0,1"; None for all.
     """
 
     f: int | Literal["auto"]

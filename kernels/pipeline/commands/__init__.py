@@ -3,6 +3,5 @@
 `command_buffer` is the data, and `recording` makes it from placed steps. `submission` runs it on
 one GPU; `programs` run those of several GPUs, a team, in turns. In an `exchange` each GPU of a team
 fetches a part of B over its own link and copies the rest from the others, so that B crosses the
-links once. A `relay` computes nothing: its link carries a part of the bytes of another GPU, by
-`relay_commands`.
+links once.
 """

@@ -54,8 +54,7 @@ class CommandBuffer:
         commands: Kind, queue and words of each, in rows: all of a step before those of the next.
         ends: Number of commands until the end of each turn. GPUs that work together are enqueued in
             turns. One is a step; or, of a step whose B is exchanged, its copies over the own link,
-            the piece of each other GPU, and the rest; or, with relays, its copies in, its kernel
-            with the copy out, and the wait for the relays' copies out.
+            the piece of each other GPU, and the rest.
         events: Number of events.
         stores: The copies out, in order.
         timed: What its events time.
@@ -64,7 +63,6 @@ class CommandBuffer:
         whole_span: The first event and the last, if anything is timed.
         memory: What the commands point to, kept alive.
         address: Address of the first command.
-        relayed: The commands of its relays.
     """
 
     label: str
@@ -78,7 +76,6 @@ class CommandBuffer:
     whole_span: NDArray[np.int32]
     memory: object
     address: int
-    relayed: tuple["CommandBuffer", ...] = ()
 
 
 def pack_commands(rows: Sequence[tuple[int, ...]]) -> NDArray[np.int64]:

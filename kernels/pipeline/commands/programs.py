@@ -32,7 +32,7 @@ class Programs:
     """The commands of all GPUs of a team, which are enqueued and awaited by one call each.
 
     Args:
-        submitters: The GPUs, or one GPU and then its relays.
+        submitters: The GPUs.
         buffers: The commands of each, which time at least the whole.
         starts: Where the part of each begins: its first row of A and C, and the bytes before its
             first column in a row of B and C.

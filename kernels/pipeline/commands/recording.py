@@ -18,7 +18,6 @@ from wavetrim.kernels.pipeline.commands.command_buffer import (
     pack_commands,
 )
 from wavetrim.kernels.pipeline.commands.exchange import Seat
-from wavetrim.kernels.pipeline.commands.relay_commands import RelayCommands, divide_copy
 from wavetrim.kernels.pipeline.places import PlacedStep
 
 _A, _B, _C = range(3)
@@ -32,7 +31,6 @@ def record_commands(
     reads_c: bool,
     timed: Timed,
     seat: Seat | None = None,
-    relays: Sequence[int] = (),
 ) -> CommandBuffer:
     """Record the steps of a product.
 
@@ -43,11 +41,8 @@ def record_commands(
         reads_c: Whether first steps read C.
         timed: What is timed.
         seat: Seat at the exchange of B; None to copy in all of it.
-        relays: Addresses of the slots of GPUs whose links carry a part of each copy; none with a
-            seat.
     """
-    recorder = _Recorder(steps, launches, reads_c=reads_c, timed=timed, seat=seat, relays=relays)
-    return recorder.record(label)
+    return _Recorder(steps, launches, reads_c=reads_c, timed=timed, seat=seat).record(label)
 
 
 class _Recorder:
@@ -61,9 +56,7 @@ class _Recorder:
         reads_c: bool,
         timed: Timed,
         seat: Seat | None,
-        relays: Sequence[int],
     ) -> None:
-        self._relays = [RelayCommands(slots) for slots in relays]
         self._steps, self._launches = steps, launches
         self._reads_c, self._timed, self._seat = reads_c, timed, seat
         self._rows: list[tuple[int, ...]] = []
@@ -78,10 +71,9 @@ class _Recorder:
         self._copy_spans: list[tuple[int, int]] = []
         # A single step waits for nothing, so its commands share a stream: events between streams
         # take some microseconds each.
-        self._is_single = len(steps) == 1 and not relays
+        self._is_single = len(steps) == 1
         self._queues = (COMPUTE,) * 4 if self._is_single else (IN, COMPUTE, OUT, BETWEEN)
         self._ends: list[int] = []
-        self._relayed_stores: list[int] = []  # event of each relay after a step's copy out
 
     def record(self, label: str) -> CommandBuffer:
         for index, placed in enumerate(self._steps):
@@ -89,13 +81,8 @@ class _Recorder:
             if self._seat is not None and piece is not None:
                 self._ends.append(len(self._rows))
                 self._ends.extend(self._exchange(placed, piece, self._seat))
-            if self._relays:
-                self._end_turn()
             self._launch(index)
-            self._end_turn()
-            if self._relays and placed.step.last:
-                self._await_relays(index)
-                self._end_turn()
+            self._ends.append(len(self._rows))
         stores = tuple(self._stored.values())
         whole = [(self._first_event, stores[-1].event)] if self._timed else []
         commands = pack_commands(self._rows)
@@ -111,34 +98,26 @@ class _Recorder:
             whole_span=np.array(whole, np.int32),
             memory=tuple(self._launches),
             address=commands.ctypes.data,
-            relayed=tuple(relay.pack(label) for relay in self._relays),
         )
-
-    def _end_turn(self) -> None:
-        """End a turn of the GPU, and of each relay."""
-        self._ends.append(len(self._rows))
-        for relay in self._relays:
-            relay.end_turn()
 
     def _load(self, placed: PlacedStep) -> int | None:
         """Record a step's copies in; returns the event after its own piece of B, if it has one."""
         step, queue = placed.step, self._queues[IN]
         piece = None
         reads_c = self._reads_c and step.first
-        freed = [self._computed[step.follows]] if step.follows >= 0 else []
+        if step.follows >= 0:
+            self._add(queue, CommandKind.WAIT, self._computed[step.follows])
         if reads_c and step.c_follows >= 0:
-            freed.append(self._stored[step.c_follows].event)
-        for event in freed:
-            self._add(queue, CommandKind.WAIT, event)
+            self._add(queue, CommandKind.WAIT, self._stored[step.c_follows].event)
         begin = self._begin(queue)
         if step.loads_b and self._seat is not None:
             piece = self._load_piece(placed, self._seat)
         if step.a_depth:
-            self._copy_in(_A, step.rows, step.a_depth, placed.arriving, freed)
+            self._copy(CommandKind.COPY_IN, _A, step.rows, step.a_depth, placed.arriving)
         if step.loads_b and self._seat is None:
-            self._copy_in(_B, step.depth, step.columns, placed.b, freed)
+            self._copy(CommandKind.COPY_IN, _B, step.depth, step.columns, placed.b)
         if reads_c:
-            self._copy_in(_C, step.rows, step.columns, placed.c, freed)
+            self._copy(CommandKind.COPY_IN, _C, step.rows, step.columns, placed.c)
         self._loaded.append(self._mark_between(queue))
         self._end(self._copy_spans, begin, self._loaded[-1])
         return piece
@@ -182,9 +161,6 @@ class _Recorder:
         step = placed.step
         if queue != self._queues[IN]:
             self._add(queue, CommandKind.WAIT, self._loaded[index])
-        for number, relay in enumerate(self._relays, 1):
-            if (loaded := relay.take_loaded()) >= 0:
-                self._add(queue, CommandKind.WAIT_FOR_PEER, number, loaded)
         if step.c_follows >= 0:
             self._add(queue, CommandKind.WAIT, self._stored[step.c_follows].event)
         begin = self._begin(queue)
@@ -203,36 +179,10 @@ class _Recorder:
         if queue != self._queues[COMPUTE]:
             self._add(queue, CommandKind.WAIT, self._computed[index])
         begin = self._begin(queue)
-        own, *others = divide_copy(step.rows, placed.c, len(self._relays))
-        if own:
-            self._copy(CommandKind.COPY_OUT, _C, own, step.columns, placed.c)
+        self._copy(CommandKind.COPY_OUT, _C, step.rows, step.columns, placed.c)
         end = self._mark(queue)
         self._stored[index] = Store(step, end, index)
         self._end(self._copy_spans, begin, end)
-        for relay, rows in zip(self._relays, others, strict=True):
-            place = _cut_rows(placed.c, step.rows, rows)
-            stored = relay.store(_C, rows, step.columns, place, self._computed[index])
-            self._relayed_stores.append(stored)
-
-    def _await_relays(self, index: int) -> None:
-        """Record the event after a copy out and the parts of it that relays carry."""
-        queue, store = self._queues[BETWEEN], self._stored[index]
-        self._add(queue, CommandKind.WAIT, store.event)
-        for number, event in enumerate(self._relayed_stores, 1):
-            if event >= 0:
-                self._add(queue, CommandKind.WAIT_FOR_PEER, number, event)
-        self._relayed_stores.clear()
-        self._stored[index] = store._replace(event=self._mark(queue))
-
-    def _copy_in(
-        self, operand: int, rows: range, columns: range, place: Layout, freed: Sequence[int]
-    ) -> None:
-        """Record a copy in, divided among the own link and the relays'."""
-        own, *others = divide_copy(rows, place, len(self._relays))
-        if own:
-            self._copy(CommandKind.COPY_IN, operand, own, columns, place)
-        for relay, part in zip(self._relays, others, strict=True):
-            relay.load(operand, part, columns, _cut_rows(place, rows, part), freed)
 
     def _copy(
         self, kind: CommandKind, operand: int, rows: range, columns: range, place: Layout
@@ -266,9 +216,3 @@ class _Recorder:
 
     def _add(self, queue: int, kind: CommandKind, *words: int) -> None:
         self._rows.append((kind, queue, *words))
-
-
-def _cut_rows(place: Layout, rows: range, part: range) -> Layout:
-    """The place of some of the rows."""
-    offset = part.start - rows.start
-    return place.cut(range(offset, offset + len(part)), range(place.columns))

@@ -42,7 +42,6 @@ _EXAMPLE_PLAN: JsonDict = {
         {"device": "cpu", "name": "cpu", "rows": 1024, "waves": None, "seconds": 0.0176},
     ],
     "exchanges_b": False,
-    "relays": [],
     "resident": False,
     "predicted": {"gpu_seconds": 0.0181, "cpu_seconds": 0.0176, "total_seconds": 0.0181},
     "speedup_over_gpu": 1.07,

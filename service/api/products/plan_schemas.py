@@ -185,10 +185,6 @@ class PlanSummary(BaseModel):
         False,
         description="Whether each GPU fetches a part of B and gets the rest from the others.",
     )
-    relays: list[str] = Field(
-        default=[],
-        description="GPUs that compute nothing of it, but whose links carry a part of its bytes.",
-    )
     resident: bool = Field(
         False,
         description="Whether B stays on the GPUs between products, so that it is not copied in.",
@@ -255,7 +251,6 @@ class PlanView(PlanSummary):
                         },
                     ],
                     "exchanges_b": False,
-                    "relays": [],
                     "resident": False,
                     "predicted": {
                         "gpu_seconds": 0.0181,

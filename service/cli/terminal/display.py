@@ -61,8 +61,6 @@ def make_plan_table(plan: Mapping[str, Any], m: int) -> Table:
         seconds = format_seconds(part["seconds"])
         columns = f" × {part['columns']} columns" if part.get("columns") else ""
         table.add_row(part["device"], f"{part['rows']} rows{columns}{waves}, {seconds}")
-    if relays := plan.get("relays"):
-        table.add_row("relays", ", ".join(relays))
     predicted = plan["predicted"]
     table.add_row(
         "predicted",
@@ -71,11 +69,8 @@ def make_plan_table(plan: Mapping[str, Any], m: int) -> Table:
         f"total [bold]{format_seconds(predicted['total_seconds'])}[/]",
     )
     table.add_row("speed-up", _describe_speedup(plan))
-    for part in plan.get("nodes", ()):
-        first, end = part["rows"]
-        where = "this machine" if part["host"] is None else f"{part['host']}, {part['engine'][:12]}"
-        lost = "" if part["rows_done"] == end - first else f", lost after {part['rows_done']}"
-        table.add_row(f"rows {first} to {end}", f"{where}{lost}")
+    if (node := plan.get("node")) is not None:
+        table.add_row("node", f"{node['host']}, {node['id'][:12]}")
     if (profile := plan.get("profile")) is not None:
         device, source = profile["device"], profile["source"]
         table.add_row("profile", source if device in source else f"{device}: {source}")

@@ -1,15 +1,15 @@
-"""Which engines of a cluster compute a product: the one that ends it first, or several."""
+"""Which engine of a cluster computes a product: the one that should end it first."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
 from wavetrim.scheduler.engine.messages import Message, RunRequest
-from wavetrim.scheduler.planning.placing import Share, choose_shares
+from wavetrim.scheduler.planning.placing import Offer
 from wavetrim.service.engine.fleet import Fleet
 from wavetrim.service.jobs.lanes.estimates import Estimates
 from wavetrim.service.jobs.lanes.load import Loads
-from wavetrim.service.jobs.lanes.spread import Spread
+from wavetrim.service.jobs.lanes.node_run import NodeRun
 from wavetrim.service.jobs.lanes.turn import Turn
 
 NODE_RUNS: Final = 2
@@ -42,16 +42,15 @@ class ClusterLanes:
         """Whether `choose` can be called without `find`."""
         return self._estimates.has_all(turn.request)
 
-    def choose(
-        self, turn: Turn, rows: range, reserved: Mapping[str, float], *, may_spread: bool
-    ) -> Sequence[Share]:
-        """Choose who computes some rows of a product, given what each engine has to do before.
+    def choose(self, turn: Turn, reserved: Mapping[str, float]) -> Offer | None:
+        """The engine that should end a product first, given what each has to do before.
 
         Args:
             turn: The product.
-            rows: The rows.
             reserved: Seconds of each engine that are reserved for products that go first.
-            may_spread: Whether several engines may share the rows.
+
+        Returns:
+            Its offer, this machine's if several are equal; None if no engine is ready.
         """
         offers = []
         for offer in self._estimates.find(turn.request):
@@ -59,32 +58,36 @@ class ClusterLanes:
                 busy_seconds = self._loads.find(offer.engine).find_busy()
                 busy_seconds += reserved.get(offer.engine, 0.0)
                 offers.append(replace(offer, busy_seconds=busy_seconds))
-        return choose_shares(rows, offers, may_spread=may_spread) if offers else ()
+        return min(offers, key=lambda offer: offer.end_seconds, default=None)
 
-    def has_room(self, share: Share, turn: Turn, reserved: Mapping[str, float]) -> bool:
-        """Whether an engine may have its share of a product now."""
-        if share.engine in reserved or self._fleet.find(share.engine) is None:
+    def has_room(self, engine_id: str, turn: Turn, reserved: Mapping[str, float]) -> bool:
+        """Whether an engine may have a product now."""
+        if engine_id in reserved or self._fleet.find(engine_id) is None:
             return False
-        load = self._loads.find(share.engine)
-        if share.engine == self._fleet.here.id:
+        load = self._loads.find(engine_id)
+        if engine_id == self._fleet.here.id:
             return load.has_room(turn)
         return len(load.runs) < NODE_RUNS
 
-    def start(self, turn: Turn, shares: Sequence[Share], take: Callable[[Message], None]) -> None:
-        """Have a product computed by several engines, or by a node.
+    def start(
+        self,
+        turn: Turn,
+        offer: Offer,
+        *,
+        take: Callable[[Message], None],
+        lost: Callable[[Message], None],
+    ) -> None:
+        """Have a product computed by a node.
 
         Args:
             turn: The product.
-            shares: Who computes which rows.
+            offer: The node's offer, as chosen just now.
             take: Receives the messages about it.
+            lost: Called with the failure of a node that is lost.
         """
-        spread = Spread(
-            turn.request,
-            self._fleet,
-            choose=lambda rows: self.choose(turn, rows, {}, may_spread=True),
-            begun=lambda engine, job, seconds: self._loads.find(engine).add(job, turn, seconds),
-            ended=lambda engine, job: self._loads.find(engine).remove(job),
-            take=take,
-        )
-        turn.cancel, turn.restart_engines = spread.cancel, spread.restart_engines
-        spread.start(shares)
+        (node,) = (one for one in self._fleet.nodes if one.id == offer.engine)
+        load = self._loads.find(node.id)
+        run = NodeRun(turn.request, node, seconds=offer.seconds, take=take, lost=lost)
+        turn.cancel, turn.restart_engine = run.cancel, run.restart_engine
+        was_idle = load.add(run.job, turn, offer.seconds)
+        run.start(was_idle=was_idle, ended=load.remove)

@@ -8,8 +8,8 @@ engine can begin it without waiting for a message.
 
 With a cluster, a product goes to the engine where it should end first, including what is queued
 there; the GPUs of this machine have lanes as before. A product that waits for an engine keeps its
-place there: later ones may go to other engines, but not overtake it at that one. A product is
-spread over idle engines if that saves enough, and if nothing else waits or it has priority.
+place there: later ones may go to other engines, but not overtake it at that one. If a node is lost,
+another engine computes its products anew.
 """
 
 import asyncio
@@ -24,6 +24,7 @@ from typing import Final
 from wavetrim.scheduler.engine.messages import FINAL_TYPES, Message, RunRequest
 from wavetrim.scheduler.planning.lanes import CPU
 from wavetrim.scheduler.planning.lanes import Lane as Devices
+from wavetrim.scheduler.planning.placing import Offer
 from wavetrim.service.engine.fleet import Fleet
 from wavetrim.service.jobs.lanes.cluster_lanes import ClusterLanes
 from wavetrim.service.jobs.lanes.host_lanes import HostLanes, LaneState
@@ -48,6 +49,9 @@ LOOK_SECONDS: Final = 5e-3
 AHEAD_SECONDS: Final = 5e-3
 """Time before its devices should be free at which the next product is sent, so that they need not
 wait for an answer and a message; chosen."""
+
+MOST_LOSSES: Final = 32
+"""Nodes that a product may lose before it fails; chosen."""
 
 STOP_GRACE_SECONDS: Final = 5.0
 """How long an engine may take to stop a product before it is killed; chosen."""
@@ -122,7 +126,7 @@ class Lane:
             priority: The higher one goes first.
             on_message: Receives the engine's messages before the final one.
         """
-        turn = Turn(request, rooms, on_message, is_urgent=priority > 0)
+        turn = Turn(request, rooms, on_message)
         self.waiting += 1
         self._turns.add(turn, priority=priority, since=since)
         self.advance()
@@ -150,7 +154,7 @@ class Lane:
         await asyncio.wait({turn.final}, timeout=STOP_GRACE_SECONDS)
         if not turn.final.done():
             reason = f"it did not stop a product within {STOP_GRACE_SECONDS:g} s"
-            await turn.restart_engines(reason)
+            await turn.restart_engine(reason)
             await asyncio.wait({turn.final}, timeout=STOP_GRACE_SECONDS)
             if not turn.final.done() and self._fleet.cluster is not None:
                 await self._fleet.cluster.restart(reason)
@@ -244,20 +248,16 @@ class Lane:
                 self._estimate(turn, self._cluster.find)
                 waiting.append(turn)
                 continue
-            may_spread = turn.is_urgent or not (waiting or self._turns)
-            shares = self._cluster.choose(turn, turn.rows, reserved, may_spread=may_spread)
-            stays = [share.engine for share in shares] == [self._here.id]
-            if stays and self._here.devices:
-                here.append(turn)
-            elif shares and all(self._cluster.has_room(one, turn, reserved) for one in shares):
-                if stays:
-                    self._start_here(turn, shares[0].seconds)
-                else:
+            offer = self._cluster.choose(turn, reserved)
+            if offer is not None:
+                engine = offer.engine
+                if engine == self._here.id and self._here.devices:
+                    here.append(turn)
+                elif self._cluster.has_room(engine, turn, reserved):
                     self._begin(turn)
-                    self._cluster.start(turn, shares, partial(self._take, turn))
-                continue
-            for share in shares:
-                reserved[share.engine] = reserved.get(share.engine, 0.0) + share.seconds
+                    self._send(turn, offer)
+                    continue
+                reserved[engine] = reserved.get(engine, 0.0) + offer.seconds
             waiting.append(turn)
         self._place_here(here)
         self._turns.put_back(waiting)
@@ -282,10 +282,34 @@ class Lane:
             task.add_done_callback(self._estimating.discard)
 
     def _start_here(self, turn: Turn, seconds: float = 0.0, lane: Devices | None = None) -> None:
-        job, here, request = turn.request.job, self._here, turn.request
         self._begin(turn)
+        self._send_here(turn, seconds, lane)
+
+    def _send(self, turn: Turn, offer: Offer) -> None:
+        """Send a product to the engine that was chosen."""
+        if offer.engine == self._here.id:
+            self._send_here(turn, offer.seconds)
+        else:
+            take, lost = partial(self._take, turn), partial(self._move, turn)
+            self._cluster.start(turn, offer, take=take, lost=lost)
+
+    def _move(self, turn: Turn, failure: Message) -> None:
+        """Have another engine compute a product whose node is lost, from the first row on."""
+        turn.losses += 1
+        offer = self._cluster.choose(turn, {}) if turn.losses <= MOST_LOSSES else None
+        if offer is None:
+            self._take(turn, failure)
+            return
+        job = turn.request.job
+        logger.warning("product %s goes elsewhere: %s", job, failure["message"])
+        if turn.request.row_step:
+            self._take(turn, {"type": "again", "job": job})
+        self._send(turn, offer)
+
+    def _send_here(self, turn: Turn, seconds: float, lane: Devices | None = None) -> None:
+        job, here, request = turn.request.job, self._here, turn.request
         self._load.add(job, turn, seconds, lane)
-        turn.cancel, turn.restart_engines = lambda: here.cancel(job), here.restart
+        turn.cancel, turn.restart_engine = lambda: here.cancel(job), here.restart
         if lane is not None:
             request = replace(request, lane=lane or frozenset({CPU}))
         here.start_run(request.as_message(), lambda message: self._take_here(turn, message))

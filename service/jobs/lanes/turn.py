@@ -23,17 +23,17 @@ class Turn:
         begun: Becomes done when the product is sent to the engine, or given up.
         waited_seconds: How long it has waited for that, and for its devices if they were busy.
         is_small: Whether it takes an engine only milliseconds.
-        is_urgent: Whether it may take several engines although other products wait.
+        losses: How many nodes were lost while they had it.
         is_being_estimated: Whether a thread is finding how long the engines would take.
         begins_at: When all its devices should be free, by the monotonic clock; later products do
             not delay it. None before that is known.
-        cancel: Asks the engines that have it to stop.
-        restart_engines: Ends them by force.
+        cancel: Asks the engine that has it to stop.
+        restart_engine: Ends that engine by force.
     """
 
     __slots__ = (
         "_entered", "begins_at", "begun", "cancel", "final", "holds", "is_being_estimated",
-        "is_small", "is_urgent", "on_message", "order", "request", "restart_engines", "rooms",
+        "is_small", "losses", "on_message", "order", "request", "restart_engine", "rooms",
         "waited_seconds",
     )  # fmt: skip
 
@@ -42,8 +42,6 @@ class Turn:
         request: RunRequest,
         rooms: Sequence[Room],
         on_message: Callable[[Message], None] | None,
-        *,
-        is_urgent: bool = False,
     ) -> None:
         loop = asyncio.get_running_loop()
         self.request = request
@@ -56,22 +54,17 @@ class Turn:
         self.final: asyncio.Future[Message] = loop.create_future()
         self.begun: asyncio.Future[None] = loop.create_future()
         self.is_small = request.is_small
-        self.is_urgent = is_urgent
+        self.losses = 0
         self.is_being_estimated = False
         self.begins_at: float | None = None
         self.cancel: Callable[[], None] = _do_nothing
-        self.restart_engines: Callable[[str], Awaitable[None]] = _end_nothing
+        self.restart_engine: Callable[[str], Awaitable[None]] = _end_nothing
 
     @property
     def needs_no_device(self) -> bool:
         """Whether the engine's main thread computes it, even while its devices are busy."""
         request = self.request
         return request.options == NO_OPTIONS and self.is_small and request.needs_one_thread
-
-    @property
-    def rows(self) -> range:
-        """All rows of the product."""
-        return range(self.request.out.rows)
 
     def begin(self) -> None:
         """The product is about to be sent, or was given up."""

@@ -2,10 +2,8 @@
 
 from contextlib import ExitStack
 
-import numpy as np
 import pytest
 
-from tests.matrices import draw_pinned, poison
 from tests.scheduler.execution.host_pipeline import HostPipeline
 from wavetrim.kernels.device import select_devices
 from wavetrim.scheduler.execution import executor as executor_module
@@ -32,17 +30,3 @@ def twin_executor(kernel_cache):
     """Two pipelines on one GPU."""
     with Executor(cache_dir=kernel_cache, devices=select_devices("0,0")) as executor:
         yield executor
-
-
-@pytest.fixture
-def compute_thrice(twin_executor):
-    """Computes the product of a plan three times, and checks each of them."""
-
-    def compute(plan):
-        problem = plan.problem
-        a, b, c = draw_pinned(problem.m, problem.n, problem.k)
-        for _ in range(3):
-            twin_executor.run(plan, a, b, poison(c))
-            assert np.array_equal(c, a @ b)
-
-    return compute

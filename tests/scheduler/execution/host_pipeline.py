@@ -81,9 +81,8 @@ class HostPipeline:
 class HostTeam:
     """Takes the place of `Team`: the parts are computed while they are awaited."""
 
-    def __init__(self, parts, *, exchanges, relays):
+    def __init__(self, parts, *, exchanges):
         assert not exchanges
-        assert not relays
         self.parts = parts
 
     def enqueue(self, product, *, b_key=None, listeners=()):

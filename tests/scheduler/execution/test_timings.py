@@ -61,8 +61,7 @@ def test_of_gpus_that_are_alike_the_slowest_counts():
 
 def test_parts_that_one_call_enqueues_take_as_long_as_their_gpus_and_the_call():
     plan = choose_plan_on(RAGGED, MACHINES["alike"], PlanOptions(f=0), range(3))
-    relays = [9.0]
-    found = list_part_seconds(plan, 3.5, [2.0, 3.0, 1.0, *relays])
+    found = list_part_seconds(plan, 3.5, [2.0, 3.0, 1.0])
     assert found == ((0, 2.5), (1, 3.5), (2, 1.5))
     alone = choose_plan_on(RAGGED, MACHINES["alike"], PlanOptions(f=0), (2,))
     assert list_part_seconds(alone, 3.5, ()) == ((2, 3.5),)

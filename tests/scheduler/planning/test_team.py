@@ -206,7 +206,8 @@ def test_only_the_named_gpus_are_used():
     [
         (TWO, "2", '"none", or indices among 0, 1'),
         (find_preset_profile("cpu"), "0", '"none": there is no GPU'),
-        (TWO, "first", '"none", or indices such as "0,1" or "0+1"'),
+        (TWO, "first", '"none", or indices such as "0,1"'),
+        (TWO, "0+1", '"none", or indices such as "0,1"'),
     ],
 )
 def test_a_gpu_that_is_not_there_is_refused(profile, devices, limit):
@@ -273,6 +274,14 @@ def test_gpus_with_fast_links_to_each_other_exchange_b():
     apart, exchanged = (plans[name].predicted.total_seconds for name in ("apart", "exchanged"))
     assert exchanged < 0.75 * apart
     assert describe_plan(plans["exchanged"])["exchanges_b"] is True
+
+
+def test_a_product_with_one_row_of_tiles_is_not_exchanged():
+    """A GPU without rows of C fetches no part of B for another."""
+    linked = replace(TWO, peer_gbytes_per_second=250.0)
+    plan = choose_plan(GemmProblem(64, 16384, 16384, memory="pinned"), linked, PlanOptions(f=0))
+    assert plan.divides_columns
+    assert not plan.exchanges
 
 
 def test_kernels_that_take_no_time_are_planned_on_unequal_gpus():

@@ -21,9 +21,9 @@ class SilentCluster(Cluster):
     """A cluster without a process.
 
     Attributes:
-        asked: Ids of the parts that nodes were asked for.
-        has_part: Set once there is one.
-        hears_end: Whether the parts of a node fail when its engine is to end.
+        asked: Ids of the runs that nodes were asked for.
+        has_run: Set once there is one.
+        hears_end: Whether the runs of a node fail when its engine is to end.
     """
 
     ready = True
@@ -31,7 +31,7 @@ class SilentCluster(Cluster):
     def __init__(self, folder: Path, *, nodes: int = 1, hears_end: bool = True) -> None:
         super().__init__(Settings(data_dir=folder))
         self.asked: list[str] = []
-        self.has_part = asyncio.Event()
+        self.has_run = asyncio.Event()
         self.hears_end = hears_end
         for index in range(nodes):
             node_id = f"node {index}"
@@ -42,14 +42,14 @@ class SilentCluster(Cluster):
     def start_run(self, message: Message, take: Callable[[Message], None]) -> None:
         self.asked.append(message["job"])
         self._runs.begin(message["job"], take)
-        self.has_part.set()
+        self.has_run.set()
 
     def send(self, message: Message, files: Sequence[int] = ()) -> None:
         if message["type"] == "end" and self.hears_end:
-            self.lose_parts(message["reason"])
+            self.lose_runs(message["reason"])
 
-    def lose_parts(self, reason: str) -> None:
-        """All parts fail as those of a lost node do."""
+    def lose_runs(self, reason: str) -> None:
+        """All runs fail as those of a lost node do."""
         failure = {
             "type": "failed", "kind": "node", "message": reason, "retryable": True,
             "poisoned": False,

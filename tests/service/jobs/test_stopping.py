@@ -38,7 +38,7 @@ async def running_job(
         parts.lane._fleet.cluster = cluster
         a = parts.store_slow_operand(600)
         job, _ = await parts.dispatcher.submit(ask(a, a))
-        await cluster.has_part.wait()
+        await cluster.has_run.wait()
         yield parts, job.id
 
 

@@ -11,12 +11,12 @@ import typer
 from wavetrim.service.cli import options, sizes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
     from rich.console import Console
 
-    from wavetrim.client import Client, Job, JobStatus
+    from wavetrim.client import Client, Job
     from wavetrim.scheduler.problem import GemmProblem
     from wavetrim.service.cli.local_cluster import LocalCluster
     from wavetrim.service.cli.terminal.comparison import Comparison
@@ -60,7 +60,8 @@ def demo(
         int,
         typer.Option(
             min=0,
-            help="Start a cluster of this many nodes on this machine, and kill one meanwhile.",
+            help="Start a cluster of this many nodes on this machine, multiply by jobs of row "
+            "blocks, and kill a node meanwhile.",
             rich_help_panel="Service",
         ),
     ] = 0,
@@ -85,7 +86,9 @@ def demo(
             output.print(f"service: {client.url}", soft_wrap=True)
             if cluster is not None:
                 output.print(f"cluster: {nodes} nodes at {cluster.address}", soft_wrap=True)
-            comparison = _multiply(client, folder, problem, runs, output, cluster=cluster)
+                comparison = _multiply_over_nodes(client, cluster, problem, output)
+            else:
+                comparison = _multiply(client, folder, problem, runs, output)
     _print_comparison(comparison, problem, output)
     if not comparison.passed:
         raise CommandFailed("the product is wrong", ExitCode.WRONG)
@@ -121,14 +124,21 @@ def _open_parts(
         yield client, cluster
 
 
+def _multiply_over_nodes(
+    client: "Client", cluster: "LocalCluster", problem: "GemmProblem", output: "Console"
+) -> "Comparison":
+    from wavetrim.native.element_types import find_dtype
+    from wavetrim.service.cli.cluster_demo import multiply_by_blocks
+    from wavetrim.service.cli.terminal.comparison import compare_product
+
+    a = _make_matrix((problem.m, problem.k), problem.dtype, seed=0)
+    b = _make_matrix((problem.k, problem.n), problem.dtype, seed=1)
+    c = multiply_by_blocks(client, a, b, cluster=cluster, output=output)
+    return compare_product(c.view(find_dtype(problem.dtype)), a, b)
+
+
 def _multiply(
-    client: "Client",
-    folder: Path,
-    problem: "GemmProblem",
-    runs: int,
-    output: "Console",
-    *,
-    cluster: "LocalCluster | None" = None,
+    client: "Client", folder: Path, problem: "GemmProblem", runs: int, output: "Console"
 ) -> "Comparison":
     """Upload, post, wait, fetch and compare. Stored matrices are removed again."""
     import numpy as np
@@ -139,6 +149,7 @@ def _multiply(
         make_plan_table,
         make_timings_table,
         show_bytes,
+        show_share,
     )
 
     shapes = {"A": (problem.m, problem.k), "B": (problem.k, problem.n)}
@@ -154,8 +165,8 @@ def _multiply(
         for run in range(1, runs + 1):
             job = client.submit(*stored)
             undo.callback(_abandon, client, job)
-            lose = cluster.kill_node if cluster is not None and run == runs else None
-            ended = _watch(job, f"job, run {run} of {runs}", output, on_progress=lose)
+            with show_share(output, f"job, run {run} of {runs}") as move_share:
+                ended = job.wait(progress=lambda status: move_share(status.progress))
         product = folder / "C.npy"
         with show_bytes(output) as move:
             job.download(product, on_progress=partial(move, f"fetch {product.name}"))
@@ -166,33 +177,6 @@ def _multiply(
     kind = find_dtype(problem.dtype)
     a, b, c = (np.load(folder / f"{name}.npy", mmap_mode="r").view(kind) for name in "ABC")
     return compare_product(c, a, b)
-
-
-def _watch(
-    job: "Job", words: str, output: "Console", *, on_progress: "Callable[[], None] | None" = None
-) -> "JobStatus":
-    """Wait for a job with a progress bar.
-
-    Args:
-        job: The job.
-        words: Text of the bar.
-        output: Where it is shown.
-        on_progress: Called once, when some of the product is done.
-    """
-    from wavetrim.service.cli.terminal.display import show_share
-
-    waiting = [] if on_progress is None else [on_progress]
-
-    def show(status: "JobStatus") -> None:
-        move(status.progress)
-        if waiting and status.progress > 0:
-            waiting.pop()()
-
-    with show_share(output, words) as move:
-        ended = job.wait(progress=show)
-    if on_progress is not None and not waiting:
-        output.print("a node was killed while the product was computed")
-    return ended
 
 
 def _make_matrix(shape: tuple[int, int], dtype: str, seed: int) -> "NDArray[Any]":

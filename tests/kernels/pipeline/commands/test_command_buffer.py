@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -14,11 +13,9 @@ from numpy.typing import NDArray
 from tests.kernels.schedule.plans import budgets, plan_steps, problems
 from wavetrim.kernels.gemm.operands import Layout
 from wavetrim.kernels.gemm.prepared import Command, CommandKind
-from wavetrim.kernels.pipeline.commands import relay_commands
 from wavetrim.kernels.pipeline.commands.command_buffer import CommandBuffer, Timed
 from wavetrim.kernels.pipeline.commands.exchange import assign_seats
 from wavetrim.kernels.pipeline.commands.recording import record_commands
-from wavetrim.kernels.pipeline.commands.relay_commands import divide_copy
 from wavetrim.kernels.pipeline.places import PlacedStep, place_steps
 from wavetrim.kernels.schedule.buffers import pitch_items
 from wavetrim.kernels.schedule.panels import PanelProblem
@@ -186,58 +183,6 @@ def test_gpus_that_exchange_b_give_the_product_in_every_order(problem, gpus, see
     assert np.array_equal(c, a @ b)
     assert sum(map(count_bytes_of_b, buffers)) == b.nbytes
     check_turns(buffers)
-
-
-@settings(max_examples=30)
-@given(
-    problem=problems, relays=st.integers(1, 3), slot_bytes=st.sampled_from([512, 4096, 1 << 20]),
-    reads_c=st.booleans(), seed=st.integers(0, 999), timed=st.sampled_from(Timed),
-)  # fmt: skip
-def test_relays_carry_a_part_of_each_copy_in_every_order(
-    problem, relays, slot_bytes, reads_c, seed, timed
-):
-    problem, a, b, c = draw_problem(replace(problem, b_resident=False), seed)
-    plan = plan_steps(problem, 1 << 32)
-    memory = np.full(plan.buffers.total_bytes, STALE, np.uint8)
-    steps = place_steps(plan, memory.ctypes.data)
-    calls = [(StepCall(number),) for number in range(len(steps))]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(relay_commands, "SLOT_BYTES", slot_bytes)
-        patch.setattr(relay_commands, "LEAST_BYTES", 0)
-        slot_bytes *= 2 * relay_commands.SLOTS
-        slots = [np.full(slot_bytes, STALE, np.uint8) for _ in range(relays)]
-        buffer = record_commands(
-            steps, calls, label="test", reads_c=reads_c, timed=timed,
-            relays=[one.ctypes.data for one in slots],
-        )  # fmt: skip
-    buffers, hosts = [buffer, *buffer.relayed], [a, b, c]
-    devices = [Device(steps, hosts, reads_c=reads_c) for _ in buffers]
-    for device, one in zip(devices, buffers, strict=True):
-        device.peers = devices
-        device.enqueue(one)
-    before = c.copy()
-    carry_out_all(devices, random.Random(seed))
-    assert np.array_equal(c, a @ b + before if reads_c else a @ b)
-    check_turns(buffers)
-    carried = [count_bytes_in(one) for one in buffers]
-    assert sum(carried) == a.nbytes + b.nbytes + reads_c * c.nbytes
-    assert len({len(one.ends) for one in buffers}) == 1
-
-
-def test_small_copies_and_long_rows_are_not_divided():
-    place = Layout(0, 100, 2048, 2048, 4)
-    assert divide_copy(range(100), place, 1) == [range(100), range(0)]
-    place = Layout(0, 1024, 2048, 2048, 4)
-    assert divide_copy(range(7, 1031), place, 1) == [range(7, 519), range(519, 1031)]
-    assert list(map(len, divide_copy(range(1025), place, 2))) == [341, 342, 342]
-    place = Layout(0, 100, 4 << 20, 4 << 20, 4)
-    assert divide_copy(range(100), place, 1) == [range(100), range(0)]
-
-
-def count_bytes_in(buffer: CommandBuffer) -> int:
-    """The bytes that cross the link of a GPU on their way in."""
-    comes = buffer.commands[:, 0] == CommandKind.COPY_IN
-    return int(buffer.commands[comes, 5] @ buffer.commands[comes, 6])
 
 
 def count_bytes_of_b(buffer: CommandBuffer) -> int:

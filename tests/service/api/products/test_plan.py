@@ -45,17 +45,6 @@ def test_kernel_tile_and_f_can_be_given(shared_server: RunningServer) -> None:
     assert (plan["f"], plan["kernel"], plan["tile"]) == (512, "shared", "32x32x32")
 
 
-def test_a_relay_is_named_in_a_query_as_it_is_elsewhere(shared_server: RunningServer) -> None:
-    """Where a + that is not escaped means a space."""
-    query = "/v1/plan?m=16384&n=16384&k=256&device=H200+x2&memory=pinned&devices="
-    for devices in ("0+1", "0%2B1"):
-        plan = shared_server.client.get(query + devices).json()
-        assert [one["device"] for one in plan["devices"] if one["device"] != "cpu"] == ["cuda:0"]
-        assert plan["relays"] == []  # a data sheet says nothing of copies between GPUs
-    refused = shared_server.client.get(query + "0+2").json()
-    assert (refused["field"], refused["value"]) == ("devices", "0+2")
-
-
 def test_a_plan_tells_the_rows_of_each_gpu(shared_server: RunningServer) -> None:
     sizes = {"m": 16384, "n": 16384, "k": 16384, "device": "H200 x4", "memory": "pinned"}
     whole, held = ask(shared_server, **sizes), ask(shared_server, **sizes, devices="1,3")

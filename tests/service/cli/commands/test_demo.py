@@ -54,7 +54,7 @@ def test_over_nodes_one_is_killed_and_nothing_is_left() -> None:
         done = run_demo("--nodes", 2, "--size", 2500, folder=folder)
         assert done.returncode == 0, done.stdout + done.stderr
         assert "cluster: 2 nodes" in done.stdout
-        assert "a node was killed while the product was computed\n" in done.stdout
+        assert "a node was killed while jobs were computed\n" in done.stdout
         assert "PASSED\n" in done.stdout
         assert list(folder.iterdir()) == []
         wait_until(lambda: list_processes(folder) == [])

@@ -1,4 +1,4 @@
-"""One answer for a product whose rows were computed in parts: plans, timings and checks as one."""
+"""One answer for a product whose rows were computed in blocks: plans, timings and checks as one."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
