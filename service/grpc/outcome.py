@@ -162,4 +162,4 @@ def _log(name: str, client: str, status: int, seconds: float) -> None:
         "seconds": round(seconds, 6),
     }  # fmt: skip
     words = "GRPC %s %d %.1f ms for %s"
-    logger.info(words, name, status, seconds * 1e3, client, extra={FIELDS: fields})
+    logger.debug(words, name, status, seconds * 1e3, client, extra={FIELDS: fields})
