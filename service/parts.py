@@ -12,7 +12,7 @@ from sqlalchemy import Engine as Database
 
 from wavetrim.service.api.products.lease_socket import LeaseSocket, find_lease_socket
 from wavetrim.service.api.v2.inference import Inference
-from wavetrim.service.api.wire.bodies import Bodies
+from wavetrim.service.api.wire.bodies import PLACES, Bodies
 from wavetrim.service.descriptors import Descriptors
 from wavetrim.service.engine.cluster import Cluster
 from wavetrim.service.engine.engine import Engine
@@ -35,6 +35,7 @@ from wavetrim.service.storage.database.patience import wait_for_database
 from wavetrim.service.storage.database.write_record import WriteRecord, watch_writes
 from wavetrim.service.storage.disk.commit_gate import CommitGate, watch_commits
 from wavetrim.service.storage.disk.disk_writer import DiskWriter
+from wavetrim.service.storage.disk.free_space import RESERVE_BYTES
 from wavetrim.service.storage.folder.data_folder import claim_folder
 from wavetrim.service.storage.folder.identity import pair
 from wavetrim.service.storage.matrices.kept import KeptMatrices
@@ -66,11 +67,7 @@ async def _hold_database(
     settings: Settings, given_up: asyncio.Event
 ) -> AsyncIterator[tuple[Claim, Database]]:
     """The database, which no other service uses until the block ends."""
-    ask = partial(
-        wait_for_database,
-        wait_seconds=settings.database_wait_seconds,
-        given_up=given_up,
-    )
+    ask = partial(wait_for_database, given_up=given_up)
     with closing(await ask(Claiming(settings.database))) as claim:
         database = await ask(partial(open_database, settings.database))
         claim.guard(database)
@@ -147,7 +144,7 @@ def _make_parts(app: FastAPI, database: Database) -> _Parts:
         settings.matrix_dir,
         max_matrix_bytes=settings.max_matrix_bytes,
         max_storage_bytes=settings.max_storage_bytes,
-        reserve_bytes=settings.reserve_bytes,
+        reserve_bytes=RESERVE_BYTES,
         writes=state.writes,
     )
     state.jobs = JobStore(database)
@@ -157,8 +154,7 @@ def _make_parts(app: FastAPI, database: Database) -> _Parts:
     state.in_flight = BytesInFlight()
     residents = Residents()
     state.kept = KeptMatrices(store, arena, residents, writer)
-    reserve_bytes = int(settings.reserve_bytes)
-    state.rooms = Rooms(arena, settings.matrix_dir, reserve_bytes=reserve_bytes)
+    state.rooms = Rooms(arena, settings.matrix_dir, reserve_bytes=RESERVE_BYTES)
     state.leases = Leases(arena, state.in_flight, state.descriptors)
     cluster = None if settings.ray_address is None else Cluster(settings)
     state.fleet = fleet = Fleet(engine, cluster)
@@ -168,7 +164,7 @@ def _make_parts(app: FastAPI, database: Database) -> _Parts:
     slabs = None if arena is None else SharedSlabs(arena, fleet.processes)
     for process in fleet.processes:
         _connect(process, slabs, lane)
-    state.bodies = Bodies(settings.max_bodies)
+    state.bodies = Bodies(PLACES)
     state.products = Products(lane, engine, settings, counters, traces=state.traces)
     state.inference = Inference(
         state.products, engine, state.rooms, state.in_flight,
@@ -210,13 +206,7 @@ def _make_arena(settings: Settings) -> Arena | None:
     limit_bytes = default_limit() if settings.arena_bytes is None else int(settings.arena_bytes)
     if limit_bytes == 0:
         return None
-    slab_bytes = settings.arena_slab_bytes
-    return Arena(
-        limit_bytes=limit_bytes,
-        slab_bytes=None if slab_bytes is None else int(slab_bytes),
-        poison=settings.arena_poison,
-        idle_seconds=settings.arena_idle_seconds,
-    )
+    return Arena(limit_bytes=limit_bytes)
 
 
 def _connect(process: Supervisor, slabs: SharedSlabs | None, lane: Lane) -> None:

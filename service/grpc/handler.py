@@ -12,6 +12,8 @@ from starlette.datastructures import Headers
 
 from wavetrim.service.api.admission.auth import authenticate
 from wavetrim.service.api.problem_kinds import REFUSALS
+from wavetrim.service.api.wire.bodies import PLACES
+from wavetrim.service.api.wire.body_pull import IDLE_SECONDS
 from wavetrim.service.errors import BodyLengthWrong, BodyTooLarge, UploadStalled
 from wavetrim.service.grpc.calls import Call, Calls
 from wavetrim.service.grpc.messages import SERVICE, find_message, parse_message
@@ -52,8 +54,8 @@ class Handler(grpc.GenericRpcHandler):  # type: ignore[misc]
     def __init__(self, state: Any, calls: Calls) -> None:
         self._state = state
         self._calls = calls
-        self._coming = Places(state.settings.max_bodies)
-        self._streamed = Places(state.settings.max_bodies)
+        self._coming = Places(PLACES)
+        self._streamed = Places(PLACES)
         self._methods = {
             "ModelReady": _Method("ModelReadyRequest", calls.model_ready),
             "ServerMetadata": _Method("ServerMetadataRequest", calls.server_metadata),
@@ -193,12 +195,12 @@ class Handler(grpc.GenericRpcHandler):  # type: ignore[misc]
         Raises:
             UploadStalled: It does not come in time, so that an idle call holds no place for long.
         """
-        seconds = self._state.settings.upload_idle_seconds
+        seconds = IDLE_SECONDS
         try:
             async with asyncio.timeout(seconds):
                 content = await context.read()
         except TimeoutError as error:
-            limit = f"complete within {seconds:g} s (upload_idle_seconds)"
+            limit = f"complete within {seconds:g} s"
             raise UploadStalled("message", "incomplete", limit) from error
         return None if content is grpc.aio.EOF else content
 

@@ -427,7 +427,7 @@ def test_a_call_whose_next_message_does_not_come_is_ended(start_server: Start) -
         calls = [silent.call, idle.call, single.future(iter(never.wait, True), timeout=60)]
         for call in calls:
             assert call.code() is grpc.StatusCode.DEADLINE_EXCEEDED
-            assert "within 1 s (upload_idle_seconds)" in call.details()
+            assert "within 1 s" in call.details()
         Stream(channel).ask()
         never.set()
 

@@ -113,7 +113,7 @@ def test_as_many_messages_of_streams_are_held_as_there_are_places(
         for reader in readers:
             reader.start()
         wait_until(lambda: bool(answers), 30)
-        assert f"it must be at most {PLACES} (max_bodies)" in answers[0]
+        assert f"it must be at most {PLACES}" in answers[0]
     finally:
         os.kill(engine, signal.SIGCONT)
         idle.set()

@@ -11,6 +11,7 @@ import psycopg
 import pytest
 from sqlalchemy.exc import OperationalError
 
+from tests.changed_program import describe_constants
 from tests.command import run_command
 from tests.postgres import DATABASES, PostgresServer, running_postgres
 from tests.processes import wait_until
@@ -39,7 +40,7 @@ def start_beside(first: RunningServer, url: str, folder: Path, *command: object)
     shutil.copytree(first.data_dir, copy, dirs_exist_ok=True)
     ended = run_command(
         *command, "--data-dir", copy, folder=folder,
-        WAVETRIM_DATABASE_URL=url, WAVETRIM_DATABASE_WAIT_SECONDS="0.1",
+        WAVETRIM_DATABASE_URL=url, **describe_constants(database_wait_seconds=0.1),
     )  # fmt: skip
     assert ended.returncode == ExitCode.FAILED
     assert "Traceback" not in ended.stderr
