@@ -26,12 +26,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tests.environment import ROOT, SHARED_SETTINGS, clear_environment
+from tests.changed_program import PLACES, describe_constants, name_program
+from tests.environment import ROOT, SHARED_CONSTANTS, SHARED_SETTINGS, clear_environment
 from tests.limit import allow
 from tests.preloaded import ForkedProcess
 from tests.processes import list_children, wait_until
 
-_SERVE = ("serve", "--access-log", "--port")
+_SERVE = ("serve", "--log-level", "debug", "--port")
 NPY = {"Content-Type": "application/x-npy"}
 
 Start = Callable[..., "RunningServer"]
@@ -46,7 +47,7 @@ class RunningServer:
         prefix: A command that runs the service, such as one that enters a control group.
         modules: A folder where its engine finds modules first, such as a `sitecustomize`.
         until_live: Whether to wait until the process answers.
-        settings: More settings by name.
+        settings: More settings by name, and constants that `tests/changed_program.py` changes.
     """
 
     def __init__(
@@ -61,6 +62,8 @@ class RunningServer:
         self.data_dir = data_dir
         self.prefix = prefix
         self.modules = [] if modules is None else [modules]
+        constants = {name: settings.pop(name) for name in PLACES if name in settings}
+        self.constants = describe_constants(**{**SHARED_CONSTANTS, **constants})
         self.settings = settings
         self.port = int(str(settings.get("port") or find_free_port()))
         self.url = f"{'https' if 'tls_certificate' in settings else 'http'}://127.0.0.1:{self.port}"
@@ -84,16 +87,17 @@ class RunningServer:
     def _launch(self) -> subprocess.Popen[bytes] | ForkedProcess:
         wanted = {"data_dir": self.data_dir, **SHARED_SETTINGS, **self.settings}
         settings = {f"WAVETRIM_{name.upper()}": str(value) for name, value in wanted.items()}
-        environment = {**clear_environment(*self.modules), **settings}
+        environment = {**clear_environment(*self.modules), **settings, **self.constants}
+        program = name_program(environment)
         arguments = [*_SERVE, str(self.port)]
         with self.log.open("ab") as log:
             if not self.prefix:
                 return ForkedProcess(
-                    "wavetrim", arguments, folder=ROOT, environment=environment,
+                    program, arguments, folder=ROOT, environment=environment,
                     output=log.fileno(), errors=log.fileno(),
                 )  # fmt: skip
             return subprocess.Popen(
-                [*self.prefix, sys.executable, "-m", "wavetrim", *arguments],
+                [*self.prefix, sys.executable, "-m", program, *arguments],
                 cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             )  # fmt: skip
 
