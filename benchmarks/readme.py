@@ -54,7 +54,7 @@ SETTING_GROUPS: Final = {
     "Tries and time-outs": (
         "job_attempts", "job_timeout_seconds", "stall_seconds", "drain_seconds",
     ),
-    "The log": ("log_level", "log_format", "access_log", "traces"),
+    "The log": ("log_level", "log_format", "traces"),
 }  # fmt: skip
 """The settings in the order of the page, by its headings."""
 

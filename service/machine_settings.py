@@ -13,6 +13,7 @@ from pydantic import ByteSize, Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from wavetrim.kernels.device import DEVICES_SETTING
+from wavetrim.service.removed_settings import REMOVED
 
 logger = logging.getLogger(__name__)
 
@@ -100,6 +101,9 @@ def warn_if_unknown(variable: str) -> None:
 
     known = [f"WAVETRIM_{name.upper()}" for name in Settings.model_fields]
     if variable in known or _OTHERS.fullmatch(variable):
+        return
+    if variable in REMOVED:
+        logger.warning("%s is no setting any more: %s", variable, REMOVED[variable].instead)
         return
     near = get_close_matches(variable, known, n=1)
     logger.warning(

@@ -1,15 +1,17 @@
 """Settings of the service; those of its machine are in `machine_settings`."""
 
+import os
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
-from pydantic import ByteSize, Field, SecretStr, ValidationInfo, field_validator
+from pydantic import ByteSize, Field, SecretStr, ValidationInfo, field_validator, model_validator
 
 from wavetrim.kernels.pipeline.residents import MOST_RESIDENT_SHARE, RESIDENT_SHARE
 from wavetrim.service.key_file import check_key, read_key_file
 from wavetrim.service.machine_settings import MachineSettings, make_absolute
 from wavetrim.service.ray_address import check_ray_address
+from wavetrim.service.removed_settings import refuse_removed
 from wavetrim.service.telemetry.logs import LogFormat
 
 GIB: Final = 2**30
@@ -187,7 +189,7 @@ class Settings(MachineSettings):
         default=30.0, ge=0, description="How long running jobs may go on after SIGTERM."
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
-        default="info", description="The least severe messages that are logged."
+        default="info", description="The least severe messages that are logged; `debug` logs every request, too."
     )
     log_format: LogFormat = Field(
         default="text",
@@ -198,7 +200,12 @@ class Settings(MachineSettings):
         description="`otlp` sends a span of each request and of each phase of its product by "
         "OpenTelemetry, whose own variables say where to. Needs `wavetrim[otel]`.",
     )
-    access_log: bool = Field(default=False, description="Whether every request is logged, too.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_removed(cls, given: Any) -> Any:
+        refuse_removed(os.environ)
+        return given
 
     @field_validator("unix_socket", "tls_certificate", "tls_key")
     @classmethod

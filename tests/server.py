@@ -17,7 +17,7 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -26,12 +26,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.changed_program import describe_constants, name_program
 from tests.environment import ROOT, SHARED_SETTINGS, clear_environment
 from tests.limit import allow
 from tests.preloaded import ForkedProcess
 from tests.processes import list_children, wait_until
 
-_SERVE = ("serve", "--access-log", "--port")
+_SERVE = ("serve", "--log-level", "debug", "--port")
 NPY = {"Content-Type": "application/x-npy"}
 
 Start = Callable[..., "RunningServer"]
@@ -46,6 +47,7 @@ class RunningServer:
         prefix: A command that runs the service, such as one that enters a control group.
         modules: A folder where its engine finds modules first, such as a `sitecustomize`.
         until_live: Whether to wait until the process answers.
+        constants: Constants of the service to change, as in `tests/changed_program.py`.
         settings: More settings by name.
     """
 
@@ -56,11 +58,13 @@ class RunningServer:
         prefix: Sequence[str] = (),
         modules: Path | None = None,
         until_live: bool = True,
+        constants: Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> None:
         self.data_dir = data_dir
         self.prefix = prefix
         self.modules = [] if modules is None else [modules]
+        self.constants = describe_constants(constants or {})
         self.settings = settings
         self.port = int(str(settings.get("port") or find_free_port()))
         self.url = f"{'https' if 'tls_certificate' in settings else 'http'}://127.0.0.1:{self.port}"
@@ -84,16 +88,17 @@ class RunningServer:
     def _launch(self) -> subprocess.Popen[bytes] | ForkedProcess:
         wanted = {"data_dir": self.data_dir, **SHARED_SETTINGS, **self.settings}
         settings = {f"WAVETRIM_{name.upper()}": str(value) for name, value in wanted.items()}
-        environment = {**clear_environment(*self.modules), **settings}
+        environment = {**clear_environment(*self.modules), **settings, **self.constants}
+        program = name_program(environment)
         arguments = [*_SERVE, str(self.port)]
         with self.log.open("ab") as log:
             if not self.prefix:
                 return ForkedProcess(
-                    "wavetrim", arguments, folder=ROOT, environment=environment,
+                    program, arguments, folder=ROOT, environment=environment,
                     output=log.fileno(), errors=log.fileno(),
                 )  # fmt: skip
             return subprocess.Popen(
-                [*self.prefix, sys.executable, "-m", "wavetrim", *arguments],
+                [*self.prefix, sys.executable, "-m", program, *arguments],
                 cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             )  # fmt: skip
 

@@ -19,7 +19,6 @@ from wavetrim.service.telemetry.trace import read_trace_parent, trace_parent
 
 logger = logging.getLogger(__name__)
 
-_QUIET: Final = ("/healthz", "/metrics", "/v2/health/")
 _DISCONNECTED: Final = 499
 
 
@@ -91,8 +90,7 @@ class RequestLog:
         # A stream lasts as long as its caller listens: that is no latency.
         latency = None if route.endswith("/events") else seconds
         self._metrics.record_request(method, route, status, latency)
-        level = logging.DEBUG if path.startswith(_QUIET) else logging.INFO
-        if not logger.isEnabledFor(level):
+        if not logger.isEnabledFor(logging.DEBUG):
             return
         client = scope.get("client") or ("unix", None)
         fields = {
@@ -105,7 +103,7 @@ class RequestLog:
         }
         shown = ascii(client[0])[1:-1]  # it may come from a proxy's header
         words = "%s %r %d %.1f ms for %s"
-        logger.log(level, words, method, path, status, seconds * 1e3, shown, extra={FIELDS: fields})
+        logger.debug(words, method, path, status, seconds * 1e3, shown, extra={FIELDS: fields})
 
 
 def _find_ids(scope: Scope) -> tuple[str | None, str | None]:

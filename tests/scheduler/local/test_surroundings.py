@@ -98,6 +98,14 @@ def test_a_variable_that_is_no_setting_is_warned_of_once(tmp_path: Path) -> None
     assert told.stderr == warning
 
 
+def test_a_setting_that_is_no_more_is_warned_of_with_its_successor(tmp_path: Path) -> None:
+    answer = run_python(MULTIPLY * 2, folder=tmp_path, WAVETRIM_ACCESS_LOG="1")
+    warning = (
+        "WAVETRIM_ACCESS_LOG is no setting any more: WAVETRIM_LOG_LEVEL=debug logs every request\n"
+    )
+    assert (answer.stdout, answer.stderr) == ("500 9\n" * 2, warning)
+
+
 @pytest.mark.parametrize(
     "name",
     [

@@ -160,7 +160,7 @@ def test_a_client_that_is_gone_is_no_incident(
         return {"type": "http.disconnect"}
 
     scope = {"type": "http", "method": "GET", "path": "/", "headers": []}
-    caplog.set_level("INFO")
+    caplog.set_level("DEBUG")
     for app in (Response("here"), StreamingResponse(iter("here"))):
         asyncio.run(RequestLog(app, Metrics())(dict(scope), receive, send))
     assert [message["type"] for message in sent] == ["http.response.start"] * 2

@@ -4,13 +4,11 @@ import json
 import socket
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.command import run_command
 from tests.processes import wait_until
 from tests.server import NPY, RunningServer, Start, encode_npy
 
@@ -107,9 +105,3 @@ def test_a_request_that_a_stop_cuts_is_a_line_of_the_log(start_server: Start) ->
     log = server.read_log()
     assert "the service stops: a request has been cut" in log
     assert "Traceback" not in log
-
-
-def test_requests_are_logged_by_setting(tmp_path: Path) -> None:
-    refused = run_command("serve", folder=tmp_path, WAVETRIM_ACCESS_LOG="perhaps")
-    assert refused.returncode == 2
-    assert "WAVETRIM_ACCESS_LOG is 'perhaps'" in refused.stderr

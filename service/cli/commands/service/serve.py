@@ -1,6 +1,5 @@
 """`wavetrim serve`: run the service in the foreground."""
 
-import logging
 from typing import Annotated, Final
 
 import typer
@@ -33,11 +32,7 @@ def serve(
     data_dir: DataDir = None,
     log_level: Annotated[
         str | None,
-        typer.Option(help="debug, info, warning or error.", show_default="info"),
-    ] = None,
-    access_log: Annotated[
-        bool | None,
-        typer.Option("--access-log", help="Log every request, too.", show_default=False),
+        typer.Option(help="debug, which logs every request, info, warning or error.", show_default="info"),
     ] = None,
 ) -> None:
     """Run the service until Ctrl-C or SIGTERM, which lets running jobs finish.
@@ -52,14 +47,9 @@ def serve(
     from wavetrim.service.cli.server.listening import listen
     from wavetrim.service.telemetry.logs import configure_logging
 
-    settings = load_settings(
-        host=host, port=port, data_dir=data_dir, log_level=log_level, access_log=access_log
-    )
+    settings = load_settings(host=host, port=port, data_dir=data_dir, log_level=log_level)
     app = create_app(settings)
     with listen(settings) as listeners:
         configure_logging(settings.log_level, settings.log_format)
         keep_freed_memory()
-        if not settings.access_log:
-            name = "wavetrim.service.api.admission.request_log"
-            logging.getLogger(name).setLevel(logging.WARNING)
         ForegroundServer(app, listeners, timeout_graceful_shutdown=_LAST_ANSWERS_SECONDS).run()
