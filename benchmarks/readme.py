@@ -36,23 +36,23 @@ SETTING_GROUPS: Final = {
         "cors_origins",
     ),
     "Where data is kept": (
-        "data_dir", "kernel_cache_dir", "profile_dir", "database_url", "database_wait_seconds",
+        "data_dir", "kernel_cache_dir", "profile_dir", "database_url",
     ),
     "How much is kept, and how long": (
-        "max_matrix_bytes", "max_storage_bytes", "reserve_bytes", "matrix_ttl_seconds",
-        "job_ttl_seconds", "max_finished_jobs",
+        "max_matrix_bytes", "max_storage_bytes", "matrix_ttl_seconds",
+        "job_ttl_seconds",
     ),
     "Shared memory": (
-        "arena_bytes", "arena_slab_bytes", "arena_idle_seconds", "arena_poison",
+        "arena_bytes",
     ),
     "How much is taken at once": (
-        "max_queued_jobs", "max_connections", "max_bodies", "upload_idle_seconds",
+        "max_queued_jobs", "max_connections",
     ),
     "What computes": (
-        "devices", "cpu_threads", "gpu_memory_bytes", "resident_share", "ray_address",
+        "devices", "cpu_threads", "gpu_memory_bytes", "ray_address",
     ),
     "Tries and time-outs": (
-        "job_attempts", "job_timeout_seconds", "stall_seconds", "drain_seconds",
+        "job_timeout_seconds", "stall_seconds", "drain_seconds",
     ),
     "The log": ("log_level", "log_format", "traces"),
 }  # fmt: skip

@@ -22,6 +22,9 @@ from wavetrim.service.threads import run_to_end
 
 logger = logging.getLogger(__name__)
 
+MAX_FINISHED_JOBS: Final = 50_000
+"""The most finished jobs that are remembered; chosen."""
+
 _PERIOD_SECONDS: Final = 5.0
 _LONGEST_SECONDS: Final = 60.0
 """The longest time between two searches for what is too old."""
@@ -99,9 +102,7 @@ class Housekeeping:
                 len(removed),
                 settings.matrix_ttl_seconds,
             )
-        ended = self._jobs.expire(
-            settings.job_ttl_seconds, start=start, most=settings.max_finished_jobs
-        )
+        ended = self._jobs.expire(settings.job_ttl_seconds, start=start, most=MAX_FINISHED_JOBS)
         if ended:
             logger.info("%d jobs that had ended are forgotten", ended)
 

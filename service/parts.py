@@ -11,7 +11,7 @@ from sqlalchemy import Engine as Database
 
 from wavetrim.service.api.products.lease_socket import LeaseSocket, find_lease_socket
 from wavetrim.service.api.v2.statistics import InferStatistics
-from wavetrim.service.api.wire.bodies import Bodies
+from wavetrim.service.api.wire.bodies import PLACES, Bodies
 from wavetrim.service.descriptors import Descriptors
 from wavetrim.service.engine.cluster import Cluster
 from wavetrim.service.engine.engine import Engine
@@ -32,6 +32,7 @@ from wavetrim.service.storage.database.patience import wait_for_database
 from wavetrim.service.storage.database.write_record import WriteRecord, watch_writes
 from wavetrim.service.storage.disk.commit_gate import CommitGate, watch_commits
 from wavetrim.service.storage.disk.disk_writer import DiskWriter
+from wavetrim.service.storage.disk.free_space import RESERVE_BYTES
 from wavetrim.service.storage.folder.data_folder import claim_folder
 from wavetrim.service.storage.folder.identity import pair
 from wavetrim.service.storage.matrices.kept import KeptMatrices
@@ -51,8 +52,7 @@ async def run_parts(app: FastAPI) -> AsyncIterator[None]:
     settings: Settings = app.state.settings
     with claim_folder(settings.data_dir):
         claiming = Claiming(settings.database, settings.data_dir)
-        wait_seconds = settings.database_wait_seconds
-        database = await wait_for_database(claiming, wait_seconds, app.state.given_up)
+        database = await wait_for_database(claiming, app.state.given_up)
         try:
             await run_to_end(pair, database, settings.data_dir)
             parts = _make_parts(app, database)
@@ -127,7 +127,7 @@ def _make_parts(app: FastAPI, database: Database) -> _Parts:
         settings.matrix_dir,
         max_matrix_bytes=settings.max_matrix_bytes,
         max_storage_bytes=settings.max_storage_bytes,
-        reserve_bytes=settings.reserve_bytes,
+        reserve_bytes=RESERVE_BYTES,
         writes=state.writes,
     )
     state.jobs = JobStore(database)
@@ -137,8 +137,7 @@ def _make_parts(app: FastAPI, database: Database) -> _Parts:
     state.in_flight = BytesInFlight()
     residents = Residents()
     state.kept = KeptMatrices(store, arena, residents, writer)
-    reserve_bytes = int(settings.reserve_bytes)
-    state.rooms = Rooms(arena, settings.matrix_dir, reserve_bytes=reserve_bytes)
+    state.rooms = Rooms(arena, settings.matrix_dir, reserve_bytes=RESERVE_BYTES)
     state.leases = Leases(arena, state.in_flight, state.descriptors)
     cluster = None if settings.ray_address is None else Cluster(settings)
     state.fleet = fleet = Fleet(engine, cluster)
@@ -148,7 +147,7 @@ def _make_parts(app: FastAPI, database: Database) -> _Parts:
     slabs = None if arena is None else SharedSlabs(arena, fleet.processes)
     for process in fleet.processes:
         _connect(process, slabs, lane)
-    state.bodies = Bodies(settings.max_bodies)
+    state.bodies = Bodies(PLACES)
     state.products = Products(lane, engine, settings, counters, traces=state.traces)
     state.infer_statistics = InferStatistics()
     state.news = JobNews()
@@ -187,13 +186,7 @@ def _make_arena(settings: Settings) -> Arena | None:
     limit_bytes = default_limit() if settings.arena_bytes is None else int(settings.arena_bytes)
     if limit_bytes == 0:
         return None
-    slab_bytes = settings.arena_slab_bytes
-    return Arena(
-        limit_bytes=limit_bytes,
-        slab_bytes=None if slab_bytes is None else int(slab_bytes),
-        poison=settings.arena_poison,
-        idle_seconds=settings.arena_idle_seconds,
-    )
+    return Arena(limit_bytes=limit_bytes)
 
 
 def _connect(process: Supervisor, slabs: SharedSlabs | None, lane: Lane) -> None:

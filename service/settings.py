@@ -7,7 +7,6 @@ from typing import Any, Final, Literal
 
 from pydantic import ByteSize, Field, SecretStr, ValidationInfo, field_validator, model_validator
 
-from wavetrim.kernels.pipeline.residents import MOST_RESIDENT_SHARE, RESIDENT_SHARE
 from wavetrim.service.key_file import check_key, read_key_file
 from wavetrim.service.machine_settings import MachineSettings, make_absolute
 from wavetrim.service.ray_address import check_ray_address
@@ -16,9 +15,6 @@ from wavetrim.service.telemetry.logs import LogFormat
 
 GIB: Final = 2**30
 DAY_SECONDS: Final = 86_400
-
-SLAB_STEP_BYTES: Final = 2 * 2**20
-"""Slabs are made of whole huge pages."""
 
 
 class Settings(MachineSettings):
@@ -89,11 +85,6 @@ class Settings(MachineSettings):
         default=None,
         description="SQLAlchemy URL of the database; without it, SQLite in the data folder.",
     )
-    database_wait_seconds: float = Field(
-        default=30.0,
-        ge=0,
-        description="How long a start waits for a database that does not answer, or is in use.",
-    )
     max_matrix_bytes: ByteSize = Field(
         default=ByteSize(64 * GIB),
         gt=0,
@@ -110,24 +101,6 @@ class Settings(MachineSettings):
         description="The most shared memory for matrices in use, 0 for none; without it, a "
         "quarter of what the system allows, at most 16 GiB.",
     )
-    arena_slab_bytes: ByteSize | None = Field(
-        default=None,
-        gt=0,
-        multiple_of=SLAB_STEP_BYTES,
-        description="By how much shared memory grows and shrinks, a multiple of 2 MiB; without it, "
-        "1 GiB, or 256 MiB if WAVETRIM_ARENA_BYTES is below 8 GiB.",
-    )
-    arena_idle_seconds: float = Field(
-        default=60.0, gt=0, description="How long unused shared memory is kept."
-    )
-    arena_poison: bool = Field(
-        default=False, description="Whether freed memory of the arena is overwritten, for tests."
-    )
-    reserve_bytes: ByteSize = Field(
-        default=ByteSize(64 * 2**20),
-        ge=0,
-        description="Space that must stay free on the file system of the matrices, in bytes.",
-    )
     matrix_ttl_seconds: int = Field(
         default=30 * DAY_SECONDS,
         ge=0,
@@ -138,9 +111,6 @@ class Settings(MachineSettings):
         ge=0,
         description="How long a finished job is remembered; 0 remembers it for ever.",
     )
-    max_finished_jobs: int = Field(
-        default=50_000, ge=0, description="The most finished jobs that are remembered."
-    )
     max_queued_jobs: int = Field(default=1000, ge=1, description="The most jobs that may wait.")
     max_connections: int | None = Field(
         default=None,
@@ -148,31 +118,10 @@ class Settings(MachineSettings):
         description="The most connections at once; without it, three quarters of the descriptors "
         "that the process may open, and at most all but 56.",
     )
-    max_bodies: int = Field(
-        default=32,
-        ge=1,
-        description="The most bodies over 64 KiB that are received at once; others wait 10 s.",
-    )
-    upload_idle_seconds: float = Field(
-        default=60.0,
-        gt=0,
-        description="How long the sender of a body may be silent or send less than 1 KiB a "
-        "second, and the reader of a matrix take nothing or less than 64 KiB a second.",
-    )
-    resident_share: float = Field(
-        default=RESIDENT_SHARE,
-        ge=0,
-        le=MOST_RESIDENT_SHARE,
-        description="Share of the GPU memory that may be used, on each GPU, in which stored "
-        "matrices stay that are B of many jobs; 0 copies B in for each job.",
-    )
     ray_address: str | None = Field(
         default=None,
         description="Address of a Ray cluster, such as `10.0.0.1:6379`: its nodes that were "
         "started by `wavetrim node` compute, too. This machine must be one of the cluster's.",
-    )
-    job_attempts: int = Field(
-        default=3, ge=1, description="How often a job is tried; the last try uses the CPU alone."
     )
     job_timeout_seconds: float = Field(
         default=3600.0, gt=0, description="How long one try of a job may take."
@@ -189,7 +138,8 @@ class Settings(MachineSettings):
         default=30.0, ge=0, description="How long running jobs may go on after SIGTERM."
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
-        default="info", description="The least severe messages that are logged; `debug` logs every request, too."
+        default="info",
+        description="The least severe messages that are logged; `debug` logs every request, too.",
     )
     log_format: LogFormat = Field(
         default="text",

@@ -1,8 +1,7 @@
 """`wavetrim` with constants of the service changed: what nobody sets, and a test needs smaller.
 
-WAVETRIM_TEST_CONSTANTS says which, as a JSON object: `{"housekeeping.MAX_FINISHED_JOBS": 60}`. Where
-the value is an object, the name is one of a function or a class, which gets these arguments:
-`{"parts.Arena": {"poison": true}}`.
+WAVETRIM_TEST_CONSTANTS says which, as a JSON object: `{"max_bodies": 2}`. An option of the arena is
+an argument of its class; the others are constants of their modules.
 """
 
 import importlib
@@ -16,9 +15,22 @@ from typing import Any
 
 VARIABLE = "WAVETRIM_TEST_CONSTANTS"
 
+ARENA = "parts.Arena"
+PLACES = {
+    "arena_idle_seconds": ARENA,
+    "arena_poison": ARENA,
+    "arena_slab_bytes": ARENA,
+    "database_wait_seconds": "storage.database.patience.WAIT_SECONDS",
+    "max_bodies": "api.wire.bodies.PLACES",
+    "max_finished_jobs": "housekeeping.MAX_FINISHED_JOBS",
+    "reserve_bytes": "storage.disk.free_space.RESERVE_BYTES",
+    "upload_idle_seconds": "api.wire.body_pull.IDLE_SECONDS",
+}
+"""Module of the service and name, by the name that tests use."""
 
-def describe_constants(constants: Mapping[str, Any]) -> dict[str, str]:
-    """The variables for a program whose constants are changed: module and name, value."""
+
+def describe_constants(**constants: Any) -> dict[str, str]:
+    """The variables for a program whose constants are changed, by the names in `PLACES`."""
     return {VARIABLE: json.dumps(constants)} if constants else {}
 
 
@@ -29,10 +41,11 @@ def name_program(environment: Mapping[str, str]) -> str:
 
 def change_constants() -> None:
     """Change them in their modules, and in all that have imported them."""
-    for place, value in json.loads(os.environ[VARIABLE]).items():
-        module, _, name = place.rpartition(".")
+    for constant, value in json.loads(os.environ[VARIABLE]).items():
+        module, _, name = PLACES[constant].rpartition(".")
         before = getattr(importlib.import_module(f"wavetrim.service.{module}"), name)
-        changed = partial(before, **value) if isinstance(value, dict) else value
+        option = {constant.removeprefix("arena_"): value}
+        changed = partial(before, **option) if PLACES[constant] == ARENA else value
         for importer, loaded in list(sys.modules.items()):
             if importer.startswith("wavetrim.") and vars(loaded).get(name) is before:
                 setattr(loaded, name, changed)

@@ -12,6 +12,7 @@ from typing import Self
 
 from typer.testing import CliRunner, Result
 
+from tests.changed_program import name_program
 from tests.environment import SHARED_SETTINGS, clear_environment
 from tests.preloaded import ForkedProcess
 from wavetrim.service.cli.main import app
@@ -23,8 +24,8 @@ def make_environment(**variables: str) -> dict[str, str]:
 
 
 def list_quick_settings() -> dict[str, str]:
-    """Variables that make commands start fast: no GPU, little memory, C compiled before."""
-    names = ("arena_slab_bytes", "devices", "kernel_cache_dir")
+    """Variables that make commands start fast: no GPU, C compiled before."""
+    names = ("devices", "kernel_cache_dir")
     return {f"WAVETRIM_{name.upper()}": str(SHARED_SETTINGS[name]) for name in names}
 
 
@@ -55,7 +56,7 @@ def run_command(
             )  # fmt: skip
         else:
             process = ForkedProcess(
-                "wavetrim", words, folder=folder, environment=environment,
+                name_program(environment), words, folder=folder, environment=environment,
                 output=output.fileno(), errors=errors.fileno(),
             )  # fmt: skip
         try:

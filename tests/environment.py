@@ -25,12 +25,14 @@ MEASURED_ARCHITECTURE = "sm_90a"
 SHARED_SETTINGS: dict[str, Any] = {
     "devices": "none",
     "cpu_threads": 1,
-    "arena_slab_bytes": 16 * 2**20,
 }
 """Settings of services that tests start, unless a test chooses others.
 
-They make a start fast: little memory, and C compiled before, whose folder conftest.py adds.
+They make a start fast: C is compiled before, into a folder that conftest.py adds.
 """
+
+SHARED_CONSTANTS: dict[str, Any] = {"arena_slab_bytes": 16 * 2**20}
+"""Constants of services that tests start: little memory makes a start fast."""
 
 
 def clear_environment(*folders: Path) -> dict[str, str]:

@@ -17,7 +17,7 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -26,8 +26,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tests.changed_program import describe_constants, name_program
-from tests.environment import ROOT, SHARED_SETTINGS, clear_environment
+from tests.changed_program import PLACES, describe_constants, name_program
+from tests.environment import ROOT, SHARED_CONSTANTS, SHARED_SETTINGS, clear_environment
 from tests.limit import allow
 from tests.preloaded import ForkedProcess
 from tests.processes import list_children, wait_until
@@ -47,8 +47,7 @@ class RunningServer:
         prefix: A command that runs the service, such as one that enters a control group.
         modules: A folder where its engine finds modules first, such as a `sitecustomize`.
         until_live: Whether to wait until the process answers.
-        constants: Constants of the service to change, as in `tests/changed_program.py`.
-        settings: More settings by name.
+        settings: More settings by name, and constants that `tests/changed_program.py` changes.
     """
 
     def __init__(
@@ -58,13 +57,13 @@ class RunningServer:
         prefix: Sequence[str] = (),
         modules: Path | None = None,
         until_live: bool = True,
-        constants: Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> None:
         self.data_dir = data_dir
         self.prefix = prefix
         self.modules = [] if modules is None else [modules]
-        self.constants = describe_constants(constants or {})
+        constants = {name: settings.pop(name) for name in PLACES if name in settings}
+        self.constants = describe_constants(**{**SHARED_CONSTANTS, **constants})
         self.settings = settings
         self.port = int(str(settings.get("port") or find_free_port()))
         self.url = f"{'https' if 'tls_certificate' in settings else 'http'}://127.0.0.1:{self.port}"

@@ -86,7 +86,6 @@ class NodeEngine:
             devices=select_devices(options.devices),
             cpu_threads=options.cpu_threads or usable_cores(),
             gpu_memory_bytes=options.gpu_memory_bytes,
-            resident_share=options.resident_share,
             watchdog=Watchdog(options.stall_seconds, _end_stalled),
         )
         self._executor.pool.prepare()

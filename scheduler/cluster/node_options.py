@@ -8,7 +8,6 @@ from typing import Annotated, Any, Final
 from pydantic import ByteSize, Field, TypeAdapter, ValidationError
 
 from wavetrim.kernels.device import DEVICES_SETTING
-from wavetrim.kernels.pipeline.residents import MOST_RESIDENT_SHARE, RESIDENT_SHARE
 from wavetrim.scheduler.cluster.start import NodeRefused
 
 _KINDS: Final[Mapping[str, tuple[Any, str]]] = {
@@ -20,10 +19,6 @@ _KINDS: Final[Mapping[str, tuple[Any, str]]] = {
     "GPU_MEMORY_BYTES": (
         Annotated[ByteSize, Field(gt=0)],
         "more than 0 bytes, as a whole number or with a unit, such as `4GiB`",
-    ),
-    "RESIDENT_SHARE": (
-        Annotated[float, Field(ge=0, le=MOST_RESIDENT_SHARE)],
-        f"a number in 0…{MOST_RESIDENT_SHARE}",
     ),
     "STALL_SECONDS": (Annotated[float, Field(gt=0)], "a number of seconds greater than 0"),
 }
@@ -40,7 +35,6 @@ class NodeOptions:
         devices: GPUs to use: "none", or indices such as "0,1"; None for all.
         cpu_threads: Threads of the CPU part; None for all usable cores.
         gpu_memory_bytes: Limit of GPU memory; None for all free memory.
-        resident_share: Share of that memory in which a B of many products may stay.
         stall_seconds: Time without progress of a GPU after which the process ends.
     """
 
@@ -49,7 +43,6 @@ class NodeOptions:
     devices: str | None = None
     cpu_threads: int | None = None
     gpu_memory_bytes: int | None = None
-    resident_share: float = RESIDENT_SHARE
     stall_seconds: float = 60.0
 
     @classmethod

@@ -18,7 +18,6 @@ from typing import Any
 
 from wavetrim.cpu.threads import count_default_threads
 from wavetrim.kernels.device import explain_no_devices, select_devices
-from wavetrim.kernels.pipeline.residents import RESIDENT_SHARE
 from wavetrim.scheduler.calibration.profiles import open_profiles
 from wavetrim.scheduler.engine.arena import MappedSlabs
 from wavetrim.scheduler.engine.channel import Channel, ProgressReport, RowsReport
@@ -174,7 +173,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         devices=select_devices(options.device),
         cpu_threads=options.cpu_threads or count_default_threads(),
         gpu_memory_bytes=options.gpu_memory_bytes,
-        resident_share=options.resident_share,
         watchdog=Watchdog(options.stall_seconds, _end_stalled),
     )
     slabs = MappedSlabs(
@@ -208,12 +206,6 @@ def _parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--cache-dir", type=Path, required=True, help="folder of compiled kernels")
     parser.add_argument("--profile-dir", type=Path, help="folder of stored calibrations")
     parser.add_argument("--gpu-memory-bytes", type=int, help="GPU memory to stay within")
-    parser.add_argument(
-        "--resident-share",
-        type=float,
-        default=RESIDENT_SHARE,
-        help="share of that memory in which a B of many products may stay; 0 for none",
-    )
     parser.add_argument(
         "--stall-seconds",
         type=float,

@@ -135,7 +135,6 @@ def list_arguments(settings: Settings, *, use_devices: bool = True) -> list[str]
     device = settings.devices if use_devices else "none"
     options = {
         "--gpu-memory-bytes": settings.gpu_memory_bytes and int(settings.gpu_memory_bytes),
-        "--resident-share": settings.resident_share,
         "--cpu-threads": settings.cpu_threads,
         "--stall-seconds": settings.stall_seconds,
         "--device": device,

@@ -17,7 +17,7 @@ from wavetrim.service.api.jobs.job_schemas import JobRequest
 from wavetrim.service.engine.engine import Engine
 from wavetrim.service.errors import Draining, ServiceError
 from wavetrim.service.jobs.errors import JobNotFound
-from wavetrim.service.jobs.job import Job, JobState
+from wavetrim.service.jobs.job import MOST_TRIES, Job, JobState
 from wavetrim.service.jobs.lanes.lane import Lane
 from wavetrim.service.jobs.news import JobNews
 from wavetrim.service.jobs.posting import Posting
@@ -75,7 +75,7 @@ class Dispatcher:
             settings=settings,
         )  # fmt: skip
         self._runs = JobRuns(
-            make_run, jobs, most_tries=settings.job_attempts, metrics=metrics, traces=traces,
+            make_run, jobs, most_tries=MOST_TRIES, metrics=metrics, traces=traces,
             on_end=self._end,
         )  # fmt: skip
         self._waiters = Waiters()
@@ -93,7 +93,7 @@ class Dispatcher:
 
     async def start(self) -> None:
         """Put the jobs that an earlier service left unfinished back into the queue, and begin."""
-        attempts = self._settings.job_attempts
+        attempts = MOST_TRIES
         for job in await run_to_end(self._jobs.requeue_interrupted, attempts):
             logger.warning("job %s was interrupted; it is %s now", job.id, job.state)
         self._newest_before = await run_to_end(self._jobs.find_newest)

@@ -11,6 +11,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 
+MOST_TRIES: Final = 3
+"""How often a job or a product is tried; the last try uses the CPU alone. Chosen."""
+
 
 class JobState(StrEnum):
     """Where a job stands."""

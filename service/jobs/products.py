@@ -16,6 +16,7 @@ from wavetrim.service.engine.engine import Engine
 from wavetrim.service.errors import Draining
 from wavetrim.service.jobs.errors import JobFailed, QueueFull
 from wavetrim.service.jobs.inline import InlineProducts
+from wavetrim.service.jobs.job import MOST_TRIES
 from wavetrim.service.jobs.lanes.lane import Lane
 from wavetrim.service.jobs.lanes.turn import Turn, describe_timeout
 from wavetrim.service.settings import Settings
@@ -116,9 +117,8 @@ class Products:
         since: float,
         await_leaving: Callable[[], Awaitable[None]],
     ) -> Mapping[str, Any]:
-        attempts = self._settings.job_attempts
-        for attempt in range(1, attempts + 1):
-            cpu_only = attempt == attempts > 1
+        for attempt in range(1, MOST_TRIES + 1):
+            cpu_only = attempt == MOST_TRIES
             trial = replace(
                 request,
                 job=secrets.token_hex(16),

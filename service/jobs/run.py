@@ -18,7 +18,7 @@ from wavetrim.service.clock import read_clock
 from wavetrim.service.engine.engine import Engine
 from wavetrim.service.errors import ServiceError
 from wavetrim.service.jobs.errors import JobStateConflict
-from wavetrim.service.jobs.job import Job
+from wavetrim.service.jobs.job import MOST_TRIES, Job
 from wavetrim.service.jobs.lanes.lane import Lane
 from wavetrim.service.jobs.lanes.turn import describe_timeout
 from wavetrim.service.jobs.news import JobNews
@@ -144,7 +144,7 @@ class JobRun:
             if message["type"] == "cancelled" or self._cancelled.is_set():
                 return await run_to_end(self._jobs.cancel, self.job)
             kind, reason = message["kind"], message["message"]
-            if not message["retryable"] or self.job.attempts >= self._settings.job_attempts:
+            if not message["retryable"] or self.job.attempts >= MOST_TRIES:
                 return await self._fail(kind, reason)
             try:
                 # A file that was changed under the engine fails every other try, too.
@@ -160,7 +160,7 @@ class JobRun:
         """One try; returns its final message, whatever happens."""
         if self._cancelled.is_set():
             return {"type": "cancelled"}
-        last = self.job.attempts >= self._settings.job_attempts > 1
+        last = self.job.attempts >= MOST_TRIES
         work.result.begin_try()
         turn = self._lane.enter(
             replace(work.request, cpu_only=last),

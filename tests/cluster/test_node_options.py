@@ -8,7 +8,7 @@ from wavetrim.scheduler.cluster.node_options import NodeOptions
 from wavetrim.scheduler.cluster.start import NodeRefused
 from wavetrim.service.settings import Settings
 
-FIELDS = ("devices", "cpu_threads", "gpu_memory_bytes", "resident_share", "stall_seconds")
+FIELDS = ("devices", "cpu_threads", "gpu_memory_bytes", "stall_seconds")
 
 
 @pytest.mark.parametrize("size", ["4GiB", "4 gib", "1.5GB", "1000000", ""])
@@ -28,13 +28,10 @@ def test_every_option_is_read(tmp_path: Path) -> None:
             "WAVETRIM_DEVICES": "0,2",
             "WAVETRIM_CPU_THREADS": "3",
             "WAVETRIM_GPU_MEMORY_BYTES": "2KiB",
-            "WAVETRIM_RESIDENT_SHARE": "0.25",
             "WAVETRIM_STALL_SECONDS": "9",
         }
     )
-    assert options == NodeOptions(
-        tmp_path / "kernels", tmp_path / "profiles", "0,2", 3, 2048, 0.25, 9.0
-    )
+    assert options == NodeOptions(tmp_path / "kernels", tmp_path / "profiles", "0,2", 3, 2048, 9.0)
 
 
 def test_what_is_left_out_is_the_services_default() -> None:
@@ -51,7 +48,6 @@ def test_what_is_left_out_is_the_services_default() -> None:
         ("GPU_MEMORY_BYTES", "0", "more than 0 bytes"),
         ("CPU_THREADS", "two", "a whole number of at least 1"),
         ("CPU_THREADS", "0", "a whole number of at least 1"),
-        ("RESIDENT_SHARE", "0.8", "a number in 0…0.75"),
         ("STALL_SECONDS", "-1", "a number of seconds greater than 0"),
         ("DEVICES", "first", "`none`, or indices such as `0,1`, or UUIDs"),
     ],

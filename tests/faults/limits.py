@@ -74,7 +74,7 @@ class FullArena(Fault):
 
     def start(self, folder: Path, stack: ExitStack) -> RunningServer:
         """Start it with a small arena."""
-        return RunningServer(folder / "data", arena_bytes="16MiB", arena_slab_bytes="2MiB")
+        return RunningServer(folder / "data", arena_bytes="16MiB", arena_slab_bytes=2 * _MIB)
 
     def strike(self, chance: random.Random) -> float:
         """Fill it, and remove what fills it."""

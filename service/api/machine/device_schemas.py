@@ -58,9 +58,7 @@ class DiskView(BaseModel):
 
     size_bytes: int = Field(description="Its size.")
     used_bytes: int = Field(description="Bytes of all files on it.")
-    free_bytes: int = Field(
-        description="Bytes that matrices may still take, without WAVETRIM_RESERVE_BYTES."
-    )
+    free_bytes: int = Field(description="Bytes that matrices may still take: 64 MiB stay free.")
     limit_bytes: int = Field(
         description="The most that all matrices may take (WAVETRIM_MAX_STORAGE_BYTES)."
     )
@@ -79,7 +77,7 @@ class ResidentsView(BaseModel):
     """The stored matrices that stay on a GPU of this machine, as B of later jobs."""
 
     index: int = Field(description="CUDA's number of the GPU.")
-    limit_bytes: int = Field(description="The most that they may take (WAVETRIM_RESIDENT_SHARE).")
+    limit_bytes: int = Field(description="The most that they may take.")
     size_bytes: int = Field(description="Memory that they take now.")
     operands: int = Field(description="How many there are.")
     uses: int = Field(description="Products whose B was there, since the engine's start.")

@@ -22,7 +22,7 @@ from wavetrim.service.api.openapi import list_refusals
 from wavetrim.service.api.parts import ArenaPart, EnginePart, FleetPart, LanePart, SettingsPart
 from wavetrim.service.engine.cluster import ClusterNode
 from wavetrim.service.settings import Settings
-from wavetrim.service.storage.disk.free_space import measure_disk
+from wavetrim.service.storage.disk.free_space import RESERVE_BYTES, measure_disk
 
 router = APIRouter(prefix="/v1/devices", tags=["plan"])
 
@@ -49,7 +49,7 @@ def list_devices(
 
 def _show_disk(settings: Settings) -> DiskView | None:
     try:
-        state = measure_disk(settings.matrix_dir, int(settings.reserve_bytes))
+        state = measure_disk(settings.matrix_dir, RESERVE_BYTES)
     except OSError:
         return None
     return DiskView(**asdict(state), limit_bytes=int(settings.max_storage_bytes))

@@ -21,7 +21,7 @@ from wavetrim.service.api.problem_kinds import DATABASE_AWAY
 from wavetrim.service.jobs.job import JobState
 from wavetrim.service.jobs.table.store import JobStore
 from wavetrim.service.settings import Settings
-from wavetrim.service.storage.disk.free_space import count_usable_bytes
+from wavetrim.service.storage.disk.free_space import RESERVE_BYTES, count_usable_bytes
 from wavetrim.service.storage.matrices.matrices import MatrixStore
 from wavetrim.service.telemetry.gauges import Gauges
 
@@ -87,7 +87,7 @@ def _count_rows(gauges: Gauges, jobs: JobStore, matrices: MatrixStore) -> None:
 def _look_at_disk(gauges: Gauges, matrices: MatrixStore, settings: Settings) -> None:
     gauges.lost_files.set(matrices.count_lost_files())
     try:
-        free_bytes = count_usable_bytes(settings.matrix_dir, int(settings.reserve_bytes))
+        free_bytes = count_usable_bytes(settings.matrix_dir, RESERVE_BYTES)
     except OSError:
         return  # the folder is away; readiness says so
     gauges.free_bytes.set(free_bytes)

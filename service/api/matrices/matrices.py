@@ -30,6 +30,7 @@ from wavetrim.service.api.schemas import (
     show_entry,
     show_matrix,
 )
+from wavetrim.service.api.wire.body_pull import IDLE_SECONDS
 from wavetrim.service.api.wire.reader import BodyReader
 from wavetrim.service.clock import read_clock
 from wavetrim.service.storage.matrices.npy import MAX_HEADER_BYTES
@@ -97,7 +98,7 @@ async def answer_upload(scope: Scope, receive: Receive, send: Send) -> None:
         receive,
         limit_bytes=state.settings.max_matrix_bytes + MAX_HEADER_BYTES,
         digests=headers.getlist("content-digest") or None,
-        idle_seconds=state.settings.upload_idle_seconds,
+        idle_seconds=IDLE_SECONDS,
     )
     try:
         on_disk = query.storage == "disk"

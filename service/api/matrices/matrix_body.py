@@ -11,6 +11,7 @@ from wavetrim.service.api.admission.auth import find_tenant
 from wavetrim.service.api.matrices.body_file import receive_matrix
 from wavetrim.service.api.matrices.download import Sending, send_matrix
 from wavetrim.service.api.matrices.upload import Upload
+from wavetrim.service.api.wire.body_pull import IDLE_SECONDS
 from wavetrim.service.api.wire.reader import BodyReader
 from wavetrim.service.storage.arena.errors import ArenaFull
 from wavetrim.service.storage.matrices.draft import WRITE_BYTES, Draft
@@ -179,7 +180,7 @@ async def send_kept(scope: Scope, receive: Receive, send: Send, matrix_id: str) 
     tenant = find_tenant(scope)
     matrix = await run_to_end(state.matrices.get, matrix_id, tenant.sees)
     how = Sending(
-        state.matrices, state.metrics, state.settings.upload_idle_seconds,
+        state.matrices, state.metrics, IDLE_SECONDS,
         descriptors=state.descriptors, caller=tenant.name,
     )  # fmt: skip
     with state.matrices.stored.sending(matrix):

@@ -27,6 +27,7 @@ from wavetrim.service.api.products.product_answer import (
 )
 from wavetrim.service.api.products.request_memory import RequestMemory
 from wavetrim.service.api.schemas import ContentDigest, MatmulQuery
+from wavetrim.service.api.wire.body_pull import IDLE_SECONDS
 from wavetrim.service.api.wire.media_types import choose_media_type
 from wavetrim.service.api.wire.reader import BodyReader
 from wavetrim.service.api.wire.sender import send_views
@@ -79,7 +80,7 @@ async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         receive,
         limit_bytes=(2 + (query.beta != 0)) * (limit_bytes + MAX_HEADER_BYTES),
         digests=headers.getlist("content-digest") or None,
-        idle_seconds=settings.upload_idle_seconds,
+        idle_seconds=IDLE_SECONDS,
     )
     async with AsyncExitStack() as stack:
         try:
@@ -101,7 +102,7 @@ async def answer(scope: Scope, receive: Receive, send: Send) -> None:
             status=200,
             headers=[(b"content-type", media_type.encode()), *describe_product(message)],
             views=[received.answer],
-            idle_seconds=settings.upload_idle_seconds,
+            idle_seconds=IDLE_SECONDS,
         )
         metrics.sent_bytes.inc(len(received.answer))
 

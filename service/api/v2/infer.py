@@ -24,6 +24,7 @@ from wavetrim.service.api.v2.model import check_model, require_model, require_ve
 from wavetrim.service.api.v2.placement import place_tensors
 from wavetrim.service.api.v2.schemas import InferAnswer, InferHead
 from wavetrim.service.api.v2.statistics import InferStatistics, Stopwatch
+from wavetrim.service.api.wire.body_pull import IDLE_SECONDS
 from wavetrim.service.api.wire.inflated_source import CODINGS
 
 _PATH: Final = "/v2/models/{model_name}/infer"
@@ -96,9 +97,9 @@ async def _answer(scope: Scope, receive: Receive, send: Send, stopwatch: Stopwat
     settings, metrics = state.settings, state.metrics
     began = time.perf_counter()
     state.products.check_admission()
-    limit_bytes, idle_seconds = int(settings.max_matrix_bytes), settings.upload_idle_seconds
+    limit_bytes = int(settings.max_matrix_bytes)
     body = InferBody(
-        scope, receive, limit_bytes=3 * limit_bytes + MOST_HEAD_BYTES, idle_seconds=idle_seconds
+        scope, receive, limit_bytes=3 * limit_bytes + MOST_HEAD_BYTES, idle_seconds=IDLE_SECONDS
     )
     async with AsyncExitStack() as stack:
         try:
@@ -119,7 +120,7 @@ async def _answer(scope: Scope, receive: Receive, send: Send, stopwatch: Stopwat
         accepted = dict(scope["headers"]).get(b"accept-encoding", b"").decode("latin-1")
         coding = choose_coding(accepted)
         await send_answer(
-            scope, receive, send, computed, views, coding=coding, idle_seconds=idle_seconds
+            scope, receive, send, computed, views, coding=coding, idle_seconds=IDLE_SECONDS
         )
         metrics.sent_bytes.inc(len(views[-1]))
 

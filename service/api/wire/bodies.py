@@ -9,6 +9,9 @@ from wavetrim.service.api.wire.body_source import SMALL_BODY_BYTES
 from wavetrim.service.errors import Crowded
 from wavetrim.service.tenants.shares import PARTS
 
+PLACES: Final = 32
+"""The most bodies over 64 KiB that are received at once; chosen."""
+
 PLACE_SECONDS: Final = 10.0
 """How long a body waits for a place; chosen. Nothing of it is received before."""
 
@@ -72,5 +75,5 @@ class Bodies:
             async with asyncio.timeout(PLACE_SECONDS if self._places.locked() else None):
                 await self._places.acquire()
         except TimeoutError as error:
-            limit = f"at most {self._most} (max_bodies); none ended in {PLACE_SECONDS:g} s"
+            limit = f"at most {self._most}; none ended in {PLACE_SECONDS:g} s"
             raise Crowded("bodies", self._users, limit) from error

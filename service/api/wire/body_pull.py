@@ -14,6 +14,9 @@ PIECE_BYTES: Final = 2**20
 PACKET_BYTES: Final = 2**16
 """More than a packet holds, even on the loopback device."""
 
+IDLE_SECONDS: Final = 60.0
+"""How long the sender of a body may be silent or too slow, and the reader of an answer; chosen."""
+
 LEAST_BYTES_PER_SECOND: Final = 2**10
 """Least rate at which a body must come; chosen."""
 

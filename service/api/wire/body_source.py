@@ -152,7 +152,7 @@ class BodySource:
         self._window_seconds, self._window_bytes = 0.0, 0
 
     def _describe_silence(self, *, slow: bool = False) -> UploadStalled:
-        over = f"{self._idle_seconds:g} s (upload_idle_seconds)"
+        over = f"{self._idle_seconds:g} s"
         if slow:
             value = f"too slow after {self.received_bytes} bytes"
             limit = f"sent at {LEAST_BYTES_PER_SECOND} bytes a second at least, over {over}"

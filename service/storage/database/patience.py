@@ -13,24 +13,24 @@ from wavetrim.service.threads import run_to_end
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
+WAIT_SECONDS: Final = 30.0
+"""How long a start waits for a database that does not answer, or is in use; chosen."""
+
 _PAUSE_SECONDS: Final = 0.5
 
 
-async def wait_for_database(
-    function: Callable[[], T], wait_seconds: float, given_up: asyncio.Event
-) -> T:
+async def wait_for_database(function: Callable[[], T], given_up: asyncio.Event) -> T:
     """Calls a function of a database, in a thread, again and again while the database is away.
 
     Args:
         function: Such as a `Claiming`, or `open_database` with its URL.
-        wait_seconds: How long to try.
         given_up: Set to stop trying.
 
     Raises:
         DatabaseAway: It is still away.
         ServiceError: The function's other refusals.
     """
-    until = time.monotonic() + wait_seconds
+    until = time.monotonic() + WAIT_SECONDS
     told = False
     while True:
         try:
@@ -39,7 +39,7 @@ async def wait_for_database(
             if time.monotonic() >= until or given_up.is_set():
                 raise
             if not told:
-                logger.warning("%s; it is waited for, %g s at most", error, wait_seconds)
+                logger.warning("%s; it is waited for, %g s at most", error, WAIT_SECONDS)
             told = True
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(given_up.wait(), _PAUSE_SECONDS)

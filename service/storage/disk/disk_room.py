@@ -177,7 +177,7 @@ class DiskRoom:
         if end_bytes > usable:
             limit = (
                 f"at most the {max(usable, 0)} bytes that {self._folder} has free beside the "
-                f"reserve of {self._reserve_bytes} (reserve_bytes)"
+                f"reserve of {self._reserve_bytes}"
             )
             raise StorageFull("matrix size", size_bytes, limit)
 

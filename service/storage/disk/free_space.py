@@ -7,6 +7,10 @@ and jobs cancelled only while the database can be written to.
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
+
+RESERVE_BYTES: Final = 64 * 2**20
+"""Space that must stay free on the file system of the matrices; chosen."""
 
 
 @dataclass(frozen=True, slots=True)

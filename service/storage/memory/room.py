@@ -220,6 +220,6 @@ def _require_room(path: Path, size_bytes: int, more_bytes: int, reserve_bytes: i
     if more_bytes > usable:
         limit = (
             f"at most what it has and the {max(usable, 0)} bytes that {path.parent} has free "
-            f"beside the reserve of {reserve_bytes} (reserve_bytes)"
+            f"beside the reserve of {reserve_bytes}"
         )
         raise StorageFull("matrix size", size_bytes, limit)

@@ -107,14 +107,3 @@ def test_a_b_of_many_jobs_stays_until_its_matrix_is_deleted(start_server: Start)
     assert server.client.delete(f"/v1/matrices/{b_id}").status_code == 204
     wait_until(lambda: find_residents(server)[0]["size_bytes"] == 0, seconds=10)
     assert find_residents(server)[0]["evictions"] == 0
-
-
-@pytest.mark.gpu
-def test_none_stays_where_the_setting_says_so(start_server: Start) -> None:
-    server = start_server(devices="0", resident_share=0)
-    server.wait_ready()
-    b = server.upload(np.ones((2048, 2048), "float32"))
-    a = server.upload(np.ones((16, 2048), "float32"))
-    for _ in range(4):
-        job = server.client.post("/v1/jobs", json={"a": a, "b": b, "f": 0}).json()
-        assert server.wait_job(job["id"])["plan"]["resident"] is False

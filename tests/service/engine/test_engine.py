@@ -301,7 +301,6 @@ def test_settings_become_the_command_line(tmp_path: Path) -> None:
         "--cache-dir": str(tmp_path / "kernels"),
         "--profile-dir": str(tmp_path / "profiles"),
         "--gpu-memory-bytes": str(2**30),
-        "--resident-share": "0.5",
         "--cpu-threads": "3",
         "--device": "0,1",
         "--stall-seconds": "60.0",

@@ -208,21 +208,21 @@ def test_a_job_that_fails_every_time_says_so_and_leaves_no_file(tmp_path: Path) 
     async def scenario(parts: Parts) -> None:
         a = parts.store_slow_operand()
         job, _ = await parts.dispatcher.submit(ask(a, a))
-        for attempt in (1, 2):
+        for attempt in (1, 2, 3):
             await wait_for_progress(parts, job.id, attempt)
             assert parts.engine.pid is not None
             os.kill(parts.engine.pid, signal.SIGKILL)
         failed = await parts.dispatcher.wait(job.id)
         assert failed.state is JobState.FAILED
         assert failed.error is not None
-        assert (failed.error["kind"], failed.error["attempts"]) == ("engine", 2)
+        assert (failed.error["kind"], failed.error["attempts"]) == ("engine", 3)
         assert "killed by signal 9" in failed.error["message"]
         assert count_ended(parts, "failed") == 1
         assert [path.stem for path in parts.matrices.folder.iterdir()] == [a]
         small = parts.store(make_matrix(4, 4, "float32", seed=1))
         assert (await finish(parts, small, small)).state is JobState.SUCCEEDED
 
-    run(tmp_path, scenario, job_attempts=2)
+    run(tmp_path, scenario)
 
 
 def test_a_gpu_that_breaks_twice_leaves_the_last_try_to_the_cpu_alone(

@@ -32,7 +32,9 @@ def serve(
     data_dir: DataDir = None,
     log_level: Annotated[
         str | None,
-        typer.Option(help="debug, which logs every request, info, warning or error.", show_default="info"),
+        typer.Option(
+            help="debug, which logs every request, info, warning or error.", show_default="info"
+        ),
     ] = None,
 ) -> None:
     """Run the service until Ctrl-C or SIGTERM, which lets running jobs finish.

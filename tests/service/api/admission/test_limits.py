@@ -106,7 +106,7 @@ def test_bodies_beyond_the_places_wait_and_are_refused_before_a_byte_is_taken(
             problem = json.loads(response.read())
         assert 9.5 < time.monotonic() - began < allow(15)
         assert problem["field"] == "bodies"
-        assert problem["limit"] == "at most 2 (max_bodies); none ended in 10 s"
+        assert problem["limit"] == "at most 2; none ended in 10 s"
         for connection, rest in ((third, content), (second, content[70_000:])):
             connection.sendall(rest)
             assert read_answer(connection)[0] == 201

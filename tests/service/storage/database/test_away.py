@@ -10,6 +10,7 @@ import numpy as np
 import psycopg
 import pytest
 
+from tests.changed_program import describe_constants
 from tests.command import run_command
 from tests.matrices import make_matrix
 from tests.postgres import running_postgres
@@ -192,7 +193,7 @@ def test_a_server_that_is_not_there_is_refused_in_one_line(tmp_path: Path) -> No
     url = f"postgresql://wavetrim:hunter2@/postgres?host={tmp_path}"
     refused = run_command(
         "serve", "--port", 0, folder=tmp_path,
-        WAVETRIM_DATABASE_URL=url, WAVETRIM_DATABASE_WAIT_SECONDS="0.1",
+        WAVETRIM_DATABASE_URL=url, **describe_constants(database_wait_seconds=0.1),
     )  # fmt: skip
     assert refused.returncode == 1
     last = refused.stderr.splitlines()[-1]

@@ -12,6 +12,7 @@ import psycopg
 import pytest
 from sqlalchemy import Engine
 
+from tests.changed_program import describe_constants
 from tests.command import run_command
 from tests.postgres import DATABASES, PostgresServer, running_postgres
 from tests.processes import wait_until

@@ -16,6 +16,7 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, create_engine, inspect, select, text
 
+from tests.changed_program import describe_constants
 from tests.command import run_command
 from tests.environment import ROOT
 from tests.postgres import DATABASES, running_postgres
@@ -235,7 +236,7 @@ def test_a_server_that_starts_later_is_waited_for(start_server: Start, tmp_path:
             open_database(postgres.url)
         refused = run_command(
             "serve", "--port", 0, "--data-dir", "refused", folder=tmp_path,
-            WAVETRIM_DATABASE_URL=postgres.url, WAVETRIM_DATABASE_WAIT_SECONDS="1",
+            WAVETRIM_DATABASE_URL=postgres.url, **describe_constants(database_wait_seconds=1),
         )  # fmt: skip
         assert (refused.returncode, refused.stdout) == (ExitCode.FAILED, "")
         waited, end = refused.stderr.splitlines()

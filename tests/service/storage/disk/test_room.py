@@ -52,7 +52,7 @@ def test_the_reserve_is_never_used_while_everything_else_goes_on() -> None:
     content = encode_npy(np.ones((512, 512)))
     with (
         mounted_tmpfs("32m") as disk,
-        RunningServer(disk / "data", reserve_bytes="8MiB") as running,
+        RunningServer(disk / "data", reserve_bytes=8 * MIB) as running,
     ):
         ids: list[str] = []
         while True:
@@ -61,7 +61,7 @@ def test_the_reserve_is_never_used_while_everything_else_goes_on() -> None:
                 break
             ids.append(answer.json()["id"])
         assert answer.status_code == 507
-        assert "reserve_bytes" in answer.json()["limit"]
+        assert "beside the reserve" in answer.json()["limit"]
         assert 8 * MIB <= count_free_bytes(disk) < 8 * MIB + 2 * len(content)
         assert len(ids) > 5
         # A product has no room either, and is told so at once.
@@ -93,7 +93,7 @@ def test_files_that_are_being_made_count_before_they_are(database: Engine, tmp_p
     store = open_store(database, tmp_path, reserve_bytes=free - 200 * MIB)
     first, header = store.reserve(1, 120 * MIB, "int8")
     assert (len(header), first.offset_bytes) == (4096, 4096)
-    with pytest.raises(StorageFull, match="reserve_bytes"):
+    with pytest.raises(StorageFull, match="beside the reserve"):
         store.reserve(1, 120 * MIB, "int8")
     store.note_made(first)
     store.discard(store.reserve(1, 120 * MIB, "int8")[0])
