@@ -51,7 +51,7 @@ def test_a_copy_of_the_folder_with_the_same_database_is_kept_out(
     for command in (("serve", "--port", 0), ("adopt",)):
         refused = run_command(
             *command, "--data-dir", copy, folder=tmp_path,
-            WAVETRIM_DATABASE_URL=url, WAVETRIM_DATABASE_WAIT_SECONDS="0.1",
+            WAVETRIM_DATABASE_URL=url, **describe_constants(database_wait_seconds=0.1),
         )  # fmt: skip
         assert refused.returncode == ExitCode.FAILED
         assert "Traceback" not in refused.stderr
