@@ -39,7 +39,7 @@ class Housekeeping:
         database: The database.
         matrices: Those that nobody has used for `matrix_ttl_seconds` are removed.
         jobs: Those that ended `job_ttl_seconds` ago are removed, and those beyond
-            `max_finished_jobs`.
+            `MAX_FINISHED_JOBS`.
         writes: Says where the last write failed.
         settings: The limits.
     """

@@ -30,16 +30,16 @@ REMOVED: Final[Mapping[str, Removed]] = {
     "WAVETRIM_ARENA_POISON": Removed("it was for tests"),
     "WAVETRIM_ARENA_SLAB_BYTES": Removed("it follows WAVETRIM_ARENA_BYTES"),
     "WAVETRIM_DATABASE_WAIT_SECONDS": Removed("a start waits for its database for 30 s"),
-    "WAVETRIM_GRPC_MAX_MESSAGE_BYTES": Removed("/v2 over HTTP takes what matrices may have"),
-    "WAVETRIM_GRPC_PORT": Removed("call /v2 over HTTP, at WAVETRIM_PORT", refused=True),
+    "WAVETRIM_GRPC_MAX_MESSAGE_BYTES": Removed("call /v2 over HTTP, which takes longer bodies"),
+    "WAVETRIM_GRPC_PORT": Removed("gRPC is gone; call /v2 over HTTP", refused=True),
     "WAVETRIM_JOB_ATTEMPTS": Removed("a job is tried three times"),
     "WAVETRIM_MAX_BODIES": Removed("32 bodies over 64 KiB are received at once"),
     "WAVETRIM_MAX_FINISHED_JOBS": Removed("50,000 are remembered, for WAVETRIM_JOB_TTL_SECONDS"),
     "WAVETRIM_RESERVE_BYTES": Removed("64 MiB stay free beside the matrices"),
     "WAVETRIM_RESIDENT_SHARE": Removed("it is half of WAVETRIM_GPU_MEMORY_BYTES"),
-    "WAVETRIM_UPLOAD_IDLE_SECONDS": Removed("a silent caller is cut off after 60 s"),
+    "WAVETRIM_UPLOAD_IDLE_SECONDS": Removed("silent callers are given up after 60 s"),
     "WAVETRIM_V2_SHARED_MEMORY": Removed(
-        "callers on this machine lease memory over WAVETRIM_UNIX_SOCKET", refused=True
+        "no shared memory is registered; call /v2 over HTTP", refused=True
     ),
 }
 

@@ -41,6 +41,7 @@ def name_program(environment: Mapping[str, str]) -> str:
 
 def change_constants() -> None:
     """Change them in their modules, and in all that have imported them."""
+    importlib.import_module("wavetrim.service.app")  # all importers are there then
     for constant, value in json.loads(os.environ[VARIABLE]).items():
         module, _, name = PLACES[constant].rpartition(".")
         before = getattr(importlib.import_module(f"wavetrim.service.{module}"), name)

@@ -12,7 +12,6 @@ from wavetrim.kernels.device import DeviceInfo
 from wavetrim.kernels.errors import KernelsError
 from wavetrim.kernels.pipeline.host_product import GpuTimings
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
-from wavetrim.kernels.pipeline.residents import RESIDENT_SHARE
 from wavetrim.native.call_threads import CallThreads
 from wavetrim.scheduler.errors import ExecutionCancelled
 from wavetrim.scheduler.execution.gpu_alone import GpuAlone
@@ -48,7 +47,6 @@ class Executor:
             has two pipelines.
         cpu_threads: Threads of the CPU path; None for `count_default_threads()`.
         gpu_memory_bytes: Limit of GPU memory, of each GPU; None for all free memory.
-        resident_share: Share of that memory in which operands may stay.
         lends_blas: Whether BLAS gets its threads back between products, for other code in the
             process.
         watchdog: Watches the progress of GPU parts; None for no watchdog.
@@ -64,7 +62,6 @@ class Executor:
         devices: Sequence[DeviceInfo] = (),
         cpu_threads: int | None = None,
         gpu_memory_bytes: int | None = None,
-        resident_share: float = RESIDENT_SHARE,
         lends_blas: bool = False,
         watchdog: Watchdog | None = None,
     ) -> None:
@@ -76,7 +73,6 @@ class Executor:
                 device.index,
                 cache_dir=cache_dir,
                 gpu_memory_bytes=gpu_memory_bytes,
-                resident_share=resident_share,
             )
             for device in devices
         )

@@ -17,6 +17,7 @@ from wavetrim.service.cli.exits import ExitCode
 from wavetrim.service.descriptors import limit_connections
 from wavetrim.service.errors import SettingRefused
 from wavetrim.service.machine_settings import MOST_THREADS
+from wavetrim.service.removed_settings import REMOVED
 from wavetrim.service.setting_refusal import tell_refused
 from wavetrim.service.settings import Settings
 from wavetrim.service.storage.folder.data_folder import claim_folder
@@ -213,6 +214,22 @@ def test_a_refused_setting_is_told_in_whole_sentences(
         Settings()
     (sentence,) = tell_refused(refused.value)
     assert sentence.startswith(f"{variable} is {value!r}{told}")
+
+
+@pytest.mark.parametrize("variable", ["WAVETRIM_GRPC_PORT", "WAVETRIM_V2_SHARED_MEMORY"])
+def test_a_removed_setting_that_opened_a_door_refuses_the_start(
+    tmp_path: Path, variable: str
+) -> None:
+    refused = invoke_command("serve", "--port", 0, folder=tmp_path, **{variable: "8001"})
+    assert refused.exit_code == ExitCode.REFUSED
+    assert f"{variable} is '8001'; it must be left out" in refused.stderr
+    assert "call /v2 over HTTP" in refused.stderr
+    planned = invoke_command("plan", 9, 9, 9, folder=tmp_path, **{variable: "8001"})
+    assert planned.exit_code == ExitCode.DONE
+
+
+def test_no_setting_is_removed_and_there() -> None:
+    assert not {f"WAVETRIM_{name.upper()}" for name in Settings.model_fields} & set(REMOVED)
 
 
 def test_as_many_threads_may_be_set_as_plans_take() -> None:
