@@ -70,7 +70,9 @@ def test_plots_show_the_figures_that_were_measured(plot_shown: Callable[[], Plot
     assert plot.render() == plot.render()
 
 
-@pytest.mark.parametrize(("name", "read", "command"), READERS, ids=str)
+@pytest.mark.parametrize(
+    ("name", "read", "command"), READERS, ids=lambda x: getattr(x, "__name__", x)
+)
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
@@ -91,7 +93,9 @@ def test_incomplete_results_are_refused(
         read(tmp_path)
 
 
-@pytest.mark.parametrize(("name", "read", "command"), READERS, ids=str)
+@pytest.mark.parametrize(
+    ("name", "read", "command"), READERS, ids=lambda x: getattr(x, "__name__", x)
+)
 def test_results_are_read(
     name: str, read: Callable[[Path], Any], command: str, tmp_path: Path
 ) -> None:

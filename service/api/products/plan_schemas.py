@@ -54,7 +54,7 @@ class PlanQuery(GpuQuery):
     drawing: bool = Field(
         False,
         description="Whether the answer is for drawings: it then has the schedule, and a curve "
-        "that is dense near the split. That takes up to a third more time.",
+        "that is dense near the split. That takes about half as long again.",
     )
     cpu_threads: int | None = Field(
         None,
