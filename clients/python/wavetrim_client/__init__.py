@@ -14,7 +14,7 @@ In the order of the data's way:
 - `records`, `job` (with its `progress` bar), `details` and `errors` are what comes back.
 """
 
-from .async_client import AsyncClient
+from .async_client import AsyncClient, AsyncJob
 from .client import Client
 from .details import Details
 from .errors import (
@@ -29,7 +29,7 @@ from .errors import (
     Unauthorized,
     WaitTimeout,
 )
-from .job import AsyncJob, Job
+from .job import Job
 from .options import Accuracy, PlanOptions, PlanQuestion, ProductOptions
 from .records import Health, JobStatus, Matrix
 from .version import __version__
