@@ -7,7 +7,8 @@
 
 In the order of the data's way:
 
-- `client` and `async_client` have the same calls. Both are made by `opening` and use one `session`.
+- `client` joins the calls of `products`, `jobs` and `matrices/stored` to one class, which `opening`
+  opens. `async_client` runs the same calls in `threads`.
 - `products` multiplies in one call, in shared memory (`leases/`) if the service is on this host;
   `jobs` posts products for later. `options` says how a product is computed.
 - `matrices/` says what is sent and received, `wire/` how, and when a request is repeated.

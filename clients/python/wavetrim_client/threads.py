@@ -8,8 +8,11 @@ import asyncio
 import contextlib
 import functools
 import os
+import threading
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
+from queue import SimpleQueue
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from .wire.interruption import CURRENT, Interruption
@@ -20,19 +23,13 @@ T = TypeVar("T")
 _CALLBACKS: Final = ("on_progress", "on_upload", "progress")
 """Arguments that may be functions of the caller's, which are called in the event loop."""
 
-MOST_THREADS: Final = 1000
-"""How many calls of a process may wait at once; chosen. Further ones wait for a thread."""
+_MOST_IDLE: Final = 16
+"""How many threads are kept for later calls, as starting one takes about a millisecond; chosen."""
 
+_idle: Final[deque[SimpleQueue[Callable[[], None]]]] = deque()
+"""The threads without a call, as the queues from which they take one."""
 
-def _open_pool() -> None:
-    """Make the pool of threads, which has none yet."""
-    global _pool  # noqa: PLW0603 # a forked process has none of its parent's threads
-    _pool = ThreadPoolExecutor(MOST_THREADS, "wavetrim-client")
-
-
-_pool: ThreadPoolExecutor
-_open_pool()
-os.register_at_fork(after_in_child=_open_pool)
+os.register_at_fork(after_in_child=_idle.clear)
 
 
 def in_thread(
@@ -88,11 +85,12 @@ async def _run(function: Callable[[], T]) -> T:
         with contextlib.suppress(RuntimeError):  # the loop is closed
             loop.call_soon_threadsafe(settle, value)
 
-    _pool.submit(work)
+    _start(work)
     try:
         return await asyncio.shield(done)
     except asyncio.CancelledError:
         interruption.interrupt()
+        done.add_done_callback(asyncio.Future.exception)  # nobody else asks for it
         try:
             await asyncio.wait([done])
         except asyncio.CancelledError:  # once more: nothing is waited for any longer
@@ -101,6 +99,26 @@ async def _run(function: Callable[[], T]) -> T:
     except GeneratorExit:  # the loop is gone
         interruption.interrupt()
         raise
+
+
+def _start(work: Callable[[], None]) -> None:
+    """Run a function in an idle thread, else in a new one."""
+    try:
+        queue = _idle.pop()
+    except IndexError:
+        queue = SimpleQueue()
+        # The interpreter's end does not wait for a call that its loop has left.
+        threading.Thread(target=_serve, args=[queue], name="wavetrim-client", daemon=True).start()
+    queue.put(work)
+
+
+def _serve(queue: SimpleQueue[Callable[[], None]]) -> None:
+    """Run the functions of a queue, until enough other threads are idle."""
+    while True:
+        queue.get()()
+        if len(_idle) >= _MOST_IDLE:
+            return
+        _idle.append(queue)
 
 
 def _call_in_loop(

@@ -8,8 +8,11 @@ from typing import Final
 from ..errors import ServiceTimeout, ServiceUnreachable
 
 PIECE_BYTES: Final = 2**20
-"""Bodies are sent and received in pieces of this size at most, so that a caller sees progress;
+"""Bodies are read and written in pieces of about this size, so that a caller sees progress;
 chosen."""
+
+_MOST_BYTES: Final = 2**24
+"""How much is received at once: if the connection breaks in between, so much is lost. Chosen."""
 
 
 class Answer:
@@ -53,7 +56,7 @@ class Answer:
             ServiceUnreachable: The connection broke, or the service is silent.
         """
         with name_failures(self._url, self._timeout_seconds):
-            count = self._response.readinto(view[:PIECE_BYTES])
+            count = self._response.readinto(view[:_MOST_BYTES])
         missing = self._response.length
         if count == 0 and missing:
             raise ServiceUnreachable(self._url, f"the answer ends {missing} bytes too early")

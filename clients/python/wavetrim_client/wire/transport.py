@@ -156,6 +156,7 @@ class _Call:
         self._timeout_seconds = timeout_seconds
         self._limit = None if timeout_seconds is None else min(timeout_seconds, _MOST_SECONDS)
         self._left_bytes = request.body.size_bytes if request.body else 0
+        self._is_tls = isinstance(self._sock, ssl.SSLSocket)
         self._answer: Answer | None = None
 
     @property
@@ -170,7 +171,10 @@ class _Call:
         """
         body = self._request.body
         if self._send_head(target, headers) and body is not None:
+            if not self._is_tls:
+                self._sock.settimeout(0)  # `_has_room` waits
             all(map(self._send_piece, join_small(body.read_pieces())))
+            self._sock.settimeout(self._limit)
         return self._receive()
 
     def undo(self, timeout_seconds: float | None) -> None:
@@ -215,16 +219,19 @@ class _Call:
         grace_seconds = UNDO_SECONDS if self._request.undo is not None and is_last else 0.0
         find_interruption().watch(self._sock, grace_seconds)
         # A piece over TLS is sent as a whole, or not in time.
-        most_bytes = _SMALL_BYTES if isinstance(self._sock, ssl.SSLSocket) else len(piece)
+        most_bytes = _SMALL_BYTES if self._is_tls else len(piece)
         view = memoryview(piece)
         with name_failures(self._url, self._timeout_seconds):
             while view:
-                if not self._has_room():
-                    return False
                 try:
                     view = view[self._sock.send(view[:most_bytes]) :]
-                except ConnectionError:
-                    return False
+                except BlockingIOError:
+                    if not self._has_room():
+                        return False
+                except TimeoutError:
+                    raise
+                except OSError:
+                    return False  # closed; the service may have sent an answer before
         self._left_bytes -= len(piece)
         if self._request.on_progress is not None and self._request.body is not None:
             size_bytes = self._request.body.size_bytes
@@ -234,13 +241,11 @@ class _Call:
     def _has_room(self) -> bool:
         """Wait until the service takes bytes; False if it answers before.
 
-        Over TLS an answer is not seen, as the bytes that arrive may be TLS's own.
+        Over TLS this is not asked, as the bytes that arrive may be TLS's own.
 
         Raises:
             TimeoutError: It does neither.
         """
-        if isinstance(self._sock, ssl.SSLSocket):
-            return True
         poll = select.poll()
         poll.register(self._sock, select.POLLIN | select.POLLOUT)
         found = poll.poll(None if self._limit is None else self._limit * 1e3)
