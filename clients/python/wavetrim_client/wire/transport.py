@@ -11,7 +11,8 @@ import ssl
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from http.client import HTTPConnection
-from typing import Final
+from itertools import chain
+from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from ..errors import ServiceTimeout, ServiceUnreachable
@@ -30,6 +31,16 @@ _SMALL_BYTES: Final = 2**16
 
 _MOST_SECONDS: Final = (2**31 - 1) / 1e3
 """The longest timeout that a socket takes: 25 days."""
+
+
+class _Connection(HTTPConnection):
+    """A connection that keeps the head of a request: it is sent together with a small body."""
+
+    head = b""
+
+    def send(self, data: Any) -> None:
+        """Keep the head, which is all that `http.client` is asked to send."""
+        self.head = data
 
 
 class Transport:
@@ -54,7 +65,7 @@ class Transport:
         self._timeout_seconds = timeout_seconds
         self._tls_context = tls_context or ssl.create_default_context() if address.tls else None
         self._headers = {"Host": address.authority, **headers}
-        self._idle: deque[HTTPConnection] = deque()
+        self._idle: deque[_Connection] = deque()
         self._process = os.getpid()
 
     @property
@@ -102,7 +113,7 @@ class Transport:
         while self._idle:
             self._idle.pop().close()
 
-    def _take_idle(self) -> HTTPConnection | None:
+    def _take_idle(self) -> _Connection | None:
         """An idle connection of an earlier request; never one of a parent process."""
         if self._process != os.getpid():
             self._process = os.getpid()
@@ -115,8 +126,8 @@ class Transport:
                 connection.close()
         return None
 
-    def _connect(self) -> HTTPConnection:
-        connection = HTTPConnection(self._address.host or "localhost", self._address.port)
+    def _connect(self) -> _Connection:
+        connection = _Connection(self._address.host or "localhost", self._address.port)
         try:
             connection.sock = connect_socket(self._address, self._tls_context)
         except TimeoutError as error:
@@ -144,7 +155,7 @@ class _Call:
 
     def __init__(
         self,
-        connection: HTTPConnection,
+        connection: _Connection,
         request: Request,
         url: str,
         timeout_seconds: float | None,
@@ -155,7 +166,7 @@ class _Call:
         self._url = url
         self._timeout_seconds = timeout_seconds
         self._limit = None if timeout_seconds is None else min(timeout_seconds, _MOST_SECONDS)
-        self._left_bytes = request.body.size_bytes if request.body else 0
+        self._size_bytes = self._left_bytes = request.body.size_bytes if request.body else 0
         self._is_tls = isinstance(self._sock, ssl.SSLSocket)
         self._answer: Answer | None = None
 
@@ -170,11 +181,13 @@ class _Call:
         The service may answer, or close the connection, before it has taken the whole body.
         """
         body = self._request.body
-        if self._send_head(target, headers) and body is not None:
-            if not self._is_tls:
-                self._sock.settimeout(0)  # `_has_room` waits
-            all(map(self._send_piece, join_small(body.read_pieces())))
-            self._sock.settimeout(self._limit)
+        head = self._make_head(target, headers)
+        self._left_bytes += len(head)
+        pieces = join_small(chain([head], body.read_pieces() if body else ()))
+        # Without TLS `_has_room` waits.
+        self._sock.settimeout(self._limit if self._is_tls else 0)
+        all(map(self._send_piece, pieces))
+        self._sock.settimeout(self._limit)
         return self._receive()
 
     def undo(self, timeout_seconds: float | None) -> None:
@@ -197,24 +210,18 @@ class _Call:
             self._answer.close()
         self._connection.close()
 
-    def _send_head(self, target: str, headers: Mapping[str, str]) -> bool:
-        """Send the head; False if the connection is closed."""
+    def _make_head(self, target: str, headers: Mapping[str, str]) -> bytes:
         connection, method = self._connection, self._request.method
-        find_interruption().watch(self._sock)
-        with name_failures(self._url, self._timeout_seconds):
-            self._sock.settimeout(self._limit)
-            connection.putrequest(method, target, skip_host=True, skip_accept_encoding=True)
-            for name, value in headers.items():
-                connection.putheader(name, value.encode())
-            if self._request.body is not None:
-                connection.putheader("Content-Length", str(self._left_bytes))
-            with contextlib.suppress(ConnectionError):
-                connection.endheaders()
-                return True
-        return False
+        connection.putrequest(method, target, skip_host=True, skip_accept_encoding=True)
+        for name, value in headers.items():
+            connection.putheader(name, value.encode())
+        if self._request.body is not None:
+            connection.putheader("Content-Length", str(self._size_bytes))
+        connection.endheaders()
+        return connection.head
 
     def _send_piece(self, piece: bytes | memoryview) -> bool:
-        """Send a piece of the body and report the progress; False if the service takes no more."""
+        """Send a piece and report the progress; False if the service takes no more."""
         is_last = len(piece) == self._left_bytes
         grace_seconds = UNDO_SECONDS if self._request.undo is not None and is_last else 0.0
         find_interruption().watch(self._sock, grace_seconds)
@@ -233,9 +240,9 @@ class _Call:
                 except OSError:
                     return False  # closed; the service may have sent an answer before
         self._left_bytes -= len(piece)
-        if self._request.on_progress is not None and self._request.body is not None:
-            size_bytes = self._request.body.size_bytes
-            self._request.on_progress(size_bytes - self._left_bytes, size_bytes)
+        on_progress = self._request.on_progress
+        if on_progress is not None and self._left_bytes < self._size_bytes:
+            on_progress(self._size_bytes - self._left_bytes, self._size_bytes)
         return True
 
     def _has_room(self) -> bool:
