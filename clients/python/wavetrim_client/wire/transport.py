@@ -18,7 +18,7 @@ from urllib.parse import quote, urlencode
 from ..errors import ServiceTimeout, ServiceUnreachable
 from .address import Address
 from .answer import Answer, name_failures
-from .interruption import Interrupted, find_interruption
+from .interruption import Interrupted, Interruption, find_interruption
 from .request import Request
 from .sockets import CONNECT_SECONDS, connect_socket, is_stale
 
@@ -91,7 +91,7 @@ class Transport:
         try:
             connection = self._take_idle() or self._connect()
             seconds = _find_least(self._timeout_seconds, patience_seconds)
-            call = _Call(connection, request, self.url, seconds)
+            call = _Call(connection, request, interruption, self.url, seconds)
             yield call.ask(self._target(request), {**self._headers, **request.headers})
             interruption.check()
         except BaseException as error:  # Ctrl-C, an interruption, or an error of the caller's
@@ -149,6 +149,7 @@ class _Call:
     Args:
         connection: The connection.
         request: The request.
+        interruption: What interrupts it.
         url: Address of the service.
         timeout_seconds: How long the service may be silent.
     """
@@ -157,12 +158,14 @@ class _Call:
         self,
         connection: _Connection,
         request: Request,
+        interruption: Interruption,
         url: str,
         timeout_seconds: float | None,
     ) -> None:
         self._connection = connection
         self._sock: socket.socket = connection.sock
         self._request = request
+        self._interruption = interruption
         self._url = url
         self._timeout_seconds = timeout_seconds
         self._limit = None if timeout_seconds is None else min(timeout_seconds, _MOST_SECONDS)
@@ -224,7 +227,7 @@ class _Call:
         """Send a piece and report the progress; False if the service takes no more."""
         is_last = len(piece) == self._left_bytes
         grace_seconds = UNDO_SECONDS if self._request.undo is not None and is_last else 0.0
-        find_interruption().watch(self._sock, grace_seconds)
+        self._interruption.watch(self._sock, grace_seconds)
         # A piece over TLS is sent as a whole, or not in time.
         most_bytes = _SMALL_BYTES if self._is_tls else len(piece)
         view = memoryview(piece)
