@@ -3,6 +3,7 @@
 import asyncio
 import json
 import signal
+import socket
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -130,6 +131,16 @@ def test_a_cancelled_submit_does_not_wait_long_for_a_silent_service(
     with serve_script([SILENT], close=False) as url, pytest.raises(TimeoutError):
         asyncio.run(give_up(url))
     assert time.monotonic() - began < allow(5)
+
+
+def test_a_cancelled_upload_to_a_silent_service_ends(caplog: pytest.LogCaptureFixture) -> None:
+    async def give_up(url: str) -> None:
+        async with AsyncClient(url, timeout=None) as client, asyncio.timeout(0.1):
+            await client.put(np.zeros((4000, 4000)))
+
+    with socket.create_server(("127.0.0.1", 0)) as listener, pytest.raises(TimeoutError):
+        asyncio.run(give_up(f"http://127.0.0.1:{listener.getsockname()[1]}"))
+    assert not caplog.records, "the loop complains of nothing"
 
 
 def test_one_ctrl_c_ends_a_command_whose_service_is_silent(tmp_path: Path) -> None:

@@ -156,7 +156,7 @@ def test_files_are_read_and_written_outside_the_event_loop(
 
 
 def test_without_ml_dtypes_bfloat16_stays_raw_bytes() -> None:
-    """The client's own package needs NumPy and h11 alone."""
+    """The client's own package needs NumPy alone."""
     program = (
         "import io, sys; sys.modules['ml_dtypes'] = None\n"
         "import numpy as np\n"

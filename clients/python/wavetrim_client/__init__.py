@@ -7,14 +7,15 @@
 
 In the order of the data's way:
 
-- `client` and `async_client` have the same calls. Both are made by `opening` and use one `session`.
+- `client` joins the calls of `products`, `jobs` and `matrices/stored` to one class, which `opening`
+  opens. `async_client` runs the same calls in `threads`.
 - `products` multiplies in one call, in shared memory (`leases/`) if the service is on this host;
   `jobs` posts products for later. `options` says how a product is computed.
 - `matrices/` says what is sent and received, `wire/` how, and when a request is repeated.
 - `records`, `job` (with its `progress` bar), `details` and `errors` are what comes back.
 """
 
-from .async_client import AsyncClient
+from .async_client import AsyncClient, AsyncJob
 from .client import Client
 from .details import Details
 from .errors import (
@@ -29,7 +30,7 @@ from .errors import (
     Unauthorized,
     WaitTimeout,
 )
-from .job import AsyncJob, Job
+from .job import Job
 from .options import Accuracy, PlanOptions, PlanQuestion, ProductOptions
 from .records import Health, JobStatus, Matrix
 from .version import __version__

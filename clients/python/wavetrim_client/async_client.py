@@ -1,32 +1,85 @@
 """The client for asynchronous callers."""
 
 import os
-from collections.abc import AsyncIterator
-from pathlib import Path
+import ssl
+from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import ParamSpec, Self
 
-from numpy.typing import ArrayLike, DTypeLike, NDArray
+from .client import Client
+from .job import Job
+from .opening import LOCAL_URL, TIMEOUT_SECONDS
+from .threads import each_in_thread, in_thread
 
-from .details import Details
-from .job import AsyncJob
-from .matrices.downloads import Arrival
-from .matrices.sources import MatrixName, Source, Uploaded
-from .opening import Opened
-from .options import PlanQuestion, ProductOptions, Storage
-from .records import Health, JobStatus, Matrix
-from .wire.network import AsyncioNetwork
-from .wire.request import Progress
+P = ParamSpec("P")
 
 
-class AsyncClient(Opened):
-    """`Client` for asyncio's event loop, or uvloop's. Safe for several tasks.
+class AsyncJob:
+    """`Job` for asynchronous callers, with the same calls.
 
-    Arguments, results and errors are those of `Client`. Threads read and write files, a MiB at a
-    time. Functions that receive the progress are called in the event loop.
+    Attributes:
+        blocking: The job whose calls run in threads.
     """
 
-    _network = AsyncioNetwork
+    def __init__(self, job: Job) -> None:
+        self.blocking = job
+
+    @property
+    def id(self) -> str:
+        """Its id, valid for as long as the service keeps the job."""
+        return self.blocking.id
+
+    def __repr__(self) -> str:
+        return f"AsyncJob({self.id!r})"
+
+    status = in_thread(Job.status)
+    wait = in_thread(Job.wait)
+    result = in_thread(Job.result)
+    download = in_thread(Job.download)
+    cancel = in_thread(Job.cancel)
+
+
+def _give_async_job(method: Callable[P, Job]) -> Callable[P, AsyncJob]:
+    def call(*arguments: P.args, **named: P.kwargs) -> AsyncJob:
+        return AsyncJob(method(*arguments, **named))
+
+    call.__doc__ = method.__doc__
+    return call
+
+
+class AsyncClient:
+    """`Client` for asyncio's event loop, or uvloop's. Safe for several tasks.
+
+    Arguments, results and errors are those of `Client`, whose calls run in threads. Functions that
+    receive the progress are called in the event loop.
+
+    Attributes:
+        blocking: The client whose calls run in threads.
+
+    Raises:
+        ValueError: An argument is not valid.
+    """
+
+    def __init__(
+        self,
+        url: str | os.PathLike[str] = LOCAL_URL,
+        *,
+        api_key: str | None = None,
+        timeout: float | None = TIMEOUT_SECONDS,
+        retries: int = 3,
+        tls_context: ssl.SSLContext | None = None,
+    ) -> None:
+        self.blocking = Client(
+            url, api_key=api_key, timeout=timeout, retries=retries, tls_context=tls_context
+        )
+
+    @property
+    def url(self) -> str:
+        """Address of the service."""
+        return self.blocking.url
+
+    def __repr__(self) -> str:
+        return f"AsyncClient({self.url!r})"
 
     async def __aenter__(self) -> Self:
         return self
@@ -40,137 +93,25 @@ class AsyncClient(Opened):
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close the connections."""
-        self._session.close()
-
-    async def empty(
-        self, shape: int | tuple[int, ...], dtype: DTypeLike = "float32"
-    ) -> NDArray[Any]:
-        """A new array in memory that is shared with the service; see `Client.empty`."""
-        return await self._session.empty(shape, dtype)
-
-    async def matmul(
-        self,
-        a: ArrayLike,
-        b: ArrayLike,
-        *,
-        c: ArrayLike | None = None,
-        dtype: DTypeLike | None = None,
-        out: NDArray[Any] | None = None,
-        **options: Unpack[ProductOptions],
-    ) -> NDArray[Any]:
-        """alpha·A·B + beta·C in one call; see `Client.matmul`. Cancelling it stops the product."""
-        product, _ = await self.matmul_with_details(a, b, c=c, dtype=dtype, out=out, **options)
-        return product
-
-    async def matmul_with_details(
-        self,
-        a: ArrayLike,
-        b: ArrayLike,
-        *,
-        c: ArrayLike | None = None,
-        dtype: DTypeLike | None = None,
-        out: NDArray[Any] | None = None,
-        **options: Unpack[ProductOptions],
-    ) -> tuple[NDArray[Any], Details]:
-        """What `matmul` returns, and how it was computed: F, seconds, accuracy."""
-        return await self._session.products.multiply(a, b, c=c, dtype=dtype, out=out, **options)
-
-    async def put(
-        self,
-        source: Path | ArrayLike,
-        *,
-        digest: bool = False,
-        on_progress: Progress | None = None,
-    ) -> Matrix:
-        """Store a matrix; see `Client.put`."""
-        return await self._session.matrices.put(source, digest=digest, on_progress=on_progress)
-
-    async def get(self, matrix: MatrixName, *, out: NDArray[Any] | None = None) -> NDArray[Any]:
-        """A matrix of the service as an array; see `Client.get`."""
-        return await self._session.matrices.get(matrix, out)
-
-    async def download(
-        self,
-        matrix: MatrixName,
-        path: str | os.PathLike[str],
-        *,
-        on_progress: Arrival | None = None,
-    ) -> int:
-        """Write a matrix to a .npy file; see `Client.download`."""
-        return await self._session.matrices.download(matrix, Path(path), on_progress)
-
-    async def matrix(self, matrix_id: str) -> Matrix:
-        """Shape, element type and size of a matrix."""
-        return await self._session.matrices.describe(matrix_id)
-
-    def matrices(self) -> AsyncIterator[Matrix]:
-        """All matrices that the service stores, newest first; asked for page by page."""
-        return self._session.matrices.list()
-
-    async def delete(self, matrix: MatrixName) -> None:
-        """Remove a matrix that no queued or running job needs."""
-        await self._session.matrices.delete(matrix)
-
-    async def submit(
-        self,
-        a: Source,
-        b: Source,
-        *,
-        c: Source | None = None,
-        priority: int = 0,
-        storage: Storage = "disk",
-        idempotency_key: str | None = None,
-        on_upload: Uploaded | None = None,
-        **options: Unpack[ProductOptions],
-    ) -> AsyncJob:
-        """Post alpha·A·B + beta·C as a job; see `Client.submit`."""
-        posted = await self._session.jobs.submit(
-            a,
-            b,
-            c=c,
-            priority=priority,
-            storage=storage,
-            idempotency_key=idempotency_key,
-            on_upload=on_upload,
-            **options,
-        )
-        return self.job(posted.id)
+        """Close the connections, and give back the leases without arrays."""
+        self.blocking.close()
 
     def job(self, job_id: str) -> AsyncJob:
         """A job that was posted before; the service is not asked yet."""
-        return AsyncJob(self._session.jobs, job_id)
+        return AsyncJob(self.blocking.job(job_id))
 
-    def jobs(
-        self, *, state: str | None = None, page: int | None = None
-    ) -> AsyncIterator[JobStatus]:
-        """The jobs, newest first, asked for page by page; see `Client.jobs`."""
-        return self._session.jobs.list(state, page)
-
-    async def cancel(self, job_id: str) -> JobStatus:
-        """Stop a queued or running job; returns the job as it is now."""
-        return await self._session.jobs.cancel(job_id)
-
-    async def plan(
-        self,
-        m: int,
-        n: int,
-        k: int,
-        *,
-        dtype: DTypeLike = "float32",
-        memory: str = "pageable",
-        device: str | None = None,
-        **options: Unpack[PlanQuestion],
-    ) -> dict[str, Any]:
-        """How the service would split a product; see `Client.plan`."""
-        return await self._session.plan(
-            m, n, k, dtype=dtype, memory=memory, device=device, **options
-        )
-
-    async def devices(self) -> dict[str, Any]:
-        """GPUs of the service, and the presets that it can plan for."""
-        return await self._session.devices()
-
-    async def health(self) -> Health:
-        """Whether the service accepts work, and if not, why; see `Client.health`."""
-        return await self._session.health()
+    empty = in_thread(Client.empty)
+    matmul = in_thread(Client.matmul)
+    matmul_with_details = in_thread(Client.matmul_with_details)
+    put = in_thread(Client.put)
+    get = in_thread(Client.get)
+    download = in_thread(Client.download)
+    matrix = in_thread(Client.matrix)
+    matrices = each_in_thread(Client.matrices)
+    delete = in_thread(Client.delete)
+    submit = in_thread(_give_async_job(Client.submit))
+    jobs = each_in_thread(Client.jobs)
+    cancel = in_thread(Client.cancel)
+    plan = in_thread(Client.plan)
+    devices = in_thread(Client.devices)
+    health = in_thread(Client.health)

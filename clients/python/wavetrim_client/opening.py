@@ -1,13 +1,14 @@
-"""The base of both clients: it checks their arguments and opens a session with the service."""
+"""Opening a client: its arguments are checked here."""
 
 import os
 import ssl
-from typing import ClassVar, Final
+from types import TracebackType
+from typing import Final, Self
 
-from .session import Session
+from .leases.leased_memory import LeasedMemory
 from .version import __version__
 from .wire.address import parse_address
-from .wire.network import Network
+from .wire.calls import Calls
 from .wire.retries import Retries
 from .wire.transport import Transport
 
@@ -19,13 +20,11 @@ TIMEOUT_SECONDS: Final = 120.0
 
 
 class Opened:
-    """A client of one service; see `Client` for the arguments.
+    """A client of one service; see `Client` for the arguments. Nothing is sent yet.
 
     Raises:
         ValueError: An argument is not valid.
     """
-
-    _network: ClassVar[type[Network]]
 
     def __init__(
         self,
@@ -36,54 +35,48 @@ class Opened:
         retries: int = 3,
         tls_context: ssl.SSLContext | None = None,
     ) -> None:
-        self._session = open_session(
-            url,
-            self._network(),
-            api_key=api_key,
-            timeout=timeout,
-            retries=retries,
+        if timeout is not None and not timeout > 0:
+            limit = "a positive number of seconds, or None"
+            raise ValueError(f"timeout is {timeout}; it must be {limit}")
+        if retries < 0:
+            raise ValueError(f"retries is {retries}; it must be at least 0")
+        headers = {"User-Agent": f"wavetrim-client/{__version__}"}
+        if api_key is not None:
+            check_api_key(api_key)
+            headers["Authorization"] = f"Bearer {api_key}"
+        self._transport = Transport(
+            parse_address(url),
+            headers=headers,
+            timeout_seconds=timeout,
             tls_context=tls_context,
         )
+        self._timeout_seconds = timeout
+        self._calls = Calls(self._transport, Retries(tries=retries + 1))
+        self._memory = LeasedMemory(self._calls)
 
     @property
     def url(self) -> str:
         """Address of the service."""
-        return self._session.transport.url
+        return self._transport.url
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.url!r})"
 
+    def __enter__(self) -> Self:
+        return self
 
-def open_session(
-    url: str | os.PathLike[str],
-    network: Network,
-    *,
-    api_key: str | None,
-    timeout: float | None,
-    retries: int,
-    tls_context: ssl.SSLContext | None,
-) -> Session:
-    """A session with the service at `url`; nothing is sent yet.
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
 
-    Raises:
-        ValueError: An argument is not valid.
-    """
-    if timeout is not None and not timeout > 0:
-        raise ValueError(f"timeout is {timeout}; it must be a positive number of seconds, or None")
-    if retries < 0:
-        raise ValueError(f"retries is {retries}; it must be at least 0")
-    headers = {"User-Agent": f"wavetrim-client/{__version__}"}
-    if api_key is not None:
-        check_api_key(api_key)
-        headers["Authorization"] = f"Bearer {api_key}"
-    transport = Transport(
-        parse_address(url),
-        network,
-        headers=headers,
-        timeout_seconds=timeout,
-        tls_context=tls_context,
-    )
-    return Session(transport, Retries(tries=retries + 1), timeout_seconds=timeout)
+    def close(self) -> None:
+        """Close the connections, and give back the leases without arrays."""
+        self._memory.close()
+        self._transport.close()
 
 
 def check_api_key(api_key: str, name: str = "api_key") -> None:

@@ -40,7 +40,7 @@ COMMANDS = (
     "reproduce",
 )
 WITH_SIZES = ("mulmat", "hybrid-f", "matmatgpu", "sdk-multiply")
-HEAVY = ("numpy", "fastapi", "h11", "sqlalchemy", "pydantic", "uvicorn", "cupy")
+HEAVY = ("numpy", "fastapi", "sqlalchemy", "pydantic", "uvicorn", "cupy")
 
 
 def run_python(code: str, folder: Path) -> subprocess.CompletedProcess[str]:

@@ -11,11 +11,10 @@ import struct
 from typing import Any, Final
 
 from ..errors import ServiceUnreachable
-from ..matrices.bodies import JsonBody
+from ..matrices.bodies import make_json_body
 from ..wire.calls import Calls
-from ..wire.network import Network
 from ..wire.request import Request
-from ..wire.stream import connect_unix
+from ..wire.sockets import connect_unix
 
 _ANSWER_BYTES: Final = 4096
 _ANSWER_SECONDS: Final = 10.0
@@ -45,7 +44,7 @@ class Lease:
         self._connection.close()
 
 
-async def open_lease(calls: Calls, network: Network, size_bytes: int) -> Lease:
+def open_lease(calls: Calls, size_bytes: int) -> Lease:
     """Ask the service for memory, and map it.
 
     Raises:
@@ -53,14 +52,14 @@ async def open_lease(calls: Calls, network: Network, size_bytes: int) -> Lease:
         ServiceUnreachable: The service's socket for leases does not answer as it should.
     """
     headers = {"Content-Type": "application/json"}
-    body = JsonBody.write({"bytes": size_bytes})
-    grant = await calls.ask(Request("POST", "/v1/leases", headers=headers, body=body))
+    body = make_json_body({"bytes": size_bytes})
+    grant = calls.ask(Request("POST", "/v1/leases", headers=headers, body=body))
     try:
-        connection = await connect_unix(grant["socket"], network, kind=socket.SOCK_SEQPACKET)
+        connection = connect_unix(grant["socket"], kind=socket.SOCK_SEQPACKET)
         try:
             _check_peer(connection)
             connection.send(grant["token"].encode())
-            await network.wait(connection, read=True, write=False, timeout_seconds=_ANSWER_SECONDS)
+            connection.settimeout(_ANSWER_SECONDS)
             return _receive(connection, grant)
         except BaseException:
             connection.close()

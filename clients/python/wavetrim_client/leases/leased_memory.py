@@ -16,7 +16,6 @@ from numpy.typing import DTypeLike, NDArray
 
 from ..errors import ClientError, NotFound, Unauthorized
 from ..wire.calls import Calls
-from ..wire.network import Network
 from .lease import Lease, open_lease
 
 LEAST_LEASE_BYTES: Final = 16 * 2**20
@@ -58,19 +57,17 @@ class _Space:
 
 
 class LeasedMemory:
-    """The leases of one client. Safe for several threads and tasks.
+    """The leases of one client. Safe for several threads.
 
     An array keeps its place until it and all views of it are gone. Its lease lives as long, even
     when the client is closed. A forked process begins without leases.
 
     Args:
         calls: The calls to the service.
-        network: How to wait.
     """
 
-    def __init__(self, calls: Calls, network: Network) -> None:
+    def __init__(self, calls: Calls) -> None:
         self._calls = calls
-        self._network = network
         self._lock = threading.Lock()
         self._spaces: list[_Space] = []
         self._left: list[_Space] = []
@@ -86,7 +83,7 @@ class LeasedMemory:
         """Whether the service may have leases: it is on this host, and has not said no."""
         return self._is_local
 
-    async def obtain(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray[Any] | None:
+    def obtain(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray[Any] | None:
         """A new array in a lease, or None if there is no room."""
         elements = np.dtype(dtype)
         lengths = tuple(map(operator.index, shape if np.iterable(shape) else (shape,)))
@@ -95,7 +92,7 @@ class LeasedMemory:
             return None
         reserved_bytes = -(-size_bytes // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES
         array = self._take(lengths, elements, reserved_bytes)
-        if array is None and await self._grow(reserved_bytes):
+        if array is None and self._grow(reserved_bytes):
             array = self._take(lengths, elements, reserved_bytes)
         return array
 
@@ -132,7 +129,7 @@ class LeasedMemory:
 
     close = leave
 
-    async def _grow(self, needed_bytes: int) -> bool:
+    def _grow(self, needed_bytes: int) -> bool:
         """Ask for one more lease; returns whether there is one."""
         if time.monotonic() < self._asks_again:
             return False
@@ -140,7 +137,7 @@ class LeasedMemory:
         ahead_bytes = min(MOST_AHEAD_BYTES, max(LEAST_LEASE_BYTES, held_bytes))
         for size_bytes in sorted({max(needed_bytes, ahead_bytes), needed_bytes}, reverse=True):
             try:
-                lease = await open_lease(self._calls, self._network, size_bytes)
+                lease = open_lease(self._calls, size_bytes)
             except (Unauthorized, NotFound):
                 self._is_local = False  # a service without leases
                 return False

@@ -8,18 +8,14 @@ from numpy.typing import NDArray
 
 from ..details import Details, read_details
 from ..errors import NotFound, ServiceRefused
-from ..matrices.bodies import JsonBody
+from ..matrices.bodies import make_json_body
 from ..wire.answer import Answer
 from ..wire.calls import Calls
-from ..wire.network import Network
 from ..wire.request import Request
 from .leased_memory import LeasedMemory
 
 COPIED_BYTES: Final = 2**20
 """Operands of at least this size are copied into a lease; smaller ones are sent. Chosen."""
-
-_QUICK_BYTES: Final = 2**20
-"""A copy of at most this size is made without a thread; chosen."""
 
 Matrix = NDArray[Any]
 
@@ -29,16 +25,14 @@ class LeasedProducts:
 
     Args:
         calls: The calls to the service.
-        network: How to wait.
         memory: The leases.
     """
 
-    def __init__(self, calls: Calls, network: Network, memory: LeasedMemory) -> None:
+    def __init__(self, calls: Calls, memory: LeasedMemory) -> None:
         self._calls = calls
-        self._network = network
         self._memory = memory
 
-    async def multiply(
+    def multiply(
         self,
         matrices: Sequence[Matrix],
         dtype: np.dtype[Any],
@@ -62,20 +56,20 @@ class LeasedProducts:
         goes_there = out is not None and memory.find(out) is not None
         if not self._is_worth_it(matrices, any(in_lease) or goes_there):
             return None
-        placed = [await self._place(matrix) for matrix in matrices]
+        placed = [self._place(matrix) for matrix in matrices]
         shape = (matrices[0].shape[0], matrices[1].shape[1])
         target = out
         if not goes_there or any(np.may_share_memory(target, one) for one in matrices):
-            target = await memory.obtain(shape, dtype)
+            target = memory.obtain(shape, dtype)
         named = [None if one is None else memory.find(one) for one in (*placed, target)]
-        details = None if None in named else await self._ask(named, query)
+        details = None if None in named else self._ask(named, query)
         if details is None or target is None:
             return None
         if out is None and not any(in_lease):
             out = np.empty(shape, dtype)
         if out is None or target is out:
             return target, details
-        await self._copy(out, target)
+        np.copyto(out, target)
         return out, details
 
     def _is_worth_it(self, matrices: Sequence[Matrix], some_are_there: bool) -> bool:
@@ -84,12 +78,12 @@ class LeasedProducts:
             return False
         return some_are_there or sum(matrix.nbytes for matrix in matrices) >= COPIED_BYTES
 
-    async def _ask(self, named: Sequence[Any], query: Mapping[str, Any]) -> Details | None:
+    def _ask(self, named: Sequence[Any], query: Mapping[str, Any]) -> Details | None:
         names = ("a", "b", "out") if len(named) == 3 else ("a", "b", "c", "out")
         asked = {name: value for name, value in query.items() if name != "dtype"}
         document = {**dict(zip(names, named, strict=True)), **asked}
         headers = {"Content-Type": "application/json"}
-        body = JsonBody.write(document)
+        body = make_json_body(document)
         request = Request(
             "POST",
             "/v1/matmul",
@@ -99,7 +93,7 @@ class LeasedProducts:
             before_repeat=self._memory.leave,  # the lost product may still be written
         )
         try:
-            return await self._calls.receive(request, _read)
+            return self._calls.receive(request, _read)
         except NotFound:
             self._memory.leave()  # the service was restarted, and its leases are gone
             return None
@@ -109,22 +103,16 @@ class LeasedProducts:
             self._memory.leave()  # the product may still be written
             raise
 
-    async def _place(self, matrix: Matrix) -> Matrix | None:
+    def _place(self, matrix: Matrix) -> Matrix | None:
         """A matrix in a lease: itself, or its copy."""
         if self._memory.find(matrix) is not None:
             return matrix
-        copy = await self._memory.obtain(matrix.shape, matrix.dtype.newbyteorder("="))
+        copy = self._memory.obtain(matrix.shape, matrix.dtype.newbyteorder("="))
         if copy is not None:
-            await self._copy(copy, matrix)
+            np.copyto(copy, matrix)
         return copy
 
-    async def _copy(self, target: Matrix, source: Matrix) -> None:
-        if source.nbytes <= _QUICK_BYTES:
-            np.copyto(target, source)
-        else:
-            await self._network.compute(lambda: np.copyto(target, source))
 
-
-async def _read(answer: Answer) -> Details:
-    await answer.read()
+def _read(answer: Answer) -> Details:
+    answer.read()
     return read_details(answer.headers)

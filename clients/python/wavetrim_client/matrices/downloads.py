@@ -1,20 +1,19 @@
 """Downloads of .npy files into an array or a file; each goes on after a lost connection."""
 
-import contextlib
 import hashlib
 import re
 from base64 import b64decode
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Protocol
+from typing import Any, BinaryIO, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import DownloadCorrupted, ServiceUnreachable
-from ..wire.answer import Answer
+from ..wire.answer import PIECE_BYTES, Answer
 from ..wire.calls import Calls
-from ..wire.network import Network
+from ..wire.interruption import find_interruption
 from ..wire.request import Request
 from .bodies import format_digest
 from .npy import MEDIA_TYPE, receive_head, view_bytes
@@ -25,69 +24,50 @@ FRUITLESS_TRIES: Final = 3
 """After how many lost connections in a row without a byte a download fails; chosen."""
 
 _PAUSE_SECONDS: Final = 0.1
-_BUFFER_BYTES: Final = 2**20
 _DIGEST: Final = re.compile(r"(?:^|,)\s*sha-256=:([A-Za-z0-9+/=]*):")
 
 Arrival = Callable[[int, int | None], None]
 """Receives the bytes that have arrived and the bytes in all (None if the service does not say)."""
 
 
-class Place(Protocol):
-    """Where the bytes of a download go."""
-
-    def begin(self, answer: Answer) -> None:
-        """Start anew: `answer` has the file from its first byte."""
-
-    async def receive(self, answer: Answer) -> int:
-        """Receive some bytes; returns how many, 0 at their end."""
-
-    def finish(self) -> None:
-        """Make sure that the bytes are those that the service announced.
-
-        Raises:
-            DownloadCorrupted: They are not.
-        """
-
-
 class FilePlace:
-    """A file, checked by the digest that the service announces.
+    """A file that receives a download, checked by the digest that the service announces.
 
     Args:
         file: An empty file, open for writing.
-        network: Runs the writing, in a thread if it has an event loop.
     """
 
-    def __init__(self, file: BinaryIO, network: Network) -> None:
+    def __init__(self, file: BinaryIO) -> None:
         self._file = file
-        self._network = network
-        self._buffer = memoryview(bytearray(_BUFFER_BYTES))
+        self._buffer = memoryview(bytearray(PIECE_BYTES))
         self._digest = hashlib.sha256()
         self._expected: bytes | None = None
 
     def begin(self, answer: Answer) -> None:
-        """Empty the file."""
+        """Empty the file: `answer` has its bytes from the first."""
         self._file.seek(0)
         self._file.truncate()
         self._digest = hashlib.sha256()
         self._expected = _find_digest(answer)
 
-    async def receive(self, answer: Answer) -> int:
-        """Receive some bytes and write them.
+    def receive(self, answer: Answer) -> int:
+        """Receive some bytes and write them; returns how many, 0 at their end.
 
         Raises:
             OSError: The file cannot be written.
         """
-        count = await answer.receive_into(self._buffer)
-        await self._network.compute(lambda: self._write(self._buffer[:count]))
+        count = answer.receive_into(self._buffer)
+        self._file.write(self._buffer[:count])
+        if self._expected is not None:
+            self._digest.update(self._buffer[:count])
         return count
 
-    def _write(self, piece: memoryview) -> None:
-        self._file.write(piece)
-        if self._expected is not None:
-            self._digest.update(piece)
-
     def finish(self) -> None:
-        """Compare the digests."""
+        """Compare the digests.
+
+        Raises:
+            DownloadCorrupted: The bytes are not those that the service announced.
+        """
         if self._expected is None or self._digest.digest() == self._expected:
             return
         found, announced = format_digest(self._digest.digest()), format_digest(self._expected)
@@ -110,20 +90,20 @@ class ArrayPlace:
         self.array: NDArray[Any] = np.empty(0)
         self._rest: memoryview | None = None
 
-    def begin(self, answer: Answer) -> None:
+    def begin(self, _answer: Answer) -> None:
         """Expect a head again."""
-        del answer
         self._rest = None
 
-    async def receive(self, answer: Answer) -> int:
-        """Receive the head, then some of the elements.
+    def receive(self, answer: Answer) -> int:
+        """Receive the head, then some of the elements; returns how many bytes, 0 at their end.
 
         Raises:
-            ValueError: The head announces another shape or element type than that of `out`.
+            DownloadCorrupted: It is no head.
+            ValueError: It announces another shape or element type than that of `out`.
         """
         if self._rest is None:
             try:
-                head = await receive_head(answer)
+                head = receive_head(answer)
             except ValueError as error:
                 raise DownloadCorrupted(f"the answer is no .npy file: {error}") from error
             if self._out is not None:
@@ -132,12 +112,16 @@ class ArrayPlace:
             self.array = self._out if self._out is not None and fits else head.make_array()
             self._rest = view_bytes(self.array) if self.array.size else memoryview(b"")
             return head.size_bytes
-        count = await answer.receive_into(self._rest) if self._rest else 0
+        count = answer.receive_into(self._rest) if self._rest else 0
         self._rest = self._rest[count:]
         return count
 
     def finish(self) -> None:
-        """Make sure that no element is missing."""
+        """Make sure that no element is missing.
+
+        Raises:
+            DownloadCorrupted: One is.
+        """
         if self._rest is None or self._rest:
             raise DownloadCorrupted(f"{len(self._rest or b'')} bytes are missing at its end")
 
@@ -150,31 +134,52 @@ class Download:
         on_progress: Receives the progress.
     """
 
-    def __init__(self, place: Place, on_progress: Arrival | None) -> None:
+    def __init__(self, place: FilePlace | ArrayPlace, on_progress: Arrival | None = None) -> None:
         self._place = place
         self._on_progress = on_progress
-        self.received_bytes = 0
+        self._received_bytes = 0
         self._total_bytes: int | None = None
         self._etag: str | None = None
 
-    def headers(self) -> dict[str, str]:
-        """Headers that ask for the missing bytes, if the content has not changed since."""
-        plain = {"Accept": MEDIA_TYPE, "Accept-Encoding": "identity"}
-        if self.received_bytes == 0 or self._etag is None:
-            return plain
-        return {**plain, "Range": f"bytes={self.received_bytes}-", "If-Range": self._etag}
+    def fetch(self, calls: Calls, path: str) -> int:
+        """Fetch a .npy file.
 
-    async def receive(self, answer: Answer) -> None:
+        Args:
+            calls: The calls to the service.
+            path: The route that sends it.
+
+        Returns:
+            Length of the file in bytes.
+
+        Raises:
+            DownloadCorrupted: The bytes are not those that were announced.
+            ServiceUnreachable: `FRUITLESS_TRIES` connections in a row broke without a byte.
+        """
+        fruitless = 0
+        while True:
+            before = self._received_bytes
+            try:
+                calls.receive(Request("GET", path, headers=self._headers()), self.receive)
+            except ServiceUnreachable:
+                fruitless = 0 if self._received_bytes > before else fruitless + 1
+                if fruitless == FRUITLESS_TRIES:
+                    raise
+            else:
+                self.finish()
+                return self._received_bytes
+            find_interruption().sleep(_PAUSE_SECONDS * fruitless)
+
+    def receive(self, answer: Answer) -> None:
         """Receive an answer: the bytes that follow (206), or the file from its start."""
         if answer.status != 206:
-            self.received_bytes = 0
+            self._received_bytes = 0
             self._total_bytes = answer.length
             self._etag = answer.headers.get("etag")
             self._place.begin(answer)
-        while count := await self._place.receive(answer):
-            self.received_bytes += count
+        while count := self._place.receive(answer):
+            self._received_bytes += count
             if self._on_progress is not None:
-                self._on_progress(self.received_bytes, self._total_bytes)
+                self._on_progress(self._received_bytes, self._total_bytes)
 
     def finish(self) -> None:
         """Make sure that length and content are those that the service announced.
@@ -182,46 +187,18 @@ class Download:
         Raises:
             DownloadCorrupted: They are not.
         """
-        if self._total_bytes not in (None, self.received_bytes):
+        if self._total_bytes not in (None, self._received_bytes):
             raise DownloadCorrupted(
-                f"{self.received_bytes} bytes have arrived of {self._total_bytes}"
+                f"{self._received_bytes} bytes have arrived of {self._total_bytes}"
             )
         self._place.finish()
 
-
-async def receive_file(
-    calls: Calls, path: str, place: Place, on_progress: Arrival | None = None
-) -> int:
-    """Fetch a .npy file.
-
-    Args:
-        calls: The calls to the service.
-        path: The route that sends it.
-        place: Where its bytes go.
-        on_progress: Receives the progress.
-
-    Returns:
-        Length of the file in bytes.
-
-    Raises:
-        DownloadCorrupted: The bytes are not those that were announced.
-        ServiceUnreachable: `FRUITLESS_TRIES` connections in a row broke without a byte.
-    """
-    download = Download(place, on_progress)
-    fruitless = 0
-    while True:
-        before = download.received_bytes
-        try:
-            request = Request("GET", path, headers=download.headers())
-            await calls.receive(request, download.receive)
-        except ServiceUnreachable:
-            fruitless = 0 if download.received_bytes > before else fruitless + 1
-            if fruitless == FRUITLESS_TRIES:
-                raise
-        else:
-            download.finish()
-            return download.received_bytes
-        await calls.transport.network.sleep(_PAUSE_SECONDS * fruitless)
+    def _headers(self) -> dict[str, str]:
+        """Headers that ask for the missing bytes, if the content has not changed since."""
+        plain = {"Accept": MEDIA_TYPE, "Accept-Encoding": "identity"}
+        if self._received_bytes == 0 or self._etag is None:
+            return plain
+        return {**plain, "Range": f"bytes={self._received_bytes}-", "If-Range": self._etag}
 
 
 def _find_digest(answer: Answer) -> bytes | None:
@@ -240,7 +217,7 @@ def _find_digest(answer: Answer) -> bytes | None:
         raise DownloadCorrupted(f"its digest cannot be read: {field!r}") from error
 
 
-async def receive_array(calls: Calls, path: str, out: NDArray[Any] | None) -> NDArray[Any]:
+def receive_array(calls: Calls, path: str, out: NDArray[Any] | None) -> NDArray[Any]:
     """A .npy file of the service as an array: `out` if that is given.
 
     Raises:
@@ -250,7 +227,7 @@ async def receive_array(calls: Calls, path: str, out: NDArray[Any] | None) -> ND
     if out is not None:
         check_writable(out)
     place = ArrayPlace(out)
-    await receive_file(calls, path, place)
+    Download(place).fetch(calls, path)
     if out is None:
         return place.array
     if out is not place.array:
@@ -258,19 +235,11 @@ async def receive_array(calls: Calls, path: str, out: NDArray[Any] | None) -> ND
     return out
 
 
-async def download_file(
-    calls: Calls, path: str, target: Path, on_progress: Arrival | None = None
-) -> int:
+def download_file(calls: Calls, path: str, target: Path, on_progress: Arrival | None = None) -> int:
     """Write a .npy file of the service to `target`, which appears once complete.
 
     Returns:
         Length of the file in bytes.
     """
-    network = calls.transport.network
-    stack = contextlib.ExitStack()
-    file = await network.compute(lambda: stack.enter_context(write_partial(target)))
-    with stack:
-        place = FilePlace(file, network)
-        size_bytes = await receive_file(calls, path, place, on_progress)
-        await network.compute(stack.close)
-    return size_bytes
+    with write_partial(target) as file:
+        return Download(FilePlace(file), on_progress).fetch(calls, path)

@@ -3,24 +3,18 @@
 import io
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..wire.answer import Answer
 from .element_types import read_dtype
 
 MEDIA_TYPE: Final = "application/x-npy"
 
 _MAGIC_BYTES: Final = 8
 _MAX_HEAD_BYTES: Final = 10_012
-
-
-class Source(Protocol):
-    """Bytes that arrive."""
-
-    async def receive_into(self, view: memoryview) -> int:
-        """Receive some of them; returns how many, 0 at their end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,39 +76,30 @@ def parse_head(head: bytes) -> NpyHead:
     return NpyHead(shape, read_dtype(dtype), fortran_order, len(head))
 
 
-async def receive_head(source: Source) -> NpyHead:
+def receive_head(answer: Answer) -> NpyHead:
     """Receive a head, and none of the elements after it.
 
     Raises:
         ValueError: The bytes are not a .npy file.
     """
-    head = await _receive_exactly(source, _MAGIC_BYTES)
+    head = _receive_exactly(answer, _MAGIC_BYTES)
     length_bytes = 2 if head[6:7] == b"\1" else 4
-    head += await _receive_exactly(source, length_bytes)
+    head += _receive_exactly(answer, length_bytes)
     rest_bytes = int.from_bytes(head[_MAGIC_BYTES:], "little")
     if len(head) + rest_bytes > _MAX_HEAD_BYTES:
         raise ValueError(f"its head has {rest_bytes} bytes, too many for a .npy file's")
-    return parse_head(head + await _receive_exactly(source, rest_bytes))
+    return parse_head(head + _receive_exactly(answer, rest_bytes))
 
 
-async def receive_all(source: Source, view: memoryview) -> None:
-    """Fill memory with the bytes that arrive.
-
-    Raises:
-        ValueError: They end before it is full.
-    """
+def _receive_exactly(answer: Answer, count: int) -> bytes:
+    head = bytearray(count)
     done = 0
-    while done < len(view):
-        count = await source.receive_into(view[done:])
-        if count == 0:
-            raise ValueError(f"it ends after {done} of {len(view)} bytes")
-        done += count
-
-
-async def _receive_exactly(source: Source, count: int) -> bytes:
-    buffer = bytearray(count)
-    await receive_all(source, memoryview(buffer))
-    return bytes(buffer)
+    while done < count:
+        received = answer.receive_into(memoryview(head)[done:])
+        if received == 0:
+            raise ValueError(f"it ends after {done} of {count} bytes")
+        done += received
+    return bytes(head)
 
 
 def view_bytes(array: NDArray[Any]) -> memoryview:

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from ..records import Matrix
 from ..wire.request import Body
-from .bodies import ArrayBody, FileBody
+from .bodies import make_array_body, make_file_body
 from .element_types import check_dtype, read_dtype
 from .operands import promote, read_array
 
@@ -46,12 +46,12 @@ def describe_source(source: Path | ArrayLike) -> Body:
         OSError: The file cannot be read.
     """
     if isinstance(source, Path):
-        return FileBody.find(source)
+        return make_file_body(source)
     array = read_array("array", source)
     if array.ndim != 2:
         raise ValueError(f"array has {array.ndim} dimensions; it must have 2")
     check_dtype(array.dtype)
-    return ArrayBody(array)
+    return make_array_body(array)
 
 
 def check_shapes(sources: dict[str, Source]) -> None:
@@ -85,7 +85,7 @@ def _describe_known(source: Source) -> tuple[tuple[int, ...], str] | None:
     if isinstance(source, Matrix):
         return source.shape, source.dtype
     if isinstance(source, Path):
-        FileBody.find(source)
+        make_file_body(source)
         try:
             mapped = np.load(source, mmap_mode="r")
             return mapped.shape, read_dtype(mapped.dtype).name

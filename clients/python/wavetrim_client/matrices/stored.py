@@ -2,17 +2,18 @@
 
 import contextlib
 import json
+import os
 import uuid
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import ServiceRefused, ServiceUnreachable
+from ..opening import Opened
 from ..records import Matrix
 from ..wire.answer import Answer
-from ..wire.calls import Calls
 from ..wire.request import Progress, Request
 from ..wire.transport import UNDO_SECONDS
 from .bodies import digest_body
@@ -20,32 +21,34 @@ from .downloads import Arrival, download_file, receive_array
 from .element_types import find_dtype
 from .npy import MEDIA_TYPE
 from .operands import check_out
-from .sources import (
-    MatrixName,
-    describe_source,
-    name_matrix,
-)
+from .sources import MatrixName, describe_source, name_matrix
 
 
-class StoredMatrices:
-    """The calls about one service's matrices.
+class StoredMatrices(Opened):
+    """The calls about matrices that stay."""
 
-    Args:
-        calls: The calls to the service.
-    """
-
-    def __init__(self, calls: Calls) -> None:
-        self._calls = calls
-        self._network = calls.transport.network
-
-    async def put(
-        self, source: Path | ArrayLike, *, digest: bool, on_progress: Progress | None
+    def put(
+        self,
+        source: Path | ArrayLike,
+        *,
+        digest: bool = False,
+        on_progress: Progress | None = None,
     ) -> Matrix:
-        """Store a matrix; only one is stored even if the request is repeated."""
-        body = await self._network.compute(lambda: describe_source(source))
+        """Store a matrix: a .npy file (a Path), or a two-dimensional array of any strides.
+
+        Args:
+            source: The matrix.
+            digest: Send a Content-Digest. The source is read once more for it, before it is sent.
+            on_progress: Receives the bytes sent and the bytes in all.
+
+        Raises:
+            ValueError: The array is not two-dimensional, or has an element type without products.
+            OSError: The file cannot be read.
+        """
+        body = describe_source(source)
         headers = {"Content-Type": MEDIA_TYPE, "Idempotency-Key": str(uuid.uuid4())}
         if digest:
-            headers["Content-Digest"] = await self._network.compute(lambda: digest_body(body))
+            headers["Content-Digest"] = digest_body(body)
         request = Request(
             "POST",
             "/v1/matrices",
@@ -55,33 +58,57 @@ class StoredMatrices:
             repeatable=True,
             undo=self._unstore,
         )
-        return Matrix.read(await self._calls.ask(request))
+        return Matrix.read(self._calls.ask(request))
 
-    async def describe(self, matrix_id: str) -> Matrix:
-        """Shape, element type and size of a matrix."""
-        return Matrix.read(await self._calls.get(f"/v1/matrices/{matrix_id}"))
+    def get(self, matrix: MatrixName, *, out: NDArray[Any] | None = None) -> NDArray[Any]:
+        """A matrix of the service as an array.
 
-    async def list(self) -> AsyncIterator[Matrix]:
-        """All matrices, newest first, asked for page by page."""
-        async for page in self._calls.list_pages("/v1/matrices"):
-            for document in page["matrices"]:
-                yield Matrix.read(document)
+        Args:
+            matrix: The matrix or its id.
+            out: An array of its shape and element type, which is filled and returned.
 
-    async def get(self, matrix: MatrixName, out: NDArray[Any] | None) -> NDArray[Any]:
-        """A matrix as an array."""
+        Raises:
+            ValueError: `matrix` names none, or `out` cannot take it; no element is received then.
+            NotFound: The service has no such matrix.
+        """
         if out is not None and isinstance(matrix, Matrix):
             check_out(out, matrix.shape, find_dtype(matrix.dtype))
-        return await receive_array(self._calls, f"{_find_path(matrix)}/data", out)
+        return receive_array(self._calls, f"{_find_path(matrix)}/data", out)
 
-    async def download(self, matrix: MatrixName, target: Path, on_progress: Arrival | None) -> int:
-        """A matrix as a file, which appears when it is complete and checked."""
-        return await download_file(self._calls, f"{_find_path(matrix)}/data", target, on_progress)
+    def download(
+        self,
+        matrix: MatrixName,
+        path: str | os.PathLike[str],
+        *,
+        on_progress: Arrival | None = None,
+    ) -> int:
+        """Write a matrix to a .npy file, which appears when it is complete and checked.
 
-    async def delete(self, matrix: MatrixName) -> None:
-        """Remove a matrix."""
-        await self._calls.remove(_find_path(matrix))
+        After a lost connection the download goes on from where it broke.
 
-    async def discard(self, matrices: Iterable[MatrixName]) -> None:
+        Returns:
+            Length of the file in bytes.
+
+        Raises:
+            DownloadCorrupted: The bytes are not those that the service announced.
+            OSError: The file cannot be written.
+        """
+        return download_file(self._calls, f"{_find_path(matrix)}/data", Path(path), on_progress)
+
+    def matrix(self, matrix_id: str) -> Matrix:
+        """Shape, element type and size of a matrix."""
+        return Matrix.read(self._calls.get(f"/v1/matrices/{matrix_id}"))
+
+    def matrices(self) -> Iterator[Matrix]:
+        """All matrices that the service stores, newest first; asked for page by page."""
+        for page in self._calls.list_pages("/v1/matrices"):
+            yield from map(Matrix.read, page["matrices"])
+
+    def delete(self, matrix: MatrixName) -> None:
+        """Remove a matrix that no queued or running job needs."""
+        self._calls.remove(_find_path(matrix))
+
+    def _discard(self, matrices: Iterable[MatrixName]) -> None:
         """Remove matrices that are not needed after all; failures are ignored.
 
         A service that does not answer is not asked again and again: somebody waits for the end.
@@ -90,15 +117,15 @@ class StoredMatrices:
         with contextlib.suppress(ServiceUnreachable):
             for matrix in matrices:
                 with contextlib.suppress(ServiceRefused):
-                    await calls.remove(_find_path(matrix))
+                    calls.remove(_find_path(matrix))
 
-    async def _unstore(self, answer: Answer) -> None:
+    def _unstore(self, answer: Answer) -> None:
         """Remove the matrix of an upload that was interrupted after all of it had arrived.
 
         Each upload has its own key, so status 200 (stored by an earlier try) means the same matrix.
         """
         if answer.status in (200, 201):
-            await self.discard([str(json.loads(await answer.read())["id"])])
+            self._discard([str(json.loads(answer.read())["id"])])
 
 
 def _find_path(matrix: MatrixName) -> str:

@@ -2,6 +2,6 @@
 
 - `request` is what is sent, `answer` what is received. `calls` repeats a request if `retries` says
   so, and turns a problem into an error.
-- `transport` speaks HTTP/1.1 to an `address`, over a `stream` of bytes.
-- `network` waits, in a thread or in an event loop. Only this differs between the two clients.
+- `transport` speaks HTTP with `http.client`, over sockets that `sockets` connects to an `address`.
+- `interruption` ends a call of another thread.
 """

@@ -1,19 +1,27 @@
-"""The answer to a request: h11 reads its head; its body goes directly into the caller's memory."""
+"""The answer to a request, whose body goes directly into the caller's memory."""
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
+from http.client import HTTPException, HTTPResponse
 from typing import Final
 
-import h11
+from ..errors import ServiceTimeout, ServiceUnreachable
 
-from .stream import Stream, StreamBroken
+PIECE_BYTES: Final = 2**20
+"""Bodies are read and written in pieces of about this size, so that a caller sees progress;
+chosen."""
 
-HEAD_BYTES: Final = 2**16
-"""Size of the buffer for a head, which receives the start of the body, too. Small bodies are sent
-together with their head, up to this size. Chosen."""
+_MOST_BYTES: Final = 2**24
+"""How much is received at once: if the connection breaks in between, so much is lost. Chosen."""
 
 
 class Answer:
     """The answer to a request, whose body is still to be received.
+
+    Args:
+        response: Its head has been received.
+        url: Address of the service.
+        timeout_seconds: How long the service may be silent.
 
     Attributes:
         status: HTTP status.
@@ -21,99 +29,64 @@ class Answer:
         length: Bytes of the body; None if the service does not say.
     """
 
-    def __init__(
-        self, stream: Stream, protocol: h11.Connection, head: h11.Response, *, reusable: bool
-    ) -> None:
-        self._stream = stream
-        self._protocol = protocol
-        self.status = head.status_code
+    def __init__(self, response: HTTPResponse, url: str, timeout_seconds: float | None) -> None:
+        self._response = response
+        self._url = url
+        self._timeout_seconds = timeout_seconds
+        self.status = response.status
         self.headers: Mapping[str, str] = {
-            name.decode("latin-1"): value.decode("latin-1") for name, value in head.headers
+            name.lower(): value for name, value in response.getheaders()
         }
-        self.length = self._find_length()
-        self._left = self.length
-        self._rest = memoryview(protocol.trailing_data[0] if self.length is not None else b"")
-        persistent = self.headers.get("connection", "").lower() != "close"
-        self._reusable = reusable and persistent and head.http_version == b"1.1"
+        self.length = response.length
         self._content: list[bytes] = []
-
-    @classmethod
-    async def receive(cls, stream: Stream, protocol: h11.Connection, *, reusable: bool) -> "Answer":
-        """Receive the head of an answer; `reusable`: whether the request was sent completely."""
-        while True:
-            event = protocol.next_event()
-            if isinstance(event, h11.Response):
-                return cls(stream, protocol, event, reusable=reusable)
-            if event is h11.NEED_DATA:
-                await _feed(stream, protocol)
 
     @property
     def is_reusable(self) -> bool:
-        """Whether the connection can carry another request; only after the body's end."""
-        return self._reusable and self._left == 0
+        """Whether the connection can carry another request: the body has arrived completely."""
+        return self._response.isclosed() and not self._response.will_close
 
-    async def receive_into(self, view: memoryview) -> int:
+    def close(self) -> None:
+        """Receive no more."""
+        self._response.close()
+
+    def receive_into(self, view: memoryview) -> int:
         """Receive some of the body into memory; returns how many bytes, 0 at its end.
 
         Raises:
-            StreamBroken: The connection broke, or the service is silent.
+            ServiceUnreachable: The connection broke, or the service is silent.
         """
-        if self._left is None and not self._rest:
-            await self._receive_chunk()
-        if self._rest:
-            count = min(len(view), len(self._rest))
-            if self._left is not None:
-                count = min(count, self._left)
-            view[:count] = self._rest[:count]
-            self._rest = self._rest[count:]
-        elif self._left:
-            count = await self._stream.receive_into(view[: self._left])
-            if count == 0:
-                raise StreamBroken(f"the answer ends {self._left} bytes too early")
-        else:
-            return 0
-        if self._left is not None:
-            self._left -= count
+        with name_failures(self._url, self._timeout_seconds):
+            count = self._response.readinto(view[:_MOST_BYTES])
+        missing = self._response.length
+        if count == 0 and missing:
+            raise ServiceUnreachable(self._url, f"the answer ends {missing} bytes too early")
         return count
 
-    async def read(self) -> bytes:
+    def read(self) -> bytes:
         """All of the body. After an interruption it may be called again, and goes on.
 
         Raises:
-            StreamBroken: The connection broke, or the service is silent.
+            ServiceUnreachable: The connection broke, or the service is silent.
         """
-        while True:
-            piece = bytearray(HEAD_BYTES if self._left is None else min(self._left, 2**20))
-            count = await self.receive_into(memoryview(piece)) if piece else 0
-            if count == 0:
-                return b"".join(self._content)
-            self._content.append(bytes(piece[:count]))
-
-    def _find_length(self) -> int | None:
-        """The body's length; None if it is chunked, or ends with the connection."""
-        if self.status in (204, 304):
-            return 0
-        if "transfer-encoding" in self.headers or "content-length" not in self.headers:
-            return None
-        return int(self.headers["content-length"])
-
-    async def _receive_chunk(self) -> None:
-        """Receive some of a body of unknown length; its end sets `_left` to 0."""
-        while True:
-            event = self._protocol.next_event()
-            if isinstance(event, h11.Data):
-                self._rest = memoryview(bytes(event.data))
-                return
-            if isinstance(event, h11.EndOfMessage):
-                self._left = 0
-                self._reusable = self._reusable and "transfer-encoding" in self.headers
-                return
-            await _feed(self._stream, self._protocol)
+        buffer = memoryview(bytearray(2**16))
+        while count := self.receive_into(buffer):
+            self._content.append(bytes(buffer[:count]))
+        return b"".join(self._content)
 
 
-async def _feed(stream: Stream, protocol: h11.Connection) -> None:
-    buffer = bytearray(HEAD_BYTES)
-    count = await stream.receive_into(memoryview(buffer))
-    if count == 0 and protocol.their_state is h11.SEND_RESPONSE:
-        raise StreamBroken("the connection was closed without an answer")
-    protocol.receive_data(bytes(buffer[:count]))
+@contextlib.contextmanager
+def name_failures(url: str, timeout_seconds: float | None) -> Iterator[None]:
+    """Raise failures of a connection as errors of the client.
+
+    Args:
+        url: Address of the service.
+        timeout_seconds: How long the service may be silent.
+    """
+    try:
+        yield
+    except TimeoutError as error:
+        raise ServiceTimeout(url, f"silent for {timeout_seconds:g} s") from error
+    except OSError as error:
+        raise ServiceUnreachable(url, error.strerror or error) from error
+    except HTTPException as error:
+        raise ServiceUnreachable(url, error or type(error).__name__) from error

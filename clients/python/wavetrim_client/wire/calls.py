@@ -1,7 +1,7 @@
 """Calls: requests that are repeated if necessary, and whose problems become errors."""
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeVar
 
 from ..errors import (
@@ -13,6 +13,7 @@ from ..errors import (
     read_refusal,
 )
 from .answer import Answer
+from .interruption import find_interruption
 from .request import Request
 from .retries import Retries
 from .transport import Transport
@@ -43,7 +44,7 @@ class Calls:
         """The same calls, during which the service may be silent for this long at most."""
         return Calls(self.transport, self._retries, patience_seconds=patience_seconds)
 
-    async def receive(self, request: Request, read: Callable[[Answer], Awaitable[T]]) -> T:
+    def receive(self, request: Request, read: Callable[[Answer], T]) -> T:
         """Send a request and read its answer; both are repeated as `retries` decides.
 
         Raises:
@@ -53,12 +54,12 @@ class Calls:
         made = 0
         while True:
             try:
-                async with self.transport.exchange(
+                with self.transport.exchange(
                     request, patience_seconds=self._patience_seconds
                 ) as answer:
                     if not 200 <= answer.status < 300:
-                        raise await self._judge(answer)
-                    return await read(answer)
+                        raise self._judge(answer)
+                    return read(answer)
             except (ServiceUnreachable, ServiceBusy) as error:
                 made += 1
                 pause = self._retries.find_pause(error, made=made, repeatable=request.repeatable)
@@ -66,37 +67,33 @@ class Calls:
                     raise
                 if request.before_repeat is not None and isinstance(error, ServiceUnreachable):
                     request.before_repeat()
-            await self.transport.network.sleep(pause)
+            find_interruption().sleep(pause)
 
-    async def ask(self, request: Request) -> Any:
+    def ask(self, request: Request) -> Any:
         """The JSON of the answer to a request; raises what `receive` raises."""
+        content = self.receive(request, Answer.read)
+        try:
+            return json.loads(content)
+        except ValueError as error:
+            shown = content[:60].decode(errors="replace")
+            reason = f"its answer is not JSON but {shown!r}"
+            raise ServiceUnreachable(self.transport.url, reason) from error
 
-        async def read(answer: Answer) -> Any:
-            content = await answer.read()
-            try:
-                return json.loads(content)
-            except ValueError as error:
-                shown = content[:60].decode(errors="replace")
-                reason = f"its answer is not JSON but {shown!r}"
-                raise ServiceUnreachable(self.transport.url, reason) from error
-
-        return await self.receive(request, read)
-
-    async def get(self, path: str, **query: Any) -> Any:
+    def get(self, path: str, **query: Any) -> Any:
         """The JSON under a path."""
-        return await self.ask(Request("GET", path, query, repeatable=True))
+        return self.ask(Request("GET", path, query, repeatable=True))
 
-    async def list_pages(self, path: str, **query: Any) -> AsyncIterator[dict[str, Any]]:
+    def list_pages(self, path: str, **query: Any) -> Iterator[dict[str, Any]]:
         """The pages of a list, asked for one by one."""
         cursor: str | None = None
         while True:
-            page = await self.get(path, cursor=cursor, **query)
+            page = self.get(path, cursor=cursor, **query)
             yield page
             cursor = page["next_cursor"]
             if cursor is None:
                 return
 
-    async def remove(self, path: str) -> None:
+    def remove(self, path: str) -> None:
         """Delete what is under a path.
 
         After a lost answer the request is repeated; if nothing is there then, the lost one did it.
@@ -106,19 +103,19 @@ class Calls:
         """
         request = Request("DELETE", path)
         try:
-            await self.receive(request, _read_nothing)
+            self.receive(request, Answer.read)
         except ServiceTimeout:
             raise
         except ServiceUnreachable:
             try:
                 again = Request("DELETE", path, repeatable=True)
-                await self.receive(again, _read_nothing)
+                self.receive(again, Answer.read)
             except NotFound:
                 return
 
-    async def _judge(self, answer: Answer) -> ServiceRefused | ServiceUnreachable:
+    def _judge(self, answer: Answer) -> ServiceRefused | ServiceUnreachable:
         """The error for an answer that reports a problem."""
-        content = await answer.read()
+        content = answer.read()
         if (away := _AWAY.get(answer.status)) and not _is_problem(answer):
             return away(self.transport.url, f"a proxy answers {answer.status}")
         try:
@@ -133,7 +130,3 @@ class Calls:
 def _is_problem(answer: Answer) -> bool:
     """Whether an answer is the service's own: a proxy has no problem documents."""
     return answer.headers.get("content-type", "").startswith("application/problem+json")
-
-
-async def _read_nothing(answer: Answer) -> None:
-    await answer.read()

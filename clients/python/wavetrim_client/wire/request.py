@@ -1,8 +1,8 @@
 """A request to the service, and its body."""
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from .answer import Answer
 
@@ -10,19 +10,17 @@ Progress = Callable[[int, int], None]
 """Receives the bytes sent, and the bytes in all."""
 
 
-class Body(Protocol):
-    """Bytes to be sent, of a known length; read in pieces, and again if they are sent again."""
+@dataclass(frozen=True, slots=True)
+class Body:
+    """Bytes to be sent.
 
-    @property
-    def waits(self) -> bool:
-        """Whether reading a piece may wait for a disk."""
+    Attributes:
+        size_bytes: How many.
+        read_pieces: Reads them from their start, in pieces; called again if they are sent again.
+    """
 
-    @property
-    def size_bytes(self) -> int:
-        """Length of the whole body."""
-
-    def read_pieces(self) -> Iterator[bytes | memoryview]:
-        """The body's pieces, from its start."""
+    size_bytes: int
+    read_pieces: Callable[[], Iterator[bytes | memoryview]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,4 +50,4 @@ class Request:
     on_progress: Progress | None = None
     repeatable: bool = False
     before_repeat: Callable[[], None] | None = None
-    undo: Callable[[Answer], Awaitable[None]] | None = None
+    undo: Callable[[Answer], None] | None = None

@@ -1,38 +1,53 @@
-"""HTTP/1.1 over sockets of our own.
+"""HTTP over `http.client`, which writes and reads the heads.
 
-h11 writes and reads the heads. Bodies do not pass through it: they are sent from, and received
-into, the caller's memory. Only chunked answers, which proxies may send, are parsed by h11.
+Bodies do not pass through it: they are sent from, and received into, the caller's memory.
 """
 
 import contextlib
 import os
+import select
+import socket
 import ssl
 from collections import deque
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from http.client import HTTPConnection
 from itertools import chain
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote, urlencode
-
-import h11
 
 from ..errors import ServiceTimeout, ServiceUnreachable
 from .address import Address
-from .answer import HEAD_BYTES, Answer
-from .network import Network
+from .answer import Answer, name_failures
+from .interruption import Interrupted, Interruption, find_interruption
 from .request import Request
-from .stream import Stream, StreamBroken, StreamSilent, join_small, open_stream
+from .sockets import CONNECT_SECONDS, connect_socket, is_stale
 
 UNDO_SECONDS: Final = 5.0
 """How long the service may be silent while an interrupted call takes back what it has done: who
 presses Ctrl-C does not wait for a whole timeout. Chosen."""
 
+_SMALL_BYTES: Final = 2**16
+"""Pieces of bodies are joined up to this size, and sent over TLS in parts of it; chosen."""
+
+_MOST_SECONDS: Final = (2**31 - 1) / 1e3
+"""The longest timeout that a socket takes: 25 days."""
+
+
+class _Connection(HTTPConnection):
+    """A connection that keeps the head of a request: it is sent together with a small body."""
+
+    head = b""
+
+    def send(self, data: Any) -> None:
+        """Keep the head, which is all that `http.client` is asked to send."""
+        self.head = data
+
 
 class Transport:
-    """HTTP/1.1 over TCP, TLS or a Unix socket; may be used by several threads or tasks.
+    """HTTP/1.1 over TCP, TLS or a Unix socket; may be used by several threads.
 
     Args:
         address: Where the service is.
-        network: How to wait.
         headers: Sent with every request.
         timeout_seconds: The longest silence of the service; None for no limit.
         tls_context: TLS settings; None for the system's certificates.
@@ -41,20 +56,16 @@ class Transport:
     def __init__(
         self,
         address: Address,
-        network: Network,
         *,
         headers: Mapping[str, str],
         timeout_seconds: float | None,
         tls_context: ssl.SSLContext | None = None,
     ) -> None:
         self._address = address
-        self.network: Network = network
         self._timeout_seconds = timeout_seconds
-        if address.tls and tls_context is None:
-            tls_context = ssl.create_default_context()
-        self._tls_context = tls_context
-        self._headers = _encode({"Host": address.authority, **headers})
-        self._idle: deque[Stream] = deque()
+        self._tls_context = tls_context or ssl.create_default_context() if address.tls else None
+        self._headers = {"Host": address.authority, **headers}
+        self._idle: deque[_Connection] = deque()
         self._process = os.getpid()
 
     @property
@@ -62,10 +73,10 @@ class Transport:
         """Address of the service."""
         return self._address.url
 
-    @contextlib.asynccontextmanager
-    async def exchange(
+    @contextlib.contextmanager
+    def exchange(
         self, request: Request, *, patience_seconds: float | None = None
-    ) -> AsyncIterator[Answer]:
+    ) -> Iterator[Answer]:
         """Send a request; the answer's body is received within the block.
 
         Args:
@@ -75,50 +86,56 @@ class Transport:
         Raises:
             ServiceUnreachable: There is no answer, or it breaks off within the block.
         """
-        stream: Stream | None = None
+        interruption = find_interruption()
         call: _Call | None = None
         try:
-            stream = self._take_idle() or await self._connect()
-            stream.timeout_seconds = _find_least(self._timeout_seconds, patience_seconds)
-            call = _Call(stream, request, target=self._target(request), headers=self._headers)
-            yield await call.ask(self.network)
-        except StreamSilent as error:
-            raise ServiceTimeout(self.url, error) from error
-        except (StreamBroken, h11.RemoteProtocolError) as error:
-            raise ServiceUnreachable(self.url, error) from error
-        except GeneratorExit:  # the event loop is gone: nothing can be awaited
-            raise
-        except BaseException:  # Ctrl-C, a task that is cancelled, or an error of the caller's
-            if call is not None:
-                await call.undo(_find_least(self._timeout_seconds, UNDO_SECONDS))
+            connection = self._take_idle() or self._connect()
+            seconds = _find_least(self._timeout_seconds, patience_seconds)
+            call = _Call(connection, request, interruption, self.url, seconds)
+            yield call.ask(self._target(request), {**self._headers, **request.headers})
+            interruption.check()
+        except BaseException as error:  # Ctrl-C, an interruption, or an error of the caller's
+            interrupted = interruption.take() or isinstance(error, Interrupted)
+            if call is not None and (interrupted or not isinstance(error, ServiceUnreachable)):
+                call.undo(_find_least(self._timeout_seconds, UNDO_SECONDS))
+            if interrupted:
+                raise Interrupted from error
             raise
         finally:
-            if stream is not None:
-                if call is not None and call.is_over:
-                    self._idle.append(stream)
-                else:
-                    stream.close()
+            is_free = interruption.release()
+            if call is not None and call.is_over and is_free:
+                self._idle.append(connection)
+            elif call is not None:
+                call.close()
 
     def close(self) -> None:
         """Close the connections."""
         while self._idle:
             self._idle.pop().close()
 
-    def _take_idle(self) -> Stream | None:
+    def _take_idle(self) -> _Connection | None:
         """An idle connection of an earlier request; never one of a parent process."""
         if self._process != os.getpid():
             self._process = os.getpid()
             self.close()
         while self._idle:
             with contextlib.suppress(IndexError):  # another thread was quicker
-                stream = self._idle.pop()
-                if not stream.is_stale():
-                    return stream
-                stream.close()
+                connection = self._idle.pop()
+                if not is_stale(connection.sock):
+                    return connection
+                connection.close()
         return None
 
-    async def _connect(self) -> Stream:
-        return await open_stream(self._address, self.network, tls_context=self._tls_context)
+    def _connect(self) -> _Connection:
+        connection = _Connection(self._address.host or "localhost", self._address.port)
+        try:
+            connection.sock = connect_socket(self._address, self._tls_context)
+        except TimeoutError as error:
+            reason = f"no connection after {CONNECT_SECONDS:g} s"
+            raise ServiceTimeout(self.url, reason) from error
+        except OSError as error:
+            raise ServiceUnreachable(self.url, error.strerror or error) from error
+        return connection
 
     def _target(self, request: Request) -> str:
         query = {name: _show(value) for name, value in request.query.items() if value is not None}
@@ -130,48 +147,53 @@ class _Call:
     """One request on a connection, and its answer.
 
     Args:
-        stream: The connection.
+        connection: The connection.
         request: The request.
-        target: Its path and query.
-        headers: The headers that every request has.
+        interruption: What interrupts it.
+        url: Address of the service.
+        timeout_seconds: How long the service may be silent.
     """
 
     def __init__(
         self,
-        stream: Stream,
+        connection: _Connection,
         request: Request,
-        *,
-        target: str,
-        headers: Sequence[tuple[bytes, bytes]],
+        interruption: Interruption,
+        url: str,
+        timeout_seconds: float | None,
     ) -> None:
-        self._stream = stream
+        self._connection = connection
+        self._sock: socket.socket = connection.sock
         self._request = request
-        self._protocol = h11.Connection(h11.CLIENT)
+        self._interruption = interruption
+        self._url = url
+        self._timeout_seconds = timeout_seconds
+        self._limit = None if timeout_seconds is None else min(timeout_seconds, _MOST_SECONDS)
+        self._size_bytes = self._left_bytes = request.body.size_bytes if request.body else 0
+        self._is_tls = isinstance(self._sock, ssl.SSLSocket)
         self._answer: Answer | None = None
-        body = request.body
-        self._size_bytes = body.size_bytes if body else 0
-        fields = [*headers, *_encode(request.headers)]
-        if body:
-            fields.append((b"Content-Length", b"%d" % self._size_bytes))
-        head = self._protocol.send(
-            h11.Request(method=request.method, target=target, headers=fields)
-        )
-        assert head is not None, "h11 writes a head"
-        self._pieces = join_small(chain((head,), body.read_pieces() if body else ()), HEAD_BYTES)
-        self._left_bytes = len(head) + self._size_bytes
 
     @property
     def is_over(self) -> bool:
         """Whether the answer has arrived completely, and the connection can carry another call."""
-        return self._answer is not None and self._answer.is_reusable
+        return not self._left_bytes and self._answer is not None and self._answer.is_reusable
 
-    async def ask(self, network: Network) -> Answer:
-        """Send the request and receive the head of its answer."""
-        taken = await self._send(network)
-        self._answer = await Answer.receive(self._stream, self._protocol, reusable=taken)
-        return self._answer
+    def ask(self, target: str, headers: Mapping[str, str]) -> Answer:
+        """Send the request and receive the head of its answer.
 
-    async def undo(self, timeout_seconds: float | None) -> None:
+        The service may answer, or close the connection, before it has taken the whole body.
+        """
+        body = self._request.body
+        head = self._make_head(target, headers)
+        self._left_bytes += len(head)
+        pieces = join_small(chain([head], body.read_pieces() if body else ()))
+        # Without TLS `_has_room` waits.
+        self._sock.settimeout(self._limit if self._is_tls else 0)
+        all(map(self._send_piece, pieces))
+        self._sock.settimeout(self._limit)
+        return self._receive()
+
+    def undo(self, timeout_seconds: float | None) -> None:
         """Take back what the service may have done; what fails on the way is ignored.
 
         Before it has the whole request, the service does nothing.
@@ -181,36 +203,88 @@ class _Call:
         """
         if self._request.undo is None or self._left_bytes:
             return
-        self._stream.timeout_seconds = timeout_seconds
         with contextlib.suppress(Exception):
-            if self._answer is None:
-                self._answer = await Answer.receive(self._stream, self._protocol, reusable=False)
-            await self._request.undo(self._answer)
+            self._sock.settimeout(timeout_seconds)
+            self._request.undo(self._answer or self._receive())
 
-    async def _send(self, network: Network) -> bool:
-        """Send the request; False if the service answers before it has taken all of it."""
-        waits = self._request.body is not None and self._request.body.waits
-        while self._left_bytes:
-            piece = await network.compute(self._read) if waits else self._read()
-            if not await self._stream.send(piece):
-                return False
-            self._note(len(piece))
-        return True
+    def close(self) -> None:
+        """Close the connection."""
+        if self._answer is not None:
+            self._answer.close()
+        self._connection.close()
 
-    def _read(self) -> bytes | memoryview:
-        """The next piece."""
-        return next(self._pieces)
+    def _make_head(self, target: str, headers: Mapping[str, str]) -> bytes:
+        connection, method = self._connection, self._request.method
+        connection.putrequest(method, target, skip_host=True, skip_accept_encoding=True)
+        for name, value in headers.items():
+            connection.putheader(name, value.encode())
+        if self._request.body is not None:
+            connection.putheader("Content-Length", str(self._size_bytes))
+        connection.endheaders()
+        return connection.head
 
-    def _note(self, count: int) -> None:
-        """Count bytes that were sent, and report the progress."""
-        self._left_bytes -= count
+    def _send_piece(self, piece: bytes | memoryview) -> bool:
+        """Send a piece and report the progress; False if the service takes no more."""
+        is_last = len(piece) == self._left_bytes
+        grace_seconds = UNDO_SECONDS if self._request.undo is not None and is_last else 0.0
+        self._interruption.watch(self._sock, grace_seconds)
+        # A piece over TLS is sent as a whole, or not in time.
+        most_bytes = _SMALL_BYTES if self._is_tls else len(piece)
+        view = memoryview(piece)
+        with name_failures(self._url, self._timeout_seconds):
+            while view:
+                try:
+                    view = view[self._sock.send(view[:most_bytes]) :]
+                except BlockingIOError:
+                    if not self._has_room():
+                        return False
+                except TimeoutError:
+                    raise
+                except OSError:
+                    return False  # closed; the service may have sent an answer before
+        self._left_bytes -= len(piece)
         on_progress = self._request.on_progress
         if on_progress is not None and self._left_bytes < self._size_bytes:
             on_progress(self._size_bytes - self._left_bytes, self._size_bytes)
+        return True
+
+    def _has_room(self) -> bool:
+        """Wait until the service takes bytes; False if it answers before.
+
+        Over TLS this is not asked, as the bytes that arrive may be TLS's own.
+
+        Raises:
+            TimeoutError: It does neither.
+        """
+        poll = select.poll()
+        poll.register(self._sock, select.POLLIN | select.POLLOUT)
+        found = poll.poll(None if self._limit is None else self._limit * 1e3)
+        if not found:
+            raise TimeoutError
+        return not found[0][1] & ~select.POLLOUT
+
+    def _receive(self) -> Answer:
+        with name_failures(self._url, self._timeout_seconds):
+            response = self._connection.getresponse()
+        self._answer = Answer(response, self._url, self._timeout_seconds)
+        return self._answer
 
 
-def _encode(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
-    return [(name.encode("ascii"), value.encode()) for name, value in headers.items()]
+def join_small(pieces: Iterable[bytes | memoryview]) -> Iterator[bytes | memoryview]:
+    """The pieces, with consecutive small ones joined."""
+    small: list[bytes | memoryview] = []
+    small_bytes = 0
+    for piece in pieces:
+        if small and small_bytes + len(piece) > _SMALL_BYTES:
+            yield b"".join(small)
+            small, small_bytes = [], 0
+        if len(piece) > _SMALL_BYTES:
+            yield piece
+            continue
+        small.append(piece)
+        small_bytes += len(piece)
+    if small:
+        yield b"".join(small)
 
 
 def _show(value: object) -> str:
