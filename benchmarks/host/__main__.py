@@ -1,6 +1,6 @@
 """wavetrim beside NumPy, CuPy and PyTorch, from host memory into host memory, and sweeps of F.
 
-Two parts, each with a file of its own, which is written again after every step:
+Three parts, each with a file of its own, which is written again after every step:
 
 - `contest`, into results/busy-<host>.json: ten products and some that are drawn at random, whose
   seed is the date, come in turns with one another, from pageable memory and from page-locked
@@ -9,6 +9,8 @@ Two parts, each with a file of its own, which is written again after every step:
   folder. If a peer is missing, nothing is measured.
 - `sweep`, into results/host-<gpu>-sweeps.json: the time at the model's F over that at the best F
   (regret), on a machine that is calibrated first. It needs a GPU.
+- `sweep-pinned`, into results/host-<gpu>-pinned-sweeps.json: the same of products that both devices
+  share, from page-locked memory, on a quiet machine and right after NumPy.
 
 Run `make bench-host`, or with `CONDITION=quiet|after-numpy|busy|half`, several with commas, for a
 contest in these; or `python -m benchmarks.host [--parts contest sweep] [--seconds 560]`. The
@@ -30,6 +32,7 @@ from benchmarks.host.products import RANDOM_PRODUCTS
 from benchmarks.host.sweeps import run_sweeps
 from wavetrim.kernels.device import list_devices
 
+PARTS: Final = ("contest", "sweep", "sweep-pinned")
 SECONDS: Final = 560.0
 ROUNDS: Final = 9
 RUNS: Final = 3
@@ -44,7 +47,9 @@ def main() -> int:
         if "contest" in arguments.parts:
             wrong += run_contest(arguments)
         if "sweep" in arguments.parts:
-            run_sweeps(arguments)
+            run_sweeps(arguments, "pageable")
+        if "sweep-pinned" in arguments.parts:
+            run_sweeps(arguments, "pinned")
     except (RunFailed, OSError) as error:
         print(error, file=sys.stderr)
         return 1
@@ -57,8 +62,8 @@ def read_arguments() -> argparse.Namespace:
     """The arguments of the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
-    add("--parts", nargs="+", choices=("contest", "sweep"), help="default: the contest, and the"
-        " sweep where one GPU is used")  # fmt: skip
+    add("--parts", nargs="+", choices=PARTS, help="default: the contest, and the"
+        " sweeps where one GPU is used")  # fmt: skip
     add("--conditions", type=read_conditions, default=CONDITIONS, metavar="LIST",
         help=f'of {", ".join(CONDITIONS)}; default: "all"')  # fmt: skip
     add("--seconds", type=float, default=SECONDS, help="what each part may take")
@@ -72,7 +77,7 @@ def read_arguments() -> argparse.Namespace:
     add("--out", type=Path, default=Path("benchmarks/results"), help="folder of results")
     arguments = parser.parse_args()
     with_sweep = arguments.gpus == 1 and list_devices()
-    arguments.parts = arguments.parts or (["contest", "sweep"] if with_sweep else ["contest"])
+    arguments.parts = arguments.parts or (list(PARTS) if with_sweep else ["contest"])
     return arguments
 
 

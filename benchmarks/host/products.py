@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from benchmarks.common.shapes import DTYPES, Shape, count_bytes, count_flops, make_cube, name_shape
+from benchmarks.host.conditions import Condition
+from wavetrim.scheduler.problem import Memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,29 @@ SWEPT_SHAPES: Final[tuple[Shape, ...]] = (
 )
 """Squares, and flat, tall and odd products, some with a last wave far from full."""
 
+SHORT_PRODUCTS: Final[tuple[tuple[Shape, str], ...]] = (
+    ((65536, 512, 128), "float32"),
+    ((131072, 256, 64), "float32"),
+    ((250_000, 128, 128), "float32"),
+    ((12000, 12000, 100), "float32"),
+    ((16384, 16384, 256), "float32"),
+    ((29937, 2388, 60), "float32"),
+    ((33105, 567, 2), "float32"),
+    ((20000, 4000, 32), "float32"),
+    ((4096, 16384, 128), "float32"),
+    ((6000, 6000, 150), "float32"),
+    ((20845, 2933, 39), "float64"),
+    ((100_003, 64, 64), "float64"),
+    ((1061, 9087, 211), "float64"),
+    ((8000, 8000, 64), "float64"),
+    ((50000, 1000, 100), "float64"),
+)
+"""Products of a short K, which the link bounds: from page-locked memory both devices share most."""
+
 RANDOM_SWEEPS: Final = 40
+RANDOM_SHARED: Final = 15
+"""Random products among the sweeps from pageable and from page-locked memory."""
+
 HELD_SMS: Final = (8, 32)
 """Multiprocessors that the GPU is held to at all of these. With 8 more are split, so these come
 first."""
@@ -129,12 +153,38 @@ def _is_timely(product: Product, *, cores: int, has_gpu: bool) -> bool:
     return _LEAST_SECONDS <= seconds <= _MOST_SECONDS and cpu_seconds <= _MOST_CPU_SECONDS
 
 
-def list_sweeps(
-    shapes: Sequence[Shape], drawn: Sequence[Product]
-) -> list[tuple[Product, int | None]]:
-    """Products at which F is swept, each with multiprocessors (None for all), by importance."""
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """A product at which F is swept.
+
+    Attributes:
+        product: The product.
+        sms: Multiprocessors that the GPU is held to; None for all.
+        memory: Where its matrices lie.
+        condition: What else the machine does.
+    """
+
+    product: Product
+    sms: int | None = None
+    memory: Memory = "pageable"
+    condition: Condition = "quiet"
+
+    def __str__(self) -> str:
+        where = "all" if self.sms is None else self.sms
+        return f"F at {self.product} {self.memory} {self.condition}, {where} multiprocessors"
+
+
+def list_sweeps(shapes: Sequence[Shape], drawn: Sequence[Product]) -> list[Swept]:
+    """The sweeps from pageable memory, by importance."""
     suite = [Product(shape, dtype) for shape in shapes for dtype in DTYPES]
-    whole = [(product, None) for product in (*suite, *drawn)]
-    few = [(product, FEW_SMS) for product in suite if product.shape in SQUARES_HELD]
-    held = [(product, sms) for sms in HELD_SMS for product in suite]
+    whole = [Swept(product) for product in (*suite, *drawn)]
+    few = [Swept(product, FEW_SMS) for product in suite if product.shape in SQUARES_HELD]
+    held = [Swept(product, sms) for sms in HELD_SMS for product in suite]
     return [*whole, *few, *held]
+
+
+def list_pinned_sweeps(drawn: Sequence[Product]) -> list[Swept]:
+    """The sweeps from page-locked memory, each on a quiet machine and right after NumPy."""
+    products = [*(Product(shape, dtype) for shape, dtype in SHORT_PRODUCTS), *drawn]
+    conditions: tuple[Condition, ...] = ("quiet", "after-numpy")
+    return [Swept(one, None, "pinned", condition) for one in products for condition in conditions]

@@ -137,6 +137,7 @@ class SweepRow(ProductRow):
         cpu_alone_seconds: Time at F = M; None if the model predicts far too long a time.
         turns: Turns of the final measurements.
         curve: (F, seconds, predicted seconds), one turn each.
+        condition: What else the machine did.
     """
 
     memory: Memory
@@ -151,6 +152,7 @@ class SweepRow(ProductRow):
     cpu_alone_seconds: float | None
     turns: int
     curve: Sequence[Sequence[float]] = field(default_factory=tuple)
+    condition: Condition = "quiet"
 
     @property
     def is_split(self) -> bool:

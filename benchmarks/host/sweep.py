@@ -2,11 +2,12 @@
 
 import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from benchmarks.common.operands import Operands
 from benchmarks.common.turns import take_turns
+from benchmarks.host.conditions import Condition
 from benchmarks.host.results import SweepRow
 from wavetrim.kernels.spec import KernelSpec
 from wavetrim.scheduler.execution.executor import Executor
@@ -54,15 +55,29 @@ def estimate_sweep_seconds(total_seconds: float) -> float:
 
 
 class Sweep:
-    """A sweep of F at one product, with the GPU held to `sms` multiprocessors; None for all.
+    """A sweep of F at one product.
+
+    Args:
+        executor: Runs plans.
+        profile: The machine.
+        problem: The product.
+        sms: Multiprocessors that the GPU is held to; None for all.
+        before: Called before each product; makes the machine's condition.
 
     Raises:
-        PlanError: No kernel can be held to them.
+        PlanError: No kernel can be held to so few multiprocessors.
     """
 
     def __init__(
-        self, executor: Executor, profile: MachineProfile, problem: GemmProblem, sms: int | None
+        self,
+        executor: Executor,
+        profile: MachineProfile,
+        problem: GemmProblem,
+        *,
+        sms: int | None = None,
+        before: Callable[[], object] = lambda: None,
     ) -> None:
+        self._before = before
         self._executor = executor
         self._profile = profile
         self._problem = problem
@@ -72,7 +87,7 @@ class Sweep:
         assert alone.spec is not None, "a GPU computes rows with a kernel"
         self._spec: KernelSpec = self.plan.spec or alone.spec
 
-    def measure(self, operands: Operands, seconds: float) -> SweepRow:
+    def measure(self, operands: Operands, condition: Condition, seconds: float) -> SweepRow:
         """Measure some F once each, and the best of them several times."""
         deadline = time.perf_counter() + seconds
         m, chosen = self._problem.m, self.plan.f
@@ -87,11 +102,12 @@ class Sweep:
         timings: dict[int, list[Timings]] = {f: [] for f in again}
         for _, f in take_turns(again, MOST_TURNS, least=LEAST_TURNS, until=deadline):
             timings[f].append(self._run(f, operands))
-        return self._make_row(operands, curve, timings)
+        return self._make_row(operands, condition, curve, timings)
 
     def _make_row(
         self,
         operands: Operands,
+        condition: Condition,
         curve: Mapping[int, float],
         timings: Mapping[int, Sequence[Timings]],
     ) -> SweepRow:
@@ -101,6 +117,7 @@ class Sweep:
         best = min(medians, key=lambda f: medians[f]["total"])
         return SweepRow(
             *(*operands.shape, operands.dtype, operands.memory),
+            condition=condition,
             sms=self._sms or self._profile.gpu.sm_count,
             f=chosen,
             best_f=best,
@@ -122,6 +139,7 @@ class Sweep:
         """One product with a given F, by the plan's kernel."""
         options = PlanOptions(self._spec.name, str(self._spec.tile), f, sms=self._sms)
         plan = choose_plan(self._problem, self._profile, options)
+        self._before()
         return self._executor.run(plan, operands.a, operands.b, operands.c)
 
 

@@ -7,32 +7,39 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import numpy as np
+
 from benchmarks.common.environment import describe_environment, name_host
-from benchmarks.common.operands import draw_operands
+from benchmarks.common.operands import draw_operands, pin_operands
 from benchmarks.common.results import Record
 from benchmarks.common.shapes import name_shape
 from benchmarks.common.steps import Step, take_steps
 from benchmarks.host.products import (
+    RANDOM_SHARED,
     RANDOM_SWEEPS,
     SWEPT_SHAPES,
-    Product,
+    Swept,
     draw_products,
+    draw_timely,
+    list_pinned_sweeps,
     list_sweeps,
 )
 from benchmarks.host.results import SweepRow
+from benchmarks.host.rounds import BEFORE_SIDE, PAUSE_SECONDS
 from benchmarks.host.sweep import Sweep, estimate_sweep_seconds
+from wavetrim.cpu.threads import usable_cores
 from wavetrim.kernels.device import list_devices
 from wavetrim.scheduler.calibration.calibrate import calibrate
 from wavetrim.scheduler.calibration.gpus import calibrate_gpus
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.choice import choose_plan
-from wavetrim.scheduler.problem import GemmProblem
+from wavetrim.scheduler.problem import GemmProblem, Memory
 from wavetrim.scheduler.profile.machine import MachineProfile
 
 
-def run_sweeps(arguments: argparse.Namespace) -> None:
-    """Calibrate, sweep, and write the results.
+def run_sweeps(arguments: argparse.Namespace, memory: Memory) -> None:
+    """Calibrate, sweep products in one kind of memory, and write the results.
 
     Raises:
         OSError: There is no GPU.
@@ -41,11 +48,10 @@ def run_sweeps(arguments: argparse.Namespace) -> None:
     devices = list_devices()[: arguments.gpus]
     if not devices:
         raise OSError("there is no GPU, so there is no F to sweep")
-    drawn = [] if arguments.shapes else draw_products(arguments.seed, RANDOM_SWEEPS)
-    products = list_sweeps(arguments.shapes or SWEPT_SHAPES, drawn)
     environment = describe_environment()
     several = f"x{len(devices)}" if len(devices) > 1 else ""
-    out: Path = arguments.out / f"host-{name_host(environment)}{several}-sweeps.json"
+    kind = "pinned-sweeps" if memory == "pinned" else "sweeps"
+    out: Path = arguments.out / f"host-{name_host(environment)}{several}-{kind}.json"
     with (
         TemporaryDirectory(prefix="wavetrim-") as folder,
         Executor(cache_dir=Path(folder), devices=devices) as executor,
@@ -53,9 +59,18 @@ def run_sweeps(arguments: argparse.Namespace) -> None:
         profile = measure_profile(executor, Path(folder))
         document = {"gpus": len(devices), "seed": arguments.seed, "profile": profile.as_dict()}
         record = Record(out, environment | document)
-        measure_sweeps(executor, profile, products, record, until)
+        measure_sweeps(executor, profile, _list_swept(arguments, memory), record, until)
         record.write()
     print(f"written to {out}", flush=True)
+
+
+def _list_swept(arguments: argparse.Namespace, memory: Memory) -> list[Swept]:
+    if memory == "pinned":
+        return list_pinned_sweeps(
+            draw_timely(arguments.seed, RANDOM_SHARED, cores=usable_cores(), has_gpu=True)
+        )
+    drawn = [] if arguments.shapes else draw_products(arguments.seed, RANDOM_SWEEPS)
+    return list_sweeps(arguments.shapes or SWEPT_SHAPES, drawn)
 
 
 def measure_profile(executor: Executor, cache_dir: Path) -> MachineProfile:
@@ -72,30 +87,35 @@ def measure_profile(executor: Executor, cache_dir: Path) -> MachineProfile:
 def measure_sweeps(
     executor: Executor,
     profile: MachineProfile,
-    products: Sequence[tuple[Product, int | None]],
+    products: Sequence[Swept],
     record: Record,
     until: float,
 ) -> None:
-    """Sweep F at products, the GPU held to some multiprocessors (None for all), into a record."""
+    """Sweep F at products, into a record."""
+    side = np.ones((BEFORE_SIDE, BEFORE_SIDE), np.float32)
     regret: list[SweepRow] = record.document.setdefault("regret", [])
 
-    def sweep(product: Product, sms: int | None, seconds: float) -> None:
-        operands = draw_operands(product.shape, product.dtype)
-        row = Sweep(executor, profile, operands.problem, sms).measure(operands, seconds)
+    def sweep(one: Swept, seconds: float) -> None:
+        operands = draw_operands(one.product.shape, one.product.dtype)
+        if one.memory == "pinned":
+            operands = pin_operands(operands)
+        before = partial(np.matmul, side, side) if one.condition == "after-numpy" else time.time
+        sweep = Sweep(executor, profile, operands.problem, sms=one.sms, before=before)
+        time.sleep(PAUSE_SECONDS)
+        row = sweep.measure(operands, one.condition, seconds)
         regret.append(row)
         print(describe_sweep(row), flush=True)
 
     steps: list[Step] = []
-    for product, sms in products:
-        problem = GemmProblem(*product.shape, product.dtype)
-        plan = choose_plan(problem, profile, PlanOptions(sms=sms))
+    for one in products:
+        problem = GemmProblem(*one.product.shape, one.product.dtype, one.memory)
+        plan = choose_plan(problem, profile, PlanOptions(sms=one.sms))
         seconds = estimate_sweep_seconds(plan.predicted.total_seconds)
-        name = f"F at {product}, {'all' if sms is None else sms} multiprocessors"
         if seconds == 0:
-            record.leave_out(name, "too long to sweep")
+            record.leave_out(str(one), "too long to sweep")
         else:
-            seconds += product.size_bytes / 2e9  # to draw the operands
-            steps.append(Step(name, seconds, partial(sweep, product, sms)))
+            seconds += one.product.size_bytes / 2e9  # to draw the operands
+            steps.append(Step(str(one), seconds, partial(sweep, one)))
     take_steps(steps, until, record)
 
 
@@ -103,7 +123,7 @@ def describe_sweep(row: SweepRow) -> str:
     """A line about a sweep."""
     predicted, measured = row.predicted_seconds["total"], row.measured_seconds["total"]
     return (
-        f"F at {name_shape(row.shape)} {row.dtype} {row.sms}: {row.f}, best {row.best_f}, regret "
-        f"{row.regret:.3f}; predicted {predicted * 1e3:.3f} ms, measured {measured * 1e3:.3f} ms, "
-        f"{len(row.curve)} points"
+        f"F at {name_shape(row.shape)} {row.dtype} {row.sms} {row.condition}: {row.f}, "
+        f"best {row.best_f}, regret {row.regret:.3f}; predicted {predicted * 1e3:.3f} ms, "
+        f"measured {measured * 1e3:.3f} ms, {len(row.curve)} points"
     )

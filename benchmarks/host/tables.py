@@ -110,16 +110,18 @@ def _list_cells(contests: Sequence[Contest]) -> Iterable[str]:
 
 
 def render_regret(results: Sequence[HostResults]) -> str:
-    """A line for each machine: the time at the model's F over that at the best F."""
+    """A line for each machine and condition: the time at the model's F over that at the best F."""
     lines = []
     for one in results:
-        regrets = sorted(row.regret for row in one.regret)
-        if regrets:
-            high = regrets[math.ceil(0.95 * len(regrets)) - 1]
+        kinds: dict[tuple[Memory, Condition], list[float]] = {}
+        for row in one.regret:
+            kinds.setdefault((row.memory, row.condition), []).append(row.regret)
+        for (memory, condition), regrets in kinds.items():
+            high = sorted(regrets)[math.ceil(0.95 * len(regrets)) - 1]
             lines.append(
-                f"- {name_machine(one)}: {statistics.median_low(regrets):.3f} in the median of "
-                f"{len(regrets)} sweeps, {high:.3f} at the 95th percentile, {regrets[-1]:.2f} at "
-                "worst."
+                f"- {name_machine(one)}, {MEMORY_NAMES[memory]}, {condition}: "
+                f"{statistics.median_low(regrets):.3f} in the median of {len(regrets)} sweeps, "
+                f"{high:.3f} at the 95th percentile, {max(regrets):.2f} at worst."
             )
     return "\n".join(lines)
 

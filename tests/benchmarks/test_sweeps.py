@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 from benchmarks.common.operands import Matrix, draw_operands
 from benchmarks.common.results import Record
 from benchmarks.common.shapes import Shape
-from benchmarks.host.products import HELD_SMS, SWEPT_SHAPES, Product
+from benchmarks.host.products import (
+    HELD_SMS,
+    SHORT_PRODUCTS,
+    SWEPT_SHAPES,
+    Product,
+    Swept,
+    draw_products,
+    list_pinned_sweeps,
+)
 from benchmarks.host.results import read_host_file
 from benchmarks.host.sweep import (
     FIXED_SECONDS,
@@ -102,7 +110,7 @@ class Simulated:
 def test_sweeps_write_regret_and_the_time_of_each_device_alone(tmp_path: Path) -> None:
     record = Record(tmp_path / "host-here-sweeps.json", HEAD)
     small, large = (Product((size, size, size), "float32") for size in (64, 2048))
-    swept = [(small, None), (large, None), (large, 2)]
+    swept = [Swept(small), Swept(large), Swept(large, sms=2)]
     measure_sweeps(Simulated(), H200, swept, record, time.perf_counter() + 60)  # type: ignore[arg-type]
     alone, whole, split = read_host_file(tmp_path / "host-here-sweeps.json").regret
     assert (alone.shape, alone.sms, alone.is_split) == ((64, 64, 64), 132, False)
@@ -122,13 +130,22 @@ def test_products_that_take_too_long_are_not_swept() -> None:
     assert estimate_sweep_seconds(1.0) == 0.0
 
 
+def test_products_that_both_devices_share_are_swept_after_numpy_too() -> None:
+    swept = list_pinned_sweeps(draw_products("1", 2))
+    assert {one.condition for one in swept} == {"quiet", "after-numpy"}
+    assert {one.memory for one in swept} == {"pinned"}
+    problems = [GemmProblem(*shape, dtype, "pinned") for shape, dtype in SHORT_PRODUCTS]
+    plans = [choose_plan(problem, H200) for problem in problems]
+    assert sum(0 < plan.f < plan.problem.m for plan in plans) > len(plans) / 2
+
+
 @pytest.mark.gpu
 def test_a_sweep_finds_the_time_of_every_f(tmp_path: Path) -> None:
     operands = draw_operands((1500, 1024, 1024), "float32")
     devices = list_devices()[:1]
     profile = find_profile(None, devices=devices, directory=None, cpu_threads=2)
     with Executor(cache_dir=tmp_path, devices=devices, cpu_threads=2) as executor:
-        row = Sweep(executor, profile, operands.problem, None).measure(operands, 1.0)
+        row = Sweep(executor, profile, operands.problem).measure(operands, "quiet", 1.0)
     assert row.regret >= 1.0
     assert row.f in {point[0] for point in row.curve}
     assert all(point[1] > 0 and point[2] > 0 for point in row.curve)
