@@ -38,8 +38,9 @@ def make_results(commit: str, seconds: float, *conditions: Condition) -> HostRes
 def test_sweeps_are_summed_up_by_their_percentiles() -> None:
     lines = host.render_regret(read_host_results(RESULTS)).splitlines()
     assert [line.split(":")[0].split(" (")[0] for line in lines] == [
-        "- 1 H100, 16 cores", "- 2 H100, 32 cores", "- 1 H200, 16 cores",
-    ]  # fmt: skip
+        *("- 1 H100, 16 cores", "- 2 H100, 32 cores"),
+        *3 * ("- 1 H200, 16 cores",),
+    ]
 
 
 def make_row(what: str, size: int, clients: int, baseline: str, seconds: float) -> Row:
