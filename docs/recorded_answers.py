@@ -130,19 +130,14 @@ def _list_exercises() -> Iterator[tuple[Json, Iterable[int]]]:
 
 def _list_sweeps(results: HostResults) -> Iterator[SweepRow]:
     """The sweeps that are worth a guess: their fastest F is neither 0 nor M, or it is usual."""
-    if not _is_swept(results) or name_machine(results) not in _MACHINES:
+    if not results.regret or name_machine(results) not in _MACHINES:
         return
     count = results.document["profile"]["gpu"]["sm_count"]
     for row in results.regret:
         is_split = 0 < row.best_f < row.shape[0] and min(row.shape) >= _SIDES
         is_usual = tuple(row.shape) == _USUAL and row.sms == count
-        if len(row.curve) > 2 and (is_split or is_usual):
+        if row.memory == "pageable" and len(row.curve) > 2 and (is_split or is_usual):
             yield row
-
-
-def _is_swept(results: HostResults) -> bool:
-    """Whether it has sweeps from pageable memory, as any array is."""
-    return any(row.memory == "pageable" for row in results.regret)
 
 
 def name_machine(results: HostResults) -> str:
@@ -183,7 +178,7 @@ def _describe_measured(row: SweepRow) -> Json:
 def find_profile(device: str, threads: int | None) -> MachineProfile:
     """The profile of a measured machine, or of a data sheet beside an assumed CPU."""
     for results in read_host_results(RESULTS):
-        if _is_swept(results) and name_machine(results) == device:
+        if name_machine(results) == device and any(_list_sweeps(results)):
             measured = MachineProfile.from_dict(results.document["profile"])
             source = f"measured on {results.caption}"
             beside = (replace(complete_kernels(one), source=source) for one in measured.beside)

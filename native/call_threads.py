@@ -1,11 +1,13 @@
 """A thread pool for Python calls that outlives the main thread."""
 
+import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
 from queue import SimpleQueue
-from typing import Any, ParamSpec, TypeAlias, TypeVar
+from typing import Any, Final, ParamSpec, TypeAlias, TypeVar
+from weakref import WeakSet
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -17,7 +19,7 @@ class CallThreads:
 
     Other threads may still multiply when the main thread has ended. `ThreadPoolExecutor` refuses
     calls then, and cannot even be imported. Daemon threads do not keep the process alive; the owner
-    closes the pool.
+    closes the pool. A forked process inherits neither threads nor calls, and starts its own.
 
     Args:
         threads: Largest number of threads. One is started when a call finds no idle thread.
@@ -27,11 +29,19 @@ class CallThreads:
     def __init__(self, threads: int, name: str) -> None:
         self._most = threads
         self._name = name
+        self._closed = False
+        self.begin()
+        _pools.add(self)
+
+    def begin(self) -> None:
+        """Forget all threads and calls, as a forked process must.
+
+        It may inherit a queue whose lock is held by a thread that it does not have.
+        """
         self._calls: SimpleQueue[_Call | None] = SimpleQueue()
         self._idle = threading.Semaphore(0)
         self._changing = threading.Lock()
         self._threads: list[threading.Thread] = []
-        self._closed = False
 
     def submit(
         self, function: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs
@@ -69,6 +79,17 @@ class CallThreads:
         )
         thread.start()
         self._threads.append(thread)
+
+
+_pools: Final[WeakSet[CallThreads]] = WeakSet()
+
+
+def _begin_all() -> None:
+    for pool in _pools:
+        pool.begin()
+
+
+os.register_at_fork(after_in_child=_begin_all)
 
 
 def _make_calls(calls: SimpleQueue[_Call | None], idle: threading.Semaphore) -> None:
