@@ -183,8 +183,7 @@ def list_sweeps(shapes: Sequence[Shape], drawn: Sequence[Product]) -> list[Swept
     return [*whole, *few, *held]
 
 
-def list_pinned_sweeps(drawn: Sequence[Product]) -> list[Swept]:
+def list_pinned_sweeps(products: Sequence[Product]) -> list[Swept]:
     """The sweeps from page-locked memory, each on a quiet machine and right after NumPy."""
-    products = [*(Product(shape, dtype) for shape, dtype in SHORT_PRODUCTS), *drawn]
     conditions: tuple[Condition, ...] = ("quiet", "after-numpy")
     return [Swept(one, None, "pinned", condition) for one in products for condition in conditions]

@@ -62,7 +62,7 @@ class Sweep:
         profile: The machine.
         problem: The product.
         sms: Multiprocessors that the GPU is held to; None for all.
-        before: Called before each product; makes the machine's condition.
+        before: Called before each product, to make the machine's condition.
 
     Raises:
         PlanError: No kernel can be held to so few multiprocessors.
@@ -75,7 +75,7 @@ class Sweep:
         problem: GemmProblem,
         *,
         sms: int | None = None,
-        before: Callable[[], object] = lambda: None,
+        before: Callable[[], object] | None = None,
     ) -> None:
         self._before = before
         self._executor = executor
@@ -139,7 +139,8 @@ class Sweep:
         """One product with a given F, by the plan's kernel."""
         options = PlanOptions(self._spec.name, str(self._spec.tile), f, sms=self._sms)
         plan = choose_plan(self._problem, self._profile, options)
-        self._before()
+        if self._before is not None:
+            self._before()
         return self._executor.run(plan, operands.a, operands.b, operands.c)
 
 

@@ -12,12 +12,14 @@ import numpy as np
 from benchmarks.common.environment import describe_environment, name_host
 from benchmarks.common.operands import draw_operands, pin_operands
 from benchmarks.common.results import Record
-from benchmarks.common.shapes import name_shape
+from benchmarks.common.shapes import DTYPES, Shape, name_shape
 from benchmarks.common.steps import Step, take_steps
 from benchmarks.host.products import (
     RANDOM_SHARED,
     RANDOM_SWEEPS,
+    SHORT_PRODUCTS,
     SWEPT_SHAPES,
+    Product,
     Swept,
     draw_products,
     draw_timely,
@@ -65,12 +67,15 @@ def run_sweeps(arguments: argparse.Namespace, memory: Memory) -> None:
 
 
 def _list_swept(arguments: argparse.Namespace, memory: Memory) -> list[Swept]:
-    if memory == "pinned":
-        return list_pinned_sweeps(
-            draw_timely(arguments.seed, RANDOM_SHARED, cores=usable_cores(), has_gpu=True)
-        )
-    drawn = [] if arguments.shapes else draw_products(arguments.seed, RANDOM_SWEEPS)
-    return list_sweeps(arguments.shapes or SWEPT_SHAPES, drawn)
+    shapes: Sequence[Shape] | None = arguments.shapes
+    if memory == "pageable":
+        drawn = [] if shapes else draw_products(arguments.seed, RANDOM_SWEEPS)
+        return list_sweeps(shapes or SWEPT_SHAPES, drawn)
+    if shapes:
+        return list_pinned_sweeps([Product(shape, dtype) for shape in shapes for dtype in DTYPES])
+    short = [Product(shape, dtype) for shape, dtype in SHORT_PRODUCTS]
+    drawn = draw_timely(arguments.seed, RANDOM_SHARED, cores=usable_cores(), has_gpu=True)
+    return list_pinned_sweeps([*short, *drawn])
 
 
 def measure_profile(executor: Executor, cache_dir: Path) -> MachineProfile:
@@ -99,7 +104,7 @@ def measure_sweeps(
         operands = draw_operands(one.product.shape, one.product.dtype)
         if one.memory == "pinned":
             operands = pin_operands(operands)
-        before = partial(np.matmul, side, side) if one.condition == "after-numpy" else time.time
+        before = partial(np.matmul, side, side) if one.condition == "after-numpy" else None
         sweep = Sweep(executor, profile, operands.problem, sms=one.sms, before=before)
         time.sleep(PAUSE_SECONDS)
         row = sweep.measure(operands, one.condition, seconds)

@@ -112,7 +112,7 @@ def describe_profile(plan: Plan) -> dict[str, Any]:
         "measured_at": profile.measured_at,
         "sm_count": profile.gpu.sm_count if profile.gpu else None,
         "kernel": describe_kernel(plan, profile),
-        "link": describe_link(plan, _find_link(plan)),
+        "link": describe_link(plan, profile.find_link(plan.problem.memory)),
         "cpu": {
             "threads": plan.profile.cpu.threads,
             "threads_beside_gpu": plan.share.threads,
@@ -147,9 +147,3 @@ def describe_link(plan: Plan, link: LinkModel | None) -> dict[str, Any] | None:
         "step_seconds": link.step_seconds,
         "source": link.source,
     }
-
-
-def _find_link(plan: Plan) -> LinkModel | None:
-    """The link of the plan's first GPU."""
-    profile = plan.profile.gpus[plan.positions[0]] if plan.positions else plan.profile
-    return profile.find_link(plan.problem.memory)

@@ -74,10 +74,7 @@ class Dispatcher:
             JobRun, jobs=jobs, matrices=matrices, engine=engine, lane=lane, kept=kept, news=news,
             settings=settings,
         )  # fmt: skip
-        self._runs = JobRuns(
-            make_run, jobs, most_tries=MOST_TRIES, metrics=metrics, traces=traces,
-            on_end=self._end,
-        )  # fmt: skip
+        self._runs = JobRuns(make_run, jobs, metrics=metrics, traces=traces, on_end=self._end)
         self._waiters = Waiters()
         self._draining = False
         self._newest_before = 0

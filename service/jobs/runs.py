@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from wavetrim.service.jobs.job import Job, JobState
+from wavetrim.service.jobs.job import MOST_TRIES, Job, JobState
 from wavetrim.service.jobs.queue import Waiting
 from wavetrim.service.jobs.run import JobRun
 from wavetrim.service.jobs.table.store import JobStore
@@ -30,7 +30,6 @@ class JobRuns:
     Args:
         make_run: A `JobRun` of a job, its operands and whether it is `counted`.
         jobs: Keeps the jobs.
-        most_tries: How often each is tried.
         metrics: Counts them.
         traces: Makes their spans; None without.
         on_end: Called when a run has ended, with the job's id and the job; None for a job that had
@@ -42,14 +41,12 @@ class JobRuns:
         make_run: Callable[..., JobRun],
         jobs: JobStore,
         *,
-        most_tries: int,
         metrics: Metrics,
         traces: "Traces | None",
         on_end: Callable[[str, Job | None], None],
     ) -> None:
         self._make_run = make_run
         self._jobs = jobs
-        self._most_tries = most_tries
         self._metrics = metrics
         self._traces = traces
         self._on_end = on_end
@@ -114,7 +111,7 @@ class JobRuns:
         while True:
             try:
                 if isinstance(error, SQLAlchemyError):
-                    return await run_to_end(self._jobs.settle, job, self._most_tries)
+                    return await run_to_end(self._jobs.settle, job, MOST_TRIES)
                 message = "an unexpected error; the service's log has the details"
                 return await run_to_end(self._jobs.fail, job, "internal", message)
             except SQLAlchemyError:

@@ -13,6 +13,7 @@ from wavetrim.service.api.v2.compression import compress
 from wavetrim.service.api.v2.datatypes import NAMES, list_elements
 from wavetrim.service.api.v2.inference import Computed
 from wavetrim.service.api.v2.schemas import MODEL_NAME, MODEL_VERSION
+from wavetrim.service.api.wire.body_pull import IDLE_SECONDS
 from wavetrim.service.api.wire.sender import RawHeaders, send_chunks, send_views
 from wavetrim.service.threads import run_to_end
 
@@ -67,7 +68,6 @@ async def send_answer(
     views: list[memoryview],
     *,
     coding: str | None,
-    idle_seconds: float,
 ) -> None:
     """Send an answer. However it ends, nobody reads the result's memory afterwards."""
     headers: RawHeaders = describe_product(computed.message)
@@ -79,13 +79,13 @@ async def send_answer(
         headers.append((HEAD_LENGTH.lower().encode(), b"%d" % len(views[0])))
     if coding is None:
         await send_views(
-            scope, send, status=200, headers=headers, views=views, idle_seconds=idle_seconds
+            scope, send, status=200, headers=headers, views=views, idle_seconds=IDLE_SECONDS
         )
         return
     headers.append((b"content-encoding", coding.encode()))
     await send_chunks(
         scope, receive, send, status=200, headers=headers, chunks=compress(coding, views),
-        total_bytes=None, idle_seconds=idle_seconds,
+        total_bytes=None, idle_seconds=IDLE_SECONDS,
     )  # fmt: skip
 
 

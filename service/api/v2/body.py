@@ -7,6 +7,7 @@ from typing import Final, Protocol
 from starlette.types import Receive, Scope
 
 from wavetrim.service.api.v2.request import InferRequest, read_request
+from wavetrim.service.api.wire.body_pull import IDLE_SECONDS
 from wavetrim.service.api.wire.body_source import SMALL_BODY_BYTES
 from wavetrim.service.api.wire.reader import BodyReader
 from wavetrim.service.errors import BodyLengthWrong, BodyTooLarge, ContentRefused, FieldProblem
@@ -46,7 +47,6 @@ class InferBody:
         scope: The request's ASGI scope.
         receive: Its ASGI channel; nothing of the body has been received.
         limit_bytes: The longest body.
-        idle_seconds: How long the sender may be silent.
 
     Attributes:
         reader: The body as it is sent.
@@ -57,13 +57,11 @@ class InferBody:
         FieldProblem: The head's length is no number.
     """
 
-    def __init__(
-        self, scope: Scope, receive: Receive, *, limit_bytes: int, idle_seconds: float
-    ) -> None:
+    def __init__(self, scope: Scope, receive: Receive, *, limit_bytes: int) -> None:
         fields: dict[bytes, bytes] = dict(scope["headers"])
         _check_page(fields)
         self.reader = BodyReader(
-            scope, receive, limit_bytes=limit_bytes, idle_seconds=idle_seconds,
+            scope, receive, limit_bytes=limit_bytes, idle_seconds=IDLE_SECONDS,
             media_types=_MEDIA_TYPES, head="JSON head",
         )  # fmt: skip
         self._head_bytes = _read_head_length(fields.get(_HEAD_LENGTH))

@@ -24,7 +24,6 @@ from wavetrim.service.api.v2.model import check_model, require_model, require_ve
 from wavetrim.service.api.v2.placement import place_tensors
 from wavetrim.service.api.v2.schemas import InferAnswer, InferHead
 from wavetrim.service.api.v2.statistics import InferStatistics, Stopwatch
-from wavetrim.service.api.wire.body_pull import IDLE_SECONDS
 from wavetrim.service.api.wire.inflated_source import CODINGS
 
 _PATH: Final = "/v2/models/{model_name}/infer"
@@ -98,12 +97,7 @@ async def _answer(scope: Scope, receive: Receive, send: Send, stopwatch: Stopwat
     began = time.perf_counter()
     state.products.check_admission()
     limit_bytes = int(settings.max_matrix_bytes)
-    body = InferBody(
-        scope,
-        receive,
-        limit_bytes=3 * limit_bytes + MOST_HEAD_BYTES,
-        idle_seconds=IDLE_SECONDS,
-    )
+    body = InferBody(scope, receive, limit_bytes=3 * limit_bytes + MOST_HEAD_BYTES)
     async with AsyncExitStack() as stack:
         try:
             memory = RequestMemory(state.rooms, stack, partial(state.in_flight.take, tenant))
@@ -122,9 +116,7 @@ async def _answer(scope: Scope, receive: Receive, send: Send, stopwatch: Stopwat
         stopwatch.compute_output = time.perf_counter() - ended
         accepted = dict(scope["headers"]).get(b"accept-encoding", b"").decode("latin-1")
         coding = choose_coding(accepted)
-        await send_answer(
-            scope, receive, send, computed, views, coding=coding, idle_seconds=IDLE_SECONDS
-        )
+        await send_answer(scope, receive, send, computed, views, coding=coding)
         metrics.sent_bytes.inc(len(views[-1]))
 
 
