@@ -69,7 +69,7 @@ serve: $(ENVIRONMENT) ## run the service in the foreground (settings: docs/setti
 
 # --- checking --------------------------------------------------------------------------------
 
-.PHONY: check test test-rest test-all test-gpu bench bench-host bench-http bench-kernels image-test compose-test
+.PHONY: check test test-rest test-all test-gpu bench bench-host bench-http bench-jobs bench-kernels image-test compose-test
 check: $(ENVIRONMENT) ## lint, format, types and layers
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
@@ -124,8 +124,11 @@ bench: $(ENVIRONMENT) ## measure on this machine, into benchmarks/results/
 bench-host: $(ENVIRONMENT) ## measure products in host memory beside others' ways; GPUS=n, CONDITION=quiet|after-numpy|busy|half
 	$(PY) -m benchmarks.host $(if $(CONDITION),--parts contest --conditions $(CONDITION)) $(if $(GPUS),--gpus $(GPUS)) $(ARGS)
 
-bench-http: $(ENVIRONMENT) ## measure requests and jobs over HTTP beside peers
+bench-http: $(ENVIRONMENT) ## measure products over HTTP beside peers
 	$(PY) -m benchmarks.http $(ARGS)
+
+bench-jobs: $(ENVIRONMENT) ## measure jobs: loads, a flood, rates, lists; ARGS="--baseline PATH" beside another checkout
+	$(PY) -m benchmarks.jobs $(ARGS)
 
 bench-kernels: $(ENVIRONMENT) ## measure every kernel beside cuBLAS; needs a CUDA GPU
 	$(PY) -m benchmarks.kernels $(ARGS)
@@ -140,16 +143,10 @@ compose-test: $(ENVIRONMENT) ## start a cluster of two nodes in containers and m
 
 .PHONY: readme figures explorer wheel wheel-test lock clean
 readme: $(ENVIRONMENT) figures ## write README.md's tables and sessions anew
-	$(PY) -m benchmarks.readme
 	$(PY) -m docs.session
 
 figures: $(ENVIRONMENT) ## fill the tables of docs/ and draw its plots, from benchmarks/results/
-	$(PY) -m benchmarks.kernels.tables
-	$(PY) -m benchmarks.kernels.ladder
-	$(PY) -m benchmarks.host.tables
-	$(PY) -m benchmarks.host.plots
-	$(PY) -m benchmarks.http.tables
-	$(PY) -m benchmarks.verify.tables
+	$(PY) -m benchmarks.figures
 	$(PY) -m docs.recorded_answers
 	$(PY) -m docs.ladder_tables
 	$(PY) -m docs.explorer_page

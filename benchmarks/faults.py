@@ -22,6 +22,7 @@ import pytest
 from benchmarks.common.environment import describe_environment
 from benchmarks.common.results import write_document
 from benchmarks.common.tables import RESULTS
+from benchmarks.fault_table import WRONG
 from tests.faults.catalog import FAULTS, SIGNALS, SLOW
 from tests.faults.fault import Stage
 from tests.faults.ledger import Outcome
@@ -33,8 +34,6 @@ _OTHERS: Final = 40
 _SLOW: Final = 100
 """Rounds for each try of a fault that is no signal, and of a slow one."""
 
-WRONG: Final = ("lost", "doubled", "damaged", "unexplained")
-
 
 def main() -> int:
     """Try all, and write the results."""
@@ -42,15 +41,13 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="tries of all signals together")
     parser.add_argument("--only", nargs="+", choices=FAULTS, default=list(FAULTS), metavar="NAME")
     parser.add_argument("--seed", type=int, default=15)
-    parser.add_argument("--out", type=Path, default=RESULTS / "faults.json")
     arguments = parser.parse_args()
     document: dict[str, Any] = {**describe_environment(), "seed": arguments.seed, "rows": []}
     for name in arguments.only:
         row = try_fault(name, count_tries(name, arguments.rounds), arguments.seed)
         document["rows"].append(row)
         print(json.dumps(row), flush=True)
-        write_document(arguments.out, **document)
-    print(f"written to {arguments.out}")
+        write_document(RESULTS / "faults.json", **document)
     return 1 if any(row["broken"] for row in document["rows"]) else 0
 
 

@@ -10,23 +10,32 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Final
 
-from wavetrim.native.tuned import (
-    BLOCKS_PER_THREAD,
-    ELEMENT_TERMS,
-    MAX_BLOCK_FLOPS,
-    MIN_BLOCK_TERMS,
-    MOST_TERMS,
-    NARROW_COLUMNS,
-    NARROW_TIMES,
-    PACKING_WEIGHT,
-    WIDE_TIMES,
-)
+from wavetrim.native.tuned import MIN_BLOCK_TERMS, NARROW_COLUMNS, NARROW_TIMES, WIDE_TIMES
+
+MAX_BLOCK_FLOPS: Final = 1 << 33  # operations
+"""Largest block. Chosen: about a tenth of a second, so that a product can be cancelled."""
+
+ELEMENT_TERMS: Final = 12  # terms
+"""Cost to a thread of reading or writing an element that other threads used meanwhile, in terms of
+arithmetic. Chosen: on an H200's host 8 if it is in the caches, 20 if it is in memory (8 GB/s)."""
+
+BLOCKS_PER_THREAD: Final = 4  # blocks
+"""Most blocks of a thread, if all are LARGE. Chosen: cores differ in speed."""
+
+PACKING_WEIGHT: Final = 48  # rows or columns
+"""Cost for BLAS to pack a block's part of B (or A), in rows (or columns) of arithmetic. Chosen: 32
+on an H200's host, 4 to 12 on an EPYC with AVX-512."""
+
+MOST_TERMS: Final = 1 << 16  # terms, M N K
+"""Largest product of any type but float32 and float64 that the calling thread computes alone;
+chosen."""
 
 LEAST_SHARED: Final = 4
 """A product of fewer smallest blocks (MIN_BLOCK_TERMS) stays with one thread; chosen."""
 
 LARGE: Final = 16
-"""Least blocks of a thread that gets several, in smallest blocks. Chosen: small ones pack more."""
+"""Least size of blocks where a thread gets several, in smallest blocks (MIN_BLOCK_TERMS). Chosen:
+small ones pack more."""
 
 ROW_QUANTUM = 16
 COLUMN_QUANTUM = 32
@@ -116,12 +125,6 @@ def cut_depth(m: int, n: int, k: int, *, threads: int) -> list[Block]:
     Each thread then reads whole rows of B, as they lie in memory. That matters most if a thread's
     block would have few columns, and so read a short piece of each row.
 
-    Args:
-        m: Rows of A and C.
-        n: Columns of B and C.
-        k: Columns of A and rows of B.
-        threads: Threads that will compute the parts.
-
     Returns:
         Blocks that all cover the whole of C, each with a part of K; their products are to be
         added up.
@@ -137,13 +140,6 @@ def cut_depth(m: int, n: int, k: int, *, threads: int) -> list[Block]:
 @lru_cache(maxsize=1024)
 def choose_grid(m: int, n: int, k: int, threads: int, max_elements: int | None) -> tuple[int, int]:
     """Choose into how many ranges to cut the rows and the columns.
-
-    Args:
-        m: Rows of C.
-        n: Columns of C.
-        k: Length of the dot products.
-        threads: Threads that will take the blocks.
-        max_elements: Largest block in elements, or None.
 
     Returns:
         (ranges of rows, ranges of columns).
@@ -177,14 +173,7 @@ def count_shares(m: int, n: int, k: int, threads: int) -> int:
 
 @lru_cache(maxsize=1024)
 def is_small(m: int, n: int, k: int, dtype: str) -> bool:
-    """Whether NumPy in the calling thread computes a product faster than the thread pool.
-
-    Args:
-        m: Rows of the product.
-        n: Columns of the product.
-        k: Columns of A and rows of B.
-        dtype: NumPy's name of the element type.
-    """
+    """Whether NumPy in the calling thread computes a product faster than the thread pool."""
     return not can_share(m, n, k) if dtype in ("float32", "float64") else m * n * k <= MOST_TERMS
 
 

@@ -4,25 +4,23 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import cached_property
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final, Self, TypeVar
 
 from wavetrim.cpu.blas import find_blas
-from wavetrim.cpu.block_sums import BlockSums
-from wavetrim.cpu.blocks import can_share
 from wavetrim.cpu.errors import CpuError, OperandError
 from wavetrim.cpu.library import CPU_LIBRARY
 from wavetrim.cpu.model import find_largest_cache_bytes
 from wavetrim.cpu.native_team import NativeTeam
 from wavetrim.cpu.operands import check_operands
-from wavetrim.cpu.prepared import NATIVE_DTYPES, prepare
-from wavetrim.cpu.products import Matrix, Product, multiply_alone, multiply_plainly, quiet
+from wavetrim.cpu.prepared import Prepared, describe_layout, prepare
+from wavetrim.cpu.products import Matrix, Product, Reports, multiply_alone
 from wavetrim.cpu.python_team import PythonTeam
-from wavetrim.cpu.threads import count_default_threads, hold_blas, limit_blas_threads
+from wavetrim.cpu.threads import blas_limit, count_default_threads, limit_blas_threads
 from wavetrim.native.library import load_library
 from wavetrim.native.pool import ThreadPool
+
+_Part = TypeVar("_Part")
 
 NOTHING: Final[AbstractContextManager[None]] = nullcontext()
 
@@ -47,6 +45,7 @@ class CpuPool:
 
     Attributes:
         threads: Number of threads, the caller included.
+        cache_dir: Folder of compiled code, as given.
 
     Raises:
         OperandError: `threads` is below 1.
@@ -63,13 +62,12 @@ class CpuPool:
     ) -> None:
         if threads is not None and threads < 1:
             raise OperandError("threads", threads, "at least 1")
-        self._lends = lends_blas
-        self._hold = hold_blas if lends_blas else NOTHING
+        self._blas_limit = blas_limit if lends_blas else NOTHING
         if not lends_blas:
             limit_blas_threads()
         self.threads = count_default_threads() if threads is None else threads
         self._closed = False
-        self._cache_dir = cache_dir
+        self.cache_dir = cache_dir
         self._pool: ThreadPool | None = None
         self._native: NativeTeam | None = None
         self._may_open = True
@@ -80,12 +78,7 @@ class CpuPool:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property
@@ -133,8 +126,8 @@ class CpuPool:
             progress: Called in the calling thread with the rows newly finished (elements of C
                 divided by N, so fractions occur); the calls add up to M.
             cancelled: Polled in the calling thread; True ends the product.
-            final: Called in the calling thread with rows that will not be written again, those of
-                earlier calls included; others may be final, too. Only for products of C threads.
+            final: Called in the calling thread with all rows that are known not to be written
+                again. Only for products of C threads.
 
         Returns:
             Seconds of the product.
@@ -146,65 +139,40 @@ class CpuPool:
             CpuError: The pool is closed.
         """
         started = time.perf_counter()
-        reports = progress is not None or cancelled is not None or final is not None
+        if self._closed:
+            raise CpuError("the pool of CPU threads is closed")
         taking = min(threads or self.threads, self.threads)
-        if reports or not self._multiply_at_once(a, b, c, alpha=alpha, beta=beta, threads=taking):
-            check_operands(a, b, c, alpha=alpha, beta=beta)
-            if self._closed:
-                raise CpuError("the pool of CPU threads is closed")
-            product = Product(a, b, c, alpha, beta, taking)
-            self._multiply_by_blocks(product, progress, cancelled, final)
-        return time.perf_counter() - max(started, self._opened_at)
-
-    def _multiply_at_once(
-        self, a: Matrix, b: Matrix, c: Matrix, *, alpha: float, beta: float, threads: int | None
-    ) -> bool:
-        """Compute a product with as little Python as possible; False leaves it to the other way.
-
-        Operands are refused there, or here by the same checks.
-        """
-        taking = min(threads or self.threads, self.threads)
-        prepared = prepare(
-            (type(a), a.dtype, a.shape, a.strides),
-            (type(b), b.dtype, b.shape, b.strides),
-            (type(c), c.dtype, c.shape, c.strides),
-            taking,
-        )
-        if prepared is None or self._closed:
-            return False
-        if prepared.is_small:
+        prepared = prepare(*map(describe_layout, (a, b, c)), taking)
+        reports = None
+        if progress is not None or cancelled is not None or final is not None:
+            reports = Reports(progress, cancelled, final)
+        if prepared is not None and prepared.is_small and reports is None:
             check_operands(a, b, c, alpha=alpha, beta=beta)
             self.multiply_alone(a, b, c, alpha, beta)
-            return True
+        elif not self._multiply_in_c(
+            a, b, c, prepared, taking, alpha=alpha, beta=beta, reports=reports
+        ):
+            check_operands(a, b, c, alpha=alpha, beta=beta)
+            with self._blas_limit:
+                product = Product(a, b, c, alpha, beta, taking)
+                self._python.multiply(product, progress, cancelled)
+        return time.perf_counter() - max(started, self._opened_at)
+
+    def _multiply_in_c(
+        self, a: Matrix, b: Matrix, c: Matrix, prepared: Prepared | None, threads: int, *,
+        alpha: float, beta: float, reports: Reports | None,
+    ) -> bool:  # fmt: skip
+        """Compute a product by C threads; False, with nothing done, if they cannot."""
+        if prepared is None or prepared.is_small:
+            return False
         if self._may_open:
             self.prepare()
-        team = self._native
-        if team is None:
+        if self._native is None:
             return False
-        if self._lends:
-            with hold_blas:
-                return team.multiply_at_once(a, b, c, prepared, taking - 1, alpha=alpha, beta=beta)
-        return team.multiply_at_once(a, b, c, prepared, taking - 1, alpha=alpha, beta=beta)
-
-    def _multiply_by_blocks(
-        self,
-        product: Product,
-        progress: Callable[[float], None] | None,
-        cancelled: Callable[[], bool] | None,
-        final: Callable[[Sequence[range]], None] | None,
-    ) -> None:
-        """Compute a product whose operands are checked, and report it block by block."""
-        a, b, c = product.a, product.b, product.c
-        m, n, k = *c.shape, a.shape[1]
-        if self._may_open and c.dtype in NATIVE_DTYPES and can_share(m, n, k):
-            self.prepare()
-        native, factors = self._native, (product.alpha, product.beta)
-        described = native.describe(a, b, c, *factors) if native is not None else None
-        with self._hold:
-            if native is not None and described is not None:
-                native.multiply(product, described, progress, cancelled, final)
-            else:
-                self._python.multiply(product, progress, cancelled)
+        with self._blas_limit:
+            return self._native.multiply(
+                a, b, c, prepared, threads, alpha=alpha, beta=beta, reports=reports
+            )
 
     def multiply_alone(self, a: Matrix, b: Matrix, c: Matrix, alpha: float, beta: float) -> None:
         """C ← αA·B + βC in the calling thread, for a small product (`blocks.is_small`).
@@ -215,26 +183,21 @@ class CpuPool:
         Raises:
             OperandError: NumPy refuses the operands.
         """
-        is_plain = alpha == 1 and beta == 0
-        if not is_plain:
+        if alpha != 1 or beta != 0:
             check_operands(a, b, c, alpha=alpha, beta=beta)
         try:
-            if self._lends:
-                with hold_blas:
-                    multiply_alone(a, b, c, alpha=alpha, beta=beta)
-            elif is_plain:
-                quiet.context.run(multiply_plainly, a, b, c)
-            else:
+            with self._blas_limit:
                 multiply_alone(a, b, c, alpha=alpha, beta=beta)
         except ValueError:
             check_operands(a, b, c, alpha=alpha, beta=beta)
             raise
 
-    @cached_property
-    def block_sums(self) -> BlockSums:
-        """Reader of rows for the check of products; uses the C threads if they are available."""
-        self.prepare()
-        return BlockSums(self._pool, self._cache_dir)
+    def call_each(self, function: Callable[[_Part], object], parts: Sequence[_Part]) -> None:
+        """Call a function of each part, in Python threads and the calling one.
+
+        The function should release the interpreter's lock, as NumPy's do.
+        """
+        self._python.call_each(function, parts)
 
     def close(self) -> None:
         """End the threads once their blocks are done. Idempotent."""
@@ -246,7 +209,7 @@ class CpuPool:
         self._python.close()
 
     def _open_native(self) -> None:
-        library = load_library(CPU_LIBRARY, self._cache_dir)
+        library = load_library(CPU_LIBRARY, self.cache_dir)
         if library is None:
             return
         self._pool = ThreadPool(library, self.threads - 1, settles=True)

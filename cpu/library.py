@@ -1,4 +1,4 @@
-"""The C library of cpu/native/: products and sums of rows, as ctypes."""
+"""The C library of cpu/native/: products, as ctypes."""
 
 import ctypes
 from ctypes import c_char_p, c_int, c_int64, c_void_p
@@ -31,26 +31,12 @@ class Report(ctypes.Structure):
     _fields_ = tuple((name, c_int64) for name in ("terms", "open_start", "open_stop"))
 
 
-class RowsFields(ctypes.Structure):
-    """`Rows` of sums.c."""
-
-    _fields_ = (
-        ("matrix", c_void_p),
-        *((name, c_int64) for name in ("row_bytes", "rows", "columns", "item", "is_bfloat")),
-        ("pool", c_void_p),
-        ("helpers", c_int64),
-        ("weights", c_void_p),
-        *((name, c_int64) for name in ("width", "magnitudes")),
-        ("out", c_void_p),
-    )
-
-
 _CALL: Final = c_void_p, c_void_p, c_char_p, c_int, c_void_p, c_char_p, c_int64
 
 CPU_LIBRARY: Final = Library(
     name="cpu",
     folder=Path(__file__).parent / "native",
-    source_names=("calls.c", "blas.c", "bfloats.c", "tiles.c", "streamed.c", "sums.c"),
+    source_names=("calls.c", "blas.c", "bfloats.c", "tiles.c", "streamed.c", "halves.c"),
     header_names=("calls.h", "bfloats.h"),
     otherwise="products on the CPU run in Python threads, which is slower",
     signatures={
@@ -59,9 +45,6 @@ CPU_LIBRARY: Final = Library(
         "compute_next": (c_int, (c_void_p, c_void_p)),
         "end_call": (None, (c_void_p,)),
         "multiply_at_once": (c_int, _CALL),
-        "has_halves": (c_int, ()),
-        "widen_rows": (None, (c_void_p,)),
-        "sum_blocks": (None, (c_void_p,)),
-        "raise_maxima": (None, (c_void_p,)),
+        "widen_halves": (c_int64, (c_void_p, c_int64, c_void_p)),
     },
 )

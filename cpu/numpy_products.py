@@ -11,16 +11,16 @@ from typing import Any, Final
 
 import numpy as np
 
-from wavetrim.cpu.blocks import count_useful
+from wavetrim.cpu.blocks import MAX_BLOCK_FLOPS, count_useful
 from wavetrim.cpu.model import find_largest_cache_bytes
 from wavetrim.cpu.products import Matrix, multiply_plainly, quiet
-from wavetrim.cpu.threads import hold_blas, usable_cores
+from wavetrim.cpu.threads import blas_limit, usable_cores
 from wavetrim.native.element_types import BLAS_DTYPES
-from wavetrim.native.tuned import MAX_BLOCK_FLOPS, STREAMED_ROW_BYTES
+from wavetrim.native.tuned import STREAMED_ROW_BYTES
 
 _LOST_SECONDS: Final = 1e-3
-"""Time without a core by which a product has lost it; chosen, as in native/waiting.c, whose rule
-this is for threads that are not ours, also where there is no C."""
+"""Time without its core from which on a product counts as crowded. Chosen, as in native/waiting.c;
+the same rule is applied here to BLAS's threads, also without a C library."""
 
 _CROWDED_SECONDS: Final = 0.1
 """Time for which the machine is crowded after two such products in a row, and twice that after
@@ -45,7 +45,7 @@ class NumpyProducts:
     """Computes products by NumPy, and knows which it should. Thread-safe.
 
     Args:
-        threads: Threads that may compute. NumPy leaves no core alone.
+        threads: Threads that may compute; NumPy uses all cores.
     """
 
     def __init__(self, threads: int) -> None:
@@ -70,8 +70,8 @@ class NumpyProducts:
             return False
         if self.is_crowded:  # then in one thread
             return count_useful(m, n, k) < _LEAST_SHARED_BLOCKS
-        is_brief = 2 * m * n * k <= self._most_flops
-        if not self._is_free or not is_brief or k == 1:  # NumPy has one thread for K = 1
+        ends_soon = 2 * m * n * k <= self._most_flops
+        if not self._is_free or not ends_soon or k == 1:  # NumPy has one thread for K = 1
             return False
         return self.are_spinning or not _writes_past_caches(m, n, k, dtype.itemsize)
 
@@ -94,16 +94,16 @@ class NumpyProducts:
     def multiply_alone(self, a: Matrix, b: Matrix, c: Matrix) -> None:
         """As `multiply`, in the calling thread: on a crowded machine BLAS would wait for others.
 
-        An interrupt may leave BLAS's threads held (`hold_blas.end`).
+        An interrupt may leave BLAS limited to one thread (`blas_limit.end`).
         """
-        with hold_blas:
+        with blas_limit:
             quiet.context.run(multiply_plainly, a, b, c)
 
     def _judge(self, seconds: float, *, lost_seconds: float) -> None:
         """Note whether a product of at least a millisecond had its core."""
         if lost_seconds >= _LOST_SECONDS:
             self._strikes += 1
-        elif seconds >= 2 * _LOST_SECONDS:  # a briefer one says nothing
+        elif seconds >= 2 * _LOST_SECONDS:  # a shorter one says nothing
             self._strikes = 0
         if self._strikes >= 2:
             doublings = min(self._strikes - 2, _MOST_DOUBLINGS)

@@ -33,10 +33,7 @@ def check_operands(a: Matrix, b: Matrix, c: Matrix, *, alpha: float, beta: float
 
 
 def find_blas_strides(matrix: Matrix) -> tuple[int, int] | None:
-    """Row stride and column stride in bytes, as BLAS needs them.
-
-    Args:
-        matrix: A matrix of at least one element.
+    """Row and column stride in bytes, as BLAS needs them, of a matrix that is not empty.
 
     Returns:
         One stride is the size of an element. The other is the leading dimension, at least the size

@@ -8,7 +8,7 @@ import numpy as np
 
 from wavetrim.cpu.blocks import Block, cut_blocks, cut_depth, is_small
 from wavetrim.cpu.operands import lay_out
-from wavetrim.cpu.products import DTYPES
+from wavetrim.cpu.products import DTYPES, Matrix
 from wavetrim.native.element_types import find_dtype
 
 NATIVE_DTYPES: Final = tuple(
@@ -22,89 +22,28 @@ Layout: TypeAlias = tuple[type, np.dtype[Any], tuple[int, ...], tuple[int, ...]]
 _KINDS: Final = (np.ndarray, np.memmap)
 
 
-class Cut(NamedTuple):
-    """The blocks of a product.
+class Prepared(NamedTuple):
+    """A whole product, apart from addresses and factors.
 
     Attributes:
+        is_small: Whether NumPy computes it in the calling thread; then nothing else is set.
+        numbers: The whole numbers of `PRODUCT`.
+        item: Bytes of an element. Each matrix must begin at a multiple.
+        spans: Bytes from the first element of A, B and C to the end of the last.
+        largest: The largest number that BLAS is given.
         blocks: An array of `Block` (calls.h).
         blocks_count: Number of blocks.
         depths: Number of parts that K is cut into.
     """
 
-    blocks: bytes
-    blocks_count: int
-    depths: int
-
-
-@lru_cache(maxsize=1024)
-def pack_blocks(m: int, n: int, k: int, threads: int) -> Cut:
-    """Cut a product into blocks, packed for C.
-
-    Args:
-        m: Rows of A and C, at least 1.
-        n: Columns of B and C, at least 1.
-        k: Columns of A and rows of B, at least 1.
-        threads: Threads that will take the blocks.
-    """
-    deep = cut_depth(m, n, k, threads=threads)
-    blocks = deep or cut_blocks(m, n, k, threads=threads)
-    return Cut(b"".join(map(_pack_block, blocks)), len(blocks), max(1, len(deep)))
-
-
-def _pack_block(block: Block) -> bytes:
-    return pack(
-        "=6q",
-        *(block.row_start, block.row_stop, block.column_start, block.column_stop),
-        *(block.depth_start, block.depth_stop),
-    )
-
-
-class Fields(NamedTuple):
-    """What C is told of a product, apart from addresses and factors.
-
-    Attributes:
-        numbers: The whole numbers of `PRODUCT`.
-        item: Bytes of an element. Each matrix must begin at a multiple.
-        spans: Bytes from the first element of A, B and C to the end of the last.
-        largest: The largest number that BLAS is given.
-    """
-
-    numbers: tuple[int, ...]
-    item: int
-    spans: tuple[int, int, int]
-    largest: int
-
-
-@lru_cache(maxsize=1024)
-def find_fields(a: Layout, b: Layout, c: Layout) -> Fields | None:
-    """The fields of a product whose shapes fit; None if BLAS does not accept it."""
-    dtype, (k, n), item = c[1], b[2], c[1].itemsize
-    if dtype not in NATIVE_DTYPES or k < 1 or not all(map(min, (c[2], b[2]))):
-        return None
-    strides: list[int] = []
-    spans: list[int] = []
-    for kind, _, shape, given in (a, b, c):
-        usable = lay_out(shape, given, item) if kind in _KINDS else None
-        if usable is None:
-            return None
-        strides += usable
-        spans.append(item + (shape[0] - 1) * usable[0] + (shape[1] - 1) * usable[1])
-    numbers = *strides, n, k, item, NATIVE_DTYPES.index(dtype)
-    return Fields(numbers, item, (spans[0], spans[1], spans[2]), max(*a[2], *b[2], *strides))
-
-
-class Prepared(NamedTuple):
-    """A whole product.
-
-    Attributes:
-        is_small: Whether NumPy computes it in the calling thread.
-        fields: What C is told of any other product.
-        cut: The blocks of any other product.
-    """
-
     is_small: bool
-    fields: Fields | None = None
-    cut: Cut | None = None
+    numbers: tuple[int, ...] = ()
+    item: int = 0
+    spans: tuple[int, ...] = ()
+    largest: int = 0
+    blocks: bytes = b""
+    blocks_count: int = 0
+    depths: int = 1
 
 
 @lru_cache(maxsize=1024)
@@ -122,5 +61,36 @@ def prepare(a: Layout, b: Layout, c: Layout, threads: int) -> Prepared | None:
         return None
     if is_small(m, n, k, dtype.name):
         return Prepared(is_small=True)
-    fields = find_fields(a, b, c)
-    return fields and Prepared(False, fields, pack_blocks(m, n, k, threads))
+    if dtype not in NATIVE_DTYPES or not all(one[0] in _KINDS for one in (a, b, c)):
+        return None
+    item = dtype.itemsize
+    strides = [lay_out(shape, given, item) for _, _, shape, given in (a, b, c)]
+    if None in strides:
+        return None
+    usable = [stride for pair in strides if pair is not None for stride in pair]
+    spans = [
+        item + (rows - 1) * down + (columns - 1) * across
+        for (rows, columns), down, across in zip(
+            (a[2], b[2], c[2]), usable[::2], usable[1::2], strict=True
+        )
+    ]
+    numbers = *usable, n, k, item, NATIVE_DTYPES.index(dtype)
+    deep = cut_depth(m, n, k, threads=threads)
+    blocks = deep or cut_blocks(m, n, k, threads=threads)
+    return Prepared(
+        False, numbers, item, tuple(spans), max(m, n, k, *usable),
+        b"".join(map(_pack_block, blocks)), len(blocks), max(1, len(deep)),
+    )  # fmt: skip
+
+
+def _pack_block(block: Block) -> bytes:
+    return pack(
+        "=6q",
+        *(block.row_start, block.row_stop, block.column_start, block.column_stop),
+        *(block.depth_start, block.depth_stop),
+    )
+
+
+def describe_layout(matrix: Matrix) -> Layout:
+    """All of a matrix but its memory."""
+    return type(matrix), matrix.dtype, matrix.shape, matrix.strides

@@ -7,11 +7,11 @@ use NumPy's own loops.
 """
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +51,20 @@ class Product:
     alpha: float
     beta: float
     threads: int
+
+
+class Reports(NamedTuple):
+    """Functions that a product calls in the calling thread as it is computed; None for none.
+
+    Attributes:
+        progress: Called with the rows newly finished.
+        cancelled: Polled before each block; True ends the product.
+        final: Called with all rows that are final so far.
+    """
+
+    progress: Callable[[float], None] | None = None
+    cancelled: Callable[[], bool] | None = None
+    final: Callable[[Sequence[range]], None] | None = None
 
 
 class _Quiet(threading.local):

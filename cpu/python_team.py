@@ -2,9 +2,11 @@
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import wait
 from contextlib import suppress
 from queue import Empty, SimpleQueue
+from typing import TypeVar
 
 import numpy as np
 
@@ -15,6 +17,8 @@ from wavetrim.native.call_threads import CallThreads
 from wavetrim.native.element_types import BLAS_DTYPES, find_accumulator
 from wavetrim.native.tuned import TEMPORARY_ELEMENTS
 
+_Part = TypeVar("_Part")
+
 
 class PythonTeam:
     """Python threads, started when they are needed. Thread-safe.
@@ -24,6 +28,7 @@ class PythonTeam:
     """
 
     def __init__(self, threads: int) -> None:
+        self._most = threads
         self._threads = CallThreads(threads, "cpu-block")
 
     def multiply(
@@ -41,10 +46,10 @@ class PythonTeam:
         call = _Call(cut)
         try:
             _poll(cancelled)
-            self._summon(call, min(product.threads, call.unheard) - 1)
-            while call.unheard:
+            self._add_helpers(call, min(product.threads, call.unreported) - 1)
+            while call.unreported:
                 call.compute_next()
-                rows = call.hear()
+                rows = call.collect()
                 if rows and progress is not None:
                     progress(rows)
                 _poll(cancelled)
@@ -52,11 +57,29 @@ class PythonTeam:
             call.stop()
         cut.add_sums()
 
+    def call_each(self, function: Callable[[_Part], object], parts: Sequence[_Part]) -> None:
+        """Call a function of each part, in these threads and the calling one."""
+        left = iter(parts)  # shared: each part goes to one thread
+
+        def call_next() -> None:
+            for part in left:
+                function(part)
+
+        others = min(self._most, len(parts) - 1)
+        helpers = [self._threads.submit(call_next) for _ in range(others)]
+        try:
+            call_next()
+        finally:
+            begun = [helper for helper in helpers if not helper.cancel()]
+            wait(begun)
+        for helper in begun:
+            helper.result()
+
     def close(self) -> None:
         """End the threads once their blocks are done. Idempotent."""
         self._threads.close()
 
-    def _summon(self, call: "_Call", helpers: int) -> None:
+    def _add_helpers(self, call: "_Call", helpers: int) -> None:
         """Let this many threads help with a call; does nothing once the team is closed."""
         with suppress(RuntimeError):
             for _ in range(helpers):
@@ -71,20 +94,17 @@ def _poll(cancelled: Callable[[], bool] | None) -> None:
 class _Call:
     """The blocks of a product, computed by the caller and by helpers, and what they report.
 
-    Args:
-        cut: The product.
-
     Attributes:
-        unheard: Blocks whose end the caller has not heard of.
+        unreported: Blocks that are not reported yet.
     """
 
     def __init__(self, cut: "_CutProduct") -> None:
         self._cut = cut
         self._left = deque(cut.blocks)
-        self._news: SimpleQueue[float | BaseException] = SimpleQueue()
+        self._reports: SimpleQueue[float | BaseException] = SimpleQueue()
         self._helping = threading.Condition()
         self._helpers = 0
-        self.unheard = len(self._left)
+        self.unreported = len(self._left)
 
     def help(self) -> None:
         """Compute blocks until none is left."""
@@ -106,26 +126,26 @@ class _Call:
             with np.errstate(all="ignore"):
                 self._cut.compute(block)
         except BaseException as error:  # raised again in the caller's thread
-            self._news.put(error)
+            self._reports.put(error)
         else:
-            self._news.put(self._cut.count_rows(block))
+            self._reports.put(self._cut.count_rows(block))
         return True
 
-    def hear(self) -> float:
+    def collect(self) -> float:
         """Wait for a report, then sum the rows of all reports there are."""
         rows = 0.0
-        news = self._news.get()
+        report = self._reports.get()
         with suppress(Empty):
             while True:
-                self.unheard -= 1
-                if isinstance(news, BaseException):
-                    raise news
-                rows += news
-                news = self._news.get_nowait()
+                self.unreported -= 1
+                if isinstance(report, BaseException):
+                    raise report
+                rows += report
+                report = self._reports.get_nowait()
         return rows
 
     def stop(self) -> None:
-        """Drop the blocks not begun and wait for helpers with others; whoever comes finds nothing.
+        """Drop the blocks that have not begun, and wait for the helpers that compute the others.
 
         No thread may write into the arrays after the call has returned.
         """
@@ -136,9 +156,6 @@ class _Call:
 
 class _CutProduct:
     """A product cut into blocks.
-
-    Args:
-        product: The product.
 
     Attributes:
         blocks: Blocks to compute once each, in any order; empty where C has no elements.

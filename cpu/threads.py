@@ -8,6 +8,7 @@ import math
 import os
 import threading
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
@@ -21,8 +22,8 @@ _V1_MOUNTS: tuple[str, ...] = (
 )
 
 _BURST: Final = 2
-"""Most cores at a time, as a multiple of a quota; chosen, to be throttled for at most half of each
-period."""
+"""Most cores at a time, as a multiple of a quota. Chosen: the process is then throttled for at most
+half of each period."""
 
 THREAD_LIMITS: Final = (
     *("OMP_NUM_THREADS", "OMP_THREAD_LIMIT", "OPENBLAS_NUM_THREADS"),
@@ -30,41 +31,38 @@ THREAD_LIMITS: Final = (
 )
 """Variables that bound the threads of OpenMP, and of libraries that multiply matrices."""
 
-_limit_lock = threading.Lock()
-_limits: list[threadpoolctl.threadpool_limits] = []
 
-
-class BlasHold:
+class BlasLimit:
     """Limits every loaded BLAS to one thread while at least one product runs.
 
-    For processes in which other code calls BLAS as well: between products it has its threads.
+    For processes in which other code calls BLAS as well: it has its threads between products.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._holders = 0
+        self._products = 0
         self._libraries: list[Any] | None = None
         self._threads: list[int] = []
 
     def __enter__(self) -> None:
         with self._lock:
-            self._holders += 1
-            if self._holders == 1:
+            self._products += 1
+            if self._products == 1:
                 self._limit()
 
     def __exit__(self, *_: object) -> None:
         with self._lock:
-            self._holders -= 1
-            if self._holders == 0:
+            self._products -= 1
+            if self._products == 0:
                 self._restore()
 
     def end(self) -> None:
-        """Give BLAS its threads back after an interrupt, which may have left a product's hold.
+        """Give BLAS its threads back after an interrupt, which may have left it limited.
 
-        Only for a caller that lets no product run meanwhile.
+        No product may run meanwhile.
         """
         with self._lock:
-            self._holders = 0
+            self._products = 0
             self._restore()
 
     def _limit(self) -> None:
@@ -82,7 +80,7 @@ class BlasHold:
             self._threads = []
 
 
-hold_blas: Final = BlasHold()
+blas_limit: Final = BlasLimit()
 
 
 def count_default_threads() -> int:
@@ -104,8 +102,8 @@ def _read_limit(text: str) -> int:
 def usable_cores(root: Path = Path("/")) -> int:
     """Cores that this process can keep busy while it computes a product, at least 1.
 
-    A quota is the mean over a period of a tenth of a second. A product that is briefer may have
-    more cores, as other programs use them; then the process waits for its next period.
+    A quota is the mean over a period of a tenth of a second. A shorter product may use more cores,
+    as other programs do; the process then waits for its next period.
 
     Args:
         root: Folder that contains proc/ and sys/.
@@ -186,15 +184,13 @@ def parse_v1_quota(quota: str, period: str) -> float | None:
     return allowed / int(period) if allowed > 0 else None
 
 
+@cache
 def limit_blas_threads() -> None:
     """Limit every loaded BLAS to one thread, for the life of the process. Thread-safe.
 
-    The pool's threads are the parallelism; BLAS threads would compete for the same cores. The limit
-    is set once, because threadpoolctl searches all loaded libraries each time.
+    The pool's threads are the parallelism; BLAS threads would compete for the same cores.
     """
-    with _limit_lock:
-        if not _limits:
-            _limits.append(threadpoolctl.threadpool_limits(limits=1, user_api="blas"))
+    blas_limit.__enter__()
 
 
 def _read_v2_quota(folder: Path) -> float | None:

@@ -16,14 +16,19 @@ def find_free_port() -> int:
 
 
 def wait_until_ready(
-    url: str, *, is_running: Callable[[], bool], timeout_seconds: float = 60.0
+    url: str,
+    *,
+    is_running: Callable[[], bool],
+    timeout_seconds: float = 60.0,
+    path: str = "/healthz/ready",
 ) -> None:
-    """Returns once `GET /healthz/ready` answers 200.
+    """Returns once `GET` of a path answers 200.
 
     Args:
         url: Where the service listens, without a path.
         is_running: False once its process has ended: waiting longer is then of no use.
         timeout_seconds: How long to wait.
+        path: The path.
 
     Raises:
         SystemExit: The service ended, or did not become ready in time.
@@ -34,7 +39,7 @@ def wait_until_ready(
         if not is_running():
             raise SystemExit(f"{url}: the service ended before it was ready")
         try:
-            with urllib.request.urlopen(f"{url}/healthz/ready", timeout=5):
+            with urllib.request.urlopen(f"{url}{path}", timeout=5):
                 return
         except (urllib.error.URLError, ConnectionError, TimeoutError) as error:
             answer = str(error)

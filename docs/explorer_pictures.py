@@ -37,12 +37,11 @@ class Picture:
         return page.take_picture()
 
 
-_SPLIT: Final = "m=4096&n=4096&k=4096&dtype=float64&device=T4&threads=2"
-_MEASURED: Final = "m=4096&n=4096&k=4096&dtype=float32&device=host-h200&sms=8&guess=500"
+_MEASURED: Final = "m=4096&n=4096&k=4096&dtype=float32&device=host-h100&sms=8&guess=500"
 
 
 PICTURES: Final = {
-    "split": Picture(ROOT / "docs" / "explorer.png", _SPLIT, 1440, 1330),
+    "opening": Picture(ROOT / "docs" / "explorer.png", "", 1440, 1330),
     "measured": Picture(ROOT / "docs" / "explorer-measured.png", _MEASURED, 1440, 1500),
 }
 

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from benchmarks.common.results import Results
 from benchmarks.common.tables import RESULTS, ROOT
 from benchmarks.kernels.ladder import RUNGS
-from benchmarks.kernels.rows import Results, Row, read_results
+from benchmarks.kernels.rows import Row, describe, read_kernel_results
 from docs.report_lessons import read_lessons
 from wavetrim.kernels.catalog import list_kernels
 from wavetrim.kernels.compile import KERNEL_SOURCES
@@ -99,7 +100,7 @@ def main() -> None:
 
 def render_ladder() -> dict[str, str]:
     """The files' texts by name."""
-    ladders = [describe_ladder(results) for results in read_results(RESULTS)]
+    ladders = [describe_ladder(results) for results in read_kernel_results(RESULTS)]
     probes = [describe_probes(folder) for folder in sorted(_PROBED.iterdir())]
     return {
         "rungs.js": _render("LADDERS", "Kernels with what was measured of them", ladders),
@@ -107,10 +108,10 @@ def render_ladder() -> dict[str, str]:
     }
 
 
-def describe_ladder(results: Results) -> dict[str, Any]:
+def describe_ladder(results: Results[Row]) -> dict[str, Any]:
     """A GPU's roofs, and each kernel in each type with its fastest tile for each product."""
     hardware = results.document["hardware"]
-    folder = _PROBED / results.name
+    folder = _PROBED / results.gpu
     texts, stairs = _read_texts(), _read_stairs(folder / "waves.csv")
     whole = [row for row in results.rows if row.sms == hardware["sm_count"]]
     rungs = [
@@ -128,7 +129,7 @@ def describe_ladder(results: Results) -> dict[str, Any]:
     ]
     return {
         "gpu": hardware["gpu"],
-        "caption": results.caption,
+        "caption": describe(results),
         "roofs": _list_roofs(hardware["gpu"], folder),
         "rungs": rungs,
     }

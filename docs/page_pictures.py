@@ -67,7 +67,7 @@ def multiply_dropped(page: Page) -> None:
     for name, shape in zip("ab", _DROPPED, strict=True):
         drop_file(page, name, f"{name.upper()}.npy", make_matrix(*shape))
     page.run("document.getElementById('product').requestSubmit(); null")
-    page.wait("document.getElementById('outcome').dataset.right")
+    page.wait("document.getElementById('outcome').textContent")
     page.wait(_find_jobs(len(_PRODUCTS) + 1))  # the list hears of it by a connection of its own
 
 

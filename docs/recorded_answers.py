@@ -8,6 +8,7 @@ that answer there, and are JSON within one line of JavaScript each. Run `make ex
 """
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
@@ -22,11 +23,8 @@ from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.problem import ITEM_BYTES, MEMORIES, GemmProblem
 from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.scheduler.profile.presets import PRESETS
-from wavetrim.scheduler.profile.store import (
-    build_preset_profile,
-    complete_kernels,
-    complete_rates,
-)
+from wavetrim.scheduler.profile.serialization import FORMAT_VERSION, read_profile
+from wavetrim.scheduler.profile.store import build_preset_profile
 from wavetrim.service.api.products.plan_schemas import MAX_SIZE, PlanView
 
 PAGE: Final = ROOT / "service" / "page"
@@ -47,7 +45,7 @@ _DIGITS: Final = 5
 _DRAWN_DIGITS: Final = 4
 """Digits of recorded seconds, and of those that are only drawn; chosen."""
 
-_MACHINES: Final = ("host-h200", "host-h100x2")
+_MACHINES: Final = ("host-h100",)
 _SIDES: Final = 256
 _USUAL: Final = (4096, 4096, 4096)
 """The sweeps that are recorded: their machines, the least M, N and K, and a product that needs no
@@ -117,9 +115,10 @@ def write_query(state: Mapping[str, Any]) -> str:
 
 
 def _list_exercises() -> Iterator[tuple[Json, Iterable[int]]]:
-    """The exercises' states and those that they compare with, each with some values of F."""
-    text = EXERCISES.read_text(encoding="utf-8").partition("PRODUCTS = ")[2]
-    exercises = json.loads(text.rstrip().removesuffix(";"))
+    """The opening's and exercises' states, and those compared with, each with some values of F."""
+    text = EXERCISES.read_text(encoding="utf-8")
+    opening, products = re.findall(r"^export const \w+ = (.*?);\n", text, re.DOTALL | re.MULTILINE)
+    exercises = [json.loads(opening), *json.loads(products)]
     for exercise in exercises:
         yield exercise["state"], exercise["rows"]
     for exercise in exercises:
@@ -132,6 +131,8 @@ def _list_sweeps(results: HostResults) -> Iterator[SweepRow]:
     """The sweeps that are worth a guess: their fastest F is neither 0 nor M, or it is usual."""
     if not results.regret or name_machine(results) not in _MACHINES:
         return
+    if results.document["profile"]["format"] != FORMAT_VERSION:  # of an earlier model
+        return
     count = results.document["profile"]["gpu"]["sm_count"]
     for row in results.regret:
         is_split = 0 < row.best_f < row.shape[0] and min(row.shape) >= _SIDES
@@ -141,7 +142,7 @@ def _list_sweeps(results: HostResults) -> Iterator[SweepRow]:
 
 
 def name_machine(results: HostResults) -> str:
-    """The name of a measured machine in addresses: "host-h200"."""
+    """The name of a measured machine in addresses: "host-h100"."""
     gpus = len(results.document["profile"].get("beside") or ()) + 1
     return f"host-{results.gpu}{f'x{gpus}' if gpus > 1 else ''}"
 
@@ -179,11 +180,10 @@ def find_profile(device: str, threads: int | None) -> MachineProfile:
     """The profile of a measured machine, or of a data sheet beside an assumed CPU."""
     for results in read_host_results(RESULTS):
         if name_machine(results) == device and any(_list_sweeps(results)):
-            measured = MachineProfile.from_dict(results.document["profile"])
+            measured = read_profile(results.document["profile"])
             source = f"measured on {results.caption}"
-            beside = (replace(complete_kernels(one), source=source) for one in measured.beside)
-            whole = complete_kernels(complete_rates(measured))
-            return replace(whole, source=source, beside=tuple(beside))
+            beside = (replace(one, source=source) for one in measured.beside)
+            return replace(measured, source=source, beside=tuple(beside))
     preset = next(one for one in PRESETS if one.name == device)
     return build_preset_profile(preset, preset.source, threads or 1)
 

@@ -13,7 +13,7 @@ from wavetrim.kernels.tiling import (
     BulkTiling,
     ClusterTiling,
     RegisterTiling,
-    SplitTiling,
+    TermTiling,
     Tile,
     Tiling,
     WarpTiling,
@@ -89,38 +89,50 @@ _CATALOG: Final[tuple[KernelSpec, ...]] = (
         RegisterTiling(16, 8, stages=3, blocks_per_sm=1),
         min_compute_capability=(8, 0),
     ),
-    _register_float32(Tile(64, 64, 16), RegisterTiling(8, 8, stages=3, blocks_per_sm=6)),
+    _register_float32(
+        Tile(64, 64, 16), RegisterTiling(8, 8, stages=3, blocks_per_sm=6), automatic=False
+    ),
     _register_float64(Tile(128, 128, 8), RegisterTiling(8, 8, stages=3, blocks_per_sm=1)),
-    _register_float64(Tile(64, 128, 8), RegisterTiling(8, 8, stages=3, blocks_per_sm=2)),
-    _register_float64(Tile(64, 64, 8), RegisterTiling(8, 8, stages=3, blocks_per_sm=4)),
+    _register_float64(
+        Tile(64, 128, 8), RegisterTiling(8, 8, stages=3, blocks_per_sm=2), automatic=False
+    ),
+    _register_float64(
+        Tile(64, 64, 8), RegisterTiling(8, 8, stages=3, blocks_per_sm=4), automatic=False
+    ),
     _bulk(Tile(128, 256, 16), BulkTiling(8, 16, stages=6, registers=232)),
     _bulk(Tile(128, 128, 16), BulkTiling(8, 8, stages=6, registers=240)),
-    _tensor_float32(Tile(128, 128, 32), SplitTiling(stages=3, chain=2, flush=16, split_blocks=3)),
+    _tensor_float32(Tile(128, 128, 32), TermTiling(stages=3, chain=2, flush=16, term_blocks=3)),
     _tensor_float64(
         Tile(128, 64, 32),
-        WarpTiling(64, 32, step=16, stages=2, blocks_per_sm=2, holdable=True),
+        WarpTiling(64, 32, step=16, stages=2, blocks_per_sm=2, can_limit_sms=True),
         max_compute_capability=_HOPPER,  # for newer GPUs the compiler runs out of registers
     ),
     _tensor_float64(
         Tile(64, 64, 32),
-        WarpTiling(32, 32, step=16, stages=2, blocks_per_sm=3, holdable=True),
+        WarpTiling(32, 32, step=16, stages=2, blocks_per_sm=3, can_limit_sms=True),
         max_compute_capability=_HOPPER,
+        automatic=False,
     ),
     _tensor_float64(
         Tile(128, 128, 32),
-        WarpTiling(64, 32, step=16, stages=2, blocks_per_sm=1, holdable=True),
+        WarpTiling(64, 32, step=16, stages=2, blocks_per_sm=1, can_limit_sms=True),
         max_compute_capability=_HOPPER,
+        automatic=False,
     ),
     _tensor_float64(
-        Tile(128, 64, 16), WarpTiling(64, 32, step=8, stages=3, blocks_per_sm=2, holdable=True)
+        Tile(128, 64, 16), WarpTiling(64, 32, step=8, stages=3, blocks_per_sm=2, can_limit_sms=True)
     ),
-    _tensor_float64(Tile(64, 128, 16), WarpTiling(64, 32, step=8, stages=3, blocks_per_sm=2)),
+    _tensor_float64(
+        Tile(64, 128, 16),
+        WarpTiling(64, 32, step=8, stages=3, blocks_per_sm=2),
+        automatic=False,
+    ),
     *(
-        _tensor_half(dtype, Tile(128, columns, 64), tiling)
+        _tensor_half(dtype, Tile(128, columns, 64), tiling, automatic=automatic)
         for dtype in ("float16", "bfloat16")
-        for columns, tiling in (
-            (256, ClusterTiling(stages=4, cluster=2)),
-            (128, ClusterTiling(stages=6, cluster=1)),
+        for columns, tiling, automatic in (
+            (256, ClusterTiling(stages=4, cluster=2), True),
+            (128, ClusterTiling(stages=6, cluster=1), False),
         )
     ),
     # cuBLAS picks among many kernels; these are its tiles for large products on Hopper.

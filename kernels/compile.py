@@ -114,8 +114,8 @@ def compile_kernel(spec: Compilable, arch: str, cache_dir: Path) -> CompiledKern
     Args:
         spec: A kernel that has a source.
         arch: Architecture, such as "sm_90a".
-        cache_dir: Folder of compiled kernels; created if missing. If it cannot be written, one of
-            this process takes its place.
+        cache_dir: Folder of compiled kernels; created if missing. If it cannot be written, a
+            temporary folder of this process is used.
 
     Raises:
         CompilationFailed: The source does not compile for `arch`, or NVRTC is not installed.

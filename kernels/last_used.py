@@ -1,4 +1,4 @@
-"""What is kept for products that come again: the entries that were used last."""
+"""A cache that drops the entries that were used longest ago."""
 
 import threading
 from itertools import count
@@ -23,7 +23,7 @@ class _Entry(Generic[V]):
 class LastUsed(Generic[K, V]):
     """A mapping of at most `capacity` entries. Thread-safe; finding one takes no lock.
 
-    A full one makes room by dropping the entries that were used longest ago.
+    When it is full, it drops the entries that were used longest ago.
 
     Args:
         capacity: Most entries, at least 1.
@@ -56,10 +56,10 @@ class LastUsed(Generic[K, V]):
                 self._make_room()
             self._kept[key] = _Entry(value, next(self._uses))
 
-    def list_values(self) -> list[V]:
-        """All values."""
+    def drop(self, key: K) -> None:
+        """Drop a key, if it is there."""
         with self._keeping:
-            return [entry.value for entry in self._kept.values()]
+            self._kept.pop(key, None)
 
     def clear(self) -> None:
         """Drop all entries."""

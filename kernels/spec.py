@@ -8,8 +8,11 @@ from pathlib import Path
 from typing import Final
 
 from wavetrim.kernels.compile import KERNEL_SOURCES
-from wavetrim.kernels.tiling import BulkTiling, ClusterTiling, SplitTiling, Tile, Tiling
-from wavetrim.native.tuned import LEAST_SPLIT_K
+from wavetrim.kernels.tiling import BulkTiling, ClusterTiling, TermTiling, Tile, Tiling
+
+LEAST_TERMS_K: Final = 128  # columns of A
+"""Smallest K that is computed from bfloat16 terms. Chosen: below it memory bandwidth is the
+limit, so sums in float64 cost no time and are more accurate."""
 
 _ITEM_BYTES: Final = {
     "float16": 2,
@@ -46,9 +49,9 @@ class KernelSpec:
         tiling: How the kernel divides its tile; None for W × W threads and for cuBLAS.
         keeps_order: Whether the assembler must keep the order of instructions in the source, which
             avoids register bank conflicts.
-        automatic: Whether plans may choose it; otherwise it must be named. False for the first four
-            kernels, which are there to be read (others are faster at any shape), and for a kernel
-            whose tests have not all been run on a GPU.
+        automatic: Whether plans may choose it; otherwise it must be named. True for two or three
+            of an element type and accuracy on a GPU, one of which is nearly always the fastest. The
+            first four kernels are there to be read.
     """
 
     name: str
@@ -78,38 +81,43 @@ class KernelSpec:
         return KERNEL_SOURCES
 
     @property
-    def persistent(self) -> bool:
+    def is_cublas(self) -> bool:
+        """Whether this is cuBLAS, which has no source here."""
+        return self.source is None
+
+    @property
+    def can_limit_sms(self) -> bool:
         """Whether a launch can be limited to some of the multiprocessors."""
-        return self.source is None or (self.tiling is not None and self.tiling.holdable)
+        return self.is_cublas or (self.tiling is not None and self.tiling.can_limit_sms)
 
     @property
     def sms_quantum(self) -> int:
         """Granularity of a limit on multiprocessors."""
         if isinstance(self.tiling, ClusterTiling):
             return self.tiling.cluster
-        return _PARTITION_SMS if self.source is None else 1
+        return _PARTITION_SMS if self.is_cublas else 1
 
-    def count_held_sms(self, sms: int, sm_count: int) -> int:
+    def count_usable_sms(self, sms: int, sm_count: int) -> int:
         """Multiprocessors that it uses when limited to `sms` of `sm_count`; 0 if that is too few.
 
-        Only for a `persistent` kernel.
+        Only for a kernel that `can_limit_sms`.
         """
         return sms if sms == sm_count else sms - sms % self.sms_quantum
 
     @property
-    def splits_tail(self) -> bool:
-        """Whether the last, partly filled wave is split along K over all multiprocessors."""
+    def stream_k_tail(self) -> bool:
+        """Whether the last, partly filled wave is divided along K among all multiprocessors."""
         return isinstance(self.tiling, BulkTiling)
 
     @property
-    def splits_short(self) -> bool:
-        """Whether a product of less than one wave is split along K, as cuBLAS does."""
-        return self.source is None
+    def stream_k_short(self) -> bool:
+        """Whether a product of less than one wave is divided along K, as cuBLAS does."""
+        return self.is_cublas
 
     @property
     def least_k(self) -> int:
         """Smallest K that the kernel computes itself; below it another kernel does."""
-        return LEAST_SPLIT_K if isinstance(self.tiling, SplitTiling) else 1
+        return LEAST_TERMS_K if isinstance(self.tiling, TermTiling) else 1
 
     @property
     def label(self) -> str:
@@ -124,7 +132,7 @@ class KernelSpec:
     @property
     def entries(self) -> tuple[str, ...]:
         """Functions of the compiled kernel; the first computes the product."""
-        if self.source is None:
+        if self.is_cublas:
             return ()
         return self.tiling.entries if self.tiling else ("multiply",)
 
@@ -144,7 +152,7 @@ class KernelSpec:
     @property
     def macros(self) -> dict[str, str]:
         """Macros to compile the source with; none for cuBLAS."""
-        if self.source is None:
+        if self.is_cublas:
             return {}
         element = {"ELEMENT": _ELEMENTS[self.dtype]}
         if self.tiling is None:

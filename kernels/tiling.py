@@ -7,8 +7,8 @@ from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
 
 _VECTOR_BYTES = 16
-_SPLIT_BYTES = 2  # of a bfloat16
-_SPLITS = 3
+_TERM_BYTES = 2  # of a bfloat16
+_TERMS = 3
 _BARRIER_BYTES = 8
 _WARPGROUP = 128
 
@@ -35,7 +35,7 @@ class Tiling(ABC):
     """How a kernel with dynamic shared memory divides its tile. The fields become macros."""
 
     @property
-    def holdable(self) -> bool:
+    def can_limit_sms(self) -> bool:
         """Whether a launch can be limited to some of the multiprocessors.
 
         True if blocks are persistent and each fills a multiprocessor.
@@ -85,7 +85,7 @@ class RegisterTiling(Tiling):
     persistent: bool = False
 
     @property
-    def holdable(self) -> bool:
+    def can_limit_sms(self) -> bool:
         """Whether blocks are persistent and each fills a multiprocessor."""
         return self.persistent and self.blocks_per_sm == 1
 
@@ -139,7 +139,7 @@ class WarpTiling(Tiling):
         step: Steps of K in one instruction: 8 or 16.
         stages: Tiles of A and B in shared memory at the same time.
         blocks_per_sm: Blocks that must fit a multiprocessor; limits the registers of a thread.
-        holdable: Whether a launch can be limited to some of the multiprocessors.
+        can_limit_sms: Whether a launch can be limited to some of the multiprocessors.
         persistent: Whether each block fills a multiprocessor and computes several tiles, with
             `blocks_per_sm` of them at the same time.
     """
@@ -149,7 +149,7 @@ class WarpTiling(Tiling):
     step: int
     stages: int
     blocks_per_sm: int
-    holdable: bool = False
+    can_limit_sms: bool = False
     persistent: bool = False
 
     def count_threads(self, tile: Tile) -> int:
@@ -168,42 +168,40 @@ class WarpTiling(Tiling):
 
 
 @dataclass(frozen=True, slots=True)
-class SplitTiling(Tiling):
-    """Steps of the float32 tensor kernel, which multiplies bfloat16 splits.
+class TermTiling(Tiling):
+    """Steps of the float32 tensor kernel, which multiplies bfloat16 terms.
 
     Attributes:
         stages: Tiles of A and B in shared memory at the same time.
         chain: Instructions, of 16 steps of K each, whose leading products are summed on the tensor
             cores before the sum is added to the running sum.
         flush: Steps of the tile after which the running sum is added to the total.
-        split_blocks: Blocks that split A or B and must fit a multiprocessor.
+        term_blocks: Blocks that decompose A or B and must fit a multiprocessor.
     """
 
     stages: int
     chain: int
     flush: int
-    split_blocks: int
+    term_blocks: int
 
     @property
     def entries(self) -> tuple[str, ...]:
-        """The product, and the functions that split A and B."""
-        return ("multiply", "split_rows", "split_columns")
+        """The product, and the functions that decompose A and B."""
+        return ("multiply", "decompose_rows", "decompose_columns")
 
     def count_threads(self, tile: Tile) -> int:
         """A warpgroup for each 64 rows of C, and one that copies."""
         return (tile.m // 64 + 1) * _WARPGROUP
 
     def count_shared_bytes(self, tile: Tile, item_bytes: int) -> int:
-        """Splits of all stages, each with two barriers, and the totals of the tile of C."""
-        stage_bytes = self.count_split_bytes(tile.m, tile.k) + self.count_split_bytes(
-            tile.n, tile.k
-        )
+        """Terms of all stages, each with two barriers, and the totals of the tile of C."""
+        stage_bytes = self.count_term_bytes(tile.m, tile.k) + self.count_term_bytes(tile.n, tile.k)
         return self.stages * (stage_bytes + 2 * _BARRIER_BYTES) + tile.m * tile.n * item_bytes
 
     @staticmethod
-    def count_split_bytes(lines: int, depth: int) -> int:
-        """Bytes of the splits of `lines` rows of A or columns of B; both sizes are whole tiles."""
-        return lines * depth * _SPLITS * _SPLIT_BYTES
+    def count_term_bytes(lines: int, depth: int) -> int:
+        """Bytes of the terms of `lines` rows of A or columns of B; both sizes are whole tiles."""
+        return lines * depth * _TERMS * _TERM_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +226,6 @@ class ClusterTiling(Tiling):
         return (tile.m // 64 + 1) * _WARPGROUP
 
     def count_shared_bytes(self, tile: Tile, item_bytes: int) -> int:
-        """Tiles of all stages, each with two barriers, and room to transpose 64 columns of C."""
+        """Tiles of all stages, each with two barriers, and memory to transpose 64 columns of C."""
         stage_bytes = (tile.m + tile.n) * tile.k * item_bytes
         return self.stages * (stage_bytes + 2 * _BARRIER_BYTES) + tile.m * 64 * item_bytes

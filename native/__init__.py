@@ -1,7 +1,7 @@
 """What `kernels/` and `cpu/` share: tuned numbers, element types, compiled C and its threads.
 
-`tuned` holds numbers whose best value depends on the machine, for Python and C of every folder, and
-says where others are. `element_types` says what NumPy does not know about them.
+`tuned` has the numbers whose best value depends on the machine, for Python and C of every folder.
+`element_types` adds to NumPy what it lacks about bfloat16 and complex numbers.
 
 `library` compiles C where it first runs, by $CC, cc, gcc or clang, and keeps the result with the
 compiled kernels. The container image has the libraries next to their sources
@@ -18,9 +18,9 @@ copies, and for blocks.
   follows soon. They yield meanwhile, and sleep as soon as another thread has used their core.
 - Threads for blocks each sleep on a core of their own, not the caller's, if there are enough: some
   Linux kernels wake a thread on its waker's busy core, where it waits for the end of a tick.
-- All have the priority of their process. Where others want the cores as well, a thread loses its
-  core for 3 to 4 ms at a time, and whoever waits for it loses that, too. `waiting.c` compares the
-  time that work has taken with the processor time of its thread. After two products in a row that
-  lost cores the machine counts as *crowded*, for up to 1.6 s. Then nobody polls for long, small
-  copies are left to the driver, and a small product to the calling thread.
+- All have the priority of their process. If other programs want the cores, a thread loses its core
+  for 3 to 4 ms at a time, and so does whatever waits for it. `waiting.c` compares the time that
+  work has taken with the processor time of its thread. After two products in a row that
+  lost cores the machine counts as *crowded*, for up to 1.6 s. Then threads hardly poll, the driver
+  makes small copies, and the calling thread computes small products.
 """

@@ -1,5 +1,5 @@
 // A thread pool for tasks: copies between host memory and a device (kernels/transfer/native/copies.c),
-// blocks of products (cpu/native/calls.c), and sums of rows (cpu/native/sums.c).
+// and blocks of products (cpu/native/calls.c).
 //
 // The owner of a task starts it and works on it, too. A task has places for helpers. Each helper takes
 // parts of the work until none is left. A helper that comes too late finds nothing, and the owner does

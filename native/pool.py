@@ -39,8 +39,7 @@ class ThreadPool:
         self._process = os.getpid()
         self._lock = threading.Lock()
         self._closed = False
-        self._holders = 0
-        self._hold = _Hold(self)
+        self._users = 0
         self._address: int | None = library.open_pool(threads, round(awake_seconds * 1e9), settles)
         if self._address is None:
             raise MemoryError(f"no memory for a pool of {threads} threads")
@@ -55,59 +54,37 @@ class ThreadPool:
         """Whether a thread of this library has lately lost its core to other threads."""
         return bool(self.library.is_crowded())
 
-    def hold(self) -> "_Hold":
-        """A context whose value is the pool's address, valid inside; None once it is closed."""
-        return self._hold
+    def __enter__(self) -> int | None:
+        """The pool's address, valid until the block ends; None once the pool is closed."""
+        with self._lock:
+            self._users += 1
+            return None if self._closed else self._address
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._users -= 1
+            if not self._closed or self._users:
+                return
+            address, self._address = self._address, None
+        if address is not None:
+            self.library.free_pool(address)  # the last user frees its memory
 
     def wake(self, threads: int) -> None:
         """Wake this many threads for a task that follows soon."""
-        with self.hold() as address:
+        with self as address:
             if address is not None:
                 self.library.wake_pool(address, threads)
 
     def limit(self, threads: int) -> None:
         """Limit how many threads look for tasks from now on."""
-        with self.hold() as address:
+        with self as address:
             if address is not None:
                 self.library.limit_pool(address, threads)
 
     def close(self) -> None:
         """End the threads once their current parts are done. Idempotent."""
-        with self._lock:
-            closes = self.has_threads
-            self._closed = True
-            self._holders += 1
-        if closes:
-            self.library.close_pool(self._address)
-        self.let_go()
-
-    def take_hold(self) -> int | None:
-        """Return the address and keep the pool's memory until `let_go`; None once it is closed."""
-        with self._lock:
-            self._holders += 1
-            return None if self._closed else self._address
-
-    def let_go(self) -> None:
-        """Release what `take_hold` holds; the last release of a closed pool frees its memory."""
-        with self._lock:
-            self._holders -= 1
-            if not self._closed or self._holders:
-                return
-            address, self._address = self._address, None
-        if address is not None:
-            self.library.free_pool(address)
-
-
-class _Hold:
-    """Context of `ThreadPool.hold`, shared by all calls: a generator each would take some µs."""
-
-    __slots__ = ("_pool",)
-
-    def __init__(self, pool: ThreadPool) -> None:
-        self._pool = pool
-
-    def __enter__(self) -> int | None:
-        return self._pool.take_hold()
-
-    def __exit__(self, *_: object) -> None:
-        self._pool.let_go()
+        with self:
+            with self._lock:
+                closes, self._closed = self.has_threads, True
+            if closes:
+                self.library.close_pool(self._address)

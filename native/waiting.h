@@ -32,7 +32,7 @@ static inline void pause_briefly(void)
 #define EXPORTED __attribute__((visibility("default")))
 
 // Whether others want the cores: threads at work in this library have lost theirs in two products in a row, or more.
-// It holds for 0.1 to 1.6 s; then a product shows whether it is still so.
+// True for 0.1 to 1.6 s; then a product shows whether it is still so.
 EXPORTED int is_crowded(void);
 
 // Judge by the product that has just ended, and its duration.

@@ -13,10 +13,10 @@ logger = logging.getLogger(__name__)
 
 @cache
 def find_writable(folder: Path) -> Path:
-    """The folder, which is made if it is missing; one that ends with this process if it cannot be.
+    """The folder, made if it is missing; if it cannot be written, one that ends with this process.
 
     Raises:
-        OSError: Neither can be had.
+        OSError: Neither can be written.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)

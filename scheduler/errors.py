@@ -32,7 +32,7 @@ class PlanError(FieldError):
 
 
 class SlabError(FieldError):
-    """A place outside the arena's slabs, or a slab that is still in use."""
+    """A matrix outside the arena's slabs, or a slab that is still in use."""
 
 
 class ProfileError(SchedulerError):

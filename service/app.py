@@ -1,10 +1,9 @@
 """The application: what every request passes, and the routes."""
 
-import asyncio
 import os
 from functools import partial
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from fastapi import Depends, FastAPI
 from fastapi.exceptions import RequestValidationError
@@ -14,11 +13,8 @@ from starlette.middleware.cors import CORSMiddleware
 from wavetrim.scheduler.cluster.start import check_token
 from wavetrim.scheduler.errors import FieldError
 from wavetrim.service.api.admission.auth import bearer
-from wavetrim.service.api.admission.body_limit import BodyLimit
-from wavetrim.service.api.admission.body_route import BodyRoutes
-from wavetrim.service.api.admission.head_request import HeadRequests
-from wavetrim.service.api.admission.host_check import HostCheck
-from wavetrim.service.api.admission.query_check import refuse_unknown
+from wavetrim.service.api.admission.body_route import BodyRoute
+from wavetrim.service.api.admission.checks import Admission, check_query
 from wavetrim.service.api.admission.request_log import RequestLog
 from wavetrim.service.api.header_schemas import PRODUCT_HEADERS
 from wavetrim.service.api.jobs import events, jobs
@@ -36,20 +32,23 @@ from wavetrim.service.api.products import leases, matmul, plan
 from wavetrim.service.api.products.leased_schemas import LeasedAnswer, LeasedProduct
 from wavetrim.service.api.v2 import infer, model
 from wavetrim.service.api.v2.body import HEAD_LENGTH
-from wavetrim.service.api.v2.errors import ErrorMember
 from wavetrim.service.api.v2.schemas import InferAnswer, InferHead
-from wavetrim.service.descriptors import Descriptors
 from wavetrim.service.errors import ServiceError, SettingRefused
+from wavetrim.service.lifespan import run_parts
 from wavetrim.service.page import site
-from wavetrim.service.parts import run_parts
+from wavetrim.service.parts import make_frame
 from wavetrim.service.settings import Settings
-from wavetrim.service.telemetry.metrics import Metrics
-from wavetrim.service.tenants.key_ring import KeyRing
-from wavetrim.service.tenants.tokens import make_tokens
 from wavetrim.service.version import find_version
 
-if TYPE_CHECKING:
-    from wavetrim.service.telemetry.traces import Traces
+BODY_ROUTERS: Final = (
+    matmul.router, infer.router, matrices.body_router, events.router, jobs.body_router,
+)  # fmt: skip
+"""Routes that receive or send their bytes themselves, in the order in which one is looked for."""
+
+ROUTERS: Final = tuple(
+    module.router for module in (matrices, jobs, plan, profile, devices, leases, me, model)
+)
+"""Routes that FastAPI answers, for callers with a key."""
 
 _DESCRIPTION = """Multiplies matrices on the GPU and the CPU at once, split where the waves end.
 
@@ -84,41 +83,28 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         redirect_slashes=False,
         generate_unique_id_function=name_operation,
     )
-    app.state.settings = settings
-    app.state.metrics = Metrics()
-    app.state.thinking = asyncio.Lock()  # held by threads that compute in Python: one at a time
-    app.state.descriptors = Descriptors(settings.max_connections)
-    app.state.keys = KeyRing()
-    app.state.tokens = make_tokens(settings)
-    app.state.given_up = asyncio.Event()  # set to end a start that waits for the database
-    body_routes = (*matmul.routes, *infer.routes, *matrices.routes, *jobs.routes, *events.routes)
-    app.add_middleware(HeadRequests)
-    app.add_middleware(BodyLimit)
-    app.add_middleware(BodyRoutes, routes=body_routes)
+    app.state.frame = frame = make_frame(settings)
+    body_routes = [
+        route for router in BODY_ROUTERS for route in router.routes if isinstance(route, BodyRoute)
+    ]
+    app.add_middleware(Admission, routes=body_routes)
     if settings.cors_origins is not None:
         app.add_middleware(
             CORSMiddleware, allow_origins=settings.cors_origins.split(","), allow_methods=METHODS,
             allow_headers=["*"], expose_headers=_EXPOSED,
         )  # fmt: skip
-    app.add_middleware(HostCheck, settings=settings)
-    app.state.traces = traces = open_traces(settings)
-    if traces is None:
-        app.add_middleware(RequestLog, metrics=app.state.metrics)
+    if frame.traces is None:
+        app.add_middleware(RequestLog, metrics=frame.metrics)
     else:
-        log = partial(RequestLog, find_parent=traces.find_parent)
-        app.add_middleware(log, metrics=app.state.metrics)
-        traces.watch_requests(app)
-    app.add_middleware(ErrorMember)
+        log = partial(RequestLog, find_parent=frame.traces.find_parent)
+        app.add_middleware(log, metrics=frame.metrics)
+        frame.traces.watch_requests(app)
     for error in (ServiceError, FieldError, *DATABASE_AWAY):
         app.add_exception_handler(error, answer_error)
     app.add_exception_handler(RequestValidationError, answer_validation)
     app.add_exception_handler(HTTPException, answer_http)
-    app.router.routes += body_routes
-    for module in (
-        *(matrices, events, jobs, plan, profile, devices, leases, matmul, me),
-        *(model, infer),
-    ):
-        app.include_router(module.router, dependencies=[Depends(bearer), Depends(refuse_unknown)])
+    for router in (*BODY_ROUTERS, *ROUTERS):
+        app.include_router(router, dependencies=[Depends(bearer), Depends(check_query)])
     foreign: dict[int | str, dict[str, Any]] = {s: describe_refusal(s) for s in (400, 403)}
     app.include_router(health.router, responses=foreign)
     if settings.metrics == "open":
@@ -140,7 +126,7 @@ def check_exposure(settings: Settings) -> None:
         SettingRefused: The host is not loopback, and there is neither.
     """
     if not settings.on_loopback and not settings.names_callers:
-        limit = "a loopback address as long as WAVETRIM_API_KEY and _JWT_ISSUER are not set"
+        limit = "a loopback address (127.0.0.1) until WAVETRIM_API_KEY or _JWT_ISSUER is set"
         raise SettingRefused("host", settings.host, limit)
 
 
@@ -157,22 +143,6 @@ def check_cluster(settings: Settings) -> None:
         limit = "left out, as Ray is not installed (pip install 'wavetrim[ray]')"
         raise SettingRefused("ray_address", settings.ray_address, limit)
     check_token(os.environ)
-
-
-def open_traces(settings: Settings) -> "Traces | None":
-    """The maker of spans; None if traces are off.
-
-    Raises:
-        SettingRefused: OpenTelemetry is not installed.
-    """
-    if settings.traces == "off":
-        return None
-    try:
-        from wavetrim.service.telemetry.traces import Traces
-    except ModuleNotFoundError as error:
-        limit = "off, as OpenTelemetry is not installed (pip install 'wavetrim[otel]')"
-        raise SettingRefused("traces", settings.traces, limit) from error
-    return Traces()
 
 
 _EXPOSED: Final = (

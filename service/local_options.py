@@ -1,45 +1,41 @@
 """Options of products in the caller's own process: from the settings of the machine alone."""
 
 import os
-from pathlib import Path
-
-from pydantic import ValidationError
 
 from wavetrim.scheduler.errors import FieldError
 from wavetrim.scheduler.local.machine import LocalOptions
-from wavetrim.service.machine_settings import MachineSettings
-from wavetrim.service.setting_refusal import list_refused
+from wavetrim.service.folders import DATA_DIR, find_user_cache, make_absolute
 from wavetrim.service.storage.arena.memory_limit import count_memory
 
 
 def read_local_options() -> LocalOptions:
     """The options that the environment sets.
 
-    What is compiled is kept in the user's cache, unless a setting names a folder for it.
-
     Raises:
         FieldError: A setting is out of its limits.
     """
+    if not any(name.upper().startswith("WAVETRIM_") for name in os.environ):
+        # What reads settings takes longer to import than all that a small product needs.
+        profile_dir = make_absolute(DATA_DIR) / "profiles"
+        return LocalOptions(find_user_cache(), profile_dir, memory_bytes=count_memory())
+    return _read_settings()
+
+
+def _read_settings() -> LocalOptions:
+    from pydantic import ValidationError
+
+    from wavetrim.service.machine_settings import MachineSettings
+    from wavetrim.service.setting_refusal import list_refused
+
     try:
         settings = MachineSettings()
     except ValidationError as error:
         raise FieldError(*next(list_refused(error))) from error
-    named = settings.model_fields_set & {"data_dir", "kernel_cache_dir"}
     return LocalOptions(
-        cache_dir=settings.kernel_cache_dir if named else _find_user_cache(),
+        cache_dir=settings.own_cache_dir,
         profile_dir=settings.profile_dir,
         devices=settings.devices,
         cpu_threads=settings.cpu_threads,
         gpu_memory_bytes=settings.gpu_memory_bytes and int(settings.gpu_memory_bytes),
         memory_bytes=count_memory(),
     )
-
-
-def _find_user_cache() -> Path:
-    root = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    if root.is_absolute():
-        return root / "wavetrim"
-    try:
-        return Path.home() / ".cache" / "wavetrim"
-    except RuntimeError:  # neither HOME nor an account, as for a container's user by number
-        return Path(os.devnull) / "wavetrim"  # nothing can be written there

@@ -3,7 +3,6 @@
 import logging
 import os
 import re
-from contextlib import suppress
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
@@ -13,6 +12,7 @@ from pydantic import ByteSize, Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from wavetrim.kernels.device import DEVICES_SETTING
+from wavetrim.service.folders import DATA_DIR, find_user_cache, make_absolute
 from wavetrim.service.removed_settings import REMOVED
 
 logger = logging.getLogger(__name__)
@@ -35,32 +35,22 @@ def _place_in(folder: str, description: str) -> Any:
     )
 
 
-def make_absolute(path: Path) -> Path:
-    """A path from the root; as it is where the working folder is gone.
-
-    Raises:
-        ValueError: It begins with a home folder that is not known.
-    """
-    try:
-        path = path.expanduser()
-    except RuntimeError as error:
-        raise ValueError(f"it is {path}; it must be an absolute path here: {error}") from error
-    with suppress(OSError):
-        path = path.absolute()
-    return path
-
-
 class MachineSettings(BaseSettings):
-    """The settings of this machine: all that a product in the caller's own process reads."""
+    """The settings of this machine: all that a product in the caller's own process reads.
+
+    Where no variable is set, `local_options` knows their defaults without this class.
+    """
 
     model_config = SettingsConfigDict(
         env_prefix="WAVETRIM_", env_ignore_empty=True, frozen=True, hide_input_in_errors=True
     )
 
-    data_dir: Path = Field(
-        default=Path("wavetrim-data"), description="Folder of the database and the matrices."
+    data_dir: Path = Field(default=DATA_DIR, description="Folder of the database and the matrices.")
+    kernel_cache_dir: Path = _place_in(
+        "kernels",
+        "Where compiled kernels are kept. Products without a service use the user's cache, "
+        "`~/.cache/wavetrim`, unless this or `WAVETRIM_DATA_DIR` is set.",
     )
-    kernel_cache_dir: Path = _place_in("kernels", "Where compiled kernels are kept.")
     profile_dir: Path = _place_in("profiles", "Where `wavetrim calibrate` keeps what it measured.")
     gpu_memory_bytes: ByteSize | None = Field(
         default=None,
@@ -80,6 +70,16 @@ class MachineSettings(BaseSettings):
         description="GPUs to use: `none`, indices such as `0,1`, or UUIDs (`GPU-…`, `MIG-…`) or "
         "their beginnings; without it, all.",
     )
+
+    @property
+    def own_cache_dir(self) -> Path:
+        """Where a product without a service keeps what it compiles.
+
+        The user's cache, unless a setting names a folder: the working folder is left as it was.
+        """
+        if self.model_fields_set & {"data_dir", "kernel_cache_dir"}:
+            return self.kernel_cache_dir
+        return find_user_cache()
 
     @model_validator(mode="after")
     def _warn_of_unknown(self) -> Self:

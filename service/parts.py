@@ -1,15 +1,11 @@
-"""The parts of a service: started in order, stopped in reverse."""
+"""The parts of a service: what there is before it starts, and what requests find then."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
-from socket import SOCK_SEQPACKET
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
 
-from fastapi import FastAPI
 from sqlalchemy import Engine as Database
 
-from wavetrim.service.api.products.lease_socket import LeaseSocket, find_lease_socket
 from wavetrim.service.api.v2.statistics import InferStatistics
 from wavetrim.service.api.wire.bodies import PLACES, Bodies
 from wavetrim.service.descriptors import Descriptors
@@ -18,188 +14,211 @@ from wavetrim.service.engine.engine import Engine
 from wavetrim.service.engine.fleet import Fleet
 from wavetrim.service.engine.slabs import SharedSlabs
 from wavetrim.service.engine.supervisor import Supervisor
+from wavetrim.service.errors import SettingRefused
 from wavetrim.service.housekeeping import Housekeeping
 from wavetrim.service.jobs.dispatch import Dispatcher
-from wavetrim.service.jobs.lanes.lane import Lane
+from wavetrim.service.jobs.inline import InlineProducts
+from wavetrim.service.jobs.lanes.engine_queue import EngineQueue
 from wavetrim.service.jobs.news import JobNews
+from wavetrim.service.jobs.plans import Plans
 from wavetrim.service.jobs.products import Products
 from wavetrim.service.jobs.table.store import JobStore
 from wavetrim.service.settings import Settings
 from wavetrim.service.storage.arena.arena import Arena
 from wavetrim.service.storage.arena.memory_limit import default_limit
-from wavetrim.service.storage.database.claim import Claiming
-from wavetrim.service.storage.database.patience import wait_for_database
+from wavetrim.service.storage.database.shared_commits import SharedCommits
 from wavetrim.service.storage.database.write_record import WriteRecord, watch_writes
-from wavetrim.service.storage.disk.commit_gate import CommitGate, watch_commits
+from wavetrim.service.storage.disk.disk_space import RESERVE_BYTES
 from wavetrim.service.storage.disk.disk_writer import DiskWriter
-from wavetrim.service.storage.disk.free_space import RESERVE_BYTES
-from wavetrim.service.storage.folder.data_folder import claim_folder
-from wavetrim.service.storage.folder.identity import pair
-from wavetrim.service.storage.matrices.kept import KeptMatrices
 from wavetrim.service.storage.matrices.matrices import MatrixStore
-from wavetrim.service.storage.matrices.residents import Residents
 from wavetrim.service.storage.memory.leases import Leases
-from wavetrim.service.storage.memory.room import Rooms
+from wavetrim.service.storage.memory.scratch import ScratchMemory
+from wavetrim.service.telemetry.metrics import Metrics
 from wavetrim.service.tenants.bytes_in_flight import BytesInFlight
+from wavetrim.service.tenants.key_ring import KeyRing
 from wavetrim.service.tenants.shares import Shares
-from wavetrim.service.threads import run_to_end
-from wavetrim.service.unix_socket import claim_socket
+from wavetrim.service.tenants.tokens import Tokens, make_tokens
+
+if TYPE_CHECKING:
+    from wavetrim.service.telemetry.traces import Traces
 
 
-@asynccontextmanager
-async def run_parts(app: FastAPI) -> AsyncIterator[None]:
-    """Starts database, stores, engine and dispatcher; lets the running job end when it stops."""
-    settings: Settings = app.state.settings
-    with claim_folder(settings.data_dir):
-        claiming = Claiming(settings.database, settings.data_dir)
-        database = await wait_for_database(claiming, app.state.given_up)
-        try:
-            await run_to_end(pair, database, settings.data_dir)
-            parts = _make_parts(app, database)
-            async with _run(app, parts):
-                yield
-        finally:
-            database.dispose()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frame:
+    """What there is of a service before it starts: nothing of it is started or written yet.
+
+    Attributes:
+        settings: Its settings.
+        metrics: Counts what it does.
+        descriptors: Counts what callers hold open.
+        traces: Makes spans; None if traces are off.
+        keys: The callers' keys.
+        tokens: Reads the tokens of an issuer; None if there is none.
+        given_up: Set to end a start that waits for the database.
+    """
+
+    settings: Settings
+    metrics: Metrics
+    descriptors: Descriptors
+    traces: "Traces | None"
+    keys: KeyRing
+    tokens: Tokens | None
+    given_up: asyncio.Event
 
 
-@asynccontextmanager
-async def _run(app: FastAPI, parts: "_Parts") -> AsyncIterator[None]:
-    """Starts the parts, and stops them in reverse when the block ends."""
-    state, settings = app.state, app.state.settings
-    await run_to_end(state.keys.read, state.database)
-    if state.tokens is not None:
-        await state.tokens.keys.start()
-    state.keys.start(state.database)
-    await run_to_end(state.matrices.sweep)
-    for process in state.fleet.processes:
-        await process.start()
-    # The arena's first pages take a second; requests that need memory earlier wait for them.
-    making = asyncio.create_task(parts.start_arena(), name="arena-start")
-    try:
-        await state.dispatcher.start()
-        parts.housekeeping.start()
-        with _hand_out_leases(settings, state.leases, state.descriptors):
-            yield
-            if not state.dispatcher.draining:
-                await state.dispatcher.drain(settings.drain_seconds)
-    finally:
-        await state.keys.stop()
-        if state.tokens is not None:
-            await state.tokens.keys.stop()
-        await parts.housekeeping.stop()
-        await state.dispatcher.stop()
-        for process in state.fleet.processes:
-            await process.stop()
-        await run_to_end(parts.writer.close)
-        parts.residents.clear()
-        await making
-        if state.arena is not None:
-            await state.arena.close()
-        if state.traces is not None:
-            await run_to_end(state.traces.close)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts(Frame):
+    """All parts of a service that has started: `app.state.parts`.
 
+    Attributes:
+        database: Its database.
+        writes: Whether its last writes have failed.
+        commits: Commits of several requests at once.
+        matrices: Files and rows of stored matrices.
+        jobs: Rows of jobs.
+        engine: This machine's engine.
+        arena: Shared memory for matrices; with a limit of 0 it is switched off.
+        scratch: Memory of requests.
+        in_flight: Counts the bytes of requests.
+        leases: Memory that callers on this host share.
+        fleet: The engine, and the nodes of the cluster.
+        engines: Where products wait for devices.
+        bodies: Limits how many long bodies are received at once.
+        products: Computes products in one call.
+        infer_statistics: Counts requests of the Open Inference Protocol.
+        news: Changes of jobs.
+        streams: Shares of the streams of events.
+        waits: Shares of the calls that wait for jobs.
+        dispatcher: Brings jobs to the lane.
+        thinking: Held by threads that compute in Python: one at a time.
+        writer: Writes matrices to disk.
+        housekeeping: Removes what is too old.
+    """
 
-@dataclass(frozen=True, slots=True)
-class _Parts:
-    """The parts that no route asks for."""
-
-    arena: Arena | None
-    residents: Residents
+    database: Database
+    writes: WriteRecord
+    commits: SharedCommits
+    matrices: MatrixStore
+    jobs: JobStore
+    engine: Engine
+    arena: Arena
+    scratch: ScratchMemory
+    in_flight: BytesInFlight
+    leases: Leases
+    fleet: Fleet
+    engines: EngineQueue
+    bodies: Bodies
+    products: Products
+    infer_statistics: InferStatistics
+    news: JobNews
+    streams: Shares
+    waits: Shares
+    dispatcher: Dispatcher
+    thinking: asyncio.Lock
     writer: DiskWriter
     housekeeping: Housekeeping
 
-    async def start_arena(self) -> None:
-        """Make the arena's first slab."""
-        if self.arena is not None:
-            await self.arena.start()
+
+def make_frame(settings: Settings) -> Frame:
+    """What there is of a service before it starts.
+
+    Raises:
+        SettingRefused: Something that the settings ask for is missing.
+    """
+    return Frame(
+        settings=settings,
+        metrics=Metrics(),
+        descriptors=Descriptors(settings.max_connections),
+        traces=_open_traces(settings),
+        keys=KeyRing(),
+        tokens=make_tokens(settings),
+        given_up=asyncio.Event(),
+    )
 
 
-def _make_parts(app: FastAPI, database: Database) -> _Parts:
-    """Makes the parts; those that routes use are put into the application's state."""
-    state, settings, counters = app.state, app.state.settings, app.state.metrics
-    state.database, state.writes = database, WriteRecord()
-    watch_writes(database, state.writes)
-    gate = CommitGate()
-    watch_commits(database, gate)
-    writer = DiskWriter(gate=gate)
-    state.matrices = store = MatrixStore(
+def _open_traces(settings: Settings) -> "Traces | None":
+    if settings.traces == "off":
+        return None
+    try:
+        from wavetrim.service.telemetry.traces import Traces
+    except ModuleNotFoundError as error:
+        limit = "off, as OpenTelemetry is not installed (pip install 'wavetrim[otel]')"
+        raise SettingRefused("traces", settings.traces, limit) from error
+    return Traces()
+
+
+def make_parts(frame: Frame, database: Database) -> Parts:
+    """All parts of a service; none of them is started yet."""
+    settings, metrics, descriptors = frame.settings, frame.metrics, frame.descriptors
+    writes, in_flight = WriteRecord(), BytesInFlight()
+    watch_writes(database, writes)
+    writer, arena = DiskWriter(writes=writes), _make_arena(settings)
+    commits = SharedCommits(database)
+    store = MatrixStore(
         database,
         settings.matrix_dir,
         max_matrix_bytes=settings.max_matrix_bytes,
         max_storage_bytes=settings.max_storage_bytes,
         reserve_bytes=RESERVE_BYTES,
-        writes=state.writes,
+        writes=writes,
+        commits=commits,
+        arena=arena,
+        writer=writer,
     )
-    state.jobs = JobStore(database)
-    state.engine = engine = Engine(settings, on_restart=counters.engine_restarts.inc)
+    jobs = JobStore(database, commits)
+    engine = Engine(settings, on_restart=metrics.engine_restarts.inc)
     store.on_removed.append(engine.forget_matrix)
-    state.arena = arena = _make_arena(settings)
-    state.in_flight = BytesInFlight()
-    residents = Residents()
-    state.kept = KeptMatrices(store, arena, residents, writer)
-    state.rooms = Rooms(arena, settings.matrix_dir, reserve_bytes=RESERVE_BYTES)
-    state.leases = Leases(arena, state.in_flight, state.descriptors)
     cluster = None if settings.ray_address is None else Cluster(settings)
-    state.fleet = fleet = Fleet(engine, cluster)
-    state.lane = lane = Lane(fleet)
-    lane.on_answer = lambda turn, _: counters.record_lane(turn.waited_seconds, turn.request.size)
-    counters.engine_pid = lambda: engine.pid
-    slabs = None if arena is None else SharedSlabs(arena, fleet.processes)
+    fleet = Fleet(engine, cluster)
+    plans, news = Plans(engine), JobNews()
+    engines = EngineQueue(fleet, plans)
+    engines.on_answer = lambda turn, _: metrics.record_lane(turn.waited_seconds, turn.request.size)
+    metrics.engine_pid = lambda: engine.pid
+    slabs = SharedSlabs(arena, fleet.processes)
     for process in fleet.processes:
-        _connect(process, slabs, lane)
-    state.bodies = Bodies(PLACES)
-    state.products = Products(lane, engine, settings, counters, traces=state.traces)
-    state.infer_statistics = InferStatistics()
-    state.news = JobNews()
-    connections = state.descriptors.connections
-    state.streams = Shares("streams of events", max(1, connections // 4))
-    state.waits = Shares("calls that wait for jobs", max(1, connections // 2))
-    state.dispatcher = Dispatcher(
-        state.jobs, store, engine, lane=lane, products=state.products, kept=state.kept,
-        news=state.news, settings=settings, metrics=counters, traces=state.traces,
+        _connect(process, slabs, engines)
+    inline = InlineProducts(plans, settings.kernel_cache_dir)
+    products = Products(
+        engines, engine, settings, metrics,
+        inline=inline, plans=plans, traces=frame.traces,
+    )  # fmt: skip
+    dispatcher = Dispatcher(
+        jobs, store, engine, engines=engines, plans=plans, products=products,
+        inline=inline, news=news, settings=settings, metrics=metrics,
+        traces=frame.traces,
     )  # fmt: skip
     if cluster is not None:
-        cluster.on_change = state.dispatcher.look_again
-    housekeeping = Housekeeping(database, store, state.jobs, state.writes, settings)
-    return _Parts(arena, residents, writer, housekeeping)
+        cluster.on_change = dispatcher.look_again
+    return Parts(
+        **{field.name: getattr(frame, field.name) for field in fields(Frame)},
+        database=database, writes=writes, commits=commits, matrices=store, jobs=jobs,
+        engine=engine, arena=arena,
+        scratch=ScratchMemory(arena, settings.matrix_dir, reserve_bytes=RESERVE_BYTES),
+        in_flight=in_flight, leases=Leases(arena, in_flight, descriptors),
+        fleet=fleet, engines=engines, bodies=Bodies(PLACES), products=products,
+        infer_statistics=InferStatistics(), news=news,
+        streams=Shares("streams of events", max(1, descriptors.connections // 4)),
+        waits=Shares("calls that wait for jobs", max(1, descriptors.connections // 2)),
+        dispatcher=dispatcher, thinking=asyncio.Lock(), writer=writer,
+        housekeeping=Housekeeping(database, store, jobs, writes, settings),
+    )  # fmt: skip
 
 
-@contextmanager
-def _hand_out_leases(
-    settings: Settings, leases: Leases, descriptors: Descriptors
-) -> Iterator[None]:
-    """Where there is a Unix socket, hands their leases to callers until the block ends."""
-    if settings.unix_socket is None:
-        yield
-        return
-    path = find_lease_socket(settings.unix_socket)
-    with claim_socket(path, kind=SOCK_SEQPACKET) as listener:
-        lease_socket = LeaseSocket(listener, leases, descriptors)
-        try:
-            yield
-        finally:
-            lease_socket.close()
-
-
-def _make_arena(settings: Settings) -> Arena | None:
-    """The arena, still without a slab; None if it is switched off."""
+def _make_arena(settings: Settings) -> Arena:
+    """The arena, still without a slab; with a limit of 0 it is switched off."""
     limit_bytes = default_limit() if settings.arena_bytes is None else int(settings.arena_bytes)
-    if limit_bytes == 0:
-        return None
     return Arena(limit_bytes=limit_bytes)
 
 
-def _connect(process: Supervisor, slabs: SharedSlabs | None, lane: Lane) -> None:
+def _connect(process: Supervisor, slabs: SharedSlabs, engines: EngineQueue) -> None:
     """Have a process that becomes ready get its memory first, and then work."""
 
     def greet() -> None:
-        if slabs is not None:
-            slabs.share_all(process)
-        lane.advance()
+        slabs.share_all(process)
+        engines.advance()
 
     def forget() -> None:
         process.forget()
-        if slabs is not None:
-            slabs.forget(process)
+        slabs.forget(process)
 
     process.on_ready, process.on_gone = greet, forget

@@ -7,8 +7,9 @@ from typing import Any, Final, Literal
 
 from pydantic import ByteSize, Field, SecretStr, ValidationInfo, field_validator, model_validator
 
+from wavetrim.service.folders import make_absolute
 from wavetrim.service.key_file import check_key, read_key_file
-from wavetrim.service.machine_settings import MachineSettings, make_absolute
+from wavetrim.service.machine_settings import MachineSettings
 from wavetrim.service.ray_address import check_ray_address
 from wavetrim.service.removed_settings import refuse_removed
 from wavetrim.service.telemetry.logs import LogFormat
@@ -111,7 +112,9 @@ class Settings(MachineSettings):
         ge=0,
         description="How long a finished job is remembered; 0 remembers it for ever.",
     )
-    max_queued_jobs: int = Field(default=1000, ge=1, description="The most jobs that may wait.")
+    max_queued_jobs: int = Field(
+        default=1000, ge=1, description="The most jobs of a caller that may wait."
+    )
     max_connections: int | None = Field(
         default=None,
         ge=1,

@@ -1,7 +1,8 @@
 """Blocking calls off the event loop."""
 
 import asyncio
-from collections.abc import Callable
+import concurrent.futures
+from collections.abc import Awaitable, Callable
 from typing import ParamSpec, TypeVar
 
 from anyio import CancelScope
@@ -15,9 +16,20 @@ async def run_to_end(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs
 
     So what the function uses, such as an open file, outlives it.
     """
-    running = asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs))
+    return await finish(asyncio.to_thread(function, *args, **kwargs))
+
+
+async def await_end(future: "concurrent.futures.Future[R]") -> R:
+    """Awaits a future of a thread; a cancelled caller leaves only when it is done."""
+    return await finish(asyncio.wrap_future(future))
+
+
+async def finish(work: Awaitable[R]) -> R:
+    """Awaits something to its end: a cancelled caller leaves only then."""
+    running = asyncio.ensure_future(work)
     try:
         return await asyncio.shield(running)
-    finally:
+    except asyncio.CancelledError:
         with CancelScope(shield=True):
             await asyncio.wait({running})
+        raise

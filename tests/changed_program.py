@@ -20,10 +20,10 @@ PLACES = {
     "arena_idle_seconds": ARENA,
     "arena_poison": ARENA,
     "arena_slab_bytes": ARENA,
-    "database_wait_seconds": "storage.database.patience.WAIT_SECONDS",
+    "database_wait_seconds": "storage.database.claim.WAIT_SECONDS",
     "max_bodies": "api.wire.bodies.PLACES",
     "max_finished_jobs": "housekeeping.MAX_FINISHED_JOBS",
-    "reserve_bytes": "storage.disk.free_space.RESERVE_BYTES",
+    "reserve_bytes": "storage.disk.disk_space.RESERVE_BYTES",
     "upload_idle_seconds": "api.wire.body_pull.IDLE_SECONDS",
 }
 """Module of the service and name, by the name that tests use."""

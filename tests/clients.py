@@ -37,14 +37,25 @@ class Awaited:
 
     def _await_call(self, function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any, **named: Any) -> Any:
-            result = function(*arguments, **named)
+            result = function(*map(_unwrap, arguments), **named)
             if inspect.isasyncgen(result):
-                return iter(self._loop.run_until_complete(_collect(result)))
+                return iter(self._wrap(self._loop.run_until_complete(_collect(result))))
             if inspect.isawaitable(result):
                 result = self._loop.run_until_complete(result)
-            return Awaited(result, self._loop) if isinstance(result, AsyncJob) else result
+            return self._wrap(result)
 
         return call
+
+    def _wrap(self, result: Any) -> Any:
+        if isinstance(result, list):
+            return [self._wrap(one) for one in result]
+        return Awaited(result, self._loop) if isinstance(result, AsyncJob) else result
+
+
+def _unwrap(argument: Any) -> Any:
+    if isinstance(argument, list | tuple):
+        return [_unwrap(one) for one in argument]
+    return argument.wrapped if isinstance(argument, Awaited) else argument
 
 
 def open_client(kind: str, url: str | Path, **options: Any) -> Any:

@@ -2,9 +2,10 @@
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -14,7 +15,11 @@ from typer.testing import CliRunner, Result
 
 from tests.changed_program import name_program
 from tests.environment import SHARED_SETTINGS, clear_environment
+from tests.limit import allow
 from tests.preloaded import ForkedProcess
+from tests.processes import wait_until
+from tests.server import RunningServer
+from wavetrim.service.cli.exits import ExitCode
 from wavetrim.service.cli.main import app
 
 
@@ -36,6 +41,11 @@ def invoke_command(*arguments: object, folder: Path, **variables: str) -> Result
         return CliRunner().invoke(
             app, [*map(str, arguments)], env={**hidden, **list_quick_settings(), **variables}
         )
+
+
+def call_service(server: RunningServer, folder: Path, *arguments: object) -> Result:
+    """Run a command about a service, as `invoke_command` does."""
+    return invoke_command(*arguments, folder=folder, WAVETRIM_URL=server.url)
 
 
 def run_command(
@@ -86,6 +96,20 @@ class StartedCommand(ForkedProcess):
         self.stdout.close()
         self.stderr.close()
         self.wait()
+
+    def wait_until(self, condition: Callable[[], bool]) -> None:
+        """Wait until something is so, while the command runs."""
+        wait_until(lambda: self.poll() is not None or condition(), seconds=30)
+        assert self.poll() is None, self.communicate()
+
+    def interrupt(self, number: int = signal.SIGINT) -> tuple[str, str]:
+        """End it by a signal, which it tells in its last line; returns its output and errors."""
+        self.send_signal(number)
+        output, errors = self.communicate(timeout=allow(30))
+        assert self.returncode == ExitCode.INTERRUPTED, errors
+        assert errors.endswith("wavetrim: interrupted\n")
+        assert "Traceback" not in output + errors
+        return output, errors
 
     def communicate(self, timeout: float | None = None) -> tuple[str, str]:
         """Its output and errors, once it has ended."""

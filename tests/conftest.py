@@ -15,9 +15,10 @@ from wavetrim.kernels.device import list_devices
 pytest_plugins = (
     *("tests.server", "tests.clients", "tests.pools", "tests.postgres", "tests.browsers"),
     "tests.left_out",
+    "tests.stage",
 )
 
-settings.register_profile("wavetrim", deadline=None)
+settings.register_profile("wavetrim", deadline=None, max_examples=50)
 settings.load_profile("wavetrim")
 
 # A shell lets its background commands ignore SIGINT, and nohup lets them ignore SIGHUP. The
@@ -34,6 +35,7 @@ LONG_FILES: Final = (
     "page/test_jobs",
     "page/test_access",
     "service/cli/commands/test_demo",
+    "service/cli/test_examples",
     "scheduler/local/test_process",
     "page/test_explorer_gpus",
     "cluster/test_start",

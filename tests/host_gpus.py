@@ -10,11 +10,11 @@ from tests.scheduler.execution.host_pipeline import HostPipeline
 from wavetrim.kernels import device
 from wavetrim.kernels.device import DeviceInfo
 from wavetrim.kernels.errors import DeviceFailure
-from wavetrim.scheduler.check import checked
-from wavetrim.scheduler.engine import arena, lane_threads
+from wavetrim.scheduler import product
+from wavetrim.scheduler.engine import arena, device_threads
 from wavetrim.scheduler.execution import executor
 
-_INFO = DeviceInfo(
+INFO = DeviceInfo(
     index=0, name="NVIDIA H200", uuid="GPU-0", compute_capability=(9, 0), sm_count=132,
     memory_bytes=141 * 10**9, clock_mhz=1980, memory_clock_mhz=3201, driver_version="580",
     runtime_version="13",
@@ -41,14 +41,14 @@ def install(*, row_seconds: float, resident_bytes: int) -> None:
     HostPipeline.resident_bytes = resident_bytes
     device.select_devices = _select
     executor.GpuPipeline = HostPipeline  # type: ignore[assignment, misc]
-    checked.is_pinned = lambda _: False
+    product.is_pinned = lambda _: False
     arena.lock_region = _refuse
-    lane_threads.AWAITED_SECONDS = 1e-6  # type: ignore[misc]
+    device_threads.AWAITED_SECONDS = 1e-6  # type: ignore[misc]
 
 
 def _select(choice: str | None) -> tuple[DeviceInfo, ...]:
     indices = [] if choice in (None, "none") else str(choice).split(",")
-    return tuple(replace(_INFO, index=int(one), uuid=f"GPU-{one}") for one in indices)
+    return tuple(replace(INFO, index=int(one), uuid=f"GPU-{one}") for one in indices)
 
 
 def _refuse(*_: object, **__: object) -> None:

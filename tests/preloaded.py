@@ -24,8 +24,15 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from tests.environment import ROOT
+from tests.spare_engine import keep_spare_engine, run_spare_engine
+
 _REQUEST_BYTES: Final = 2**20
-_IMPORTED: Final = ("app", "cli.server.foreground", "cli.main")
+_IMPORTED: Final = (
+    *("scheduler.engine.__main__", "client", "service.app", "service.server.foreground"),
+    *("service.cli.main", "service.api.wire.connection", "service.api.wire.guard"),
+    *(f"service.cli.commands.{file.stem}" for file in ROOT.glob("service/cli/commands/[a-z]*.py")),
+)
 _DEAF_TO: Final = (signal.SIGINT, signal.SIGTERM)
 """Signals that a terminal sends to the whole group, also to the process that forks."""
 
@@ -140,9 +147,22 @@ def _become_program(requests: socket.socket) -> str:
     return str(module)
 
 
+def _has_engine() -> bool:
+    """Whether this program starts an engine of this host that finds the modules of this process."""
+    if "serve" not in sys.argv or "WAVETRIM_RAY_ADDRESS" in os.environ:
+        return False
+    folders = [one for one in os.environ.get("PYTHONPATH", "").split(os.pathsep) if one]
+    changed = any(Path(one, "sitecustomize.py").exists() for one in folders)
+    return not changed and {*folders} <= {*sys.path, str(ROOT)}
+
+
 if __name__ == "__main__":
     for _name in _IMPORTED:
-        importlib.import_module(f"wavetrim.service.{_name}")
+        importlib.import_module(f"wavetrim.{_name}")
     gc.freeze()  # or each program would look through all that was imported, at least as it ends
     _channel = socket.socket(fileno=int(sys.argv[1]))
-    runpy.run_module(_become_program(_channel), run_name="__main__", alter_sys=True)
+    _module = _become_program(_channel)
+    if _has_engine() and keep_spare_engine():
+        run_spare_engine()
+    else:
+        runpy.run_module(_module, run_name="__main__", alter_sys=True)

@@ -1,14 +1,14 @@
-"""Rates of a machine with an H200, good enough to choose schedules by."""
+"""Rates of a machine with an H200, good enough to choose cuts by."""
 
 from dataclasses import replace
 from typing import Any
 
 from numpy.typing import NDArray
 
-from wavetrim.kernels.schedule.cuts import plan_steps
+from wavetrim.kernels.schedule.cuts import find_fastest
 from wavetrim.kernels.schedule.panels import PanelProblem
-from wavetrim.kernels.schedule.schedule import Rates
-from wavetrim.kernels.schedule.steps import Cut
+from wavetrim.kernels.schedule.steps import Cut, StepPlan, cut_steps
+from wavetrim.kernels.schedule.timeline import Rates
 
 _FLOPS_A_SECOND = {2: 700e12, 4: 52.5e12, 8: 60.5e12, 16: 15.1e12}  # by the bytes of an element
 
@@ -20,16 +20,21 @@ def make_rates(problem: PanelProblem, **changes: Any) -> Rates:
         in_bytes_per_second=55.2e9,
         out_bytes_per_second=55.2e9,
         duplex=1.2,
-        copy_seconds=8e-6,
-        row_seconds=30e-9,
-        enqueue_seconds=10e-6,
-        call_seconds=90e-6,
-        launch_seconds=6e-6,
+        call_seconds=50e-6,
+        step_seconds=13e-6,
+        row_seconds=40e-9,
+        launch_seconds=5e-6,
         wave_seconds=0.0,
         depth_seconds=wave / _FLOPS_A_SECOND[problem.item_bytes],
         memory_bytes_per_second=3.5e12,
     )
     return replace(rates, **changes)
+
+
+def plan_steps(problem: PanelProblem, rates: Rates, gpu_memory_bytes: int) -> StepPlan:
+    """The steps of a product by the fastest cut."""
+    cut = find_fastest(problem, rates, gpu_memory_bytes).cut
+    return cut_steps(problem, cut, gpu_memory_bytes)
 
 
 def find_cut(c: NDArray[Any], a: NDArray[Any], **changes: Any) -> Cut:

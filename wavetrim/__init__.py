@@ -1,7 +1,8 @@
 """Matrix products on the GPU and the CPU at once, split where the waves end.
 
-`matmul` multiplies NumPy arrays in this process; `plan` tells who would compute which rows;
-`empty` gives arrays that the GPU reads by itself. `Client` and `AsyncClient` speak to a service.
+`matmul` multiplies NumPy arrays in this process; `plan` says which device would compute which
+rows; `empty` makes arrays that the GPU reads by itself. `Client` and `AsyncClient` speak to a
+service.
 
 What a name needs is imported when it is first used.
 """
@@ -39,13 +40,12 @@ def matmul(
 
     Shapes, stacks of matrices, vectors and element types follow `numpy.matmul`. Operands may be
     whatever `numpy.asarray` takes, with any strides, and arrays of other libraries in host memory
-    (DLPack); they are not changed. What has more than elements (a mask, units, labels) is refused.
-    NumPy's floating-point error state (`errstate`) does not count: there is no warning of an
-    overflow. Products of float16,
-    bfloat16 (as ml_dtypes has it), float32, float64, complex64, complex128 and of integers of 8 to
-    64 bits are computed, those of integers exactly, modulo 2 to the power of their bits. The
-    product's type is NumPy's `result_type`, also for bfloat16, whose products `numpy.matmul` leaves
-    in float32. May be called from several threads; products run one by one.
+    (DLPack); they are not changed. An operand with a mask, units or labels is refused. There is no
+    warning of an overflow, whatever NumPy's `errstate`. Element types are float16, bfloat16 (of
+    ml_dtypes), float32, float64, complex64, complex128, and integers of 8 to 64 bits, whose
+    products are exact, modulo 2 to the power of their bits. The product's type is NumPy's
+    `result_type`, also for bfloat16, whose products `numpy.matmul` leaves in float32. May be called
+    from several threads; products run one by one.
 
     Args:
         a: (…, M, K), or (K,), which is taken as a row.
@@ -62,8 +62,8 @@ def matmul(
             of sums in that type, tensor cores allowed; for products in that type.
         f: Rows of each matrix of the result that the CPU computes, 0…M; "auto" for the fastest.
         device: "cpu" or "gpu" for all rows there, unless `f` is given; None for the fastest.
-        devices: GPUs that may be used: "none", or CUDA's indices such as "0,1"; None for all. As
-            few of them compute the product as are fastest.
+        devices: GPUs that may be used: "none", or CUDA's indices such as "0,1"; None for all. Only
+            as many of them compute as make the product faster.
         verify: Whether to check the result by projections (R. Freivalds), which takes on the order
             of MN + MK + KN operations.
 
@@ -71,8 +71,9 @@ def matmul(
         A new array (a NumPy scalar of two vectors, as from NumPy), or `out`.
 
     Raises:
-        wavetrim.scheduler.errors.FieldError: A ValueError. An argument cannot be taken; the message
-            names it, its value and what would be.
+        wavetrim.scheduler.errors.FieldError: A ValueError. An argument is refused; the message
+        names it,
+            its value and its limit.
         wavetrim.scheduler.errors.VerificationFailed: The result did not pass its check.
         wavetrim.scheduler.errors.ForkedProcess: This process was forked from one that used the GPU.
         wavetrim.scheduler.errors.ExecutionError: A device failed.
@@ -120,7 +121,7 @@ def plan(
     link_gbytes_per_second: float | None = None,
     resident: bool = False,
 ) -> "Plan":
-    """Who would compute which rows of C[M,N] = A[M,K]·B[K,N], and how long it should take.
+    """Which device would compute which rows of C[M,N] = A[M,K]·B[K,N], and in what time.
 
     Args:
         m: Rows of A and C, at least 1.
@@ -133,8 +134,8 @@ def plan(
         f: Rows of C for the CPU, 0…M, or "auto" for the fastest.
         accuracy: How exact sums on the GPU are, as in `matmul`.
         sms: Multiprocessors that the kernel may use, from 1; None for all.
-        device: None for this machine with all of its GPUs, "cpu", a GPU that is here ("cuda:0" or
-            its name), or one that need not be, such as "T4" or "H200", or several: "H200 x2".
+        device: None for this machine with all of its GPUs, "cpu", a GPU of this machine ("cuda:0"
+            or its name), any other such as "T4" or "H200", or several: "H200 x2".
         devices: GPUs of it that may be used, as in `matmul`.
         cpu_threads: What if the CPU had so many threads: its rates grow with them.
         cpu_gflops: What if the CPU alone had this rate in this element type.
@@ -148,17 +149,18 @@ def plan(
         `describe()` is all of it as `/v1/plan` answers, each figure with its source.
 
     Raises:
-        wavetrim.scheduler.errors.FieldError: A ValueError. An argument cannot be taken; the message
-            names it, its value and what would be.
+        wavetrim.scheduler.errors.FieldError: A ValueError. An argument is refused; the message
+        names it,
+            its value and its limit.
 
     Examples:
         >>> import wavetrim
-        >>> best = wavetrim.plan(4096, 4096, 4096, dtype="float64", device="T4")
-        >>> best.f + best.gpu_rows, best.waves < best.waves_gpu_only
+        >>> few = wavetrim.plan(4096, 4096, 4096, dtype="float64", device="T4", cpu_threads=8)
+        >>> few.f + few.gpu_rows, few.waves < few.waves_gpu_only
         (4096, True)
-        >>> faster = wavetrim.plan(4096, 4096, 4096, dtype="float64", device="T4", cpu_gflops=1500)
-        >>> faster.f > best.f, faster.describe()["profile"]["cpu"]["gflops"]
-        (True, 1500)
+        >>> more = wavetrim.plan(4096, 4096, 4096, dtype="float64", device="T4", cpu_threads=64)
+        >>> more.f > few.f, more.describe()["profile"]["cpu"]["threads"]
+        (True, 64)
         >>> wavetrim.plan(100, 100, 100, device="cpu").f
         100
         >>> wavetrim.plan(100, 100, 0)
@@ -189,9 +191,8 @@ def empty(shape: int | tuple[int, ...], dtype: "DTypeLike" = "float32") -> "NDAr
         dtype: One of the element types that are multiplied.
 
     Raises:
-        wavetrim.scheduler.errors.FieldError: A ValueError. The shape or the element type is none
-            that can be made.
-        wavetrim.kernels.errors.DeviceFailure: There is not that much memory to lock.
+        wavetrim.scheduler.errors.FieldError: A ValueError. The shape or the element type is
+        refused. wavetrim.kernels.errors.DeviceFailure: There is not enough memory to lock.
 
     Examples:
         >>> import wavetrim
@@ -216,7 +217,7 @@ def _find_machine(needs_gpu: bool) -> "LocalMachine":
 
 @cache
 def _import_multiply() -> Any:
-    """Kept, because at the very end of a process nothing can be imported."""
+    """Cached, because at the very end of a process nothing can be imported."""
     from wavetrim.scheduler.local.matmul import multiply
 
     return multiply
@@ -235,7 +236,7 @@ def _read_options() -> Any:
     return read_local_options()
 
 
-if not TYPE_CHECKING:  # a type checker is to know which names there are
+if not TYPE_CHECKING:  # type checkers should see only the names that exist
 
     def __getattr__(name: str) -> Any:
         if name == "__version__":

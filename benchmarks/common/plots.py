@@ -3,13 +3,11 @@
 import hashlib
 import io
 import json
-import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from benchmarks.common.results import ResultsError
 from benchmarks.common.tables import ROOT
 
 if TYPE_CHECKING:
@@ -51,12 +49,3 @@ class Plot:
         self.draw(figure)
         figure.savefig(data, format="png", metadata={"Software": None, KEY: self.digest})
         return data.getvalue()
-
-
-def write_plots(list_plots: Callable[[], Iterable[Plot]]) -> None:
-    """Draw plots into their files; wrong results end the program with a message."""
-    try:
-        for plot in list_plots():
-            plot.file.write_bytes(plot.render())
-    except ResultsError as error:
-        sys.exit(str(error))

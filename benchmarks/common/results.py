@@ -3,9 +3,11 @@
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import MISSING, asdict, fields, is_dataclass
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
+
+from benchmarks.common.environment import name_gpu
 
 AnyRow = TypeVar("AnyRow")
 
@@ -56,6 +58,41 @@ class Record:
         write_document(self._out, **self.document, rows=self.rows)
 
 
+@dataclass(frozen=True, slots=True)
+class Results(Generic[AnyRow]):
+    """A results file.
+
+    Attributes:
+        document: The entries above the rows.
+        rows: Its rows.
+    """
+
+    document: Mapping[str, Any]
+    rows: tuple[AnyRow, ...]
+
+    @property
+    def gpu(self) -> str:
+        """A short name of the GPU: "h200"; empty without one."""
+        gpu = self.document["hardware"]["gpu"]
+        return name_gpu(gpu) if gpu else ""
+
+    @property
+    def gpus(self) -> int:
+        """GPUs that were used."""
+        return int(self.document.get("gpus", 1)) if self.gpu else 0
+
+    @property
+    def hardware(self) -> str:
+        """GPUs and cores: "2 H100, 32 cores"."""
+        gpus = f"{self.gpus} {self.gpu.upper()}, " if self.gpu else ""
+        return f"{gpus}{self.document['hardware']['cores']} cores"
+
+    @property
+    def machine(self) -> str:
+        """GPUs, cores and commit: "2 H100, 32 cores (ce5bef5)"."""
+        return f"{self.hardware} ({self.document['commit']})"
+
+
 @contextmanager
 def read_document(file: Path, command: str) -> Iterator[dict[str, Any]]:
     """A results file's content. If the body finds something missing, the error names the file.
@@ -71,20 +108,29 @@ def read_document(file: Path, command: str) -> Iterator[dict[str, Any]]:
         raise ResultsError(f"{file.name}: {what}; `{command}` writes it anew") from error
 
 
+def read_results(
+    folder: Path, pattern: str, kind: type[AnyRow], command: str
+) -> list[Results[AnyRow]]:
+    """The results files of a folder whose names match, by name; none if none was written.
+
+    Raises:
+        ResultsError: One of them is no JSON, or lacks something.
+    """
+    found = []
+    for file in sorted(folder.glob(pattern)):
+        with read_document(file, command) as document:
+            found.append(Results(document, read_rows(kind, document.pop("rows"))))
+    return found
+
+
 def read_rows(kind: type[AnyRow], rows: Sequence[Mapping[str, Any]]) -> tuple[AnyRow, ...]:
     """Rows as dataclasses. Unknown entries are ignored.
 
     Raises:
-        ValueError: A row, numbered from 1, lacks a figure that has no default.
+        TypeError: A row lacks a figure that has no default.
     """
-    known = {one.name: one for one in fields(kind)}  # type: ignore[arg-type]
-    found = []
-    for place, row in enumerate(rows, 1):
-        for name, one in known.items():
-            if name not in row and one.default is one.default_factory is MISSING:
-                raise ValueError(f"{kind.__name__} {place} lacks {name!r}")
-        found.append(kind(**{name: of for name, of in row.items() if name in known}))
-    return tuple(found)
+    known = {one.name for one in fields(kind)}  # type: ignore[arg-type]
+    return tuple(kind(**{name: row[name] for name in known & row.keys()}) for row in rows)
 
 
 def write_document(file: Path, **entries: Any) -> None:

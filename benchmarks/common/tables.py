@@ -1,26 +1,15 @@
 """Tables in Markdown pages, each between the marks `<!-- NAME -->` and `<!-- /NAME -->`."""
 
 import re
-import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
-
-from benchmarks.common.results import ResultsError
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 RESULTS: Final = ROOT / "benchmarks" / "results"
 README: Final = ROOT / "README.md"
 SHOWN: Final = "h100"
 """The machine whose results README and plots show."""
-
-
-def write_page(page: Path, fill: Callable[[str], str]) -> None:
-    """Replace a page by what `fill` makes of it; wrong results end the program with a message."""
-    try:
-        page.write_text(fill(page.read_text(encoding="utf-8")), encoding="utf-8")
-    except ResultsError as error:
-        sys.exit(str(error))
 
 
 def fill_section(text: str, name: str, body: str) -> str:

@@ -3,7 +3,7 @@
 import math
 import random
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
 Side = TypeVar("Side")
@@ -41,8 +41,3 @@ def take_turns(
         random.Random(f"{seed} {turn}").shuffle(others)
         for side in (known[first], *others):
             yield turn, side
-
-
-def find_spread(seconds: Sequence[float], median: float) -> float:
-    """Slowest minus fastest, over the median."""
-    return (max(seconds) - min(seconds)) / median

@@ -12,8 +12,8 @@ Three parts, each with a file of its own, which is written again after every ste
 - `sweep-pinned`, into results/host-<gpu>-pinned-sweeps.json: the same of products that both devices
   share, from page-locked memory, on a quiet machine and right after NumPy.
 
-Run `make bench-host`, or with `CONDITION=quiet|after-numpy|busy|half`, several with commas, for a
-contest in these; or `python -m benchmarks.host [--parts contest sweep] [--seconds 560]`. The
+Run `make bench-host`, with `CONDITION=quiet|after-numpy|busy|half` for a contest in one of these,
+or `python -m benchmarks.host [--parts contest sweep] [--seconds 560]`. The
 seconds are those of each part; what did not fit is listed in its file. On several GPUs (`make
 bench-host GPUS=2`) wavetrim, CuPy on all of them and NumPy take turns.
 """
@@ -26,9 +26,8 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.common.shapes import read_shape
-from benchmarks.host.conditions import CONDITIONS, Condition
+from benchmarks.host.conditions import CONDITIONS
 from benchmarks.host.contest import RunFailed, run_contest
-from benchmarks.host.products import RANDOM_PRODUCTS
 from benchmarks.host.sweeps import run_sweeps
 from wavetrim.kernels.device import list_devices
 
@@ -64,46 +63,20 @@ def read_arguments() -> argparse.Namespace:
     add = parser.add_argument
     add("--parts", nargs="+", choices=PARTS, help="default: the contest, and the"
         " sweeps where one GPU is used")  # fmt: skip
-    add("--conditions", type=read_conditions, default=CONDITIONS, metavar="LIST",
-        help=f'of {", ".join(CONDITIONS)}; default: "all"')  # fmt: skip
+    add("--conditions", nargs="+", choices=CONDITIONS, default=CONDITIONS, help="default: all")
     add("--seconds", type=float, default=SECONDS, help="what each part may take")
-    add("--gpus", type=read_gpus, default=1, help="how many GPUs are used, if there are any")
+    gpus = range(1, 1 + max(1, len(list_devices())))
+    add("--gpus", type=int, choices=gpus, default=1, help="how many GPUs are used, if any")
     add("--runs", type=int, default=RUNS, help="of the contest")
     add("--rounds", type=int, default=ROUNDS, help="in each run and condition, if there is time")
     today = datetime.now(UTC).date().isoformat()
     add("--seed", default=today, help="of the random products; default: the date")
-    add("--random", type=int, default=RANDOM_PRODUCTS, help="how many of these the contest has")
     add("--shapes", type=read_shape, nargs="+", metavar="MxNxK", help="in place of all products")
     add("--out", type=Path, default=Path("benchmarks/results"), help="folder of results")
     arguments = parser.parse_args()
     with_sweep = arguments.gpus == 1 and list_devices()
     arguments.parts = arguments.parts or (list(PARTS) if with_sweep else ["contest"])
     return arguments
-
-
-def read_conditions(text: str) -> tuple[Condition, ...]:
-    """The conditions of a list, in their usual order.
-
-    Raises:
-        ArgumentTypeError: One of them is unknown.
-    """
-    wanted = CONDITIONS if text == "all" else text.split(",")
-    if unknown := set(wanted) - set(CONDITIONS):
-        known = ", ".join(CONDITIONS)
-        raise argparse.ArgumentTypeError(f"it is {', '.join(unknown)}; must be of {known}")
-    return tuple(one for one in CONDITIONS if one in wanted)
-
-
-def read_gpus(text: str) -> int:
-    """A number of GPUs that this machine has, or 1.
-
-    Raises:
-        ArgumentTypeError: It has fewer.
-    """
-    here = max(1, len(list_devices()))
-    if not text.isdigit() or not 1 <= int(text) <= here:
-        raise argparse.ArgumentTypeError(f"it is {text}; must be 1 to {here} on this machine")
-    return int(text)
 
 
 if __name__ == "__main__":

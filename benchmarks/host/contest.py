@@ -15,7 +15,7 @@ from typing import Any
 from benchmarks.common.environment import describe_environment, name_host
 from benchmarks.common.results import Record
 from benchmarks.host.conditions import CannotMake, Condition, make_half_group
-from benchmarks.host.products import NAMED, Product, draw_timely
+from benchmarks.host.products import NAMED, RANDOM_PRODUCTS, Product, draw_timely
 from benchmarks.host.results import HostResults, HostRow, merge_runs
 from benchmarks.host.rounds import Order
 from benchmarks.host.tables import render_times
@@ -137,5 +137,5 @@ def list_products(arguments: argparse.Namespace, cores: int, gpus: int) -> list[
     """What is measured."""
     if arguments.shapes:
         return [Product(shape, "float32") for shape in arguments.shapes]
-    drawn = draw_timely(arguments.seed, arguments.random, cores=cores, has_gpu=gpus > 0)
+    drawn = draw_timely(arguments.seed, RANDOM_PRODUCTS, cores=cores, has_gpu=gpus > 0)
     return [*NAMED, *drawn]

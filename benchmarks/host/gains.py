@@ -25,7 +25,7 @@ from benchmarks.host.results import (
 from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.problem import MEMORIES, GemmProblem, Memory
 from wavetrim.scheduler.profile.store import find_profile
-from wavetrim.scheduler.profile.what_if import WhatIf, suppose
+from wavetrim.scheduler.profile.what_if import WhatIf, apply_what_if
 
 PRODUCTS: Final = (
     make_cube(1024),
@@ -142,13 +142,12 @@ def list_few(rows: Iterable[SweepRow]) -> Iterator[Line]:
 def list_predicted(results: HostResults) -> Iterator[Line]:
     """Plans for GPUs of data sheets, beside the CPU of these results."""
     cpu = results.document["profile"]["cpu"]
-    rates = {one["dtype"]: one["gflops"] for one in cpu["rates"]}
     for device in PREDICTED_DEVICES:
         profile = find_profile(device, devices=(), directory=None, cpu_threads=cpu["threads"])
-        what_if = WhatIf(cpu_gflops=rates[PREDICTED_DTYPE])
+        what_if = WhatIf(cpu_gflops=cpu["float64_gflops"])
         plan = choose_plan(
             GemmProblem(*PREDICTED, dtype=PREDICTED_DTYPE),
-            suppose(profile, what_if, PREDICTED_DTYPE),
+            apply_what_if(profile, what_if, PREDICTED_DTYPE),
         )
         times = {OURS: plan.predict(plan.f), GPU_ALONE: plan.predict(0)}
         seconds = {name: one.total_seconds for name, one in times.items()}

@@ -8,7 +8,7 @@ from typing import Final
 from benchmarks.common.operands import Operands
 from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.timing.joint_rates import measure_joint_rates
-from wavetrim.kernels.timing.seconds import ResidentProduct
+from wavetrim.kernels.timing.seconds import DeviceProduct
 
 _LINK_BYTES: Final = 2**29
 _LINK_TURNS: Final = 9
@@ -41,7 +41,7 @@ def measure_compute(operands: Operands) -> float:
     import cupy
 
     with TemporaryDirectory(prefix="wavetrim-") as folder:
-        product = ResidentProduct(operands.a, operands.b, device_index=0, cache_dir=Path(folder))
+        product = DeviceProduct(operands.a, operands.b, device_index=0, cache_dir=Path(folder))
         seconds = product.time_launches(find_kernel("cublas", operands.dtype), _LAUNCHES)
     del product
     cupy.get_default_memory_pool().free_all_blocks()

@@ -1,14 +1,13 @@
-"""Draws docs/host-limit-<gpu>.png: per cent of the GPU's limit at each product.
+"""The plot docs/host-limit-<gpu>.png: per cent of the GPU's limit at each product.
 
-Run `make figures`, or `python -m benchmarks.host.plots`; it needs matplotlib. It shows the newest
-results that have limits, on a quiet machine.
+It shows the newest results that have limits, on a quiet machine.
 """
 
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from benchmarks.common.plots import DOCS, Plot, write_plots
+from benchmarks.common.plots import DOCS, Plot
 from benchmarks.common.results import ResultsError
 from benchmarks.common.shapes import Shape, name_shape
 from benchmarks.common.tables import RESULTS, SHOWN
@@ -30,11 +29,6 @@ _COLOURS: Final = {
     "numpy": "#777777",
     "cublasxt": "#cc79a7",
 }
-
-
-def main() -> None:
-    """Draw it."""
-    write_plots(lambda: [plot_shown()])
 
 
 def plot_shown() -> Plot:
@@ -101,7 +95,3 @@ def _draw_shares(axes: "Axes", rows: Sequence[HostRow], memory: str) -> None:
 
 def _list_shapes(rows: Sequence[HostRow]) -> list[Shape]:
     return list(dict.fromkeys(row.shape for row in rows))
-
-
-if __name__ == "__main__":
-    main()

@@ -8,10 +8,9 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from benchmarks.common.environment import name_gpu
-from benchmarks.common.results import read_document, read_rows
+from benchmarks.common.results import Results, read_document, read_rows
 from benchmarks.common.shapes import ProductRow, name_shape
 from benchmarks.host.baselines.lineup import OTHERS, OURS
 from benchmarks.host.conditions import Condition
@@ -161,34 +160,14 @@ class SweepRow(ProductRow):
 
 
 @dataclass(frozen=True, slots=True)
-class HostResults:
+class HostResults(Results[HostRow]):
     """A results file: one run's contests, or its sweeps of F.
 
     Attributes:
-        document: The entries above the rows.
-        rows: Baselines at products.
         regret: Sweeps of F.
     """
 
-    document: Mapping[str, Any]
-    rows: tuple[HostRow, ...] = ()
     regret: tuple[SweepRow, ...] = ()
-
-    @property
-    def gpu(self) -> str:
-        """A short name of the GPU: "h200"; empty without one."""
-        gpu = self.document["hardware"]["gpu"]
-        return name_gpu(gpu) if gpu else ""
-
-    @property
-    def gpus(self) -> int:
-        """GPUs that were used."""
-        return int(self.document.get("gpus", 1)) if self.gpu else 0
-
-    @property
-    def is_several(self) -> bool:
-        """Whether it was on several GPUs, with other baselines than on one."""
-        return self.gpus > 1
 
     @property
     def caption(self) -> str:
@@ -214,10 +193,7 @@ def read_host_file(file: Path) -> HostResults:
     """
     with read_document(file, "make bench-host") as document:
         rows, regret = document.pop("rows"), document.pop("regret", ())
-        results = HostResults(document, read_rows(HostRow, rows), read_rows(SweepRow, regret))
-        if not ((rows or regret) and results.caption):
-            raise ValueError("it has no rows")
-    return results
+        return HostResults(document, read_rows(HostRow, rows), read_rows(SweepRow, regret))
 
 
 def read_host_results(folder: Path) -> list[HostResults]:

@@ -19,9 +19,8 @@ import numpy as np
 
 from benchmarks.common.freivalds import FreivaldsCheck
 from benchmarks.common.operands import Operands, draw_operands, pin_operands, poison
-from benchmarks.host.baselines.baseline import Baseline
+from benchmarks.host.baselines.baseline import Baseline, LocalMatmul
 from benchmarks.host.baselines.lineup import NUMPY, list_baselines
-from benchmarks.host.baselines.local import LocalMatmul
 from benchmarks.host.conditions import Condition, burn_cores, end_with_parent
 from benchmarks.host.limit import Limit
 from benchmarks.host.products import Product

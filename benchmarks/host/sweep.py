@@ -14,8 +14,8 @@ from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.execution.timings import Timings
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.choice import choose_plan
+from wavetrim.scheduler.planning.curve import list_edges
 from wavetrim.scheduler.planning.plan import Plan
-from wavetrim.scheduler.planning.team import list_members
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.machine import MachineProfile
 
@@ -27,7 +27,7 @@ REACH: Final = 2.5
 LEAST_REACH_SECONDS: Final = 5e-3
 """Longest predicted time of an F in a sweep: this multiple of the plan's, or these seconds."""
 
-LOOKS: Final = 512
+LOOKS: Final = 64
 """Values of F whose predictions are compared with that, to find both ends of the sweep."""
 
 FINALISTS: Final = 4
@@ -147,18 +147,9 @@ class Sweep:
 def list_points(plan: Plan, most: int) -> list[int]:
     """At most about so many F: wave boundaries, points at equal distances, the model's own."""
     first, last = _find_reach(plan)
-    waves = thin([f for f in list_boundaries(plan) if first <= f <= last], WAVES)
+    waves = list_edges(plan, first, last, most=WAVES)
     between = [first + (last - first) * place // (POINTS - 1) for place in range(POINTS)]
     return sorted({*thin(sorted({*waves, *between}), most), plan.f})
-
-
-def list_boundaries(plan: Plan) -> list[int]:
-    """Every F at which the GPU's rows fill whole waves, or whole rows of tiles."""
-    if plan.gpu_curve is None:
-        return []
-    m, grid = plan.problem.m, list_members(plan.gpu_curve)[0].grid
-    rows = {min(m, grid.rows_in_waves(wave)) for wave in range(grid.count_waves(m) + 1)}
-    return sorted(m - gpu_rows for gpu_rows in rows)
 
 
 def thin(values: Sequence[int], most: int) -> list[int]:

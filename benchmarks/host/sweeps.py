@@ -38,6 +38,7 @@ from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.problem import GemmProblem, Memory
 from wavetrim.scheduler.profile.machine import MachineProfile
+from wavetrim.scheduler.profile.serialization import dump_profile
 
 
 def run_sweeps(arguments: argparse.Namespace, memory: Memory) -> None:
@@ -59,7 +60,7 @@ def run_sweeps(arguments: argparse.Namespace, memory: Memory) -> None:
         Executor(cache_dir=Path(folder), devices=devices) as executor,
     ):
         profile = measure_profile(executor, Path(folder))
-        document = {"gpus": len(devices), "seed": arguments.seed, "profile": profile.as_dict()}
+        document = {"gpus": len(devices), "seed": arguments.seed, "profile": dump_profile(profile)}
         record = Record(out, environment | document)
         measure_sweeps(executor, profile, _list_swept(arguments, memory), record, until)
         record.write()

@@ -1,15 +1,11 @@
-"""Writes the figures of products in process into docs/performance.md.
-
-Run `make figures`, or `python -m benchmarks.host.tables`. It reads results/busy-*.json and
-host-*.json.
-"""
+"""The tables of products in process: contests, and what sweeps of F found."""
 
 import math
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from benchmarks.common.tables import RESULTS, ROOT, fill_section, render_table, show, write_page
+from benchmarks.common.tables import render_table, show
 from benchmarks.host.conditions import CONDITIONS, Condition
 from benchmarks.host.results import (
     MEMORY_NAMES,
@@ -17,13 +13,8 @@ from benchmarks.host.results import (
     HostResults,
     list_contests,
     list_versions,
-    read_contests,
-    read_host_results,
 )
 from wavetrim.scheduler.problem import MEMORIES, Memory
-
-PAGE: Final = ROOT / "docs" / "performance.md"
-NOT_MEASURED: Final = "Not measured yet: no file of results holds it."
 
 PEERS: Final = {
     "CuPy": "cupy",
@@ -43,18 +34,6 @@ HEAD: Final = (
 
 _Key = tuple[str, Condition, Memory]
 """A machine, a condition and a kind of memory."""
-
-
-def main() -> None:
-    """Fill the page."""
-    contests, swept = read_contests(RESULTS), read_host_results(RESULTS)
-    write_page(PAGE, lambda text: fill_page(text, contests, swept))
-
-
-def fill_page(text: str, contests: Sequence[HostResults], swept: Sequence[HostResults]) -> str:
-    """The page with the table of contests, and with what sweeps of F found."""
-    text = fill_section(text, "host-times", render_times(contests) or NOT_MEASURED)
-    return fill_section(text, "host-regret", render_regret(swept) or NOT_MEASURED)
 
 
 def render_times(results: Sequence[HostResults]) -> str:
@@ -78,18 +57,8 @@ def _list_lines(results: HostResults) -> Iterator[tuple[_Key, Sequence[str]]]:
     for one in list_contests(results.rows):
         contests.setdefault((one.ours.condition, one.ours.memory), []).append(one)
     for (condition, memory), found in contests.items():
-        cells = (name_machine(results), condition, MEMORY_NAMES[memory], *_list_cells(found))
-        yield (_name_hardware(results), condition, memory), cells
-
-
-def name_machine(results: HostResults) -> str:
-    """GPUs, cores and commit: "2 H100, 32 cores (ce5bef5)"."""
-    return f"{_name_hardware(results)} ({results.document['commit']})"
-
-
-def _name_hardware(results: HostResults) -> str:
-    gpus = f"{results.gpus} {results.gpu.upper()}, " if results.gpu else ""
-    return f"{gpus}{results.document['hardware']['cores']} cores"
+        cells = (results.machine, condition, MEMORY_NAMES[memory], *_list_cells(found))
+        yield (results.hardware, condition, memory), cells
 
 
 def _find_place(key: _Key) -> tuple[object, ...]:
@@ -119,12 +88,8 @@ def render_regret(results: Sequence[HostResults]) -> str:
         for (memory, condition), regrets in kinds.items():
             high = sorted(regrets)[math.ceil(0.95 * len(regrets)) - 1]
             lines.append(
-                f"- {name_machine(one)}, {MEMORY_NAMES[memory]}, {condition}: "
+                f"- {one.machine}, {MEMORY_NAMES[memory]}, {condition}: "
                 f"{statistics.median_low(regrets):.3f} in the median of {len(regrets)} sweeps, "
                 f"{high:.3f} at the 95th percentile, {max(regrets):.2f} at worst."
             )
     return "\n".join(lines)
-
-
-if __name__ == "__main__":
-    main()

@@ -7,7 +7,6 @@ service failed.
 """
 
 import argparse
-import itertools
 import sys
 import time
 from collections.abc import Sequence
@@ -19,30 +18,24 @@ from typing import Final
 
 from benchmarks.common.environment import describe_environment, name_host
 from benchmarks.common.results import Record
-from benchmarks.common.shapes import DTYPES
 from benchmarks.common.steps import share_time
-from benchmarks.http.baselines import CUPY, NUMPY, OURS, Baseline, BaselineFailed, Lease, Wire
-from benchmarks.http.client import Address
+from benchmarks.http.baselines import CUPY, NUMPY, OURS, Baseline, Lease, Wire
 from benchmarks.http.contest import measure_case
-from benchmarks.http.jobs import measure_jobs
 from benchmarks.http.product import Product, WrongAnswer
 from benchmarks.http.rows import Case, describe_row
-from benchmarks.http.servers import ServerAbsent, start_peer, start_service
+from benchmarks.http.servers import start_peer, start_service
+from wavetrim.client import ClientError
 
 SECONDS: Final = 240.0
 """Time of all turns; starts come on top."""
 
 SIZES: Final = (64, 256, 1024, 2048, 4096)
 SIZES_ON_FEW_CORES: Final = (64, 256, 1024, 2048)
-"""Sizes of products and of jobs, with and without a GPU."""
+"""Sizes of products, with and without a GPU."""
 
 CLIENTS: Final = (1, 16)
 MOST_SIZE_OF_MANY: Final = 1024
 """Largest size with more than one client."""
-
-LEAST_JOB: Final = 1024
-JOBS_SHARE: Final = 0.25
-"""Smallest size of a job, and the share of the time for jobs."""
 
 MOST_PRODUCTS: Final = 4
 """Different products of a size that take turns, so that an answer sent again is detected."""
@@ -60,27 +53,18 @@ def main() -> int:
     record = Record(arguments.out / f"http-{host}.json", environment)
     try:
         with TemporaryDirectory(prefix="wavetrim-") as folder, ExitStack() as stack:
-            service, baselines = start_all(Path(folder), stack, has_gpu=has_gpu)
+            baselines = start_all(Path(folder), stack, has_gpu=has_gpu)
             sizes = arguments.sizes or (SIZES if has_gpu else SIZES_ON_FEW_CORES)
-            now = time.perf_counter()
-            end = now + arguments.seconds
-            until = end - JOBS_SHARE * arguments.seconds
+            until = time.perf_counter() + arguments.seconds
             measure_products(baselines, list_cases(sizes, arguments), record, until)
-            measure_all_jobs(service, sizes, arguments.dtypes, record, end)
-    except (ServerAbsent, WrongAnswer) as error:
+    except (WrongAnswer, ClientError, OSError) as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 1
-    return 1 if record.failed else 0
+    return 0
 
 
-def start_all(
-    folder: Path, stack: ExitStack, *, has_gpu: bool
-) -> tuple[Address, Sequence[Baseline]]:
-    """Start the service and its peers; returns its address, and all baselines.
-
-    Raises:
-        ServerAbsent: One of them does not run here: without it nothing is compared.
-    """
+def start_all(folder: Path, stack: ExitStack, *, has_gpu: bool) -> Sequence[Baseline]:
+    """Start the service and its peers; returns all baselines. Without one nothing is compared."""
     service, unix = start_service(folder)
     stack.callback(service.stop)
     baselines: list[Baseline] = [
@@ -91,15 +75,15 @@ def start_all(
         peer = start_peer(name, folder)
         stack.callback(peer.stop)
         baselines.append(Wire(name, peer.address, "/matmul"))
-    return service.address, baselines
+    return baselines
 
 
 def list_cases(sizes: Sequence[int], arguments: argparse.Namespace) -> list[Case]:
     """The products, small ones first."""
-    asked = itertools.product(sorted(sizes), sorted(arguments.clients), arguments.dtypes)
     return [
-        Case("product", size, dtype, clients)
-        for size, clients, dtype in asked
+        Case("product", size, "float32", clients)
+        for size in sorted(sizes)
+        for clients in sorted(arguments.clients)
         if clients == 1 or size <= MOST_SIZE_OF_MANY
     ]
 
@@ -120,6 +104,8 @@ def measure_products(
 
     Raises:
         WrongAnswer: A baseline's answer is not its product.
+        OSError: A connection broke.
+        ClientError: A lease failed.
     """
     for case, case_until in share_time(cases, list(map(weigh_case, cases)), until):
         seconds = case_until - time.perf_counter()
@@ -128,26 +114,7 @@ def measure_products(
             continue
         products = [Product.draw(case.size, case.dtype, seed) for seed in range(MOST_PRODUCTS)]
         there = [one for one in baselines if case.clients <= one.most_clients]
-        rows, failures = measure_case(case, there, products, seconds)
-        for name, why in failures.items():
-            record.leave_out(f"{name} at {case}", why)
-            if name.startswith(OURS):
-                record.failed.append(f"{name} at {case}")
-        record.add(rows, describe_row)
-
-
-def measure_all_jobs(
-    service: Address, sizes: Sequence[int], dtypes: Sequence[str], record: Record, until: float
-) -> None:
-    """Measure jobs of the larger sizes, or of the largest."""
-    asked = [size for size in sizes if size >= LEAST_JOB] or [max(sizes)]
-    cases = list(itertools.product(sorted(asked), dtypes))
-    for (size, dtype), case_until in share_time(cases, [1.0] * len(cases), until):
-        try:
-            record.add(measure_jobs(service, size, dtype, case_until), describe_row)
-        except BaselineFailed as error:
-            record.leave_out(f"jobs of {size}² {dtype}", str(error))
-            record.failed.append(f"jobs of {size}² {dtype}")
+        record.add(measure_case(case, there, products, seconds), describe_row)
 
 
 def read_arguments() -> argparse.Namespace:
@@ -157,7 +124,6 @@ def read_arguments() -> argparse.Namespace:
     add("--seconds", type=float, default=SECONDS, help="what all turns together may take")
     add("--sizes", type=int, nargs="+", metavar="N", help=f"default: {SIZES}, without a GPU up to"
         f" {max(SIZES_ON_FEW_CORES)}")  # fmt: skip
-    add("--dtypes", nargs="+", choices=DTYPES, default=DTYPES[:1])
     add("--clients", type=int, nargs="+", metavar="N", default=CLIENTS)
     add("--out", type=Path, default=Path("benchmarks/results"), help="folder of results")
     return parser.parse_args()

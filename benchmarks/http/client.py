@@ -21,11 +21,10 @@ from benchmarks.http.product import Product, WrongAnswer
 Address = tuple[str, int]
 """Host and port."""
 
-REFUSALS: Final = frozenset({429, 503})
 TIMEOUT_SECONDS: Final = 120.0
 _HEAD_END: Final = b"\r\n\r\n"
 _HEAD_BYTES: Final = 2**16
-"""Room for an answer's head, or for a whole refusal."""
+"""Memory for an answer's head, or for a whole refusal."""
 
 _LENGTH: Final = re.compile(rb"\r\ncontent-length: *(\d+)\r\n", re.IGNORECASE)
 
@@ -64,12 +63,10 @@ class Load:
 
     Attributes:
         seconds: Of each answered request, from its first byte sent to the last byte received.
-        refused: Requests that were refused for now (429, 503).
         elapsed_seconds: From the first request to the last answer.
     """
 
     seconds: list[float] = field(default_factory=list)
-    refused: int = 0
     elapsed_seconds: float = 0.0
 
 
@@ -105,19 +102,6 @@ class Connection:
         self._socket.close()
 
 
-def is_answered(status: int, body: memoryview, product: Product) -> bool:
-    """Whether an answer is the product; False if the request was refused for now.
-
-    Raises:
-        WrongAnswer: It is neither.
-    """
-    if status == 200:
-        product.check(body[max(0, len(body) - product.answer_bytes) :])
-    elif status not in REFUSALS:
-        raise WrongAnswer(f"status {status}: {bytes(body[:1000])!r}")
-    return status == 200
-
-
 def apply_load(
     address: Address, path: str, products: Sequence[Product], clients: int, seconds: float
 ) -> Load:
@@ -137,10 +121,10 @@ def apply_load(
             began = time.perf_counter()
             status, body = connection.exchange(request)
             ended = time.perf_counter()
-            if is_answered(status, body, product):
-                load.seconds.append(ended - began)
-            else:
-                load.refused += 1
+            if status != 200:
+                raise WrongAnswer(f"status {status}: {bytes(body[:1000])!r}")
+            product.check(body[max(0, len(body) - product.answer_bytes) :])
+            load.seconds.append(ended - began)
             if ended >= until:
                 load.elapsed_seconds = ended
                 return load
@@ -158,6 +142,5 @@ def apply_load(
         loads = list(pool.map(call, range(clients), connections, until))
     return Load(
         [one for load in loads for one in load.seconds],
-        sum(load.refused for load in loads),
         max(load.elapsed_seconds for load in loads) - began,
     )

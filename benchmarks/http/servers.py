@@ -5,24 +5,17 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Final
 
 from benchmarks.common.tables import ROOT
 from benchmarks.http.client import Address
-from deploy.readiness import find_free_port
+from deploy.readiness import find_free_port, wait_until_ready
 
 START_SECONDS: Final = 120.0
 """Limit for a server to answer. Chosen: loading CUDA takes long."""
 
 _STOP_SECONDS: Final = 15.0
-_PAUSE_SECONDS: Final = 0.05
-
-
-class ServerAbsent(Exception):
-    """A server does not run here; the message says why."""
 
 
 class Server:
@@ -34,12 +27,14 @@ class Server:
         command: What `python -m` runs, and its arguments; the port comes last.
         ready_path: Path of a GET that is answered with 200 once it is ready.
         environment: Variables in addition to this process's.
+        checkout: Whose code runs, with its own environment if it has one.
 
     Attributes:
         address: Where it listens.
+        pid: Id of its process.
 
     Raises:
-        ServerAbsent: It ended, or did not become ready in time.
+        SystemExit: It ended, or did not become ready in time.
     """
 
     def __init__(
@@ -49,35 +44,31 @@ class Server:
         *command: str,
         ready_path: str,
         environment: dict[str, str] | None = None,
+        checkout: Path = ROOT,
     ) -> None:
         self.address: Address = ("127.0.0.1", find_free_port())
-        self._log = folder / f"{name}.log"
-        with self._log.open("wb") as output:
+        with (folder / f"{name}.log").open("wb") as output:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", *command, "--port", str(self.address[1])],
-                cwd=ROOT,
+                [find_python(checkout), "-m", *command, "--port", str(self.address[1])],
+                cwd=checkout,
                 env=os.environ | (environment or {}),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
             )
-        if not self._becomes_ready(ready_path):
+        self.pid = self._process.pid
+        try:
+            wait_until_ready(
+                f"http://127.0.0.1:{self.address[1]}",
+                path=ready_path,
+                is_running=lambda: self._process.poll() is None,
+                timeout_seconds=START_SECONDS,
+            )
+        except SystemExit as error:
             self.stop()
-            lines = self._log.read_text(errors="replace").split("\n")
-            last = next((line.strip() for line in reversed(lines) if line.strip()), "no output")
-            raise ServerAbsent(f"{name} does not run here: {last}")
-
-    def _becomes_ready(self, path: str) -> bool:
-        until = time.monotonic() + START_SECONDS
-        while self._process.poll() is None and time.monotonic() < until:
-            connection = HTTPConnection(*self.address, timeout=10)
-            with contextlib.suppress(OSError, HTTPException), contextlib.closing(connection):
-                connection.request("GET", path)
-                if connection.getresponse().status == 200:
-                    return True
-            time.sleep(_PAUSE_SECONDS)
-        return False
+            log = (folder / f"{name}.log").read_text(errors="replace").strip()
+            raise SystemExit(f"{name} does not run here: {error}\n{log[-1000:]}") from None
 
     def stop(self) -> None:
         """Let it end, and kill what is left of its group."""
@@ -92,8 +83,14 @@ class Server:
                 os.killpg(self._process.pid, signal.SIGKILL)
 
 
-def start_service(folder: Path) -> tuple[Server, Path]:
-    """The service as it is without settings, and its Unix socket."""
+def find_python(checkout: Path) -> str:
+    """The interpreter of a checkout's environment; this one's for this checkout, or without."""
+    python = checkout / ".venv" / "bin" / "python"
+    return str(python) if checkout != ROOT and python.exists() else sys.executable
+
+
+def start_service(folder: Path, checkout: Path = ROOT) -> tuple[Server, Path]:
+    """The service of a checkout as it is without settings, and its Unix socket."""
     unix = folder / "wavetrim.sock"
     command = ("serve", "--host", "127.0.0.1", "--data-dir", str(folder / "data"))
     os.environ.pop("WAVETRIM_API_KEY", None)
@@ -102,6 +99,7 @@ def start_service(folder: Path) -> tuple[Server, Path]:
         *("wavetrim", folder, "wavetrim", *command),
         ready_path="/healthz/ready",
         environment={"WAVETRIM_UNIX_SOCKET": str(unix)},
+        checkout=checkout,
     ), unix
 
 

@@ -29,59 +29,46 @@ from wavetrim.kernels.catalog import list_kernels
 from wavetrim.kernels.compile import compile_kernels
 from wavetrim.kernels.device import DeviceInfo, find_device
 from wavetrim.kernels.errors import CompilationFailed
-from wavetrim.kernels.spec import KernelSpec
 
 SECONDS: Final = 190.0
 SEED: Final = 2026
 
 
-class Bench:
-    """One run on one GPU."""
+def measure(
+    device: DeviceInfo, cache_dir: Path, shapes: Sequence[Shape], record: Record, until: float
+) -> None:
+    """Measure the kernels at every product, in every element type."""
+    import cupy
 
-    def __init__(self, device: DeviceInfo, cache_dir: Path, record: Record, until: float) -> None:
-        import cupy
+    specs = list_kernels(compute_capability=device.compute_capability)
+    generator = cupy.random.default_rng(SEED)
 
-        self._device = device
-        self._cache_dir = cache_dir
-        self._record = record
-        self._until = until
-        self._pool = cupy.get_default_memory_pool()
-        self._generator = cupy.random.default_rng(SEED)
-
-    def measure(self, specs: Sequence[KernelSpec], shapes: Sequence[Shape]) -> None:
-        """Measure the kernels at every product, in every element type."""
-        steps = [
-            Step(
-                f"{name_shape(shape)} {dtype}",
-                estimate_seconds(shape),
-                partial(self._measure_at, shape, [x for x in specs if x.dtype == dtype]),
-            )
-            for shape, dtype in product(shapes, KERNEL_DTYPES)
-        ]
-        take_steps(steps, self._until, self._record)
-
-    def _measure_at(self, shape: Shape, specs: Sequence[KernelSpec], seconds: float) -> None:
+    def measure_at(shape: Shape, dtype: str, seconds: float) -> None:
         """Let kernels of one element type take turns at a product for some seconds."""
         until = time.perf_counter() + seconds
-        turns = pick_kernels(specs, shape)
-        self._pool.free_all_blocks()
-        contest = Contest(
-            *(shape, specs[0].dtype),
-            device=self._device,
-            cache_dir=self._cache_dir,
-            generator=self._generator,
-        )
+        turns = pick_kernels([spec for spec in specs if spec.dtype == dtype], shape)
+        cupy.get_default_memory_pool().free_all_blocks()
+        contest = Contest(shape, dtype, device=device, cache_dir=cache_dir, generator=generator)
         where = name_shape(shape)
         scores = admit_all(
             *(contest, turns),
-            refuse=lambda spec, why: self._record.leave_out(f"{spec.label} at {where}", why),
+            refuse=lambda spec, why: record.leave_out(f"{spec.label} at {where}", why),
         )
         run_contest(contest, scores, turns, until)
-        rows = make_rows(shape, scores, self._device.sm_count)
+        rows = make_rows(shape, scores, device.sm_count)
         if not rows:
-            what = f"{where} {specs[0].dtype}"
-            self._record.leave_out(what, "cuBLAS does not run, so nothing is compared")
-        self._record.add(rows, describe_row)
+            record.leave_out(f"{where} {dtype}", "cuBLAS does not run, so nothing is compared")
+        record.add(rows, describe_row)
+
+    steps = [
+        Step(
+            f"{name_shape(shape)} {dtype}",
+            estimate_seconds(shape),
+            partial(measure_at, shape, dtype),
+        )
+        for shape, dtype in product(shapes, KERNEL_DTYPES)
+    ]
+    take_steps(steps, until, record)
 
 
 def main() -> None:
@@ -99,16 +86,14 @@ def main() -> None:
     device = find_device(0)
     environment = describe_environment()
     out: Path = arguments.out / f"kernels-{name_host(environment)}.json"
-    specs = list_kernels(compute_capability=device.compute_capability)
     with tempfile.TemporaryDirectory() as folder:
         cache_dir = Path(folder)
         with contextlib.suppress(CompilationFailed):  # the one that fails says so in its contest
+            specs = list_kernels(compute_capability=device.compute_capability)
             compile_kernels(specs, device.arch, cache_dir)
         print(f"compiled in {time.perf_counter() - started:.0f} s", flush=True)
         record = Record(out, environment)
-        Bench(device, cache_dir, record, started + arguments.seconds).measure(
-            specs, arguments.shapes
-        )
+        measure(device, cache_dir, arguments.shapes, record, started + arguments.seconds)
     print(f"written to {out} after {time.perf_counter() - started:.0f} s")
 
 

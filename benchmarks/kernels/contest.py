@@ -13,7 +13,7 @@ from benchmarks.kernels.rows import Score
 from wavetrim.kernels.device import DeviceInfo
 from wavetrim.kernels.errors import DeviceFailure, KernelsError, translate_failures
 from wavetrim.kernels.spec import KernelSpec
-from wavetrim.kernels.timing.seconds import Burst, ResidentProduct
+from wavetrim.kernels.timing.seconds import Burst, DeviceProduct
 from wavetrim.native.element_types import find_dtype, find_limits
 
 LEAST_TURNS: Final = 3
@@ -49,7 +49,7 @@ class Contest:
     ) -> None:
         m, n, k = shape
         with translate_failures():
-            self._product = ResidentProduct(
+            self._product = DeviceProduct(
                 (generator.random((m, k)) * 2 - 1).astype(dtype),
                 (generator.random((k, n)) * 2 - 1).astype(dtype),
                 device_index=device.index,

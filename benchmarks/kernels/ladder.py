@@ -1,16 +1,13 @@
-"""Draws docs/ladder-<gpu>.png: speed of the rungs, from the simplest kernel to cuBLAS.
-
-Run `make figures`, or `python -m benchmarks.kernels.ladder`; it reads
-benchmarks/results/kernels-<gpu>.json and needs matplotlib.
-"""
+"""The plot docs/ladder-<gpu>.png: speed of the rungs, from the simplest kernel to cuBLAS."""
 
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from benchmarks.common.plots import DOCS, Plot, write_plots
+from benchmarks.common.plots import DOCS, Plot
+from benchmarks.common.results import Results
 from benchmarks.common.tables import RESULTS, SHOWN
-from benchmarks.kernels.rows import Results, Row, read_results
+from benchmarks.kernels.rows import Row, describe, read_kernel_results
 from benchmarks.kernels.suite import KERNEL_DTYPES, SQUARES
 
 if TYPE_CHECKING:
@@ -22,17 +19,12 @@ _COLOURS: Final = ("#56b4e9", "#0072b2", "#003a5d")
 _BAR_WIDTH: Final = 0.27
 
 
-def main() -> None:
-    """Draw it."""
-    write_plots(lambda: [plot_shown()])
-
-
 def plot_shown() -> Plot:
     """The plot that the documents show."""
-    return plot_ladder(read_results(RESULTS, SHOWN)[0])
+    return plot_ladder(read_kernel_results(RESULTS, SHOWN)[0])
 
 
-def plot_ladder(results: Results) -> Plot:
+def plot_ladder(results: Results[Row]) -> Plot:
     """A panel for each element type, bars of TFLOP/s for each rung."""
     measured = {row.dtype for row in results.rows}
     dtypes: list[str] = [dtype for dtype in KERNEL_DTYPES if dtype in measured]
@@ -46,7 +38,7 @@ def plot_ladder(results: Results) -> Plot:
     gpu = results.document["hardware"]["gpu"]
     title = f"C = A·B on an {gpu}: TFLOP/s (the most), times cuBLAS (the least)"
     return Plot(
-        *(DOCS / f"ladder-{results.name}.png", [results.caption, drawn], (8.0, 3.9), 160),
+        *(DOCS / f"ladder-{results.gpu}.png", [describe(results), drawn], (8.0, 3.9), 160),
         draw=partial(_draw_ladder, title=title, panels=panels),
     )
 
@@ -98,7 +90,3 @@ def _draw_panel(axes: "Axes", dtype: str, rungs: dict[str, dict[int, Row]]) -> N
     axes.grid(axis="y", alpha=0.35)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
-
-
-if __name__ == "__main__":
-    main()

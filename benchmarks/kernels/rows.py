@@ -4,11 +4,9 @@ import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from benchmarks.common.results import ResultsError, read_document, read_rows
+from benchmarks.common.results import Results, ResultsError, read_results
 from benchmarks.common.shapes import ProductRow, Shape, count_flops
-from benchmarks.common.turns import find_spread
 from wavetrim.kernels.spec import KernelSpec
 
 
@@ -23,8 +21,8 @@ class Row(ProductRow):
         tflops: 1e12 multiplications and additions a second, at the median.
         ratio_to_cublas: Its speed over cuBLAS's in the same turns.
         median_seconds: Median of the turns.
-        spread: Slowest minus fastest turn, over the median.
         turns: Number of turns.
+        rate_share: In old files, of a kernel limited to some multiprocessors.
     """
 
     kernel: str
@@ -33,8 +31,8 @@ class Row(ProductRow):
     tflops: float
     ratio_to_cublas: float
     median_seconds: float
-    spread: float
     turns: int
+    rate_share: float | None = None
 
 
 @dataclass(slots=True)
@@ -64,7 +62,7 @@ def make_rows(shape: Shape, scores: Mapping[KernelSpec, Score], sm_count: int) -
         sm_count: Multiprocessors of the GPU.
     """
     medians = {spec: statistics.median(score.seconds) for spec, score in scores.items()}
-    cublas_seconds = next((of for spec, of in medians.items() if spec.source is None), None)
+    cublas_seconds = next((of for spec, of in medians.items() if spec.is_cublas), None)
     if cublas_seconds is None:
         return []
     return [
@@ -74,7 +72,6 @@ def make_rows(shape: Shape, scores: Mapping[KernelSpec, Score], sm_count: int) -
             tflops=count_flops(shape) / medians[spec] / 1e12,
             ratio_to_cublas=cublas_seconds / medians[spec],
             median_seconds=medians[spec],
-            spread=find_spread(score.seconds, medians[spec]),
             turns=len(score.seconds),
         )
         for spec, score in scores.items()
@@ -90,47 +87,26 @@ def describe_row(row: Row) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Results:
-    """A results file.
-
-    Attributes:
-        name: "h200" of kernels-h200.json.
-        document: All of it.
-        rows: Its rows.
-    """
-
-    name: str
-    document: dict[str, Any]
-    rows: tuple[Row, ...]
-
-    @property
-    def caption(self) -> str:
-        """What was measured: hardware, versions, commit."""
-        hardware, versions = self.document["hardware"], self.document["versions"]
-        return (
-            f"{hardware['gpu']}, driver {hardware['driver']}, cuBLAS {versions['nvidia-cublas']}, "
-            f"NVRTC {versions['nvidia-cuda-nvrtc']}, commit {self.document['commit']}"
-        )
+def describe(results: Results[Row]) -> str:
+    """What was measured: hardware, versions, commit."""
+    hardware, versions = results.document["hardware"], results.document["versions"]
+    return (
+        f"{hardware['gpu']}, driver {hardware['driver']}, cuBLAS {versions['nvidia-cublas']}, "
+        f"NVRTC {versions['nvidia-cuda-nvrtc']}, commit {results.document['commit']}"
+    )
 
 
-def read_results(folder: Path, gpu: str = "*") -> list[Results]:
+def read_kernel_results(folder: Path, gpu: str = "*") -> list[Results[Row]]:
     """Every kernels-<gpu>.json of a folder, or that of one; the newest model first by its number.
 
-    Files written before 2026-12 have kernels held to some multiprocessors, too: these are ignored.
+    Files written before 2026-12 have kernels limited to some multiprocessors, too: these are
+    ignored.
 
     Raises:
         ResultsError: There is none, or one of them is no JSON or lacks something.
     """
-    found = []
-    for file in sorted(folder.glob(f"kernels-{gpu}.json"), reverse=True):
-        with read_document(file, "make bench-kernels") as document:
-            whole = [row for row in document["rows"] if row.get("rate_share") is None]
-            found.append(
-                Results(file.stem.removeprefix("kernels-"), document, read_rows(Row, whole))
-            )
-            if not (whole and found[-1].caption):
-                raise ValueError("it has no rows")
+    found = read_results(folder, f"kernels-{gpu}.json", Row, "make bench-kernels")
     if not found:
         raise ResultsError(f"{folder}: no kernels-{gpu}.json; `make bench-kernels` writes one")
-    return found
+    whole = [(x.document, tuple(row for row in x.rows if row.rate_share is None)) for x in found]
+    return [Results(*one) for one in reversed(whole)]

@@ -40,7 +40,7 @@ LADDER_SHAPE: Final[Shape] = (4096, 4096, 4096)
 
 def is_textbook(spec: KernelSpec) -> bool:
     """Whether it is one of the lower rungs, with a thread for each element."""
-    return spec.source is not None and spec.tiling is None
+    return not spec.is_cublas and spec.tiling is None
 
 
 def pick_kernels(specs: Iterable[KernelSpec], shape: Shape) -> dict[KernelSpec, int]:

@@ -6,7 +6,6 @@ and log-normal elements; 10,000 right products with infinities, NaNs and extreme
 time with and without its check.
 """
 
-import argparse
 import statistics
 import tempfile
 import time
@@ -33,11 +32,12 @@ from tests.scheduler.check.damage import (
 from wavetrim.cpu.threads import limit_blas_threads, usable_cores
 from wavetrim.kernels.device import list_devices
 from wavetrim.kernels.transfer.pinned import pin_array
-from wavetrim.scheduler.check.checked import EngineProduct, compute_checked
+from wavetrim.scheduler.check.checked import compute_checked
 from wavetrim.scheduler.check.verify import verify_product
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.problem import GemmProblem, Memory
+from wavetrim.scheduler.product import EngineProduct
 from wavetrim.scheduler.profile.store import find_profile
 
 SEED: Final = 15
@@ -137,9 +137,6 @@ def measure_costs() -> Iterator[dict[str, Any]]:
 
 def main() -> None:
     """Measure, and write the results."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", default="verify.json", help="name of the results file")
-    out = RESULTS / parser.parse_args().out
     environment = describe_environment()
     rows, alarms = [], []
     with ProcessPoolExecutor(usable_cores(), initializer=limit_blas_threads) as processes:
@@ -150,8 +147,7 @@ def main() -> None:
     cost = list(measure_costs())
     print(*cost, sep="\n")
     found = {"changes_above_errors": LARGE, "rows": rows, "right": alarms, "cost": cost}
-    write_document(out, **environment, **found)
-    print(f"written to {out}")
+    write_document(RESULTS / "verify.json", **environment, **found)
 
 
 if __name__ == "__main__":

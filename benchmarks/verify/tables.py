@@ -1,22 +1,14 @@
-"""Writes into docs/api.md what the check misses and costs, from results/verify.json."""
+"""What the check of products misses and costs, from results/verify.json."""
 
 import json
+from pathlib import Path
 from typing import Any
 
-from benchmarks.common.tables import RESULTS, ROOT, fill_section, write_page
 
-PAGE = ROOT / "docs" / "api.md"
-
-
-def main() -> None:
-    """Fill the page."""
-    write_page(PAGE, fill_page)
-
-
-def fill_page(text: str) -> str:
-    """The page with the figures that were measured."""
-    document = json.loads((RESULTS / "verify.json").read_text(encoding="utf-8"))
-    return fill_section(text, "verify", f"{describe_missed(document)}\n{describe_cost(document)}")
+def render_verify(folder: Path) -> str:
+    """Two sentences with the figures that were measured."""
+    document = json.loads((folder / "verify.json").read_text(encoding="utf-8"))
+    return f"{describe_missed(document)}\n{describe_cost(document)}"
 
 
 def describe_missed(document: dict[str, Any]) -> str:
@@ -48,7 +40,3 @@ def describe_cost(document: dict[str, Any]) -> str:
         f"With the check, products of {sizes[0]}³ to {sizes[-1]}³ took {joined} "
         f"({hardware['gpu']}, {hardware['cores']} cores; commit {document['commit']})."
     )
-
-
-if __name__ == "__main__":
-    main()

@@ -80,15 +80,15 @@ static void store(const Product* product, char* c, int64_t rows, int64_t columns
     const float alpha = (float)product->alpha, beta = (float)product->beta;
     for (int64_t i = 0; i < rows; ++i) {
         for (int64_t j = 0; j < columns; ++j) {
-            char* const place = c + i * product->c_row + j * product->c_column;
+            char* const element = c + i * product->c_row + j * product->c_column;
             uint16_t bfloat;
             float value = alpha * *total++;
             if (beta != 0) {
-                memcpy(&bfloat, place, sizeof bfloat);
+                memcpy(&bfloat, element, sizeof bfloat);
                 value += beta * widen(bfloat);
             }
             bfloat = narrow(value);
-            memcpy(place, &bfloat, sizeof bfloat);
+            memcpy(element, &bfloat, sizeof bfloat);
         }
     }
 }
@@ -127,8 +127,8 @@ void multiply_bfloats(const Blas* blas, const Product* product, const Block* blo
         for (int64_t column = block->column_start; column < block->column_stop; column += width) {
             some.column_start = column;
             some.column_stop = column + width < block->column_stop ? column + width : block->column_stop;
-            float* const place = sum == NULL ? NULL : sum + (row - block->row_start) * n + column;
-            multiply_some(blas, product, &some, place, memory);
+            float* const part = sum == NULL ? NULL : sum + (row - block->row_start) * n + column;
+            multiply_some(blas, product, &some, part, memory);
         }
     }
 }

@@ -26,7 +26,7 @@ static int64_t leading_dimension(View view) { return is_by_rows(view) ? view.row
 static int order_of(View view) { return is_by_rows(view) ? ROW_MAJOR : COLUMN_MAJOR; }
 
 // Whether a matrix is transposed relative to the order of the call.
-static int turn(View view, int order) { return order_of(view) == order ? PLAIN : TRANSPOSED; }
+static int transposition_of(View view, int order) { return order_of(view) == order ? PLAIN : TRANSPOSED; }
 
 // Factors are passed by value, complex ones by address.
 #define AS_IT_IS(factor) (factor)
@@ -47,8 +47,9 @@ static int turn(View view, int order) { return order_of(view) == order ? PLAIN :
         if (work->m > 1 && work->n > 1) {                                                               \
             const int order = order_of(c);                                                              \
             ((Gemm*)work->gemm)(                                                                        \
-                order, turn(a, order), turn(b, order), (INTEGER)work->m, (INTEGER)work->n,              \
-                (INTEGER)work->k, PASS(alpha), (const ELEMENT*)a.data, (INTEGER)leading_dimension(a),   \
+                order, transposition_of(a, order), transposition_of(b, order), (INTEGER)work->m,        \
+                (INTEGER)work->n, (INTEGER)work->k, PASS(alpha), (const ELEMENT*)a.data,                \
+                (INTEGER)leading_dimension(a),                                                          \
                 (const ELEMENT*)b.data, (INTEGER)leading_dimension(b), PASS(beta), (ELEMENT*)c.data,    \
                 (INTEGER)leading_dimension(c));                                                         \
             return;                                                                                     \

@@ -1,6 +1,6 @@
 // Calls: products whose blocks are computed by the caller and by threads of a pool.
 //
-// One lock guards all shared state; it is held for nanoseconds, and a block takes a thousand times as long.
+// One lock guards all shared state; it is taken for nanoseconds, a thousandth of the time of a block.
 // A caller that waits for its helpers spins first, because most waits are short, and then sleeps.
 //
 // Threads wake up as a flat tree: the caller wakes some and begins its own block, and each woken thread

@@ -75,7 +75,7 @@ enum { MEMORY_PARTS = 3 };  // of `memory` for bfloat16, of TEMPORARY_ELEMENTS f
 // The same for bfloat16 (bfloats.c); `sum` is of floats.
 void multiply_bfloats(const Blas* blas, const Product* product, const Block* block, float* sum, float* memory);
 
-// Whether C, which has so many rows, is written past the caches (streamed.c).
+// Whether a C of these rows is written past the caches (streamed.c).
 int is_streamed(const Blas* blas, const Product* product, int64_t rows);
 
 // Compute one block of such a C. `memory` has room for PIECE_BYTES.

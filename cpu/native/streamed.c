@@ -7,7 +7,7 @@
 
 // STREAMED_ROW_BYTES is a macro from native/tuned.py. The others were chosen.
 enum {
-    LEAST_TIMES = 4,  // least size of C, in times that of A and that of B, which are read all the same
+    LEAST_TIMES = 4,  // least size of C over that of A, and over that of B; both are read in any case
     MOST_CACHE_BYTES = 128 << 20,  // of a cache; a larger one is shared with cores of other machines
     LINE_BYTES = 64,  // of the caches
     STRETCH_BYTES = 4096,  // of a line of C in a piece of many lines
@@ -31,8 +31,8 @@ static void stream_piece(char* c, int64_t step, const char* piece, int64_t lines
     for (int64_t i = 0; i < lines; ++i) stream_row(c + i * step, piece + i * line_bytes, line_bytes);
 }
 
-// Elements of a line in a piece: parts of nearly equal length, which end with a line of the caches where C begins
-// with one; as long as a piece of so few lines can have them.
+// Elements of a line in a piece. A line is cut into parts of nearly equal length, as long as the piece allows, that
+// end at a cache line where C begins at one.
 static int64_t find_stretch(int64_t lines, int64_t length, int64_t item)
 {
     const int64_t few = PIECE_BYTES / 2 / lines, most = few > STRETCH_BYTES ? few : STRETCH_BYTES;

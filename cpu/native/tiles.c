@@ -121,10 +121,10 @@ static const Configuration whole = {
 
 static int64_t count_tiles(int64_t size, int64_t tile) { return (size + tile - 1) / tile; }
 
-static uint16_t read_bfloat(const char* place)
+static uint16_t read_bfloat(const char* element)
 {
     uint16_t bfloat;
-    memcpy(&bfloat, place, sizeof bfloat);
+    memcpy(&bfloat, element, sizeof bfloat);
     return bfloat;
 }
 
@@ -169,15 +169,15 @@ static void pack_right(Source b, int64_t depth, int64_t columns, int64_t count, 
         const int pairs = l + 1 < depth;
         for (int64_t j = 0; j < columns; j += SIDE) {
             uint16_t* const target = packed + (j / SIDE * chunks + l / DEPTH) * TILE + l % DEPTH / 2 * DEPTH;
-            const char* const place = source + j * b.column;
+            const char* const elements = source + j * b.column;
             const int64_t length = least(SIDE, columns - j);
             if (b.column == sizeof(uint16_t) && pairs && length == SIDE) {
-                interleave(target, place, place + b.row);
+                interleave(target, elements, elements + b.row);
                 continue;
             }
             for (int64_t x = 0; x < length; ++x) {
-                target[2 * x] = read_bfloat(place + x * b.column);
-                if (pairs) target[2 * x + 1] = read_bfloat(place + b.row + x * b.column);
+                target[2 * x] = read_bfloat(elements + x * b.column);
+                if (pairs) target[2 * x + 1] = read_bfloat(elements + b.row + x * b.column);
             }
         }
     }

@@ -15,7 +15,7 @@
 // operands. It takes one cycle only if one operand is kept from the multiply-add before it (".reuse") and
 // the other two are in different banks. So:
 //   - Rows are computed alternately left to right and right to left: within a row the element of A is
-//     kept, at the turn that of B.
+//     kept, from one row to the next that of B.
 //   - b and its sum are in different banks. b is read 16 bytes at a time, into the bank of its column's
 //     parity. Partial sums are stored in the order 1, 0, 3, 2; as a store of 16 bytes takes consecutive
 //     registers, the assembler puts the sums into the other bank.
@@ -27,7 +27,7 @@
 //
 // Launch: THREADS + 128 threads; the last warpgroup copies tiles and gives its registers to the others.
 // At most one block a multiprocessor; SHARED_BYTES of dynamic shared memory. Any number of blocks: n blocks
-// use n multiprocessors. For each block `partials` has room for a tile, and `flags` a zero, which is zero
+// use n multiprocessors. For each block `partials` has memory for a tile, and `flags` a zero, which is zero
 // again at the end; neither is used if shared_tiles is 0.
 #include "barriers.cuh"
 #include "boxes.cuh"

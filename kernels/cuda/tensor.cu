@@ -1,6 +1,6 @@
-// tensor (float32): products of bfloat16 splits on Hopper's tensor cores, as accurate as float32.
+// tensor (float32): products of bfloat16 terms on Hopper's tensor cores, as accurate as float32.
 //
-// With a = a1 + a2 + a3 and b likewise (split.cuh), a·b is the sum of nine products of bfloat16,
+// With a = a1 + a2 + a3 and b likewise (terms.cuh), a·b is the sum of nine products of bfloat16,
 // each exact in float32. The three smallest are below 2^-24 of a·b and are left out; six remain.
 // Tensor cores sum in float32 but truncate where an FADD rounds, so long sums there drift toward zero.
 // Only short sums are kept there:
@@ -22,12 +22,12 @@
 // each use of the accumulator (warning C7511).
 //
 // Launch: 384 threads, at most one block a multiprocessor; SHARED_BYTES of dynamic shared memory. If the
-// verdict of the splits is that A and B are not safe, the kernel sets `rejected` for the strict kernel
+// verdict on the terms is that A and B are not safe, the kernel sets `rejected` for the strict kernel
 // after it and returns at once.
 #include "barriers.cuh"
 #include "order.cuh"
 #include "product.cuh"
-#include "split.cuh"
+#include "terms.cuh"
 #include "wgmma.cuh"
 
 constexpr int CONSUMERS = 2;  // warpgroups that compute
@@ -40,7 +40,7 @@ constexpr int STEPS = TILE_DEPTH / 16;  // a wgmma takes 16 steps of k
 constexpr int PRODUCER_REGISTERS = 24;
 constexpr int CONSUMER_REGISTERS = 240;
 
-static_assert(BLOCK_M == TILE_LINES && BLOCK_N == TILE_LINES && BLOCK_K == TILE_DEPTH, "tiles are as split");
+static_assert(BLOCK_M == TILE_LINES && BLOCK_N == TILE_LINES && BLOCK_K == TILE_DEPTH, "tiles are those of terms.cuh");
 static_assert(STAGES * (STAGE_BYTES + 2 * BARRIER_BYTES) + TOTALS_BYTES == SHARED_BYTES, "the launch must agree");
 static_assert(CHAIN == 1 || CHAIN == STEPS, "a chain ends with a tile");
 

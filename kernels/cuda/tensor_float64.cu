@@ -82,7 +82,7 @@ __device__ __forceinline__ void meet(int team)
     }
 }
 
-// The place of a tile in C, and its rows and columns inside C.
+// Where a tile lies in C, and its rows and columns inside C.
 struct Part {
     long long row;
     long long column;

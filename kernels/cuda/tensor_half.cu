@@ -87,7 +87,7 @@ struct Tiles {
     __device__ __forceinline__ void advance() { first += gridDim.x; }
     __device__ __forceinline__ Place find(int of) const { return find_place(first + of, m, n); }
 
-    // This block's tile; past the last one a place below it, outside C.
+    // This block's tile; past the last one a position below C.
     __device__ __forceinline__ Place find_own() const
     {
         const int last = m * n - 1 - first;

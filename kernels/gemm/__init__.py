@@ -1,11 +1,11 @@
-"""Products of matrices that are resident on a GPU.
+"""Products of matrices on a GPU.
 
-`resident` takes a product and chooses its module by the kernel; `operands` says how matrices lie.
+`dispatch` takes a product and chooses its module by the kernel; `operands` says how matrices lie.
 
 - `launch`: tiled kernels, one block a tile.
 - `bulk`: the kernel that Hopper's copy engine feeds, which needs `tensor_maps`. `tails` divides its
   last wave among the blocks, `partials` is memory for the sums that they exchange.
-- `tensor`: float32 products from bfloat16 splits; `splits` is memory for these.
+- `tensor`: float32 products from three bfloat16 terms of each element; `terms` is memory for these.
 - `half`: 16-bit elements on tensor cores.
 - `cublas`: NVIDIA's kernels; `partitions` limits them to some multiprocessors.
 

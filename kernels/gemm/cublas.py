@@ -140,9 +140,9 @@ def prepare_cublas(spec: KernelSpec, product: Product, sms: int | None = None) -
         *(a.pointer, data_type, a.leading_dimension, alpha + factors.itemsize),
         *(c.pointer, data_type, c.leading_dimension, compute_type, _DEFAULT_ALGORITHM),
     )
-    held = None if sms is None or sms == count_sms() else sms
+    limit = None if sms is None or sms == count_sms() else sms
     call = CublasCall(
         *(spec.label, cublas, device.get_cublas_handle, arguments, factors),
-        *(held, spec.sms_quantum, np.array(arguments, np.int64)),
+        *(limit, spec.sms_quantum, np.array(arguments, np.int64)),
     )
     return PreparedLaunch(spec.label, (call,))

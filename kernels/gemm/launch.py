@@ -25,7 +25,7 @@ _REALS: Final = {"float32": ctypes.c_float, "float64": ctypes.c_double}
 STRICT: Final = find_kernel("register", "float32")
 """The strict float32 kernel, for any operands on any GPU."""
 
-STRICT_HELD: Final = replace(
+STRICT_LIMITED: Final = replace(
     find_kernel("register", "float32", "256x128x16"),
     tiling=RegisterTiling(16, 8, stages=3, blocks_per_sm=1, persistent=True),
 )
@@ -64,13 +64,13 @@ def prepare_tiles(
             persistent block for each. None for all.
     """
     if sms is not None:
-        spec = hold(spec)
+        spec = make_persistent(spec)
     aligned = product.a.is_aligned and product.b.is_aligned and product.c.is_aligned
     function = load_functions(spec, cache_dir)[0 if aligned else -1]
     real = _REALS[spec.dtype]
     last = (ctypes.c_uint64(wanted or 0),) if spec.name == "register" else ()
     calls = []
-    for first, rows, tiles in split_grid(spec, product.c.rows, product.c.columns):
+    for first, rows, tiles in divide_grid(spec, product.c.rows, product.c.columns):
         whole = rows == product.c.rows
         part = product if whole else product.cut_rows(range(first, first + rows))
         a, b, c = part.a, part.b, part.c
@@ -95,11 +95,11 @@ def prepare_strict(
 
     `wanted` and `sms` are as for `prepare_tiles`.
     """
-    spec = STRICT if sms is None else STRICT_HELD
+    spec = STRICT if sms is None else STRICT_LIMITED
     return prepare_tiles(spec, product, cache_dir, sms=sms, wanted=wanted)
 
 
-def split_grid(
+def divide_grid(
     spec: KernelSpec, rows: int, columns: int, most_blocks: int = _MOST_BLOCKS
 ) -> Iterator[tuple[int, int, int]]:
     """Cut the rows of C so that no grid exceeds `most_blocks` blocks of one tile each.
@@ -121,9 +121,9 @@ def split_grid(
 
 
 @cache
-def hold(spec: KernelSpec) -> KernelSpec:
+def make_persistent(spec: KernelSpec) -> KernelSpec:
     """The variant of a `persistent` kernel whose blocks each fill a multiprocessor."""
-    assert spec.persistent, "only persistent kernels are held to some multiprocessors"
+    assert spec.can_limit_sms, "only such kernels can be limited to some multiprocessors"
     if not isinstance(spec.tiling, WarpTiling):
         return spec
     tiling = replace(spec.tiling, persistent=True)

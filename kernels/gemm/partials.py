@@ -28,7 +28,7 @@ class Partials:
 
 
 class Workspace:
-    """Memory for the partial sums of all launches of one stream, kept between products.
+    """Memory for the partial sums of all launches of one stream; the next product uses it, too.
 
     A launch ends before the next begins, so all share it: a tile for each multiprocessor, at most
     17 MB on an H200, and a flag, which each launch leaves at 0.

@@ -89,7 +89,7 @@ def _make_partition(device_index: int, sms: int, quantum: int) -> Partition:
         apart = driver.CUstream_flags.CU_STREAM_NON_BLOCKING
         stream = _call(driver.cuGreenCtxStreamCreate, context, apart, 0)
     except RuntimeError as error:  # the bindings raise it where the driver lacks a function
-        message = f"sms is {sms}; drivers hold a stream to that from CUDA 12.5 on: {error}"
+        message = f"sms is {sms}; drivers limit a stream to that from CUDA 12.5 on: {error}"
         raise DeviceUnavailable(message) from error
     return Partition(int(resource.sm.smCount), int(stream))
 
@@ -109,7 +109,7 @@ def _choose_resource(device: Any, sms: int, quantum: int) -> Any:
         if status == driver.CUresult.CUDA_SUCCESS and found and groups[0].sm.smCount <= sms:
             return groups[0]
     least = whole.sm.minSmPartitionSize
-    raise OperandError(f"sms is {sms}; the driver holds a stream to {least} or more of this GPU")
+    raise OperandError(f"sms is {sms}; the driver limits a stream to {least} or more of this GPU")
 
 
 def _call(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -118,7 +118,9 @@ def _call(function: Callable[..., Any], *arguments: Any) -> Any:
 
     status, result = function(*arguments)
     if status == driver.CUresult.CUDA_ERROR_NOT_SUPPORTED:
-        raise DeviceUnavailable(f"this GPU cannot be held to some multiprocessors: {status.name}")
+        raise DeviceUnavailable(
+            f"streams of this GPU cannot be limited to some multiprocessors: {status.name}"
+        )
     if status != driver.CUresult.CUDA_SUCCESS:
         raise DeviceFailure(f"{function.__name__}: {status.name}")
     return result

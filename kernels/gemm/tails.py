@@ -1,4 +1,4 @@
-"""Division of a persistent launch: whole tiles, and a last wave split along K (stream-K).
+"""Division of a persistent launch: whole tiles, and a last wave divided along K (stream-K).
 
 A pure function. The unit of time is a step: BLOCK_K of K for one tile on one multiprocessor.
 """
@@ -6,8 +6,11 @@ A pure function. The unit of time is a step: BLOCK_K of K for one tile on one mu
 from dataclasses import dataclass
 from functools import lru_cache
 from math import isqrt
+from typing import Final
 
-from wavetrim.native.tuned import FIX_UP_STEPS
+FIX_UP_STEPS: Final = 5  # steps of 16 along K
+"""Cost of dividing a last wave along K, as partial sums go through memory. Chosen: 3 to 7 steps at
+1024³…8192³, once 12, with tiles of 128x256x16 (H200, cd73791)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +21,7 @@ class Division:
         blocks: Blocks of the launch, one for each multiprocessor.
         shared_tiles: Tiles whose steps are divided evenly among all blocks; the others are computed
             whole.
-        steps: Steps of the slowest block, with the cost of splitting.
+        steps: Steps of the slowest block, with the cost of dividing.
     """
 
     blocks: int
@@ -41,6 +44,6 @@ def divide_tiles(tiles: int, steps_k: int, sms: int) -> Division:
         return plain
     # The owner of a tile adds up the partial sums of its blocks, so even more blocks take longer.
     blocks = sms if waves else min(sms, tiles * max(1, isqrt(steps_k)))
-    split_steps = waves * steps_k + -(-rest * steps_k // blocks) + FIX_UP_STEPS
-    split = Division(blocks, rest, split_steps)
-    return min(plain, split, key=lambda division: division.steps)
+    divided_steps = waves * steps_k + -(-rest * steps_k // blocks) + FIX_UP_STEPS
+    divided = Division(blocks, rest, divided_steps)
+    return min(plain, divided, key=lambda division: division.steps)

@@ -1,12 +1,12 @@
-"""float32 products from bfloat16 splits, with a fallback to the strict kernel.
+"""float32 products from bfloat16 terms, with a fallback to the strict kernel.
 
-A product is four launches: split the rows of A, split the columns of B, multiply, and the strict
-register kernel. The splits find out on the device whether they represent A and B. If so, the
-strict kernel returns at once; if not, the multiplication does, and the strict kernel computes. The
-host does not wait.
+Each float32 is the sum of three bfloat16, its *terms*. A product is four launches: decompose the
+rows of A, decompose the columns of B, multiply, and the strict register kernel. The first two note
+on the device whether the terms are exact. If they are, the strict kernel returns at once. If not,
+the multiplication returns at once, and the strict kernel computes. The host does not wait.
 
 Products with a short K are computed on the ordinary cores, with sums in float64. Large products are
-cut into parts whose splits fit the memory.
+cut into parts whose terms fit the memory.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,10 +25,9 @@ from wavetrim.kernels.gemm.prepared import (
     prepare_clearing,
     prepare_kernel,
 )
-from wavetrim.kernels.gemm.splits import VERDICT_BYTES, PartSizes, SplitMemory, choose_part_sizes
-from wavetrim.kernels.spec import KernelSpec
-from wavetrim.kernels.tiling import RegisterTiling, SplitTiling, Tile
-from wavetrim.native.tuned import LEAST_SPLIT_K
+from wavetrim.kernels.gemm.terms import VERDICT_BYTES, PartSizes, TermMemory, choose_part_sizes
+from wavetrim.kernels.spec import LEAST_TERMS_K, KernelSpec
+from wavetrim.kernels.tiling import RegisterTiling, TermTiling, Tile
 
 SHORT: Final = replace(
     find_kernel("register", "float32", "64x64x16"),
@@ -37,9 +36,9 @@ SHORT: Final = replace(
     tiling=RegisterTiling(4, 8, stages=3, blocks_per_sm=3, wide_sums=True),
     keeps_order=False,
 )
-"""The kernel for K below LEAST_SPLIT_K."""
+"""The kernel for K below LEAST_TERMS_K."""
 
-SHORT_HELD: Final = replace(
+SHORT_LIMITED: Final = replace(
     SHORT,
     tile=Tile(64, 128, 16),
     threads=256,
@@ -48,43 +47,43 @@ SHORT_HELD: Final = replace(
 """The same with persistent blocks, one for each multiprocessor."""
 
 MOST_WORKSPACE_BYTES: Final = 4 << 30
-"""Most memory for splits, where the GPU has it to spare. Chosen: larger products are cut."""
+"""Most memory for terms; products that need more are cut. Chosen."""
 
-_VERDICT: Final = ("largest_a", "rejected", "largest_b")  # struct Verdict in split.cuh
-_SPLIT_THREADS: Final = 512
+_VERDICT: Final = ("largest_a", "rejected", "largest_b")  # struct Verdict in terms.cuh
+_TERM_THREADS: Final = 512
 
 
-def prepare_splits(
+def prepare_terms(
     spec: KernelSpec,
     product: Product,
     cache_dir: Path,
     *,
     sms: int | None = None,
-    memory: SplitMemory | None = None,
+    memory: TermMemory | None = None,
 ) -> PreparedLaunch:
-    """Prepare a float32 product through bfloat16 splits.
+    """Prepare a float32 product through bfloat16 terms.
 
     Args:
         spec: The kernel.
         product: The product.
         cache_dir: Folder of compiled kernels.
         sms: Limit of multiprocessors; None for all.
-        memory: Memory for the splits of the whole product; None to allocate from CuPy's pool.
+        memory: Memory for the terms of the whole product; None to allocate from CuPy's pool.
 
     Raises:
-        DeviceFailure: No memory for the splits of even one tile.
+        DeviceFailure: No memory for the terms of even one tile.
     """
     if memory is not None:
         return PreparedLaunch(spec.label, _Launch(spec, product, memory, cache_dir, sms).prepare())
-    if product.k < LEAST_SPLIT_K:
+    if product.k < LEAST_TERMS_K:
         calls = prepare_tiles(_choose_short(sms), product, cache_dir, sms=sms)
         return PreparedLaunch(spec.label, calls)
     shape = product.c.rows, product.c.columns, product.k
     cut, pooled = _allocate(spec, shape)
     parts: list[DriverCall] = []
     for piece, fresh in _cut_product(cut, product):
-        place = SplitMemory(pooled.ptr, piece.k, 0, fresh)
-        parts += _Launch(spec, piece, place, cache_dir, sms).prepare()
+        terms = TermMemory(pooled.ptr, piece.k, 0, fresh)
+        parts += _Launch(spec, piece, terms, cache_dir, sms).prepare()
     parts[-1] = replace(parts[-1], memory=(parts[-1].memory, pooled))
     return PreparedLaunch(spec.label, tuple(parts), lasting=False)
 
@@ -99,12 +98,12 @@ def _cut_product(cut: PartSizes, product: Product) -> Iterator[tuple[Product, bo
 
 
 class _Launch:
-    """The launches of one product whose splits fit the memory.
+    """The launches of one product whose terms fit the memory.
 
     Args:
         spec: The kernel.
         product: The product.
-        memory: Memory for the splits.
+        memory: Memory for the terms.
         cache_dir: Folder of compiled kernels.
         sms: Limit of multiprocessors; None for all.
     """
@@ -113,50 +112,50 @@ class _Launch:
         self,
         spec: KernelSpec,
         product: Product,
-        memory: SplitMemory,
+        memory: TermMemory,
         cache_dir: Path,
         sms: int | None,
     ) -> None:
-        assert isinstance(spec.tiling, SplitTiling), "only splits take memory"
-        assert memory.first % spec.tile.k == 0, "splits are whole tiles"
+        assert isinstance(spec.tiling, TermTiling), "only these kernels have terms"
+        assert memory.first % spec.tile.k == 0, "terms are whole tiles"
         self._spec, self._product, self._memory = spec, product, memory
         self._cache_dir, self._sms = cache_dir, sms
-        count_bytes, tile = spec.tiling.count_split_bytes, spec.tile
+        count_bytes, tile = spec.tiling.count_term_bytes, spec.tile
         self._pitch = -(-memory.depth // tile.k)  # tiles from one strip of B to the next
         strips = -(-product.c.columns // tile.n)
         of_b = memory.pointer + VERDICT_BYTES
         self._b = of_b + memory.first * count_bytes(tile.n, 1)
         self._a = of_b + strips * self._pitch * count_bytes(tile.n, tile.k)
-        self._multiply, self._split_rows, self._split_columns = load_functions(spec, cache_dir)
+        self._multiply, self._of_rows, self._of_columns = load_functions(spec, cache_dir)
 
     def prepare(self) -> tuple[DriverCall, ...]:
-        """The splits, the product, and the strict kernel."""
-        split_columns = self._prepare_split_columns() if self._memory.fresh else ()
-        if self._product.k < LEAST_SPLIT_K:
+        """The terms, the product, and the strict kernel."""
+        decompose_columns = self._prepare_columns() if self._memory.fresh else ()
+        if self._product.k < LEAST_TERMS_K:
             short = _choose_short(self._sms)
             tiles = prepare_tiles(short, self._product, self._cache_dir, sms=self._sms)
-            return *split_columns, *tiles
+            return *decompose_columns, *tiles
         rejected = self._locate("rejected")
         strict = prepare_strict(self._product, self._cache_dir, sms=self._sms, wanted=rejected)
-        return *split_columns, *self._prepare_split_rows(), self._prepare_product(), *strict
+        return *decompose_columns, *self._prepare_rows(), self._prepare_product(), *strict
 
-    def _prepare_split_columns(self) -> tuple[DriverCall, ...]:
+    def _prepare_columns(self) -> tuple[DriverCall, ...]:
         b, k = self._product.b, self._product.k
         values = (
             *(c_int64(b.columns), c_int64(k), c_uint64(b.pointer), c_int64(b.leading_dimension)),
             *(c_uint64(self._b), c_int64(self._pitch), c_uint64(self._memory.pointer)),
         )
-        split = self._prepare_split(self._split_columns, b.columns, values)
-        return (self._clear("largest_b", 1), split) if self._memory.first == 0 else (split,)
+        call = self._prepare_terms(self._of_columns, b.columns, values)
+        return (self._clear("largest_b", 1), call) if self._memory.first == 0 else (call,)
 
-    def _prepare_split_rows(self) -> tuple[DriverCall, ...]:
+    def _prepare_rows(self) -> tuple[DriverCall, ...]:
         a, k = self._product.a, self._product.k
         values = (
             *(c_int64(a.rows), c_int64(k), c_uint64(a.pointer), c_int64(a.leading_dimension)),
             *(c_uint64(self._a), c_int64(-(-k // self._spec.tile.k))),
             c_uint64(self._memory.pointer),
         )
-        return self._clear("largest_a", 2), self._prepare_split(self._split_rows, a.rows, values)
+        return self._clear("largest_a", 2), self._prepare_terms(self._of_rows, a.rows, values)
 
     def _prepare_product(self) -> DriverCall:
         product, tile, c = self._product, self._spec.tile, self._product.c
@@ -171,16 +170,14 @@ class _Launch:
             shared_bytes=self._spec.dynamic_shared_bytes,
         )
 
-    def _prepare_split(self, function: Any, lines: int, values: Sequence[Any]) -> DriverCall:
+    def _prepare_terms(self, function: Any, lines: int, values: Sequence[Any]) -> DriverCall:
         """A launch of as many blocks as run at once; one a multiprocessor if limited."""
-        assert isinstance(self._spec.tiling, SplitTiling), "only splits take memory"
+        assert isinstance(self._spec.tiling, TermTiling), "only these kernels have terms"
         tile = self._spec.tile  # square
         tiles = -(-lines // tile.m) * -(-self._product.k // tile.k)
-        blocks = min(tiles, self._sms or self._spec.tiling.split_blocks * count_sms())
-        shared_bytes = 2 * self._spec.tiling.count_split_bytes(tile.m, tile.k)
-        return prepare_kernel(
-            function, blocks, (_SPLIT_THREADS,), values, shared_bytes=shared_bytes
-        )
+        blocks = min(tiles, self._sms or self._spec.tiling.term_blocks * count_sms())
+        shared_bytes = 2 * self._spec.tiling.count_term_bytes(tile.m, tile.k)
+        return prepare_kernel(function, blocks, (_TERM_THREADS,), values, shared_bytes=shared_bytes)
 
     def _clear(self, name: str, count: int) -> DriverCall:
         """A call that clears `count` fields of the verdict, starting with `name`."""
@@ -191,11 +188,11 @@ class _Launch:
 
 
 def _choose_short(sms: int | None) -> KernelSpec:
-    return SHORT if sms is None else SHORT_HELD
+    return SHORT if sms is None else SHORT_LIMITED
 
 
 def _allocate(spec: KernelSpec, shape: tuple[int, int, int]) -> tuple[PartSizes, Any]:
-    """Allocate memory for splits from CuPy's pool, halved until it fits, down to one tile each.
+    """Allocate memory for terms from CuPy's pool, halved until it fits, down to one tile each.
 
     The pool reuses the memory only for later work on this stream.
     """
@@ -209,7 +206,7 @@ def _allocate(spec: KernelSpec, shape: tuple[int, int, int]) -> tuple[PartSizes,
         except cupy.cuda.memory.OutOfMemoryError as error:
             if most_bytes < cut.total_bytes - VERDICT_BYTES:
                 message = (
-                    f"{spec.label} needs {cut.total_bytes} bytes of GPU memory for splits: {error}"
+                    f"{spec.label} needs {cut.total_bytes} bytes of GPU memory for terms: {error}"
                 )
                 raise DeviceFailure(message) from error
         most_bytes = (cut.total_bytes - VERDICT_BYTES) // 2

@@ -64,7 +64,7 @@ def align(matrix: Layout) -> tuple[Layout, tuple[DriverCall, ...]]:
     """A matrix with rows at multiples of 16 bytes: itself, or a copy and the call that makes it.
 
     Raises:
-        OutOfMemoryError: CuPy's; no room for the copy.
+        OutOfMemoryError: CuPy's; too little memory for the copy.
     """
     if matrix.is_aligned:
         return matrix, ()

@@ -3,26 +3,26 @@
 In the order of a product's way:
 
 1. `pipeline` takes a product (`host_product`) with its cut, and chooses between two paths.
-2. `device_memory` has the buffers for the steps of the cut (`schedule/`), and `places` gives the
-   steps their addresses. Placed steps are kept by shape, and with them their prepared launches for
-   each kernel, α, β and number of multiprocessors (`launch_cache`).
+2. `device_memory` has the buffers for the steps of the cut (`schedule/`), and `step_layouts` gives
+   the steps their addresses. Both are cached by shape, as are the prepared launches for each
+   kernel, α, β and number of multiprocessors (`launch_cache`).
 3. `direct_path` is for page-locked memory: the steps are recorded once as `commands`, which C
    enqueues. Pageable products of up to 12 MiB go this way, too, copied whole through page-locked
    memory: enqueueing steps from Python takes longer.
-4. `staged_path` is for all others: `flow` enqueues the steps one by one.
+4. `staged_path` is for all others: `staged_loop` enqueues the steps one by one.
 5. `arrivals` reports rows that are final, and reads the times of finished steps between launches.
 
-`residents` are operands that stay on the GPU between products, in memory of their own, so that no
-step copies them in. Buffers go first: if both do not fit, residents leave.
+The `resident_cache` has operands that stay on the GPU between products, so that no step copies them
+in. Each has memory of its own. If buffers and residents do not both fit, residents are evicted.
 
-A `recorded_product` is what remains of all this when a brief product from page-locked memory runs
-again: its commands, bound to other operands.
+A `recorded_product` runs recorded commands again with other operands, and skips steps 1 to 4. It is
+for short products from page-locked memory.
 
-A `team` are GPUs that share a product. Their commands are kept for the next product of the same
-plan, and enqueued in turns by one call.
+A `team` is several GPUs that share a product. Their commands are cached for the next product of the
+same plan. One call enqueues them, a step of each GPU at a time.
 
-Nothing of the caller's is kept, except for what `keep` is given with a key. CUDA events are used
-again by the next product. Events that can be timed delay a stream a little. A command buffer has
-them only where a caller asks for times, or enqueues a product without waiting for it (`team`):
-only the GPU then knows when it ended.
+Only operands that `keep` is given with a key are cached. CUDA events are used again by the next
+product. Events that can be timed delay a stream a little. So a command buffer has them only if a
+caller asks for times, or enqueues a product without waiting for it (`team`): then only the GPU
+knows when it ended.
 """

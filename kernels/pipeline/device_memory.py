@@ -1,6 +1,6 @@
 """The device memory of a pipeline: one allocation, divided into the buffers of a product.
 
-Residents have memory of their own. Buffers go first: if both do not fit, residents leave.
+Residents have memory of their own. If buffers and residents do not both fit, residents are evicted.
 """
 
 from pathlib import Path
@@ -11,8 +11,8 @@ from wavetrim.kernels.gemm.operands import Layout
 from wavetrim.kernels.last_used import LastUsed
 from wavetrim.kernels.pipeline.commands.command_buffer import CommandBuffer
 from wavetrim.kernels.pipeline.launch_cache import LaunchCache
-from wavetrim.kernels.pipeline.places import PlacedStep, lay_out, place_steps
-from wavetrim.kernels.pipeline.residents import Resident, Residents
+from wavetrim.kernels.pipeline.resident_cache import Resident, ResidentCache
+from wavetrim.kernels.pipeline.step_layouts import StepLayout, lay_out, lay_out_steps
 from wavetrim.kernels.schedule.buffers import find_pitched_bytes
 from wavetrim.kernels.schedule.panels import PanelProblem
 from wavetrim.kernels.schedule.steps import Cut, StepPlan, cut_steps
@@ -20,38 +20,38 @@ from wavetrim.kernels.schedule.steps import Cut, StepPlan, cut_steps
 _RESERVE_BYTES: Final = 256 << 20
 """Device memory left free for what CUDA's libraries and modules allocate; chosen."""
 
-_KEPT_PLACINGS: Final = 512
-"""Products whose steps are kept with their addresses; each resident has its own. Chosen, to bound
-host memory."""
+_CACHED_LAYOUTS: Final = 512
+"""Products whose layouts of steps are cached, each resident B separately. Chosen, to bound host
+memory."""
 
-_KEPT_BUFFERS: Final = 1024
-"""Command buffers that are kept; a product may have one that is timed and one that is not.
-Chosen, to bound host memory."""
+_CACHED_COMMANDS: Final = 1024
+"""Command buffers that are cached, timed and untimed ones separately. Chosen, to bound host
+memory."""
 
-_Placing: TypeAlias = tuple[PanelProblem, Cut, Layout | None]
-"""What decides the addresses of steps. A resident's place stands for it: another resident of that
-shape at that address, later, has the same steps."""
+_LayoutKey: TypeAlias = tuple[PanelProblem, Cut, Layout | None]
+"""What decides the addresses of steps. Of a resident B only the layout counts: a later one of the
+same shape at the same address has the same steps."""
 
 
 class DeviceMemory:
-    """Device memory that is kept between products and replaced when it is too small.
+    """Device memory that products use one after the other; replaced when it is too small.
 
     It is made with its device as the current one.
 
     Args:
-        gpu_memory_bytes: Most memory in bytes, residents included; None for all free memory.
+        gpu_memory_bytes: Largest memory in bytes, residents included; None for all free memory.
         cache_dir: Folder of compiled kernels.
-        residents: The operands that stay.
+        residents: The operands that stay between products.
 
     Attributes:
-        residents: The operands that stay.
-        launches: Cache of prepared launches, valid while the memory stays.
+        residents: The operands that stay between products.
+        launches: Cache of prepared launches, valid until the memory is replaced.
         commands: Cache of command buffers, likewise, which the pipeline fills.
-        generation: Grows whenever they become invalid.
+        generation: Grows when they become invalid.
     """
 
     def __init__(
-        self, gpu_memory_bytes: int | None, *, cache_dir: Path, residents: Residents
+        self, gpu_memory_bytes: int | None, *, cache_dir: Path, residents: ResidentCache
     ) -> None:
         import cupy
 
@@ -59,9 +59,9 @@ class DeviceMemory:
         self.residents = residents
         self._limit_bytes = gpu_memory_bytes
         self._memory: Any = None
-        self._placed = LastUsed[_Placing, tuple[PlacedStep, ...]](_KEPT_PLACINGS)
+        self._layouts = LastUsed[_LayoutKey, tuple[StepLayout, ...]](_CACHED_LAYOUTS)
         self.launches = LaunchCache(cache_dir)
-        self.commands = LastUsed[tuple[object, ...], CommandBuffer | None](_KEPT_BUFFERS)
+        self.commands = LastUsed[tuple[object, ...], CommandBuffer | None](_CACHED_COMMANDS)
         self.generation = 0
 
     @property
@@ -71,7 +71,7 @@ class DeviceMemory:
 
     def prepare(
         self, problem: PanelProblem, cut: Cut, resident_b: Resident | None = None
-    ) -> tuple[PlacedStep, ...]:
+    ) -> tuple[StepLayout, ...]:
         """Steps of a product with their addresses; panels are smaller if memory is short.
 
         Args:
@@ -83,19 +83,19 @@ class DeviceMemory:
             OperandError: Not even one tile fits `gpu_memory_bytes`.
             DeviceFailure: The device has too little free memory, even after a second try.
         """
-        placing = problem, cut, None if resident_b is None else resident_b.place
-        placed = self._placed.find(placing)
-        if placed is None:
+        key = problem, cut, None if resident_b is None else resident_b.layout
+        layouts = self._layouts.find(key)
+        if layouts is None:
             with self._device:
-                placed = self._place(placing, resident_b)
-        return placed
+                layouts = self._lay_out(key, resident_b)
+        return layouts
 
     def reserve_resident(self, rows: int, columns: int, item_bytes: int) -> Resident | None:
-        """Allocate memory for a new resident; others leave and buffers are freed to make room.
+        """Allocate memory for a new resident; evict others and free buffers if memory is short.
 
         Returns:
-            The resident, not yet among the others. None if it is too large, or the device has too
-            little free memory.
+            The resident, which is not in the cache yet. None if it is too large, or the device has
+            too little free memory.
         """
         import cupy
 
@@ -104,9 +104,9 @@ class DeviceMemory:
         if size_bytes > residents.limit_bytes:
             return None
         residents.shrink(residents.limit_bytes - size_bytes)
-        if not self._has_room(size_bytes):
+        if not self._fits(size_bytes):
             self.free()  # the next product allocates what it needs
-            if not self._has_room(size_bytes):
+            if not self._fits(size_bytes):
                 return None
         try:
             memory = cupy.cuda.Memory(size_bytes)
@@ -120,19 +120,19 @@ class DeviceMemory:
         """Free the memory, and drop what is only valid in it."""
         self._memory = None
         self.generation += 1
-        self._placed.clear()
+        self._layouts.clear()
         self.launches.clear()
         self.commands.clear()
 
     def _find_limit(self) -> int:
-        """Limit in bytes. Without one, the device's memory: asked once, because that is slow."""
+        """Limit in bytes. Without one it is the device's memory, asked once: asking is slow."""
         if self._limit_bytes is None:
             from cupy.cuda import runtime
 
             self._limit_bytes = int(runtime.memGetInfo()[1])
         return self._limit_bytes
 
-    def _has_room(self, size_bytes: int) -> bool:
+    def _fits(self, size_bytes: int) -> bool:
         """Whether one more resident fits, together with the others and the buffers."""
         import cupy
 
@@ -140,8 +140,8 @@ class DeviceMemory:
         free_bytes: int = cupy.cuda.runtime.memGetInfo()[0] - _RESERVE_BYTES
         return size_bytes <= min(free_bytes, self._find_limit() - taken_bytes)
 
-    def _place(self, placing: _Placing, resident_b: Resident | None) -> tuple[PlacedStep, ...]:
-        problem, cut, place_of_b = placing
+    def _lay_out(self, key: _LayoutKey, resident_b: Resident | None) -> tuple[StepLayout, ...]:
+        problem, cut, b_layout = key
         limit = self._find_limit()
         if resident_b is not None:
             limit -= resident_b.size_bytes
@@ -150,14 +150,14 @@ class DeviceMemory:
             self.free()
             self._evict_for(plan.buffers.total_bytes)
             plan = self._allocate(problem, cut, limit)
-        placed = place_steps(plan, self._memory.ptr, place_of_b)
-        self._placed.keep(placing, placed)
-        return placed
+        layouts = lay_out_steps(plan, self._memory.ptr, b_layout)
+        self._layouts.keep(key, layouts)
+        return layouts
 
     def _evict_for(self, size_bytes: int) -> None:
-        """Let residents go until buffers of this size fit.
+        """Evict residents until buffers of this size fit.
 
-        One that the product uses stays alive until the product ends, but no longer counts.
+        One that the product uses is freed only after the product, but no longer counts.
         """
         import cupy
 

@@ -1,7 +1,7 @@
-"""Products as command buffers, which are recorded once, kept and submitted.
+"""Products as command buffers, which are recorded once, cached and submitted.
 
-For page-locked operands, and for small pageable ones, which are copied into page-locked memory. On
-a crowded machine, where threads that share a copy wait for each other, the driver copies them.
+For page-locked operands, and for small pageable ones, which are copied into page-locked memory. If
+the machine is crowded, the driver copies them: threads that share a copy would wait for each other.
 """
 
 import time
@@ -11,18 +11,17 @@ from typing import Any, Final
 import numpy as np
 
 from wavetrim.kernels.device import DeviceInfo
+from wavetrim.kernels.gemm.dispatch import check_sms
 from wavetrim.kernels.gemm.prepared import bind_context
-from wavetrim.kernels.gemm.resident import check_sms
 from wavetrim.kernels.pipeline.commands.command_buffer import CommandBuffer, Timed
-from wavetrim.kernels.pipeline.commands.exchange import Seat
+from wavetrim.kernels.pipeline.commands.exchange import ExchangeRank
 from wavetrim.kernels.pipeline.commands.recording import record_commands
 from wavetrim.kernels.pipeline.commands.submission import Submitter
 from wavetrim.kernels.pipeline.device_memory import DeviceMemory
 from wavetrim.kernels.pipeline.host_product import GpuTimings, HostProduct
-from wavetrim.kernels.pipeline.places import PlacedStep
-from wavetrim.kernels.schedule.cuts import take_whole
+from wavetrim.kernels.pipeline.step_layouts import StepLayout
 from wavetrim.kernels.schedule.panels import PanelProblem
-from wavetrim.kernels.schedule.steps import Cut
+from wavetrim.kernels.schedule.steps import Cut, take_whole
 from wavetrim.kernels.transfer.bounce import BounceBuffer
 from wavetrim.kernels.transfer.copies import HostOperand
 from wavetrim.kernels.transfer.host_copies import copy_matrix, stream_matrix
@@ -31,13 +30,12 @@ from wavetrim.native.pool import ThreadPool
 from wavetrim.native.tuned import PART_BYTES, SMALL_PRODUCT_BYTES
 
 _CROWDED_BYTES: Final = 64 << 20
-"""Largest A, B and C together that the driver copies on a crowded machine. Chosen: threads that
-share copies are waited for in the end, up to 3 ms where they have lost their cores; in that time
-the driver copies some 30 MB."""
+"""Largest A, B and C together that the driver copies on a crowded machine. Chosen: a thread without
+a core delays a shared copy by up to 3 ms, and in that time the driver copies 30 MB."""
 
 
 class DirectPath:
-    """Computes such products; made with its device as the current one.
+    """Computes products by command buffers; made with its device as the current one.
 
     Args:
         device: The device.
@@ -89,7 +87,7 @@ class DirectPath:
         """Number of the device memory for which steps and command buffers are valid."""
         return self._memory.generation
 
-    def place(self, product: HostProduct, cut: Cut) -> tuple[PlacedStep, ...]:
+    def lay_out(self, product: HostProduct, cut: Cut) -> tuple[StepLayout, ...]:
         """The steps of a product that needs no staging, with their addresses.
 
         Args:
@@ -107,38 +105,38 @@ class DirectPath:
         product: HostProduct,
         cut: Cut,
         timed: Timed,
-        seat: Seat | None = None,
+        rank: ExchangeRank | None = None,
     ) -> CommandBuffer | None:
-        """The commands of a product, kept or new; None if they cannot be commands.
+        """The commands of a product, cached or new; None if it cannot be a command buffer.
 
         Args:
             product: The product, which needs no staging.
             cut: How its rows are cut into steps.
             timed: What is timed.
-            seat: Seat at the exchange of B; None to copy in all of it.
+            rank: Rank of this GPU in the exchange of B; None to copy in all of it.
 
         Raises:
             KernelsError: As for `GpuPipeline.multiply`.
         """
         problem = product.find_panels(self._device.sm_count, staged=False)
         resident = product.resident_b
-        place = None if resident is None else resident.place
+        layout = None if resident is None else resident.layout
         scalars = product.sms, product.alpha, product.beta
-        key = product.spec, problem, cut, *scalars, timed, place, seat
+        key = product.spec, problem, cut, *scalars, timed, layout, rank
         commands = self._memory.commands
         buffer = commands.find(key)
         if buffer is None and key not in commands:
-            buffer = self._record(product, problem, cut, timed, seat)
+            buffer = self._record(product, problem, cut, timed, rank)
             commands.keep(key, buffer)
         return buffer
 
     def close(self) -> None:
-        """Give back what libraries hold, and free memory."""
+        """Free the memory, and what libraries have allocated."""
         self.submitter.close()
         self._bounce.close()
 
     def _leaves_copies(self, product: HostProduct) -> bool:
-        """Whether the driver copies pageable operands: the fastest way for the caller alone."""
+        """Whether the driver copies pageable operands, in the calling thread alone."""
         return (
             product.copied_bytes < _CROWDED_BYTES
             and self._copiers.is_crowded
@@ -159,14 +157,14 @@ class DirectPath:
         if product.copied_bytes > SMALL_PRODUCT_BYTES:
             return None
         started = time.perf_counter()
-        places = self._place_copies(product, operands)
-        if places is None:
+        copies = self._find_bounce(product, operands)
+        if copies is None:
             return None
-        a, b, c = places
+        a, b, c = copies
         read = (product.a, a), (product.b, b), (product.c, c if product.beta else product.c)
-        for matrix, place in read:
-            if place is not matrix:
-                self._copy(place, matrix, by=stream_matrix)  # the GPU reads it next
+        for matrix, copy in read:
+            if copy is not matrix:
+                self._copy(copy, matrix, by=stream_matrix)  # the GPU reads it next
         # Its rows are final once they are copied back.
         copied = product._replace(a=a, b=b, c=c, progress=None, final=None)
         timings = self.compute(copied, copied.describe_operands(), cut)
@@ -192,16 +190,16 @@ class DirectPath:
         else:
             by(self._copiers, target, source)
 
-    def _place_copies(
+    def _find_bounce(
         self, product: HostProduct, operands: Sequence[HostOperand]
     ) -> tuple[Matrix, Matrix, Matrix] | None:
-        """Page-locked places for those of A, B and C that are copied; not for a resident B."""
+        """Page-locked memory for those of A, B and C that are copied; not for a resident B."""
         a, b, c = operands
         if product.resident_b is None:
-            places = self._bounce.place((a, b, c))
-            return None if places is None else (places[0], places[1], places[2])
-        places = self._bounce.place((a, c))
-        return None if places is None else (places[0], product.b, places[1])
+            found = self._bounce.find_matrices((a, b, c))
+            return None if found is None else (found[0], found[1], found[2])
+        found = self._bounce.find_matrices((a, c))
+        return None if found is None else (found[0], product.b, found[1])
 
     def _record(
         self,
@@ -209,16 +207,16 @@ class DirectPath:
         problem: PanelProblem,
         cut: Cut,
         timed: Timed,
-        seat: Seat | None,
+        rank: ExchangeRank | None,
     ) -> CommandBuffer | None:
-        """The commands of a product; None if they cannot be commands."""
+        """The commands of a product; None if it cannot be a command buffer."""
         import cupy
 
         spec = product.spec
         check_sms(spec, product.sms, self._device.sm_count)
         steps = self._memory.prepare(problem, cut, product.resident_b)
         with cupy.cuda.Device(self._device.index):
-            if spec.source is None and not self.submitter.has_gemm:
+            if spec.is_cublas and not self.submitter.has_gemm:
                 return None
             with self._compute:
                 bind_context()
@@ -227,7 +225,7 @@ class DirectPath:
                 return None
             reads_c = product.beta != 0
             buffer = record_commands(
-                steps, calls, label=spec.label, reads_c=reads_c, timed=timed, seat=seat
+                steps, calls, label=spec.label, reads_c=reads_c, timed=timed, rank=rank
             )
             self.submitter.reserve_events(buffer)
         return buffer

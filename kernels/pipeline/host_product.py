@@ -1,18 +1,21 @@
 """A product whose operands are in host memory, and its times."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from wavetrim.kernels.errors import OperandError
-from wavetrim.kernels.pipeline.residents import Resident
+from wavetrim.kernels.pipeline.resident_cache import Resident
 from wavetrim.kernels.schedule.panels import PanelProblem, describe_product
 from wavetrim.kernels.spec import KernelSpec
 from wavetrim.kernels.transfer.copies import HostOperand, describe_operand
 from wavetrim.kernels.transfer.pinned import Matrix
 from wavetrim.native.element_types import find_accumulator, find_dtype
-from wavetrim.native.tuned import AWAKE_PRODUCT_BYTES
+
+AWAKE_PRODUCT_BYTES: Final = 512 << 20  # bytes
+"""Largest A, B and C together for which the calling thread awaits transfers without naps. Chosen:
+they take about 10 ms, a nap 0.1 ms."""
 
 
 class GpuTimings(NamedTuple):
@@ -34,7 +37,7 @@ class HostProduct(NamedTuple):
     """C ← αA·B + βC in host memory: the arguments of `GpuPipeline.multiply`, which describes them.
 
     Where α is 0, only C is scaled. `resident_b` is B on the device, if it is there already. A named
-    tuple, because a dataclass takes longer to make, which brief products notice.
+    tuple: to make a dataclass takes longer, which counts in short products.
     """
 
     spec: KernelSpec
@@ -121,7 +124,7 @@ class HostProduct(NamedTuple):
 
     def find_panels(self, sm_count: int, *, staged: bool) -> PanelProblem:
         """What decides how it is cut, on a GPU with `sm_count` multiprocessors."""
-        slots = sm_count if self.sms is None else self.spec.count_held_sms(self.sms, sm_count)
+        slots = sm_count if self.sms is None else self.spec.count_usable_sms(self.sms, sm_count)
         shape = (*self.c.shape, self.a.shape[1])
         b_resident = self.resident_b is not None
         return describe_product(self.spec, shape, slots, staged=staged, b_resident=b_resident)

@@ -4,38 +4,38 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from wavetrim.kernels.gemm.dispatch import prepare_product
 from wavetrim.kernels.gemm.operands import Product
 from wavetrim.kernels.gemm.partials import Workspace
 from wavetrim.kernels.gemm.prepared import Call, PreparedLaunch
-from wavetrim.kernels.gemm.resident import prepare_product
 from wavetrim.kernels.last_used import LastUsed
 from wavetrim.kernels.pipeline.host_product import HostProduct
-from wavetrim.kernels.pipeline.places import PlacedStep
+from wavetrim.kernels.pipeline.step_layouts import StepLayout
 
-MOST_KEPT: Final = 16384
+MOST_CACHED: Final = 16384
 """Most cached launches: a product has up to 50. Chosen: each takes some KB of host memory."""
 
 
 class LaunchOptions:
-    """What a launch depends on besides addresses: kernel, α, β and limit of multiprocessors.
+    """What a launch depends on, apart from addresses: kernel, α, β and limit of multiprocessors.
 
     Args:
-        product: The product; its operands are not kept.
+        product: The product; no reference to its operands stays.
     """
 
     def __init__(self, product: HostProduct) -> None:
         self.spec, self.sms = product.spec, product.sms
         self._alpha, self._beta = product.alpha, product.beta
 
-    def prepare(self, placed: PlacedStep, cache_dir: Path, workspace: Workspace) -> PreparedLaunch:
+    def prepare(self, layout: StepLayout, cache_dir: Path, workspace: Workspace) -> PreparedLaunch:
         """Prepare the launch of a step."""
-        beta = self._beta if placed.step.first else 1.0
+        beta = self._beta if layout.step.first else 1.0
         return prepare_product(
             self.spec,
-            Product(placed.a, placed.b, placed.c, placed.a.columns, self._alpha, beta),
+            Product(layout.a, layout.b, layout.c, layout.a.columns, self._alpha, beta),
             cache_dir,
             sms=self.sms,
-            splits=placed.splits,
+            terms=layout.terms,
             workspace=workspace,
         )
 
@@ -50,8 +50,8 @@ class LaunchCache:
     def __init__(self, cache_dir: Path) -> None:
         self._cache_dir = cache_dir
         self._workspace = Workspace()
-        self._options = LastUsed[tuple[object, ...], LaunchOptions](MOST_KEPT)
-        self._kept = LastUsed[tuple[PlacedStep, LaunchOptions], PreparedLaunch](MOST_KEPT)
+        self._options = LastUsed[tuple[object, ...], LaunchOptions](MOST_CACHED)
+        self._kept = LastUsed[tuple[StepLayout, LaunchOptions], PreparedLaunch](MOST_CACHED)
 
     def find_options(self, product: HostProduct) -> LaunchOptions:
         """The launch options of a product; the same object for equal options."""
@@ -62,21 +62,21 @@ class LaunchCache:
             self._options.keep(key, options)
         return options
 
-    def enqueue(self, options: LaunchOptions, placed: PlacedStep, stream: int) -> None:
+    def enqueue(self, options: LaunchOptions, layout: StepLayout, stream: int) -> None:
         """Enqueue the launch of a step without waiting.
 
         Args:
             options: The launch options.
-            placed: The step.
+            layout: The step.
             stream: Address of CuPy's current stream, always the same one.
 
         Raises:
             KernelsError: As for `prepare_product` and `PreparedLaunch.enqueue`.
         """
-        self._find(options, placed).enqueue(stream)
+        self._find(options, layout).enqueue(stream)
 
     def list_calls(
-        self, product: HostProduct, steps: Sequence[PlacedStep]
+        self, product: HostProduct, steps: Sequence[StepLayout]
     ) -> list[tuple[Call, ...]] | None:
         """The calls of each step's launch; all have commands.
 
@@ -85,13 +85,13 @@ class LaunchCache:
             steps: Its steps, in order.
 
         Returns:
-            The calls; None if one cannot be a command, or a launch may not be kept (`lasting`).
+            The calls; None if one cannot be a command, or a launch may not be cached (`lasting`).
 
         Raises:
             KernelsError: As for `prepare_product`.
         """
         options = self.find_options(product)
-        launches = [self._find(options, placed) for placed in steps]
+        launches = [self._find(options, layout) for layout in steps]
         if not all(launch.lasting for launch in launches):
             return None
         calls = [launch.calls for launch in launches]
@@ -99,13 +99,13 @@ class LaunchCache:
             return None
         return calls
 
-    def _find(self, options: LaunchOptions, placed: PlacedStep) -> PreparedLaunch:
+    def _find(self, options: LaunchOptions, layout: StepLayout) -> PreparedLaunch:
         """The prepared launch of a step."""
-        launch = self._kept.find((placed, options))
+        launch = self._kept.find((layout, options))
         if launch is None:
-            launch = options.prepare(placed, self._cache_dir, self._workspace)
+            launch = options.prepare(layout, self._cache_dir, self._workspace)
             if launch.lasting:
-                self._kept.keep((placed, options), launch)
+                self._kept.keep((layout, options), launch)
         return launch
 
     def clear(self) -> None:

@@ -1,7 +1,7 @@
 """Multiplies matrices in host memory on one GPU: the entry to this folder.
 
 A product's steps are submitted at once if its operands are page-locked (direct_path.py), else
-enqueued one by one (staged_path.py). A B that is used often may stay on the GPU (residents.py).
+enqueued one by one (staged_path.py). A B that is used often may stay there (resident_cache.py).
 """
 
 import os
@@ -18,14 +18,14 @@ from wavetrim.kernels.errors import (
     list_cuda_errors,
     translate_failures,
 )
-from wavetrim.kernels.gemm.launch import hold, load_functions
+from wavetrim.kernels.gemm.launch import load_functions, make_persistent
 from wavetrim.kernels.pipeline.device_memory import DeviceMemory
 from wavetrim.kernels.pipeline.direct_path import DirectPath
 from wavetrim.kernels.pipeline.host_product import GpuTimings, HostProduct
-from wavetrim.kernels.pipeline.residents import (
+from wavetrim.kernels.pipeline.resident_cache import (
     MOST_RESIDENT_SHARE,
     RESIDENT_SHARE,
-    Residents,
+    ResidentCache,
 )
 from wavetrim.kernels.pipeline.staged_path import StagedPath
 from wavetrim.kernels.schedule.steps import Cut
@@ -36,21 +36,21 @@ from wavetrim.native.tuned import STAGING_THREADS
 
 
 class GpuPipeline:
-    """Multiplies matrices in host memory on one GPU; streams and buffers are kept between calls.
+    """Multiplies matrices in host memory on one GPU; calls use the same streams and buffers.
 
     One product at a time: a second caller waits for the first.
 
     Args:
         device_index: CUDA's index of the device.
         cache_dir: Folder of compiled kernels.
-        gpu_memory_bytes: Largest device memory for matrices and their splits; None for all free
-            memory. Larger products stream through it. Kernels that split tiles along K may take one
-            more tile for each multiprocessor (gemm/partials.py).
+        gpu_memory_bytes: Largest device memory for matrices and their terms; None for all free
+            memory. Larger products stream through it. Kernels that divide tiles along K may take
+            one more tile for each multiprocessor (gemm/partials.py).
         resident_share: Share of that memory in which operands may stay, at most
             `MOST_RESIDENT_SHARE`; 0 to keep none.
 
     Attributes:
-        lock: Held by whoever has the GPU, as each product does.
+        lock: Locked while a product or a team uses the GPU.
         residents: The operands that stay.
         direct: Computes products from page-locked memory; None if there is no C library.
 
@@ -71,7 +71,7 @@ class GpuPipeline:
         self._device = find_device(device_index)
         self.lock = threading.Lock()
         memory_bytes = min(self._device.memory_bytes, gpu_memory_bytes or self._device.memory_bytes)
-        self.residents = Residents(int(min(resident_share, MOST_RESIDENT_SHARE) * memory_bytes))
+        self.residents = ResidentCache(int(min(resident_share, MOST_RESIDENT_SHARE) * memory_bytes))
         with cupy.cuda.Device(device_index):
             threads = min(STAGING_THREADS, len(os.sched_getaffinity(0)))
             self._copiers = open_copiers(threads - 1, cache_dir=cache_dir)
@@ -87,7 +87,7 @@ class GpuPipeline:
         self._cache_dir = cache_dir
 
     def compile(self, spec: KernelSpec, *, sms: int | None = None) -> None:
-        """Compile a kernel into the cache while the GPU works on; `load` is brief then.
+        """Compile a kernel into the cache while the GPU computes; `load` then takes little time.
 
         Args:
             spec: The kernel.
@@ -96,9 +96,9 @@ class GpuPipeline:
         Raises:
             CompilationFailed: It does not compile for the device.
         """
-        if spec.source is not None:  # cuBLAS has none
-            held = hold(spec) if sms is not None and spec.persistent else spec
-            compile_kernel(held, self._device.arch, self._cache_dir)
+        if not spec.is_cublas:
+            limited = make_persistent(spec) if sms is not None and spec.can_limit_sms else spec
+            compile_kernel(limited, self._device.arch, self._cache_dir)
 
     def load(self, spec: KernelSpec, *, sms: int | None = None) -> None:
         """Load a kernel ahead of its first product; compile it if it is not in the cache.
@@ -113,11 +113,11 @@ class GpuPipeline:
         """
         import cupy
 
-        if spec.source is None:  # cuBLAS
+        if spec.is_cublas:
             return
-        held = hold(spec) if sms is not None and spec.persistent else spec
+        limited = make_persistent(spec) if sms is not None and spec.can_limit_sms else spec
         with self.lock, cupy.cuda.Device(self._device.index), translate_failures():
-            load_functions(held, self._cache_dir)
+            load_functions(limited, self._cache_dir)
 
     def multiply(
         self,
@@ -150,7 +150,7 @@ class GpuPipeline:
             beta: Factor of the old C.
             progress: Called in the calling thread with the rows newly finished; adds up to M.
             cancelled: Polled in the calling thread between panels; True ends the product.
-            sms: Limit of multiprocessors, for a `persistent` kernel; None for all.
+            sms: Limit of multiprocessors, for a kernel that `can_limit_sms`; None for all.
             copiers: Threads for each copy between the caller's memory and pinned slabs; None for
                 all. Fewer leave cores to other work.
             begun: Called once in the calling thread when the first copies are under way: work that
@@ -159,7 +159,7 @@ class GpuPipeline:
                 not be written again.
             timed: Whether copies and kernels are timed, which delays each by some microseconds.
                 Products that are staged always are.
-            b_key: Key of B for `keep`: if B has been kept, it is not copied in.
+            b_key: Key of B for `keep`: if it is on the GPU, B is not copied in.
 
         Raises:
             OperandError: Element types or shapes do not fit, not even one tile fits the memory, or
@@ -188,7 +188,7 @@ class GpuPipeline:
                 if self.direct is not None:
                     timings = self.direct.compute(product, operands, cut)
                 if timings is None:
-                    import cupy  # only here: brief products notice an import statement
+                    import cupy  # only here: an import statement counts in short products
 
                     with cupy.cuda.Device(self._device.index):
                         timings = self._staged.compute(product, operands, cut)
@@ -199,8 +199,8 @@ class GpuPipeline:
     def keep(self, key: str, b: Matrix) -> bool:
         """Copy a B into memory of its own, where it stays for products that give its key.
 
-        The least recently used residents leave to make room. It stays until it must make room
-        itself, or `residents.forget` drops it; a product that then uses it is not disturbed.
+        If memory is short, the least recently used residents are evicted, later perhaps this one.
+        `residents.forget` drops it. A product that uses it at that time is not disturbed.
 
         Args:
             key: Stands for these elements, and never for others.
@@ -253,7 +253,7 @@ class GpuPipeline:
             self.residents.shrink(0)
 
     def recover(self, error: BaseException) -> NoReturn:
-        """Wait until nothing is in flight, then raise the error; for the one who has the GPU."""
+        """Wait until nothing is in flight, then raise the error. The caller has locked `lock`."""
         import cupy
 
         with cupy.cuda.Device(self._device.index):

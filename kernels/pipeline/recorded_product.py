@@ -1,8 +1,8 @@
 """A product whose commands are recorded, so that it can be computed again with other operands.
 
-`GpuPipeline.multiply` and `Team.enqueue` check and find everything anew. That may take as long as a
-brief product does, above all after other work, when the caches hold none of its code. Here nothing
-is left but to bind three addresses and to submit the commands.
+`GpuPipeline.multiply` and `Team.enqueue` check and look up everything for each product. That may
+take as long as a short product itself, above all after other work, when its code is in no cache of
+the CPU. Here three addresses are bound, and the commands are submitted.
 """
 
 from collections.abc import Sequence

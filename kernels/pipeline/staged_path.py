@@ -1,6 +1,6 @@
 """Products that are staged: Python enqueues their steps one by one.
 
-`flow` does that. Copies in start as far ahead as the device buffers allow.
+`staged_loop` does that. Copies in start as far ahead as the device buffers allow.
 """
 
 from collections.abc import Sequence
@@ -9,28 +9,28 @@ from typing import Any, Final
 from wavetrim.kernels.device import DeviceInfo
 from wavetrim.kernels.errors import DeviceFailure, list_cuda_errors
 from wavetrim.kernels.events import EventPool, await_event, find_runtime
-from wavetrim.kernels.gemm.resident import check_sms
+from wavetrim.kernels.gemm.dispatch import check_sms
 from wavetrim.kernels.pipeline.device_memory import DeviceMemory
-from wavetrim.kernels.pipeline.flow import Flow
 from wavetrim.kernels.pipeline.host_product import GpuTimings, HostProduct
-from wavetrim.kernels.pipeline.places import PlacedStep
-from wavetrim.kernels.pipeline.residents import Resident
+from wavetrim.kernels.pipeline.resident_cache import Resident
+from wavetrim.kernels.pipeline.staged_loop import StagedLoop
+from wavetrim.kernels.pipeline.step_layouts import StepLayout
 from wavetrim.kernels.schedule.steps import Cut
 from wavetrim.kernels.transfer.copies import HostOperand, OperandPart, describe_operand
+from wavetrim.kernels.transfer.native_stage import SLAB_BYTES, SLABS
 from wavetrim.kernels.transfer.pinned import Matrix
 from wavetrim.kernels.transfer.staging import Staging
 from wavetrim.native.pool import ThreadPool
-from wavetrim.native.tuned import SLAB_BYTES, SLABS
 
 _FRESH_BYTES: Final = 2 * SLABS * SLAB_BYTES
-"""Largest A, B and C together whose copies in bypass the caches: as much as all slabs hold. The
-device reads each of these slabs soon after it was filled, and from the caches of the cores that
-filled it this takes twice as long. Chosen: in a larger product transfers lag behind, and a slab is
-filled faster through the caches."""
+"""Largest A, B and C together whose copies in bypass the caches: twice the size of all slabs. The
+device reads each slab soon after it was filled, and reading it from the caches of other cores takes
+twice as long. Chosen: in a larger product transfers are slower than the filling of slabs, which is
+faster through the caches."""
 
 
 class StagedPath:
-    """Computes such products; made with its device as the current one.
+    """Computes products by the staged path; made with its device as the current one.
 
     Args:
         device: The device.
@@ -72,9 +72,9 @@ class StagedPath:
         staged = product.needs_staging(operands)
         if staged:
             self._wake_copiers(product.copiers)
-        steps = self._place_steps(product, cut, staged=staged)
+        steps = self._lay_out_steps(product, cut, staged=staged)
         self._prepare(awake=product.is_awaited_awake, streams=product.copied_bytes <= _FRESH_BYTES)
-        flow = Flow(
+        loop = StagedLoop(
             product,
             operands,
             steps,
@@ -83,7 +83,7 @@ class StagedPath:
             events=self._events,
             launches=self._memory.launches,
         )
-        spans = flow.run()
+        spans = loop.run()
         self._staging.finish()
         return GpuTimings(spans.kernel_seconds, spans.transfer_seconds, spans.gpu_seconds)
 
@@ -94,7 +94,7 @@ class StagedPath:
             self._wake_copiers(None)
         self._prepare()
         rows, columns = b.shape
-        part = OperandPart(operand, range(rows), range(columns), resident.place)
+        part = OperandPart(operand, range(rows), range(columns), resident.layout)
         (copy,) = self._staging.copy_in([part], None)
         copy.result()
         await_event(copy.end)
@@ -127,7 +127,9 @@ class StagedPath:
             # Now, because waking takes longer than what precedes the first copy.
             self._copiers.wake(helpers)
 
-    def _place_steps(self, product: HostProduct, cut: Cut, *, staged: bool) -> Sequence[PlacedStep]:
+    def _lay_out_steps(
+        self, product: HostProduct, cut: Cut, *, staged: bool
+    ) -> Sequence[StepLayout]:
         """The steps of a product, with memory allocated."""
         problem = product.find_panels(self._device.sm_count, staged=staged)
         return self._memory.prepare(problem, cut, product.resident_b)

@@ -1,9 +1,9 @@
 """A team: GPUs that compute parts of one product, enqueued together by the calling thread.
 
-The commands of all parts are recorded for the first such product and kept. Then one call enqueues
-them, in turns, and one waits for them, so the host needs little more time for four GPUs than for
-one. No GPU may begin other work before all of them have ended, because others may still copy B from
-its memory. So all are taken until then.
+The commands of all parts are recorded for the first such product and cached. One call enqueues
+them, and one waits for them, so the host needs little more time for four GPUs than for one. The
+team keeps all its GPUs until the last part has ended, because others may still copy B from the
+memory of a GPU that is done.
 """
 
 import time
@@ -12,7 +12,7 @@ from functools import partial
 from typing import NamedTuple, NoReturn
 
 from wavetrim.kernels.pipeline.commands.command_buffer import CommandBuffer, Timed
-from wavetrim.kernels.pipeline.commands.exchange import Seat, assign_seats
+from wavetrim.kernels.pipeline.commands.exchange import ExchangeRank, assign_ranks
 from wavetrim.kernels.pipeline.commands.programs import Programs
 from wavetrim.kernels.pipeline.commands.submission import Waiting
 from wavetrim.kernels.pipeline.host_product import GpuTimings, HostProduct
@@ -121,7 +121,7 @@ class Team:
         return partial(self._finish, programs, product, listeners, started - began)
 
     def find_programs(self, product: HostProduct) -> Programs | None:
-        """The commands of all parts, kept or new, for who has taken the team; None if one has none.
+        """The commands of all parts, cached or new; None if a part has none. Call `acquire` before.
 
         They serve other operands of the product's shape in page-locked memory, while the team's
         `generations` are the same.
@@ -134,7 +134,7 @@ class Team:
     def _record_resident(
         self, product: HostProduct, operands: Sequence[HostOperand], b_key: str
     ) -> Programs | None:
-        """The commands with a resident B; they are not kept, as the next one may use another."""
+        """The commands with a resident B, not cached: the next product may use another B."""
         pieces = [
             part.take_from(product)._replace(resident_b=part.pipeline.residents.use(b_key))
             for part in self._parts
@@ -148,16 +148,16 @@ class Team:
         paths = [part.pipeline.direct for part in self._parts if part.pipeline.direct is not None]
         cuts = [part.cut for part in self._parts]
         steps = tuple(
-            path.place(piece, cut) for path, piece, cut in zip(paths, pieces, cuts, strict=True)
+            path.lay_out(piece, cut) for path, piece, cut in zip(paths, pieces, cuts, strict=True)
         )
-        seats: Sequence[Seat | None] = [None] * len(pieces)
+        ranks: Sequence[ExchangeRank | None] = [None] * len(pieces)
         if self._exchanges:
             devices = tuple(part.pipeline.device_index for part in self._parts)
-            seats = assign_seats(devices, steps) or seats
+            ranks = assign_ranks(devices, steps) or ranks
         buffers: list[CommandBuffer] = []
-        for path, piece, cut, seat in zip(paths, pieces, cuts, seats, strict=True):
+        for path, piece, cut, rank in zip(paths, pieces, cuts, ranks, strict=True):
             timed = Timed.EACH if piece.timed else Timed.WHOLE
-            buffer = path.find_buffer(piece, cut, timed, seat)
+            buffer = path.find_buffer(piece, cut, timed, rank)
             if buffer is None:
                 return None
             buffers.append(buffer)

@@ -3,7 +3,8 @@
 The first of three layouts that fits is taken:
 
 1. All of B stays on the device.
-2. Groups of B's columns stay in turn, and A streams once for each group.
+2. B is divided into groups of columns. One group at a time is on the device, and A streams through
+   once for each group.
 3. K is cut as well, and partial products are added up in C's buffer.
 
 A resident B has memory of its own, and no buffers.
@@ -13,12 +14,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from wavetrim.kernels.errors import OperandError
-from wavetrim.kernels.gemm.splits import count_split_bytes
+from wavetrim.kernels.gemm.terms import count_term_bytes
 from wavetrim.kernels.schedule.panels import PanelProblem
 from wavetrim.kernels.tiling import Tile
-from wavetrim.native.tuned import MIN_DEPTH
 
-_SLOT_ALIGNMENT_BYTES: Final = 512  # a multiple of 256, which splits need
+MIN_DEPTH: Final = 256  # columns of A
+"""Least length of a part of K, if GPU memory allows. Chosen: each reads and writes C again."""
+
+_SLOT_ALIGNMENT_BYTES: Final = 512  # a multiple of 256, which terms need
 _LINE_BYTES: Final = 128
 _VECTOR_BYTES: Final = 16
 
@@ -35,7 +38,7 @@ class Buffers:
         b_slots: Buffers of B.
         c_slots: Buffers of C.
         item_bytes: Bytes of an element.
-        split_bytes: Memory for the bfloat16 splits of a buffer of A and one of B.
+        term_bytes: Memory for the bfloat16 terms of a buffer of A and one of B.
     """
 
     rows: int
@@ -45,7 +48,7 @@ class Buffers:
     b_slots: int
     c_slots: int
     item_bytes: int
-    split_bytes: int
+    term_bytes: int
 
     @property
     def a_bytes(self) -> int:
@@ -66,7 +69,7 @@ class Buffers:
     def total_bytes(self) -> int:
         """Bytes of all buffers together."""
         a_bytes, b_bytes = self.a_slots * self.a_bytes, self.b_slots * self.b_bytes
-        return a_bytes + b_bytes + self.c_slots * self.c_bytes + self.split_bytes
+        return a_bytes + b_bytes + self.c_slots * self.c_bytes + self.term_bytes
 
     def _count_bytes(self, rows: int, columns: int) -> int:
         return find_pitched_bytes(rows, columns, self.item_bytes)
@@ -126,7 +129,7 @@ def _fit_whole(
 ) -> Buffers | None:
     """Buffers for all of B: 6 or 3 panels of A and C, else 2, down to one tile high.
 
-    A tall first panel is still copied out while others are computed, which need buffers meanwhile.
+    While a tall first panel is copied out, other panels are computed and need buffers of their own.
     """
     tall = max(panel_rows, first_rows)
     choices = [(tall, 6), (tall, 3), (panel_rows, 3)]
@@ -145,7 +148,7 @@ def _fit_columns(problem: PanelProblem, panel_rows: int, limit_bytes: int) -> Bu
         spare_bytes = limit_bytes - _pair(problem, rows, problem.k, columns=0).total_bytes
         b_rows = 0 if problem.b_resident else problem.k
         column_bytes = 2 * (b_rows + rows) * problem.item_bytes
-        column_bytes += problem.k * problem.split_item_bytes
+        column_bytes += problem.k * problem.term_item_bytes
         tiles = spare_bytes // (column_bytes * problem.tile_n)
         while tiles > 0:  # padding may need a little more than the estimate
             passes = -(-problem.tiles_per_tile_row // tiles)
@@ -195,17 +198,17 @@ def _pair(problem: PanelProblem, rows: int, depth: int, columns: int) -> Buffers
 def _size(
     problem: PanelProblem, rows: int, depth: int, columns: int, *, slots: int, b_slots: int
 ) -> Buffers:
-    """Buffers of this size and number, with memory for splits if the kernel makes them."""
+    """Buffers of this size and number, with memory for terms if the kernel makes them."""
     if problem.b_resident:
         b_slots = 0
-    split_bytes = 0
-    if problem.split_item_bytes:
+    term_bytes = 0
+    if problem.term_item_bytes:
         tile = Tile(problem.tile_m, problem.tile_n, problem.tile_k)
-        split_bytes = count_split_bytes(tile, problem.split_item_bytes, rows, columns, depth)
+        term_bytes = count_term_bytes(tile, problem.term_item_bytes, rows, columns, depth)
     return Buffers(
         rows=rows, depth=depth, columns=columns,
         a_slots=slots, b_slots=b_slots, c_slots=slots,
-        item_bytes=problem.item_bytes, split_bytes=_align(split_bytes),
+        item_bytes=problem.item_bytes, term_bytes=_align(term_bytes),
     )  # fmt: skip
 
 

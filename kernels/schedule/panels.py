@@ -1,16 +1,23 @@
-"""Panels: how the rows of a product are cut.
+"""A product as the GPU cuts it: tiles, waves, and panels of rows.
 
-Panels are whole waves, because a partly filled wave costs as much as a full one. The last panels
-shrink, so that little is left to copy out after the last kernel.
+A kernel cuts C into tiles and computes each in one thread block. The GPU runs `slots` blocks at a
+time; one such round is a *wave*. The last wave, the *tail*, costs as much as a full one, unless the
+kernel divides its tiles along K among all slots (stream-K: Osama et al., 2023). Then it costs about
+its filled share, and adding up the parts.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from math import ceil
-from typing import Final
 
-from wavetrim.kernels.gemm.splits import find_split_item_bytes
+from wavetrim.kernels.gemm.tails import divide_tiles
+from wavetrim.kernels.gemm.terms import find_term_item_bytes
 from wavetrim.kernels.spec import KernelSpec
+
+
+def divide_up(amount: int, size: int) -> int:
+    """⌈amount / size⌉."""
+    return -(-amount // size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +33,10 @@ class PanelProblem:
         tile_n: Columns of C that one thread block computes.
         tile_k: Step of a thread block along K.
         slots: Thread blocks that run at the same time.
-        split_item_bytes: Bytes of bfloat16 splits for each element of A and B, in whole tiles; 0
-            for kernels without splits.
-        splits_tail: Whether the kernel divides a partly filled wave among all slots.
-        splits_short: Whether the kernel divides a product of less than one wave among all slots.
+        term_item_bytes: Bytes of bfloat16 terms for each element of A and B, in whole tiles; 0
+            for kernels without terms.
+        stream_k_tail: Whether the kernel divides a partly filled wave among all slots.
+        stream_k_short: Whether the kernel divides a product of less than one wave among all slots.
         staged: Whether copies go through page-locked slabs.
         b_resident: Whether B is on the GPU already, so that no step copies it in.
     """
@@ -42,16 +49,16 @@ class PanelProblem:
     tile_n: int
     tile_k: int
     slots: int
-    split_item_bytes: int = 0
-    splits_tail: bool = False
-    splits_short: bool = False
+    term_item_bytes: int = 0
+    stream_k_tail: bool = False
+    stream_k_short: bool = False
     staged: bool = False
     b_resident: bool = False
 
     @property
     def tiles_per_tile_row(self) -> int:
         """Thread blocks that cover `tile_m` rows of C."""
-        return -(-self.n // self.tile_n)
+        return divide_up(self.n, self.tile_n)
 
     @property
     def wave_rows(self) -> int:
@@ -60,8 +67,40 @@ class PanelProblem:
 
     @property
     def sums_in_parts(self) -> bool:
-        """Whether K is cut where memory does not force it. Not for halves: each step rounds."""
+        """Whether K may be cut though memory allows all of it; in 16 bits each part would round."""
         return self.item_bytes > 2
+
+    def count_tiles(self, rows: int) -> int:
+        """Tiles of some rows of C: ⌈rows / tile rows⌉ · ⌈N / tile columns⌉."""
+        return divide_up(rows, self.tile_m) * self.tiles_per_tile_row
+
+    def count_waves(self, rows: int) -> int:
+        """Waves of some rows of C in one launch: ⌈tiles / slots⌉."""
+        return divide_up(self.count_tiles(rows), self.slots)
+
+    def find_waves(self, rows: int, columns: int, depth: int) -> float:
+        """Time of one launch in waves: less than `count_waves` where the kernel divides the tail.
+
+        Args:
+            rows: Rows of C.
+            columns: Columns of C.
+            depth: Columns of A.
+        """
+        slots = self.slots
+        tiles = -(-rows // self.tile_m) * -(-columns // self.tile_n)
+        if self.stream_k_tail or (self.stream_k_short and tiles < slots):
+            steps = -(-depth // self.tile_k)
+            return divide_tiles(tiles, steps, slots).steps / steps
+        return -(-tiles // slots)
+
+    def find_rows_in_waves(self, waves: int) -> int:
+        """Largest number of rows that `waves` waves compute, in whole rows of tiles."""
+        return waves * self.slots // self.tiles_per_tile_row * self.tile_m
+
+    def find_tail_utilization(self, rows: int) -> float:
+        """Filled share of the last wave: 1 if it is full, 0 without rows."""
+        tiles = self.count_tiles(rows)
+        return (tiles - (self.count_waves(rows) - 1) * self.slots) / self.slots if tiles else 0.0
 
 
 @lru_cache(maxsize=1024)
@@ -86,54 +125,24 @@ def describe_product(
     return PanelProblem(
         m=m, n=n, k=k, item_bytes=spec.item_bytes,
         tile_m=tile.m, tile_n=tile.n, tile_k=tile.k, slots=slots,
-        split_item_bytes=find_split_item_bytes(spec, k),
-        splits_tail=spec.splits_tail, splits_short=spec.splits_short,
+        term_item_bytes=find_term_item_bytes(spec, k),
+        stream_k_tail=spec.stream_k_tail, stream_k_short=spec.stream_k_short,
         staged=staged, b_resident=b_resident,
     )  # fmt: skip
 
 
-_ROUGH_ROWS: Final = 512
-"""Rows of tiles on each side that are looked at; chosen, as more than 200."""
+def cut_rows(problem: PanelProblem, first_rows: int, panel_rows: int) -> Iterator[range]:
+    """Cut M into panels: `first_rows`, then `panel_rows`, then smaller and smaller ones.
 
-
-@lru_cache(maxsize=1024)
-def round_to_waves(problem: PanelProblem, rows: int, near: tuple[float, float]) -> int:
-    """The number of rows near `rows` whose waves are fullest.
-
-    If several are equally full (to a hundredth), the nearest to `rows`, then the smaller. At least
-    one row of tiles, at most M.
-
-    Args:
-        problem: The product.
-        rows: Wanted number of rows.
-        near: Smallest and largest factor on `rows`.
+    The last panels are small, down to a quarter of `panel_rows`, so that little is left to copy out
+    after the last kernel. All are whole rows of tiles.
     """
-    tiles, wanted = problem.tiles_per_tile_row, rows / problem.tile_m
-    # From 200 rows of tiles on the last wave is full to a hundredth, whichever is nearest.
-    around = _ROUGH_ROWS + 2 * problem.slots // tiles
-    fewest = max(1, ceil(max(near[0] * wanted, wanted - around)))
-    most = max(fewest, int(min(near[1] * wanted, wanted + around)))
-    first_wave = max(1, fewest * tiles // problem.slots)
-    last_wave = -(-most * tiles // problem.slots)
-    whole_waves = {wave * problem.slots // tiles for wave in range(first_wave, last_wave + 1)}
-    choices = [size for size in whole_waves | {fewest, most} if fewest <= size <= most]
-
-    def rate(tile_rows: int) -> tuple[float, int, int]:
-        blocks = tile_rows * tiles
-        filled = blocks / (-(-blocks // problem.slots) * problem.slots)
-        return round(filled, 2), -abs(tile_rows * problem.tile_m - rows), -tile_rows
-
-    return min(problem.m, max(choices, key=rate) * problem.tile_m)
-
-
-def cut_rows(
-    problem: PanelProblem, first_rows: int, panel_rows: int, last_rows: int
-) -> list[range]:
-    """Cut M into panels: `first_rows`, then `panel_rows`, finally halving down to `last_rows`."""
-    panels = [range(min(first_rows, problem.m))]
-    while panels[-1].stop < problem.m:
-        start = panels[-1].stop
-        left = problem.m - start
+    tile_m, m = problem.tile_m, problem.m
+    last_rows = min(panel_rows, max(1, round(panel_rows / 4 / tile_m)) * tile_m)
+    start = min(first_rows, m)
+    yield range(start)
+    while start < m:
+        left = m - start
         size = min(panel_rows, left, max(left // 2 // last_rows, 1) * last_rows)
-        panels.append(range(start, start + size))
-    return panels
+        yield range(start, start + size)
+        start += size

@@ -1,4 +1,8 @@
-"""The steps of a product: its launches in order, and the buffers of each."""
+"""The steps of a product: its launches in order, and the buffers of each.
+
+A `Cut` is three numbers, and the list of parts follows from it. The planner prices that list, and
+the pipeline runs it: a `Step` is a part with its buffers.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,46 +17,49 @@ DEPTH_QUANTUM: Final = 64
 
 
 class Cut(NamedTuple):
-    """Seven numbers from which `list_steps` makes the steps of a product.
-
-    A named tuple, because the planner makes and compares thousands.
+    """How a product is cut.
 
     Attributes:
-        first_rows: Rows of the first panel, which the prologue computes while B arrives.
-        panel_rows: Rows of the panels after it.
-        last_rows: Rows of the last panel; the panels before it halve down to this.
-        depth: Part of K that the prologue takes at a time.
-        a_depth: Columns of A that the prologue copies in at a time, at least `depth`.
-        columns: First columns of B, for which the prologue goes along K in steps of `depth`.
-        rest_columns: Further columns that the prologue then takes at a time, each over all of K.
+        first_rows: Rows of the first panel, which may go along K in parts while B arrives.
+        panel_rows: Rows of the panels after it; the last ones are smaller.
+        depth: Part of K that the first panel takes at a time: K to wait for all of B.
     """
 
     first_rows: int
     panel_rows: int
-    last_rows: int
     depth: int
-    a_depth: int
-    columns: int
-    rest_columns: int
 
 
-class Step(NamedTuple):
+class Part(NamedTuple):
     """One launch: C[rows, columns] ← A[rows, depth] · B[depth, columns], or added to C.
 
     Attributes:
         rows: Rows of A and C.
         columns: Columns of B and C.
         depth: Columns of A, rows of B.
+        begins_b: Whether it is the first part with this B[depth, columns].
+    """
+
+    rows: range
+    columns: range
+    depth: range
+    begins_b: bool
+
+
+class Step(NamedTuple):
+    """A part with its buffers.
+
+    Attributes:
+        rows: Rows of A and C.
+        columns: Columns of B and C, all that the full buffers hold.
+        depth: Columns of A, rows of B.
         depth_offset: Offset of `depth` in the buffers of A and B.
         buffer_depth: Columns of A and rows of B that the full buffers hold.
-        buffer_columns: Columns of B and C that the full buffers hold.
-        a_depth: Columns of A[rows] to copy in first. With those that earlier steps have copied,
-            they reach at least to the end of `depth`.
         a_slot: Buffer of A.
         b_slot: Buffer of B.
         c_slot: Buffer of C.
         begins_b: Whether it is the first step with this B[depth, columns]: later ones find it on
-            the device, with its splits.
+            the device, with its terms.
         loads_b: Whether to copy in B[depth, columns] first: `begins_b`, unless B is resident.
         first: Whether it is the first step of this part of C: β applies. Later steps add.
         last: Whether it is the last step of this part of C, which is then copied out.
@@ -66,8 +73,6 @@ class Step(NamedTuple):
     depth: range
     depth_offset: int
     buffer_depth: int
-    buffer_columns: range
-    a_depth: range
     a_slot: int
     b_slot: int
     c_slot: int
@@ -88,74 +93,47 @@ class StepPlan:
     buffers: Buffers
 
 
+def take_whole(problem: PanelProblem) -> Cut:
+    """The cut with a single step."""
+    return Cut(first_rows=problem.m, panel_rows=problem.m, depth=problem.k)
+
+
 @lru_cache(maxsize=1024)
 def cut_steps(problem: PanelProblem, cut: Cut, gpu_memory_bytes: int) -> StepPlan:
     """The steps of a product by one cut; panels are smaller if memory is short.
-
-    They are kept for a while: one search after another times the same cuts at other rates.
 
     Raises:
         OperandError: Not even one tile fits; the message names the smallest `gpu_memory_bytes`.
     """
     buffers = fit_buffers(problem, cut.panel_rows, cut.first_rows, gpu_memory_bytes)
-    return StepPlan(cut, tuple(list_steps(problem, cut, buffers)), buffers)
+    parts = list(list_parts(problem, cut, buffers))
+    return StepPlan(cut, tuple(_assign_buffers(problem, buffers, parts)), buffers)
 
 
-def list_steps(problem: PanelProblem, cut: Cut, buffers: Buffers) -> Iterator[Step]:
-    """The steps of a product in order.
+def list_parts(problem: PanelProblem, cut: Cut, buffers: Buffers) -> Iterator[Part]:
+    """The parts of a product in order.
 
-    Loops from the outermost: groups of columns (one group if B fits), panels of rows, K. If B fits,
-    the first panel is the prologue: it goes along K in steps, so the GPU starts when the first rows
-    of B have arrived. If it takes only some of B's columns at first, even less must arrive, and
-    their part of C is copied out while the others are computed.
+    Loops from the outermost: groups of columns (one group if B fits), panels of rows, K. The first
+    panel goes along K in parts, so the GPU starts when the first rows of B have arrived.
 
     Args:
         problem: The product.
         cut: How it is cut.
         buffers: Buffers on the device, which may be smaller than the cut wants.
     """
-    first_rows, panel_rows = min(cut.first_rows, buffers.rows), min(cut.panel_rows, buffers.rows)
-    panels = cut_rows(problem, first_rows, panel_rows, cut.last_rows)
-    return _assign_slots(problem, buffers, list(_list_parts(problem, buffers, panels, cut)))
-
-
-class _Part(NamedTuple):
-    """A step before it has buffers; `leads` if it is in the first panel of its `group`."""
-
-    rows: range
-    group: range
-    columns: range
-    depth: range
-    a_depth: range
-    leads: bool
-
-
-def _list_parts(
-    problem: PanelProblem, buffers: Buffers, panels: list[range], cut: Cut
-) -> Iterator[_Part]:
-    depths = _divide(problem.k, buffers.depth)
-    first_depths = _divide(problem.k, min(buffers.depth, cut.depth))
-    for group in _divide(problem.n, buffers.columns):
+    first_rows = min(cut.first_rows, buffers.rows)
+    panel_rows = min(cut.panel_rows, buffers.rows)
+    depths = list(_divide(problem.k, buffers.depth))
+    first_depths = list(_divide(problem.k, min(buffers.depth, cut.depth)))
+    cuts_k = buffers.depth < problem.k
+    for columns in _divide(problem.n, buffers.columns):
+        panels = cut_rows(problem, first_rows, panel_rows)
+        first = next(panels)
+        for depth in first_depths:
+            yield Part(first, columns, depth, True)
         for rows in panels:
-            leads = rows.start == 0
-            if leads and len(group) == problem.n and buffers.depth == problem.k:
-                yield from _list_prologue(problem, rows, cut)
-                continue
-            for depth in first_depths if leads else depths:
-                yield _Part(rows, group, group, depth, depth, leads)
-
-
-def _list_prologue(problem: PanelProblem, rows: range, cut: Cut) -> Iterator[_Part]:
-    """The prologue, if all of B fits: some columns along K in steps, then the other columns."""
-    columns, depth, nothing = range(problem.n), range(problem.k), range(0)
-    first_columns = range(min(cut.columns, problem.n))
-    loaded = 0
-    for some in _divide(problem.k, cut.depth):
-        until = min(problem.k, -(-some.stop // cut.a_depth) * cut.a_depth)
-        yield _Part(rows, columns, first_columns, some, range(loaded, until), leads=True)
-        loaded = until
-    for some in _divide(problem.n, cut.rest_columns, cut.columns):
-        yield _Part(rows, columns, some, depth, nothing, leads=True)
+            for depth in depths:
+                yield Part(rows, columns, depth, cuts_k)
 
 
 class _Fills:
@@ -179,33 +157,38 @@ class _Fills:
         return fill % self._slots, users[earlier] if earlier >= 0 else -1
 
 
-def _assign_slots(problem: PanelProblem, buffers: Buffers, parts: list[_Part]) -> Iterator[Step]:
+def _assign_buffers(problem: PanelProblem, buffers: Buffers, parts: list[Part]) -> Iterator[Step]:
     """Assign buffers to each part, with the steps after which they are free."""
-    cuts_k, b_resident = buffers.depth < problem.k, problem.b_resident
+    k, b_resident = problem.k, problem.b_resident
+    cuts_k = buffers.depth < k
     a, b, c = map(_Fills, (buffers.a_slots, buffers.b_slots, buffers.c_slots))
-    # Where A and C change together, and B never, their buffers need not be found again.
-    c_as_a = not cuts_k and buffers.a_slots == buffers.c_slots
-    changes_b = not b_resident and (cuts_k or len({part.group.start for part in parts}) > 1)
-    for index, (rows, group, columns, depth, a_depth, leads) in enumerate(parts):
-        begins_b = cuts_k or leads
-        panel = group.start, rows.start
+    for index, (rows, columns, depth, begins_b) in enumerate(parts):
+        panel = columns.start, rows.start
         content = (*panel, depth.start) if cuts_k else panel
         a_slot, follows = a.take(index, content)
+        c_slot, c_follows = c.take(index, panel)
         b_slot = 0
-        c_slot, c_follows = (a_slot, follows) if c_as_a else c.take(index, panel)
-        if changes_b:
-            b_slot, b_free = b.take(index, content if cuts_k else group.start)
+        if not b_resident:
+            b_slot, b_free = b.take(index, content if cuts_k else columns.start)
             follows = max(follows, b_free)
-        # By place, in the order of Step: the planner makes thousands, and names take longer.
         yield Step(
-            rows, columns, depth,
-            0 if cuts_k else depth.start, len(depth) if cuts_k else problem.k, group,
-            a_depth, a_slot, b_slot, c_slot,
-            begins_b, begins_b and not b_resident, depth.start == 0, depth.stop == problem.k,
-            follows, c_follows,
-        )  # fmt: skip
+            rows=rows,
+            columns=columns,
+            depth=depth,
+            depth_offset=0 if cuts_k else depth.start,
+            buffer_depth=len(depth) if cuts_k else k,
+            a_slot=a_slot,
+            b_slot=b_slot,
+            c_slot=c_slot,
+            begins_b=begins_b,
+            loads_b=begins_b and not b_resident,
+            first=depth.start == 0,
+            last=depth.stop == k,
+            follows=follows,
+            c_follows=c_follows,
+        )
 
 
-def _divide(length: int, size: int, first: int = 0) -> list[range]:
-    """Ranges of at most `size` that cover `first`…length."""
-    return [range(start, min(start + size, length)) for start in range(first, length, size)]
+def _divide(length: int, size: int) -> Iterator[range]:
+    """Ranges of at most `size` that cover 0…length."""
+    return (range(start, min(start + size, length)) for start in range(0, length, size))

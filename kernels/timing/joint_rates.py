@@ -1,24 +1,19 @@
-"""Rates of the links of one GPU or of several that all copy, of parts of rows, and between GPUs.
+"""Rates of the links of one GPU or of several that all copy, and between GPUs.
 
 The run at the lower quartile counts: other work on the host makes copies slower, at times most of
 them, and never faster.
 """
 
-import statistics
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from wavetrim.kernels.errors import translate_failures
 from wavetrim.kernels.transfer.peers import allow_access
 from wavetrim.kernels.transfer.pinned import pin_matrix
-
-_ROW_BYTES: Final = 64 << 10
-_PART_BYTES: Final = 4 << 10, 8 << 10, 16 << 10
-"""Row and parts of it whose copies are timed; chosen, as prologues copy such parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,31 +45,6 @@ def measure_joint_rates(indices: Sequence[int], size_bytes: int, runs: int) -> J
     return JointRates(total_bytes / into, total_bytes / out, 2 * total_bytes / both)
 
 
-def measure_row_seconds(index: int, size_bytes: int, runs: int) -> float:
-    """Seconds that each row adds to a copy of parts of rows into a GPU.
-
-    No kernel has run just before. Once kernels have filled the GPU's cache it is several times as
-    much, except with ours (kernels/cuda/eviction.cuh).
-
-    Args:
-        index: The GPU.
-        size_bytes: Bytes of the matrix whose parts are copied, a multiple of 64 KiB.
-        runs: Timed runs, after one warm-up.
-
-    Raises:
-        DeviceFailure: A CUDA error, or not enough memory.
-    """
-    with translate_failures():
-        link = _Link(index, size_bytes)
-        byte_seconds = _time([link], runs, "in") / size_bytes
-        rows = size_bytes // _ROW_BYTES
-        added = []
-        for part_bytes in _PART_BYTES:
-            link.part_bytes = part_bytes
-            added.append(_time([link], runs, "parts") / rows - part_bytes * byte_seconds)
-    return max(0.0, statistics.fmean(added))
-
-
 def measure_peer_rate(first: int, second: int, size_bytes: int, runs: int) -> float:
     """Bytes a second from each of two GPUs to the other while both copy; 0 without peer access.
 
@@ -103,7 +73,6 @@ class _Link:
     Attributes:
         outgoing: Memory that copies "out" and its peer read.
         source: Address and GPU of the memory that its "peer" copies read.
-        part_bytes: Part of each row that a copy of "parts" takes.
     """
 
     def __init__(self, index: int, size_bytes: int) -> None:
@@ -111,7 +80,6 @@ class _Link:
 
         self._index, self._size_bytes = index, size_bytes
         self.source = 0, index
-        self.part_bytes = 0
         self._device = cupy.cuda.Device(index)
         self._sent, self._received = (pin_matrix(1, size_bytes, np.uint8) for _ in range(2))
         self._sent.fill(1)
@@ -122,7 +90,7 @@ class _Link:
             self._device.synchronize()
 
     def start(self, way: str) -> None:
-        """Enqueue a copy "in" to the GPU, of "parts" of rows, "out" from it, or from its "peer"."""
+        """Enqueue a copy "in" to the GPU, "out" from it, or from its "peer"."""
         from cupy.cuda import runtime
 
         size, arriving = self._size_bytes, self._incoming.data.ptr
@@ -131,21 +99,11 @@ class _Link:
             if way == "in":
                 sent = self._sent.ctypes.data
                 runtime.memcpyAsync(arriving, sent, size, runtime.memcpyHostToDevice, into)
-            elif way == "parts":
-                self._start_parts(arriving, into)
             elif way == "out":
                 ends = self._received.ctypes.data, self.outgoing.data.ptr
                 runtime.memcpyAsync(*ends, size, runtime.memcpyDeviceToHost, out)
             else:
                 runtime.memcpyPeerAsync(arriving, self._index, *self.source, size, into)
-
-    def _start_parts(self, arriving: int, stream: int) -> None:
-        from cupy.cuda import runtime
-
-        part, ends = self.part_bytes, (self._sent.ctypes.data, _ROW_BYTES)
-        rows = self._size_bytes // _ROW_BYTES
-        into = runtime.memcpyHostToDevice
-        runtime.memcpy2DAsync(arriving, part, *ends, part, rows, into, stream)
 
     def finish(self) -> None:
         """Wait for its copies."""

@@ -38,7 +38,7 @@ class LockReading:
 
 
 @contextlib.contextmanager
-def hold_memory(memory: str, size_bytes: int) -> Iterator[Matrix]:
+def allocate_memory(memory: str, size_bytes: int) -> Iterator[Matrix]:
     """Host memory of one of `MEMORIES`, as a vector of bytes whose pages have been touched.
 
     Raises:
@@ -73,7 +73,10 @@ def measure_transfers(
     drawn = np.random.default_rng(0).integers(0, 256, largest, np.uint8)
     with translate_failures(), cupy.cuda.Device(device_index):
         for memory in MEMORIES:
-            with hold_memory(memory, largest) as source, hold_memory(memory, largest) as target:
+            with (
+                allocate_memory(memory, largest) as source,
+                allocate_memory(memory, largest) as target,
+            ):
                 source[:] = drawn
                 link = _Link(device_index, memory, source, target)
                 for size in sizes:

@@ -8,8 +8,8 @@ from typing import Final
 import numpy as np
 
 from wavetrim.kernels.errors import translate_failures
+from wavetrim.kernels.gemm.dispatch import multiply_on_device
 from wavetrim.kernels.gemm.operands import DeviceArray
-from wavetrim.kernels.gemm.resident import multiply_on_device
 from wavetrim.kernels.spec import KernelSpec
 from wavetrim.kernels.transfer.pinned import Matrix
 
@@ -31,12 +31,11 @@ class Burst:
     enqueue_seconds: float
 
 
-class ResidentProduct:
-    """A·B with A, B and C resident on a GPU, to be computed by different kernels.
+class DeviceProduct:
+    """A·B with A, B and C on a GPU, to be computed by different kernels.
 
-    The GPU fills memory while launches are prepared, so the times do not contain the host's work.
-    Nor do they in a pipeline, where launches are queued ahead. The fill also evicts the operands
-    from caches.
+    The GPU fills memory while launches are prepared, so the times do not contain the host's work:
+    in a pipeline, too, launches are queued ahead. The fill also evicts the operands from caches.
 
     Args:
         a: A[M, K] in host memory or on the GPU.
@@ -51,7 +50,7 @@ class ResidentProduct:
         c: C on the GPU, as the last launch left it.
 
     Raises:
-        DeviceFailure: The GPU has no room for the matrices.
+        DeviceFailure: The GPU has too little memory for the matrices.
     """
 
     def __init__(

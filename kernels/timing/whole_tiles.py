@@ -10,7 +10,7 @@ import numpy as np
 from wavetrim.kernels.errors import translate_failures
 from wavetrim.kernels.gemm.operands import DeviceArray
 from wavetrim.kernels.spec import KernelSpec
-from wavetrim.kernels.timing.seconds import ResidentProduct
+from wavetrim.kernels.timing.seconds import DeviceProduct
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,16 +91,16 @@ class KernelProbe:
         product.time_burst(self._spec, launches)
         return replace(timing, seconds=product.time_burst(self._spec, launches).seconds)
 
-    def _prepare(self, rounds: int, k: int) -> tuple[ResidentProduct, KernelTiming]:
+    def _prepare(self, rounds: int, k: int) -> tuple[DeviceProduct, KernelTiming]:
         spec = self._spec
         rows = rounds * self._tile_rows * spec.tile.m
         n = self._tile_columns * spec.tile.n
         tiles = rounds * self._tile_rows * self._tile_columns
         return self._draw(rows, n, k), KernelTiming(rows, n, k, tiles, seconds=0.0)
 
-    def _draw(self, m: int, n: int, k: int) -> ResidentProduct:
+    def _draw(self, m: int, n: int, k: int) -> DeviceProduct:
         a, b = self._a.take(m, k), self._b.take(k, n)
-        return ResidentProduct(a, b, device_index=self._device_index, cache_dir=self._cache_dir)
+        return DeviceProduct(a, b, device_index=self._device_index, cache_dir=self._cache_dir)
 
 
 class _DrawnMemory:

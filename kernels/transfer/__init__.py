@@ -15,8 +15,8 @@ A stage is C (`native_stage`, loaded by `host_library`): handing the interpreter
 to thread takes Python longer than a piece, and the launching thread wants that lock, too.
 
 - `native/copies.c` (`host_copies`): a copy within host memory between any two layouts, which
-  threads may share. What the GPU reads at once is stored past the caches, from which the copy
-  engine would have to fetch each line.
+  threads may share. Data that the GPU reads next bypass the caches, since the copy engine
+  would have to fetch each line from there.
 - `native/pieces.c`: a matrix, cut into pieces. Each passes through a slab.
 - `native/stage.c`: threads that each take one piece after the other, so that one without a core
   delays its own piece only. Inwards a slab is filled while others are transferred; outwards
@@ -25,9 +25,9 @@ to thread takes Python longer than a piece, and the launching thread wants that 
   events, so both keep their order.
 
 A copy under way keeps its matrices and events alive, and `abandon` waits for what has begun, so no
-memory goes while it is copied. The threads are woken when a product with pageable operands begins.
-Without a C library CUDA copies pageable memory itself: slower, because the launching thread waits
-for each copy. Calibration then measures the link as it is.
+memory is freed while it is copied. The threads are woken when a product with pageable operands
+begins. Without a C library CUDA copies pageable memory itself: slower, because the launching thread
+waits for each copy. Calibration then measures the link as it is.
 
 `peers` lets GPUs read each other's memory.
 """

@@ -11,11 +11,11 @@ from wavetrim.kernels.transfer.pinned import Matrix, has_adjacent_rows, pin_arra
 from wavetrim.native.tuned import SMALL_PRODUCT_BYTES
 
 _ALIGNMENT_BYTES: Final = 256
-"""Places begin at multiples of this, as CUDA's own allocations do."""
+"""Matrices begin at multiples of this, as CUDA's own allocations do."""
 
 
 class BounceBuffer:
-    """Places for the operands of one product; its memory is allocated when it is first needed.
+    """Memory for the operands of one product; allocated when it is first needed.
 
     Args:
         device_index: The GPU whose context locks the memory.
@@ -25,8 +25,8 @@ class BounceBuffer:
         self._device_index = device_index
         self._memory: NDArray[Any] | None = None
 
-    def place(self, operands: Sequence[HostOperand]) -> list[Matrix] | None:
-        """A page-locked matrix for each operand: itself, or a place of its shape.
+    def find_matrices(self, operands: Sequence[HostOperand]) -> list[Matrix] | None:
+        """A page-locked matrix for each operand: itself, or one of its shape in this buffer.
 
         Args:
             operands: A, B and C, of at most `SMALL_PRODUCT_BYTES` together.
@@ -42,17 +42,17 @@ class BounceBuffer:
             return None
         if self._memory is None:
             self._memory = self._lock(SMALL_PRODUCT_BYTES + len(operands) * _ALIGNMENT_BYTES)
-        places: list[Matrix] = []
+        found: list[Matrix] = []
         taken_bytes = 0
         for operand in operands:
             matrix = operand.matrix
             if operand.is_pinned:
-                places.append(matrix)
+                found.append(matrix)
                 continue
-            room = self._memory[taken_bytes : taken_bytes + matrix.nbytes]
-            places.append(room.view(matrix.dtype).reshape(matrix.shape))
+            memory = self._memory[taken_bytes : taken_bytes + matrix.nbytes]
+            found.append(memory.view(matrix.dtype).reshape(matrix.shape))
             taken_bytes += -(-matrix.nbytes // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES
-        return places
+        return found
 
     def close(self) -> None:
         """Free the memory."""

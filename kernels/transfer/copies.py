@@ -25,17 +25,17 @@ class HostOperand(NamedTuple):
 
 
 class OperandPart(NamedTuple):
-    """A part of an operand and its place on the device, to be copied in or out."""
+    """A part of an operand in host memory and its layout on the device, to be copied in or out."""
 
     operand: HostOperand
     rows: range
     columns: range
-    place: Layout
+    layout: Layout
 
     def find_address(self) -> int:
         """Address of the part's first element in host memory, for rows of adjacent elements."""
         operand = self.operand
-        left_bytes = self.columns.start * self.place.item_bytes
+        left_bytes = self.columns.start * self.layout.item_bytes
         return operand.address + self.rows.start * operand.pitch_bytes + left_bytes
 
     def view(self) -> Matrix:

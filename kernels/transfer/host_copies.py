@@ -38,7 +38,7 @@ def copy_matrix(pool: ThreadPool, target: Matrix, source: Matrix) -> None:
         source: Matrix of the same shape and type, sharing no memory with the target.
     """
     _check(target, source)
-    with pool.hold() as address:
+    with pool as address:
         assert address is not None, "the pool is open"
         pool.library.copy_matrix(
             *(address, pool.threads, target.ctypes.data, *count_strides(target)),
@@ -58,7 +58,7 @@ def stream_matrix(pool: ThreadPool, target: Matrix, source: Matrix) -> None:
     _check(target, source)
     down, across = count_strides(target)
     assert across == target.itemsize, "elements of a row of the target are adjacent"
-    with pool.hold() as address:
+    with pool as address:
         assert address is not None, "the pool is open"
         pool.library.stream_matrix(
             *(address, pool.threads, target.ctypes.data, down),

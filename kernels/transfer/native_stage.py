@@ -7,7 +7,12 @@ from wavetrim.kernels.transfer.host_copies import NATIVE_ITEM_BYTES, count_strid
 from wavetrim.kernels.transfer.nodes import find_cores, stay_beside
 from wavetrim.kernels.transfer.stages import CopyRequest
 from wavetrim.native.pool import ThreadPool
-from wavetrim.native.tuned import SLAB_BYTES, SLABS
+
+SLAB_BYTES: Final = 1 << 20  # bytes
+"""Size of a page-locked slab, through which pageable memory is copied; chosen."""
+
+SLABS: Final = 24  # slabs
+"""Slabs of each direction: each thread fills one while its last is transferred. Chosen."""
 
 _OUT_OF_MEMORY: Final = 2  # CUDA_ERROR_OUT_OF_MEMORY
 _PORTABLE: Final = 1  # cudaHostAllocPortable
@@ -91,7 +96,7 @@ class NativeStage:
 
     def send(self, request: CopyRequest) -> StagedCopy:
         """As `Stage` says."""
-        matrix, place = request.matrix, request.place
+        matrix, layout = request.matrix, request.layout
         item = matrix.itemsize
         assert item in NATIVE_ITEM_BYTES, "kernels have elements of 2 to 16 bytes"
         assert matrix.size > 0, "steps have elements to copy"
@@ -100,7 +105,7 @@ class NativeStage:
             *(self._open_address, int(request.inwards)),
             *(request.after and request.after.ptr, request.start.ptr, request.end.ptr),
             *(matrix.ctypes.data, *count_strides(matrix)),
-            *(place.pointer, place.leading_dimension * item, place.padding * item),
+            *(layout.pointer, layout.leading_dimension * item, layout.padding * item),
             *(*matrix.shape, item, int(request.streams)),
         )
         if number == 0:
@@ -138,7 +143,7 @@ class NativeStage:
         for _ in range(2 * SLABS):
             self._slabs.append(PinnedSlab(SLAB_BYTES))
         memories = (ctypes.c_void_p * (2 * SLABS))(*(slab.pointer for slab in self._slabs))
-        with pool.hold() as address:
+        with pool as address:
             if address is None:
                 raise RuntimeError("the threads that copy are ended")
             self._address = self._library.open_stage(

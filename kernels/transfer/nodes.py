@@ -33,7 +33,7 @@ def find_cores(bus_id: str, folder: Path = _DEVICES) -> frozenset[int]:
     """The cores next to a device; none if the machine has one node, or does not tell.
 
     Args:
-        bus_id: The device's place on the PCI bus, such as "0000:3B:00.0".
+        bus_id: The device's address on the PCI bus, such as "0000:3B:00.0".
         folder: The system's folder of such devices.
     """
     device = folder / bus_id.lower()

@@ -152,9 +152,9 @@ def is_locked(matrix: Matrix, address: int) -> bool:
 
 
 def find_locked(*matrices: Matrix) -> list[int] | None:
-    """Addresses of row-major matrices in memory that was locked here; None if one is another.
+    """Addresses of row-major matrices in memory that was locked here; None if one is not.
 
-    It asks for less than `is_pinned`, in a fraction of its time.
+    Faster than `is_pinned`, because it does not ask CUDA.
     """
     addresses = []
     for matrix in matrices:

@@ -25,7 +25,7 @@ class CopyRequest:
 
     Attributes:
         matrix: The matrix in host memory.
-        place: Its place on the device, of the same shape.
+        layout: How it lies on the device; of the same shape.
         inwards: Whether it is copied to the device.
         after: CuPy event to wait for; None for none.
         start: CuPy event to record before the transfers.
@@ -35,7 +35,7 @@ class CopyRequest:
     """
 
     matrix: Matrix
-    place: Layout
+    layout: Layout
     inwards: bool
     after: Any
     start: Any
@@ -76,8 +76,8 @@ class PageableStage:
         if request.after is not None:
             stream.wait_event(request.after)
         request.start.record(stream)
-        for part, place in _cut(request.matrix, request.place):
-            (self._send if request.inwards else self._fetch)(part, place)
+        for part, layout in _cut(request.matrix, request.layout):
+            (self._send if request.inwards else self._fetch)(part, layout)
         request.end.record(stream)
         return DirectCopy(request.start, request.end, outwards=False, awake=False)
 
@@ -90,23 +90,23 @@ class PageableStage:
     def close(self) -> None:
         """Do nothing: there are no slabs."""
 
-    def _send(self, part: Matrix, place: Layout) -> None:
+    def _send(self, part: Matrix, layout: Layout) -> None:
         if has_adjacent_rows(part):
-            self._inward.copy_in(part.ctypes.data, part.strides[0], place)
+            self._inward.copy_in(part.ctypes.data, part.strides[0], layout)
             return
         packed = np.ascontiguousarray(part)
-        self._inward.copy_in(packed.ctypes.data, packed.strides[0], place)
+        self._inward.copy_in(packed.ctypes.data, packed.strides[0], layout)
         self._inward.stream.synchronize()  # before the packed rows are freed
 
-    def _fetch(self, part: Matrix, place: Layout) -> None:
+    def _fetch(self, part: Matrix, layout: Layout) -> None:
         rows = part if has_adjacent_rows(part) else np.empty(part.shape, part.dtype)
-        self._outward.copy_out(place, rows.ctypes.data, rows.strides[0])
+        self._outward.copy_out(layout, rows.ctypes.data, rows.strides[0])
         self._outward.stream.synchronize()
         if rows is not part:
             part[...] = rows
 
 
-def _cut(matrix: Matrix, place: Layout) -> Iterator[tuple[Matrix, Layout]]:
+def _cut(matrix: Matrix, layout: Layout) -> Iterator[tuple[Matrix, Layout]]:
     """The whole matrix if CUDA can copy its layout, else pieces to pack."""
     rows, columns = matrix.shape
     step = rows
@@ -114,4 +114,4 @@ def _cut(matrix: Matrix, place: Layout) -> Iterator[tuple[Matrix, Layout]]:
         step = max(1, _PACKED_BYTES // (columns * matrix.itemsize))
     for top in range(0, rows, step):
         part = range(top, min(top + step, rows))
-        yield matrix[part.start : part.stop], place.cut(part, range(columns))
+        yield matrix[part.start : part.stop], layout.cut(part, range(columns))

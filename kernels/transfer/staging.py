@@ -64,8 +64,8 @@ class Staging:
         if direct:
             start = self._begin(self.in_stream, after)
             for part in direct:
-                operand, place = part.operand, part.place
-                self._inward.copy_in(part.find_address(), operand.pitch_bytes, place)
+                operand, layout = part.operand, part.layout
+                self._inward.copy_in(part.find_address(), operand.pitch_bytes, layout)
             copies.append(self._end(self.in_stream, start, outwards=False))
         if len(direct) < len(parts):
             staged = (part for part in parts if not part.operand.is_pinned)
@@ -74,11 +74,11 @@ class Staging:
 
     def copy_out(self, part: OperandPart, after: Any) -> PendingCopy:
         """Copy a matrix from the device after the CUDA event `after`."""
-        operand, place = part.operand, part.place
+        operand, layout = part.operand, part.layout
         if not operand.is_pinned:
             return self._stage_copy(part, after, inwards=False)
         start = self._begin(self.out_stream, after)
-        self._outward.copy_out(place, part.find_address(), operand.pitch_bytes)
+        self._outward.copy_out(layout, part.find_address(), operand.pitch_bytes)
         return self._end(self.out_stream, start, outwards=True)
 
     def finish(self) -> None:
@@ -116,7 +116,7 @@ class Staging:
             self._stage = self._open_stage()
         start, end = self._events.take(), self._events.take()
         return self._stage.send(
-            CopyRequest(part.view(), part.place, inwards, after, start, end, self._streams)
+            CopyRequest(part.view(), part.layout, inwards, after, start, end, self._streams)
         )
 
     def _open_stage(self) -> Stage:

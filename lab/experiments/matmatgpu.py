@@ -20,10 +20,11 @@ from wavetrim.lab.reports.bench import Bench, Hardware
 from wavetrim.lab.reports.report import Report
 from wavetrim.lab.reports.table import Row, Table, format_gflops, format_milliseconds
 from wavetrim.scheduler.check.verify import verify_product
-from wavetrim.scheduler.model.curves import build_gpu_curve
+from wavetrim.scheduler.options import PlanOptions
+from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.problem import GemmProblem
-from wavetrim.scheduler.profile.estimate import estimate_kernel
-from wavetrim.scheduler.profile.store import build_preset_profile, describe_gpu
+from wavetrim.scheduler.profile.presets import describe_gpu
+from wavetrim.scheduler.profile.store import build_preset_profile
 
 NAME: Final = "matmatgpu"
 KERNELS: Final = (("kernel1", "naive"), ("kernel2", "shared"))
@@ -159,10 +160,9 @@ def make_report(
 
 def _find_cut(bench: Bench, problem: GemmProblem, spec: KernelSpec) -> Cut:
     """The best cut of the product, by the GPU's data sheet."""
-    gpu = describe_gpu(bench.device)
-    profile = build_preset_profile(gpu, "data sheet", cpu_threads=1)
-    curve = build_gpu_curve(problem, profile, spec, estimate_kernel(gpu, spec))
-    return curve.find_cut(problem.m)
+    profile = build_preset_profile(describe_gpu(bench.device), "data sheet", cpu_threads=1)
+    options = PlanOptions(kernel=spec.name, tile=str(spec.tile), f=0)
+    return choose_plan(problem, profile, options).gpu_parts[0].cut
 
 
 def _run_kernel(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from wavetrim.kernels.spec import KernelSpec
-from wavetrim.kernels.timing.seconds import ResidentProduct
+from wavetrim.kernels.timing.seconds import DeviceProduct
 from wavetrim.lab.experiments.operands import draw_operands
 from wavetrim.lab.reports.bench import Bench
 from wavetrim.lab.reports.plot import Line, Panel, Plot
@@ -85,7 +85,7 @@ def measure_kernels(
         m, n, k = problem.m, problem.n, problem.k
         bench.tell(len(measured) / steps, f"{m} x {n} x {k}")
         a, b = draw_operands(problem)
-        product = ResidentProduct(a, b, device_index=bench.device.index, cache_dir=bench.cache_dir)
+        product = DeviceProduct(a, b, device_index=bench.device.index, cache_dir=bench.cache_dir)
         for spec in specs:
             bench.tell(len(measured) / steps, f"{spec.name} W = {spec.tile.n}, {m} x {n} x {k}")
             seconds = product.time_launches(spec, LAUNCHES)

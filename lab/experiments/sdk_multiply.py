@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from wavetrim.kernels.catalog import find_kernel
-from wavetrim.kernels.timing.seconds import ResidentProduct
+from wavetrim.kernels.timing.seconds import DeviceProduct
 from wavetrim.lab.experiments.measurement import LAUNCHES, Measurement, plot_launches
 from wavetrim.lab.experiments.operands import Matrix, draw_operands
 from wavetrim.lab.reports.bench import Bench, Hardware
@@ -80,7 +80,7 @@ def run_experiment(bench: Bench, problem: GemmProblem, w: int, kernel: str = "sh
     spec = find_kernel(kernel, problem.dtype, str(w))
     bench.tell(0.0, spec.label)
     a, b = draw_operands(problem)
-    product = ResidentProduct(a, b, device_index=bench.device.index, cache_dir=bench.cache_dir)
+    product = DeviceProduct(a, b, device_index=bench.device.index, cache_dir=bench.cache_dir)
     seconds = product.time_launches(spec, LAUNCHES)
     bench.tell(0.5, "reference on the CPU")
     start = time.perf_counter()

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from wavetrim.kernels.timing.links import hold_memory
+from wavetrim.kernels.timing.links import allocate_memory
 from wavetrim.kernels.timing.readings import Timed
 from wavetrim.kernels.transfer.pinned import Matrix
 from wavetrim.lab.gpu.catalog import SPIN
@@ -100,8 +100,8 @@ def measure_overlap(
     """
     with (
         watch.use_device(),
-        hold_memory("pinned", size_bytes) as source,
-        hold_memory("pinned", size_bytes) as target,
+        allocate_memory("pinned", size_bytes) as source,
+        allocate_memory("pinned", size_bytes) as target,
     ):
         source[:] = np.random.default_rng(0).integers(0, 256, size_bytes, np.uint8)
         work = _ChunkedWork(watch, source, target, chunks)

@@ -2,19 +2,18 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil
 from typing import Final
 
 from wavetrim.kernels.catalog import find_kernel, list_kernels
 from wavetrim.kernels.gemm.tails import divide_tiles
 from wavetrim.kernels.spec import KernelSpec
 from wavetrim.kernels.timing.whole_tiles import KernelProbe
+from wavetrim.lab.probes.staircase import KernelModel, measure_kernel
 from wavetrim.lab.reports.bench import Bench, Hardware
 from wavetrim.lab.reports.plot import Line, Panel, Plot
 from wavetrim.lab.reports.report import Report
 from wavetrim.lab.reports.table import Row, Table, format_digits
-from wavetrim.scheduler.calibration.kernels import measure_kernel
-from wavetrim.scheduler.model.waves import divide_up
-from wavetrim.scheduler.profile.machine import KernelModel
 
 NAME: Final = "waves"
 SHOWS: Final = (
@@ -33,7 +32,7 @@ class Staircase:
     """A kernel's measured times and their model.
 
     Attributes:
-        model: The model, fitted as in calibration.
+        model: The model, fitted to other launches.
         tiles: Tiles of each launch, increasing.
         seconds: Median seconds of each launch.
     """
@@ -46,9 +45,9 @@ class Staircase:
         """Seconds by the model: the launch and whole waves, or a last wave split along K."""
         model = self.model
         spec = find_kernel(model.kernel, model.dtype, model.tile)
-        waves: float = divide_up(tiles, model.slots)
-        if spec.splits_tail:
-            steps_k = divide_up(K, spec.tile.k)
+        waves: float = ceil(tiles / model.slots)
+        if spec.stream_k_tail:
+            steps_k = ceil(K / spec.tile.k)
             waves = divide_tiles(tiles, steps_k, model.slots).steps / steps_k
         return model.launch_seconds + waves * (model.wave_seconds + model.wave_k_seconds * K)
 
@@ -84,8 +83,8 @@ def choose_tiles(sm_count: int, slots: int) -> tuple[int, tuple[int, ...]]:
     """
     most = max(1, sm_count // 4)
     quantum = next(size for size in range(most, 0, -1) if sm_count % size == 0)
-    end = divide_up(_WAVES * slots, quantum)
-    return quantum, tuple(sorted({divide_up(end * i, _POINTS) for i in range(1, _POINTS + 1)}))
+    end = ceil(_WAVES * slots / quantum)
+    return quantum, tuple(sorted({ceil(end * i / _POINTS) for i in range(1, _POINTS + 1)}))
 
 
 def make_report(stairs: Sequence[Staircase], hardware: Hardware) -> Report:
@@ -120,7 +119,7 @@ def make_report(stairs: Sequence[Staircase], hardware: Hardware) -> Report:
 
 def _measure(bench: Bench, spec: KernelSpec) -> Staircase:
     device = bench.device
-    model = measure_kernel(spec, device, bench.cache_dir, "measured")
+    model = measure_kernel(spec, device, bench.cache_dir)
     quantum, multiples = choose_tiles(device.sm_count, model.slots)
     probe = KernelProbe(
         spec, sm_count=quantum, device_index=device.index, cache_dir=bench.cache_dir

@@ -1,4 +1,4 @@
-"""Measures the profile of this machine: the CPU's line, the links, the kernels' times."""
+"""Measures the profile of a machine with one GPU or none."""
 
 import time
 from dataclasses import replace
@@ -8,45 +8,26 @@ from typing import Final
 
 from wavetrim.kernels.compile import compile_kernels
 from wavetrim.kernels.device import DeviceInfo
-from wavetrim.scheduler.calibration.contention import measure_shares
-from wavetrim.scheduler.calibration.cpu import measure_cpu, measure_tiny_calls
-from wavetrim.scheduler.calibration.kernels import Report, measure_kernels, order_kernels
-from wavetrim.scheduler.calibration.latencies import measure_latencies
-from wavetrim.scheduler.calibration.links import (
-    PipelineProfile,
-    measure_links,
-    measure_links_again,
-    wake_gpu,
-)
+from wavetrim.scheduler.calibration.cpu import measure_cpu
+from wavetrim.scheduler.calibration.kernels import Report, list_measured, measure_kernels
+from wavetrim.scheduler.calibration.links import GpuBench, measure_links
+from wavetrim.scheduler.calibration.repetition import OperandMemory
 from wavetrim.scheduler.execution.executor import Executor
-from wavetrim.scheduler.profile.estimate import share_cpu
+from wavetrim.scheduler.problem import GemmProblem
+from wavetrim.scheduler.profile.estimate import estimate_links
 from wavetrim.scheduler.profile.machine import MachineProfile
-from wavetrim.scheduler.profile.store import (
-    build_preset_profile,
-    complete_kernels,
-    describe_gpu,
-    read_key,
-    store_profile,
-)
+from wavetrim.scheduler.profile.presets import describe_gpu
+from wavetrim.scheduler.profile.store import read_key, store_profile
 
-_LINK_SHARE: Final = 0.1
-"""Reported progress when the links' measurement begins; chosen."""
+CALIBRATION_SECONDS: Final = 10.0
+"""Time that a calibration takes at most once kernels and C are compiled, with one GPU."""
 
-CALIBRATION_SECONDS: Final = 17.0
-"""Time of a calibration once kernels and C are compiled; chosen, so that all takes at most 20 s.
-CPU and links come first, kernels take the rest."""
+_WAKE_SECONDS: Final = 0.15
+_WAKING: Final = GemmProblem(2048, 2048, 2048)
+"""Time after which a GPU has its clocks and its link its speed, and the products for it; chosen."""
 
-_CPU_SECONDS: Final = 4.0
-"""Time after which the CPU is measured as briefly as possible; chosen."""
-
-_LINKS_UNTIL_SECONDS: Final = 8.0
-"""Time after which links and contention are measured as briefly as possible; chosen."""
-
-_LATENCIES_SECONDS: Final = 3.5
-"""Time for `measure_latencies`: 15 products of up to a third of a second; chosen."""
-
-_LEAST_KERNEL_SECONDS: Final = 6.0
-"""Least time for kernels, the likely winners first, if all else takes long; chosen."""
+_KERNELS_SHARE, _LINKS_SHARE = 0.2, 0.6
+"""Reported progress at which these begin; chosen."""
 
 
 def calibrate(
@@ -55,7 +36,7 @@ def calibrate(
     """Measure this machine and store the profile.
 
     Args:
-        executor: Its pool and pipeline are measured, as they run in products.
+        executor: Its pool and its first GPU are measured, as they run in products.
         cache_dir: Folder of compiled kernels.
         directory: Folder for the profile; None not to store it.
         report: Called with what is being measured.
@@ -67,20 +48,19 @@ def calibrate(
     tell("kernels and C are compiled", 0.0)
     executor.pool.prepare()
     if info is not None:
-        compile_kernels(order_kernels(describe_gpu(info)), info.arch, cache_dir)
-    began = time.perf_counter()
+        compile_kernels(list_measured(describe_gpu(info)), info.arch, cache_dir)
     tell("CPU", 0.0)
-    cpu = measure_cpu(executor.pool, f"measured {stamp}", until=began + _CPU_SECONDS)
+    memory = OperandMemory()
     profile = MachineProfile(
         device="cpu",
         source=f"measured on this machine {stamp}",
-        cpu=cpu,
-        key=read_key(info, cpu.threads),
+        cpu=measure_cpu(executor.pool, memory, f"measured {stamp}"),
+        key=read_key(info, executor.pool.threads),
         measured_at=stamp,
     )
-    profile = measure_tiny_calls(executor, profile)
     if info is not None:
-        profile = _measure_gpu(executor, profile, info, cache_dir, began=began, tell=tell)
+        bench = GpuBench(executor, profile, {"pageable": memory})
+        profile = _measure_gpu(bench, info, cache_dir, tell)
     if directory is not None:
         store_profile(profile, directory)
     tell("done", 1.0)
@@ -92,58 +72,43 @@ def calibrate_another(
 ) -> MachineProfile:
     """The profile of a GPU of the same model as a calibrated one: only its links are measured.
 
-    Links depend on where a GPU is in the machine. Its kernels and calls take as long as the first
-    one's; what differs is left to the corrections.
-
-    Args:
-        executor: Its pipeline is measured.
-        first: The profile of the other GPU.
-        report: Called with what is being measured.
+    Links depend on where a GPU is in the machine. Kernels are the first one's.
     """
     info = executor.devices[0]
     if report is not None:
         report("link", 0.0)
-    measured = PipelineProfile(executor, replace(first, index=info.index))
-    wake_gpu(measured)
-    links = measure_links_again(measured, first.links, device_index=info.index)
-    return replace(measured.profile, links=links, key=read_key(info, first.cpu.threads))
+    profile = replace(first, index=info.index, key=read_key(info, first.cpu.threads))
+    bench = GpuBench(executor, profile)
+    _wake_gpu(bench)
+    links, _ = measure_links(bench, first.links[0].source)
+    return replace(profile, links=links)
 
 
 def _measure_gpu(
-    executor: Executor,
-    profile: MachineProfile,
-    info: DeviceInfo,
-    cache_dir: Path,
-    *,
-    began: float,
-    tell: Report,
+    bench: GpuBench, info: DeviceInfo, cache_dir: Path, tell: Report
 ) -> MachineProfile:
-    """The profile with a GPU: links and contention, then kernels, then latencies."""
-    source = f"measured {profile.measured_at}"
-    gpu, threads = describe_gpu(info), profile.cpu.threads
-    measured = PipelineProfile(
-        executor,
-        build_preset_profile(gpu, "estimated", threads),
-        until=began + _LINKS_UNTIL_SECONDS,
+    """The profile with a GPU: kernels, then links by their rates."""
+    gpu, source = describe_gpu(info), bench.profile.cpu.source
+    profile = replace(
+        bench.profile, device=info.name, gpu=gpu, links=estimate_links(gpu), index=info.index
     )
-    tell("link", _LINK_SHARE)
-    wake_gpu(measured)
-    links = measure_links(measured, device_index=info.index, source=source)
-    rate = profile.find_cpu_rate("float32")
-    shares = measure_shares(measured, share_cpu(threads), rate)
+    bench = replace(bench, profile=profile)
+    _wake_gpu(bench)
 
     def tell_kernel(label: str, share: float) -> None:
-        tell(label, _LINK_SHARE + (1 - _LINK_SHARE) * share)
+        tell(label, _KERNELS_SHARE + (_LINKS_SHARE - _KERNELS_SHARE) * share)
 
-    ends = began + CALIBRATION_SECONDS
-    until = max(ends - _LATENCIES_SECONDS, time.perf_counter() + _LEAST_KERNEL_SECONDS)
-    profile = replace(
-        profile,
-        device=info.name,
-        cpu=replace(profile.cpu, beside_gpu=shares),
-        gpu=gpu,
-        links=links,
-        kernels=measure_kernels(gpu, info, cache_dir, source, until=until, tell=tell_kernel),
-    )
-    profile = complete_kernels(profile)
-    return measure_latencies(replace(measured, profile=profile, until=ends))
+    kernels = measure_kernels(gpu, info.index, cache_dir, source, tell=tell_kernel)
+    bench = replace(bench, profile=replace(profile, kernels=kernels))
+    tell("link", _LINKS_SHARE)
+    links, cpu = measure_links(bench, source)
+    return replace(bench.profile, links=links, cpu=cpu)
+
+
+def _wake_gpu(bench: GpuBench) -> None:
+    """Run products until the GPU has its clocks and its link its speed."""
+    plan = bench.plan(_WAKING, 0)
+    a, b, c = bench.take(_WAKING)
+    awake = time.perf_counter() + _WAKE_SECONDS
+    while time.perf_counter() < awake:
+        bench.executor.run(plan, a, b, c)

@@ -3,7 +3,7 @@
 Of several GPUs of one model the first is measured, of the others only the links.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -11,14 +11,10 @@ from typing import Final
 from wavetrim.kernels.device import DeviceInfo
 from wavetrim.kernels.timing.joint_rates import measure_joint_rates, measure_peer_rate
 from wavetrim.scheduler.calibration.calibrate import calibrate, calibrate_another
-from wavetrim.scheduler.calibration.contention import measure_split_stretch
 from wavetrim.scheduler.calibration.kernels import Report
-from wavetrim.scheduler.calibration.latencies import measure_team_calls
-from wavetrim.scheduler.calibration.links import PipelineProfile
 from wavetrim.scheduler.execution.executor import Executor
-from wavetrim.scheduler.profile.joint import JointLinks
-from wavetrim.scheduler.profile.machine import MachineProfile
-from wavetrim.scheduler.profile.store import describe_gpu
+from wavetrim.scheduler.profile.machine import JointLinks, MachineProfile
+from wavetrim.scheduler.profile.presets import describe_gpu
 
 _COPIED_BYTES: Final = 256 << 20
 _RUNS: Final = 12
@@ -32,13 +28,7 @@ def calibrate_gpus(
     cache_dir: Path,
     report: Report | None = None,
 ) -> MachineProfile:
-    """Measure this machine with all of its GPUs; nothing is stored.
-
-    Args:
-        open_executor: Opens an executor with some of the GPUs.
-        devices: The GPUs. One that comes twice is measured once.
-        cache_dir: Folder of compiled kernels.
-        report: Called with what is being measured.
+    """Measure this machine with all of these GPUs, each once; nothing is stored.
 
     Returns:
         The profile of the first GPU, with those of the others beside it.
@@ -62,41 +52,9 @@ def calibrate_gpus(
         found[index] = replace(profile, index=index)
     if len(devices) < 2:
         return next(iter(found.values()))
-    indices = [device.index for device in devices]
-    counts = range(2, len(indices) + 1)
-    joint = tuple(_measure_joint(indices[:count]) for count in counts)
-    peer_rate = min(
-        measure_peer_rate(indices[0], other, _COPIED_BYTES, _RUNS) for other in indices[1:]
-    )
-    gpus = [replace(found[index], peer_gbytes_per_second=peer_rate / 1e9) for index in indices]
-    with open_executor(devices) as executor:
-        return _join(gpus, _measure_teams(executor, gpus, joint))
-
-
-def _join(gpus: Sequence[MachineProfile], joint: Iterable[JointLinks]) -> MachineProfile:
-    """The profile of a machine with these GPUs and joint rates."""
-    joint = tuple(joint)
-    first, *beside = (replace(one, joint=joint) for one in gpus)
+    joint = _measure_joint([device.index for device in devices])
+    first, *beside = (replace(found[device.index], joint=joint) for device in devices)
     return replace(first, beside=tuple(beside))
-
-
-def _measure_teams(
-    executor: Executor, gpus: Sequence[MachineProfile], joint: Sequence[JointLinks]
-) -> Iterator[JointLinks]:
-    """The joint links with the calls and splits of so many GPUs.
-
-    Where no split pays, its contention is taken from fewer GPUs.
-    """
-    free = _join(gpus, (replace(links, call_seconds=0.0) for links in joint))
-    counts = [links.gpus for links in joint]
-    calls = measure_team_calls(PipelineProfile(executor, free), counts)
-    called = [
-        replace(links, call_seconds=seconds) for links, seconds in zip(joint, calls, strict=True)
-    ]
-    measured, stretch = PipelineProfile(executor, _join(gpus, called)), 1.0
-    for links in called:
-        stretch = measure_split_stretch(measured, links.gpus) or stretch
-        yield replace(links, split_stretch=stretch)
 
 
 def _find_like(device: DeviceInfo | None, found: Iterable[MachineProfile]) -> MachineProfile | None:
@@ -108,13 +66,13 @@ def _find_like(device: DeviceInfo | None, found: Iterable[MachineProfile]) -> Ma
 
 
 def _measure_joint(indices: Sequence[int]) -> JointLinks:
-    """The links of these GPUs together, from page-locked memory."""
+    """What the links of these GPUs reach together, from page-locked memory."""
     rates = measure_joint_rates(indices, _COPIED_BYTES, _RUNS)
+    peer = min(measure_peer_rate(indices[0], other, _COPIED_BYTES, _RUNS) for other in indices[1:])
     return JointLinks(
-        memory="pinned",
-        gpus=len(indices),
         in_gbytes_per_second=rates.in_bytes_per_second / 1e9,
         out_gbytes_per_second=rates.out_bytes_per_second / 1e9,
         both_gbytes_per_second=rates.both_bytes_per_second / 1e9,
-        source="measured with the GPUs",
+        peer_gbytes_per_second=peer / 1e9,
+        source="measured with all of these GPUs",
     )

@@ -1,270 +1,150 @@
-"""Measures the links between each kind of host memory and the GPU."""
+"""Measures the links between each kind of host memory and the GPU.
 
-import math
-import time
-from collections.abc import Callable, Sequence
+    rate   = bytes of a long product / (its seconds - those of a tiny product)
+    duplex = 1 + (seconds of both ways - seconds of the longer way) / seconds of the shorter way
+    call   = seconds of a tiny product - its prediction without a call
+
+The long products have a short K, so that copies bound them, and run through the pipeline in given
+panels. The others are planned, and run as those of users.
+"""
+
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from wavetrim.cpu.products import Matrix
 from wavetrim.kernels.catalog import find_kernel
-from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.kernels.schedule.steps import Cut
-from wavetrim.kernels.spec import KernelSpec
-from wavetrim.kernels.timing.joint_rates import measure_joint_rates, measure_row_seconds
-from wavetrim.scheduler.calibration.operands import OperandMemory
-from wavetrim.scheduler.calibration.repetition import find_possible, repeat
+from wavetrim.scheduler.calibration.repetition import OperandMemory, repeat, time_call
 from wavetrim.scheduler.execution.executor import Executor
-from wavetrim.scheduler.execution.timings import Timings
-from wavetrim.scheduler.model.curves import build_gpu_curve
-from wavetrim.scheduler.model.gpu_curve import GpuCurve
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.problem import MEMORIES, GemmProblem, Memory
-from wavetrim.scheduler.profile.estimate import COPY_SECONDS
-from wavetrim.scheduler.profile.machine import LinkModel, MachineProfile
+from wavetrim.scheduler.profile.machine import CpuModel, LinkModel, MachineProfile
 
-LINK_SIDE: Final = 8192
-_SIDES: Final = LINK_SIDE // 2, LINK_SIDE
-"""Sides of two products whose difference gives a rate. With sides of 8192 and 12288, copies both
-ways at once seemed slower than one after the other (H200)."""
+_SECONDS: Final = 0.06
+_QUICK_SECONDS: Final = 0.05
+"""Time of a measurement of a long product, and of a quick one; chosen."""
 
-_LEAST_TOGETHER: Final = 0.5
-_PROBED_BYTES: Final = 128 << 20
-_PROBE_RUNS: Final = 12
-_WAKE_SECONDS: Final = 0.15
-_WARM_SECONDS: Final = 0.02
-_LINK_SECONDS: Final = 0.15
-"""Least of `LinkModel.together`, and sizes, runs and times of the measurements; chosen."""
+_SIDE: Final = 8192
+_IN: Final = 16 * _SIDE, 16, _SIDE // 16
+_OUT: Final = _SIDE, _SIDE, 16
+_BOTH: Final = 8 * _SIDE, _SIDE // 16, _SIDE // 16
+"""M, N and K of products of copies in, of copies out, and of half as many of each. The square of
+the side is the number of elements copied. Chosen: smaller ones the driver may copy."""
 
-_WAKING: Final = 2048
-"""M, N and K of the products that wake the GPU; chosen."""
+_PANELS: Final = 8
+"""Panels of the product that copies both ways; chosen."""
 
-_ABOVE: Final = 1.1
-"""By how much a measured rate may be above that of the link; chosen."""
+_TINY: Final = 64
+"""Side of a tiny product; chosen."""
+
+_COPIED: Final = GemmProblem(768, 768, 768)
+"""A product that is copied within host memory first, if pageable; chosen."""
+
+_MOST_COPY_GBYTES: Final = 200.0
+"""Rate above which copies within host memory take no noticeable time; chosen."""
+
+_MOST_DUPLEX: Final = 2.0
+"""The factor of directions that take turns."""
 
 
 @dataclass(frozen=True, slots=True)
-class PipelineProfile:
-    """The measured executor's first pipeline, and the profile by which its products are cut.
+class GpuBench:
+    """An executor whose first GPU is measured.
 
     Attributes:
         executor: Runs whole products, as users do.
         profile: Estimates, and what has been measured so far.
-        memory: The memory of its products.
-        until: Time (`time.perf_counter`) after which each measurement is as brief as possible.
+        memories: The memory of products, of each kind.
     """
 
     executor: Executor
     profile: MachineProfile
-    memory: OperandMemory = field(default_factory=OperandMemory)
-    until: float = math.inf
+    memories: dict[Memory, OperandMemory] = field(default_factory=dict)
 
-    @property
-    def pipeline(self) -> GpuPipeline:
-        """The pipeline of the GPU that is measured."""
-        return self.executor.pipelines[0]
+    def take(self, problem: GemmProblem) -> tuple[Matrix, Matrix, Matrix]:
+        """A, B and C of a product, in place of those of the last one in this kind of memory."""
+        memory = self.memories.setdefault(problem.memory, OperandMemory(problem.memory, 264 << 20))
+        return memory.take(problem.dtype, problem.m, problem.n, problem.k)
 
-    def plan(self, problem: GemmProblem, *, f: int = 0, kernel: str = "cublas") -> Plan:
-        """The plan of a product by the current profile."""
-        return choose_plan(problem, self.profile, PlanOptions(f=f, kernel=kernel))
+    def plan(self, problem: GemmProblem, f: int) -> Plan:
+        """The plan with an F by the current profile."""
+        return choose_plan(problem, self.profile, PlanOptions(f=f))
 
-    def find_cut(self, spec: KernelSpec, problem: GemmProblem) -> Cut:
-        """The cut of a product by the current profile."""
-        return self.build_curve(spec, problem).find_cut(problem.m)
-
-    def build_curve(self, spec: KernelSpec, problem: GemmProblem) -> GpuCurve:
-        """Rows → seconds by the current profile."""
-        model = self.profile.find_kernel_model(spec)
-        assert model is not None, "every kernel has times, measured or assumed"
-        return build_gpu_curve(problem, self.profile, spec, model)
+    def time_plan(self, plan: Plan, budget_seconds: float) -> float:
+        """Median seconds of calls that run a plan, as users do."""
+        a, b, c = self.take(plan.problem)
+        return repeat(lambda: time_call(lambda: self.executor.run(plan, a, b, c)), budget_seconds)
 
 
-@dataclass(frozen=True, slots=True)
-class _Rates:
-    """Bytes a second in each direction, and `LinkModel.together`."""
+def measure_links(bench: GpuBench, source: str) -> tuple[tuple[LinkModel, ...], CpuModel]:
+    """The links, and the CPU with its rate of copies."""
+    tiny, copied = (
+        {memory: _time_side(bench, side, memory) for memory in MEMORIES}
+        for side in (_TINY, _COPIED.m)
+    )
+    rated = [
+        replace(_measure_rates(bench, memory, tiny[memory]), source=source) for memory in MEMORIES
+    ]
+    # The rates of copies in host memory are part of what a small pageable product takes.
+    copied_gbytes = 1e-9 * _COPIED.copied_bytes
+    copy_seconds = (copied["pageable"] - tiny["pageable"]) - (copied["pinned"] - tiny["pinned"])
+    copy_seconds = max(copy_seconds, copied_gbytes / _MOST_COPY_GBYTES)
+    cpu = replace(bench.profile.cpu, copy_gbytes_per_second=copied_gbytes / copy_seconds)
+    free = tuple(replace(link, call_seconds=0.0) for link in rated)
+    bench = replace(bench, profile=replace(bench.profile, links=free, cpu=cpu))
+    links = tuple(
+        replace(link, call_seconds=_find_call(bench, link.memory, tiny[link.memory]))
+        for link in rated
+    )
+    return links, cpu
 
-    inwards: float
-    outwards: float
-    together: float
+
+def _find_call(bench: GpuBench, memory: Memory, tiny_seconds: float) -> float:
+    """Seconds of a call, by a profile with which it takes no time."""
+    plan = bench.plan(GemmProblem(_TINY, _TINY, _TINY, memory=memory), f=0)
+    return max(0.0, tiny_seconds - plan.predicted.total_seconds)
 
 
-def wake_gpu(measured: PipelineProfile) -> None:
-    """Run products until the GPU has its clocks and its link its speed."""
-    run = prepare_copies(measured, "pageable", *(_WAKING,) * 3)
-    awake = time.perf_counter() + _WAKE_SECONDS
-    while time.perf_counter() < awake:
-        run()
-
-
-def measure_links(
-    measured: PipelineProfile, *, device_index: int, source: str
-) -> tuple[LinkModel, ...]:
-    """The rates of each link, staging included. Calls and steps take no time yet.
-
-    Args:
-        measured: The pipeline.
-        device_index: The GPU.
-        source: Source that the figures name.
-    """
-    rates = {"pinned": _probe_rates(device_index)}
-    rates["pageable"] = _measure_staged_rates(measured, rates["pinned"])
-    row_seconds = measure_row_seconds(device_index, _PROBED_BYTES, _PROBE_RUNS)
-    return tuple(
-        LinkModel(
-            memory=memory,
-            in_gbytes_per_second=rates[memory].inwards / 1e9,
-            out_gbytes_per_second=rates[memory].outwards / 1e9,
-            call_seconds=0.0,
-            source=source,
-            copy_seconds=COPY_SECONDS[memory],
-            row_seconds=row_seconds if memory == "pinned" else 0.0,
-            together=rates[memory].together,
+def _measure_rates(bench: GpuBench, memory: Memory, tiny_seconds: float) -> LinkModel:
+    """A link with its rates in and out, and the factor of both ways at once."""
+    in_seconds, out_seconds, both_seconds = (
+        max(seconds - tiny_seconds, seconds / 2)
+        for seconds in (
+            _time_cut(bench, memory, _IN, 1),
+            _time_cut(bench, memory, _OUT, 1),
+            _time_cut(bench, memory, _BOTH, _PANELS),
         )
-        for memory in MEMORIES
+    )
+    # But for the first copy in and the last copy out, both ways are busy.
+    shorter, longer = sorted((in_seconds / 2, out_seconds / 2))
+    beyond = both_seconds - longer - shorter / _PANELS
+    duplex = 1 + beyond / (shorter * (1 - 1 / _PANELS))
+    gbytes = 4e-9 * _SIDE * _SIDE
+    return replace(
+        bench.profile.find_link(memory),
+        in_gbytes_per_second=gbytes / in_seconds,
+        out_gbytes_per_second=gbytes / out_seconds,
+        duplex=min(max(1.0, duplex), _MOST_DUPLEX),
     )
 
 
-def measure_links_again(
-    measured: PipelineProfile, links: Sequence[LinkModel], *, device_index: int
-) -> tuple[LinkModel, ...]:
-    """The links of another GPU of the same model, whose calls and steps take as long.
-
-    Args:
-        measured: The pipeline.
-        links: The first GPU's links.
-        device_index: The other GPU.
-    """
-    found = measure_links(measured, device_index=device_index, source=links[0].source)
-    return tuple(
-        replace(
-            link,
-            in_gbytes_per_second=other.in_gbytes_per_second,
-            out_gbytes_per_second=other.out_gbytes_per_second,
-            row_seconds=other.row_seconds,
-            together=other.together,
-        )
-        for link, other in zip(links, found, strict=True)
-    )
+def _time_side(bench: GpuBench, side: int, memory: Memory) -> float:
+    """Median seconds of a small product on the GPU."""
+    problem = GemmProblem(side, side, side, memory=memory)
+    return bench.time_plan(bench.plan(problem, f=0), _QUICK_SECONDS)
 
 
-def _probe_rates(device_index: int) -> _Rates:
-    """Rates of page-locked memory, from transfers alone: nothing is staged."""
-    rates = measure_joint_rates([device_index], _PROBED_BYTES, _PROBE_RUNS)
-    inwards, outwards = rates.in_bytes_per_second, rates.out_bytes_per_second
-    # Seconds of both ways at once, over those of one after the other.
-    together = 2 / rates.both_bytes_per_second / (1 / inwards + 1 / outwards)
-    return _Rates(inwards, outwards, min(max(together, _LEAST_TOGETHER), 1.0))
-
-
-def _measure_staged_rates(measured: PipelineProfile, direct: _Rates) -> _Rates:
-    """Rates of pageable memory, from the difference between a larger and a smaller product.
-
-    A tall product with few columns and a short K consists of copies in, one with a very short K of
-    copies out, and a third one has both in equal amounts.
-    """
-
-    def time_more(shape: Callable[[int], tuple[int, int, int]]) -> float:
-        less, more = (_time_pipeline(measured, "pageable", *shape(side)) for side in _SIDES)
-        return more - less
-
-    less, more = (side * side * 4 for side in _SIDES)
-    moved_bytes = more - less
-    in_rate = find_rate(lambda: time_more(_shape_in), moved_bytes, direct.inwards)
-    out_rate = find_rate(lambda: time_more(_shape_out), moved_bytes, direct.outwards)
-    apart_seconds = moved_bytes / in_rate / 2 + moved_bytes / out_rate / 2
-    together = time_more(_shape_both) / apart_seconds
-    return _Rates(in_rate, out_rate, min(max(together, _LEAST_TOGETHER), 1.0))
-
-
-def find_rate(measure: Callable[[], float], moved_bytes: int, most: float) -> float:
-    """Bytes a second, measured as the difference of two times.
-
-    It is measured again if it is beyond what the link can do: -779 GB/s was measured once.
-
-    Args:
-        measure: Returns the seconds of these bytes.
-        moved_bytes: The bytes.
-        most: Rate of the link without staging, which is taken if no measurement is possible.
-    """
-    seconds = find_possible(measure, lambda found: found * most * _ABOVE >= moved_bytes)
-    return most if seconds is None else moved_bytes / seconds
-
-
-def _shape_in(side: int) -> tuple[int, int, int]:
-    """M, N, K of a product of copies in. K is short, so that the last kernel is, too."""
-    return 16 * side, 16, side // 16
-
-
-def _shape_out(side: int) -> tuple[int, int, int]:
-    return side, side, 16
-
-
-def _shape_both(side: int) -> tuple[int, int, int]:
-    """M, N, K of a product with half as much to copy in each direction."""
-    return 8 * side, side // 16, side // 16
-
-
-def prepare_copies(
-    measured: PipelineProfile,
-    memory: Memory,
-    m: int,
-    n: int,
-    k: int,
-    *,
-    cut: Cut | None = None,
-    copiers: int | None = None,
-) -> Callable[[], float]:
-    """A call that runs a product by cuBLAS through the pipeline and returns its seconds.
-
-    The product has run before, so that all it needs is loaded. Its matrices replace those of the
-    last product of this kind of memory.
-
-    Args:
-        measured: The pipeline.
-        memory: The kind of host memory.
-        m: Rows of C.
-        n: Columns of C.
-        k: Columns of A.
-        cut: How it is cut into steps; None for the fastest schedule by the profile.
-        copiers: Threads of each staged copy; None for all.
-    """
+def _time_cut(bench: GpuBench, memory: Memory, shape: tuple[int, int, int], panels: int) -> float:
+    """Median seconds of a product through the pipeline, in panels of equal size."""
+    m, n, k = shape
     kernel = find_kernel("cublas", "float32")
-    steps = cut or measured.find_cut(kernel, GemmProblem(m, n, k, kernel.dtype, memory=memory))
-    a, b, c = measured.memory.take(memory, ((m, k), (k, n), (m, n)), kernel.dtype)
+    a, b, c = bench.take(GemmProblem(m, n, k, kernel.dtype, memory))
+    cut = Cut(first_rows=m // panels, panel_rows=m // panels, depth=k)
+    pipeline = bench.executor.pipelines[0]
 
-    def measure() -> float:
-        start = time.perf_counter()
-        measured.pipeline.multiply(kernel, a, b, c, cut=steps, copiers=copiers)
-        return time.perf_counter() - start
+    def run() -> None:
+        pipeline.multiply(kernel, a, b, c, cut=cut)
 
-    _warm_up(measure)
-    return measure
-
-
-def prepare_run(measured: PipelineProfile, plan: Plan) -> Callable[[], Timings]:
-    """A call that runs a plan as users do, and returns its times.
-
-    The product has run before. Its matrices replace those of the last product of this kind of
-    memory.
-    """
-    problem = plan.problem
-    m, n, k = problem.m, problem.n, problem.k
-    a, b, c = measured.memory.take(problem.memory, ((m, k), (k, n), (m, n)), problem.dtype)
-
-    def run() -> Timings:
-        return measured.executor.run(plan, a, b, c)
-
-    _warm_up(run)
-    return run
-
-
-def _warm_up(call: Callable[[], object]) -> None:
-    warm = time.perf_counter() + _WARM_SECONDS
-    while time.perf_counter() < warm:
-        call()
-
-
-def _time_pipeline(measured: PipelineProfile, memory: Memory, m: int, n: int, k: int) -> float:
-    """Median seconds of a product through the pipeline."""
-    return repeat(prepare_copies(measured, memory, m, n, k), _LINK_SECONDS, until=measured.until)
+    return repeat(lambda: time_call(run), _SECONDS)

@@ -4,27 +4,21 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from wavetrim.scheduler.calibration.cpu import measure_cpu_briefly
+from wavetrim.scheduler.calibration.cpu import measure_cpu_quickly
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.execution.product import NOTHING
-from wavetrim.scheduler.model.cpu import CpuModel
+from wavetrim.scheduler.profile.machine import CpuModel
 from wavetrim.scheduler.profile.provider import ProfileProvider
 
 
 def open_profiles(
-    executor: Executor, directory: Path | None, *, turn: AbstractContextManager[Any] = NOTHING
+    executor: Executor, directory: Path | None, *, lock: AbstractContextManager[Any] = NOTHING
 ) -> ProfileProvider:
-    """The profiles of an executor's machine; its CPU is measured briefly if never calibrated.
-
-    Args:
-        executor: Runs products.
-        directory: Folder of stored calibrations; None for none.
-        turn: Held while the CPU is measured, which computes.
-    """
+    """The profiles of an executor's machine; its CPU is measured quickly if never calibrated."""
 
     def measure() -> CpuModel:
-        with turn:
-            return measure_cpu_briefly(executor.pool)
+        with lock:
+            return measure_cpu_quickly(executor.pool)
 
     return ProfileProvider(
         directory=directory,

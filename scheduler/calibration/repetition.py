@@ -1,69 +1,98 @@
-"""Repeated measurements."""
+"""Repeated measurements, and the matrices of measured products."""
 
-import math
 import statistics
 import time
 from collections.abc import Callable
-from typing import Final, TypeVar
+from math import ceil
+from typing import Final
 
-REST_SECONDS: Final = 0.001
-"""Pause after which threads sleep; chosen."""
+import numpy as np
 
-BRIEF_SECONDS: Final = 5e-3
-"""Time of a product above which the first one after a pause takes as long as the next; chosen."""
+from wavetrim.cpu.products import Matrix
+from wavetrim.kernels.transfer.pinned import pin_array
+from wavetrim.scheduler.problem import Memory
+
+REST_SECONDS: Final = 1e-3
+"""Pause before a measurement, after which threads and cores sleep; chosen."""
+
+COLD_START_SECONDS: Final = 8e-3
+"""Time of a product from which on the first after a pause takes as long as the next; chosen."""
 
 LEAST_SAMPLES: Final = 3
-"""Fewest measurements, however late it is; chosen."""
+"""Fewest measurements; chosen."""
 
-_TRIES: Final = 3
-"""Most measurements of what may turn out to be impossible; chosen."""
+_WORK_BYTES: Final = 4 << 20
+"""Bytes of other work before a measurement, more than a core's own caches; chosen."""
 
-T = TypeVar("T")
+_DRAWN: Final = 65_521
+"""Random elements, which are repeated: to draw more would take longer than multiplying."""
 
-
-def repeat_in_pairs(
-    measure: Callable[[], float], budget_seconds: float, *, until: float = math.inf
-) -> float:
-    """As `repeat`, but after a pause each time, and of brief products the second one counts.
-
-    The first one takes longer: threads and cores sleep, and caches lack its code. Many products
-    in succession took three quarters of the second one's time on a GPU (0.1 ms), and four times
-    that on 32 cores.
-    """
-
-    def measure_next() -> float:
-        time.sleep(REST_SECONDS)
-        seconds = measure()
-        return measure() if seconds < BRIEF_SECONDS else seconds
-
-    return repeat(measure_next, budget_seconds, until=until)
+_WORK: Final = np.ones(_WORK_BYTES, np.uint8), np.ones(_WORK_BYTES, np.uint8)
 
 
-def repeat(
-    measure: Callable[[], float], budget_seconds: float, *, until: float = math.inf
-) -> float:
+def repeat(measure: Callable[[], float], budget_seconds: float) -> float:
     """Median of as many measurements as fit in a time, at least three, after a warm-up.
 
-    Args:
-        measure: Returns the seconds of one measurement.
-        budget_seconds: Time of all measurements.
-        until: Time (`time.perf_counter`) after which `LEAST_SAMPLES` are enough.
+    Each comes after a pause and other work, from which threads and cores have to wake up. So of
+    products under COLD_START_SECONDS the second one counts. Many in a loop take three quarters of
+    that time on a GPU (0.1 ms), and more than it on many cores. The minimum would mislead: on a
+    virtual machine with 16 cores, single products took two thirds of the time of nearly all others.
     """
     measure()
     samples: list[float] = []
-    deadline = min(time.perf_counter() + budget_seconds, until)
+    deadline = time.perf_counter() + budget_seconds
     while len(samples) < LEAST_SAMPLES or time.perf_counter() < deadline:
-        samples.append(measure())
+        np.copyto(*_WORK)
+        time.sleep(REST_SECONDS)
+        seconds = measure()
+        samples.append(measure() if seconds < COLD_START_SECONDS else seconds)
     return statistics.median(samples)
 
 
-def find_possible(measure: Callable[[], T], is_possible: Callable[[T], bool]) -> T | None:
-    """The first possible one of a few measurements; None if none is.
+def time_call(call: Callable[[], object]) -> float:
+    """Seconds of a call."""
+    started = time.perf_counter()
+    call()
+    return time.perf_counter() - started
 
-    Other work may give the difference of two times any value, even one below zero.
+
+class OperandMemory:
+    """Memory of one kind for the matrices of a product, in place of the last ones.
+
+    It is made once, because touching memory first takes long. A and B are random. C has memory of
+    its own, so that no result becomes an operand.
 
     Args:
-        measure: Measures.
-        is_possible: Whether the machine can do what was measured.
+        memory: The kind of host memory.
+        reserved_bytes: Least size of each of both pieces.
     """
-    return next(filter(is_possible, (measure() for _ in range(_TRIES))), None)
+
+    def __init__(self, memory: Memory = "pageable", reserved_bytes: int = 0) -> None:
+        self._memory = memory
+        self._reserved_bytes = reserved_bytes
+        self._operands = self._result = np.empty(0, np.uint8)
+
+    def take(self, dtype: str, m: int, n: int, k: int) -> tuple[Matrix, Matrix, Matrix]:
+        """A[M,K], B[K,N] and C[M,N], of float32 or float64."""
+        item_bytes = np.dtype(dtype).itemsize
+        a_bytes, b_bytes, c_bytes = (item_bytes * size for size in (m * k, k * n, m * n))
+        if len(self._operands) < a_bytes + b_bytes:
+            self._operands = self._make(a_bytes + b_bytes)
+            # As float64 they are numbers of usual size, too.
+            drawn = np.random.default_rng(0).random(_DRAWN, np.float32) / 2 + np.float32(0.5)
+            elements = self._operands.view(np.float32)
+            for start in range(0, elements.size, _DRAWN):
+                part = elements[start : start + _DRAWN]
+                part[:] = drawn[: part.size]
+        if len(self._result) < c_bytes:
+            self._result = self._make(c_bytes)
+            self._result.fill(0)
+        a = self._operands[:a_bytes].view(dtype).reshape(m, k)
+        b = self._operands[a_bytes : a_bytes + b_bytes].view(dtype).reshape(k, n)
+        return a, b, self._result[:c_bytes].view(dtype).reshape(m, n)
+
+    def _make(self, least_bytes: int) -> Matrix:
+        size_bytes = max(self._reserved_bytes, 8 * ceil(least_bytes / 8))
+        if self._memory == "pinned":
+            return pin_array((size_bytes,), np.uint8)
+        return np.empty(size_bytes, np.uint8)

@@ -4,20 +4,15 @@ While the GPU computes, idle cores of the CPU compute the checksums of the facto
 product follow when it is done.
 """
 
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from wavetrim.cpu.blocks import can_share
 from wavetrim.cpu.errors import CpuError
-from wavetrim.kernels.transfer.pinned import is_pinned
-from wavetrim.scheduler.check.checksums import ALONE
+from wavetrim.native.call_threads import CallThreads
 from wavetrim.scheduler.check.verify import ProductCheck, Verification
 from wavetrim.scheduler.errors import PlanError
 from wavetrim.scheduler.execution.executor import Executor
@@ -25,37 +20,7 @@ from wavetrim.scheduler.execution.rows_done import RowsDone
 from wavetrim.scheduler.execution.run import raise_translated
 from wavetrim.scheduler.execution.timings import Timings
 from wavetrim.scheduler.planning.plan import Plan
-
-Matrix = NDArray[Any]
-
-_ROUNDS: Final = 2
-"""Most times that rows are computed again: first those found, then all, as some may be missed."""
-
-
-@dataclass(frozen=True, slots=True)
-class EngineProduct:
-    """The matrices and factors of a product.
-
-    Attributes:
-        a: M x K, of the result's element type.
-        b: K x N, likewise.
-        c: M x N, likewise, sharing no memory with `out`; None if beta is 0.
-        out: M x N; holds C before the product if beta is not 0.
-        alpha: Factor of A·B; a whole number for integers, whose products are exact.
-        beta: Factor of C, likewise.
-    """
-
-    a: Matrix
-    b: Matrix
-    c: Matrix | None
-    out: Matrix
-    alpha: float
-    beta: float
-
-    def is_pinned(self, *, b_resident: bool = False) -> bool:
-        """Whether all matrices that a GPU copies are page-locked."""
-        copied = (self.a, self.out) if b_resident else (self.a, self.b, self.out)
-        return all(is_pinned(matrix) for matrix in copied)
+from wavetrim.scheduler.product import EngineProduct
 
 
 def compute_checked(
@@ -78,7 +43,7 @@ def compute_checked(
         executor: Runs the plan.
         choose_gpu_plan: Returns the plan of this number of rows for the GPU alone; None not to use
             the GPU.
-        changes: Called before rows are written again that may have been reported as final.
+        changes: Called before rows are written again that were perhaps reported as final.
         progress: As for `Executor.run`.
         cancelled: As for `Executor.run`.
         final: As for `Executor.run`.
@@ -89,142 +54,63 @@ def compute_checked(
         ExecutionError: A device failed.
         ExecutionCancelled: `cancelled` returned True.
     """
-    a, b, c, out = product.a, product.b, product.c, product.out
-    # A small product does without the C library, which might have to be compiled first.
-    m, n = out.shape
-    is_shared = can_share(m, n, b.shape[0])
-    check = ProductCheck(
-        a, b, c, out,
-        alpha=product.alpha, beta=product.beta, workers=executor.pool if is_shared else ALONE,
-    )  # fmt: skip
-    with _sum_beside(check, beside=plan.gpu_rows > 0):
+    m, check = len(product.out), ProductCheck(product, pool=executor.pool)
+    thread = CallThreads(1, "check")
+    summed = thread.submit(check.sum_factors) if plan.gpu_rows > 0 else None
+    try:
         timings = executor.run(
-            plan, a, b, out, alpha=product.alpha, beta=product.beta,
+            plan, product.a, product.b, product.out, alpha=product.alpha, beta=product.beta,
             progress=progress, cancelled=cancelled, final=final, timed=True, b_key=b_key,
         )  # fmt: skip
+    finally:
+        thread.close()  # it has read the operands
+    if summed is not None:
+        summed.result()
     start = time.perf_counter()
     verification = check.compare()
-    if not verification.passed:
-        if changes is not None:
-            changes()
-        if b_key is not None:
-            executor.residents.forget(b_key)
-        repair = _Repair(product, executor, out.shape[0] - timings.f_actual, choose_gpu_plan)
-        verification = repair.run(check, verification, cancelled)
-    return timings, replace(verification, seconds=time.perf_counter() - start)
+    found, used = verification.wrong_rows, set[str]()
+    if found and changes is not None:
+        changes()
+    if found and b_key is not None:
+        executor.residents.forget(b_key)
+    for wrong in (found, range(m)):  # all in the end, as some may be missed
+        if not verification.passed:
+            for rows in _find_ranges(wrong, m - timings.f_actual):
+                choose_plan = None if rows.start < m - timings.f_actual else choose_gpu_plan
+                used.add(_compute_again(product, rows, choose_plan, executor, cancelled))
+            verification = check.compare()
+    verification.require()
+    seconds = time.perf_counter() - start
+    devices = " and ".join(sorted(used)) or None
+    return timings, replace(verification, wrong_rows=found, recomputed_on=devices, seconds=seconds)
 
 
-@contextmanager
-def _sum_beside(check: ProductCheck, *, beside: bool) -> Iterator[None]:
-    """Compute the factors' checksums in another thread while the block runs; not without `beside`.
-
-    Raises:
-        BaseException: An error of that thread, unless the block raises one.
-    """
-    if not beside:
-        yield
-        return
-    failures: list[BaseException] = []
-
-    def sum_factors() -> None:
-        try:
-            check.sum_factors()
-        except BaseException as error:  # it belongs to the calling thread
-            failures.append(error)
-
-    thread = threading.Thread(target=sum_factors, name="check", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        thread.join()  # it reads the operands
-    if failures:
-        raise failures[0]
-
-
-class _Repair:
-    """Computes rows again, each on the device that did not compute it.
-
-    Args:
-        product: The product.
-        executor: Its devices.
-        gpu_rows: Rows that the GPU has computed; the first ones.
-        choose_gpu_plan: As for `compute_checked`.
-    """
-
-    def __init__(
-        self,
-        product: EngineProduct,
-        executor: Executor,
-        gpu_rows: int,
-        choose_gpu_plan: Callable[[int], Plan] | None,
-    ) -> None:
-        self._product = product
-        self._executor = executor
-        self._gpu_rows = gpu_rows
-        self._choose_gpu_plan = choose_gpu_plan
-        self._used: set[str] = set()
-
-    def run(
-        self,
-        check: ProductCheck,
-        verification: Verification,
-        cancelled: Callable[[], bool] | None,
-    ) -> Verification:
-        """Compute rows again until the product passes.
-
-        Raises:
-            VerificationFailed: It does not pass.
-            ExecutionError: A device failed.
-            ExecutionCancelled: `cancelled` returned True.
-        """
-        m = self._product.out.shape[0]
-        rows, again = verification.wrong_rows, verification
-        for _ in range(_ROUNDS):
-            for part in _find_ranges(rows, self._gpu_rows):
-                self._compute(part, cancelled)
-            again = check.compare()
-            if again.passed:
-                used = " and ".join(sorted(self._used))
-                return replace(again, wrong_rows=rows, recomputed_on=used)
-            rows = tuple(range(m))
-        again.require()
-        raise AssertionError("a product that did not pass is refused")
-
-    def _compute(self, rows: range, cancelled: Callable[[], bool] | None) -> None:
-        product, part = self._product, slice(rows.start, rows.stop)
-        a, b, out = product.a[part], product.b, product.out[part]
-        if product.c is not None:
-            np.copyto(out, product.c[part])
-        plan = self._plan(rows)
-        if plan is None:
-            self._used.add("cpu")
-            try:
-                self._executor.pool.multiply(
-                    a, b, out, alpha=product.alpha, beta=product.beta, cancelled=cancelled
-                )
-            except CpuError as error:
-                raise_translated(error)
-        else:
-            self._used.add("gpu")
-            self._executor.run(
-                plan, a, b, out, alpha=product.alpha, beta=product.beta, cancelled=cancelled
-            )
-
-    def _plan(self, rows: range) -> Plan | None:
-        """The plan to compute rows again on the GPU; None to compute them on the CPU."""
-        if rows.start < self._gpu_rows or self._choose_gpu_plan is None:
-            return None
-        try:
-            return self._choose_gpu_plan(len(rows))
-        except PlanError:  # no kernel has this element type or this accuracy
-            return None
-
-
-def _find_ranges(rows: Sequence[int], boundary: int) -> Iterator[range]:
+def _find_ranges(rows: Sequence[int], boundary: int) -> list[range]:
     """Rising rows as ranges that do not cross a boundary."""
-    start = 0
-    for end in range(1, len(rows) + 1):
-        if end == len(rows) or rows[end] != rows[end - 1] + 1 or rows[end] == boundary:
-            yield range(rows[start], rows[end - 1] + 1)
-            start = end
+    begins = np.flatnonzero((np.diff(rows) != 1) | (np.asarray(rows[1:]) == boundary)) + 1
+    return [range(part[0], part[-1] + 1) for part in np.split(np.asarray(rows), begins)]
+
+
+def _compute_again(
+    product: EngineProduct,
+    rows: range,
+    choose_plan: Callable[[int], Plan] | None,
+    executor: Executor,
+    cancelled: Callable[[], bool] | None,
+) -> str:
+    """Compute rows again, by a plan if one can be chosen, else on the CPU; returns the device."""
+    part, alpha, beta = slice(rows.start, rows.stop), product.alpha, product.beta
+    a, b, out = product.a[part], product.b, product.out[part]
+    if product.c is not None:
+        np.copyto(out, product.c[part])
+    plan = None
+    with suppress(PlanError):  # no kernel has this element type or this accuracy
+        plan = choose_plan(len(rows)) if choose_plan is not None else None
+    if plan is not None:
+        executor.run(plan, a, b, out, alpha=alpha, beta=beta, cancelled=cancelled)
+        return "gpu"
+    try:
+        executor.pool.multiply(a, b, out, alpha=alpha, beta=beta, cancelled=cancelled)
+    except CpuError as error:
+        raise_translated(error)
+    return "cpu"

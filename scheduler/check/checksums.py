@@ -1,4 +1,4 @@
-"""Checksums of a product's rows over blocks of columns, and those of its factors.
+"""Checksums of a product's rows over blocks of columns, and which of them rounding cannot explain.
 
 For a row i, a block J of w columns and random weights s of either sign (R. Freivalds, Probabilistic
 machines can use less running time, 1977), scaled by powers of two d that make B's columns of about
@@ -15,186 +15,184 @@ The cost is that of N/w columns of the product and of reading B and C once. The 
 of two at or below N^1.5 / 2048, from 1 to 128: the check costs 1/128 of the product from N = 4096
 on. Below N = 257 each element has a checksum of its own; such products take little time.
 
-Sums have the product's own precision, so their rounding errors are about those of its elements.
-They are estimated from the r_iJ themselves: the usual error is their median, as a multiple of the
-row's size.
+Sums have the product's own precision, so their rounding errors are about those of its elements, and
+the usual r_iJ says how large they are. Complex elements have complex sums with real weights.
 """
 
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Final, Protocol
+from collections.abc import Callable
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wavetrim.cpu.block_sums import BlockSums
-from wavetrim.scheduler.check.real_parts import count_real_columns, find_right_maxima, sum_right
+from wavetrim.cpu.gemm import CpuPool
+from wavetrim.cpu.halves import widen_halves
+from wavetrim.native.element_types import find_accumulator
+from wavetrim.scheduler.product import EngineProduct
 
 Matrix = NDArray[Any]
 
-
-class Workers(Protocol):
-    """Threads that sum and multiply matrices: a `CpuPool`, or the calling thread."""
-
-    @property
-    def block_sums(self) -> BlockSums:
-        """Sums rows."""
-
-    def multiply(self, a: Matrix, b: Matrix, c: Matrix) -> object:
-        """C ← A·B."""
-
-
-class Alone:
-    """The calling thread alone."""
-
-    @cached_property
-    def block_sums(self) -> BlockSums:
-        """Sums rows."""
-        return BlockSums()
-
-    def multiply(self, a: Matrix, b: Matrix, c: Matrix) -> None:
-        """C ← A·B."""
-        np.matmul(a, b, out=c)
-
-
-ALONE: Final = Alone()
+WEIGHTS: Final = (-1.75, -1.5, -1.25, -1.0, 1.0, 1.25, 1.5, 1.75)
+"""Weights of columns, exact in every element type."""
 
 _WIDEST: Final = 128
 """Most columns of a block: the check then has 1/128 of the product's operations."""
 
-WEIGHTS: Final = (-1.75, -1.5, -1.25, -1.0, 1.0, 1.25, 1.5, 1.75)
-"""Weights of columns, exact in every type."""
+_PART_BYTES: Final = 2**20
+"""Rows that a thread reads at a time; they and their copies stay in a core's cache."""
 
-_PART_BYTES: Final = 16 * 2**20
-"""Part of A that is converted at a time; chosen."""
+_LIMIT: Final = 7.5
+"""Largest right checksum, over the mean of its row: six standard deviations of a normal variable,
+which one of 10^9 exceeds."""
 
+_MOST_UNLIKE: Final = 4.0
+"""How much larger than in other rows right checksums may be: a GPU that sums some panels in parts
+of K rounds them more often. 2.2 was seen on an H200 (float64, 8192)."""
 
-@dataclass(frozen=True, slots=True)
-class FactorSums:
-    """The checksums of a right product.
+_NEAR: Final = 16
+"""Distance to the rows whose rounding errors limit those of a row: a row that is wrong everywhere
+must not raise its own limit."""
 
-    Attributes:
-        depth: K, the terms of an element.
-        width: Columns of a block.
-        weights: Weight of each column, scale included.
-        scales: Powers of two that bring B's columns to about the same size.
-        product: α A (B S), rows x blocks.
-        added: β C₀ S, likewise; None if C is not read.
-        sizes: Size of each row of these, as a column.
-    """
+_CHEAP: Final = 1 << 18
+"""Most elements of B for a block that is compared even if it is not suspect: about a
+millisecond."""
 
-    depth: int
-    width: int
-    weights: Matrix
-    scales: Matrix
-    product: Matrix
-    added: Matrix | None
-    sizes: Matrix
+_MOST: Final = 256
+"""Most suspects that are compared; chosen on `benchmarks.verify`. Of more, those with the largest
+differences: elements of a row then differ much in size, and the row's mean says little."""
 
 
-def find_caught(width: int, columns: int) -> float:
-    """The probability that two equal changes, anywhere in a row, do not cancel."""
-    return 1 - (width - 1) / (len(WEIGHTS) * max(1, columns - 1))
-
-
-def choose_width(columns: int) -> int:
-    """Columns of a block, which has one checksum in each row."""
-    return min(_WIDEST, 1 << max(0, int(np.log2(columns**1.5 / 2048))))
-
-
-def sum_factors(
-    a: Matrix,
-    b: Matrix,
-    c: Matrix | None,
-    *,
-    alpha: float,
-    beta: float,
-    dtype: np.dtype[Any],
-    random: np.random.Generator,
-    workers: Workers = ALONE,
-) -> FactorSums:
-    """The checksums of a right product, from its factors alone.
+class Checksums:
+    """The checksums of a right product, from its factors alone, with new random weights.
 
     Args:
-        a: M x K floats; of a complex product the real numbers (`real_parts`).
-        b: K x N; complex as it is.
-        c: M x N, as A is: C before the product; None if it is not read.
-        alpha: Factor of the product.
-        beta: Factor of C.
-        dtype: Element type of the product, or of the parts of a complex one.
+        product: The product, of floats or complex numbers; `c` is None if it is not read.
         random: Draws the weights.
-        workers: Sum the rows.
+        pool: Has the threads; None for the calling thread.
+
+    Attributes:
+        width: Columns of a block.
     """
-    work = np.dtype(np.float64 if dtype == np.float64 else np.float32)
-    columns = count_real_columns(b)
-    width = max(choose_width(columns), 2 if b.dtype.kind == "c" else 1)  # both parts in a block
-    chosen = random.choice(np.array(WEIGHTS, work), columns)
-    with np.errstate(all="ignore"):
-        scales = _find_scales(b, workers.block_sums)
-        weights = chosen * scales
-        right = sum_right(b, weights, width, workers.block_sums)
-        product = _multiply(a, right, workers) * work.type(alpha)
-        added = None
-        if c is not None:
-            added = workers.block_sums.sum(c, weights, width) * work.type(beta)
-        sizes = _measure_rows(product)
-        if added is not None:
-            sizes = np.maximum(sizes, _measure_rows(added))
-    return FactorSums(a.shape[1], width, weights, scales, product, added, sizes)
+
+    def __init__(
+        self, product: EngineProduct, random: np.random.Generator, pool: CpuPool | None
+    ) -> None:
+        self._product, self._pool = product, pool
+        columns, kind = product.b.shape[1], product.sum_type
+        self._reals = columns * (2 if kind.kind == "c" else 1)
+        self.width = min(_WIDEST, 1 << max(0, int(np.log2(self._reals**1.5 / 2048))))
+        with np.errstate(all="ignore"):
+            weights = random.choice(WEIGHTS, columns) * self._find_scales()
+            self._weights = weights.astype(kind)
+            self._expected = self._multiply(product.a, self._sum_blocks(product.b))
+            self._expected *= kind.type(product.alpha)
+            self._sizes = _measure_rows(self._expected)
+            if product.c is not None:
+                added = self._sum_blocks(product.c) * kind.type(product.beta)
+                self._expected += added
+                self._sizes += _measure_rows(added)
+
+    def find_suspects(self) -> tuple[NDArray[np.bool_], float]:
+        """Compare the checksums of the computed product with these.
+
+        Suspect is what exceeds its limit or is not finite. The largest is, too, if comparing it is
+        cheap, or if √K roundings do not explain all: then all rows may be wrong alike.
+
+        Returns:
+            Which blocks are suspect, rows x blocks; and the largest checksum of the others, or the
+            limit if none exceeds it, as a multiple of its row's mean magnitude.
+        """
+        with np.errstate(all="ignore"):
+            differences = self._sum_blocks(self._product.out) - self._expected
+            real = self._sizes.dtype
+            changes = np.abs(differences.view(real))  # both parts of a complex sum
+            ratios = changes / self._sizes
+            ratios[changes == 0] = 0  # also in rows of zeros
+            wrong = ~np.isfinite(ratios)
+            means = np.where(wrong, 0, ratios).mean(axis=1, keepdims=True)
+            usual, eps = np.median(means), float(np.finfo(real).eps)
+            means = np.minimum.reduce([np.roll(means, by, axis=0) for by in (-_NEAR, 0, _NEAR)])
+            limits = _LIMIT * np.maximum(np.clip(means, usual, _MOST_UNLIKE * usual), eps / 2)
+            ratios /= limits
+            count, limit = int(np.count_nonzero(ratios > 1)), float(limits.max())
+            depth = len(self._product.b)
+            explained = _LIMIT * float(np.sqrt(depth)) * eps
+            if count or depth * self.width <= _CHEAP or limit > explained:
+                most = min(max(count, 1), _MOST, ratios.size)
+                ranked = np.where(wrong, -1, ratios if count <= _MOST else changes)
+                wrong.ravel()[np.argpartition(ranked, -most, axis=None)[-most:]] = True
+            limit *= float(np.max(ratios, where=~wrong, initial=1))
+        if real != differences.dtype:
+            wrong = wrong[:, ::2] | wrong[:, 1::2]
+        return wrong, limit
+
+    def _find_scales(self) -> Matrix:
+        """Powers of two near the inverse of the largest element of each of B's columns."""
+        b = self._product.b
+        kind = b.real.dtype
+        word = np.dtype(f"u{kind.itemsize}")  # magnitudes are in the order of their bits
+        maxima: list[Matrix] = [np.zeros(self._reals, word)]
+
+        def find_maxima(part: slice) -> None:
+            bits = np.ascontiguousarray(b[part]).view(word) & word.type(np.iinfo(word).max >> 1)
+            maxima.append(bits.max(axis=0))
+
+        sweep(find_maxima, b, self._pool)
+        largest = np.max(maxima, axis=0).reshape(b.shape[1], -1).max(axis=1)
+        sizes = largest.view(kind).astype(find_accumulator(kind))
+        _, exponents = np.frexp(np.where(np.isfinite(sizes), sizes, 1))
+        most = np.finfo(sizes.dtype).maxexp // 2
+        scales: Matrix = np.ldexp(1.0, -np.clip(exponents, -most, most))
+        return scales
+
+    def _sum_blocks(self, matrix: Matrix) -> Matrix:
+        """Weighted sums of each row over blocks of columns; the last may have fewer columns."""
+        weights, (rows, columns) = self._weights, matrix.shape
+        blocks, rest = divmod(columns, self.width)
+        whole = blocks * self.width
+        factors = weights[:whole].reshape(blocks, -1)
+        sums = np.empty((rows, blocks + (rest > 0)), weights.dtype)
+
+        def sum_rows(part: slice) -> None:
+            wide = self._widen(matrix[part])
+            cut = wide[:, :whole].reshape(len(wide), *factors.shape)
+            np.einsum("mbw,bw->mb", cut, factors, out=sums[part, :blocks])
+            if rest:
+                sums[part, -1] = wide[:, whole:] @ weights[whole:]
+
+        sweep(sum_rows, matrix, self._pool)
+        return sums
+
+    def _multiply(self, a: Matrix, right: Matrix) -> Matrix:
+        """A times `right`, in the precision of `right`."""
+        product = np.empty((len(a), right.shape[1]), right.dtype)
+
+        def multiply_rows(part: slice) -> None:
+            np.matmul(self._widen(a[part]), right, out=product[part])
+
+        sweep(multiply_rows, a, self._pool)
+        return product
+
+    def _widen(self, matrix: Matrix) -> Matrix:
+        """A matrix in the type of its sums, stored by rows without gaps."""
+        if matrix.dtype == np.float16:
+            return widen_halves(matrix, None if self._pool is None else self._pool.cache_dir)
+        return np.ascontiguousarray(matrix, self._weights.dtype)
+
+
+def sweep(take: Callable[[slice], None], matrix: Matrix, pool: CpuPool | None) -> None:
+    """Call `take` for all rows of a matrix, some at a time, by the pool's threads if given."""
+    rows, columns = matrix.shape
+    step = max(1, _PART_BYTES // max(1, columns * matrix.itemsize))
+    parts = [slice(first, min(rows, first + step)) for first in range(0, rows, step)]
+    if pool is not None:
+        pool.call_each(take, parts)
+    else:
+        for part in parts:
+            take(part)
 
 
 def _measure_rows(sums: Matrix) -> Matrix:
-    """The root mean square of each row, as a column; the largest magnitude if it overflows."""
-    largest = np.max(np.abs(sums), axis=1, keepdims=True)
-    scaled = sums / np.where(largest > 0, largest, 1)
-    sizes: Matrix = largest * np.sqrt(np.mean(scaled * scaled, axis=1, keepdims=True))
+    """The mean magnitude of each row, as a column; it does not overflow."""
+    sizes: Matrix = np.abs(sums / sums.shape[1]).sum(axis=1, keepdims=True)
     return sizes
-
-
-def _find_scales(b: Matrix, sums: BlockSums) -> Matrix:
-    """Powers of two near the inverse of each column's largest element."""
-    maxima = find_right_maxima(b, sums)
-    _, exponents = np.frexp(maxima)
-    most = np.finfo(maxima.dtype).maxexp // 2
-    scales: Matrix = np.ldexp(maxima.dtype.type(1), -np.clip(exponents, -most, most))
-    return scales.astype(maxima.dtype)
-
-
-def sum_magnitudes(
-    factors: FactorSums,
-    a: Matrix,
-    b: Matrix,
-    c: Matrix | None,
-    *,
-    alpha: float,
-    beta: float,
-    workers: Workers,
-) -> Matrix:
-    """|α||A||B S| + |β||C₀ S|, to which rounding errors of checksums are proportional."""
-    work, weights, width = factors.product.dtype, np.abs(factors.weights), factors.width
-    sums = workers.block_sums
-    right = sum_right(b, weights, width, sums, magnitudes=True)
-    terms: Matrix = _multiply(a, right, workers, magnitudes=True) * abs(work.type(alpha))
-    if c is not None:
-        terms += sums.sum(c, weights, width, magnitudes=True) * abs(work.type(beta))
-    return terms
-
-
-def _multiply(a: Matrix, right: Matrix, workers: Workers, *, magnitudes: bool = False) -> Matrix:
-    """A, or the magnitudes of its elements, times `right`, in the precision of `right`."""
-    rows, depth = a.shape
-    product = np.empty((rows, right.shape[1]), right.dtype)
-    if a.dtype == right.dtype and not magnitudes:
-        workers.multiply(a, right, product)
-        return product
-    # One buffer for all parts: writing new memory takes longer than the sums.
-    step = min(rows, max(1, _PART_BYTES // (right.itemsize * depth)))
-    copied = np.empty((step, depth), right.dtype)
-    for first in range(0, rows, step):
-        part = a[first : first + step]
-        left = copied[: part.shape[0]]
-        workers.block_sums.copy(part, left)
-        if magnitudes:
-            np.abs(left, out=left)
-        workers.multiply(left, right, product[first : first + step])
-    return product

@@ -1,28 +1,24 @@
 """Verifies a product without computing all of it again.
 
-Checksums of all rows over blocks of columns are compared with those of the factors (`checksums`;
-`integer_checksums` for integers). Complex products are read as real ones (`real_parts`). If a
-difference exceeds its limit (`suspects`) or is not finite, the elements of its block are computed
-again and compared one by one (`elements`), which decides. Unless the product is large, the block
-with the largest difference is always compared.
-
+Checksums of all rows are compared with those of the factors (`checksums`; `integers`). Elements
+under suspect ones are computed again and compared one by one (`elements`), which decides.
 Each check draws new random weights, so that no error can fit them.
 """
 
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wavetrim.native.element_types import find_accumulator, is_integer
-from wavetrim.scheduler.check.checksums import ALONE, FactorSums, Workers, find_caught, sum_factors
-from wavetrim.scheduler.check.elements import Comparison, compare_elements, compare_scaled
-from wavetrim.scheduler.check.integer_checksums import VECTORS, find_wrong_rows
-from wavetrim.scheduler.check.real_parts import view_real
-from wavetrim.scheduler.check.rounding import FloatProduct
-from wavetrim.scheduler.check.suspects import find_detectable, find_suspects
+from wavetrim.cpu.gemm import CpuPool
+from wavetrim.native.element_types import is_integer, round_factor
+from wavetrim.scheduler.check.checksums import WEIGHTS, Checksums
+from wavetrim.scheduler.check.elements import compare_elements
+from wavetrim.scheduler.check.integers import VECTORS, find_wrong_rows
 from wavetrim.scheduler.errors import VerificationFailed
+from wavetrim.scheduler.product import EngineProduct
 
 Matrix = NDArray[Any]
 
@@ -78,105 +74,67 @@ class Verification:
         return {**asdict(self), "wrong_rows": len(self.wrong_rows)}
 
 
+def merge_verifications(found: Sequence[Verification], rows: int) -> Verification:
+    """One outcome for the products of a stack.
+
+    Args:
+        found: The outcome of each product, at least one.
+        rows: Rows of each product, which are counted through.
+    """
+    devices = {one.recomputed_on for one in found if one.recomputed_on is not None}
+    used = sorted({name for both in devices for name in both.split(" and ")})
+    return Verification(
+        passed=all(one.passed for one in found),
+        max_error=max(one.max_error for one in found),
+        tolerance=found[0].tolerance,
+        elements_checked=sum(one.elements_checked for one in found),
+        elements_compared=sum(one.elements_compared for one in found),
+        detectable_change=max(one.detectable_change for one in found),
+        caught_probability=min(one.caught_probability for one in found),
+        wrong_rows=tuple(at * rows + row for at, one in enumerate(found) for row in one.wrong_rows),
+        recomputed_on=" and ".join(used) or None,
+        seconds=sum(one.seconds for one in found),
+    )
+
+
 class ProductCheck:
     """A check in two parts; the first may run while the product is computed.
 
     Args:
-        a: M x K; not read if `alpha` is 0.
-        b: K x N, likewise.
-        c: M x N, C before the product; not read if `beta` is 0.
-        out: M x N, the product.
-        alpha: Factor of the product; a whole number for integers.
-        beta: Factor of C, likewise.
-        seed: Seed of the weights; None for a random one.
-        workers: Sum and multiply; by default the calling thread.
+        product: The product. A and B are not read if alpha is 0, nor C if beta is.
+        pool: Has the threads; None for the calling thread.
     """
 
-    def __init__(
-        self,
-        a: Matrix,
-        b: Matrix,
-        c: Matrix | None,
-        out: Matrix,
-        *,
-        alpha: float = 1.0,
-        beta: float = 0.0,
-        seed: int | None = None,
-        workers: Workers = ALONE,
-    ) -> None:
-        self._a, self._b, self._out = view_real(a), b, out
-        self._c = view_real(c) if c is not None and beta != 0 else None
-        self._alpha, self._beta = alpha, beta
-        self._random = np.random.default_rng(seed)
-        self._workers = workers
-        self._sums: FactorSums | None = None
+    def __init__(self, product: EngineProduct, pool: CpuPool | None = None) -> None:
+        alpha, beta = (round_factor(f, product.out.dtype) for f in (product.alpha, product.beta))
+        a, b = product.a, product.b
+        if alpha == 0:
+            a, b = a[:, :0], b[:0]
+        c = None if beta == 0 else product.c
+        self._product = replace(product, a=a, b=b, c=c, alpha=alpha, beta=beta)
+        self._random = np.random.default_rng()
+        self._pool = pool
+        self._sums: Checksums | None = None
 
     def sum_factors(self) -> None:
         """Compute the checksums of the factors, most of the work. Does not read `out`."""
-        if self._is_exact or self._is_scaled:
-            return
-        product = self._describe()
-        self._sums = sum_factors(
-            self._a, self._b, self._c, alpha=product.alpha, beta=product.beta,
-            dtype=self._out.real.dtype, random=self._random, workers=self._workers,
-        )  # fmt: skip
+        if not is_integer(self._product.out.dtype):
+            self._sums = Checksums(self._product, self._random, self._pool)
 
     def compare(self) -> Verification:
         """Compare the computed product with the checksums of its factors."""
-        if self._is_exact:
-            return self._compare_exactly()
-        product, size = self._describe(), self._out.size
-        if self._is_scaled:
-            found = compare_scaled(product)
-            return _conclude(found, covered=size, detectable=0.0, caught=1.0)
+        out = self._product.out
         if self._sums is None:
             self.sum_factors()
-        assert self._sums is not None, "sum_factors has made them"
-        suspicion = find_suspects(
-            self._sums, self._a, self._b, self._c, product.out,
-            alpha=product.alpha, beta=product.beta, workers=self._workers,
-        )  # fmt: skip
-        return _conclude(
-            compare_elements(product, suspicion),
-            covered=size,
-            detectable=find_detectable(suspicion),
-            caught=find_caught(suspicion.width, product.out.shape[1]),
-        )
-
-    @property
-    def _is_exact(self) -> bool:
-        return is_integer(self._out.dtype)
-
-    @property
-    def _is_scaled(self) -> bool:
-        """Whether the product is βC: α or K is 0."""
-        return self._alpha == 0 or self._a.shape[1] == 0
-
-    def _describe(self) -> FloatProduct:
-        out = view_real(self._out)
-        kind = find_accumulator(out.dtype).type
-        with np.errstate(all="ignore"):
-            alpha, beta = float(kind(self._alpha)), float(kind(self._beta))
-        return FloatProduct(self._a, self._b, self._c, out, alpha, beta)
-
-    def _compare_exactly(self) -> Verification:
-        wrong = find_wrong_rows(
-            self._a, self._b, self._c, self._out,
-            alpha=int(self._alpha), beta=int(self._beta), random=self._random,
-        )  # fmt: skip
-        caught = 1 - 0.5 ** (VECTORS - 1)
-        return Verification(
-            not wrong, float(len(wrong)), 0.0, self._out.size, 0, 0.0, caught, wrong
-        )
-
-
-def _conclude(
-    compared: Comparison, *, covered: int, detectable: float, caught: float
-) -> Verification:
-    return Verification(
-        not compared.wrong_rows, compared.max_error, 1.0, covered, compared.compared,
-        detectable, caught, compared.wrong_rows,
-    )  # fmt: skip
+        if self._sums is None:
+            wrong = find_wrong_rows(self._product, self._random, self._pool)
+            caught = 1 - 0.5 ** (VECTORS - 1)
+            return Verification(not wrong, float(len(wrong)), 0.0, out.size, 0, 0.0, caught, wrong)
+        width, (suspects, limit) = self._sums.width, self._sums.find_suspects()
+        compared, error, wrong = compare_elements(self._product, suspects, width)
+        detectable = 2 * limit * float(np.sqrt(width * np.mean(np.square(WEIGHTS))))
+        caught = 1 - (width - 1) / (len(WEIGHTS) * max(1, out.shape[1] - 1))
+        return Verification(not wrong, error, 1.0, out.size, compared, detectable, caught, wrong)
 
 
 def verify_product(
@@ -187,7 +145,6 @@ def verify_product(
     *,
     alpha: float = 1.0,
     beta: float = 0.0,
-    seed: int | None = None,
 ) -> Verification:
-    """Check that `out` is αA·B + βC; the arguments are those of `ProductCheck`."""
-    return ProductCheck(a, b, c, out, alpha=alpha, beta=beta, seed=seed).compare()
+    """Check that `out` is αA·B + βC, in the calling thread."""
+    return ProductCheck(EngineProduct(a, b, c, out, alpha, beta)).compare()

@@ -2,9 +2,9 @@
 
 In the order in which a product passes: `__main__` is the process that speaks with Ray, started by
 the service as it starts the local engine, over the same messages. `membership` sees nodes join and
-leave, and has a `handle` of each, whose `network` it measures. `product` sends a product's rows to
+leave, and measures the `network` to each. `product` sends a product's rows to
 a node, cut into `blocks`, after B, and collects the result; `answer` makes one answer of theirs.
-`residents` are the operands that a node keeps. `node` is the actor, by its `node_options`. `start`
+`node_operands` are those that a node keeps. `node` is the actor, by its `node_options`. `start`
 is `wavetrim node`.
 
 - Only this folder imports Ray, and only in the processes that need it.
@@ -12,7 +12,7 @@ is `wavetrim node`.
   stored matrix while there is room, any other one while its product runs. Rows of A follow in
   blocks; rows of C come back while later ones are computed.
 - No object is larger than an eighth of Ray's store: a larger one may become a file on disk.
-- Ray tries nothing again (`max_task_retries=0`). The service has a lost node's products computed
+- Ray repeats nothing (`max_task_retries=0`). The service has a lost node's products computed
   elsewhere.
 - Each block has a deadline. A node that misses one is given up: its actor is killed, and what it
   sends later is not read.

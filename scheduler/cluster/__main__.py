@@ -19,10 +19,9 @@ import ray
 
 from wavetrim.scheduler.cluster.membership import Membership
 from wavetrim.scheduler.cluster.product import NodeProduct
-from wavetrim.scheduler.engine.arena import MappedSlabs
+from wavetrim.scheduler.engine.arena import MappedSlabs, drop_slab
 from wavetrim.scheduler.engine.channel import Channel, ProgressReport, RowsReport
 from wavetrim.scheduler.engine.conversation import Conversation, prepare_process
-from wavetrim.scheduler.engine.dropping import drop_slab
 from wavetrim.scheduler.engine.messages import RunRequest
 from wavetrim.scheduler.engine.operands import open_operands
 from wavetrim.scheduler.engine.run import describe_failure

@@ -7,18 +7,18 @@ all of its processors and GPUs. When it ends, Ray starts it again, and it is con
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 import ray
 from ray.exceptions import ActorUnavailableError, RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from wavetrim.scheduler.cluster.handle import NodeHandle
 from wavetrim.scheduler.cluster.network import measure_network
 from wavetrim.scheduler.cluster.node import NodeEngine
-from wavetrim.scheduler.cluster.residents import RESIDENT_SHARE, Residents
+from wavetrim.scheduler.cluster.node_operands import KEPT_SHARE, NodeOperands
 from wavetrim.scheduler.cluster.start import RESOURCE
+from wavetrim.scheduler.planning.placing import Network
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +30,25 @@ _START_SECONDS: Final = 120.0
 
 _CONTROL_SECONDS: Final = 30.0
 """Limit of a call that is answered while a product runs; chosen."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeHandle:
+    """A node that is ready, as the service's side knows it.
+
+    Attributes:
+        id: Ray's id of the node.
+        actor: Its engine.
+        network: The network to it.
+        store_bytes: Size of Ray's store there.
+        operands: Those that it keeps.
+    """
+
+    id: str
+    actor: Any
+    network: Network
+    store_bytes: int
+    operands: NodeOperands
 
 
 class Membership:
@@ -115,8 +134,8 @@ class Membership:
                 network = measure_network(
                     actor, timeout_seconds=_CONTROL_SECONDS, store_bytes=store_bytes
                 )
-            residents = Residents(int(RESIDENT_SHARE * known["memory_bytes"]), actor.forget.remote)
-            self._add(NodeHandle(node_id, actor, network, store_bytes, residents), known)
+            operands = NodeOperands(int(KEPT_SHARE * known["memory_bytes"]), actor.forget.remote)
+            self._add(NodeHandle(node_id, actor, network, store_bytes, operands), known)
         except ActorUnavailableError:
             return  # Ray restarts it, and the next look finds it
         except RayError as error:
@@ -137,12 +156,7 @@ class Membership:
 
 
 def start_engine(node_id: str, resources: Mapping[str, float]) -> Any:
-    """The actor of a node, which Ray restarts when it ends, until the node leaves.
-
-    Args:
-        node_id: Ray's id of the node.
-        resources: The node's resources by Ray's list.
-    """
+    """The actor of a node, which Ray restarts when it ends, until the node leaves."""
     engine: Any = ray.remote(concurrency_groups={"control": 1})(NodeEngine)  # type: ignore[call-overload]
     return engine.options(
         num_cpus=resources.get("CPU", 0),

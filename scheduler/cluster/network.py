@@ -19,12 +19,7 @@ _COPIES: Final = 5
 def measure_network(node: Any, *, timeout_seconds: float, store_bytes: int) -> Network:
     """Measure the network by sending a block to a node and back; takes about a second.
 
-    The best of some tries counts: other work of a machine makes a try slower, never faster.
-
-    Args:
-        node: The node's actor.
-        timeout_seconds: Limit of one call.
-        store_bytes: Size of Ray's store.
+    The fastest of some tries counts: other work on a machine only makes a try slower.
 
     Raises:
         ray.exceptions.RayError: The node does not answer.

@@ -23,15 +23,16 @@ from wavetrim.kernels.device import select_devices
 from wavetrim.kernels.transfer.pinned import pin_array
 from wavetrim.scheduler.calibration.profiles import open_profiles
 from wavetrim.scheduler.cluster.node_options import NodeOptions
+from wavetrim.scheduler.engine.b_fetcher import BFetcher
 from wavetrim.scheduler.engine.messages import POISONED_EXIT, STALLED_EXIT
 from wavetrim.scheduler.engine.operands import make_product
-from wavetrim.scheduler.engine.residents import ResidentChoice
 from wavetrim.scheduler.engine.run import describe_failure, run_product
 from wavetrim.scheduler.errors import SchedulerError
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.execution.watchdog import Watchdog
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.cache import PlanCache
+from wavetrim.scheduler.profile.serialization import dump_profile
 
 logger = logging.getLogger(__name__)
 
@@ -92,8 +93,8 @@ class NodeEngine:
         if options.profile_dir is not None:
             options.profile_dir.mkdir(parents=True, exist_ok=True)
         self._profiles = open_profiles(self._executor, options.profile_dir)
-        self._plans = PlanCache(prepare=self._executor.compile)
-        self._residents = ResidentChoice(self._executor.residents, self._plans)
+        self._plans = PlanCache()
+        self._fetcher = BFetcher(self._executor.residents, self._plans)
         self._kept: dict[str, Matrix] = {}
         self._filled: dict[str, int] = {}
         self._cancelled: set[str] = set()
@@ -108,7 +109,7 @@ class NodeEngine:
             "devices": [asdict(device) for device in self._executor.devices],
             "cpu_threads": self._executor.pool.threads,
             "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-            "profile": self._profiles.find().as_dict(),
+            "profile": dump_profile(self._profiles.find()),
         }
 
     @ray.method(concurrency_group="control")
@@ -126,7 +127,7 @@ class NodeEngine:
         self._cancelled.add(job)
 
     def forget_cancel(self, job: str, _cancelled: None) -> None:
-        """Forget a cancellation. As it is no control, this comes after the product's blocks.
+        """Forget a cancellation, after the product's blocks: it is not of the group "control".
 
         Args:
             job: The product.
@@ -136,14 +137,7 @@ class NodeEngine:
 
     @ray.method(concurrency_group="control")
     def keep(self, name: str, shape: tuple[int, int], start_row: int, block: Matrix) -> None:
-        """Copy some rows of an operand into the node's memory.
-
-        Args:
-            name: Its name in requests.
-            shape: Rows and columns of the whole operand.
-            start_row: The first of these rows.
-            block: The rows.
-        """
+        """Copy the rows from `start_row` on of an operand of this shape into the node's memory."""
         with self._lock:
             if start_row == 0:
                 self._kept[name] = self._make(shape, block.dtype.name)
@@ -223,9 +217,10 @@ class NodeEngine:
             self._take(a, request.dtype), b, c, out, alpha=request.alpha, beta=request.beta
         )
         event = run_product(
-            product, request, self._executor,
+            product, self._executor,
             self._profiles.find("cpu" if request.cpu_only else None),
-            plans=self._plans, residents=self._residents, b_key=b_key,
+            options=request.options, verify=request.verify, cpu_only=request.cpu_only,
+            reports=request.reports, plans=self._plans, fetcher=self._fetcher, b_key=b_key,
             cancelled=lambda: request.job in self._cancelled,
         )  # fmt: skip
         return out, event

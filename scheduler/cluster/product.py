@@ -18,7 +18,7 @@ from ray.exceptions import RayError
 
 from wavetrim.scheduler.cluster.answer import merge_events
 from wavetrim.scheduler.cluster.blocks import STORE_SHARE, cut_operand, cut_rows
-from wavetrim.scheduler.cluster.handle import NodeHandle
+from wavetrim.scheduler.cluster.membership import NodeHandle
 from wavetrim.scheduler.cluster.node import GONE, BlockRequest
 from wavetrim.scheduler.engine.messages import RunRequest
 from wavetrim.scheduler.engine.operands import Operands
@@ -104,27 +104,27 @@ class NodeProduct:
         if failed:
             return failed[0]
         merged = merge_events(events, seconds=time.perf_counter() - start)
-        return {**merged, "resident": self._node.residents.list_names()}
+        return {**merged, "resident": self._node.operands.list_names()}
 
     def _run_with_b(self) -> list[dict[str, Any]]:
         """Compute blocks with a B that the node has, or that is sent first."""
-        request, residents = self._request, self._node.residents
+        request, operands = self._request, self._node.operands
         name = request.b_key or request.job
         keep = request.b_key is not None
-        with residents.use(name, self._b.nbytes, keep=keep) as resident:
+        with operands.use(name, self._b.nbytes, keep=keep) as kept:
             while True:
-                with self._hold(resident.sending):
-                    was_there = resident.is_there
+                with self._acquire(kept.sending):
+                    was_there = kept.is_there
                     if not was_there:
-                        resident.sent = self._send_b(name)
-                    resident.is_there = True
-                    sent = resident.sent
+                        kept.sent = self._send_b(name)
+                    kept.is_there = True
+                    sent = kept.sent
                 events = self._run_blocks(name, sent)
                 if not was_there or events[-1].get("kind") != GONE:
                     return events
-                with self._hold(resident.sending):
-                    if resident.sent is sent:  # no other product has sent it again meanwhile
-                        resident.is_there = False  # the engine has started again, without it
+                with self._acquire(kept.sending):
+                    if kept.sent is sent:  # no other product has sent it again meanwhile
+                        kept.is_there = False  # the engine has started again, without it
 
     def _send_b(self, name: str) -> list[Any]:
         """Send B, a part at a time; returns objects of Ray's that are there once B is."""
@@ -210,8 +210,8 @@ class NodeProduct:
             self._end_if_due()
 
     @contextmanager
-    def _hold(self, lock: threading.Lock) -> Iterator[None]:
-        """Hold a lock that another product may hold until the deadline has passed."""
+    def _acquire(self, lock: threading.Lock) -> Iterator[None]:
+        """Acquire a lock that another product may have until the deadline has passed."""
         if not lock.acquire(timeout=_POLL_SECONDS):
             self._end_if_due()
             while not lock.acquire(timeout=_POLL_SECONDS):

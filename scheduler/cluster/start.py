@@ -1,4 +1,4 @@
-"""How a machine becomes a node: `ray start` with the options that wavetrim needs.
+"""Makes a machine a node: `ray start` with the options that wavetrim needs.
 
 Anyone who reaches Ray's ports can run code, so there is no start without a token, and no dashboard.
 The store lies in shared memory. Without enough of it Ray would use files on disk; that is refused.
@@ -123,12 +123,7 @@ def make_command(start: NodeStart) -> list[str]:
 
 
 def make_environment(environment: Mapping[str, str], *, code: Path) -> dict[str, str]:
-    """The environment of the node's processes.
-
-    Args:
-        environment: That of this process.
-        code: The folder that wavetrim is imported from.
-    """
+    """The environment of the node's processes."""
     paths = [str(code), environment.get("PYTHONPATH", "")]
     return {
         **environment,

@@ -1,6 +1,6 @@
 """The engine process: computes products for the service.
 
-The main thread reads the work socket and computes brief products itself. Each device has a thread
+The main thread reads the work socket and computes short products itself. Each device has a thread
 for longer ones. Another thread reads the control socket, so that pings are answered and products
 cancelled while some run. The process ends when a socket closes: no engine outlives its service.
 """
@@ -19,14 +19,13 @@ from typing import Any
 from wavetrim.cpu.threads import count_default_threads
 from wavetrim.kernels.device import explain_no_devices, select_devices
 from wavetrim.scheduler.calibration.profiles import open_profiles
-from wavetrim.scheduler.engine.arena import MappedSlabs
+from wavetrim.scheduler.engine.arena import MappedSlabs, drop_slab
+from wavetrim.scheduler.engine.b_fetcher import BFetcher
 from wavetrim.scheduler.engine.channel import Channel, ProgressReport, RowsReport
 from wavetrim.scheduler.engine.conversation import Conversation, prepare_process
-from wavetrim.scheduler.engine.dropping import drop_slab
-from wavetrim.scheduler.engine.lane_threads import LaneThreads
+from wavetrim.scheduler.engine.device_threads import DeviceThreads
 from wavetrim.scheduler.engine.messages import POISONED_EXIT, STALLED_EXIT, RunRequest
 from wavetrim.scheduler.engine.readings import GpuReadings
-from wavetrim.scheduler.engine.residents import ResidentChoice
 from wavetrim.scheduler.engine.run import describe_failure, run_request
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.execution.watchdog import Watchdog
@@ -34,6 +33,7 @@ from wavetrim.scheduler.planning.cache import PlanCache
 from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.scheduler.profile.provider import ProfileProvider
+from wavetrim.scheduler.profile.serialization import dump_profile
 
 logger = logging.getLogger("wavetrim.scheduler.engine")
 
@@ -63,9 +63,9 @@ class Worker:
         self._executor = executor
         self._profiles = profiles
         self._slabs = slabs
-        self._plans = PlanCache(prepare=executor.compile)
-        self._threads = LaneThreads(len(executor.devices), self._plans, slabs)
-        self._residents = ResidentChoice(executor.residents, self._plans)
+        self._plans = PlanCache()
+        self._threads = DeviceThreads(len(executor.devices), self._plans, slabs)
+        self._fetcher = BFetcher(executor.residents, self._plans)
 
     def serve(self) -> None:
         """Send `ready`, then work until the service sends `shutdown`."""
@@ -77,12 +77,11 @@ class Worker:
                 "no_gpu_reason": self._no_gpu_reason,
                 "cpu_threads": self._executor.pool.threads,
                 # The service makes the other GPUs' profiles itself.
-                "profile": replace(self._profiles.find(), beside=()).as_dict(),
+                "profile": dump_profile(replace(self._profiles.find(), beside=())),
             }
         )
         self._service.serve(self._take)
         self._threads.close()
-        self._plans.close()
 
     def _take(self, message: Mapping[str, Any], files: list[int]) -> None:
         match message["type"]:
@@ -105,12 +104,17 @@ class Worker:
         if plan is None:
             self._compute(request)
             return
-        self._threads.submit(plan.lane, partial(self._begin, request, plan))
+        self._threads.submit(plan.device_set, partial(self._begin, request, plan))
 
     def _begin(self, request: RunRequest, plan: Plan) -> None:
         """Compute a product in a device's thread; those sent before it there have ended."""
-        lane, seconds = sorted(plan.lane), plan.predicted.total_seconds
-        self._service.send({"type": "begun", "job": request.job, "lane": lane, "seconds": seconds})
+        device_set, seconds = (
+            sorted(plan.device_set),
+            request.products * plan.predicted.total_seconds,
+        )
+        self._service.send(
+            {"type": "begun", "job": request.job, "lane": device_set, "seconds": seconds}
+        )
         self._compute(request)
 
     def _compute(self, request: RunRequest) -> None:
@@ -146,7 +150,7 @@ class Worker:
             self._find_profile(request),
             slabs=self._slabs,
             plans=self._plans,
-            residents=self._residents,
+            fetcher=self._fetcher,
             planned=tell_plan if request.reports else None,
             progress=ProgressReport(self._service.send, job) if request.reports else None,
             final=RowsReport(self._service.send, job, request.row_step)
@@ -186,15 +190,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         readings.start()
 
         def describe() -> dict[str, Any]:
+            told = {"corrections": profiles.list_corrections()}
             if not executor.devices:
-                return {}
-            return {**readings.describe(), "residents": executor.residents.describe()}
+                return told
+            return {**told, **readings.describe(), "residents": executor.residents.describe()}
 
         service = Conversation(work, control, describe)
         reason = None if executor.devices else explain_no_devices(options.device)
         Worker(service, executor, profiles, slabs, no_gpu_reason=reason).serve()
         slabs.close()
-        profiles.save_runs()
     return 0
 
 

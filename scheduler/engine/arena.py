@@ -7,6 +7,8 @@ one slab after the other. Until its slab is locked, a matrix is pageable.
 
 import gc
 import logging
+import os
+import time
 import weakref
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -19,7 +21,8 @@ from numpy.typing import DTypeLike, NDArray
 from wavetrim.kernels.errors import DeviceFailure
 from wavetrim.kernels.transfer.pinned import lock_region, unlock_region
 from wavetrim.native.element_types import find_dtype
-from wavetrim.scheduler.engine.layout import check_place
+from wavetrim.scheduler.engine.channel import Send
+from wavetrim.scheduler.engine.layout import check_layout
 from wavetrim.scheduler.engine.mapping import map_shared
 from wavetrim.scheduler.errors import SlabError
 from wavetrim.scheduler.execution.pages import collapse_range, cut_range
@@ -30,6 +33,11 @@ Matrix = NDArray[Any]
 
 _LARGEST_BYTES: Final = 512 * 2**30
 """Limit of CUDA for one registration."""
+
+_REMOVAL_TRIES: Final = 100
+"""Tries to unmap a slab, with a pause after each: five seconds in all; chosen."""
+
+_PAUSE_SECONDS: Final = 0.05
 
 
 @dataclass(slots=True)
@@ -88,7 +96,7 @@ class MappedSlabs:
         fortran_order: bool = False,
         writable: bool = False,
     ) -> Matrix:
-        """The matrix at a place of a slab, as a view of its memory.
+        """The matrix at an offset of a slab, as a view of its memory.
 
         Args:
             slab_id: The slab.
@@ -110,7 +118,7 @@ class MappedSlabs:
         if elements.hasobject or not elements.itemsize:
             raise SlabError("dtype", elements.str, "a type of numbers")
         rows, columns, offset_bytes = int(rows), int(columns), int(offset_bytes)
-        strides = check_place(
+        strides = check_layout(
             memory.nbytes,
             offset_bytes=offset_bytes,
             rows=rows,
@@ -192,3 +200,24 @@ def _let_go(slab: _MappedSlab) -> bool:
         if slab.memory is None:
             return True
     return False
+
+
+def drop_slab(slabs: MappedSlabs, slab: int, send: Send) -> None:
+    """Unmap a slab, and tell the service.
+
+    The thread of a product that was just answered may still use it for a moment. If it stays in
+    use, the process ends, and so gives back the memory that the service waits for.
+
+    Raises:
+        DeviceFailure: CUDA refuses to unlock it.
+    """
+    for _ in range(_REMOVAL_TRIES):
+        try:
+            slabs.remove(slab)
+        except SlabError:
+            time.sleep(_PAUSE_SECONDS)
+            continue
+        send({"type": "dropped", "slab": slab})
+        return
+    logger.error("slab %d is still in use: this process ends, and lets go of it", slab)
+    os._exit(1)

@@ -24,13 +24,8 @@ class Conversation:
     The calling thread takes work, one message after the other. Another thread answers pings and
     notes cancellations at any time.
 
-    Runs are numbered in the order in which they are sent. So a cancellation whose run has ended is
-    told from one whose run was not read yet: only the former is forgotten.
-
-    Args:
-        work: The work socket.
-        control: The control socket.
-        describe: Returns the fields of a pong.
+    Runs are numbered in the order in which they are sent. The numbers tell whether a cancelled run
+    has ended, so that the cancellation is forgotten, or has not been read yet.
 
     Attributes:
         stopping: Whether the service has sent `shutdown`.

@@ -19,7 +19,7 @@ def find_strides(
     return (item_bytes, rows * item_bytes) if fortran_order else (columns * item_bytes, item_bytes)
 
 
-def check_place(
+def check_layout(
     size_bytes: int,
     *,
     offset_bytes: int,

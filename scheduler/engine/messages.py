@@ -2,13 +2,13 @@
 
 The thread that computes reads the work socket, in order. The service sends `slab` (with its
 descriptor), `drop`, `run`, `forget` (a matrix was deleted) and `shutdown` there. The engine sends
-`ready`, `locked`, `dropped`, `begun` (a thread of its own computes a product: on which devices, for
+`ready`, `locked`, `dropped`, `begun` (a device's thread has begun a product: on which devices, for
 how long), `planned`, `progress`, `rows` (rows of the result that will not be written again),
-`again` (they will, because the product did not pass its check), and for each run one of
+`again` (they will after all, as the product did not pass its check), and for each run one of
 `succeeded`, `failed` and `cancelled`. The control socket is read while a product runs: `ping`,
-which is answered by `pong` (with the latest readings of the GPUs, and what stays on them), and
-`cancel`. It has the number of its `run`, as a job's id comes again when it is tried again. Messages
-contain no matrices: both sides map the same memory.
+answered by `pong` (with the latest readings of the GPUs, and what stays on them), and `cancel`,
+which has the number of its `run`: a job that is tried again has the same id. Messages contain no
+matrices: both sides map the same memory.
 """
 
 import zlib
@@ -21,7 +21,7 @@ from pydantic_core import from_json, to_json
 from wavetrim.cpu.blocks import is_small
 from wavetrim.scheduler.errors import SchedulerError
 from wavetrim.scheduler.options import NO_OPTIONS, OPTION_NAMES, PlanOptions
-from wavetrim.scheduler.planning.lanes import Lane
+from wavetrim.scheduler.planning.device_sets import DeviceSet
 
 Message: TypeAlias = Mapping[str, Any]
 """A message as decoded."""
@@ -54,16 +54,19 @@ class MessageError(SchedulerError):
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A matrix in memory shared by service and engine: in a slab of the arena, or in a file.
+    """A matrix, or a stack of matrices, in memory shared by service and engine.
+
+    It lies in a slab of the arena, or in a file.
 
     Attributes:
         slab: Id of the slab, or path of the file.
         offset_bytes: Offset of the first element.
-        rows: Rows of the matrix.
-        columns: Columns of the matrix.
+        rows: Rows of each matrix.
+        columns: Columns of each matrix.
         dtype: NumPy's name of the element type.
-        fortran_order: Whether a matrix without gaps is column-major.
-        strides_bytes: Row and column stride; None for a matrix without gaps.
+        fortran_order: Whether a matrix, or a stack, without gaps is in Fortran's order.
+        strides_bytes: Row and column stride; None for a matrix without gaps, and for a stack.
+        stack: How many matrices a stack has; None for a single matrix.
     """
 
     slab: int | str
@@ -73,32 +76,43 @@ class Operand:
     dtype: str
     fortran_order: bool = False
     strides_bytes: tuple[int, int] | None = None
+    stack: int | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The sizes, as an array's."""
+        matrix = self.rows, self.columns
+        return matrix if self.stack is None else (self.stack, *matrix)
 
     def as_list(self) -> list[Any]:
         """The operand in a message; `read` is its inverse."""
         return [
             self.slab, self.offset_bytes, self.rows, self.columns, self.dtype, self.fortran_order,
-            self.strides_bytes,
+            self.strides_bytes, self.stack,
         ]  # fmt: skip
 
     @classmethod
     def read(cls, fields: list[Any]) -> "Operand":
         """Read an operand that `as_list` wrote."""
-        slab, offset_bytes, rows, columns, dtype, fortran_order, strides = fields
+        slab, offset_bytes, rows, columns, dtype, fortran_order, strides, stack = fields
         strides_bytes = None if strides is None else tuple(strides)
-        return cls(slab, offset_bytes, rows, columns, dtype, fortran_order, strides_bytes)
+        return cls(slab, offset_bytes, rows, columns, dtype, fortran_order, strides_bytes, stack)
 
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """One product for the engine: out ← alpha A·B + beta C.
+    """One product for the engine, or those of a stack: out ← alpha A·B + beta C.
+
+    All products of a stack have the same sizes and share an operand that is a single matrix. Plan
+    and options are those of one product.
 
     Attributes:
         job: Id of the run in the engine's messages.
         a: M x K.
         b: K x N.
         c: M x N; None if beta is 0.
-        out: M x N, overwritten. Operands of other element types are converted to its type first.
+        out: M x N, overwritten; a stack if any operand is one. Operands of other element types are
+            converted to its type first.
         alpha: Factor of the product.
         beta: Factor of C.
         options: Options of the plan; each is a field of the message.
@@ -110,7 +124,7 @@ class RunRequest:
         row_step: Additional final rows of `out` for which a message is sent; 0 for no messages.
         b_key: Id of B as a stored matrix, which never changes, so that GPUs and nodes may keep it;
             None if B is not stored.
-        lane: The devices that may work at it; None for all.
+        device_set: The devices that may work at it; None for all.
     """
 
     job: str
@@ -127,27 +141,39 @@ class RunRequest:
     timed: bool = False
     row_step: int = 0
     b_key: str | None = None
-    lane: Lane | None = None
+    device_set: DeviceSet | None = None
+
+    @property
+    def products(self) -> int:
+        """How many products of matrices it is."""
+        return 1 if self.out.stack is None else self.out.stack
+
+    @property
+    def terms(self) -> int:
+        """M·N·K, of all products together."""
+        out = self.out
+        of_one = out.rows * out.columns * self.a.columns
+        return of_one if out.stack is None else out.stack * of_one
 
     @property
     def is_empty(self) -> bool:
         """Whether A, B or the result has no element."""
-        return not (self.out.rows and self.out.columns and self.a.columns)
+        return not self.terms
 
     @property
     def is_small(self) -> bool:
         """Whether it takes at most milliseconds."""
-        return 2 * self.out.rows * self.out.columns * self.a.columns <= SMALL_OPERATIONS
+        return 2 * self.terms <= SMALL_OPERATIONS
 
     @property
     def needs_one_thread(self) -> bool:
-        """Whether a CPU that computes it uses a single thread."""
+        """Whether a CPU uses a single thread for each product."""
         return is_small(self.out.rows, self.out.columns, self.a.columns, self.out.dtype)
 
     @property
     def size(self) -> float:
-        """The cube root of M·N·K."""
-        return float((self.out.rows * self.out.columns * self.a.columns) ** (1 / 3))
+        """The cube root of M·N·K, of all products together."""
+        return float(self.terms ** (1 / 3))
 
     def as_message(self) -> dict[str, Any]:
         """The request as a message."""
@@ -169,8 +195,8 @@ class RunRequest:
             message["timed"] = True
         if self.b_key is not None:
             message["b_key"] = self.b_key
-        if self.lane is not None:
-            message["lane"] = sorted(self.lane)
+        if self.device_set is not None:
+            message["lane"] = sorted(self.device_set)
         if self.options is not NO_OPTIONS:
             message.update(self.options.as_dict())
         return message
@@ -178,7 +204,7 @@ class RunRequest:
     @classmethod
     def from_message(cls, message: Mapping[str, Any]) -> "RunRequest":
         """Read a request that `as_message` wrote."""
-        c, lane = message["c"], message.get("lane")
+        c, device_set = message["c"], message.get("lane")
         has_options = not _OPTION_NAMES.isdisjoint(message)
         return cls(
             job=message["job"],
@@ -195,7 +221,7 @@ class RunRequest:
             timed=message.get("timed", False),
             row_step=message["row_step"],
             b_key=message.get("b_key"),
-            lane=None if lane is None else frozenset(lane),
+            device_set=None if device_set is None else frozenset(device_set),
         )
 
 

@@ -2,16 +2,17 @@
 
 import os
 import stat
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wavetrim.native.element_types import find_dtype, round_factor
-from wavetrim.scheduler.check.checked import EngineProduct
 from wavetrim.scheduler.engine.arena import MappedSlabs
 from wavetrim.scheduler.engine.messages import Operand, RunRequest
 from wavetrim.scheduler.errors import SchedulerError, SlabError
+from wavetrim.scheduler.product import EngineProduct
 
 Matrix = NDArray[Any]
 
@@ -61,13 +62,19 @@ def make_product(
 
 
 def open_operand(operand: Operand, slabs: MappedSlabs | None, *, writable: bool = False) -> Matrix:
-    """The matrix of an operand. Links are not followed.
+    """The matrix of an operand, or its stack. Links are not followed.
 
     Raises:
         OSError: The file does not exist, is a link, or cannot be opened.
         OperandFileError: It is no regular file, or too short for the matrix.
         SlabError: The slab does not exist, or the matrix does not lie within it.
     """
+    if operand.stack is not None:
+        # In either order, the stack is one matrix of all rows.
+        whole = replace(operand, rows=operand.stack * operand.rows, stack=None)
+        opened = open_operand(whole, slabs, writable=writable)
+        order: Literal["F", "C"] = "F" if operand.fortran_order else "C"
+        return opened.reshape(operand.shape, order=order, copy=False)
     if not isinstance(operand.slab, str):
         assert slabs is not None, "slabs are named where there are some"
         return slabs.locate(

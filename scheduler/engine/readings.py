@@ -16,11 +16,7 @@ READ_SECONDS: Final = 5.0
 
 
 class GpuReadings:
-    """Takes readings until the process ends.
-
-    Args:
-        devices: The GPUs; without any, nothing is read.
-    """
+    """Takes readings until the process ends."""
 
     def __init__(self, devices: Sequence[DeviceInfo]) -> None:
         self._devices = devices

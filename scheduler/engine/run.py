@@ -1,20 +1,24 @@
-"""One run of the engine: finds a request's matrices, plans the product, computes and checks it."""
+"""One run of the engine: finds a request's matrices, plans the product, computes and checks it.
+
+A stack is planned as one of its products.
+"""
 
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wavetrim.cpu.products import scale
-from wavetrim.scheduler.check.checked import EngineProduct, compute_checked
+from wavetrim.scheduler.check.checked import compute_checked
 from wavetrim.scheduler.engine.arena import MappedSlabs
+from wavetrim.scheduler.engine.b_fetcher import BFetcher
 from wavetrim.scheduler.engine.messages import RunRequest
 from wavetrim.scheduler.engine.operands import open_product
-from wavetrim.scheduler.engine.residents import ResidentChoice
+from wavetrim.scheduler.engine.stack import Outcome, Progress, compute_stack
 from wavetrim.scheduler.errors import (
     ExecutionCancelled,
     ExecutionError,
@@ -27,9 +31,10 @@ from wavetrim.scheduler.execution.timings import Timings
 from wavetrim.scheduler.options import NO_OPTIONS, PlanOptions
 from wavetrim.scheduler.planning.cache import PlanCache
 from wavetrim.scheduler.planning.description import describe_choice, describe_plan
-from wavetrim.scheduler.planning.lanes import CPU, Lane
+from wavetrim.scheduler.planning.device_sets import CPU, DeviceSet
 from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.problem import GemmProblem, Memory
+from wavetrim.scheduler.product import EngineProduct
 from wavetrim.scheduler.profile.machine import MachineProfile
 
 logger = logging.getLogger(__name__)
@@ -52,9 +57,9 @@ def run_request(
     final: Callable[[Sequence[range]], None] | None,
     changes: Callable[[], None] | None,
     cancelled: Callable[[], bool],
-    residents: ResidentChoice | None = None,
+    fetcher: BFetcher | None = None,
 ) -> dict[str, Any]:
-    """Compute out ← alpha A·B + beta C in the request's memory.
+    """Compute out ← alpha A·B + beta C in the request's memory, or that of a stack's products.
 
     Args:
         request: The product, its operands and its options.
@@ -67,11 +72,12 @@ def run_request(
         final: Called with the rows of `out` that are final so far, from any thread.
         changes: Called before final rows are computed again.
         cancelled: Polled while the product runs; True ends it.
-        residents: Decides whether B stays on the GPUs; None if none does.
+        fetcher: Decides whether B stays on the GPUs; None if none does.
 
     Returns:
         The message `succeeded` without the job's id. Without reports it has `describe_choice` of
-        the plan, not all of it. `b_on` are the positions of the GPUs that have a stored B now.
+        the plan, not all of it. The plan of a stack is that of one product, with their number as
+        `stack`; timings are sums. `b_on` are the positions of the GPUs that have a stored B now.
 
     Raises:
         FieldError: The request cannot be planned.
@@ -83,44 +89,29 @@ def run_request(
     if cancelled():
         raise ExecutionCancelled("cancelled before it began")
     return run_product(
-        open_product(request, slabs), request, executor, profile,
-        plans=plans, lane=request.lane, residents=residents, b_key=_find_b_key(request),
+        open_product(request, slabs), executor, profile,
+        options=request.options, verify=request.verify, cpu_only=request.cpu_only,
+        reports=request.reports,
+        plans=plans, device_set=request.device_set, fetcher=fetcher, b_key=_find_b_key(request),
         planned=planned, progress=progress, final=final, changes=changes, cancelled=cancelled,
         timed=request.timed,
     )  # fmt: skip
 
 
-class ProductOptions(Protocol):
-    """How a product is to be computed."""
-
-    @property
-    def options(self) -> PlanOptions:
-        """Options of the plan."""
-
-    @property
-    def verify(self) -> bool:
-        """Whether the product is checked."""
-
-    @property
-    def cpu_only(self) -> bool:
-        """Whether the CPU computes all rows, whatever the options."""
-
-    @property
-    def reports(self) -> bool:
-        """Whether the answer has all of the plan."""
-
-
 def run_product(
     product: EngineProduct,
-    request: ProductOptions,
     executor: Executor,
     profile: MachineProfile,
     *,
+    options: PlanOptions,
+    verify: bool,
+    cpu_only: bool,
+    reports: bool,
     plans: PlanCache,
     cancelled: Callable[[], bool],
-    residents: ResidentChoice | None,
+    fetcher: BFetcher | None,
     b_key: str | None,
-    lane: Lane | None = None,
+    device_set: DeviceSet | None = None,
     planned: Callable[[Mapping[str, Any]], None] | None = None,
     progress: Callable[[RowsDone], None] | None = None,
     final: Callable[[Sequence[range]], None] | None = None,
@@ -128,34 +119,53 @@ def run_product(
     timed: bool = False,
 ) -> dict[str, Any]:
     """As `run_request`, for matrices that are open; `b_key` is a key of B, None for none."""
-    options = NO_OPTIONS if request.cpu_only else request.options
+    if cpu_only:
+        options = NO_OPTIONS
+    is_stack = product.out.ndim > 2
     if not (product.out.size and product.b.size):
-        m, k, n = product.out.shape[0], *product.b.shape
+        m, (k, n) = product.out.shape[-2], product.b.shape[-2:]
         problem = GemmProblem(m, n, k, product.out.dtype.name, may_be_empty=True)
         plan = plans.choose(problem, profile, options)
         return _fill_empty(product, {**describe_plan(plan), "f": m}, planned, cancelled)
-    planner = _Planner(product, bool(executor.devices), profile, plans, options, lane)
-    plan = planner.choose(residents, b_key)
+    first = product.take(0) if is_stack else product
+    planner = _Planner(first, bool(executor.devices), profile, plans, options, device_set)
+    plan = planner.choose(fetcher, b_key)
     resident_key = b_key if plan.problem.b_resident else None
-    described = describe_plan(plan) if request.reports else describe_choice(plan)
+    described = describe_plan(plan) if reports else describe_choice(plan)
+    if is_stack:
+        described["stack"] = product.products
     if planned is not None:
         planned(described)
     if product.c is not None:
-        fill_rows(product.out, product.c, cancelled)
-    verification = None
-    if request.verify:
-        uses_gpu = planner.has_gpu and not request.cpu_only
-        timings, verification = compute_checked(
-            product, plan, executor, choose_gpu_plan=planner.choose_gpu if uses_gpu else None,
-            changes=changes, progress=progress, cancelled=cancelled, final=final,
-            b_key=resident_key,
+        c = np.broadcast_to(product.c, product.out.shape) if is_stack else product.c
+        fill_rows(product.out, c, cancelled)
+
+    def compute(
+        one: EngineProduct,
+        progress: Progress | None,
+        final: Callable[[Sequence[range]], None] | None = None,
+    ) -> Outcome:
+        if verify:
+            uses_gpu = planner.has_gpu and not cpu_only
+            return compute_checked(
+                one, plan, executor, choose_gpu_plan=planner.choose_gpu if uses_gpu else None,
+                changes=None if is_stack else changes, progress=progress, cancelled=cancelled,
+                final=final, b_key=resident_key,
+            )  # fmt: skip
+        timings = executor.run(
+            plan, one.a, one.b, one.out, alpha=one.alpha, beta=one.beta,
+            progress=progress, cancelled=cancelled, final=final,
+            timed=reports or timed, b_key=resident_key,
+        )  # fmt: skip
+        return timings, None
+
+    if is_stack:
+        timings, verification = compute_stack(
+            product, plan, executor, compute_one=compute, verify=verify,
+            progress=progress, final=final, cancelled=cancelled,
         )  # fmt: skip
     else:
-        timings = executor.run(
-            plan, product.a, product.b, product.out, alpha=product.alpha, beta=product.beta,
-            progress=progress, cancelled=cancelled, final=final,
-            timed=request.reports or timed, b_key=resident_key,
-        )  # fmt: skip
+        timings, verification = compute(product, progress, final)
     event: dict[str, Any] = {
         "type": "succeeded",
         "plan": described,
@@ -181,7 +191,8 @@ def _fill_empty(
         fill_rows(product.out, product.c, cancelled)
     scale(product.out, product.beta)
     seconds = time.perf_counter() - began
-    timings = Timings(None, None, 0.0, seconds, seconds, f_actual=described["f"])
+    rows = described["f"] * product.products
+    timings = Timings(None, None, 0.0, seconds, seconds, f_actual=rows)
     return {
         "type": "succeeded",
         "plan": described,
@@ -198,24 +209,24 @@ class _Planner(NamedTuple):
     profile: MachineProfile
     plans: PlanCache
     options: PlanOptions
-    lane: Lane | None
+    device_set: DeviceSet | None
 
-    def choose(self, residents: ResidentChoice | None, b_key: str | None) -> Plan:
+    def choose(self, fetcher: BFetcher | None, b_key: str | None) -> Plan:
         """The plan of the product, with B resident if that pays."""
-        profile, options, lane = self.profile, self.options, self.lane
+        profile, options, device_set = self.profile, self.options, self.device_set
         problem = self._describe(self.product.out.shape[0])
-        if residents is not None and b_key is not None and profile.gpus:
+        if fetcher is not None and b_key is not None and profile.gpus:
             resident = self._describe(problem.m, b_resident=True)
-            if residents.make_resident(
+            if fetcher.fetch_if_worth(
                 b_key, self.product.b, problem, resident,
-                profile=profile, options=options, lane=lane,
+                profile=profile, options=options, device_set=device_set,
             ):  # fmt: skip
                 problem = resident
-        return self.plans.choose(problem, profile, options, lane)
+        return self.plans.choose(problem, profile, options, device_set)
 
     def choose_gpu(self, rows: int) -> Plan:
         """The plan of some rows of the product on GPUs alone."""
-        gpus = None if self.lane is None else self.lane - {CPU}
+        gpus = None if self.device_set is None else self.device_set - {CPU}
         options = replace(self.options, f=0)
         return self.plans.choose(self._describe(rows), self.profile, options, gpus or None)
 
@@ -233,7 +244,7 @@ def _find_b_key(request: RunRequest) -> str | None:
     slab was checked when it was written, and only the service writes there.
     """
     b = request.b
-    as_stored = isinstance(b.slab, int) and b.dtype == request.out.dtype
+    as_stored = isinstance(b.slab, int) and b.dtype == request.out.dtype and b.stack is None
     return request.b_key if as_stored else None
 
 

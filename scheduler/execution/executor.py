@@ -15,6 +15,7 @@ from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.native.call_threads import CallThreads
 from wavetrim.scheduler.errors import ExecutionCancelled
 from wavetrim.scheduler.execution.gpu_alone import GpuAlone
+from wavetrim.scheduler.execution.gpu_residents import GpuResidents
 from wavetrim.scheduler.execution.occupancy import Occupancy
 from wavetrim.scheduler.execution.prefault import Prefault
 from wavetrim.scheduler.execution.product import (
@@ -24,7 +25,6 @@ from wavetrim.scheduler.execution.product import (
     check_operands,
     prepare_cpu_part,
 )
-from wavetrim.scheduler.execution.residents import ResidentOperands
 from wavetrim.scheduler.execution.rows_done import RowsDone
 from wavetrim.scheduler.execution.run import Execution, raise_translated
 from wavetrim.scheduler.execution.run_notes import RunNotes
@@ -32,7 +32,7 @@ from wavetrim.scheduler.execution.short_products import ShortProducts, report_al
 from wavetrim.scheduler.execution.teams import Teams
 from wavetrim.scheduler.execution.timings import Timings, sum_up
 from wavetrim.scheduler.execution.watchdog import Watchdog
-from wavetrim.scheduler.planning.lanes import CPU
+from wavetrim.scheduler.planning.device_sets import CPU
 from wavetrim.scheduler.planning.plan import Plan
 
 
@@ -52,7 +52,7 @@ class Executor:
         watchdog: Watches the progress of GPU parts; None for no watchdog.
 
     Attributes:
-        residents: The operands that stay on the GPUs.
+        residents: The B matrices that stay on the GPUs.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Executor:
         self._gpu_threads = tuple(
             CallThreads(1, f"gpu-part-{position}") for position in range(len(self.devices))
         )
-        self.residents = ResidentOperands(self.pipelines, self._gpu_threads, watchdog)
+        self.residents = GpuResidents(self.pipelines, self._gpu_threads, watchdog)
         self._gpu_alone = GpuAlone(self.pipelines, self._gpu_threads, watchdog)
         self._teams = Teams(self.pipelines)
         self._occupancy = Occupancy([CPU, *range(len(self.devices))])
@@ -122,10 +122,10 @@ class Executor:
             alpha: Factor of the product.
             beta: Factor of the old C.
             progress: Called with the finished rows of C, from any thread.
-            cancelled: Polled while the product runs; True ends it. Only before it begins, if it is
-                enqueued at once, or takes at most SHORT_SECONDS as predicted.
-            final: Called with all rows of C that will not be written again, from any thread, when
-                there are more. Some may be missing until the product ends.
+            cancelled: Polled while the product runs; True ends it. A product that is enqueued at
+                once, or should take at most SHORT_SECONDS, is only ended before it begins.
+            final: Called with all rows of C that will not be written again, whenever there are
+                more, from any thread. Some may be missing until the product ends.
             timed: Whether the GPU's copies and kernels are timed, which delays them a little.
             b_key: Key under which B is resident; None if the plan has it copied in.
 
@@ -146,7 +146,7 @@ class Executor:
         product = PlannedProduct(
             plan, a, b, c, alpha, beta, progress, cancelled, final, timed, b_key
         )
-        with self._occupancy.hold(plan.lane) as stay:
+        with self._occupancy.acquire(plan.device_set) as stay:
             if plan is not self._prepared:
                 self._prepare(plan, c.dtype)
             started = time.perf_counter()
@@ -175,13 +175,8 @@ class Executor:
         """Whether other threads want the cores, as the latest products showed."""
         return self.pool.is_crowded or any(one.is_crowded for one in self.pipelines)
 
-    @property
-    def pipeline(self) -> GpuPipeline | None:
-        """The first GPU's pipeline; None without a GPU."""
-        return self.pipelines[0] if self.pipelines else None
-
     def _prepare(self, plan: Plan, dtype: np.dtype[Any]) -> None:
-        """Compile and load what a plan runs for the first time, outside the product's time."""
+        """Compile and load what a plan needs before its first run is timed."""
         prepare_cpu_part(self.pool, plan, dtype)
         if plan.spec is not None and not self._notes.has_run(plan):
             try:
@@ -205,9 +200,9 @@ class Executor:
             raise_translated(error)
 
     def free_devices(self) -> None:
-        """Let go of the devices after an interrupt, which may have come while one was taken.
+        """Release all devices after an interrupt, which may have left some acquired.
 
-        Only for a caller that lets no product run meanwhile.
+        No product may run meanwhile.
         """
         self._occupancy.free()
 

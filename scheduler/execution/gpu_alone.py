@@ -23,11 +23,6 @@ class GpuAlone:
 
     cuBLAS creates a handle for each thread that uses it, which is slow. So a thread's first product
     by cuBLAS runs in the GPU's thread.
-
-    Args:
-        pipelines: The GPUs, at the positions that plans name.
-        gpu_threads: A thread for each.
-        watchdog: Watches the progress; None for no watchdog.
     """
 
     def __init__(
@@ -44,7 +39,7 @@ class GpuAlone:
         """Compute all rows."""
         spec, position = product.plan.spec, product.plan.gpu_parts[0].position
         assert spec is not None, "a plan with GPU rows names a kernel"
-        if spec.source is None and position not in self._caller.positions:
+        if spec.is_cublas and position not in self._caller.positions:
             self._caller.positions.add(position)
             return self._gpu_threads[position].submit(self._multiply, product, position).result()
         return self._multiply(product, position)
@@ -61,7 +56,7 @@ class GpuAlone:
             if counter is not None:
                 counter.add("gpu", rows)
 
-        with watchdog.watch(plan.predicted.total_seconds) if watchdog else NOTHING as watched:
+        with watchdog.watch(plan.prices.total_seconds) if watchdog else NOTHING as watched:
             return self._pipelines[position].multiply(
                 plan.spec, product.a, product.b, product.c,
                 cut=plan.gpu_parts[0].cut, alpha=product.alpha, beta=product.beta,

@@ -6,21 +6,17 @@ that products never wait for each other in a circle.
 
 import threading
 from collections.abc import Iterable
-from types import TracebackType
 from typing import Self
 
-from wavetrim.scheduler.planning.lanes import Lane
+from wavetrim.scheduler.planning.device_sets import DeviceSet
 
 
 class Occupancy:
     """The devices of an executor. Thread-safe.
 
-    Args:
-        devices: All of them.
-
     Attributes:
         locks: One for each device.
-        changing: Held while the stays change.
+        changing: Locked while `stays` changes.
         stays: The products that run now.
     """
 
@@ -34,12 +30,12 @@ class Occupancy:
         """Whether no device works."""
         return not self.stays
 
-    def hold(self, lane: Lane) -> "Stay":
-        """Hold these devices for one product while the block runs; waits until they are free."""
-        return Stay(self, lane)
+    def acquire(self, devices: DeviceSet) -> "Stay":
+        """Acquire these devices for one product while the block runs; waits until they are free."""
+        return Stay(self, devices)
 
     def free(self) -> None:
-        """End all stays, those that an interrupt has left among them; no product may run."""
+        """Release all devices, also those that an interrupt left acquired; no product may run."""
         with self.changing:
             self.stays.clear()
         for lock in self.locks.values():
@@ -55,15 +51,15 @@ class Stay:
             cores, so a time measured beside them says little.
     """
 
-    __slots__ = ("_lane", "_occupancy", "was_alone")
+    __slots__ = ("_devices", "_occupancy", "was_alone")
 
-    def __init__(self, occupancy: Occupancy, lane: Lane) -> None:
-        self._occupancy, self._lane = occupancy, lane
+    def __init__(self, occupancy: Occupancy, devices: DeviceSet) -> None:
+        self._occupancy, self._devices = occupancy, devices
         self.was_alone = True
 
     def __enter__(self) -> Self:
         occupancy = self._occupancy
-        for device in sorted(self._lane):
+        for device in sorted(self._devices):
             occupancy.locks[device].acquire()
         with occupancy.changing:
             stays = occupancy.stays
@@ -74,14 +70,9 @@ class Stay:
             stays.append(self)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         occupancy = self._occupancy
         with occupancy.changing:
             occupancy.stays.remove(self)
-        for device in self._lane:
+        for device in self._devices:
             occupancy.locks[device].release()

@@ -32,17 +32,13 @@ LEAST_BYTES: Final = 2 * HUGE_PAGE_BYTES
 waking threads takes as long as the faults."""
 
 _LOOKS: Final = 16
-"""Pages of a result that are examined to see whether it is new; chosen."""
+"""Pages that are examined to see whether a result is new; chosen."""
 
 Matrix = NDArray[Any]
 
 
 class Prefault:
-    """Threads that make pages; they start with the first new result.
-
-    Args:
-        threads: Number of threads.
-    """
+    """Threads that make pages; they start with the first new result."""
 
     def __init__(self, threads: int) -> None:
         self._threads = threads

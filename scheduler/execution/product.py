@@ -18,7 +18,7 @@ from wavetrim.scheduler.problem import ITEM_BYTES
 Matrix = NDArray[Any]
 
 NOTHING: Final = nullcontext()
-"""A context that does nothing; made once, because brief products notice the time to make one."""
+"""A context that does nothing; made once, because that time matters to short products."""
 
 _DTYPES: Final = {name: np.dtype(name) for name in ITEM_BYTES}
 
@@ -26,7 +26,7 @@ _DTYPES: Final = {name: np.dtype(name) for name in ITEM_BYTES}
 class PlannedProduct(NamedTuple):
     """C ← αA·B + βC and how it is run: the arguments of `Executor.run`, which describes them.
 
-    A named tuple that is passed down, because brief products notice how long many arguments take.
+    A named tuple, because passing many arguments takes time that matters to short products.
     """
 
     plan: Plan
@@ -61,13 +61,7 @@ def check_operands(plan: Plan, a: Matrix, b: Matrix, c: Matrix) -> None:
 
 
 def prepare_cpu_part(pool: CpuPool, plan: Plan, dtype: np.dtype[Any]) -> None:
-    """Open the threads of a plan's CPU part, if it uses those of the C library.
-
-    Args:
-        pool: The CPU.
-        plan: The plan.
-        dtype: Element type of the matrices.
-    """
+    """Open the threads of a plan's CPU part, if it uses those of the C library."""
     problem = plan.problem
     if plan.f and dtype in NATIVE_DTYPES and can_share(problem.m, problem.n, problem.k):
         pool.prepare()

@@ -1,7 +1,7 @@
 """One run of a plan in parts: what they share, and how they end together.
 
-Each GPU has its range of rows, or its columns of all GPUs' rows. The parts of a brief product are
-enqueued at once, others computed in a thread of their own.
+Each GPU has its range of rows, or its columns of all GPUs' rows. The parts of a product under
+LONG_SECONDS are enqueued at once; others have a thread each.
 """
 
 import threading
@@ -23,12 +23,13 @@ from wavetrim.scheduler.execution.product import NOTHING, PlannedProduct
 from wavetrim.scheduler.execution.rows_done import RowCounter
 from wavetrim.scheduler.execution.teams import Teams
 from wavetrim.scheduler.execution.watchdog import Watchdog, Watched
+from wavetrim.scheduler.planning.gpu_rows import GpuPart
 from wavetrim.scheduler.planning.plan import SHORT_SECONDS
-from wavetrim.scheduler.planning.team import LONG_SECONDS, GpuPart
+from wavetrim.scheduler.planning.team import LONG_SECONDS
 
-_HASTE: Final = 1.5
-"""How many times as fast as the GPU part a CPU part may be, as predicted. Chosen: it must not be
-the slower one."""
+_THREADS_MARGIN: Final = 1.5
+"""Threads of the CPU part, as a multiple of those that should end with the GPU part. Chosen: the
+CPU part must not be the slower one."""
 
 CANCELLATIONS: Final = (ProductCancelled, PipelineCancelled)
 """Errors of a part that was cancelled."""
@@ -106,13 +107,13 @@ class Execution:
     def _start_gpu_parts(self) -> list[Callable[[], list[GpuTimings]]]:
         """Start the GPUs; returns what waits for them.
 
-        The parts of a brief product need nothing more of the host and are enqueued whole by the
-        calling thread: others would begin 0.1 ms later, and their reports need the interpreter's
-        lock. Staged copies need the host: to find out once more would delay these parts.
+        The calling thread enqueues the parts of a product under LONG_SECONDS if they then need
+        nothing of the host: other threads would begin 0.1 ms later, and take the interpreter's lock
+        for their reports. Staged copies always need the host.
         """
         plan = self._plan
-        brief = plan.predicted.total_seconds < LONG_SECONDS or plan.exchanges
-        if brief and plan.problem.memory == "pinned":
+        is_enqueued = plan.prices.total_seconds < LONG_SECONDS or plan.exchanges
+        if is_enqueued and plan.problem.memory == "pinned":
             finish = self._enqueue_team()
             if finish is not None:
                 return [partial(self._await_gpu_rows, finish)]
@@ -149,7 +150,7 @@ class Execution:
     def _await_gpu_rows(self, finish: Callable[[], list[GpuTimings]]) -> list[GpuTimings]:
         """Wait for parts that are enqueued."""
         watchdog = self._watchdog
-        with watchdog.watch(self._plan.predicted.total_seconds) if watchdog else NOTHING:
+        with watchdog.watch(self._plan.prices.total_seconds) if watchdog else NOTHING:
             return finish()
 
     def _compute_gpu_rows(self, number: int) -> list[GpuTimings]:
@@ -161,7 +162,7 @@ class Execution:
         watchdog = self._watchdog
         started = time.perf_counter()
         try:
-            with watchdog.watch(plan.predicted.total_seconds) if watchdog else NOTHING as watched:
+            with watchdog.watch(plan.prices.total_seconds) if watchdog else NOTHING as watched:
                 timings = self._teams.pipelines[part.position].multiply(
                     plan.spec, product.a[rows], product.b[:, columns], product.c[rows, columns],
                     cut=part.cut, alpha=product.alpha, beta=product.beta, sms=plan.sms,
@@ -179,7 +180,7 @@ class Execution:
 
     def _count_copiers(self) -> int:
         """Threads for each GPU's staged copies."""
-        return max(1, self._plan.share.copiers // len(self._parts))
+        return max(1, self._plan.copiers // len(self._parts))
 
     def _open_final(self, number: int) -> Callable[[range], None] | None:
         """Callback for a part's final rows; None if other GPUs write other columns of them."""
@@ -201,15 +202,15 @@ class Execution:
         return count
 
     def _count_threads(self) -> int:
-        """Threads of the CPU part: enough to end with the GPU part. The others' cores copy."""
+        """Threads of the CPU part: enough to end with the GPU part. Other cores copy."""
         plan = self._plan
         if not plan.gpu_rows:
             return self._pool.threads
-        share = plan.predicted.cpu_seconds / plan.predicted.gpu_seconds
-        return max(1, min(plan.share.threads, ceil(_HASTE * share * plan.share.threads)))
+        share = plan.prices.cpu_seconds / plan.prices.gpu_seconds
+        return max(1, min(plan.split_threads, ceil(_THREADS_MARGIN * share * plan.split_threads)))
 
     def _compute_cpu_rows(self) -> float:
-        """Compute the last F rows of C; if they take a moment only, report them afterwards."""
+        """Compute the last F rows of C; short ones are reported when they are done."""
         product, plan = self._product, self._plan
         rows = slice(plan.problem.m - plan.f, plan.problem.m)
         compute = partial(
@@ -220,7 +221,7 @@ class Execution:
         )  # fmt: skip
         report, final = partial(self._counter.add, "cpu"), self._final.open_cpu(rows.start)
         try:
-            if plan.predicted.cpu_seconds > SHORT_SECONDS:
+            if plan.prices.cpu_seconds > SHORT_SECONDS:
                 return compute(progress=report, cancelled=self._is_cancelled, final=final)
             seconds = compute()
         except BaseException:
@@ -247,9 +248,6 @@ def _find_cause(failures: list[BaseException]) -> BaseException:
 
 def raise_translated(cause: BaseException) -> NoReturn:
     """Raise the scheduler's error for an error of kernels/ or cpu/; others as they are.
-
-    Args:
-        cause: The error.
 
     Raises:
         ExecutionCancelled: A part was cancelled.

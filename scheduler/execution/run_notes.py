@@ -3,15 +3,15 @@
 from typing import Final
 
 from wavetrim.kernels.spec import KernelSpec
-from wavetrim.scheduler.execution.timings import Timings, compare_with_plan
+from wavetrim.scheduler.execution.timings import Timings, list_ratios
 from wavetrim.scheduler.planning.plan import Plan
 
-BRIEF_SECONDS: Final = 3e-3
-"""Predicted time below which not every run is recorded; chosen."""
+SAMPLED_SECONDS: Final = 3e-3
+"""Predicted time below which only some runs are recorded; chosen."""
 
-BRIEF_RUNS_NOTED: Final = 7
-"""One of this many brief runs is recorded. Chosen: recording takes some microseconds; of runs that
-come in pairs, a number that is odd records both kinds."""
+SAMPLED_EVERY: Final = 7
+"""One of this many such runs is recorded. Chosen: recording takes some microseconds, and an odd
+number records both kinds of runs that alternate."""
 
 
 class RunNotes:
@@ -19,7 +19,7 @@ class RunNotes:
 
     def __init__(self) -> None:
         self._warm: set[tuple[KernelSpec | None, tuple[int, ...]]] = set()
-        self._brief_runs = 0
+        self._sampled_runs = 0
         # By identity: comparing kernels takes longer than enqueueing one.
         self._last: Plan | None = None
 
@@ -30,19 +30,14 @@ class RunNotes:
     def note(self, plan: Plan, timings: Timings, *, alone: bool) -> None:
         """Record the time of each part of a product that ran alone.
 
-        A kernel's first run, which loads it, and most brief products are not recorded.
-
-        Args:
-            plan: The plan.
-            timings: Its run's times.
-            alone: Whether no other product ran at the same time.
+        A kernel's first run, which loads it, is not recorded, and of short ones only some are.
         """
-        if plan.predicted.total_seconds < BRIEF_SECONDS:
-            self._brief_runs += 1
-            alone = alone and self._brief_runs % BRIEF_RUNS_NOTED == 0
+        if plan.prices.total_seconds < SAMPLED_SECONDS:
+            self._sampled_runs += 1
+            alone = alone and self._sampled_runs % SAMPLED_EVERY == 0
         if plan is not self._last and not self.has_run(plan):
             self._warm.add((plan.spec, plan.positions))
         elif alone:
-            for correction, predicted_seconds, seconds in compare_with_plan(plan, timings):
-                plan.profile.corrections.note(correction.run_class, predicted_seconds, seconds)
+            for kind, predicted_seconds, seconds in list_ratios(plan, timings):
+                plan.profile.corrections.note(kind, predicted_seconds, seconds)
         self._last = plan

@@ -1,7 +1,7 @@
-"""Products that the CPU or GPUs compute in a moment: with as little Python as possible.
+"""Products of at most 5 ms (`Plan.is_short`), with as little Python as possible.
 
-Between other work the caches hold none of the executor's code, and each call costs some µs. So a
-short product is not reported while it is computed, and not stopped.
+After other work the caches have none of the executor's code, and each call costs some µs. So a
+short product is not reported while it is computed, and cannot be stopped.
 """
 
 import time
@@ -14,7 +14,7 @@ from wavetrim.kernels.pipeline.recorded_product import (
     RecordedProduct,
     RecordedTeamProduct,
 )
-from wavetrim.scheduler.execution.kept import KeptByPlan
+from wavetrim.scheduler.execution.decision_cache import DecisionCache
 from wavetrim.scheduler.execution.occupancy import Occupancy
 from wavetrim.scheduler.execution.product import NOTHING, Matrix, check_operands, prepare_cpu_part
 from wavetrim.scheduler.execution.rows_done import RowsDone
@@ -29,15 +29,7 @@ _Recorded: TypeAlias = RecordedProduct | RecordedTeamProduct
 
 
 class ShortProducts:
-    """Computes the short products of an executor (`Plan.is_short`). Thread-safe.
-
-    Args:
-        pool: The CPU.
-        teams: The GPUs.
-        occupancy: The devices in use.
-        notes: Records the runs.
-        watchdog: Watches GPUs; None for no watchdog.
-    """
+    """Computes the short products of an executor. Thread-safe."""
 
     def __init__(
         self,
@@ -49,12 +41,12 @@ class ShortProducts:
     ) -> None:
         self._pool, self._teams = pool, teams
         self._occupancy, self._notes, self._watchdog = occupancy, notes, watchdog
-        self._recorded = KeptByPlan[tuple[float, float, _Recorded | None]]()
+        self._recorded = DecisionCache[tuple[float, float, _Recorded | None]]()
 
     def compute_on_cpu(
         self, plan: Plan, a: Matrix, b: Matrix, c: Matrix, *, alpha: float, beta: float
     ) -> Timings:
-        """Compute a product of which the CPU has all rows.
+        """Compute a product on the CPU alone.
 
         Raises:
             ProblemError: As `Executor.run`.
@@ -67,7 +59,7 @@ class ShortProducts:
                 self._pool.multiply_alone(a, b, c, alpha, beta)
                 alone = self._occupancy.is_empty
             else:
-                with self._occupancy.hold(plan.lane) as stay:
+                with self._occupancy.acquire(plan.device_set) as stay:
                     if not self._pool.native:
                         prepare_cpu_part(self._pool, plan, c.dtype)
                     started = time.perf_counter()
@@ -83,7 +75,7 @@ class ShortProducts:
     def compute_on_gpu(
         self, plan: Plan, a: Matrix, b: Matrix, c: Matrix, *, alpha: float, beta: float
     ) -> Timings | None:
-        """Compute a product of which GPUs have all rows; None if no commands are recorded for it.
+        """Compute a product on GPUs alone; None if no commands are recorded for it.
 
         Raises:
             ExecutionError: As `Executor.run`.
@@ -92,10 +84,10 @@ class ShortProducts:
         if recorded is None:
             return None
         watchdog = self._watchdog
-        with self._occupancy.hold(plan.lane) as stay:
+        with self._occupancy.acquire(plan.device_set) as stay:
             started = time.perf_counter()
             try:
-                with watchdog.watch(plan.predicted.total_seconds) if watchdog else NOTHING:
+                with watchdog.watch(plan.prices.total_seconds) if watchdog else NOTHING:
                     gpu_seconds = recorded.run(a, b, c)
                     if gpu_seconds is None:
                         return None
@@ -108,7 +100,7 @@ class ShortProducts:
         return timings
 
     def _find_recorded(self, plan: Plan, alpha: float, beta: float) -> _Recorded | None:
-        """The recorded product of a plan that is run again; None the first time."""
+        """The recorded commands of a plan; None the first time that it is run."""
         kept = self._recorded.find(plan)
         recorded = None
         if kept is not None:
@@ -137,13 +129,7 @@ def report_all(
     progress: Callable[[RowsDone], None] | None,
     final: Callable[[Sequence[range]], None] | None,
 ) -> None:
-    """Tell the caller of a short product that all of its rows are done.
-
-    Args:
-        plan: Its plan.
-        progress: As for `Executor.run`.
-        final: Likewise.
-    """
+    """Tell the caller of a short product that all of its rows are done."""
     m = plan.problem.m
     if progress is not None:
         progress(RowsDone(m, cpu=m) if plan.f else RowsDone(m, gpu=m))

@@ -1,12 +1,10 @@
-"""The seconds of one execution, and what they say of each part's prediction."""
+"""The seconds of one execution, and the predicted seconds of its parts."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from wavetrim.kernels.pipeline.host_product import GpuTimings
-from wavetrim.scheduler.model.corrections import Correction, RunClass
-from wavetrim.scheduler.model.cost import CpuCurve
-from wavetrim.scheduler.model.gpu_curve import GpuCurve
+from wavetrim.scheduler.planning.cpu_rows import CONTENTION
 from wavetrim.scheduler.planning.plan import Plan
 
 
@@ -61,31 +59,23 @@ def list_part_seconds(
     return tuple([(part.position, call_seconds + seconds) for part, seconds in pairs])
 
 
-def compare_with_plan(plan: Plan, timings: Timings) -> list[tuple[Correction, float, float]]:
-    """What the parts of a run say of their predictions.
+def list_ratios(plan: Plan, timings: Timings) -> list[tuple[str, float, float]]:
+    """The predicted and the measured seconds of a run's parts.
 
     Returns:
-        For each part its correction, its predicted seconds without that, and its measured seconds.
-        GPUs that are alike have one: the longest of both seconds.
+        For each part the kind of run, its predicted seconds, uncorrected, and its measured seconds.
     """
-    if plan.f == plan.problem.m or plan.is_gpu_alone:
-        correction = plan.corrections[0]
-        predicted_seconds = plan.predicted.total_seconds / correction.factor
-        return [(correction, predicted_seconds, timings.total_seconds)]
-    parts: list[tuple[GpuCurve | CpuCurve, int, float]] = [
-        (part.curve, len(part.rows), seconds)
-        for part, (_, seconds) in zip(plan.gpu_parts, timings.part_seconds, strict=True)
+    gpu, cpu = plan.times.list_kinds(plan.f)
+    prices = plan.prices
+    if plan.f == plan.problem.m:
+        return [(cpu.name, prices.cpu_seconds, timings.total_seconds)]
+    if not plan.f:
+        return [(gpu.name, prices.gpu_seconds, timings.total_seconds)]
+    late_seconds = CONTENTION[plan.problem.memory].start_seconds
+    return [
+        (gpu.name, prices.gpu_seconds, timings.gpu_seconds),
+        (cpu.name, prices.cpu_seconds, timings.cpu_seconds + late_seconds),
     ]
-    if plan.f:
-        parts.append((plan.cpu_curve, plan.f, timings.cpu_seconds + plan.share.late_seconds))
-    longest: dict[RunClass, tuple[Correction, float, float]] = {}
-    for curve, rows, seconds in parts:
-        correction = curve.correction
-        predicted_seconds = curve.seconds(rows) / correction.factor
-        _, most_predicted, most = longest.get(correction.run_class, (correction, 0.0, 0.0))
-        both = max(most_predicted, predicted_seconds), max(most, seconds)
-        longest[correction.run_class] = correction, *both
-    return [*longest.values()]
 
 
 def sum_up(
@@ -107,6 +97,22 @@ def sum_up(
         part_seconds=tuple(
             (part.position, gpu.gpu_seconds) for part, gpu in zip(plan.gpu_parts, gpus, strict=True)
         ),
+    )
+
+
+def sum_products(products: Sequence[Timings]) -> Timings:
+    """The seconds and rows of several products, one after the other."""
+    parts: dict[int, float] = {}
+    for position, seconds in (part for one in products for part in one.part_seconds):
+        parts[position] = parts.get(position, 0.0) + seconds
+    return Timings(
+        kernel_seconds=_sum_timed([one.kernel_seconds for one in products]),
+        transfer_seconds=_sum_timed([one.transfer_seconds for one in products]),
+        gpu_seconds=sum(one.gpu_seconds for one in products),
+        cpu_seconds=sum(one.cpu_seconds for one in products),
+        total_seconds=sum(one.total_seconds for one in products),
+        f_actual=sum(one.f_actual for one in products),
+        part_seconds=tuple(parts.items()),
     )
 
 

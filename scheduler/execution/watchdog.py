@@ -17,11 +17,7 @@ without calibration may be far off, and another process may use the GPU, too."""
 
 
 class Watched:
-    """One part of a product that a GPU computes, while it is watched.
-
-    Args:
-        limit_seconds: Time that it may be without progress.
-    """
+    """One part of a product that a GPU computes, while it is watched."""
 
     __slots__ = ("limit_seconds", "noted")
 

@@ -24,7 +24,7 @@ FUNCTION_HOOKS: Final = ("__array_ufunc__", "__array_function__")
 """Methods by which an object says itself how NumPy's functions treat it."""
 
 HOOKS: Final = (*FUNCTION_HOOKS, "__array_wrap__", "__array_finalize__")
-"""The same, and those by which a subclass of NumPy's array passes on what it has beside it."""
+"""The same, and those by which a subclass of NumPy's array keeps what it has besides elements."""
 
 
 def read_array(name: str, value: Any) -> Array:
@@ -127,6 +127,8 @@ def read_factor(name: str, value: Any, dtype: np.dtype[Any]) -> float:
     Raises:
         ProblemError: It is not a real number, or for integers not a whole number.
     """
+    if type(value) is float and value in (0, 1):
+        return value
     is_float = not is_integer(dtype)
     if is_float and type(value) is float:
         return round_factor(value, dtype)

@@ -1,23 +1,22 @@
 """Products of NumPy arrays in this process: `wavetrim.matmul`.
 
-Operands follow NumPy's rules, and each product is planned. The calling thread computes small
-products of the CPU by NumPy, which is faster than waking other threads.
+Operands follow NumPy's rules. A product is planned if a GPU may have a part of it, or threads share
+it. The calling thread computes small products of the CPU by NumPy, which is faster than waking
+other threads.
 """
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import chain
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wavetrim.cpu.blocks import is_small
 from wavetrim.cpu.operands import find_blas_strides
-from wavetrim.cpu.products import multiply_alone, scale
-from wavetrim.kernels.transfer.pinned import is_pinned
+from wavetrim.cpu.products import multiply_alone, multiply_block, quiet, scale
 from wavetrim.native.element_types import BLAS_DTYPES, is_integer
-from wavetrim.scheduler.check.verify import verify_product
 from wavetrim.scheduler.local.arrays import (
     DTYPE_NAMES,
     can_write,
@@ -29,7 +28,7 @@ from wavetrim.scheduler.local.arrays import (
     read_factor,
 )
 from wavetrim.scheduler.local.machine import LocalMachine
-from wavetrim.scheduler.local.stacks import StackProblem, find_stack_problem, split_stacks
+from wavetrim.scheduler.local.stacks import Matrices, StackProblem, find_stack_problem, unstack
 from wavetrim.scheduler.options import (
     NO_OPTIONS,
     PlanOptions,
@@ -39,8 +38,16 @@ from wavetrim.scheduler.options import (
 )
 from wavetrim.scheduler.problem import GemmProblem, Memory
 
+if TYPE_CHECKING:
+    from wavetrim.scheduler.planning.plan import Plan
+
 Array: TypeAlias = NDArray[Any]
 FindMachine: TypeAlias = Callable[[bool], LocalMachine]
+
+
+_LEAST_PLANNED_TERMS: Final = 1 << 19
+"""Terms, M N K, below which no GPU is asked for: a core takes about 10 µs, a GPU's call 30. Chosen:
+to find a plan would take longer than the product."""
 
 
 class _Product(NamedTuple):
@@ -94,12 +101,6 @@ def multiply(
         devices: GPUs that may be used.
         verify: Whether to check the result.
     """
-    is_free = accuracy is devices is None and isinstance(f, str) and f == "auto"
-    is_plain = is_free and c is device is None and not verify
-    if is_plain and type(alpha) is type(beta) is float and alpha == 1 and beta == 0:
-        again = find_machine(True).multiply_again(a, b, out)
-        if again is not None:
-            return again
     left, right = read_array("a", a), read_array("b", b)
     problem = find_stack_problem(left.shape, right.shape)
     dtype = find_dtype(left.dtype, right.dtype, c)
@@ -111,6 +112,7 @@ def multiply(
     machine = find_machine(device != "cpu")
     if device is not None:
         machine.check_device(device)
+    is_free = accuracy is devices is None and isinstance(f, str) and f == "auto"
     options = NO_OPTIONS if is_free else _read_options(f, accuracy, devices)
     product = _Product(problem, dtype, alpha, beta, options, device)
     result = out
@@ -138,66 +140,94 @@ def _compute(
     machine: LocalMachine, product: _Product, left: Array, right: Array, result: Array
 ) -> None:
     """Write the product into the result, which holds C if β is not 0."""
-    problem, options = product.problem, product.options
+    problem, device, options = product.problem, product.device, product.options
     if result.size == 0:
         return
     if problem.k == 0:
         scale(result, product.beta)
         return
+    if machine.has_ended:
+        _compute_alone(product, left, right, result)
+        return
     fold = options.f == "auto"  # a given F applies to each matrix
     rows = problem.rows if fold and problem.shares_b else problem.m
-    parts = split_stacks(left, right, result, problem, fold=fold)
-    memory: Memory = "pageable"
-    if machine.has_gpu and product.device != "cpu":
+    first, parts = None, None
+    is_tiny = device is None and rows * problem.n * problem.k < _LEAST_PLANNED_TERMS
+    if machine.has_gpu and device != "cpu" and not is_tiny:
+        parts = unstack(left, right, result, problem, fold=fold)
         first = next(parts)
         parts = chain([first], parts)
-        memory = "pinned" if all(map(is_pinned, first)) else "pageable"
-    question = _ask(rows, problem.n, problem.k, DTYPE_NAMES[product.dtype], memory)
-    plan = machine.choose_plan(question.problem, options, product.device)
-    if plan.gpu_rows == 0 and _suits_numpy(machine, product, question):
-        if not question.is_small:
-            left, right = _lay_out(left), _lay_out(right)
-        machine.multiply_by_numpy(left, right, result)
-        is_steady = question.is_small or not machine.has_gpu
-        if is_steady and product.device is None and options is NO_OPTIONS:
-            machine.remember(left, right)
+    has_choice = first is not None or options is not NO_OPTIONS
+    plan = _choose_plan(machine, product, rows, first) if has_choice else None
+    is_of_cpu = plan is None or plan.gpu_rows == 0
+    if is_of_cpu and _compute_by_numpy(machine, product, rows, (left, right, result)):
         return
-    if question.is_small and plan.gpu_rows == 0:
-        with machine.find_own_turn():
-            multiply_alone(left, right, result, alpha=product.alpha, beta=product.beta)
-        return
+    plan = plan or _choose_plan(machine, product, rows, first)
     # A GPU reads any strides; a CPU part is slow if BLAS cannot read an operand.
     lay_out = np.asarray if is_integer(product.dtype) or not plan.f else _lay_out
-    for a, b, c in parts:
-        machine.run(plan, lay_out(a), lay_out(b), c, alpha=product.alpha, beta=product.beta)
+    for a, b, c in parts or unstack(left, right, result, problem, fold=fold):
+        machine.planned.run(plan, lay_out(a), lay_out(b), c, alpha=product.alpha, beta=product.beta)
 
 
-def _suits_numpy(machine: LocalMachine, product: _Product, question: "_Question") -> bool:
-    """Whether NumPy is to compute a product of the CPU alone."""
-    if product.alpha != 1 or product.beta != 0 or product.dtype not in BLAS_DTYPES:
-        return False
-    if question.is_small:
+def _compute_alone(product: _Product, left: Array, right: Array, result: Array) -> None:
+    """Compute in the calling thread, with no more than NumPy."""
+    alpha, beta = product.alpha, product.beta
+    for a, b, c in unstack(left, right, result, product.problem, fold=True):
+        if alpha == 0:
+            scale(c, beta)
+        else:
+            quiet.context.run(partial(multiply_block, a, b, c, alpha=alpha, beta=beta))
+
+
+def _choose_plan(
+    machine: LocalMachine, product: _Product, rows: int, first: Matrices | None
+) -> "Plan":
+    """The plan of products of this many rows.
+
+    Args:
+        machine: The machine.
+        product: The product.
+        rows: Rows of each product, of all matrices of a stack that share B.
+        first: The first product's matrices, where a GPU may read them.
+    """
+    memory: Memory = "pageable"
+    if first is not None:
+        from wavetrim.kernels.transfer.pinned import is_pinned
+
+        memory = "pinned" if all(map(is_pinned, first)) else "pageable"
+    sizes, dtype = product.problem, DTYPE_NAMES[product.dtype]
+    problem = _find_problem(rows, sizes.n, sizes.k, dtype, memory)
+    return machine.planned.choose(problem, product.options, product.device)
+
+
+_find_problem = lru_cache(maxsize=1024)(GemmProblem)
+
+
+def _compute_by_numpy(
+    machine: LocalMachine, product: _Product, rows: int, matrices: Matrices
+) -> bool:
+    """Compute a product of the CPU alone by NumPy; False, with nothing done, if it is slower."""
+    sizes, dtype, alpha, beta = product.problem, product.dtype, product.alpha, product.beta
+    left, right, result = matrices
+    is_plain = alpha == 1 and beta == 0 and dtype in BLAS_DTYPES
+    if is_small(rows, sizes.n, sizes.k, DTYPE_NAMES[dtype]):
+        if is_plain and machine.numpy.is_crowded:
+            machine.multiply_by_numpy(left, right, result)
+        else:
+            with machine.thread_locks.find():
+                multiply_alone(left, right, result, alpha=alpha, beta=beta)
         return True
-    sizes = product.problem
     is_matrix = not (sizes.stack or sizes.a_is_vector or sizes.b_is_vector)
-    return is_matrix and machine.suits_numpy(question.problem, product.dtype)
-
-
-class _Question(NamedTuple):
-    """A product to plan, and whether it is small (`is_small`)."""
-
-    problem: GemmProblem
-    is_small: bool
-
-
-@lru_cache(maxsize=1024)
-def _ask(m: int, n: int, k: int, dtype: str, memory: Memory) -> _Question:
-    return _Question(GemmProblem(m, n, k, dtype, memory), is_small(m, n, k, dtype))
+    suits = is_plain and is_matrix and machine.suits_numpy(rows, sizes.n, sizes.k, dtype)
+    if suits:
+        machine.multiply_by_numpy(_lay_out(left), _lay_out(right), result)
+    return suits
 
 
 def _lay_out(matrix: Array) -> Array:
     """The matrix, or a copy if BLAS cannot read its layout."""
-    return matrix if find_blas_strides(matrix) is not None else np.ascontiguousarray(matrix)
+    suits = matrix.flags.c_contiguous or find_blas_strides(matrix) is not None
+    return matrix if suits else np.ascontiguousarray(matrix)
 
 
 def _compute_and_verify(
@@ -208,6 +238,8 @@ def _compute_and_verify(
     Raises:
         VerificationFailed: The result is wrong.
     """
+    from wavetrim.scheduler.check.verify import verify_product
+
     problem, alpha, beta = product.problem, product.alpha, product.beta
     before = result.copy() if beta != 0 else None
     _compute(machine, product, left, right, result)
@@ -215,10 +247,10 @@ def _compute_and_verify(
         return
     olds = result if before is None else before
     for (a, b, new), (*_, old) in zip(
-        split_stacks(left, right, result, problem, fold=False),
-        split_stacks(left, right, olds, problem, fold=False),
+        unstack(left, right, result, problem, fold=False),
+        unstack(left, right, olds, problem, fold=False),
         strict=True,
     ):
         c = None if before is None else old
-        with machine.find_own_turn():
+        with machine.thread_locks.find():
             verify_product(a, b, c, new, alpha=alpha, beta=beta).require()

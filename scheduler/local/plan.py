@@ -21,7 +21,7 @@ from wavetrim.scheduler.problem import GemmProblem, find_memory
 from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.scheduler.profile.presets import CUDA_NAMES, find_preset
 from wavetrim.scheduler.profile.store import find_profile, is_elsewhere
-from wavetrim.scheduler.profile.what_if import WhatIf, suppose
+from wavetrim.scheduler.profile.what_if import WhatIf, apply_what_if
 
 
 def plan_locally(
@@ -83,7 +83,7 @@ def plan_locally(
     gpus = _find_gpus(device, local)
     problem.check_fits(None if is_elsewhere(device, gpus) else local.memory_bytes)
     profile = _find_profile(device, gpus, find_machine, local)
-    return choose_plan(problem, suppose(profile, what_if, problem.dtype), options)
+    return choose_plan(problem, apply_what_if(profile, what_if, problem.dtype), options)
 
 
 def _read_size(name: str, size: object) -> int:
@@ -109,7 +109,7 @@ def _find_profile(
     local: LocalOptions,
 ) -> MachineProfile:
     if device is None or device.casefold() == "cpu":
-        return find_machine(device is None).find_profile(cpu_only=device is not None)
+        return find_machine(device is None).planned.find_profile(cpu_only=device is not None)
     return find_profile(
         device,
         devices=gpus,

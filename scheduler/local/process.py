@@ -1,7 +1,6 @@
-"""The machine of this process: created on first use, closed when the interpreter exits.
+"""The machine of this process: created on first use, ended when the interpreter exits.
 
-What is computed after that, by handlers that `atexit` calls later, is computed by the calling
-thread alone.
+The calling thread alone computes what handlers that `atexit` calls later multiply.
 
 A forked process creates its own, without the GPU if its parent used that: CUDA does not survive a
 fork.
@@ -36,7 +35,16 @@ class _Process:
         self._paused = ExitStack()
 
     def find(self, read_options: Callable[[], LocalOptions], *, needs_gpu: bool) -> LocalMachine:
-        """As `find_machine`."""
+        """The machine of this process, created by the first call.
+
+        Args:
+            read_options: Called by the first call.
+            needs_gpu: Whether the GPU may be used, if there is one.
+
+        Raises:
+            ForkedProcess: `needs_gpu` is set, and this process was forked from one that used the
+                GPU.
+        """
         machine = self._machine
         if machine is not None and not self._inherited:
             return machine
@@ -46,19 +54,21 @@ class _Process:
         with self._lock:
             if self._machine is None:
                 options = self._options = self._options or read_options()
-                options = replace(options, devices="none") if lost_gpu else options
-                self._machine = LocalMachine(replace(options, ends=self._is_ending))
+                if lost_gpu or self._is_ending:
+                    options = replace(options, devices="none")
+                machine = LocalMachine(options)
+                if self._is_ending:
+                    machine.end()
+                self._machine = machine
             return self._machine
 
     def end(self) -> None:
-        """Close the machine; another one has no threads."""
+        """End the machine, as the interpreter exits."""
         with self._lock:
             self._is_ending = True
             machine = self._machine
-        if machine is not None and self._options is not None:
-            machine.close()
-            # Made now, because at the very end nothing can be imported.
-            self._machine = LocalMachine(replace(self._options, ends=True))
+        if machine is not None:
+            machine.end()
 
     def begin_fork(self) -> None:
         """Wait for all that is computed: a fork during it may hang OpenBLAS."""
@@ -87,18 +97,4 @@ os.register_at_fork(
     after_in_parent=_process.end_fork,
     after_in_child=_process.begin_child,
 )
-
-
-def find_machine(
-    read_options: Callable[[], LocalOptions], *, needs_gpu: bool = True
-) -> LocalMachine:
-    """The machine of this process, created by the first call.
-
-    Args:
-        read_options: Called by the first call.
-        needs_gpu: Whether the GPU may be used, if there is one.
-
-    Raises:
-        ForkedProcess: `needs_gpu` is set, and this process was forked from one that used the GPU.
-    """
-    return _process.find(read_options, needs_gpu=needs_gpu)
+find_machine: Final = _process.find

@@ -90,7 +90,7 @@ def find_stack_problem(a_shape: Shape, b_shape: Shape) -> StackProblem:
     return StackProblem(m, n, k, stack, len(a_shape) == 1, len(b_shape) == 1, shares_b)
 
 
-def split_stacks(
+def unstack(
     a: Array, b: Array, c: Array, problem: StackProblem, *, fold: bool
 ) -> Iterator[Matrices]:
     """Parts of A, B and C for each product of single matrices, in the order of C.

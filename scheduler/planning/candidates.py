@@ -4,8 +4,7 @@ Pure: reads the catalog and a profile. Refusals name field, value and limit.
 """
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import Final
 
 from wavetrim.kernels.catalog import find_kernel, list_kernels
@@ -20,64 +19,51 @@ from wavetrim.scheduler.options import (
     find_accuracy,
 )
 from wavetrim.scheduler.problem import GemmProblem
-from wavetrim.scheduler.profile.machine import KernelModel, MachineProfile
+from wavetrim.scheduler.profile.estimate import is_measured
+from wavetrim.scheduler.profile.machine import MachineProfile
 
-_LOOSER: Final[dict[str, tuple[str, ...]]] = {
+_ACCURACIES_THAT_MEET: Final[dict[str, tuple[str, ...]]] = {
     "strict": ("strict",),
     "library": ("strict", "library", "float64"),
     "float32": ("strict", "library", "float32"),
     "float64": ("strict", "library", "float64"),
 }
-"""Requested accuracy → accuracies of the catalog that meet it. "library" allows tensor cores in
-float64, as libraries use them: they multiply and add in the element type."""
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A kernel and its times on the machine."""
-
-    spec: KernelSpec
-    model: KernelModel
+"""Requested accuracy → accuracies of the catalog that meet it. "library" and "float64" allow each
+other's kernels: libraries use float64 tensor cores, which multiply and add in float64."""
 
 
 def find_candidates(
     problem: GemmProblem, profile: MachineProfile, options: PlanOptions
-) -> tuple[Candidate, ...]:
+) -> tuple[KernelSpec, ...]:
     """The kernels that may compute a product; empty if only the CPU can.
 
-    If any of them was measured, those whose times are only assumed are left out.
-
-    Args:
-        problem: The product.
-        profile: The machine.
-        options: Options of the plan.
+    If the rate of any of them was measured, those whose rates are only assumed are left out.
 
     Raises:
         PlanError: The product cannot have this kernel, tile, accuracy or number of multiprocessors
             on this machine.
     """
     _check_accuracy(problem, options)
-    models = profile.index_kernels()
+    gpu = profile.gpu
     runnable = [
-        Candidate(spec, models[spec.name, spec.dtype, str(spec.tile)])
+        spec
         for spec in _find_accurate(problem, options)
-        if (spec.name, spec.dtype, str(spec.tile)) in models
+        if gpu is not None and spec.runs_on(gpu.compute_capability)
     ]
-    if options.kernel != "auto" and not runnable and profile.gpu is not None:
-        known = list_kernels(dtype=problem.dtype)
-        names = _name(spec for spec in known if (spec.name, spec.dtype, str(spec.tile)) in models)
-        limit = f"one that {profile.device} runs in {problem.dtype}: auto, {names}"
+    if options.kernel != "auto" and not runnable and gpu is not None:
+        known = list_kernels(dtype=problem.dtype, compute_capability=gpu.compute_capability)
+        limit = f"one that {profile.device} runs in {problem.dtype}: auto, {_name(known)}"
         raise PlanError("kernel", options.kernel, limit)
     if options.sms is not None:
-        runnable = _find_held(problem, profile, options, runnable)
-    measured = [candidate for candidate in runnable if not candidate.model.assumed]
+        runnable = _find_limited(problem, profile, options, runnable)
+    measured = [spec for spec in runnable if is_measured(profile, spec)]
     return tuple(measured or runnable)
 
 
 def find_positions(profile: MachineProfile, devices: str | None) -> tuple[int, ...]:
-    """The positions of the GPUs that may compute among those of a machine.
+    """The GPUs that may compute: their positions in the machine's profile.
 
-    The one with the highest peak in float32 is first; at a product another one may be faster.
+    The one with the highest peak in float32 is first; another one may be faster at a product.
 
     Args:
         profile: The machine.
@@ -100,19 +86,8 @@ def find_positions(profile: MachineProfile, devices: str | None) -> tuple[int, .
     return tuple(sorted(found, key=lambda position: -_rate_gpu(gpus[position])))
 
 
-def find_common(
-    candidates: Sequence[Candidate], others: Sequence[MachineProfile]
-) -> tuple[Candidate, ...]:
-    """The candidates that other GPUs run, too."""
-    return tuple(
-        one
-        for one in candidates
-        if all(other.find_kernel_model(one.spec) is not None for other in others)
-    )
-
-
 def _rate_gpu(profile: MachineProfile) -> float:
-    """The figure by which GPUs that differ are ordered: the data sheet's peak."""
+    """The GPU's peak in float32 by its data sheet."""
     return profile.gpu.float32_gflops if profile.gpu is not None else 0.0
 
 
@@ -143,11 +118,11 @@ def _check_accuracy(problem: GemmProblem, options: PlanOptions) -> None:
 
 
 def _find_accurate(problem: GemmProblem, options: PlanOptions) -> list[KernelSpec]:
-    """The named entries, or all, that have the element type and the requested accuracy."""
+    """The kernels of the element type and accuracy: those of the requested name, or all."""
     if options.kernel == "auto":
         if options.tile is not None:
             raise PlanError("tile", options.tile, 'left out while kernel is "auto"')
-        allowed = _LOOSER[options.accuracy or DEFAULT_ACCURACY]
+        allowed = _ACCURACIES_THAT_MEET[options.accuracy or DEFAULT_ACCURACY]
         return [
             spec
             for spec in list_kernels(dtype=problem.dtype)
@@ -156,7 +131,7 @@ def _find_accurate(problem: GemmProblem, options: PlanOptions) -> list[KernelSpe
     named = _find_named(problem, options)
     if options.accuracy is None:
         return named
-    allowed = _LOOSER[options.accuracy]
+    allowed = _ACCURACIES_THAT_MEET[options.accuracy]
     accurate = [spec for spec in named if spec.accuracy in allowed]
     if not accurate:
         fitting = (s for s in list_kernels(dtype=problem.dtype) if s.accuracy in allowed)
@@ -166,7 +141,7 @@ def _find_accurate(problem: GemmProblem, options: PlanOptions) -> list[KernelSpe
 
 
 def _find_named(problem: GemmProblem, options: PlanOptions) -> list[KernelSpec]:
-    """The entries of that name and element type; only one if the tile is named."""
+    """The kernels of the requested name and element type; a single one if the tile is named."""
     kernel, tile = options.kernel, options.tile
     named = [spec for spec in list_kernels() if spec.name == kernel]
     if not named:
@@ -183,29 +158,29 @@ def _find_named(problem: GemmProblem, options: PlanOptions) -> list[KernelSpec]:
     return specs
 
 
-def _find_held(
-    problem: GemmProblem, profile: MachineProfile, options: PlanOptions, candidates: list[Candidate]
-) -> list[Candidate]:
-    """The candidates that can be held to the requested number of multiprocessors."""
+def _find_limited(
+    problem: GemmProblem, profile: MachineProfile, options: PlanOptions, specs: list[KernelSpec]
+) -> list[KernelSpec]:
+    """The candidates that can be limited to the requested number of multiprocessors."""
     if profile.gpu is None:
         raise PlanError("sms", options.sms, "left out: there is no GPU")
     sms, count = options.sms or 0, profile.gpu.sm_count
     if not 1 <= sms <= count:
         raise PlanError("sms", sms, f"1…{count}, the multiprocessors of {profile.device}")
-    able = [candidate for candidate in candidates if candidate.spec.persistent]
-    held = [one for one in able if one.spec.count_held_sms(sms, count)]
+    able = [spec for spec in specs if spec.can_limit_sms]
+    held = [spec for spec in able if spec.count_usable_sms(sms, count)]
     if held:
         return held
     if able:
-        least = min(candidate.spec.sms_quantum for candidate in able)
-        names = _name(candidate.spec for candidate in able)
+        least = min(spec.sms_quantum for spec in able)
+        names = _name(able)
         raise PlanError("sms", sms, f"{least}…{count} with {names}")
-    if not candidates:
+    if not specs:
         reason = explain_no_kernel(problem, profile, options)
         raise PlanError("sms", sms, f"left out: {reason}")
-    others = _name(spec for spec in list_kernels(dtype=problem.dtype) if spec.persistent)
-    refused = _name(candidate.spec for candidate in candidates)
-    limit = f"left out with {refused}; {others} can be held to some multiprocessors"
+    others = _name(spec for spec in list_kernels(dtype=problem.dtype) if spec.can_limit_sms)
+    refused = _name(specs)
+    limit = f"left out with {refused}; {others} can be limited to some multiprocessors"
     raise PlanError("sms", sms, limit)
 
 

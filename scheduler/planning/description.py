@@ -1,21 +1,32 @@
 """A plan as JSON, for the HTTP API, the command line and the engine's messages."""
 
+from dataclasses import asdict
 from typing import Any
 
+from wavetrim.scheduler.planning.curve import describe_curve, find_near_f
+from wavetrim.scheduler.planning.gpu_rows import (
+    LAUNCH_SECONDS,
+    GpuPart,
+    build_member,
+    count_slots,
+    find_link,
+)
 from wavetrim.scheduler.planning.plan import Plan
-from wavetrim.scheduler.planning.team import GpuPart
-from wavetrim.scheduler.profile.machine import LinkModel, MachineProfile
+from wavetrim.scheduler.planning.queues import Queue, Span, list_queues, merge_spans
+from wavetrim.scheduler.planning.split import SPLIT_GAIN
+from wavetrim.scheduler.profile.estimate import estimate_joint, find_rate
+from wavetrim.scheduler.profile.machine import MachineProfile
 
 
 def describe_plan(plan: Plan) -> dict[str, Any]:
-    """A plan as a run is told it: the decision, the prediction, and the figures that decided.
+    """A plan in the answer of a run: the decision, the prediction, and the figures that decided.
 
     Kernel, tile, accuracy and sms are those of the GPU part; None if it has no rows. Speed-ups are
     the predicted time of one device alone over the predicted total; `speedup_over_gpu` is None if
     no GPU can compute the product.
     """
-    total = plan.predicted.total_seconds
-    gpu_only = plan.gpu_only_seconds
+    total, gpu_only = plan.predicted.total_seconds, plan.gpu_only_seconds
+    first = plan.gpu_parts[0] if plan.gpu_parts else None
     return {
         "memory": plan.problem.memory,
         "f": plan.f,
@@ -26,9 +37,9 @@ def describe_plan(plan: Plan) -> dict[str, Any]:
         "sms": plan.sms if plan.spec else None,
         "waves": plan.waves,
         "waves_gpu_only": plan.waves_gpu_only,
-        "tail_utilization": plan.tail_utilization,
-        "tail_split": plan.tail_split,
-        "devices": describe_devices(plan),
+        "tail_utilization": _find_tail(first) if first else 0.0,
+        "tail_split": _splits_tail(first) if first else False,
+        "devices": _describe_devices(plan),
         "exchanges_b": plan.exchanges,
         "resident": plan.problem.b_resident and plan.gpu_rows > 0,
         "predicted": {
@@ -39,7 +50,7 @@ def describe_plan(plan: Plan) -> dict[str, Any]:
         "speedup_over_gpu": gpu_only / total if gpu_only is not None else None,
         "speedup_over_cpu": plan.cpu_only_seconds / total,
         "no_gpu_reason": plan.no_gpu_reason,
-        "profile": describe_profile(plan),
+        "profile": _describe_profile(plan),
     }
 
 
@@ -53,15 +64,45 @@ def describe_choice(plan: Plan) -> dict[str, Any]:
     }
 
 
-def describe_devices(plan: Plan) -> list[dict[str, Any]]:
+def describe_fully(plan: Plan, *, drawing: bool) -> dict[str, Any]:
+    """All of a plan, as `/v1/plan` answers it: `describe_plan`, and what explains it.
+
+    Drawings need the schedule, too, which has an entry for each step.
+    """
+    described = describe_plan(plan)
+    side, refused = plan.times.alone, plan.refused
+    member = side.members[0] if side else None
+    profile = {**described["profile"], "gpus": _describe_gpus(plan), "joint": _describe_joint(plan)}
+    return {
+        **described,
+        "divides_columns": plan.divides_columns,
+        "slots": member.problem.slots if member else None,
+        "wave_seconds": _find_wave_seconds(plan, plan.profile.gpus[plan.positions[0]])
+        if member
+        else None,
+        "f_one_wave_less": _drop_wave(plan),
+        "gpu_only_seconds": plan.gpu_only_seconds,
+        "cpu_only_seconds": plan.cpu_only_seconds,
+        "uncorrected_seconds": max(plan.prices.gpu_seconds, plan.prices.cpu_seconds),
+        "least_gain": SPLIT_GAIN[plan.problem.memory],
+        "refused_split": {"f": refused.f, "seconds": refused.seconds} if refused else None,
+        "profile": profile,
+        "curve": describe_curve(plan),
+        "near_f": find_near_f(plan),
+        "schedule": [_describe_queue(plan, one) for one in list_queues(plan)] if drawing else None,
+    }
+
+
+def _describe_devices(plan: Plan) -> list[dict[str, Any]]:
     """Rows, columns, waves and predicted seconds of each device that has rows, in their order."""
+    factor = plan.times.list_kinds(plan.f)[0].factor.reported
     parts = [
         {
-            **_describe_place(part.rows, part.columns),
+            **_describe_ranges(part.rows, part.columns),
             "device": f"cuda:{plan.profile.gpus[part.position].index}",
             "name": plan.profile.gpus[part.position].device,
             "waves": part.waves,
-            "seconds": part.seconds,
+            "seconds": factor * part.seconds,
             "grid": _describe_grid(part),
         }
         for part in plan.gpu_parts
@@ -70,11 +111,11 @@ def describe_devices(plan: Plan) -> list[dict[str, Any]]:
         rows, columns = range(plan.gpu_rows, plan.problem.m), range(plan.problem.n)
         seconds = plan.predicted.cpu_seconds
         cpu = {"device": "cpu", "name": "cpu", "waves": None, "seconds": seconds, "grid": None}
-        parts.append({**_describe_place(rows, columns), **cpu})
+        parts.append({**_describe_ranges(rows, columns), **cpu})
     return parts
 
 
-def _describe_place(rows: range, columns: range) -> dict[str, Any]:
+def _describe_ranges(rows: range, columns: range) -> dict[str, Any]:
     return {
         "first_row": rows.start,
         "rows": len(rows),
@@ -85,65 +126,138 @@ def _describe_place(rows: range, columns: range) -> dict[str, Any]:
 
 def _describe_grid(part: GpuPart) -> dict[str, Any]:
     """The tiles of a GPU's part, and how they fill its waves."""
-    grid = part.curve.grid
+    problem = part.problem
     return {
-        "tile_rows": grid.tile_m,
-        "tile_columns": grid.tile_n,
-        "tiles": grid.count_tiles(len(part.rows)),
-        "slots": grid.slots,
+        "tile_rows": problem.tile_m,
+        "tile_columns": problem.tile_n,
+        "tiles": problem.count_tiles(len(part.rows)),
+        "slots": problem.slots,
         "waves": part.waves,
-        "tail_utilization": part.tail_utilization,
-        "tail_split": part.tail_split,
+        "tail_utilization": _find_tail(part),
+        "tail_split": _splits_tail(part),
     }
 
 
-def describe_profile(plan: Plan) -> dict[str, Any]:
-    """The figures of the profile that decided this plan, each with its source."""
-    rate = plan.profile.find_cpu_rate(plan.problem.dtype)
-    profile = plan.profile.gpus[plan.positions[0]] if plan.positions else plan.profile
+def _find_tail(part: GpuPart) -> float:
+    """Filled share of the last wave of a part."""
+    return part.problem.find_tail_utilization(len(part.rows))
+
+
+def _splits_tail(part: GpuPart) -> bool:
+    """Whether the last wave is divided along K, so that it takes about its filled share."""
+    problem = part.problem
+    return problem.find_waves(len(part.rows), problem.n, problem.k) < part.waves
+
+
+def _drop_wave(plan: Plan) -> int | None:
+    """The least F with which each GPU that has rows needs at least one wave less."""
+    rows = [part.problem.find_rows_in_waves(part.waves - 1) for part in plan.gpu_parts]
+    if not rows:
+        return None
+    return plan.problem.m - (min(rows) if plan.divides_columns else sum(rows))
+
+
+def _describe_profile(plan: Plan) -> dict[str, Any]:
+    """The numbers of the profile that decided this plan, each group with its source."""
+    machine = plan.profile
+    profile = machine.gpus[plan.positions[0]] if plan.positions else machine
+    kinds = plan.times.list_kinds(plan.f)
+    parts = [kind for kind, has in zip(kinds, (plan.gpu_rows, plan.f), strict=True) if has]
+    cpu, dtype = machine.cpu, plan.problem.dtype
     return {
         "device": profile.device,
         "source": profile.source,
         "corrections": [
-            {"runs_like": one.run_class.name, "runs": one.runs, "factor": one.factor}
-            for one in plan.corrections
-            if one.runs
+            {"runs_like": kind.name, "runs": kind.factor.runs, "factor": kind.factor.reported}
+            for kind in parts
+            if kind.factor.runs
         ],
         "measured_at": profile.measured_at,
         "sm_count": profile.gpu.sm_count if profile.gpu else None,
-        "kernel": describe_kernel(plan, profile),
-        "link": describe_link(plan, profile.find_link(plan.problem.memory)),
+        "kernel": _describe_kernel(plan, profile),
+        "link": _describe_link(plan, profile),
         "cpu": {
-            "threads": plan.profile.cpu.threads,
-            "threads_beside_gpu": plan.share.threads,
-            "gflops": rate.gflops,
-            "source": rate.source,
+            "threads": cpu.threads,
+            "threads_beside_gpu": plan.split_threads,
+            "gflops": cpu.find_gflops(dtype),
+            "read_gbytes_per_second": cpu.read_gbytes_per_second,
+            "write_gbytes_per_second": cpu.write_gbytes_per_second,
+            "start_seconds": cpu.start_seconds,
+            "source": cpu.source,
         },
     }
 
 
-def describe_kernel(plan: Plan, gpu: MachineProfile) -> dict[str, Any] | None:
+def _describe_gpus(plan: Plan) -> list[dict[str, Any]]:
+    """The machine's GPUs, each with its kernel and its link."""
+    return [
+        {
+            "device": f"cuda:{gpu.index}",
+            "name": gpu.device,
+            "source": gpu.source,
+            "measured_at": gpu.measured_at,
+            "sm_count": gpu.gpu and gpu.gpu.sm_count,
+            "kernel": _describe_kernel(plan, gpu),
+            "link": _describe_link(plan, gpu),
+        }
+        for gpu in plan.profile.gpus
+    ]
+
+
+def _describe_kernel(plan: Plan, gpu: MachineProfile) -> dict[str, Any] | None:
     """What is known of the plan's kernel on a GPU; None without one, or if it cannot run there."""
-    model = gpu.find_kernel_model(plan.spec) if plan.spec else None
-    if model is None:
+    spec = plan.spec
+    if spec is None or gpu.gpu is None or not spec.runs_on(gpu.gpu.compute_capability):
         return None
+    rate = find_rate(gpu, spec)
     return {
-        "slots": model.slots,
-        "wave_seconds": model.wave_seconds + model.wave_k_seconds * plan.problem.k,
-        "launch_seconds": model.launch_seconds,
-        "source": model.source,
+        "slots": count_slots(spec, gpu.gpu.sm_count),
+        "gflops": rate.gflops,
+        "wave_seconds": _find_wave_seconds(plan, gpu),
+        "launch_seconds": LAUNCH_SECONDS,
+        "source": rate.source,
     }
 
 
-def describe_link(plan: Plan, link: LinkModel | None) -> dict[str, Any] | None:
+def _find_wave_seconds(plan: Plan, gpu: MachineProfile) -> float:
+    """Seconds of one wave of the plan's kernel on a GPU."""
+    side = plan.times.alone
+    assert side is not None, "only a GPU has waves"
+    rates = build_member(plan.problem, gpu, side.spec, None).rates
+    return rates.wave_seconds + plan.problem.k * rates.depth_seconds
+
+
+def _describe_link(plan: Plan, gpu: MachineProfile) -> dict[str, Any] | None:
     """What is known of a link from the memory of the plan's operands; None without a link."""
-    if link is None:
+    return asdict(gpu.find_link(plan.problem.memory)) if gpu.links else None
+
+
+def _describe_joint(plan: Plan) -> dict[str, Any] | None:
+    """The rates of all GPUs' links together; None for one GPU, or staged copies."""
+    machine = plan.profile
+    if len(machine.gpus) < 2 or plan.problem.memory == "pageable":
         return None
+    links = [find_link(plan.problem, gpu) for gpu in machine.gpus]
+    return asdict(machine.joint or estimate_joint(links))
+
+
+def _describe_queue(plan: Plan, queue: Queue) -> dict[str, Any]:
+    spans = merge_spans(queue.spans, plan.predicted.total_seconds)
     return {
-        "memory": plan.problem.memory,
-        "in_gbytes_per_second": link.in_gbytes_per_second,
-        "out_gbytes_per_second": link.out_gbytes_per_second,
-        "call_seconds": link.call_seconds,
-        "step_seconds": link.step_seconds,
-        "source": link.source,
+        "device": queue.device,
+        "queue": queue.work,
+        "spans": [_describe_span(span) for span in spans],
+    }
+
+
+def _describe_span(span: Span) -> dict[str, Any]:
+    rows, columns = span.rows, span.columns
+    return {
+        "begin_seconds": span.begin,
+        "end_seconds": span.end,
+        "first_row": rows.start if rows else None,
+        "rows": len(rows) if rows else None,
+        "first_column": columns.start if columns else None,
+        "columns": len(columns) if columns else None,
+        "depth": span.depth,
     }

@@ -1,45 +1,36 @@
 """The plan: F, the kernel of the GPU part, and predicted times. Pure."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from html import escape
 from typing import Any, Final, NamedTuple
 
+from wavetrim.cpu.blocks import is_small
 from wavetrim.kernels.schedule.steps import Cut
 from wavetrim.kernels.spec import KernelSpec
-from wavetrim.scheduler.model.corrections import Correction
-from wavetrim.scheduler.model.cost import CpuCurve
-from wavetrim.scheduler.model.cpu import CpuShare
-from wavetrim.scheduler.planning.lanes import CPU, Lane
-from wavetrim.scheduler.planning.team import (
-    GpuPart,
-    GpuSide,
-    TeamCurve,
-    list_members,
-    list_parts,
-)
+from wavetrim.native.tuned import STAGING_THREADS
+from wavetrim.scheduler.planning.cpu_rows import count_split_threads
+from wavetrim.scheduler.planning.device_sets import CPU, DeviceSet
+from wavetrim.scheduler.planning.gpu_rows import GpuPart
+from wavetrim.scheduler.planning.split import Prediction, Prices, ProductTimes
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.machine import MachineProfile
 
 SHORT_SECONDS: Final = 5e-3
-"""Longest predicted time for which a device computes without reports and cancellation; chosen."""
-
-LEAST_CHANGE: Final = 0.2
-"""Relative change of a correction from which on a plan is made anew. Chosen: noise seldom moves one
-as far."""
+"""Longest predicted time of a product without reports and cancellation; chosen."""
 
 
-@dataclass(frozen=True, slots=True)
-class Prediction:
-    """Predicted seconds of both parts."""
+class Refused(NamedTuple):
+    """A split that promises less than its gain.
 
-    gpu_seconds: float
-    cpu_seconds: float
+    Attributes:
+        f: Rows of the CPU.
+        seconds: Its seconds with a margin for a late CPU part, which were too many.
+    """
 
-    @property
-    def total_seconds(self) -> float:
-        """Seconds of the longer part: both run at the same time."""
-        return max(self.gpu_seconds, self.cpu_seconds)
+    f: int
+    seconds: float
 
 
 class Decision(NamedTuple):
@@ -78,17 +69,14 @@ class Plan:
         spec: The GPU's kernel; None if f is M.
         sms: Limit of multiprocessors for the kernel; None for all.
         profile: The machine.
-        predicted: Predicted seconds of both parts.
-        gpu_curve: Rows → seconds on the GPU, or on several, in a split with `spec`; if f is M, with
-            the kernel that the CPU was compared with. None if no GPU can compute the product.
-        gpu_alone_curve: The same without a CPU part.
-        share: How the CPU is shared in a split.
-        cpu_curve: Rows → seconds on the CPU in a split.
-        cpu_alone_curve: Rows → seconds on the CPU without a GPU part.
+        positions: Positions of the plan's GPUs among those of the profile.
+        gpu_parts: The parts of those that have rows, from the first row or column on.
+        times: The times of the product with any F, by `spec`; if f is M, by the kernel that the CPU
+            was compared with.
+        prices: The uncorrected seconds with this F.
+        refused: The best split, if it promised less than its gain; else None.
         no_gpu_reason: Why no GPU can compute the product; None if one can.
         is_small: Whether the CPU computes the product in one thread (`wavetrim.cpu.blocks`).
-        positions: Positions of the curves' GPUs among those of the profile.
-        gpu_shares: Rows of each of them.
         one_gpu_seconds: Predicted seconds of one GPU alone, where several have rows.
     """
 
@@ -97,16 +85,13 @@ class Plan:
     spec: KernelSpec | None
     sms: int | None
     profile: MachineProfile
-    predicted: Prediction
-    gpu_curve: GpuSide | None
-    gpu_alone_curve: GpuSide | None
-    share: CpuShare
-    cpu_curve: CpuCurve
-    cpu_alone_curve: CpuCurve
+    positions: tuple[int, ...]
+    gpu_parts: tuple[GpuPart, ...]
+    times: ProductTimes
+    prices: Prices
+    refused: Refused | None = None
     no_gpu_reason: str | None = None
     is_small: bool = False
-    positions: tuple[int, ...] = ()
-    gpu_shares: tuple[int, ...] = ()
     one_gpu_seconds: float | None = None
 
     @property
@@ -114,15 +99,21 @@ class Plan:
         """Rows of C that the GPU computes."""
         return self.problem.m - self.f
 
-    def _find_side(self, f: int) -> GpuSide | None:
-        """The GPUs' curve with this F: beside a CPU part, or alone."""
-        return self.gpu_curve if f else self.gpu_alone_curve
+    @property
+    def predicted(self) -> Prediction:
+        """Predicted seconds of both parts, corrected by the runs until now."""
+        return self.times.correct(self.prices)
+
+    @property
+    def chosen_seconds(self) -> float:
+        """The seconds by which it was chosen."""
+        return self.times.find_seconds(self.prices)
 
     @property
     def exchanges(self) -> bool:
         """Whether the GPUs exchange parts of B, so that it crosses the links once."""
-        side = self._find_side(self.f)
-        return isinstance(side, TeamCurve) and side.exchanges and len(self.gpu_parts) > 1
+        side = self.times.alone
+        return side is not None and side.exchanges and len(self.gpu_parts) > 1
 
     @property
     def divides_columns(self) -> bool:
@@ -131,16 +122,8 @@ class Plan:
         return len(parts) > 1 and parts[0].columns != parts[-1].columns
 
     @cached_property
-    def gpu_parts(self) -> tuple[GpuPart, ...]:
-        """The parts of the GPUs that have rows, from the first row or column on."""
-        side = self._find_side(self.f)
-        if side is None or self.gpu_rows == 0:
-            return ()
-        return list_parts(side, self.positions, self.gpu_shares)
-
-    @cached_property
     def decision(self) -> Decision:
-        """What the devices do. Equal plans have the same object, which is found by identity."""
+        """What the devices do; equal plans share one object, to be found by identity."""
         parts = tuple((one.position, one.rows, one.columns, one.cut) for one in self.gpu_parts)
         return _share(Decision(self.problem, self.f, self.spec, self.sms, parts, self.exchanges))
 
@@ -151,45 +134,29 @@ class Plan:
 
     @cached_property
     def is_short(self) -> bool:
-        """Whether the CPU alone, or GPUs that the host does not help, take at most SHORT_SECONDS.
+        """Whether the CPU alone, or GPUs without the host's help, take at most SHORT_SECONDS.
 
-        The host helps GPUs whose operands are not page-locked.
+        Staged copies need the host's help: GPUs then need page-locked operands.
         """
-        if self.predicted.total_seconds > SHORT_SECONDS:
+        if self.prices.total_seconds > SHORT_SECONDS:
             return False
         return self.f == self.problem.m or (self.f == 0 and self.problem.memory == "pinned")
 
     @cached_property
-    def lane(self) -> Lane:
+    def device_set(self) -> DeviceSet:
         """The devices that have rows."""
         return frozenset([part.position for part in self.gpu_parts] + [CPU] * (self.f > 0))
 
     @property
-    def corrections(self) -> tuple[Correction, ...]:
-        """The corrections of the plan's parts, the GPUs' first."""
-        if self.f == self.problem.m:
-            return (self.cpu_alone_curve.correction,)
-        side = self._find_side(self.f)
-        found = [one.correction for one in list_members(side)] if side is not None else []
-        return tuple(dict.fromkeys([*found, self.cpu_curve.correction] if self.f else found))
+    def split_threads(self) -> int:
+        """Threads of the CPU part of a split."""
+        return count_split_threads(self.profile.cpu.threads, self.problem.memory)
 
-    @property
-    def uncorrected_seconds(self) -> float:
-        """The predicted seconds without corrections."""
-        seconds = [part.seconds / part.curve.correction.factor for part in self.gpu_parts]
-        if self.f:
-            cpu = self.cpu_curve if self.gpu_rows else self.cpu_alone_curve
-            seconds.append(self.predicted.cpu_seconds / cpu.correction.factor)
-        return max(seconds)
-
-    @property
-    def is_current(self) -> bool:
-        """Whether later runs have moved no correction by `LEAST_CHANGE` or more."""
-        find = self.profile.corrections.find
-        return all(
-            abs(find(one.run_class).factor - one.factor) < LEAST_CHANGE * one.factor
-            for one in self.corrections
-        )
+    @cached_property
+    def copiers(self) -> int:
+        """Threads of each copy between pageable memory and page-locked slabs."""
+        threads = min(STAGING_THREADS, self.profile.cpu.threads)
+        return threads if self.problem.memory == "pageable" else 1
 
     @property
     def waves(self) -> int:
@@ -199,50 +166,42 @@ class Plan:
     @property
     def waves_gpu_only(self) -> int:
         """Waves if the GPUs computed all rows."""
-        side = self.gpu_alone_curve
-        if side is None:
+        if self.times.alone is None:
             return 0
-        parts = list_parts(side, self.positions, side.divide(self.problem.m))
-        return sum(part.waves for part in parts)
-
-    @property
-    def tail_utilization(self) -> float:
-        """Filled share of the GPU part's last wave; the first GPU's of several."""
-        return self.gpu_parts[0].tail_utilization if self.gpu_parts else 0.0
-
-    @property
-    def tail_split(self) -> bool:
-        """Whether the last wave is split along K, so that it costs about its filled share."""
-        return bool(self.gpu_parts) and self.gpu_parts[0].tail_split
+        return sum(part.waves for part in self._on_gpu.parts)
 
     @property
     def gpu_only_seconds(self) -> float | None:
         """Predicted seconds of one GPU alone; None if no GPU can compute the product."""
         if self.one_gpu_seconds is not None:
             return self.one_gpu_seconds
-        return self.gpu_alone_curve.seconds(self.problem.m) if self.gpu_alone_curve else None
+        return None if self.times.alone is None else self.times.correct(self._on_gpu).total_seconds
 
     @property
     def cpu_only_seconds(self) -> float:
         """Predicted seconds of the CPU alone."""
-        return self.cpu_alone_curve.seconds(self.problem.m)
+        return self.times.correct(self._on_cpu).total_seconds
+
+    @cached_property
+    def _on_gpu(self) -> Prices:
+        return self.times.price(0)
+
+    @cached_property
+    def _on_cpu(self) -> Prices:
+        return self.times.price(self.problem.m)
 
     def predict(self, f: int) -> Prediction:
-        """Predicted seconds with another F."""
-        if f == self.problem.m:
-            return Prediction(0.0, self.cpu_alone_curve.seconds(f))
-        gpu = self._find_side(f)
-        assert gpu is not None, "rows are left to the GPU only where a kernel runs them"
-        return Prediction(gpu.seconds(self.problem.m - f), self.cpu_curve.seconds(f))
+        """Predicted seconds with another F, by the same kernel on the same GPUs."""
+        return self.times.correct(self.times.price(f))
 
     def find_crowded_f(self, *, numpy_has_cores: bool) -> int:
         """F while other threads want the cores: 0 or M, as a CPU part of a split would be late.
 
-        What threads do takes twice as long then: the CPU's rows, and copies of pageable memory.
-        Only NumPy's product is as fast as ever if those threads are BLAS's own, which spin.
+        The work of threads then takes twice as long: the CPU's rows, and copies of pageable memory.
+        NumPy's product is not slower if those threads are BLAS's own, which spin.
 
         Args:
-            numpy_has_cores: Whether products of NumPy find their cores.
+            numpy_has_cores: Whether products of NumPy lately had their cores.
         """
         gpu_seconds, cpu_seconds = self.gpu_only_seconds, self.cpu_only_seconds
         if gpu_seconds is None or self.is_small:
@@ -264,15 +223,10 @@ class Plan:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        """The same for notebooks, with the seconds of both sides."""
-        rows = {
-            "product": str(self).partition(":")[0],
-            "F": f"{self.f} rows on the CPU, {self.predicted.cpu_seconds:.3g} s",
-            "GPU": f"{self.gpu_rows} rows, {self.waves} waves, {self.predicted.gpu_seconds:.3g} s",
-            "kernel": "none" if self.spec is None else self.spec.label,
-        }
-        cells = (f"<tr><th>{name}</th><td>{escape(text)}</td></tr>" for name, text in rows.items())
-        return f"<table>{''.join(cells)}</table>"
+        """The plan in a notebook: the same line below its picture."""
+        from wavetrim.scheduler.planning.picture import draw_plan
+
+        return f"{draw_plan(self)}<p>{escape(str(self))}</p>"
 
     def describe(self, *, drawing: bool = False) -> dict[str, Any]:
         """All of the plan, ready for JSON, as `/v1/plan` answers it.
@@ -280,16 +234,38 @@ class Plan:
         `curve` has the seconds over F, `profile` the figures that decided, each with its source.
 
         Args:
-            drawing: Whether it is for drawings: it then has the schedule, and more points.
+            drawing: Whether it is for drawings, which need the schedule, too.
         """
-        from wavetrim.scheduler.planning.explanation import explain_plan
+        from wavetrim.scheduler.planning.description import describe_fully
 
-        return explain_plan(self, drawing=drawing)
+        return describe_fully(self, drawing=drawing)
 
-    def move(self, f: int, spec: KernelSpec) -> "Plan":
-        """The same plan with another F and this kernel, which is dropped if F is M."""
-        rows = self.problem.m - f
-        side = self._find_side(f)
-        shares = side.divide(rows) if side is not None else ()
-        kernel = spec if rows else None
-        return replace(self, f=f, spec=kernel, predicted=self.predict(f), gpu_shares=shares)
+
+def make_plan(
+    machine: MachineProfile,
+    times: ProductTimes,
+    prices: Prices,
+    positions: Sequence[int],
+    *,
+    sms: int | None = None,
+    refused: Prices | None = None,
+    no_gpu_reason: str | None = None,
+) -> Plan:
+    """The plan with one F."""
+    problem, side = times.problem, times.alone
+    m, n, k = problem.m, problem.n, problem.k
+    has_rows = side is not None and prices.f < m
+    return Plan(
+        problem=problem,
+        f=prices.f,
+        spec=side.spec if side is not None and has_rows else None,
+        sms=sms,
+        profile=machine,
+        positions=tuple(positions),
+        gpu_parts=prices.parts,
+        times=times,
+        prices=prices,
+        refused=refused and Refused(refused.f, times.find_seconds(refused)),
+        no_gpu_reason=no_gpu_reason,
+        is_small=is_small(m, n, k, problem.dtype),
+    )

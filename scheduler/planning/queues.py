@@ -1,10 +1,10 @@
 """The queues of a plan: when copies in, kernels, copies out and the CPU should be at work. Pure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
-from wavetrim.kernels.schedule.steps import Step
-from wavetrim.scheduler.planning.team import GpuPart
+from wavetrim.kernels.schedule.steps import Part
+from wavetrim.scheduler.planning.gpu_rows import GpuPart
 
 if TYPE_CHECKING:
     from wavetrim.scheduler.planning.plan import Plan
@@ -54,9 +54,7 @@ class Queue(NamedTuple):
 def list_queues(plan: "Plan") -> list[Queue]:
     """The three queues of each GPU that has rows, in the order of the rows, and the CPU's.
 
-    From the schedule's list of steps, scaled to the plan's predicted seconds. Where a part of a
-    product with very many steps stands for all (`wavetrim.scheduler.model.gpu_curve`), so it does
-    here.
+    They come from the list of parts that is priced and runs; of very many parts, from some.
     """
     queues = [queue for part in plan.gpu_parts for queue in _list_gpu_queues(plan, part)]
     if plan.f:
@@ -68,29 +66,24 @@ def list_queues(plan: "Plan") -> list[Queue]:
 
 
 def _list_gpu_queues(plan: "Plan", part: GpuPart) -> list[Queue]:
-    steps, timeline = part.curve.find_timeline(len(part.rows))
-    scale = part.seconds / timeline.seconds
+    times = plan.times
+    side = times.in_split if plan.f else times.alone
+    assert side is not None, "a part is that of a GPU"
     device = f"cuda:{plan.profile.gpus[part.position].index}"
-    queues: list[tuple[Work, Iterable[tuple[float, float] | None]]] = [
-        ("copy in", timeline.copies_in),
-        ("kernel", timeline.kernels),
-        ("copy out", timeline.copies_out),
-    ]
-    return [
-        Queue(
-            device,
-            work,
-            tuple(
-                _make_span(part, step, time[0] * scale, time[1] * scale)
-                for step, time in zip(steps, times, strict=True)
-                if time is not None
-            ),
-        )
-        for work, times in queues
-    ]
+    works: tuple[Work, ...] = ("copy in", "kernel", "copy out")
+    spans: dict[Work, list[Span]] = {work: [] for work in works}
+    traced = side.trace(part)
+    end = max(one.copy_out[1] for one in traced if one.copy_out)
+    factor = times.list_kinds(plan.f)[0].factor.reported * part.seconds / end
+    for one in traced:
+        for work, time in zip(works, (one.copy_in, one.kernel, one.copy_out), strict=True):
+            if time is not None:
+                begin, end = (factor * seconds for seconds in time)
+                spans[work].append(_make_span(part, one.part, begin, end))
+    return [Queue(device, work, tuple(found)) for work, found in spans.items()]
 
 
-def _make_span(part: GpuPart, step: Step, begin: float, end: float) -> Span:
+def _make_span(part: GpuPart, step: Part, begin: float, end: float) -> Span:
     """A step's span. The step's rows and columns count from those of the GPU's part."""
     row, column = part.rows.start, part.columns.start
     rows = range(row + step.rows.start, row + step.rows.stop)
@@ -99,12 +92,7 @@ def _make_span(part: GpuPart, step: Step, begin: float, end: float) -> Span:
 
 
 def merge_spans(spans: Sequence[Span], total_seconds: float) -> Sequence[Span]:
-    """At most `MOST_SPANS` spans: of more, those that are close to each other are merged.
-
-    Args:
-        spans: Spans of one queue, in order.
-        total_seconds: Seconds of the plan.
-    """
+    """At most `MOST_SPANS` spans: of more, those that are close to each other are merged."""
     gap_seconds = _CLOSE * total_seconds
     while len(spans) > MOST_SPANS:
         spans = _merge_close(spans, gap_seconds)

@@ -1,9 +1,9 @@
-"""Residency: when a B has earned a place on the GPUs. Pure but for its memory of earlier products.
+"""Residency: when a B is worth keeping on the GPUs. Pure but for what it knows of earlier products.
 
 The rule is that of the ski rental problem, rent or buy: each product that copies B in notes what it
 would have saved with B there. Once these savings add up to the time to fetch B, it is fetched. So
-a B that comes once is never fetched, and the products of one B lose at most about as much as
-fetching it takes, compared with knowing in advance how many come.
+a B that comes once is never fetched. Compared with knowing in advance how many products come, those
+of one B lose at most about the time to fetch it.
 """
 
 import threading
@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Final
 
-from wavetrim.kernels.pipeline.residents import MOST_RESIDENT_SHARE
+from wavetrim.kernels.pipeline.resident_cache import MOST_RESIDENT_SHARE
 from wavetrim.scheduler.errors import PlanError
 from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.problem import GemmProblem
@@ -21,8 +21,8 @@ REMEMBERED: Final = 1024
 """Operands whose savings are remembered, those of the newest products; chosen."""
 
 
-class Residency:
-    """Remembers what products would have saved. Thread-safe."""
+class Savings:
+    """What products would have saved with B on the GPUs, summed by B. Thread-safe."""
 
     def __init__(self) -> None:
         self._savings: OrderedDict[str, float] = OrderedDict()
@@ -32,7 +32,7 @@ class Residency:
         """Whether a product is computed with B resident, which is then fetched where it is missing.
 
         Args:
-            key: Stands for B.
+            key: Key of B.
             plain: The product's plan if B is copied in.
             resident: Its plan if B is on the GPUs.
             missing: Positions of the resident plan's GPUs that do not have B.
@@ -63,7 +63,7 @@ def find_fetch_seconds(plan: Plan, position: int) -> float:
 
 
 def check_residence(problem: GemmProblem, gpus: Sequence[MachineProfile]) -> None:
-    """Refuse a resident B that would leave too little of a GPU's memory to buffers.
+    """Refuse a resident B that would leave too little GPU memory for buffers.
 
     Raises:
         PlanError: B is too large to stay.

@@ -1,112 +1,216 @@
-"""The split that finishes first: the number of rows for each device, and what it must gain."""
+"""F: the split of a product between GPUs and CPU that ends first.
 
-import math
-from collections.abc import Sequence
-from typing import Final
+Both parts work at the same time, so a split takes as long as the longer one:
 
-from wavetrim.native.tuned import SPLIT_GAIN
-from wavetrim.scheduler.model.cost import CostCurve, rows_within
-from wavetrim.scheduler.problem import Memory
+    F = argmin max(gpu(M − F), cpu(F))    over rows of tiles
 
-INTERVAL_SHARE: Final = 1e-6
-"""Length of the interval that is left for exact searches, as a share of the time; chosen."""
+The GPUs' time rises with their rows, in waves, and the CPU's falls; so the best F is where they
+meet. A split must promise to save a share of the better single device's time, `SPLIT_GAIN`.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import inf
+from typing import Final, NamedTuple
+
+from wavetrim.kernels.schedule.panels import divide_up
+from wavetrim.scheduler.planning.cpu_rows import (
+    CONTENTION,
+    find_cpu_seconds,
+    name_cpu_bottleneck,
+)
+from wavetrim.scheduler.planning.gpu_rows import GpuPart, GpuSide
+from wavetrim.scheduler.problem import GemmProblem, Memory
+from wavetrim.scheduler.profile.corrections import Corrections, Factor
+from wavetrim.scheduler.profile.machine import CpuModel, MachineProfile
+
+SPLIT_GAIN: Final[dict[Memory, float]] = {"pinned": 0.05, "pageable": 0.10}
+"""Share of the better single device's time that a split must promise to save: one device is the
+steadier choice. Staged copies want the CPU's cores as well."""
+
+LATE_SHARE: Final = 0.25
+MOST_LATE_SECONDS: Final = 1e-3
+"""F is chosen as if the CPU's part took this share longer than predicted, but at most so much
+longer. A late end costs all that a split gains, an early one nearly nothing. Chosen: after NumPy,
+whose threads still spin, CPU parts of 5 to 10 ms took 1.2 to 1.6 times what was predicted (H200;
+results/host-h200-pinned-sweeps.json)."""
+
+_ROUNDS: Final = 3
+"""How often F is searched, each time with a bound closer to the GPUs' time; chosen."""
 
 
-def find_split_gain(memory: Memory) -> float:
-    """Share of the better single device's time that a split must promise to save."""
-    return SPLIT_GAIN * (2 if memory == "pageable" else 1)
+class Prices(NamedTuple):
+    """The uncorrected seconds of a product with one F.
+
+    Attributes:
+        f: Rows of C that the CPU computes.
+        parts: The GPUs' parts.
+        gpu_seconds: The longest of these; 0 if F is M.
+        cpu_seconds: The CPU's rows; 0 if F is 0.
+    """
+
+    f: int
+    parts: tuple[GpuPart, ...]
+    gpu_seconds: float
+    cpu_seconds: float
+
+    @property
+    def total_seconds(self) -> float:
+        """Seconds of the longer part."""
+        return max(self.gpu_seconds, self.cpu_seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """Predicted seconds of both parts."""
+
+    gpu_seconds: float
+    cpu_seconds: float
+
+    @property
+    def total_seconds(self) -> float:
+        """Seconds of the longer part: both run at the same time."""
+        return max(self.gpu_seconds, self.cpu_seconds)
+
+
+class Kind(NamedTuple):
+    """A kind of run, and the factor on its predictions."""
+
+    name: str
+    factor: Factor
+
+
+@dataclass(frozen=True)
+class ProductTimes:
+    """The times of one product: on some GPUs by one kernel, on the CPU, and split between them.
+
+    Attributes:
+        problem: The product.
+        cpu: The CPU.
+        alone: The GPUs without a CPU part; None if none can compute the product.
+        corrections: Those of the machine.
+        version: The version of the corrections before any of these times was found.
+    """
+
+    problem: GemmProblem
+    cpu: CpuModel
+    alone: GpuSide | None
+    corrections: Corrections
+    version: int
+
+    @cached_property
+    def in_split(self) -> GpuSide:
+        """The GPUs while the CPU computes other rows."""
+        assert self.alone is not None, "only rows of a GPU are split"
+        contention = CONTENTION[self.problem.memory]
+        return self.alone.slow_copies(contention.copies, contention.start_seconds)
+
+    def price(self, f: int) -> Prices:
+        """The uncorrected seconds with one F, and the GPUs' lists of parts."""
+        if f == self.problem.m:
+            return Prices(f, (), 0.0, find_cpu_seconds(self.problem, self.cpu, f))
+        side = self.in_split if f else self.alone
+        assert side is not None, "rows are left to the GPU only where a kernel runs them"
+        parts = side.price(self.problem.m - f)
+        seconds = find_cpu_seconds(self.problem, self.cpu, f, beside_gpu=True)
+        return Prices(f, parts, max(part.seconds for part in parts), seconds)
+
+    def list_kinds(self, f: int) -> tuple[Kind, Kind]:
+        """The kinds of run of the GPUs' part and of the CPU's, with the factors of now."""
+        names = self._split_names if 0 < f < self.problem.m else self._alone_names
+        gpu, cpu = (Kind(name, self.corrections.find(name)) for name in names)
+        return gpu, cpu
+
+    @cached_property
+    def _alone_names(self) -> tuple[str, str]:
+        return self._name_kinds("", "")
+
+    @cached_property
+    def _split_names(self) -> tuple[str, str]:
+        return self._name_kinds(" beside CPU", f" beside GPU, {self.problem.memory}")
+
+    def _name_kinds(self, gpu: str, cpu: str) -> tuple[str, str]:
+        side, problem = self.alone, self.problem
+        count = len(side.members) if side is not None else 1
+        device = f"{count} GPUs" if count > 1 else "GPU"
+        resident = ", B resident" if problem.b_resident else ""
+        bottleneck = side.name_bottleneck() if side is not None else ""
+        return (
+            f"{device}{gpu}, {problem.memory}{resident}: {bottleneck}",
+            f"CPU{cpu}: {name_cpu_bottleneck(problem, self.cpu)}",
+        )
+
+    def correct(self, prices: Prices) -> Prediction:
+        """The seconds of both parts, corrected by the runs until now."""
+        gpu, cpu = self.list_kinds(prices.f)
+        return Prediction(
+            gpu.factor.reported * prices.gpu_seconds, cpu.factor.reported * prices.cpu_seconds
+        )
+
+    def find_seconds(self, prices: Prices) -> float:
+        """The seconds by which plans are compared: those of the longer part."""
+        gpu, cpu = self.list_kinds(prices.f)
+        cpu_seconds = cpu.factor.deciding * prices.cpu_seconds
+        if prices.parts:
+            cpu_seconds = _delay(cpu_seconds)
+        return max(gpu.factor.deciding * prices.gpu_seconds, cpu_seconds)
+
+
+def build_times(
+    problem: GemmProblem, machine: MachineProfile, side: GpuSide | None
+) -> ProductTimes:
+    """The times of a product."""
+    corrections = machine.corrections
+    return ProductTimes(problem, machine.cpu, side, corrections, corrections.version)
 
 
 def limit_split(alone_seconds: float, memory: Memory, further: int = 1) -> float:
-    """Longest time with so many further devices, if the product takes `alone_seconds` without."""
-    return alone_seconds * (1 - find_split_gain(memory)) ** further
+    """Longest time for which further devices pay; it takes `alone_seconds` without them."""
+    return alone_seconds * (1 - SPLIT_GAIN[memory]) ** further
 
 
-def split_rows(m: int, curves: Sequence[CostCurve]) -> tuple[int, ...]:
-    """Divide `m` rows among devices so that the last one finishes as early as possible.
+def find_split(times: ProductTimes, limit_seconds: float) -> Prices | None:
+    """The best split; None if not even a lower bound is within the limit.
 
-    Exact for any non-decreasing curves. A time T is feasible if all devices together finish `m`
-    rows within T. The least feasible T is a value of one of the curves. Two devices need a single
-    bisection, for the rows with which they finish at the same time. For more, a bisection over time
-    leaves a short interval, and bisections over the rows of each curve find the value there. Each
-    device, in order, then takes all rows that it finishes within T. So of equally fast splits the
-    one with the fewest rows for the last device, the CPU, is returned: the smallest F.
-
-    Args:
-        m: Rows to divide, at least 0.
-        curves: A curve for each device, at least one; GPUs first, the CPU last.
-
-    Returns:
-        Rows for each device, in the order of `curves`; their sum is `m`.
+    Bisection finds the row of tiles where both parts take equally long, with a lower bound of the
+    GPUs' seconds. It is repeated with the bound scaled to the GPUs' time at that row.
     """
-    if len(curves) == 2:
-        best = _find_meeting(m, *curves)
-    else:
-        low, best = _find_interval(m, curves)
-        for curve in curves:
-            best = min(best, _find_least_feasible(m, curve, curves, low, best))
-    shares = []
-    rest = m
-    for curve in curves:
-        share = rows_within(curve, best, rest)
-        shares.append(share)
-        rest -= share
-    assert rest == 0, "the chosen time is feasible, so no row is left"
-    return tuple(shares)
+    side, m = times.in_split, times.problem.m
+    tile_m, (gpu, cpu) = side.spec.tile.m, times.list_kinds(1)
+    best: Prices | None = None
+    best_seconds, scale = inf, gpu.factor.deciding
 
+    def find_cpu(rows: int) -> float:
+        seconds = find_cpu_seconds(times.problem, times.cpu, m - rows, beside_gpu=True)
+        return _delay(cpu.factor.deciding * seconds)
 
-def _find_meeting(m: int, first: CostCurve, second: CostCurve) -> float:
-    """The least time of two devices: at the rows where their curves cross, or just before."""
-    before, after = -1, m
-    while after - before > 1:
-        middle = (before + after) // 2
-        if second.seconds(middle) >= first.seconds(m - middle):
-            after = middle
-        else:
-            before = middle
-    if before < 0:
-        return max(first.seconds(m), second.seconds(0))
-    at = max(first.seconds(m - after), second.seconds(after))
-    return min(at, first.seconds(m - before))
+    def find_total(rows: int) -> float:
+        return max(scale * side.find_bound(rows), find_cpu(rows))
 
-
-def _find_interval(m: int, curves: Sequence[CostCurve]) -> tuple[float, float]:
-    """A time that is not feasible, or 0, and one that is, about a millionth longer."""
-    low, high = 0.0, min(curve.seconds(m) for curve in curves)
-    while high - low > INTERVAL_SHARE * high:
-        middle = (low + high) / 2
-        if _is_feasible(m, curves, middle):
-            high = middle
-        else:
-            low = middle
-    return low, high
-
-
-def _find_least_feasible(
-    m: int, curve: CostCurve, curves: Sequence[CostCurve], low: float, bound: float
-) -> float:
-    """The least value of `curve` that is feasible for `curves` together.
-
-    Infinity if no value between `low`, which is not feasible, and `bound` is.
-    """
-    infeasible = rows_within(curve, low, m) if low else -1
-    feasible = rows_within(curve, math.nextafter(bound, 0.0), m)
-    if not _is_feasible(m, curves, curve.seconds(feasible)):
-        return math.inf
-    while feasible - infeasible > 1:
-        middle = (infeasible + feasible) // 2
-        if _is_feasible(m, curves, curve.seconds(middle)):
-            feasible = middle
-        else:
-            infeasible = middle
-    return curve.seconds(feasible)
-
-
-def _is_feasible(m: int, curves: Sequence[CostCurve], seconds: float) -> bool:
-    """Whether the devices finish `m` rows together within `seconds`."""
-    rest = m
-    for curve in curves:
-        if rest == 0:
+    for _ in range(_ROUNDS):
+        low, high = 0, divide_up(m, tile_m)
+        while low < high:
+            middle = (low + high) // 2
+            rows = min(m, tile_m * middle)
+            if rows and scale * side.find_bound(rows) >= find_cpu(rows):
+                high = middle
+            else:
+                low = middle + 1
+        near = [rows for rows in (tile_m * (low - 1), tile_m * low) if 0 < rows < m]
+        if not near or (best is None and min(map(find_total, near)) > limit_seconds):
+            return best
+        rows = min(near, key=find_total)
+        prices = times.price(m - rows)
+        seconds = times.find_seconds(prices)
+        if seconds < best_seconds:
+            best, best_seconds = prices, seconds
+        rescaled = gpu.factor.deciding * prices.gpu_seconds / side.find_bound(rows)
+        if rescaled == scale:
             break
-        rest -= rows_within(curve, seconds, rest)
-    return rest == 0
+        scale = rescaled
+    return best
+
+
+def _delay(cpu_seconds: float) -> float:
+    """The seconds after which the CPU's part of a split may end."""
+    return cpu_seconds + min(LATE_SHARE * cpu_seconds, MOST_LATE_SECONDS)

@@ -1,21 +1,44 @@
-"""The profile of a machine: GPU, links, kernels and CPU.
+"""The profile of a machine: the numbers that decide plans.
 
-Each group of numbers has a `source`: the data sheet, the rule of its estimate, or the time of its
-measurement on this machine.
+A machine with one GPU has at most thirty: four of each link, eight of the CPU, and a rate of each
+kernel that was measured. What is not measured comes from a data sheet, by the rules of `estimate`.
+Each group of numbers names its source.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar, Final
+
+from annotated_types import Interval
 
 from wavetrim.kernels.spec import KernelSpec
-from wavetrim.scheduler.model.corrections import NO_CORRECTIONS, Corrections
-from wavetrim.scheduler.model.cpu import CpuModel, CpuRate
-from wavetrim.scheduler.problem import MEMORIES, Memory
-from wavetrim.scheduler.profile.document import read_document, read_object, refuse
-from wavetrim.scheduler.profile.joint import JointLinks
+from wavetrim.scheduler.problem import Memory
+from wavetrim.scheduler.profile.corrections import NO_CORRECTIONS, Corrections
 
-FORMAT_VERSION = 4
+RELATIVE_GFLOPS: Final[dict[str, tuple[str, float]]] = {
+    "float32": ("float32", 1.0),
+    "float64": ("float64", 1.0),
+    "float16": ("float32", 1.0),
+    "bfloat16": ("float32", 1.0),
+    "complex64": ("float32", 1 / 4),
+    "complex128": ("float64", 1 / 4),
+    **dict.fromkeys(("int8", "int16", "uint8", "uint16"), ("float64", 1.0)),
+    **dict.fromkeys(("int32", "int64", "uint32", "uint64"), ("float32", 1 / 50)),
+}
+"""The CPU's rate for an element type: a share of that of float32 or float64. Halves are converted
+to float32, short integers to float64. Long integers have no BLAS. An operation on complex numbers
+is four on real ones."""
+
+
+Count = Annotated[int, Interval(ge=1, le=10**15)]
+Positive = Annotated[float, Interval(ge=1e-6, le=1e12)]
+NotNegative = Annotated[float, Interval(ge=0, le=1e12)]
+Slowdown = Annotated[float, Interval(ge=1, le=100)]
+"""Numbers that a stored profile may have. The limits are beyond any machine, and keep arithmetic
+far from overflow. Chosen."""
+
+LEAST_MEMORY_BYTES: Final = 1 << 24
+"""The smallest accepted memory of a GPU: two tiles of each operand fit, by any kernel. Chosen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,47 +61,39 @@ class GpuModel:
     """
 
     name: str
-    sm_count: int
+    sm_count: Count
     compute_capability: tuple[int, int]
-    clock_mhz: int
-    memory_bytes: int
-    memory_gbytes_per_second: float
-    link_gbytes_per_second: float
-    float32_gflops: float
-    float64_gflops: float
-    float64_tensor_gflops: float
-    float16_tensor_gflops: float
+    clock_mhz: Count
+    memory_bytes: Annotated[int, Interval(ge=LEAST_MEMORY_BYTES, le=10**15)]
+    memory_gbytes_per_second: Positive
+    link_gbytes_per_second: Positive
+    float32_gflops: Positive
+    float64_gflops: Positive
+    float64_tensor_gflops: Positive
+    float16_tensor_gflops: Positive
     source: str
 
 
 @dataclass(frozen=True, slots=True)
-class KernelModel:
-    """Times of one kernel on one GPU: a staircase over waves.
+class KernelRate:
+    """The rate of one kernel on one GPU.
 
     Attributes:
         kernel: Name in the catalog.
         dtype: Element type.
         tile: Its tile as text, rows x columns x step along K.
-        slots: Blocks of a wave on the whole GPU, as the staircase shows them.
-        launch_seconds: Latency of a launch.
-        wave_seconds: Seconds of one wave that do not depend on K.
-        wave_k_seconds: Seconds of one wave for each unit of K.
-        source: Where the figures come from.
-        assumed: Whether they were estimated from a data sheet, not measured.
+        gflops: Rate of full waves, 1e9 operations a second.
+        source: Where the figure comes from.
     """
 
     kernel: str
     dtype: str
     tile: str
-    slots: int
-    launch_seconds: float
-    wave_seconds: float
-    wave_k_seconds: float
+    gflops: Positive
     source: str
-    assumed: bool = False
 
-    def fits(self, spec: KernelSpec) -> bool:
-        """Whether this is the model of `spec`."""
+    def is_of(self, spec: KernelSpec) -> bool:
+        """Whether this is the rate of `spec`."""
         return self.kernel == spec.name and self.dtype == spec.dtype and self.tile == str(spec.tile)
 
 
@@ -90,34 +105,77 @@ class LinkModel:
         memory: The kind of host memory.
         in_gbytes_per_second: Rate to the GPU, 1e9 bytes a second.
         out_gbytes_per_second: Rate from the GPU.
-        call_seconds: Fixed cost of a call of the pipeline, without steps and bytes.
+        duplex: Factor on the time of a copy while the other direction is busy: 1 for independent
+            directions, 2 for directions that take turns.
+        call_seconds: Time of a product before its first step.
         source: Where the figures come from.
-        step_seconds: Time of the calling thread to enqueue a step.
-        copy_seconds: Latency of a copy.
-        row_seconds: Time that each row adds to a copy of parts of rows.
-        together: Time of copies in and out at the same time over that of one after the other: 0.5
-            if the directions are independent, 1 if they take turns.
-        fill_seconds: Most seconds that copies lose until they run at their rates.
-        copied_gbytes_per_second: Rate of copies within host memory: small pageable products are
-            copied whole into page-locked memory first.
     """
 
     memory: Memory
-    in_gbytes_per_second: float
-    out_gbytes_per_second: float
-    call_seconds: float
+    in_gbytes_per_second: Positive
+    out_gbytes_per_second: Positive
+    duplex: Slowdown
+    call_seconds: NotNegative
     source: str
-    step_seconds: float = 0.0
-    copy_seconds: float = 8e-6
-    row_seconds: float = 0.0
-    together: float = 1.0
-    fill_seconds: float = 0.0
-    copied_gbytes_per_second: float = 8.0
+
+
+@dataclass(frozen=True, slots=True)
+class JointLinks:
+    """What the links of all GPUs of a host reach together, from page-locked memory.
+
+    Attributes:
+        in_gbytes_per_second: Rate to all GPUs together, 1e9 bytes a second.
+        out_gbytes_per_second: Rate from all of them together.
+        both_gbytes_per_second: Rate of both ways together while both are busy.
+        peer_gbytes_per_second: Rate from one GPU to another while that copies back; 0 if they
+            cannot.
+        source: Where the figures come from.
+    """
+
+    in_gbytes_per_second: Positive
+    out_gbytes_per_second: Positive
+    both_gbytes_per_second: Positive
+    peer_gbytes_per_second: NotNegative
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class CpuModel:
+    """The CPU of a machine.
+
+    Attributes:
+        threads: Threads of the pool without a GPU part.
+        float32_gflops: Rate of all threads in float32, 1e9 operations a second.
+        float64_gflops: The same in float64.
+        thread_gflops: Rate of one thread alone, in float32.
+        read_gbytes_per_second: Rate at which all threads read operands, 1e9 bytes a second.
+        write_gbytes_per_second: Rate at which they write a C that no cache holds.
+        copy_gbytes_per_second: Rate of their copies within host memory.
+        start_seconds: Time to wake all threads, and to join them.
+        cache_bytes: Size of the caches that cores do not share.
+        source: Where the figures come from.
+    """
+
+    threads: Count
+    float32_gflops: Positive
+    float64_gflops: Positive
+    thread_gflops: Positive
+    read_gbytes_per_second: Positive
+    write_gbytes_per_second: Positive
+    copy_gbytes_per_second: Positive
+    start_seconds: NotNegative
+    cache_bytes: Count
+    source: str
+
+    def find_gflops(self, dtype: str) -> float:
+        """Rate of all threads for an element type."""
+        base, share = RELATIVE_GFLOPS[dtype]
+        return share * (self.float64_gflops if base == "float64" else self.float32_gflops)
 
 
 @dataclass(frozen=True, slots=True)
 class MachineProfile:
-    """All figures of a machine that decide plans.
+    """All numbers of a machine that decide plans.
 
     Attributes:
         device: Name of the GPU, or "cpu".
@@ -125,29 +183,29 @@ class MachineProfile:
         cpu: The CPU.
         gpu: The GPU; None without one.
         links: A link for each kind of memory; none without a GPU.
-        kernels: Times of each kernel, element type and tile.
+        kernels: Rates of the kernels that were measured.
         key: GPU UUID, driver, libraries and threads of a measured profile.
         measured_at: ISO 8601 time of the measurement; None if it was not measured.
         index: CUDA's index of the GPU.
         beside: The profiles of the machine's other GPUs, in CUDA's order, with the same CPU.
-        joint: Rates of the links while several GPUs copy, as far as measured.
-        peer_gbytes_per_second: Rate from one of its GPUs to another while that copies back, 1e9
-            bytes a second; 0 if they cannot, or if it was not measured.
-        corrections: Corrections of its predictions from earlier runs; not in the document.
+        joint: What the links of all its GPUs reach together; None for one GPU, or if that was not
+            measured.
+        corrections: Corrections of its predictions from earlier runs; in no file.
     """
+
+    __pydantic_config__: ClassVar = {"arbitrary_types_allowed": True, "allow_inf_nan": False}
 
     device: str
     source: str
     cpu: CpuModel
     gpu: GpuModel | None = None
     links: tuple[LinkModel, ...] = ()
-    kernels: tuple[KernelModel, ...] = ()
+    kernels: tuple[KernelRate, ...] = ()
     key: Mapping[str, str] = field(default_factory=dict)
     measured_at: str | None = None
     index: int = 0
     beside: tuple["MachineProfile", ...] = ()
-    joint: tuple[JointLinks, ...] = ()
-    peer_gbytes_per_second: float = 0.0
+    joint: JointLinks | None = None
     corrections: Corrections = field(default=NO_CORRECTIONS, compare=False, repr=False)
 
     @property
@@ -155,65 +213,6 @@ class MachineProfile:
         """A profile for each GPU of the machine, this one first; none without a GPU."""
         return () if self.gpu is None else (self, *self.beside)
 
-    def find_joint(self, memory: Memory, gpus: int) -> JointLinks | None:
-        """The joint rates of this number of GPUs; None if they were not measured."""
-        return next((one for one in self.joint if (one.memory, one.gpus) == (memory, gpus)), None)
-
-    def find_kernel_model(self, spec: KernelSpec) -> KernelModel | None:
-        """The times of a kernel; None if this machine cannot run it."""
-        return next((model for model in self.kernels if model.fits(spec)), None)
-
-    def index_kernels(self) -> dict[tuple[str, str, str], KernelModel]:
-        """The times of all kernels, by name, element type and tile."""
-        return {(model.kernel, model.dtype, model.tile): model for model in self.kernels}
-
-    def find_link(self, memory: Memory) -> LinkModel | None:
-        """The link for a kind of memory; None without a GPU."""
-        return next((link for link in self.links if link.memory == memory), None)
-
-    def find_cpu_rate(self, dtype: str) -> CpuRate:
-        """The CPU's rate for an element type."""
-        return next(rate for rate in self.cpu.rates if rate.dtype == dtype)
-
-    def as_dict(self) -> dict[str, Any]:
-        """JSON-ready copy; `from_dict` is its inverse."""
-        document = asdict(replace(self, beside=(), corrections=NO_CORRECTIONS))
-        del document["corrections"]
-        document["beside"] = [one.as_dict() for one in self.beside]
-        return {"format": FORMAT_VERSION, **document}
-
-    @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> "MachineProfile":
-        """Read a profile that `as_dict` wrote.
-
-        Raises:
-            ProfileError: The document has another format, a field is missing, or a value is none
-                of its field.
-        """
-        # Profiles beside another have none beside themselves.
-        profile = _read_profile(document, "")
-        beside = document.get("beside", ())
-        if not isinstance(beside, list | tuple):
-            raise refuse("beside", beside, "a list")
-        others = (_read_profile(one, f"beside[{index}]") for index, one in enumerate(beside))
-        return replace(profile, beside=tuple(others))
-
-
-def _read_profile(document: object, place: str) -> MachineProfile:
-    """The profile of one GPU, or of a machine without one."""
-    prefix = f"{place}." if place else ""
-    written = read_object(document, place).get("format")
-    if written != FORMAT_VERSION:
-        raise refuse(f"{prefix}format", written, str(FORMAT_VERSION))
-    profile = read_document(MachineProfile, document, place, without=("beside", "corrections"))
-    if profile.gpu is None and profile.links:
-        raise refuse(f"{prefix}gpu", None, "the GPU that the links lead to")
-    # What plans look up. Rates of other types are scaled from float32's.
-    for name, entries, needed in (
-        ("cpu.rates", [one.dtype for one in profile.cpu.rates], ("float32",)),
-        ("cpu.beside_gpu", [one.memory for one in profile.cpu.beside_gpu], MEMORIES),
-        ("links", [one.memory for one in profile.links], MEMORIES if profile.gpu else ()),
-    ):
-        if not set(needed) <= set(entries):
-            raise refuse(f"{prefix}{name}", entries, f"a list with {' and '.join(needed)}")
-    return profile
+    def find_link(self, memory: Memory) -> LinkModel:
+        """The link for a kind of memory, on a machine with a GPU."""
+        return next(link for link in self.links if link.memory == memory)

@@ -7,6 +7,7 @@ a field says tensor. Links have the PCIe standard's rate for sixteen lanes in on
 
 from typing import Final
 
+from wavetrim.kernels.device import DeviceInfo
 from wavetrim.scheduler.profile.machine import GpuModel
 
 _GB: Final = 10**9
@@ -91,20 +92,48 @@ CUDA_NAMES: Final[dict[str, str]] = {
 }
 """Name by the CUDA runtime → name of the preset."""
 
+_LANES_AN_SM: Final[dict[tuple[int, int], int]] = {(7, 5): 64, (8, 0): 64}
+"""float32 lanes of a multiprocessor, by compute capability; 128 of all others."""
+
+_COMMON: Final = {"H100": "H100 SXM", "A100": "A100 SXM 80"}
+"""Name of several GPUs → the preset of the common one."""
+
 
 def find_preset(name: str) -> GpuModel | None:
-    """The preset of a name, or of a CUDA device name; case, spaces, hyphens and _ are ignored."""
+    """The preset of a name, or of a CUDA device name; case, spaces, hyphens and _ are ignored.
+
+    Of several GPUs with the name it is the common one.
+    """
     wanted = _fold(name)
-    for cuda_name, preset_name in CUDA_NAMES.items():
-        if _fold(cuda_name) == wanted:
+    for other_name, preset_name in (CUDA_NAMES | _COMMON).items():
+        if _fold(other_name) == wanted:
             wanted = _fold(preset_name)
     return next((preset for preset in PRESETS if _fold(preset.name) == wanted), None)
 
 
-def list_meant(name: str) -> list[GpuModel]:
-    """The presets whose names begin with this: two for "A100"."""
-    wanted = _fold(name)
-    return [preset for preset in PRESETS if wanted and _fold(preset.name).startswith(wanted)]
+def describe_gpu(info: DeviceInfo) -> GpuModel:
+    """The data sheet of a GPU: its preset, else derived from its properties."""
+    preset = find_preset(info.name)
+    if preset is not None:
+        return preset
+    lanes = _LANES_AN_SM.get(info.compute_capability, 128)
+    float32_gflops = info.sm_count * lanes * 2 * info.clock_mhz / 1e3
+    float64_gflops = float32_gflops / 64
+    return GpuModel(
+        name=info.name,
+        sm_count=info.sm_count,
+        compute_capability=info.compute_capability,
+        clock_mhz=info.clock_mhz,
+        memory_bytes=info.memory_bytes,
+        # Some devices do not tell their memory's clock.
+        memory_gbytes_per_second=(info.memory_clock_mhz or info.clock_mhz) * 2 * 256 / 8 / 1e3,
+        link_gbytes_per_second=_PCIE3,
+        float32_gflops=float32_gflops,
+        float64_gflops=float64_gflops,
+        float64_tensor_gflops=float64_gflops,
+        float16_tensor_gflops=2 * float32_gflops,
+        source="derived from the device's own properties; run `wavetrim calibrate` to measure",
+    )
 
 
 def _fold(name: str) -> str:

@@ -6,23 +6,21 @@ which takes a microsecond or two.
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from wavetrim.kernels.device import DeviceInfo
-from wavetrim.scheduler.model.corrections import Correction
-from wavetrim.scheduler.model.cpu import CpuModel
-from wavetrim.scheduler.profile.described import DescribedGpu, build_described_profile
-from wavetrim.scheduler.profile.history import RunHistory
-from wavetrim.scheduler.profile.machine import MachineProfile
+from wavetrim.scheduler.profile.corrections import Corrections, Factor
+from wavetrim.scheduler.profile.machine import CpuModel, MachineProfile
 from wavetrim.scheduler.profile.store import (
-    RUNS_SUFFIX,
+    build_profile_elsewhere,
     find_calibration,
     find_device,
     find_profile,
     is_elsewhere,
 )
+from wavetrim.scheduler.profile.what_if import DescribedGpu
 
 _Stamp = tuple[tuple[int, int, int] | None, ...]
 
@@ -34,7 +32,7 @@ class ProfileProvider:
         directory: Folder of stored calibrations; None for none.
         devices: The local GPUs.
         cpu_threads: Threads of the CPU path.
-        measure_cpu: Measures the CPU briefly if the machine was not calibrated; None to estimate
+        measure_cpu: Measures the CPU quickly if the machine was not calibrated; None to estimate
             it.
     """
 
@@ -54,7 +52,6 @@ class ProfileProvider:
         self._lock = threading.Lock()
         self._found: dict[str | None, tuple[_Stamp, MachineProfile]] = {}
         self._paths: dict[str | None, tuple[str, ...]] = {}
-        self._histories: dict[str | None, RunHistory] = {}
 
     def find(self, device: str | None = None) -> MachineProfile:
         """The profile of a device, the same object until a calibration changes it.
@@ -79,23 +76,22 @@ class ProfileProvider:
 
     def describe(self, gpu: DescribedGpu) -> MachineProfile:
         """The profile of a described GPU beside this machine's CPU; made anew for each call."""
-        return build_described_profile(
-            gpu, directory=self._directory, cpu_threads=self._cpu_threads
+        sheet = gpu.derive_sheet()
+        return build_profile_elsewhere(
+            sheet, sheet.source, gpu.count, self._directory, self._cpu_threads
         )
 
     def is_elsewhere(self, device: str | None) -> bool:
         """Whether a name is not that of a device of this machine."""
         return is_elsewhere(device, self._devices)
 
-    def list_corrections(self) -> list[Correction]:
-        """The median ratio of each device of this machine."""
-        self.find()
-        return self._histories[None].list_factors()
+    def list_corrections(self) -> dict[str, Factor]:
+        """The corrections from this machine's runs, by kind of run."""
+        return self.find().corrections.list_all()
 
-    def save_runs(self) -> None:
-        """Write all unsaved runs."""
-        for history in self._histories.values():
-            history.save()
+    def adopt_corrections(self, found: Mapping[str, Factor]) -> None:
+        """Use the corrections of the process that computes on this machine."""
+        self.find().corrections.adopt(found)
 
     def _find(self, device: str | None) -> MachineProfile:
         profile = find_profile(
@@ -110,24 +106,11 @@ class ProfileProvider:
             if self._cpu is None:
                 self._cpu = self._measure_cpu()
             profile = replace(profile, cpu=self._cpu)
-        return self._add_history(device, profile)
-
-    def _add_history(self, device: str | None, profile: MachineProfile) -> MachineProfile:
-        """The profile with its history of runs; presets have none."""
-        name = None if device is None else device.casefold()
-        calibrations = self._locate(name)
-        if not calibrations and name not in (None, "cpu"):
+        if is_elsewhere(device, self._devices):
             return profile
-        calibration = calibrations[0] if calibrations else None
-        path = Path(calibration).with_suffix(RUNS_SUFFIX) if calibration else None
-        history = RunHistory(
-            path,
-            basis=f"{profile.source} {profile.measured_at or ''}".strip(),
-            calibrated=profile.measured_at is not None,
-        )
-        self._histories[name] = history
-        beside = tuple(replace(one, corrections=history) for one in profile.beside)
-        return replace(profile, beside=beside, corrections=history)
+        corrections = Corrections()
+        beside = tuple(replace(one, corrections=corrections) for one in profile.beside)
+        return replace(profile, beside=beside, corrections=corrections)
 
     def _read_stamp(self, name: str | None) -> _Stamp:
         """Identifies the versions of the stored calibrations of a device, or of all."""

@@ -8,29 +8,25 @@ import contextlib
 import hashlib
 import json
 import logging
+import os
 import re
+import time
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
 
 from wavetrim.kernels.device import DeviceInfo
 from wavetrim.scheduler.errors import PlanError, ProfileError
-from wavetrim.scheduler.model.cpu import CpuModel
-from wavetrim.scheduler.profile.estimate import estimate_cpu, estimate_kernels, estimate_links
-from wavetrim.scheduler.profile.machine import GpuModel, MachineProfile
-from wavetrim.scheduler.profile.presets import PRESETS, find_preset, list_meant
-from wavetrim.scheduler.profile.shared_file import replace_text
-from wavetrim.scheduler.profile.what_if import set_cpu
+from wavetrim.scheduler.profile.estimate import estimate_cpu, estimate_links
+from wavetrim.scheduler.profile.machine import CpuModel, GpuModel, MachineProfile
+from wavetrim.scheduler.profile.presets import PRESETS, describe_gpu, find_preset
+from wavetrim.scheduler.profile.serialization import dump_profile, read_profile
 
 logger = logging.getLogger(__name__)
-
-_LANES_AN_SM: Final[dict[tuple[int, int], int]] = {(7, 5): 64, (8, 0): 64}
-"""float32 lanes of a multiprocessor, by compute capability; 128 of all others."""
-
-RUNS_SUFFIX: Final = ".runs.json"
-"""End of the name of the file with a calibration's runs, in the same folder."""
 
 _LIBRARIES: Final = ("wavetrim", "numpy", "cupy-cuda13x", "nvidia-cublas")
 """Distributions whose versions are part of a calibration's key."""
@@ -58,29 +54,27 @@ def find_profile(
     if device is not None and device.casefold() == "cpu":
         return _find_local(None, directory, cpu_threads)
     if device is None and devices:
-        gpus = tuple(_find_local(info, directory, cpu_threads) for info in devices)
-        return replace(gpus[0], beside=gpus[1:])
+        return _join([_find_local(info, directory, cpu_threads) for info in devices])
     local = find_device(device, devices)
     if local is not None or device is None:
         return _find_local(local, directory, cpu_threads)
     named, count = _read_count(device)
     preset = find_preset(named)
     if preset is None:
-        meant = [preset.name for preset in list_meant(device)]
         here = [name for info in devices for name in (f"cuda:{info.index}", info.name)]
-        names = meant or ["cpu", *here, *(preset.name for preset in PRESETS)]
+        names = ["cpu", *here, *(preset.name for preset in PRESETS)]
         raise PlanError("device", device, f"one of {', '.join(names)}")
-    source = f"preset {preset.name}: {preset.source}"
+    asked = "" if named == preset.name else f" (taken for {named})"
+    source = f"preset {preset.name}{asked}: {preset.source}"
     return build_profile_elsewhere(preset, source, count, directory, cpu_threads)
 
 
 def build_profile_elsewhere(
     gpu: GpuModel, source: str, count: int, directory: Path | None, cpu_threads: int
 ) -> MachineProfile:
-    """The profile of this machine's CPU with so many GPUs of a data sheet."""
+    """The profile of this machine's CPU with `count` GPUs of a data sheet."""
     profile = build_preset_profile(gpu, source, cpu_threads)
-    cpu = find_measured_cpu(directory, cpu_threads)
-    profile = profile if cpu is None else set_cpu(profile, cpu)
+    profile = replace(profile, cpu=find_measured_cpu(directory, cpu_threads) or profile.cpu)
     others = tuple(replace(profile, index=index) for index in range(1, count))
     return replace(profile, beside=others)
 
@@ -97,9 +91,8 @@ def find_measured_cpu(directory: Path | None, cpu_threads: int) -> CpuModel | No
     found: list[MachineProfile] = []
     with contextlib.suppress(OSError):  # a folder that cannot be read
         for path in [] if directory is None else sorted(directory.glob("*.json")):
-            if not path.name.endswith(RUNS_SUFFIX):
-                with contextlib.suppress(FileNotFoundError, ProfileError):
-                    found.append(complete_rates(load_profile(path)))
+            with contextlib.suppress(FileNotFoundError, ProfileError):
+                found.append(load_profile(path))
     fitting = [
         profile
         for profile in found
@@ -115,64 +108,9 @@ def build_preset_profile(gpu: GpuModel, source: str, cpu_threads: int) -> Machin
     return MachineProfile(
         device=gpu.name,
         source=source,
-        cpu=estimate_cpu(cpu_threads, gpu),
+        cpu=estimate_cpu(cpu_threads),
         gpu=gpu,
         links=estimate_links(gpu),
-        kernels=estimate_kernels(gpu),
-    )
-
-
-def complete_rates(profile: MachineProfile) -> MachineProfile:
-    """The profile with estimated rates of element types that its CPU was not measured with.
-
-    Each has the estimated ratio to the measured rate of float32.
-    """
-    measured = {rate.dtype for rate in profile.cpu.rates}
-    estimated = {rate.dtype: rate for rate in estimate_cpu(profile.cpu.threads).rates}
-    ratio = profile.find_cpu_rate("float32").gflops / estimated["float32"].gflops
-    missing = (
-        replace(rate, gflops=rate.gflops * ratio, source=f"{rate.source}, scaled to its float32")
-        for rate in estimated.values()
-        if rate.dtype not in measured
-    )
-    return replace(profile, cpu=replace(profile.cpu, rates=(*profile.cpu.rates, *missing)))
-
-
-def complete_kernels(profile: MachineProfile) -> MachineProfile:
-    """The profile with estimated times for the kernels of its GPU that were not measured."""
-    if profile.gpu is None:
-        return profile
-    measured = profile.index_kernels()
-    missing = (
-        model
-        for model in estimate_kernels(profile.gpu)
-        if (model.kernel, model.dtype, model.tile) not in measured
-    )
-    return replace(profile, kernels=(*profile.kernels, *missing))
-
-
-def describe_gpu(info: DeviceInfo) -> GpuModel:
-    """The data sheet of a local GPU: its preset, else derived from its properties."""
-    preset = find_preset(info.name)
-    if preset is not None:
-        return preset
-    lanes = _LANES_AN_SM.get(info.compute_capability, 128)
-    float32_gflops = info.sm_count * lanes * 2 * info.clock_mhz / 1e3
-    float64_gflops = float32_gflops / 64
-    return GpuModel(
-        name=info.name,
-        sm_count=info.sm_count,
-        compute_capability=info.compute_capability,
-        clock_mhz=info.clock_mhz,
-        memory_bytes=info.memory_bytes,
-        # Some devices do not tell their memory's clock.
-        memory_gbytes_per_second=(info.memory_clock_mhz or info.clock_mhz) * 2 * 256 / 8 / 1e3,
-        link_gbytes_per_second=15.8,
-        float32_gflops=float32_gflops,
-        float64_gflops=float64_gflops,
-        float64_tensor_gflops=float64_gflops,
-        float16_tensor_gflops=2 * float32_gflops,
-        source="derived from the device's own properties; run `wavetrim calibrate` to measure",
     )
 
 
@@ -191,10 +129,24 @@ def find_calibration(info: DeviceInfo | None, directory: Path, cpu_threads: int)
 
 
 def store_profile(profile: MachineProfile, directory: Path) -> Path:
-    """Write a calibration atomically, named by its key; returns the file."""
+    """Write a calibration, named by its key; returns the file.
+
+    Readers see the old or the new file, with a new time of change.
+
+    Raises:
+        OSError: It cannot be written; the old file is still there.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / _name_file(profile.key)
-    replace_text(path, json.dumps(profile.as_dict(), indent=1) + "\n")
+    # Process ids do not differ between containers, nor between threads.
+    part = path.with_suffix(f".{uuid.uuid4().hex}.part")
+    try:
+        part.write_text(json.dumps(dump_profile(profile), indent=1) + "\n", encoding="utf-8")
+        now = time.time_ns()
+        os.utime(part, ns=(now, now))  # the kernel's own is the same for some milliseconds
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
     return path
 
 
@@ -206,11 +158,18 @@ def load_profile(path: Path) -> MachineProfile:
         ProfileError: It cannot be read, or is not a profile of this format.
     """
     try:
-        return MachineProfile.from_dict(json.loads(path.read_text(encoding="utf-8")))
+        return read_profile(json.loads(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
         raise
     except (OSError, ValueError, RecursionError, ProfileError) as error:
         raise ProfileError(f"{path} cannot be read: {error}") from error
+
+
+def _join(gpus: Sequence[MachineProfile]) -> MachineProfile:
+    """The profile of a machine with these GPUs; joint links only if measured with all of them."""
+    first = gpus[0]
+    is_joint = len(gpus) > 1 and all(one.joint == first.joint for one in gpus)
+    return replace(first, beside=tuple(gpus[1:]), joint=first.joint if is_joint else None)
 
 
 def _find_local(
@@ -220,13 +179,12 @@ def _find_local(
     if directory is not None:
         path = find_calibration(info, directory, cpu_threads)
         try:
-            profile = complete_kernels(complete_rates(load_profile(path)))
-            return replace(profile, index=info.index if info else 0)
+            return replace(load_profile(path), index=info.index if info else 0)
         except FileNotFoundError:
             pass
         except ProfileError as error:
-            logger.warning("a calibration is passed over: %s", error)
-            hint = "the stored calibration cannot be read; run `wavetrim calibrate` again"
+            hint = "the stored calibration is passed over; run `wavetrim calibrate` again"
+            logger.warning("%s. It is passed over: run `wavetrim calibrate` again", error)
     if info is None:
         return MachineProfile("cpu", f"estimate, no GPU; {hint}", estimate_cpu(cpu_threads))
     gpu = describe_gpu(info)
@@ -256,6 +214,7 @@ def _name_file(key: Mapping[str, str]) -> str:
     return f"{key['gpu_uuid']}-{digest[:16]}.json"
 
 
+@cache  # versions stay as they are while a process runs
 def _find_version(distribution: str) -> str:
     try:
         return version(distribution)

@@ -1,24 +1,31 @@
 """What if: a machine's profile with some of its numbers replaced.
 
 A plan can be made for a machine that is not there: a GPU of a data sheet beside this machine's CPU,
-a CPU of more threads, a faster link. Each number that is replaced says so in its source.
+one that a caller describes, a CPU of more threads, a faster link. Each number that is replaced says
+so in its source.
 """
 
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any, Final
 
+from wavetrim.kernels.device import DeviceInfo
 from wavetrim.scheduler.errors import PlanError
-from wavetrim.scheduler.model.corrections import NO_CORRECTIONS
-from wavetrim.scheduler.model.cpu import CpuModel, CpuRate
-from wavetrim.scheduler.profile.estimate import share_cpu
-from wavetrim.scheduler.profile.machine import MachineProfile
+from wavetrim.scheduler.profile.corrections import NO_CORRECTIONS
+from wavetrim.scheduler.profile.machine import (
+    RELATIVE_GFLOPS,
+    CpuModel,
+    GpuModel,
+    LinkModel,
+    MachineProfile,
+)
+from wavetrim.scheduler.profile.presets import describe_gpu
 
 MOST_THREADS: Final = 4096
 MOST_GFLOPS: Final = 1e9
 MOST_GBYTES_PER_SECOND: Final = 1e6
 LEAST_RATE: Final = 1e-3
-"""Largest accepted numbers, and the smallest of both rates; beyond any machine. Chosen."""
+"""Largest accepted numbers, and the smallest accepted rate; beyond any machine. Chosen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +33,8 @@ class WhatIf:
     """Numbers that take the place of a machine's own; None leaves one as it is.
 
     Attributes:
-        cpu_threads: Threads of the CPU. What it computes and writes in a second grows with them.
+        cpu_threads: Threads of the CPU. What it computes, reads and writes in a second grows with
+            them.
         cpu_gflops: Rate of the CPU alone, in the element type of the product.
         link_gbytes_per_second: Rate of the link in each direction, for each kind of host memory.
 
@@ -60,16 +68,48 @@ NOTHING_ELSE: Final = WhatIf()
 """The machine as it is."""
 
 
-def suppose(profile: MachineProfile, what_if: WhatIf, dtype: str) -> MachineProfile:
-    """The profile with these numbers in place of its own.
+@dataclass(frozen=True, slots=True)
+class DescribedGpu:
+    """Properties of a GPU that is neither here nor a preset, and how many of it a machine has.
 
-    They are those of each of its GPUs. It has no corrections from earlier runs, which are those of
-    the machine as it is, nor joint rates of other links.
+    Attributes:
+        sm_count: Streaming multiprocessors.
+        clock_mhz: Clock of the multiprocessors.
+        compute_capability: Major and minor number.
+        memory_gib: Device memory.
+        memory_clock_mhz: Clock of the memory, of a bus of 256 bits; None for that of the
+            multiprocessors.
+        link_standard_gbytes_per_second: Rate of the link in each direction by its standard, 1e9
+            bytes a second; None for the rate that is assumed of a GPU that was not calibrated.
+        count: GPUs of the machine, at least 1.
+    """
 
-    Args:
-        profile: The machine.
-        what_if: The numbers.
-        dtype: Element type that `cpu_gflops` is for.
+    sm_count: int
+    clock_mhz: int
+    compute_capability: tuple[int, int]
+    memory_gib: int
+    memory_clock_mhz: int | None = None
+    link_standard_gbytes_per_second: float | None = None
+    count: int = 1
+
+    def derive_sheet(self) -> GpuModel:
+        """Its data sheet, by the rule for a GPU without a preset."""
+        info = DeviceInfo(
+            index=0, name="described GPU", uuid="", compute_capability=self.compute_capability,
+            sm_count=self.sm_count, memory_bytes=self.memory_gib * 2**30, clock_mhz=self.clock_mhz,
+            memory_clock_mhz=self.memory_clock_mhz or 0, driver_version="", runtime_version="",
+        )  # fmt: skip
+        sheet = describe_gpu(info)
+        rate = self.link_standard_gbytes_per_second or sheet.link_gbytes_per_second
+        source = "derived from the properties that were asked for"
+        return replace(sheet, link_gbytes_per_second=rate, source=source)
+
+
+def apply_what_if(profile: MachineProfile, what_if: WhatIf, dtype: str) -> MachineProfile:
+    """The profile with these numbers in place of its own; `cpu_gflops` is for `dtype`.
+
+    They apply to each of its GPUs. Corrections from earlier runs are left out, and so are joint
+    rates if the link is replaced: both were measured on the machine as it is.
 
     Raises:
         PlanError: A rate of the link is given, and there is no link.
@@ -78,79 +118,51 @@ def suppose(profile: MachineProfile, what_if: WhatIf, dtype: str) -> MachineProf
         what_if = replace(what_if, cpu_threads=None)  # as it is: runs still correct it
     if what_if == NOTHING_ELSE:
         return profile
-    beside = tuple(suppose(other, what_if, dtype) for other in profile.beside)
-    supposed = replace(profile, corrections=NO_CORRECTIONS, beside=beside)
+    cpu, links, joint = profile.cpu, profile.links, profile.joint
     if (rate := what_if.link_gbytes_per_second) is not None:
-        supposed = replace(_set_link(supposed, rate), joint=())
+        if not links:
+            limit = f"left out: {profile.device} has no link; name a GPU as the device"
+            raise PlanError("link_gbytes_per_second", rate, limit)
+        links, joint = tuple(_set_link(link, rate) for link in links), None
     if (threads := what_if.cpu_threads) is not None:
-        supposed = replace(supposed, cpu=_scale_cpu(supposed.cpu, threads))
+        cpu = _scale_cpu(cpu, threads)
     if (gflops := what_if.cpu_gflops) is not None:
-        supposed = replace(supposed, cpu=_set_rate(supposed.cpu, dtype, gflops))
-    if supposed.cpu.threads != profile.cpu.threads or supposed.links != profile.links:
-        supposed = set_cpu(supposed, supposed.cpu)
-    return supposed
-
-
-def set_cpu(profile: MachineProfile, cpu: CpuModel) -> MachineProfile:
-    """The profile with this CPU, shared by the rule of estimates.
-
-    Its contention was measured with another GPU, if at all.
-    """
-    link = profile.find_link("pageable")
-    shares = share_cpu(cpu.threads, link.in_gbytes_per_second if link else 0.0)
-    return replace(profile, cpu=replace(cpu, beside_gpu=shares))
-
-
-def _set_link(profile: MachineProfile, gbytes_per_second: float) -> MachineProfile:
-    if not profile.links:
-        limit = f"left out: {profile.device} has no link; name a GPU as the device"
-        raise PlanError("link_gbytes_per_second", gbytes_per_second, limit)
+        cpu = _set_gflops(cpu, dtype, gflops)
+    beside = tuple(apply_what_if(other, what_if, dtype) for other in profile.beside)
     return replace(
-        profile,
-        links=tuple(
-            replace(
-                link,
-                in_gbytes_per_second=gbytes_per_second,
-                out_gbytes_per_second=gbytes_per_second,
-                source=f"rate as asked; the rest {link.source}",
-            )
-            for link in profile.links
-        ),
+        profile, cpu=cpu, links=links, joint=joint, beside=beside, corrections=NO_CORRECTIONS
+    )
+
+
+def _set_link(link: LinkModel, rate: float) -> LinkModel:
+    return replace(
+        link,
+        in_gbytes_per_second=rate,
+        out_gbytes_per_second=rate,
+        source=f"rate as asked; the rest {link.source}",
     )
 
 
 def _scale_cpu(cpu: CpuModel, threads: int) -> CpuModel:
-    if threads == cpu.threads:
-        return cpu
+    """The CPU with other threads: all that they do together grows with them."""
     factor = threads / cpu.threads
-
-    def scale(rate: CpuRate) -> CpuRate:
-        return replace(
-            rate,
-            gflops=rate.gflops * factor,
-            element_seconds=rate.element_seconds / factor,
-            write_seconds=rate.write_seconds / factor,
-            cached_element_seconds=rate.cached_element_seconds / factor,
-            narrow_seconds=rate.narrow_seconds / factor,
-            source=f"{rate.source}; scaled from {cpu.threads} to {threads} threads",
-        )
-
-    return replace(cpu, threads=threads, rates=tuple(map(scale, cpu.rates)))
+    return replace(
+        cpu,
+        threads=threads,
+        float32_gflops=cpu.float32_gflops * factor,
+        float64_gflops=cpu.float64_gflops * factor,
+        read_gbytes_per_second=cpu.read_gbytes_per_second * factor,
+        write_gbytes_per_second=cpu.write_gbytes_per_second * factor,
+        cache_bytes=max(1, round(cpu.cache_bytes * factor)),
+        source=f"{cpu.source}, scaled to {threads}",
+    )
 
 
-def _set_rate(cpu: CpuModel, dtype: str, gflops: float) -> CpuModel:
-    """The CPU with another rate for an element type, narrow products included."""
-
-    def change(rate: CpuRate) -> CpuRate:
-        if rate.dtype != dtype:
-            return rate
-        factor = gflops / rate.gflops
-        return replace(
-            rate,
-            gflops=gflops,
-            alone_gflops=rate.alone_gflops * factor,
-            narrow_seconds=rate.narrow_seconds / factor,
-            source=f"rate as asked; the rest {rate.source}",
-        )
-
-    return replace(cpu, rates=tuple(map(change, cpu.rates)))
+def _set_gflops(cpu: CpuModel, dtype: str, gflops: float) -> CpuModel:
+    """The CPU with another rate for an element type, and for those whose rate follows from it."""
+    base, share = RELATIVE_GFLOPS[dtype]
+    source = f"rate of {base} as asked; the rest {cpu.source}"
+    if base == "float64":
+        return replace(cpu, float64_gflops=gflops / share, source=source)
+    thread_gflops = cpu.thread_gflops * gflops / share / cpu.float32_gflops
+    return replace(cpu, float32_gflops=gflops / share, thread_gflops=thread_gflops, source=source)

@@ -5,8 +5,7 @@ A request passes, in this order:
 - `wire/`: bytes become a request within limits.
 - `admission/`: its id, host, route and caller are checked, before any byte of a body is received.
 - `products/`, `matrices/`, `jobs/`, `machine/`: the resource answers, with its own schemas and
-  those that several share (`schemas`, `option_schemas`, `run_schemas`). `parts` finds the parts of
-  the service.
+  those that several share (`schemas`, `run_schemas`, `expected_schemas`).
 - `v2/`: the Open Inference Protocol, whose products go the same way.
 - `problems`: errors become answers, by the table in `problem_kinds`. Every refusal names field,
   value and limit.

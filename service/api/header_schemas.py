@@ -4,10 +4,9 @@ HTTP's own framing (Content-Type, Content-Length, Date, Connection) and Authoriz
 security scheme there, are left out.
 """
 
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
-from fastapi import Header
-from pydantic.json_schema import SkipJsonSchema
+from wavetrim.service.api.admission.idempotency import MAX_KEY_CHARACTERS
 
 MEANINGS: Final = {
     "Accept-Ranges": "bytes: a single range can be asked for.",
@@ -40,38 +39,42 @@ REFUSAL_HEADERS: Final = {
     503: ("Retry-After",),
 }
 
-REQUEST_ID: Final[dict[str, Any]] = {
-    "name": "X-Request-Id",
-    "in": "header",
-    "required": False,
-    "description": "An id for the log and the answer: 1 to 64 letters, digits and ._:- ; another "
-    "one is replaced.",
-    "schema": {"type": "string"},
+_REQUEST_HEADERS: Final[dict[str, dict[str, Any]]] = {
+    "X-Request-Id": {
+        "description": "An id for the log and the answer: 1 to 64 letters, digits and ._:- ; "
+        "another one is replaced."
+    },
+    "Content-Digest": {
+        "description": "SHA-256 of the body (RFC 9530); checked when it is sent.",
+        "example": "sha-256=:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=:",
+    },
+    "Idempotency-Key": {
+        "description": "A repeated POST with the same key finds what the first one has made.",
+        "schema": {"type": "string", "minLength": 1, "maxLength": MAX_KEY_CHARACTERS},
+    },
+    "If-Match": {"description": "ETags; unless one holds, the answer is 412."},
+    "If-None-Match": {"description": "An ETag; while it holds, the answer is 304."},
+    "Range": {
+        "description": "One range of bytes; for several, or none that is valid, the whole is sent.",
+        "example": "bytes=0-1023",
+    },
+    "If-Range": {"description": "Range counts only if this is the ETag."},
+    "Inference-Header-Content-Length": {
+        "description": "Bytes of the JSON head before binary data.",
+        "schema": {"type": "integer", "minimum": 0},
+    },
+    "Content-Encoding": {"description": "How the body is compressed: identity, gzip, deflate."},
+    "Accept-Encoding": {"description": "How the answer may be compressed."},
 }
-"""The header that every request may have."""
-
-IfMatch = Annotated[
-    str | SkipJsonSchema[None],
-    Header(alias="If-Match", description="ETags; unless one holds, the answer is 412."),
-]
-IfNoneMatch = Annotated[
-    str | SkipJsonSchema[None],
-    Header(alias="If-None-Match", description="An ETag; while it holds, the answer is 304."),
-]
-Range = Annotated[
-    str | SkipJsonSchema[None],
-    Header(
-        alias="Range",
-        description="One range of bytes; for several, or none that is valid, the whole is sent.",
-        examples=["bytes=0-1023"],
-    ),
-]
-IfRange = Annotated[
-    str | SkipJsonSchema[None],
-    Header(alias="If-Range", description="Range counts only if this is the ETag."),
-]
+"""Headers of requests."""
 
 
 def describe_headers(*names: str) -> dict[str, Any]:
     """The `headers` of a response in an OpenAPI document."""
     return {name: {"description": MEANINGS[name], "schema": {"type": "string"}} for name in names}
+
+
+def describe_request_headers(*names: str) -> list[dict[str, Any]]:
+    """The `parameters` of an operation in an OpenAPI document that are headers, all optional."""
+    common = {"in": "header", "required": False, "schema": {"type": "string"}}
+    return [{"name": name, **common, **_REQUEST_HEADERS[name]} for name in names]

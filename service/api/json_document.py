@@ -28,14 +28,19 @@ _SHOWN_BYTES: Final = 40
 _VALUE: Final = re.compile(rb"\s*:\s*([^\s,{}\[\]]*)")
 
 
-def read_json(content: bytes) -> Any:
+def read_json(content: bytes, *, times: int = 1) -> Any:
     """The document in some bytes.
+
+    Args:
+        content: The bytes.
+        times: How many times as many marks it may have, as a list of documents.
 
     Raises:
         RequestValidationError: It is not JSON.
         FieldProblem: It has too many values, or a name twice in an object.
     """
-    for mark, most, name in _BOUNDS:
+    for mark, least, name in _BOUNDS:
+        most = times * least
         if len(content) > most and _has_more(content, mark, most):
             count = content.count(mark)
             raise FieldProblem("body", f"{count} of {mark.decode()}", f"at most {most} {name}")

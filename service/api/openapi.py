@@ -3,14 +3,21 @@
 Each operation's id is the name of its route's function, which generated clients use.
 """
 
+import json
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, Final
 
+from fastapi import Response
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from wavetrim.service.api.header_schemas import REFUSAL_HEADERS, REQUEST_ID, describe_headers
+from wavetrim.service.api.header_schemas import (
+    REFUSAL_HEADERS,
+    describe_headers,
+    describe_request_headers,
+)
 from wavetrim.service.api.problems import MEDIA_TYPE
 from wavetrim.service.api.schemas import Problem
 
@@ -36,6 +43,9 @@ _REFUSALS: Final = {
 _EVERYWHERE: Final = (400, 401, 403, 422, 429, 503)
 """Statuses with which every call of /v1 and /v2 may be refused."""
 
+_EXAMPLES: Final = Path(__file__).with_name("examples.json")
+"""Examples of bodies and answers, by the names of their schemas."""
+
 _FASTAPIS_REFUSAL: Final = "HTTPValidationError"
 
 _REFERENCE: Final = "#/components/schemas/{model}"
@@ -55,7 +65,9 @@ def describe_refusal(status: int) -> dict[str, Any]:
     return {"model": Problem, "description": _REFUSALS[status], "headers": headers}
 
 
-def describe_npy_body(description: str, document: type[BaseModel] | None = None) -> dict[str, Any]:
+def describe_npy_body(
+    description: str, *headers: str, document: type[BaseModel] | None = None
+) -> dict[str, Any]:
     """FastAPI's `openapi_extra` of an operation that takes .npy files, or a JSON document.
 
     Only one of the accepted media types is named: generators of clients know that one.
@@ -65,7 +77,8 @@ def describe_npy_body(description: str, document: type[BaseModel] | None = None)
     if document is not None:
         content["application/json"] = refer(document)
     description += " As application/octet-stream or application/x-npy."
-    return {"requestBody": {"required": True, "description": description, "content": content}}
+    body = {"required": True, "description": description, "content": content}
+    return {"requestBody": body, "parameters": describe_request_headers(*headers)}
 
 
 def describe_npy_answer(
@@ -82,13 +95,20 @@ def describe_npy_answer(
     }
 
 
-def describe_download() -> dict[int | str, dict[str, Any]]:
-    """FastAPI's `responses` of a stored .npy file: whole, a range, or known to the caller."""
+def describe_download() -> dict[str, Any]:
+    """What FastAPI's decorators take for a stored .npy file: whole, a range, or known already."""
     always = ("ETag", "Accept-Ranges", "Cache-Control")
+    asked = describe_request_headers("If-Match", "If-None-Match", "Range", "If-Range")
+    known = {"description": "The caller has it already.", "headers": describe_headers(*always)}
     return {
-        200: describe_npy_answer("The .npy file.", *always, "Content-Digest"),
-        206: describe_npy_answer("The range that was asked for.", *always, "Content-Range"),
-        304: {"description": "The caller has it already.", "headers": describe_headers(*always)},
+        "response_class": Response,
+        "responses": {
+            200: describe_npy_answer("The .npy file.", *always, "Content-Digest"),
+            206: describe_npy_answer("The range that was asked for.", *always, "Content-Range"),
+            304: known,
+            **list_refusals(404, 409, 412, 416),
+        },
+        "openapi_extra": {"parameters": asked},
     }
 
 
@@ -114,10 +134,16 @@ def complete_document(
     _, named = models_json_schema(
         [(model, "validation") for model in models], ref_template=_REFERENCE
     )
-    components["schemas"].update(named["$defs"])
-    for path in document["paths"].values():
+    schemas = components["schemas"]
+    schemas.update(named["$defs"])
+    for name, examples in json.loads(_EXAMPLES.read_text(encoding="utf-8")).items():
+        schemas[name]["examples"] = examples
+    # Routes of events come first, as their paths would be ids otherwise; readers want jobs first.
+    paths = sorted(document["paths"].items(), key=lambda path: path[0].endswith("/events"))
+    document["paths"] = dict(paths)
+    for _, path in paths:
         for operation in path.values():
-            operation.setdefault("parameters", []).append(REQUEST_ID)
+            operation.setdefault("parameters", []).extend(describe_request_headers("X-Request-Id"))
             responses = operation["responses"]
             if _FASTAPIS_REFUSAL in str(responses.get("422")):
                 del responses["422"]  # none of the operation's fields can be refused
@@ -128,5 +154,5 @@ def complete_document(
                 if status >= "400" and "application/json" in content:
                     content[MEDIA_TYPE] = content.pop("application/json")
     for name in (_FASTAPIS_REFUSAL, "ValidationError"):
-        components["schemas"].pop(name, None)
+        schemas.pop(name, None)
     return document

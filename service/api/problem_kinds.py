@@ -11,7 +11,7 @@ from wavetrim.scheduler.errors import FieldError
 from wavetrim.service import errors
 from wavetrim.service.jobs import errors as job_errors
 from wavetrim.service.storage import errors as storage_errors
-from wavetrim.service.storage.matrices.publication import CommitUnclear
+from wavetrim.service.storage.matrices.drafts import CommitUnclear
 
 DATABASE_AWAY: Final = (DBAPIError, PoolTimeout, CommitUnclear)
 """Errors of a database that is locked, full, damaged or out of reach."""
@@ -92,6 +92,7 @@ _JOB_FAILED_STATUS: Final = {
     "memory": 507,
     "storage": 507,
     "timeout": 504,
+    "deadline": 504,
 }
 """Statuses of `JobFailed` by its kind; other kinds have that of the table."""
 

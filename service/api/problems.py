@@ -11,6 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
+from starlette.types import Receive, Scope, Send
 
 from wavetrim.service import errors
 from wavetrim.service.api.problem_kinds import (
@@ -42,7 +43,7 @@ _SHORT: Final = reprlib.Repr()
 _MOST_DETAIL: Final = 2000
 """How many characters a refusal's sentence has."""
 
-METHODS: Final = ("DELETE", "GET", "HEAD", "POST")
+METHODS: Final = ("DELETE", "GET", "HEAD", "PATCH", "POST")
 """Methods that routes have."""
 
 _JSON_MALFORMED: Final = ProblemKind(400, "json-malformed", "Malformed JSON")
@@ -56,14 +57,31 @@ _HTTP_TITLES: Final = {
 }
 
 
+def is_protocols(path: str) -> bool:
+    """Whether a path is one of the Open Inference Protocol's."""
+    return path == "/v2" or path.startswith("/v2/")
+
+
 class ProblemResponse(JSONResponse):
-    """A problem document."""
+    """A problem document. Under /v2 its member `error` repeats `detail`, as clients read that."""
 
     media_type = MEDIA_TYPE
 
     def render(self, content: Any) -> bytes:
         """The document in ASCII, which can repeat anything that was sent, even lone surrogates."""
         return json.dumps(content, allow_nan=False).encode()
+
+    def add_error(self) -> None:
+        """Add the member."""
+        document = json.loads(bytes(self.body))
+        self.body = self.render({**document, "error": document["detail"]})
+        self.headers["content-length"] = str(len(self.body))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Sends the document."""
+        if is_protocols(scope["path"]):
+            self.add_error()
+        await super().__call__(scope, receive, send)
 
 
 def describe_error(error: Exception) -> ProblemResponse:
@@ -191,12 +209,11 @@ def _is_full(error: Exception) -> bool:
 
 def _list_methods(request: Request) -> list[str]:
     """The methods of all routes of the request's path; FastAPI names those of one route only."""
-    routes = request.app.routes
-    scopes = {method: {**request.scope, "method": method} for method in METHODS}
+    asked = {one: {**request.scope, "method": "GET" if one == "HEAD" else one} for one in METHODS}
     return [
         method
-        for method, scope in scopes.items()
-        if any(route.matches(scope)[0] is Match.FULL for route in routes)
+        for method, scope in asked.items()
+        if any(route.matches(scope)[0] is Match.FULL for route in request.app.routes)
     ]
 
 

@@ -13,15 +13,20 @@ class PlanNode(BaseModel):
 
 
 class RunPlan(PlanSummary):
-    """A job's plan. Plans of older jobs may lack fields."""
+    """A job's plan; that of one product of a stack. Plans of older jobs may lack fields."""
 
     node: PlanNode | None = Field(
         None, description="The node that computed it; null for the service's own machine."
     )
+    stack: int | None = Field(
+        None,
+        description="How many products a stack has. Null for one product, which a stack with one "
+        "B is, too: of all rows of A, unless F is given.",
+    )
 
 
 class Timings(BaseModel):
-    """Measured seconds of a product. Older jobs may have other fields."""
+    """Measured seconds of a product; of a stack, their sums. Older jobs may have other fields."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -43,7 +48,9 @@ class JobTimings(Timings):
         None,
         description="Waiting until all its devices were free, after it was taken from the queue.",
     )
-    f_actual: int | None = Field(None, description="Rows of C that the CPU has computed.")
+    f_actual: int | None = Field(
+        None, description="Rows of C that the CPU has computed; for a stack, of all its products."
+    )
 
 
 class ProductTimings(Timings):

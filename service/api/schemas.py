@@ -4,12 +4,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import Header
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
-from pydantic.json_schema import SkipJsonSchema
 
 from wavetrim.scheduler.problem import ITEM_BYTES
-from wavetrim.service.api.option_schemas import OptionQuery
+from wavetrim.service.option_fields import Factor, ProductOptions, QueryRows
 from wavetrim.service.storage.matrices.matrix import Matrix
 
 
@@ -30,21 +28,14 @@ def describe_pair(**limits: int) -> WithJsonSchema:
     return WithJsonSchema({"type": "array", "items": item, "minItems": 2, "maxItems": 2})
 
 
-Factor = Annotated[float, Field(allow_inf_nan=False)]
-"""Alpha or beta."""
-
 Pair = Annotated[tuple[int, int], describe_pair()]
 """Two whole numbers."""
 
-ContentDigest = Annotated[
-    str | SkipJsonSchema[None],
-    Header(
-        alias="content-digest",
-        description="SHA-256 of the body (RFC 9530); checked when it is sent.",
-        examples=["sha-256=:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=:"],
-    ),
+Shape = Annotated[
+    tuple[int, ...],
+    WithJsonSchema({"type": "array", "items": {"type": "integer"}, "minItems": 2, "maxItems": 3}),
 ]
-
+"""The sizes of a matrix or of a stack of matrices."""
 
 Owner = Annotated[
     str,
@@ -58,26 +49,10 @@ Owner = Annotated[
 class MatrixView(BaseModel):
     """A stored matrix."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "id": "5f0c7d2e9b1a4c3d8e6f7a8b9c0d1e",
-                    "shape": [2048, 4096],
-                    "dtype": "float32",
-                    "fortran_order": False,
-                    "bytes": 33554560,
-                    "created_at": "2026-03-01T12:00:00.125000Z",
-                    "where": "disk",
-                    "state": "stored",
-                    "owner": "ada",
-                }
-            ]
-        }
-    )
-
     id: str = Field(description="Opaque id.")
-    shape: Pair = Field(description="Rows and columns.")
+    shape: Shape = Field(
+        description="Rows and columns; for a stack of matrices, their number comes first."
+    )
     dtype: DtypeName = Field(description="Element type.")
     fortran_order: bool = Field(description="True when the elements lie column after column.")
     bytes: int = Field(description="Length of the .npy file.")
@@ -118,27 +93,24 @@ class StoreQuery(BaseModel):
     )
 
 
-class MatmulQuery(OptionQuery):
+class MatmulQuery(ProductOptions):
     """How a product in one call is computed: alpha · A·B + beta · C."""
 
-    alpha: float = Field(1.0, allow_inf_nan=False, description="Factor of the product.")
-    beta: float = Field(
-        0.0,
-        allow_inf_nan=False,
-        description="Factor of C, the third .npy file of the body; at 0 there is no third one.",
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    f: QueryRows = "auto"
+    beta: Factor = Field(
+        0.0, description="Factor of C, the third .npy file of the body; at 0 there is no third one."
     )
     dtype: DtypeName | None = Field(
         None,
         description="Element type of the result, to which operands are converted first. Without "
         "it, that of the operands.",
     )
-    verify: bool = Field(False, description="Whether the product is checked before it is sent.")
 
 
 class HealthView(BaseModel):
     """The service answers."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"status": "ready"}]})
 
     status: Literal["live", "ready", "degraded"] = Field(
         description="live, ready, or degraded: ready, but without a GPU that it had or should have."
@@ -157,22 +129,7 @@ class BrokenField(BaseModel):
 class Problem(BaseModel):
     """A refusal (RFC 9457)."""
 
-    model_config = ConfigDict(
-        extra="allow",
-        json_schema_extra={
-            "examples": [
-                {
-                    "type": "urn:wavetrim:problem:shapes",
-                    "title": "Shapes that do not fit",
-                    "status": 422,
-                    "detail": "b is (4096, 8); it must be a matrix with 2048 rows: a is (8, 2048)",
-                    "field": "b",
-                    "value": "(4096, 8)",
-                    "limit": "a matrix with 2048 rows: a is (8, 2048)",
-                }
-            ]
-        },
-    )
+    model_config = ConfigDict(extra="allow")
 
     type: str = Field(description="What kind of refusal this is.")
     title: str = Field(description="The same for every refusal of this kind.")
@@ -210,7 +167,7 @@ def show_entry(matrix: Matrix, used_by: Sequence[str], now: float) -> MatrixEntr
 def _show(matrix: Matrix) -> dict[str, Any]:
     return {
         "id": matrix.id,
-        "shape": (matrix.rows, matrix.columns),
+        "shape": matrix.shape,
         "dtype": matrix.dtype,
         "fortran_order": matrix.fortran_order,
         "bytes": matrix.size_bytes,

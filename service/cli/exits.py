@@ -1,34 +1,27 @@
-"""How a command ends: its exit codes, and the failure that asks for one."""
+"""How a command ends: its exit codes, and which error ends it with which message and code."""
 
 from enum import IntEnum
+from functools import cache
 
 
 class ExitCode(IntEnum):
     """Exit code of every command."""
 
-    DONE = 0
-    FAILED = 1
-    REFUSED = 2
-    WRONG = 3
-    UNREACHABLE = 4
-    JOB_FAILED = 5
-    INTERRUPTED = 130
+    DONE = 0, "done"
+    FAILED = 1, "failed: a file, a device or the machine"
+    REFUSED = 2, "refused: an option, a file or a request that cannot be met"
+    WRONG = 3, "the product is wrong: verification failed"
+    UNREACHABLE = 4, "the service does not answer, is full or is stopping: try again"
+    JOB_FAILED = 5, "the job failed or was cancelled"
+    INTERRUPTED = 130, "interrupted by Ctrl-C or SIGTERM; no partial output is left"
 
-    @property
-    def meaning(self) -> str:
-        """The meaning of the code, in words."""
-        return _MEANINGS[self]
+    meaning: str
 
-
-_MEANINGS = {
-    ExitCode.DONE: "done",
-    ExitCode.FAILED: "failed: a file, a device or the machine",
-    ExitCode.REFUSED: "refused: an option, a file or a request that cannot be met",
-    ExitCode.WRONG: "the product is wrong: verification failed",
-    ExitCode.UNREACHABLE: "the service does not answer, is full or is stopping: try again",
-    ExitCode.JOB_FAILED: "the job failed or was cancelled",
-    ExitCode.INTERRUPTED: "interrupted by Ctrl-C or SIGTERM; no partial output is left",
-}
+    def __new__(cls, code: int, meaning: str) -> "ExitCode":
+        """A code with its meaning, in words."""
+        made = int.__new__(cls, code)
+        made._value_, made.meaning = code, meaning
+        return made
 
 
 class CommandFailed(Exception):
@@ -41,3 +34,81 @@ class CommandFailed(Exception):
     def __init__(self, message: str, code: ExitCode = ExitCode.FAILED) -> None:
         super().__init__(message)
         self.code = code
+
+
+def explain_failure(error: Exception) -> CommandFailed | None:
+    """The message and exit code of an error; None for an unexpected error."""
+    if isinstance(error, CommandFailed):
+        return error
+    code = next((code for kind, code in _list_codes() if isinstance(error, kind)), None)
+    if code is None:
+        return None
+    if code is ExitCode.INTERRUPTED:
+        return CommandFailed("interrupted", code)
+    message = str(error) or type(error).__name__
+    if (original := getattr(error, "orig", None)) is not None:
+        # A database's error; its own words have the statement and its values.
+        message = str(original).strip().partition("\n")[0]
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        message = f"{error.filename}: {error.strerror}"
+    return CommandFailed(message + _tell_way_out(error), _refine_code(error, code))
+
+
+@cache
+def _list_codes() -> tuple[tuple[type[Exception], ExitCode], ...]:
+    """Errors and their codes; the first that fits counts. Help is quicker without the imports."""
+    from sqlalchemy.exc import DBAPIError
+
+    from wavetrim import client
+    from wavetrim.cpu.errors import CpuError
+    from wavetrim.kernels.errors import KernelsError, UnknownKernel
+    from wavetrim.scheduler.errors import ExecutionCancelled, FieldError, SchedulerError
+    from wavetrim.service.errors import FieldProblem, ServiceError
+
+    refused = (FieldError, FieldProblem, UnknownKernel)
+    unreachable = (client.ServiceUnreachable, client.ServiceBusy)
+    failed = (client.ClientError, ServiceError, SchedulerError, KernelsError, CpuError)
+    return (
+        *((kind, ExitCode.REFUSED) for kind in refused),
+        (ExecutionCancelled, ExitCode.INTERRUPTED),
+        *((kind, ExitCode.UNREACHABLE) for kind in unreachable),
+        (client.JobUnsuccessful, ExitCode.JOB_FAILED),
+        *((kind, ExitCode.FAILED) for kind in (*failed, DBAPIError, OSError, MemoryError)),
+    )
+
+
+def _refine_code(error: Exception, code: ExitCode) -> ExitCode:
+    """The code of errors for which their class alone does not decide it."""
+    from wavetrim.client import JobUnsuccessful, ServiceRefused
+
+    if isinstance(error, ServiceRefused) and code is ExitCode.FAILED and error.status < 500:
+        return ExitCode.REFUSED
+    if isinstance(error, JobUnsuccessful) and (error.error or {}).get("kind") == "verification":
+        return ExitCode.WRONG
+    return code
+
+
+def _tell_way_out(error: Exception) -> str:
+    """Advice for users of a command, if the service's message is only for users of its API."""
+    from http.client import RemoteDisconnected
+    from socket import gaierror
+    from ssl import SSLCertVerificationError
+
+    from wavetrim.client import ServiceUnreachable, Unauthorized
+
+    if isinstance(error, Unauthorized) and error.status == 401:
+        return "; --api-key, WAVETRIM_API_KEY or WAVETRIM_API_KEY_FILE gives one"
+    if not isinstance(error, ServiceUnreachable):
+        return ""
+    match error.__cause__:
+        case ConnectionRefusedError() | FileNotFoundError():
+            way = "`wavetrim serve` starts one, --url or WAVETRIM_URL names another"
+        case gaierror():
+            way = "--url or WAVETRIM_URL names the service's host"
+        case SSLCertVerificationError():
+            way = "SSL_CERT_FILE names the certificate of its authority"
+        case RemoteDisconnected() if error.url.startswith("http:"):
+            way = "if it speaks https, the address must say so"
+        case _:
+            return ""
+    return f"; {way}"

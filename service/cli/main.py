@@ -1,38 +1,68 @@
 """The `wavetrim` command: finds the command that was named, and ends with its exit code (`exits`).
 
-Modules that a command needs (NumPy, HTTP, the scheduler) are imported when it runs, so that help
-comes at once.
+A command's module is imported when the command is used, so that the list of commands comes at once.
 """
 
 import codecs
+import inspect
 import sys
+import textwrap
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, Final, TextIO
+from dataclasses import fields, is_dataclass
+from importlib import import_module
+from typing import Annotated, Any, Final
 
 import typer
 from typer.core import TyperGroup
 
-from wavetrim.service.cli.commands.jobs import cancel, fetch, status, submit
-from wavetrim.service.cli.commands.machine import (
-    calibrate,
-    devices,
-    multiply,
-    plan,
-    probe,
-    reproduce,
-)
-from wavetrim.service.cli.commands.matrices import download, matrices, rm, upload
-from wavetrim.service.cli.commands.service import adopt, backup, demo, health, keys, node, serve
-from wavetrim.service.cli.exits import CommandFailed, ExitCode
-from wavetrim.service.cli.failures import explain_failure
+from wavetrim.service.cli.exits import CommandFailed, ExitCode, explain_failure
 from wavetrim.service.cli.interrupts import raise_on_termination
 
+COMMANDS: Final = {
+    "serve": ("serve", "Run the service until Ctrl-C or SIGTERM, then let running jobs finish."),
+    "plan": ("plan", "Show how C = A·B would be split, and why: F, waves, predicted seconds."),
+    "multiply": ("multiply", "Multiply two .npy files in this process: C = alpha A·B + beta C0."),
+    "submit": (
+        "submit",
+        "Upload matrices, post products of them as jobs, and print their ids.",
+    ),
+    "jobs": ("jobs", "List the latest jobs."),
+    "status": ("jobs", "Show one job, or list the latest ones."),
+    "fetch": ("jobs", "Download the product of a job that has succeeded."),
+    "cancel": ("jobs", "Cancel a job, or all jobs of a label."),
+    "priority": ("jobs", "Change the priority of a queued job."),
+    "upload": ("matrices", "Store .npy files as matrices of the service, and print their ids."),
+    "download": ("matrices", "Download a matrix: one that was uploaded, or a job's result."),
+    "matrices": ("matrices", "List the matrices that the service stores, newest first."),
+    "rm": ("matrices", "Remove matrices from the service."),
+    "calibrate": ("calibrate", "Measure this machine's CPU, links and kernels, and store them."),
+    "probe": ("experiments", "Measure one part of this machine: memory, links, kernels or CPU."),
+    "devices": ("devices", "List GPUs and CPU threads, and the presets of `plan --device`."),
+    "demo": ("demo", "Multiply two matrices by a service that is started for it, and check them."),
+    "health": ("serve", "Exit with 0 if this machine's service is ready, and with 4 if not."),
+    "backup": ("data", "Copy the data folder and its database to another folder."),
+    "adopt": ("data", "Register the matrices of a data folder in the database in use."),
+    "node": ("node", "Join this machine to a cluster, and compute until Ctrl-C or SIGTERM."),
+    "reproduce": ("experiments", "Run an experiment of the reference programs on this GPU."),
+    "keys": ("keys", "Keys of several callers, each with a name, scopes and quotas."),
+}
+"""The file of each command in `commands/`, and its line in the list of commands."""
+
 _EXIT_CODES: Final = "\n".join(f"{code.value:>5}  {code.meaning}" for code in ExitCode)
-_ASCII: Final = {"µ": "u", "×": "x", "·": "*", "…": "...", "–": "-", "≤": "<=", "←": "<-"}
+_ASCII: Final = dict(zip("µ×·–≤←●▾▴◆┊│─└┴▁▂▃▄▅▆▇█", "ux*-<-*gcF:|-++.:-=+*#@", strict=True)) | {
+    "…": "...",
+    "≤": "<=",
+    "←": "<-",
+}
 
 
 class Commands(TyperGroup):
     """Ends every command that fails with a message of one line and its exit code."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that is named, loaded."""
+        name, stub, rest = super().resolve_command(ctx, args)
+        return name, load_command(name) if name in COMMANDS else stub, rest
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
@@ -60,6 +90,62 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+for _name, (_file, _line) in COMMANDS.items():
+    app.command(_name, help=_line)(lambda: None)
+
+
+def load_command(name: str) -> Any:
+    """A command, or a group of them, with the words and the example of its docstring."""
+    module = import_module(f"wavetrim.service.cli.commands.{COMMANDS[name][0]}")
+    command, commands = getattr(module, name), getattr(module, "GROUPS", {}).get(name)
+    loaded = typer.Typer(add_completion=False, rich_markup_mode="rich")
+    if commands is None:
+        _register(loaded, name, command)
+        return typer.main.get_command(loaded)
+    examples = [_register(loaded, each, one) for each, one in commands.items()]
+    words, epilog = _read_words(command)[0], _head("\n".join(examples))
+    loaded.callback(help=words, epilog=epilog, no_args_is_help=True)(command)
+    return typer.main.get_command(loaded)
+
+
+def _register(group: typer.Typer, name: str, command: Callable[..., None]) -> str:
+    """Add a command to a group; returns its example."""
+    words, example = _read_words(command)
+    group.command(name, help=words, epilog=_head(example))(_spread(command))
+    return example
+
+
+def _spread(command: Callable[..., None]) -> Callable[..., None]:
+    """A command in which each parameter that is a group has become the options of the group."""
+    signature = inspect.signature(command, eval_str=True)
+    groups: dict[str, Any] = {}
+    parameters: list[inspect.Parameter] = []
+    for name, parameter in signature.parameters.items():
+        if is_dataclass(parameter.annotation):
+            groups[name] = parameter.annotation
+            parameters += inspect.signature(groups[name], eval_str=True).parameters.values()
+        else:
+            parameters.append(parameter)
+
+    def call(**given: Any) -> None:
+        for name, group in groups.items():
+            given[name] = group(**{one.name: given.pop(one.name) for one in fields(group)})
+        command(**given)
+
+    call.__annotations__ = {one.name: one.annotation for one in parameters}
+    call.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return call
+
+
+def _read_words(command: Callable[..., None]) -> tuple[str, str]:
+    """A docstring's paragraphs, each a line as Typer wants them, and its example."""
+    words, _, example = (inspect.getdoc(command) or "").partition("\n\nExample:\n")
+    paragraphs = [" ".join(paragraph.split()) for paragraph in words.split("\n\n")]
+    return "\n\n".join(paragraphs), textwrap.dedent(example)
+
+
+def _head(example: str) -> str:
+    return f"[bold]Example[/]\n\n{example}"
 
 
 def _name_value(error: Exception) -> None:
@@ -72,80 +158,39 @@ def _name_value(error: Exception) -> None:
         error.message = f"it is {value!r}{say_limit(describe_limit(error.message), error.message)}"
 
 
-def _register(group: typer.Typer, name: str, command: Callable[..., None], examples: str) -> None:
-    # Typer would keep the line ends of a docstring, which fit the source and not the terminal.
-    words = "\n\n".join(" ".join(part.split()) for part in (command.__doc__ or "").split("\n\n"))
-    group.command(name, help=words, epilog=examples)(command)
-
-
-_COMMANDS: Final = (
-    *(serve, plan, multiply),
-    *(submit, status, fetch, cancel),
-    *(upload, download, matrices, rm),
-    *(calibrate, probe, devices, demo, health, backup, adopt, node),
-)
-
-for _module in _COMMANDS:
-    _name = _module.__name__.rpartition(".")[2]
-    _register(app, _name, getattr(_module, _name), _module.EXAMPLES)
-
-_experiments = typer.Typer(
-    help=reproduce.HELP,
-    epilog=reproduce.EXAMPLES,
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-)
-for _name, _experiment in reproduce.EXPERIMENTS.items():
-    _register(_experiments, _name, _experiment, reproduce.EXAMPLES)
-app.add_typer(_experiments, name="reproduce")
-
-_keys = typer.Typer(
-    help=keys.HELP, epilog=keys.EXAMPLES, no_args_is_help=True, rich_markup_mode="rich"
-)
-for _name, _key_command in keys.COMMANDS.items():
-    _register(_keys, _name, _key_command, keys.EXAMPLES)
-app.add_typer(_keys, name="keys")
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; does not return but exits with an `ExitCode`."""
     raise_on_termination()
-    for stream in (sys.stdout, sys.stderr):
-        _keep_printable(stream)
-    app(args=None if arguments is None else list(arguments), prog_name="wavetrim")
-
-
-@app.callback()
-def _wavetrim(
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version",
-            help="Print the version and exit.",
-            is_eager=True,
-            callback=lambda wanted: _print_version() if wanted else None,
-        ),
-    ] = False,
-) -> None:
-    del version
-
-
-def _print_version() -> None:
-    from wavetrim.service.version import find_version
-
-    typer.echo(f"wavetrim {find_version()}")
-    raise typer.Exit
-
-
-def _keep_printable(stream: TextIO) -> None:
-    """Write characters that the terminal's encoding lacks as similar ASCII, instead of failing."""
     codecs.register_error("nearest-ascii", _replace_nearest)
-    reconfigure = getattr(stream, "reconfigure", None)
-    if reconfigure is not None:
-        reconfigure(errors="nearest-ascii")
+    for stream in (sys.stdout, sys.stderr):
+        # Characters that the terminal's encoding lacks are written as similar ASCII.
+        if (reconfigure := getattr(stream, "reconfigure", None)) is not None:
+            reconfigure(errors="nearest-ascii")
+    app(args=None if arguments is None else list(arguments), prog_name="wavetrim")
 
 
 def _replace_nearest(error: UnicodeError) -> tuple[str, int]:
     assert isinstance(error, UnicodeEncodeError), "this is called only when printing"
     missing = error.object[error.start : error.end]
     return "".join(_ASCII.get(character, "?") for character in missing), error.end
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from wavetrim.service.version import find_version
+
+        typer.echo(f"wavetrim {find_version()}")
+        raise typer.Exit
+
+
+@app.callback()
+def _wavetrim(
+    *,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version and exit.", is_eager=True, callback=_print_version
+        ),
+    ] = False,
+) -> None:
+    del version

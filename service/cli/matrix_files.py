@@ -1,14 +1,12 @@
 """The .npy files that a command reads and writes."""
 
 import contextlib
-import math
 import os
-import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from wavetrim.client.matrices.bodies import describe_place
-from wavetrim.client.matrices.partial_file import write_partial
+from wavetrim.client.downloads import write_partial
+from wavetrim.client.npy import describe_place
 from wavetrim.scheduler.engine.messages import Operand
 from wavetrim.scheduler.errors import FieldError
 from wavetrim.scheduler.problem import GemmProblem
@@ -16,11 +14,11 @@ from wavetrim.service.cli.exits import CommandFailed
 from wavetrim.service.cli.terminal.units import format_bytes
 from wavetrim.service.errors import BodyLengthWrong, FieldProblem
 from wavetrim.service.storage.errors import NpyError
-from wavetrim.service.storage.matrices.matrix import Matrix, count_data_bytes
+from wavetrim.service.storage.matrices.matrix import count_data_bytes
 from wavetrim.service.storage.matrices.npy import MAX_HEADER_BYTES, format_header, parse_header
 
 
-def open_matrix(path: Path) -> Matrix:
+def open_matrix(path: Path) -> Operand:
     """The matrix of a .npy file, by its header, which is read as strictly as in the service.
 
     Raises:
@@ -43,29 +41,15 @@ def open_matrix(path: Path) -> Matrix:
             raise BodyLengthWrong("length", size_bytes, limit)
     except FieldProblem as error:
         raise type(error)(f"{path}: {error.field}", error.value, error.limit) from error
-    return Matrix(
-        id=str(path),
-        rows=header.rows,
-        columns=header.columns,
-        dtype=header.dtype,
+    return Operand(
+        str(path),
+        header.offset_bytes,
+        header.rows,
+        header.columns,
+        header.dtype,
         fortran_order=header.fortran_order,
-        offset_bytes=header.offset_bytes,
-        size_bytes=size_bytes,
-        digest_sha256=None,
-        created_at=time.time(),
-        path=path,
+        stack=header.stack,
     )
-
-
-def check_factors(**factors: float) -> None:
-    """Refuse factors that are not finite.
-
-    Raises:
-        FieldError: One is infinite or NaN.
-    """
-    for name, value in factors.items():
-        if not math.isfinite(value):
-            raise FieldError(name, value, "a finite number")
 
 
 def check_output(output: Path, operands: Mapping[str, Path]) -> None:
@@ -86,7 +70,7 @@ def check_output(output: Path, operands: Mapping[str, Path]) -> None:
 
 
 @contextlib.contextmanager
-def write_matrix(output: Path, problem: GemmProblem) -> Iterator[Operand]:
+def write_matrix(output: Path, problem: GemmProblem, stack: int | None = None) -> Iterator[Operand]:
     """A file into which the engine writes the product by mapping it.
 
     It gets the name `output` when the block succeeds; otherwise nothing is left.
@@ -95,8 +79,9 @@ def write_matrix(output: Path, problem: GemmProblem) -> Iterator[Operand]:
         CommandFailed: There is no room for it.
         OSError: It cannot be written.
     """
-    header = format_header(problem.m, problem.n, problem.dtype)
-    size_bytes = len(header) + count_data_bytes(problem.m, problem.n, problem.dtype)
+    m, n, dtype = problem.m, problem.n, problem.dtype
+    header = format_header(m, n, dtype, stack=stack)
+    size_bytes = len(header) + count_data_bytes(m, n, dtype, stack)
     with write_partial(output) as file:
         try:
             # Blocks are taken now: a full disk fails here, and not in a mapped page.
@@ -106,4 +91,4 @@ def write_matrix(output: Path, problem: GemmProblem) -> Iterator[Operand]:
             raise CommandFailed(f"{output}: {room}: {error.strerror}") from error
         file.write(header)
         file.flush()
-        yield Operand(file.name, len(header), problem.m, problem.n, problem.dtype)
+        yield Operand(file.name, len(header), m, n, dtype, stack=stack)

@@ -1,9 +1,32 @@
-"""Options that several commands share."""
+"""Arguments and options that several commands share, alone and in groups.
 
+A parameter of a command whose type is a group stands for all options of the group: `main` spreads
+it.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
+
+from wavetrim.scheduler.errors import FieldError, PlanError
+from wavetrim.scheduler.options import PlanOptions, check_devices, find_accuracy
+
+LOCAL_URL: Final = "http://127.0.0.1:8000"
+"""Where `wavetrim serve` listens by default."""
+
+_SIZES: Final = {
+    "M": "Rows of A and C.",
+    "N": "Columns of B and C.",
+    "K": "Columns of A, rows of B.",
+}
+
+product = partial(typer.Option, rich_help_panel="Product")
+split = partial(typer.Option, rich_help_panel="Split")
+service = partial(typer.Option, rich_help_panel="Service")
 
 
 def name_file(metavar: str, words: str) -> Any:
@@ -22,6 +45,15 @@ def read_path(text: str) -> Path:
     return Path(text)
 
 
+def name_size(name: str) -> Any:
+    """An argument that is a size of a product."""
+    return typer.Argument(metavar=name, help=_SIZES[name])
+
+
+M = Annotated[int, name_size("M")]
+N = Annotated[int, name_size("N")]
+K = Annotated[int, name_size("K")]
+
 DataDir = Annotated[
     Path | None,
     typer.Option(
@@ -33,94 +65,19 @@ DataDir = Annotated[
 ]
 Dtype = Annotated[
     str,
-    typer.Option(
+    product(
         help="Element type: float16, bfloat16, float32, float64, complex64, complex128, or an"
         " integer such as int32.",
-        rich_help_panel="Product",
     ),
 ]
 Memory = Annotated[
     str,
-    typer.Option(
+    product(
         metavar="KIND",
         help="Host memory of the operands: pageable, or pinned (page-locked, such as the service's"
         " own), which the GPU accesses directly.",
-        rich_help_panel="Product",
     ),
 ]
-Kernel = Annotated[
-    str,
-    typer.Option(
-        help="Kernel of the GPU part: auto, or naive, simple, coalesced, shared, register, bulk,"
-        " tensor, cublas.",
-        rich_help_panel="Split",
-    ),
-]
-Tile = Annotated[
-    str | None,
-    typer.Option(
-        metavar="TILE",
-        help="Tile of that kernel, such as 32 or 64x128x16.",
-        show_default="the fastest",
-        rich_help_panel="Split",
-    ),
-]
-F = Annotated[
-    str,
-    typer.Option(
-        "--f",
-        metavar="ROWS",
-        help="Rows of C that the CPU computes: auto, or 0 to M.",
-        rich_help_panel="Split",
-    ),
-]
-Accuracy = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME",
-        help="How exact the GPU's sums are: strict (IEEE, in the order of k), library (as NumPy's),"
-        " float32 or float64 (errors as of that type, tensor cores allowed).",
-        show_default="library, or the named kernel's",
-        rich_help_panel="Split",
-    ),
-]
-Sms = Annotated[
-    int | None,
-    typer.Option(
-        metavar="COUNT",
-        help="Multiprocessors that the GPU part may use, from 1.",
-        show_default="all",
-        rich_help_panel="Split",
-    ),
-]
-Devices = Annotated[
-    str | None,
-    typer.Option(
-        metavar="LIST",
-        help="GPUs that may be used: none, or indices such as 0,1. In 0+1 GPU 0 computes, and the "
-        "link of GPU 1 carries a part of the bytes.",
-        show_default="all",
-        rich_help_panel="Split",
-    ),
-]
-Alpha = Annotated[float, typer.Option(help="Factor of the product.", rich_help_panel="Product")]
-Beta = Annotated[
-    float,
-    typer.Option(help="Factor of C0; at 0 C0 is not read.", rich_help_panel="Product"),
-]
-AddendFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--c",
-        metavar="C0.npy",
-        help="M x N, added beta times.",
-        exists=True,
-        dir_okay=False,
-        readable=True,
-        rich_help_panel="Product",
-    ),
-]
-Verify = Annotated[bool, typer.Option("--verify", help="Check the product before it is kept.")]
 Output = Annotated[
     Path,
     typer.Option(
@@ -141,23 +98,105 @@ ProfileDir = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 Url = Annotated[
     str,
-    typer.Option(
-        envvar="WAVETRIM_URL",
-        help="Address of the service, or the path of its Unix socket.",
-        rich_help_panel="Service",
-    ),
+    service(envvar="WAVETRIM_URL", help="Address of the service, or the path of its Unix socket."),
 ]
-
-
 ApiKey = Annotated[
     str | None,
-    typer.Option(
+    service(
         envvar="WAVETRIM_API_KEY",
         help="API key, if the service asks for one; or name its file in WAVETRIM_API_KEY_FILE.",
         show_default=False,
-        rich_help_panel="Service",
     ),
 ]
 
-LOCAL_URL = "http://127.0.0.1:8000"
-"""Where `wavetrim serve` listens by default."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitOptions:
+    """The options of a plan."""
+
+    kernel: Annotated[
+        str,
+        split(
+            help="Kernel of the GPU part: auto, or naive, simple, coalesced, shared, register,"
+            " bulk, tensor, cublas.",
+        ),
+    ] = "auto"
+    tile: Annotated[
+        str | None,
+        split(
+            metavar="TILE",
+            help="Tile of that kernel, such as 32 or 64x128x16.",
+            show_default="the fastest",
+        ),
+    ] = None
+    f: Annotated[
+        str,
+        split("--f", metavar="ROWS", help="Rows of C that the CPU computes: auto, or 0 to M."),
+    ] = "auto"
+    accuracy: Annotated[
+        str | None,
+        split(
+            metavar="NAME",
+            help="How exact the GPU's sums are: strict (IEEE, in the order of k), library (as"
+            " NumPy's), float32 or float64 (errors as of that type, tensor cores allowed).",
+            show_default="library, or the named kernel's",
+        ),
+    ] = None
+    sms: Annotated[
+        int | None,
+        split(
+            metavar="COUNT",
+            help="Multiprocessors that the GPU part may use, from 1.",
+            show_default="all",
+        ),
+    ] = None
+    devices: Annotated[
+        str | None,
+        split(
+            metavar="LIST",
+            help="GPUs that may be used: none, or indices such as 0,1. In 0+1 GPU 0 computes, and"
+            " the link of GPU 1 carries a part of the bytes.",
+            show_default="all",
+        ),
+    ] = None
+
+    def read(self) -> PlanOptions:
+        """The options for the planner.
+
+        Raises:
+            PlanError: One is not valid for any product.
+        """
+        if self.f != "auto" and not (self.f.isascii() and self.f.isdigit()):
+            raise PlanError("f", self.f, '"auto" or a whole number of rows, 0…M')
+        return PlanOptions(
+            kernel=self.kernel,
+            tile=self.tile,
+            f="auto" if self.f == "auto" else int(self.f),
+            accuracy=None if self.accuracy is None else find_accuracy(self.accuracy),
+            sms=self.sms,
+            devices=check_devices(self.devices),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProductOptions(SplitOptions):
+    """The options of a product: those of its plan, its factors, and whether it is checked."""
+
+    alpha: Annotated[float, product(help="Factor of the product.")] = 1.0
+    beta: Annotated[float, product(help="Factor of C0; at 0 C0 is not read.")] = 0.0
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Check the product before it is kept.")
+    ] = False
+
+    def read(self) -> PlanOptions:
+        """The options for the planner.
+
+        Raises:
+            PlanError: One is not valid for any product.
+            FieldError: A factor is infinite or NaN.
+        """
+        plan = SplitOptions.read(self)
+        for name, value in (("alpha", self.alpha), ("beta", self.beta)):
+            if not math.isfinite(value):
+                raise FieldError(name, value, "a finite number")
+        return plan

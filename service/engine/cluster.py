@@ -15,6 +15,7 @@ from wavetrim.scheduler.engine.messages import Message
 from wavetrim.scheduler.errors import ProfileError
 from wavetrim.scheduler.planning.placing import Network
 from wavetrim.scheduler.profile.machine import MachineProfile
+from wavetrim.scheduler.profile.serialization import read_profile
 from wavetrim.service.engine.supervisor import Supervisor
 from wavetrim.service.settings import Settings
 
@@ -138,7 +139,7 @@ class Cluster(Supervisor):
             devices=message["devices"],
             cpu_threads=message["cpu_threads"],
             memory_bytes=message["memory_bytes"],
-            profile=MachineProfile.from_dict(message["profile"]),
+            profile=read_profile(message["profile"]),
             network=Network(**message["network"]),
             _cluster=self,
         )

@@ -8,8 +8,9 @@ from typing import Final
 from wavetrim.cpu.threads import count_default_threads
 from wavetrim.kernels.device import DeviceInfo
 from wavetrim.scheduler.engine.messages import Message
-from wavetrim.scheduler.profile.machine import MachineProfile
+from wavetrim.scheduler.profile.corrections import Factor
 from wavetrim.scheduler.profile.provider import ProfileProvider
+from wavetrim.scheduler.profile.serialization import read_profile
 from wavetrim.service.engine.supervisor import Supervisor, Watch
 from wavetrim.service.settings import Settings
 
@@ -97,7 +98,7 @@ class Engine(Supervisor):
     def learn(self, hello: Message, /) -> None:
         """Keep what the process says of the machine: from now on plans are made for it."""
         self._loop = asyncio.get_running_loop()
-        profile = MachineProfile.from_dict(hello["profile"])
+        profile = read_profile(hello["profile"])
         self._devices = tuple(
             DeviceInfo(**{**info, "compute_capability": tuple(info["compute_capability"])})
             for info in hello["devices"]
@@ -112,7 +113,9 @@ class Engine(Supervisor):
         logger.info("plans are made for %s", profile.device)
 
     def take_other(self, message: Message) -> None:
-        """Keep what it tells of its GPUs."""
+        """Keep what it tells of its GPUs, and of its runs."""
+        corrections = message.get("corrections", {}).items()
+        self.profiles.adopt_corrections({kind: Factor(*one) for kind, one in corrections})
         self.readings = message.get("gpus", ())
         self.residents = message.get("residents", ())
 

@@ -219,13 +219,13 @@ class EngineProcess:
                 await self._process.wait()
         except TimeoutError:
             logger.debug("the engine is killed after %g s of grace", grace_seconds)
-        finally:
+        finally:  # also where the caller is cancelled meanwhile
             self.kill()
-        self._work.close()
-        self._control.close()
-        status = await self._process.wait()
-        await asyncio.wait({self._output}, timeout=_OUTPUT_SECONDS)
-        self._output.cancel()
+            self._work.close()
+            self._control.close()
+            status = await self._process.wait()
+            await asyncio.wait({self._output}, timeout=_OUTPUT_SECONDS)
+            self._output.cancel()
         return status
 
 

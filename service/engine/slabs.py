@@ -24,13 +24,13 @@ class SharedSlabs:
         self._members = [_Member(arena, process) for process in processes]
         self._engine = self._members[0]
         self._engine.process.on_slab = self._take
-        arena.on_slab_made = self._share
-        arena.on_slab_leaving = self._withdraw
+        arena.supply.on_made = self._share
+        arena.supply.on_leaving = self._withdraw
 
     def share_all(self, process: Supervisor) -> None:
         """Send all slabs to a process that has just become ready."""
         member = self._find(process)
-        for slab in self._arena.shared_slabs:
+        for slab in self._arena.supply.shared:
             member.share(slab)
 
     def forget(self, process: Supervisor) -> None:
@@ -38,7 +38,7 @@ class SharedSlabs:
         member = self._find(process)
         member.forget()
         if member is self._engine:
-            for slab in self._arena.shared_slabs:
+            for slab in self._arena.supply.shared:
                 slab.locked = False
 
     def _find(self, process: Supervisor) -> "_Member":
@@ -57,7 +57,7 @@ class SharedSlabs:
         if kind == "dropped":
             self._engine.let_go(slab_id)
             return
-        for slab in self._arena.shared_slabs:
+        for slab in self._arena.supply.shared:
             if slab.id == slab_id:
                 slab.locked = True
 

@@ -1,34 +1,38 @@
-"""Dispatch: takes jobs in, and begins as many as the engines can take, in the order of the queue.
+"""Dispatch: takes jobs in, cancels them, and waits for their ends.
 
-A machine without a GPU takes one at a time; one with GPUs takes two more for each GPU. A cluster's
-nodes take two each: the operands of one travel while the other is computed. Nothing is polled: a
-new job wakes the dispatcher, and its end wakes those who wait for it.
+The first that wait are brought into memory while others are computed, and results are written while
+the next ones are. Nothing is polled: a new job begins those that may begin, and its end wakes those
+who wait for it.
 """
 
 import asyncio
 import logging
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sqlalchemy.exc import SQLAlchemyError
 
 from wavetrim.scheduler.errors import FieldError
-from wavetrim.service.api.jobs.job_schemas import JobRequest
 from wavetrim.service.engine.engine import Engine
 from wavetrim.service.errors import Draining, ServiceError
-from wavetrim.service.jobs.errors import JobNotFound
+from wavetrim.service.jobs.attempt import Attempts
+from wavetrim.service.jobs.ends import Ends
+from wavetrim.service.jobs.inline import InlineProducts
 from wavetrim.service.jobs.job import MOST_TRIES, Job, JobState
-from wavetrim.service.jobs.lanes.lane import Lane
+from wavetrim.service.jobs.lanes.engine_queue import EngineQueue
+from wavetrim.service.jobs.lifecycle import Lifecycle
+from wavetrim.service.jobs.live import LiveJob, LiveJobs
 from wavetrim.service.jobs.news import JobNews
-from wavetrim.service.jobs.posting import Posting
+from wavetrim.service.jobs.plans import Plans
+from wavetrim.service.jobs.posting import Posted, Posting
 from wavetrim.service.jobs.products import Products
-from wavetrim.service.jobs.queue import KnownQueue, Waiting
-from wavetrim.service.jobs.run import JobRun
-from wavetrim.service.jobs.runs import PAUSE_SECONDS, JobRuns
+from wavetrim.service.jobs.queue import Queue
+from wavetrim.service.jobs.request import JobRequest
+from wavetrim.service.jobs.run import Runner
+from wavetrim.service.jobs.table.rows import split
 from wavetrim.service.jobs.table.store import JobStore
-from wavetrim.service.jobs.waiters import Waiters
 from wavetrim.service.settings import Settings
-from wavetrim.service.storage.matrices.kept import KeptMatrices
 from wavetrim.service.storage.matrices.matrices import MatrixStore
 from wavetrim.service.telemetry.metrics import Metrics
 from wavetrim.service.tenants.tenant import ONE_TENANT, Tenant
@@ -44,6 +48,12 @@ class Dispatcher:
     """Takes jobs in, runs them, and tells waiting callers when they end.
 
     To be used from one event loop.
+
+    Attributes:
+        jobs: Keeps them.
+        live: Those that have not ended.
+        posting: Checks requests.
+        ends: Tells when they should end.
     """
 
     def __init__(
@@ -52,95 +62,127 @@ class Dispatcher:
         matrices: MatrixStore,
         engine: Engine,
         *,
-        lane: Lane,
+        engines: EngineQueue,
+        plans: Plans,
         products: Products,
-        kept: KeptMatrices,
+        inline: InlineProducts,
         news: JobNews,
         settings: Settings,
         metrics: Metrics,
         traces: "Traces | None" = None,
     ) -> None:
-        self._jobs = jobs
-        self._matrices = matrices
-        self._engine = engine
+        self.jobs = jobs
         self._settings = settings
-        self._metrics = metrics
-        self._lane = lane
+        self._engine, self._engines = engine, engines
+        self._plans = plans
         self._products = products
         self._news = news
-        self._wake = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
-        make_run = partial(
-            JobRun, jobs=jobs, matrices=matrices, engine=engine, lane=lane, kept=kept, news=news,
-            settings=settings,
+        self.live = LiveJobs()
+        brief = Queue()
+        self.ends = Ends(engines, brief, self.live)
+        self.posting = Posting(
+            jobs, self.live, matrices, plans=plans, ends=self.ends, settings=settings
+        )
+        attempts = Attempts(engines, engine, settings.job_timeout_seconds)
+        runner = Runner(
+            jobs, self.live, matrices,
+            engines=engines, attempts=attempts, inline=inline, news=news,
         )  # fmt: skip
-        self._runs = JobRuns(make_run, jobs, metrics=metrics, traces=traces, on_end=self._end)
-        self._waiters = Waiters()
-        self._draining = False
-        self._newest_before = 0
-        self._queue = KnownQueue()
-        lane.count_behind = lambda: len(self._queue)
-        self._posting = Posting(jobs, matrices, engine, settings)
-        self._last_job_seconds = 1.0
+        self._life = Lifecycle(
+            jobs, self.live, self.posting, runner, engines=engines, brief=brief, inline=inline,
+            plans=plans, ends=self.ends, news=news, metrics=metrics, traces=traces,
+        )  # fmt: skip
 
     @property
     def draining(self) -> bool:
         """True once the service takes no new work."""
-        return self._draining
+        return not self._life.may_begin
 
     async def start(self) -> None:
         """Put the jobs that an earlier service left unfinished back into the queue, and begin."""
-        attempts = MOST_TRIES
-        for job in await run_to_end(self._jobs.requeue_interrupted, attempts):
+        for job in await run_to_end(self.jobs.requeue_interrupted, MOST_TRIES):
             logger.warning("job %s was interrupted; it is %s now", job.id, job.state)
-        self._newest_before = await run_to_end(self._jobs.find_newest)
-        self._task = asyncio.create_task(self._serve(), name="dispatcher")
+        for job, operands in await run_to_end(self.posting.read_queued):
+            live = LiveJob(job, operands, is_counted=True)
+            self._life.add(live, is_ready=not job.awaited)
+        self._life.start(self._life.predict_anew(self._engine))
+        self._life.advance()
 
     def look_again(self) -> None:
         """An engine has come or gone, so more or fewer jobs may run."""
-        self._wake.set()
-        self._lane.advance()
+        self._engines.advance()
+        self._life.advance()
 
-    async def submit(
+    async def submit_all(
         self,
-        request: JobRequest,
+        requests: Sequence[JobRequest],
         idempotency_key: str | None = None,
         tenant: Tenant = ONE_TENANT,
-    ) -> tuple[Job, bool]:
-        """Take a job in.
+    ) -> tuple[list[Job], bool]:
+        """Take jobs in, all or none.
 
         Args:
-            request: What is to be computed.
-            idempotency_key: Makes a repeated call of the tenant's return the first job.
-            tenant: Whose it is.
+            requests: What is to be computed, at least one.
+            idempotency_key: Makes a repeated call of the tenant's return the first jobs.
+            tenant: Whose they are.
 
         Returns:
-            The job, and whether this call made it.
+            The jobs, and whether this call made them.
 
         Raises:
             Draining: The service is stopping.
             OperandNotFound: An operand does not exist.
             FieldProblem: The operands do not fit, or the key belongs to another request.
             FieldError: An option cannot be met for this product on this machine.
-            QueueFull: The queue is full.
+            QueueFull: The caller's queue is full.
+            QuotaReached: As many of its jobs wait as its key's quota allows.
         """
-        if self._draining:
+        if self.draining:
             raise self._refuse()
-        looks = self._queue.looks
         try:
-            job, operands = await run_to_end(
-                self._posting.add, request, idempotency_key, tenant, self._last_job_seconds
-            )
-            waits = operands is not None and await self._remember(Waiting(job, operands), looks)
-        except BaseException as error:
-            if not isinstance(error, ServiceError | FieldError):  # the row may have been added
-                self._queue.doubt()
-                self._wake.set()
+            posted = await self.posting.check(requests, tenant)
+        except (ServiceError, FieldError):
+            # A repeated POST gets its jobs even when an operand is gone by now.
+            asked = [request.model_dump() for request in requests]
+            first = await run_to_end(self.jobs.find_repeated, asked, idempotency_key, tenant.name)
+            if first:
+                return first, False
             raise
-        if waits:
-            self._news.tell(job)
-            self._wake.set()
-        return job, operands is not None
+        self.live.reserve(tenant.name, len(posted))
+        try:
+            jobs, created = await self._add(posted, idempotency_key, tenant)
+        finally:
+            self.live.reserve(tenant.name, -len(posted))
+        if created:
+            self._begin_lives(jobs, posted)
+        return jobs, created
+
+    def _begin_lives(self, jobs: Sequence[Job], posted: Sequence[Posted]) -> None:
+        """Let jobs wait that were just added, and remember what is told of them."""
+        added = []
+        for job, one in zip(jobs, posted, strict=True):
+            seconds = self._plans.predict(one.product)
+            added.append(live := LiveJob(job, one.operands, seconds))
+            self._life.add(live, is_ready=one.operands is not None, product=one.product)
+        self.ends.accept(added)
+        self._life.advance()
+
+    async def _add(
+        self, posted: Sequence[Posted], idempotency_key: str | None, tenant: Tenant
+    ) -> tuple[list[Job], bool]:
+        """Write the jobs' rows; if it is not known whether that worked, find out later."""
+        rows = self.posting.make_rows(posted, idempotency_key, tenant)
+        try:
+            return await self.jobs.add(rows, idempotency_key=idempotency_key, owner=tenant.name)
+        except (SQLAlchemyError, asyncio.CancelledError):
+            self._life.start(self._find_added([row["id"] for row in rows]))
+            raise
+
+    async def _find_added(self, job_ids: Sequence[str]) -> None:
+        """Let the jobs of a POST wait that were added although it has failed."""
+        for job, _ in await self._life.read(job_ids):
+            if job.state is JobState.QUEUED and self.live.find(job.id) is None:
+                self._life.add(LiveJob(job), is_ready=False)
 
     async def cancel(self, job_id: str, owner: str | None = None) -> Job:
         """Cancel a job: a queued one at once, the running one as soon as the engine lets go.
@@ -156,14 +198,42 @@ class Dispatcher:
             JobNotFound: There is no job of that id.
             JobFinished: The job has succeeded or failed already.
         """
-        job = await run_to_end(self._jobs.request_cancel, job_id, owner)
-        self._runs.cancel(job_id)
-        if job.state is JobState.CANCELLED:
-            self._queue.remove(job_id)
-            self._metrics.record_end(job.state)
-            self._waiters.tell(job_id, job)
-            self._news.tell(job)
+        job = await run_to_end(self.jobs.request_cancel, job_id, owner)
+        self._life.cancel(job)
         return job
+
+    async def cancel_labelled(self, labels: Sequence[str], owner: str) -> int:
+        """Cancel an owner's unfinished jobs that have all of some labels; returns how many."""
+        count = 0
+        for some in split(await run_to_end(self.jobs.list_unfinished, labels, owner)):
+            cancelled = await run_to_end(self.jobs.cancel_all, some)
+            for job in cancelled:
+                self._life.cancel(job)
+            count += len(cancelled)
+        return count
+
+    async def change_priority(self, job_id: str, priority: int, owner: str | None = None) -> Job:
+        """Give a queued job another priority, which counts at once.
+
+        Args:
+            job_id: The job.
+            priority: The new one.
+            owner: Whose it must be; None for anybody's.
+
+        Raises:
+            JobNotFound: There is no job of that id.
+            JobNotQueued: The job runs, or has ended.
+        """
+        job = await run_to_end(self.jobs.change_priority, job_id, priority, owner)
+        if (live := self.live.find(job_id)) is None:
+            return job  # it has ended meanwhile
+        live.job = replace(live.job, priority=priority)
+        if live.has_begun:
+            self.jobs.running[job_id] = live.job
+        if live.turn is not None:
+            live.turn.change_priority(priority)
+        self._news.tell(live.job)
+        return live.job
 
     async def wait(
         self, job_id: str, *, owner: str | None = None, most_seconds: float | None = None
@@ -182,120 +252,47 @@ class Dispatcher:
             JobNotFound: There is no job of that id.
             Draining: The service stops before the job has finished.
         """
-        loop = asyncio.get_running_loop()
-        until = None if most_seconds is None else loop.time() + most_seconds
-        ended = None
-        while ended is None:
-            with self._waiters.expect(job_id) as future:
-                job = self._runs.find(job_id)
-                if job is None or owner not in (None, job.owner):
-                    job = await run_to_end(self._jobs.get, job_id, owner)
-                left_seconds = None if until is None else until - loop.time()
-                if job.state.finished or (left_seconds is not None and left_seconds <= 0):
-                    return job
-                if self._draining and job_id not in self._runs:
+        clock = asyncio.get_running_loop().time
+        until = None if most_seconds is None else clock() + most_seconds
+        with self._news.listen(job_id=job_id, owner=owner) as listener:
+            job = self.live.find_job(job_id)
+            if job is None or owner not in (None, job.owner):
+                job = await run_to_end(self.jobs.get, job_id, owner)
+            while not job.state.finished:
+                left_seconds = None if until is None else until - clock()
+                if left_seconds is not None and left_seconds <= 0:
+                    break
+                live = self.live.find(job_id)
+                has_begun = live is not None and live.has_begun
+                if listener.ended or (self.draining and not has_begun):
                     raise self._refuse()
-                await asyncio.wait({future}, timeout=left_seconds)
-                ended = future.result() if future.done() else None
-        return ended
+                job = next(iter(await listener.wait(left_seconds)), job)
+            return job
 
     def begin_drain(self) -> None:
         """Take no new work from now on; running jobs go on, the queued ones stay queued."""
-        self._draining = True
+        self._life.may_begin = False
         self._products.begin_drain()
-        self._wake.set()
-        for job_id in self._waiters.job_ids:
-            if job_id not in self._runs:
-                self._waiters.tell(job_id, self._refuse())
+        for live in self.live.running:
+            if not live.has_begun and live.task is not None:
+                live.task.cancel()
+        self._news.wake()
 
     async def drain(self, seconds: float) -> None:
         """Take no new work, and give the running jobs some seconds to finish."""
         self.begin_drain()
-        ending: set[asyncio.Task[None]] = {asyncio.create_task(self._lane.wait_idle())}
-        ending |= self._runs.tasks
+        ending: set[asyncio.Task[None]] = {asyncio.create_task(self._engines.wait_idle())}
+        ending |= {live.task for live in self.live.running if live.task is not None}
         await asyncio.wait(ending, timeout=seconds)
         self._news.end()
 
     async def stop(self) -> None:
         """End now: jobs that still run go back to the queue, for the next start."""
         self.begin_drain()
-        tasks = self._runs.tasks
-        if self._task is not None:
-            tasks.add(self._task)
-            self._task = None
-        for task in tasks:
+        for task in (tasks := set(self._life.tasks)):
             task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
-        for job_id in self._waiters.job_ids:
-            self._waiters.tell(job_id, self._refuse())
+        await asyncio.gather(*tasks, return_exceptions=True)
         self._news.end()
-
-    async def _serve(self) -> None:
-        while not self._draining:
-            await self._engine.wait_ready()
-            self._wake.clear()
-            try:
-                waiting = None
-                if self._has_place():
-                    waiting = await self._queue.find_next(self._jobs, self._matrices)
-                if self._draining:
-                    return
-                if waiting is None:
-                    await self._wake.wait()
-                else:
-                    # A job from before this start may be what ended the service.
-                    counted = waiting.job.sequence <= self._newest_before
-                    self._runs.begin(waiting, counted=counted)
-            except SQLAlchemyError:
-                logger.exception("the queue cannot be read")
-                self._queue.doubt()
-                await asyncio.sleep(PAUSE_SECONDS)
-
-    async def _remember(self, waiting: Waiting, looks: int) -> bool:
-        """Add a new job to the queue, unless it runs or has ended by now.
-
-        Args:
-            waiting: The job.
-            looks: `KnownQueue.looks` from before its row was added: only a search that has ended
-                since may have found it.
-
-        Returns:
-            Whether it waits.
-        """
-        while looks != self._queue.looks:
-            looks = self._queue.looks
-            try:
-                job = await run_to_end(self._jobs.get, waiting.job.id)
-            except (SQLAlchemyError, JobNotFound):
-                self._queue.doubt()
-                return True
-            if job.state is not JobState.QUEUED:
-                return False
-        self._queue.add(waiting)
-        return True
-
-    def _has_place(self) -> bool:
-        """Whether one more job may begin. One of higher priority may exceed the usual limit."""
-        count, most = len(self._runs), self._lane.most_runs
-        if count < most or most == 1:
-            return count < most
-        urgent = self._queue.highest_priority
-        return urgent is not None and urgent > self._runs.least_priority and count < 2 * most
-
-    def _end(self, job_id: str, ended: Job | None) -> None:
-        """A run has ended: tell of its job, which is None if the job had ended before."""
-        self._wake.set()
-        if ended is not None:
-            self._news.tell(ended)
-        if ended is not None and ended.state.finished:
-            if ended.started_at is not None and ended.finished_at is not None:
-                self._last_job_seconds = max(1.0, ended.finished_at - ended.started_at)
-            self._waiters.tell(job_id, ended)
-            return
-        self._queue.doubt()  # the job may be queued again
-        if ended is None:
-            self._waiters.tell(job_id, None)  # they read its row
 
     def _refuse(self) -> Draining:
         return Draining(self._settings.drain_seconds)

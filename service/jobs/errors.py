@@ -1,6 +1,8 @@
 """Refusals of jobs. `api.problem_kinds` says which HTTP status each has."""
 
+from wavetrim.service.clock import show_time
 from wavetrim.service.errors import Crowded, FieldProblem, ServiceError
+from wavetrim.service.jobs.past import Span
 from wavetrim.service.storage.errors import MatrixNotFound
 
 
@@ -17,7 +19,8 @@ class JobFailed(ServiceError):
     """A product in one call cannot be computed.
 
     Attributes:
-        kind: What failed: "plan", "device", "memory", "verification", "internal" or "cancelled".
+        kind: What failed: "plan", "device", "memory", "verification", "timeout", "deadline",
+            "internal" or "cancelled".
     """
 
     def __init__(self, kind: str, message: str) -> None:
@@ -26,7 +29,7 @@ class JobFailed(ServiceError):
 
 
 class QueueFull(Crowded):
-    """The most jobs, or products in one call, wait that may.
+    """As many of a caller's jobs, or of its products in one call, wait as may.
 
     Args:
         field: "queued jobs" or "waiting products".
@@ -36,7 +39,7 @@ class QueueFull(Crowded):
     """
 
     def __init__(self, field: str, value: int, most: int, retry_after_seconds: int) -> None:
-        super().__init__(field, value, f"at most {most} (max_queued_jobs)")
+        super().__init__(field, value, f"at most {most} of a caller (max_queued_jobs)")
         self.retry_after_seconds = retry_after_seconds
 
 
@@ -58,6 +61,20 @@ class OperandNotFound(MatrixNotFound):
         self.field = field
 
 
+class OperandJobNotFound(JobNotFound):
+    """A job names another one, whose result it needs, that does not exist.
+
+    Attributes:
+        field: "a", "b" or "c".
+        value: The id that was named.
+    """
+
+    def __init__(self, field: str, job_id: str) -> None:
+        super().__init__(job_id)
+        self.args = (f"{field} names job {job_id!r}, which does not exist",)
+        self.field = field
+
+
 class OperandMissing(FieldProblem):
     """The request needs an operand that it does not name."""
 
@@ -68,6 +85,20 @@ class DtypesDiffer(FieldProblem):
 
 class FactorRefused(FieldProblem):
     """Alpha or beta cannot be a factor of matrices of this element type."""
+
+
+class DeadlineMissed(FieldProblem):
+    """A job would not end before its deadline.
+
+    Args:
+        deadline: The deadline, as it was sent.
+        ends: When the job should end.
+    """
+
+    def __init__(self, deadline: str, ends: Span) -> None:
+        at, low, high = (f"{show_time(one):%Y-%m-%dT%H:%M:%S.%fZ}" for one in ends)
+        limit = f"after {low}: the job should end at {at}, and with 90% between {low} and {high}"
+        super().__init__("deadline", deadline, limit)
 
 
 class IdempotencyConflict(FieldProblem):
@@ -94,11 +125,33 @@ class JobStateConflict(ServiceError):
         self.limit = limit
 
 
+class OperandEnded(JobStateConflict):
+    """A job names another one, whose result it needs, that has none and will have none.
+
+    Attributes:
+        field: "a", "b" or "c".
+        value: The id that was named.
+    """
+
+    def __init__(self, field: str, job_id: str, end: str) -> None:
+        limit = "a job that waits, runs or has succeeded"
+        super().__init__(job_id, end, limit)
+        self.args = (f"{field} names job {job_id}, which {end}; it must be {limit}",)
+        self.field, self.value = field, job_id
+
+
 class JobFinished(JobStateConflict):
     """A finished job cannot be cancelled."""
 
     def __init__(self, job_id: str, state: str) -> None:
         super().__init__(job_id, state, "queued or running to be cancelled")
+
+
+class JobNotQueued(JobStateConflict):
+    """The priority of a job that runs, or has ended, cannot be changed."""
+
+    def __init__(self, job_id: str, state: str) -> None:
+        super().__init__(job_id, state, "queued for its priority to be changed")
 
 
 class ResultMissing(JobStateConflict):

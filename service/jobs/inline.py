@@ -11,16 +11,18 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from wavetrim.kernels.last_used import LastUsed
 from wavetrim.native.element_types import find_dtype, round_factor
 from wavetrim.scheduler.engine.messages import Operand, RunRequest
 from wavetrim.scheduler.execution.executor import Executor
+from wavetrim.scheduler.execution.small_stacks import compute_small_stack
 from wavetrim.scheduler.options import NO_OPTIONS
-from wavetrim.scheduler.planning.cache import PlanCache
-from wavetrim.scheduler.planning.description import describe_choice
+from wavetrim.scheduler.planning.cache import CAPACITY
+from wavetrim.scheduler.planning.description import describe_choice, describe_plan
 from wavetrim.scheduler.planning.plan import Plan
-from wavetrim.scheduler.problem import GemmProblem, Memory
-from wavetrim.service.engine.engine import Engine
-from wavetrim.service.storage.memory.room import Room
+from wavetrim.scheduler.product import EngineProduct
+from wavetrim.service.jobs.plans import Plans
+from wavetrim.service.storage.memory.extent import Extent
 
 INLINE_SECONDS: Final = 1e-4
 """Longest predicted time of an inline product; chosen, since other requests wait meanwhile."""
@@ -30,16 +32,16 @@ class InlineProducts:
     """Computes the smallest products in the calling thread.
 
     Args:
-        engine: Has the profile that plans are made from; computes all other products.
+        plans: Say how long products should take.
         cache_dir: Folder of compiled code.
     """
 
-    def __init__(self, engine: Engine, cache_dir: Path) -> None:
-        self._engine = engine
-        self._plans = PlanCache()
+    def __init__(self, plans: Plans, cache_dir: Path) -> None:
+        self._plans = plans
+        self._described = LastUsed[int, tuple[Plan, dict[str, Any]]](CAPACITY)
         self._executor = Executor(cache_dir=cache_dir, cpu_threads=1)
 
-    def compute(self, request: RunRequest, rooms: Sequence[Room]) -> dict[str, Any] | None:
+    def compute(self, request: RunRequest, rooms: Sequence[Extent]) -> dict[str, Any] | None:
         """Compute a product, if it is small enough.
 
         Args:
@@ -57,27 +59,42 @@ class InlineProducts:
         if a is None or b is None or out is None:
             return None
         alpha = round_factor(request.alpha, out.dtype)
-        timings = self._executor.run(plan, a, b, out, alpha=alpha)
+        described = self._describe(plan) if request.reports else describe_choice(plan)
+        if request.out.stack is None:
+            timings = self._executor.run(plan, a, b, out, alpha=alpha)
+        else:
+            timings = compute_small_stack(
+                EngineProduct(a, b, None, out, alpha), self._executor.pool
+            )
+            described = {**described, "stack": request.products}
         return {
             "type": "succeeded",
-            "plan": describe_choice(plan),
+            "plan": described,
             "timings": timings.as_dict(),
             "verification": None,
             "queue_seconds": 0.0,
         }
 
+    def _describe(self, plan: Plan) -> dict[str, Any]:
+        """A plan as the engine describes it; made once, as that takes as long as a product."""
+        kept = self._described.find(id(plan))
+        if kept is None or kept[0] is not plan:
+            kept = plan, describe_plan(plan)
+            self._described.keep(id(plan), kept)
+        return kept[1]
+
+    def takes(self, request: RunRequest) -> bool:
+        """Whether a product is small enough; False for others, and before the engine runs."""
+        return _is_plain(request) and self._find_plan(request) is not None
+
     def _find_plan(self, request: RunRequest) -> Plan | None:
-        """The plan of a small enough product; None for others, and before the engine runs."""
         # Others are not even planned here: a plan for a new shape takes some time.
-        may_be = request.is_small and request.needs_one_thread
-        if self._engine.cpu_threads is None or not may_be:
+        if not (request.is_small and request.needs_one_thread):
             return None
-        out = request.out
-        memory: Memory = "pinned" if self._engine.devices else "pageable"
-        problem = GemmProblem(out.rows, out.columns, request.a.columns, out.dtype, memory)
-        plan = self._plans.choose(problem, self._engine.profiles.find())
-        is_brief = plan.predicted.total_seconds <= INLINE_SECONDS
-        return plan if plan.f == out.rows and is_brief else None
+        plan = self._plans.plan(request)
+        if plan is None or request.products * plan.predicted.total_seconds > INLINE_SECONDS:
+            return None
+        return plan if plan.f == request.out.rows else None
 
 
 def _is_plain(request: RunRequest) -> bool:
@@ -88,17 +105,17 @@ def _is_plain(request: RunRequest) -> bool:
     return same and plain and not request.verify and not request.is_empty
 
 
-def _find_matrix(operand: Operand, rooms: Sequence[Room]) -> NDArray[Any] | None:
-    """The matrix of an operand in the arena; None for one in a file."""
+def _find_matrix(operand: Operand, rooms: Sequence[Extent]) -> NDArray[Any] | None:
+    """The matrix or the stack of an operand in the arena; None for one in a file."""
     if isinstance(operand.slab, str):
         return None
     for room in rooms:
         offset_bytes = operand.offset_bytes - room.offset_bytes
-        if room.place == operand.slab and 0 <= offset_bytes < len(room.view):
+        if room.slab == operand.slab and 0 <= offset_bytes < len(room.view):
             break
     else:
         return None
-    shape, dtype = (operand.rows, operand.columns), find_dtype(operand.dtype)
+    shape, dtype = operand.shape, find_dtype(operand.dtype)
     order: Any = "F" if operand.fortran_order else "C"
     if operand.strides_bytes is None:
         return np.ndarray(shape, dtype, room.view, offset_bytes, order=order)

@@ -1,6 +1,7 @@
 """A job and the states it goes through.
 
 A queued job runs, and then succeeds, fails or is cancelled; a queued one can be cancelled at once.
+One whose operands are results of other jobs is queued, too, until these have succeeded.
 A running job goes back to the queue when the service stops before it has ended.
 
 The row of a short job is written only when it is accepted and when it has ended. Meanwhile
@@ -13,6 +14,20 @@ from typing import Any, Final
 
 MOST_TRIES: Final = 3
 """How often a job or a product is tried; the last try uses the CPU alone. Chosen."""
+
+PROMISE: Final = "job:"
+"""Begins an operand that is the result of a job which has not succeeded yet; its id follows. When
+it succeeds, the id of its result takes the place of both."""
+
+
+Shape = tuple[int, int, str, int | None]
+"""Rows, columns and element type of a product, and how many a stack has; None for one product."""
+
+
+def list_promised(*operands: str | None) -> list[str]:
+    """The jobs whose results some operands are, as far as they have not succeeded."""
+    promises = (one for one in operands if one is not None and one.startswith(PROMISE))
+    return [one.removeprefix(PROMISE) for one in promises]
 
 
 class JobState(StrEnum):
@@ -35,14 +50,14 @@ class Job:
     """One row of the jobs table, as it was when it was read.
 
     Attributes:
-        sequence: Grows with every job added; among equal priorities the lower one runs first.
         id: Opaque id.
         state: Where the job stands.
-        priority: The higher one runs first.
+        priority: The higher one goes first among its owner's.
         request: The request as it was accepted.
-        a: Id of the matrix A.
-        b: Id of the matrix B.
-        c: Id of the matrix C, if the request names one.
+        a: Id of the matrix A; `PROMISE` and the id of a job, until that has succeeded.
+        b: The same of B.
+        c: The same of C, if the request names one.
+        shape: That of the product; None in old rows of jobs that have ended.
         result: Id of the product, once the job has succeeded.
         progress: Share of C's rows that is done, 0…1.
         attempts: Tries begun so far.
@@ -60,7 +75,6 @@ class Job:
         rows_done: Rows of C that each side has finished, while the job runs; only in memory.
     """
 
-    sequence: int
     id: str
     state: JobState
     priority: int
@@ -68,6 +82,7 @@ class Job:
     a: str
     b: str
     c: str | None
+    shape: Shape | None
     result: str | None
     progress: float
     attempts: int
@@ -83,6 +98,22 @@ class Job:
     owner: str
     trace: str | None
     rows_done: dict[str, float] | None = None
+
+    @property
+    def awaited(self) -> list[str]:
+        """The jobs whose results it still waits for."""
+        return list_promised(self.a, self.b, self.c)
+
+    @property
+    def labels(self) -> list[str]:
+        """The labels that it was posted with."""
+        return list(self.request.get("labels", ()))
+
+    def say_end(self) -> str:
+        """How it has ended without a result, for those that need one."""
+        if self.state is JobState.CANCELLED:
+            return "was cancelled"
+        return f"failed: {(self.error or {}).get('message')}"
 
     def begin_try(self, now: float) -> "Job":
         """The job as its next try begins."""

@@ -6,6 +6,7 @@ A slow listener gets each changed job in its newest state, not all states in bet
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from itertools import chain
 from typing import Final
 
 from wavetrim.service.jobs.job import Job
@@ -18,7 +19,6 @@ class Listener:
     """Collects news of jobs for one reader. To be used from the event loop of its `JobNews`.
 
     Args:
-        job_id: The job to hear of; None for all.
         owner: Whose jobs; None for everybody's.
 
     Attributes:
@@ -26,8 +26,8 @@ class Listener:
         ended: Whether there will be no more news.
     """
 
-    def __init__(self, job_id: str | None, owner: str | None) -> None:
-        self._job_id, self._owner = job_id, owner
+    def __init__(self, owner: str | None) -> None:
+        self._owner = owner
         self._unread: dict[str, Job] = {}
         self._wake = asyncio.Event()
         self.missed = False
@@ -35,7 +35,7 @@ class Listener:
 
     def take(self, job: Job) -> None:
         """Hear of a job."""
-        if self._job_id not in (None, job.id) or self._owner not in (None, job.owner):
+        if self._owner not in (None, job.owner):
             return
         if job.id not in self._unread and len(self._unread) >= _MOST_UNREAD:
             self._unread.clear()
@@ -48,7 +48,11 @@ class Listener:
         self.ended = True
         self._wake.set()
 
-    async def wait(self, most_seconds: float) -> tuple[Job, ...]:
+    def wake(self) -> None:
+        """Let `wait` return now."""
+        self._wake.set()
+
+    async def wait(self, most_seconds: float | None) -> tuple[Job, ...]:
         """Wait for jobs that have changed; empty when the time is up or the news has ended."""
         with suppress(TimeoutError):
             async with asyncio.timeout(most_seconds):
@@ -63,13 +67,14 @@ class JobNews:
     """Tells listeners of jobs. To be used from one event loop."""
 
     def __init__(self) -> None:
-        self._listeners: set[Listener] = set()
+        self._listeners: dict[str | None, set[Listener]] = {}
         self._ended = False
 
     def tell(self, job: Job) -> None:
         """A job is new, or has changed."""
-        for listener in self._listeners:
-            listener.take(job)
+        for job_id in (None, job.id):
+            for listener in self._listeners.get(job_id, ()):
+                listener.take(job)
 
     @contextmanager
     def listen(self, *, job_id: str | None = None, owner: str | None = None) -> Iterator[Listener]:
@@ -79,17 +84,24 @@ class JobNews:
             job_id: The job to hear of; None for all.
             owner: Whose jobs; None for everybody's.
         """
-        listener = Listener(job_id, owner)
-        self._listeners.add(listener)
+        listener = Listener(owner)
+        self._listeners.setdefault(job_id, set()).add(listener)
         if self._ended:
             listener.end()
         try:
             yield listener
         finally:
-            self._listeners.discard(listener)
+            self._listeners[job_id].discard(listener)
+            if not self._listeners[job_id]:
+                del self._listeners[job_id]
+
+    def wake(self) -> None:
+        """Let every listener look again: the service takes no new work."""
+        for listener in chain.from_iterable(self._listeners.values()):
+            listener.wake()
 
     def end(self) -> None:
         """Let every listener go: the service stops."""
         self._ended = True
-        for listener in self._listeners:
+        for listener in chain.from_iterable(self._listeners.values()):
             listener.end()

@@ -1,8 +1,13 @@
-"""The operands of a job: found by their ids, and whether they fit together."""
+"""The operands of a job: found by their ids, and whether they fit together.
+
+An operand may be the result of a job that has not ended: its shape and type are known from that
+job's request.
+"""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
@@ -11,13 +16,16 @@ from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.service.jobs.errors import (
     DtypesDiffer,
     FactorRefused,
+    OperandEnded,
+    OperandJobNotFound,
     OperandMissing,
     OperandNotFound,
     ShapesDiffer,
 )
-from wavetrim.service.jobs.job import Job
+from wavetrim.service.jobs.job import Job, JobState
+from wavetrim.service.jobs.stacks import Stacked, find_stack, show_shape
 from wavetrim.service.storage.errors import MatrixDamaged
-from wavetrim.service.storage.matrices.matrix import Matrix
+from wavetrim.service.storage.matrices.matrix import Matrix, make_shape
 
 if TYPE_CHECKING:
     from wavetrim.service.storage.matrices.matrices import MatrixStore
@@ -30,31 +38,71 @@ Operands = tuple[Matrix, Matrix, Matrix | None]
 """A, B and C of a product; no C if it has none."""
 
 
-def find_operands(
-    request: Mapping[str, Any], matrices: "MatrixStore", owner: str | None = None
-) -> Operands:
-    """A, B and C of a request; no C if it names none.
+@dataclass(frozen=True, slots=True)
+class Promised:
+    """The result of a job that has not ended.
+
+    Attributes:
+        rows: First size.
+        columns: Second size.
+        dtype: NumPy's name of the element type.
+        stack: How many matrices a stack will have; None for a single matrix.
+        fortran_order: False, as results have their rows one after the other.
+    """
+
+    rows: int
+    columns: int
+    dtype: str
+    stack: int | None
+    fortran_order: bool = False
+
+
+def find_operand(field: str, matrix_id: str, found: Mapping[str, Matrix]) -> Matrix:
+    """A matrix as an operand.
 
     Args:
-        request: The request; `a`, `b` and `c` are matrix ids.
-        matrices: The matrices.
-        owner: Whose they must be; None for anybody's.
+        field: The operand: "a", "b" or "c".
+        matrix_id: Its id.
+        found: The matrices that exist, by id.
 
     Raises:
-        OperandNotFound: One of them does not exist.
-        MatrixDamaged: The file of one of them has changed.
+        OperandNotFound: It does not exist.
+        MatrixDamaged: Its file has changed.
     """
-    wanted = {field: request[field] for field in ("a", "b", "c") if request[field] is not None}
-    there = matrices.find(wanted.values(), owner)
-    found: dict[str, Matrix] = {}
-    for field, matrix_id in wanted.items():
-        matrix = there.get(matrix_id)
-        if matrix is None:
-            raise OperandNotFound(field, matrix_id)
-        if matrix.damaged_at is not None:
-            raise MatrixDamaged(matrix.id, "its file has changed")
-        found[field] = matrix
-    return found["a"], found["b"], found.get("c")
+    matrix = found.get(matrix_id)
+    if matrix is None:
+        raise OperandNotFound(field, matrix_id)
+    if matrix.damaged_at is not None:
+        raise MatrixDamaged(matrix.id, "its file has changed")
+    return matrix
+
+
+def find_result(field: str, job_id: str, found: Mapping[str, Job]) -> str | Promised:
+    """The id of the matrix that a job has made, or what it will be, as an operand of another job.
+
+    Args:
+        field: The operand: "a", "b" or "c".
+        job_id: The job.
+        found: The jobs that exist, by id.
+
+    Raises:
+        OperandJobNotFound: It does not exist.
+        OperandEnded: It has no result, and will have none.
+    """
+    job = found.get(job_id)
+    if job is None:
+        raise OperandJobNotFound(field, job_id)
+    if job.state in (JobState.FAILED, JobState.CANCELLED):
+        raise OperandEnded(field, job_id, job.say_end())
+    if job.result is not None:
+        return job.result
+    assert job.shape is not None, "only a job of an earlier version that has ended has no shape"
+    return Promised(*job.shape)
+
+
+def list_ids(job: Job) -> list[str]:
+    """The ids of A, B and C of a job."""
+    return [one for one in (job.a, job.b, job.c) if one is not None]
 
 
 def find_matrices(job: Job, matrices: "MatrixStore") -> Operands:
@@ -67,16 +115,8 @@ def find_matrices(job: Job, matrices: "MatrixStore") -> Operands:
     return a, b, None if job.c is None else matrices.get(job.c)
 
 
-class Shaped(Protocol):
-    """Anything with a matrix's shape and element type."""
-
-    @property
-    def rows(self) -> int:
-        """First size."""
-
-    @property
-    def columns(self) -> int:
-        """Second size."""
+class Shaped(Stacked, Protocol):
+    """Anything with the shape and element type of a matrix, or of a stack of matrices."""
 
     @property
     def dtype(self) -> str:
@@ -91,20 +131,21 @@ def check_operands(
     alpha: float,
     beta: float,
     dtype: str | None = None,
-) -> GemmProblem:
+) -> tuple[GemmProblem, int | None]:
     """Makes sure that operands and factors fit together.
 
     Args:
-        a: Must be M x K.
-        b: Must be K x N.
-        c: Must be M x N; None if there is none.
+        a: Must be M x K, or a stack of such matrices.
+        b: Must be K x N, likewise.
+        c: Must be M x N, likewise; None if there is none.
         alpha: Factor of the product.
         beta: Factor of C.
         dtype: Element type of the result, to which operands are converted; None for A's, which B
             and C must have, too.
 
     Returns:
-        The product's sizes and element type.
+        The sizes and the element type of one product, and how many a stack has; None if no
+        operand is a stack.
 
     Raises:
         ShapesDiffer: Sizes do not fit; both shapes are in the message.
@@ -114,19 +155,21 @@ def check_operands(
             element type.
     """
     if a.columns != b.rows:
-        limit = f"({a.columns}, N), because a is {_shape(a)}"
-        raise ShapesDiffer("shape of b", _shape(b), limit)
+        wanted = f"({a.columns}, N)" if b.stack is None else f"({b.stack}, {a.columns}, N)"
+        raise ShapesDiffer("shape of b", show_shape(b), f"{wanted}, because a is {show_shape(a)}")
     if c is not None and (c.rows, c.columns) != (a.rows, b.columns):
-        limit = f"{(a.rows, b.columns)}, because a is {_shape(a)} and b is {_shape(b)}"
-        raise ShapesDiffer("shape of c", _shape(c), limit)
+        wanted = f"{make_shape(a.rows, b.columns, c.stack)}"
+        limit = f"{wanted}, because a is {show_shape(a)} and b is {show_shape(b)}"
+        raise ShapesDiffer("shape of c", show_shape(c), limit)
     for field, operand in (("a", a), ("b", b), ("c", c)):
         if operand is not None:
             _check_dtype(field, operand.dtype, a.dtype, dtype)
     if c is None and beta != 0:
-        raise OperandMissing("c", None, f"given, as beta is {beta}")
+        raise OperandMissing("c", None, f"a matrix, because beta is {beta}, not 0")
     for field, factor in (("alpha", alpha), ("beta", beta)):
         _check_factor(field, factor, dtype or a.dtype)
-    return GemmProblem(a.rows, b.columns, a.columns, dtype or a.dtype, may_be_empty=True)
+    problem = GemmProblem(a.rows, b.columns, a.columns, dtype or a.dtype, may_be_empty=True)
+    return problem, find_stack(a, b, c)
 
 
 def _check_dtype(field: str, found: str, first: str, wanted: str | None) -> None:
@@ -141,10 +184,6 @@ def _check_dtype(field: str, found: str, first: str, wanted: str | None) -> None
 def _name_kind(dtype: str) -> str:
     """A type whose conversions NumPy knows; bfloat16, which it does not, counts as float16."""
     return "float16" if dtype == "bfloat16" else dtype
-
-
-def _shape(matrix: Shaped) -> tuple[int, int]:
-    return (matrix.rows, matrix.columns)
 
 
 def _check_factor(field: str, value: float, dtype: str) -> None:

@@ -1,109 +1,118 @@
-"""The queued jobs that are known in memory.
+"""The queue: all jobs and products in one call that wait, by caller.
 
-The queue is in the database. Once that was seen to be empty, memory has the whole queue, since all
-new jobs are added here, too. So a job that is posted to an idle service begins without a query.
+The database has the jobs as well; the queue is what `order` is asked about. To be used from one
+event loop.
 """
 
-import heapq
-from dataclasses import dataclass, field
+from bisect import bisect_left, insort
+from collections.abc import Collection
+from operator import attrgetter
+from typing import TypeAlias
 
-from wavetrim.service.errors import ServiceError
-from wavetrim.service.jobs.job import Job
-from wavetrim.service.jobs.operands import Operands, find_matrices
-from wavetrim.service.jobs.table.store import JobStore
-from wavetrim.service.storage.matrices.matrices import MatrixStore
-from wavetrim.service.threads import run_to_end
+from wavetrim.service.clock import read_clock
+from wavetrim.service.jobs.lanes.turn import Turn
+from wavetrim.service.jobs.order import LEAST_SECONDS, rank
 
+_Kind: TypeAlias = tuple[float, int]
+"""Predicted seconds and priority: of products that have both in common the oldest goes first."""
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """A job that waits.
-
-    Attributes:
-        job: The job.
-        operands: Its A, B and C; or the error of finding them.
-    """
-
-    job: Job
-    operands: Operands | ServiceError
-
-    def __lt__(self, other: "Waiting") -> bool:
-        """Whether it runs before another: by priority, then by age."""
-        return (-self.job.priority, self.job.sequence) < (-other.job.priority, other.job.sequence)
+_age = attrgetter("since")
 
 
-@dataclass(slots=True)
-class KnownQueue:
-    """Jobs added since the database was searched. To be used from one event loop.
+class Queue:
+    """Those that wait, and what each caller was served since nobody waited."""
 
-    Attributes:
-        is_complete: Whether these are all jobs that wait.
-        looks: How many searches of the database have ended.
-    """
-
-    is_complete: bool = False
-    looks: int = 0
-    _in_doubt: bool = False
-    _waiting: list[Waiting] = field(default_factory=list)
+    def __init__(self) -> None:
+        self._waiting: dict[str, dict[_Kind, list[Turn]]] = {}
+        self._counts: dict[str, int] = {}
+        self._served: dict[str, float] = {}
+        self._level = 0.0
 
     def __len__(self) -> int:
-        """The number of known jobs."""
-        return len(self._waiting)
+        return sum(self._counts.values())
 
-    def begin_look(self) -> None:
-        """A search of the database begins: it may or may not see jobs added from now on."""
-        self._waiting.clear()
-        self.is_complete = self._in_doubt = False
-
-    def doubt(self) -> None:
-        """A job may wait that is not known here: the database must be searched."""
-        self._in_doubt = True
-        self.is_complete = False
-
-    def end_look(self, *, found: bool) -> None:
-        """The search has ended: if it found no job, those added meanwhile are all."""
-        self.looks += 1
-        if found:
-            self._waiting.clear()
-        self.is_complete = not found and not self._in_doubt
-
-    def add(self, waiting: Waiting) -> None:
-        """A job was added to the database, and no search that has ended since has found it."""
-        heapq.heappush(self._waiting, waiting)
-
-    def remove(self, job_id: str) -> None:
-        """A job does not wait any more."""
-        self._waiting = [one for one in self._waiting if one.job.id != job_id]
-        heapq.heapify(self._waiting)
-
-    async def find_next(self, jobs: JobStore, matrices: MatrixStore) -> Waiting | None:
-        """Take out the job to run next; the database is searched if it may have more jobs.
-
-        The job's row is not changed.
-        """
-        if not self.is_complete:
-            self.begin_look()
-            waiting = await run_to_end(_read_next, jobs, matrices)
-            self.end_look(found=waiting is not None)
-            if waiting is not None:
-                return waiting
-        return self.pop()
+    def list_all(self) -> list[Turn]:
+        """All that wait, in the order in which they would begin. Any thread may call this."""
+        # Each copy is made at once: other code of Python does not run meanwhile.
+        kinds = [kind for kinds in list(self._waiting.values()) for kind in list(kinds.values())]
+        turns = [turn for kind in kinds for turn in list(kind)]
+        return rank(turns, dict(self._served), now=read_clock(), most=len(turns))
 
     @property
-    def highest_priority(self) -> int | None:
-        """The highest priority among the known jobs; None without any."""
-        return self._waiting[0].job.priority if self._waiting else None
+    def callers(self) -> Collection[str]:
+        """Those of whom products wait."""
+        return self._waiting.keys()
 
-    def pop(self) -> Waiting | None:
-        """Take out the known job to run next; None without any."""
-        return heapq.heappop(self._waiting) if self._waiting else None
+    def list_kinds(self, caller: str) -> list[list[Turn]]:
+        """What waits of a caller: products that are predicted alike, the oldest first."""
+        return list(self._waiting.get(caller, {}).values())
+
+    def find_served(self, caller: str) -> float:
+        """The seconds that a caller was served, or would begin with."""
+        served = self._served.get(caller, 0.0)
+        return served if caller in self._waiting else max(served, self._level)
+
+    def count(self, caller: str) -> int:
+        """How many of a caller wait."""
+        return self._counts.get(caller, 0)
+
+    def add(self, turn: Turn) -> None:
+        """Let a product wait, unless it does already."""
+        if turn.queue is not None:
+            return
+        turn.queue = self
+        caller = turn.caller
+        if caller not in self._waiting:
+            self._waiting[caller] = {}
+            self._served[caller] = max(self._served.get(caller, 0.0), self._level)
+        turns = self._waiting[caller].setdefault(_find_kind(turn), [])
+        insort(turns, turn, key=_age)
+        self._counts[caller] = self.count(caller) + 1
+
+    def begin(self, turn: Turn) -> None:
+        """A product begins: its caller is charged with it."""
+        self._level = self._served[turn.caller]
+        self._served[turn.caller] += max(LEAST_SECONDS, turn.predicted_seconds)
+        self.remove(turn)
+
+    def remove(self, turn: Turn) -> None:
+        """A product does not wait any more."""
+        if turn.queue is not self:
+            return
+        turn.queue = None
+        kinds, kind = self._waiting[turn.caller], _find_kind(turn)
+        turns = kinds[kind]
+        index = bisect_left(turns, turn.since, key=_age)
+        while turns[index] is not turn:
+            index += 1
+        del turns[index]
+        self._counts[turn.caller] -= 1
+        if not turns:
+            del kinds[kind]
+        if not kinds:
+            del self._waiting[turn.caller], self._counts[turn.caller]
+            self._forget()
+
+    def list_first(self, most: int) -> list[Turn]:
+        """The products to begin next, in order."""
+        seen = [
+            turn for kinds in self._waiting.values() for turns in kinds.values()
+            for turn in turns[:most]
+        ]  # fmt: skip
+        if len(seen) < 2:
+            return seen
+        return rank(seen, self._served, now=read_clock(), most=most)
+
+    def _forget(self) -> None:
+        """Forget what callers were served that would begin at the level anyway."""
+        if not self._waiting:
+            self._served.clear()
+            self._level = 0.0
+        elif len(self._served) > 2 * len(self._waiting):
+            for caller, seconds in list(self._served.items()):
+                if seconds <= self._level and caller not in self._waiting:
+                    del self._served[caller]
 
 
-def _read_next(jobs: JobStore, matrices: MatrixStore) -> Waiting | None:
-    job = jobs.next_queued()
-    if job is None:
-        return None
-    try:
-        return Waiting(job, find_matrices(job, matrices))
-    except ServiceError as error:
-        return Waiting(job, error)
+def _find_kind(turn: Turn) -> _Kind:
+    return turn.predicted_seconds, turn.priority

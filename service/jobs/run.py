@@ -1,7 +1,8 @@
-"""One job's run: its tries, their deadline, its end.
+"""One job's run: its matrices are brought into memory, it is tried, it ends.
 
-Memory knows at once that a job runs; its row says so only when it has run for a while. So the row
-of a short job is written when it is accepted and when it has ended, and not in between.
+A job runs from when an engine has it; until then it is queued. Memory knows at once that it runs;
+its row says so only when it has run for a while. So the row of a short job is written when it is
+accepted and when it has ended, and not in between.
 """
 
 import asyncio
@@ -9,29 +10,29 @@ import logging
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
-from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
 from wavetrim.service.clock import read_clock
-from wavetrim.service.engine.engine import Engine
 from wavetrim.service.errors import ServiceError
+from wavetrim.service.jobs.attempt import Attempts
 from wavetrim.service.jobs.errors import JobStateConflict
+from wavetrim.service.jobs.inline import InlineProducts
 from wavetrim.service.jobs.job import MOST_TRIES, Job
-from wavetrim.service.jobs.lanes.lane import Lane
-from wavetrim.service.jobs.lanes.turn import describe_timeout
+from wavetrim.service.jobs.lanes.engine_queue import EngineQueue
+from wavetrim.service.jobs.lanes.turn import Turn
+from wavetrim.service.jobs.live import LiveJob, LiveJobs
 from wavetrim.service.jobs.news import JobNews
-from wavetrim.service.jobs.operands import Operands
-from wavetrim.service.jobs.result import Result
-from wavetrim.service.jobs.table.rows import succeed_job
+from wavetrim.service.jobs.operands import find_matrices
+from wavetrim.service.jobs.table.ending import Success
 from wavetrim.service.jobs.table.store import JobStore
-from wavetrim.service.jobs.work import Work, check_files, prepare
-from wavetrim.service.settings import Settings
+from wavetrim.service.jobs.work import Work, check_files, find_changed, prepare
+from wavetrim.service.storage.database.shared_commits import Together
 from wavetrim.service.storage.errors import StorageFailed, StorageFull
-from wavetrim.service.storage.matrices.kept import KeptMatrices
+from wavetrim.service.storage.matrices.draft import Draft
 from wavetrim.service.storage.matrices.matrices import MatrixStore
-from wavetrim.service.storage.matrices.matrix import Matrix
 from wavetrim.service.threads import run_to_end
 
 logger = logging.getLogger(__name__)
@@ -40,63 +41,51 @@ _NEWS_SECONDS: Final = 0.2
 """Time between two writes of a running job's state, plan and progress to the database; chosen."""
 
 
-class JobRun:
-    """Takes one queued job to its end.
+class Runner:
+    """Takes queued jobs to their ends.
 
     The first tries run as the request says, the last of several on the CPU alone.
 
     Args:
-        job: The job, as it was read from the queue.
-        operands: Its matrices, or the error of finding them.
-        counted: Whether each try is written to the database before it begins. A job that ends the
-            service at once would otherwise be tried for ever.
-        jobs: The jobs.
-        matrices: The matrices.
-        engine: Computes it.
-        lane: Where it waits for the engine.
-        kept: Where matrices lie.
-        news: Hears how far it has come.
-        settings: How often and how long it is tried.
-
-    Attributes:
-        job: The job as it is now.
+        jobs: Keeps the jobs.
+        live: Those that have not ended.
+        matrices: Has their operands.
+        engines: Where jobs wait for the engines.
+        attempts: Tries them there.
+        inline: Computes the smallest.
+        news: Hears how far they have come.
     """
 
     def __init__(
         self,
-        job: Job,
-        operands: Operands | ServiceError,
-        *,
-        counted: bool,
         jobs: JobStore,
+        live: LiveJobs,
         matrices: MatrixStore,
-        engine: Engine,
-        lane: Lane,
-        kept: KeptMatrices,
+        *,
+        engines: EngineQueue,
+        attempts: Attempts,
+        inline: InlineProducts,
         news: JobNews,
-        settings: Settings,
     ) -> None:
-        self.job = job
-        self._operands = operands
-        self._counted = counted
-        self._jobs = jobs
+        self._jobs, self._live, self._news = jobs, live, news
         self._matrices = matrices
-        self._engine = engine
-        self._lane = lane
-        self._kept = kept
-        self._news = news
-        self._settings = settings
-        self._cancelled = asyncio.Event()
-        self._written: Job | None = None
-        jobs.running[job.id] = job  # from now on it does not count as waiting
+        self._engines, self._attempts, self._inline = engines, attempts, inline
 
-    def cancel(self) -> None:
-        """Stop the job as soon as the engine lets go of it."""
-        self._cancelled.set()
-        self._update(replace(self.job, cancel_requested=True))
+    def stop(self, live: LiveJob, failure: tuple[str, str] | None = None) -> None:
+        """Have a job end as soon as the engine lets go of it.
 
-    async def run(self) -> Job | None:
-        """Run the job.
+        Args:
+            live: The job.
+            failure: Kind and message of its failure; None if it is cancelled.
+        """
+        live.is_stopped, live.failure = True, live.failure or failure
+        if failure is None and live.has_begun:
+            self._update(live, replace(live.job, cancel_requested=True))
+        if live.turn is not None:
+            self._attempts.stop(live.turn, "ended")
+
+    async def run(self, live: LiveJob) -> Job | None:
+        """Run a job.
 
         Returns:
             The finished job; None when it was cancelled before it began.
@@ -104,172 +93,203 @@ class JobRun:
         Raises:
             asyncio.CancelledError: The caller was cancelled; the job is in the queue again.
         """
-        first = self.job.begin_try(read_clock())
+        first_attempts = live.job.attempts
         try:
-            if self._counted and await run_to_end(self._jobs.keep_run, first) is None:
+            if live.failure is not None:
+                return await self._end_stopped(live)
+            if live.is_counted and not await self._write_try(live):
                 return None
-            self._update(first)
-            return await self._run_started()
+            return await self._prepare_and_run(live)
         except JobStateConflict:
             return None
         except asyncio.CancelledError:
-            try:
-                begun = max(first, self.job, key=lambda job: job.attempts)
-                await run_to_end(self._jobs.release, begun)
-            except SQLAlchemyError:
-                # Its row says that it runs, or waits: the next start runs it again either way.
-                logger.exception("job %s is left to the next start as it is", self.job.id)
-            raise
-
-    async def _run_started(self) -> Job | None:
-        async with AsyncExitStack() as stack:
-            try:
-                if isinstance(self._operands, ServiceError):
-                    raise self._operands
-                work = await prepare(
-                    self.job, self._operands, stack, matrices=self._matrices, kept=self._kept
-                )
-            except (ServiceError, OSError) as error:
-                return await self._fail("storage", str(error))
-            try:
-                return await self._try_until_settled(work)
-            finally:
-                await work.result.end()
-
-    async def _try_until_settled(self, work: Work) -> Job | None:
-        while True:
-            message = await self._try_once(work)
-            if message["type"] == "succeeded":
-                return await self._succeed(work.result, message)
-            if message["type"] == "cancelled" or self._cancelled.is_set():
-                return await run_to_end(self._jobs.cancel, self.job)
-            kind, reason = message["kind"], message["message"]
-            if not message["retryable"] or self.job.attempts >= MOST_TRIES:
-                return await self._fail(kind, reason)
-            try:
-                # A file that was changed under the engine fails every other try, too.
-                await run_to_end(check_files, self.job, self._matrices, work.mapped)
-            except ServiceError as error:
-                return await self._fail("storage", str(error))
-            logger.warning("job %s, try %d: %s: %s", self.job.id, self.job.attempts, kind, reason)
-            self._update(self.job.begin_try(read_clock()))
-            if not await self._write():
-                return None
-
-    async def _try_once(self, work: Work) -> Mapping[str, Any]:
-        """One try; returns its final message, whatever happens."""
-        if self._cancelled.is_set():
-            return {"type": "cancelled"}
-        last = self.job.attempts >= MOST_TRIES
-        work.result.begin_try()
-        turn = self._lane.enter(
-            replace(work.request, cpu_only=last),
-            work.rooms,
-            since=self.job.created_at,
-            priority=self.job.priority,
-            on_message=lambda message: self._take_message(message, work.result),
-        )
-        cancelled = asyncio.create_task(self._cancelled.wait())
-        news = asyncio.create_task(self._tell_news())
-        try:
-            await self._wait(turn.begun, cancelled, timeout_seconds=None)
-            await self._wait(turn.final, cancelled, self._settings.job_timeout_seconds)
-            timed_out = not turn.final.done() and not self._cancelled.is_set()
-            await self._lane.stop(turn)
-        except asyncio.CancelledError:
-            await self._lane.stop(turn)
+            if live.has_begun and live.job.attempts > first_attempts:
+                await self._release(live.job)
             raise
         finally:
-            cancelled.cancel()
-            news.cancel()
-            await asyncio.wait({news})
-        message = turn.final.result()
-        if message["type"] == "succeeded":
-            changed = await run_to_end(work.mapped.find_changed) if work.mapped else None
-            if changed is not None:
-                return _describe_change(changed)
-            timings = {"device_wait_seconds": turn.waited_seconds, **message["timings"]}
-            return {**message, "timings": timings}
-        if timed_out:
-            limit = self._settings.job_timeout_seconds
-            return describe_timeout(limit, has_gpu=bool(self._engine.devices), job=self.job.id)
-        return message
+            if live.turn is not None:
+                self._engines.give_up(live.turn)
 
-    async def _wait(
-        self,
-        future: asyncio.Future[Any],
-        cancelled: asyncio.Task[Any],
-        timeout_seconds: float | None,
-    ) -> None:
-        """Wait for a part of a try, or until the job is cancelled."""
-        first = asyncio.FIRST_COMPLETED
-        await asyncio.wait({future, cancelled}, timeout=timeout_seconds, return_when=first)
+    async def _release(self, job: Job) -> None:
+        try:
+            await run_to_end(self._jobs.release, job)
+        except SQLAlchemyError:
+            # Its row says that it runs, or waits: the next start runs it again either way.
+            logger.exception("job %s is left to the next start as it is", job.id)
 
-    def _take_message(self, message: Mapping[str, Any], result: Result) -> None:
+    async def _prepare_and_run(self, live: LiveJob) -> Job | None:
+        async with AsyncExitStack() as stack:
+            try:
+                if live.operands is None:
+                    live.operands = await run_to_end(find_matrices, live.job, self._matrices)
+                work = await prepare(live.job, live.operands, stack, matrices=self._matrices)
+            except (ServiceError, OSError) as error:
+                self._begin(live)  # this is a try, too
+                return await self._fail(live, "storage", str(error))
+            try:
+                return await self._try_until_settled(live, work)
+            finally:
+                if not work.is_handed_over:
+                    await work.draft.discard()
+
+    async def _try_until_settled(self, live: LiveJob, work: Work) -> Job | None:
+        while True:
+            message = await self._try_once(live, work)
+            live.is_computed = message["type"] == "succeeded"
+            if live.is_inline:
+                self._engines.on_left()
+            if live.is_computed:
+                return await self._succeed(live, work, message)
+            if message["type"] == "cancelled" or live.is_stopped:
+                return await self._end_stopped(live)
+            if not live.has_begun:
+                self._begin(live)  # it could not be planned, which is a try, too
+            kind, reason, tries = message["kind"], message["message"], live.job.attempts
+            if not message["retryable"] or tries >= MOST_TRIES:
+                return await self._fail(live, kind, reason)
+            try:
+                # A file that was changed under the engine fails every other try, too.
+                await run_to_end(check_files, live.job, self._matrices, work)
+            except ServiceError as error:
+                return await self._fail(live, "storage", str(error))
+            logger.warning("job %s, try %d: %s: %s", live.job.id, tries, kind, reason)
+            if not await self._write_try(live):
+                return None
+
+    async def _end_stopped(self, live: LiveJob) -> Job | None:
+        """End a job that was cancelled, or has taken too long."""
+        if live.failure is not None:
+            return await self._fail(live, *live.failure)
+        # One that was queued has ended when it was cancelled.
+        return await run_to_end(self._jobs.cancel, live.job) if live.has_begun else None
+
+    async def _try_once(self, live: LiveJob, work: Work) -> Mapping[str, Any]:
+        """One try; returns its final message, whatever happens."""
+        if live.is_stopped:
+            return {"type": "cancelled"}
+        if live.is_inline:
+            self._begin(live)
+            computed = self._inline.compute(work.request, work.rooms)
+            if computed is not None:
+                return _add_wait(computed, 0.0)
+            live.has_try = True
+        work.draft.begin_anew()
+        turn = self._make_ready(live, work)
+        try:
+            message = await self._attempts.run(turn, on_slow=partial(self._write_news, live))
+        except asyncio.CancelledError:
+            await self._engines.stop(turn)
+            raise
+        finally:
+            if live.writing is not None:  # it would come after the end that is written next
+                await asyncio.wait({live.writing})
+        if message["type"] != "succeeded":
+            return message
+        changed = None
+        if work.files:
+            changed = await run_to_end(find_changed, work, self._matrices.checks)
+        if changed is None:
+            return _add_wait(message, turn.waited_seconds)
+        reason = f"the file of matrix {changed.id} was changed while the product was computed"
+        return {"type": "failed", "kind": "storage", "message": reason, "retryable": True}
+
+    def _make_ready(self, live: LiveJob, work: Work) -> Turn:
+        """The turn of the next try; the last of several tries is the CPU's alone."""
+        # The job that waits is the first try; it is the second at most if it was written before.
+        tries = live.job.attempts + (not live.has_try)
+        turn = live.turn
+        assert turn is not None
+        if turn.has_left:
+            turn = live.turn = turn.repeat()
+        turn.on_begin = partial(self._begin, live)
+        turn.on_message = lambda message: self._take_message(live, message, work.draft)
+        turn.make_ready(replace(work.request, cpu_only=tries >= MOST_TRIES), work.rooms)
+        return turn
+
+    def _take_message(self, live: LiveJob, message: Mapping[str, Any], draft: Draft) -> None:
         """Remember plan and progress, and have final rows written."""
         match message["type"]:
             case "planned":
-                self._update(replace(self.job, plan=message["plan"]))
+                self._update(live, replace(live.job, plan=message["plan"]))
             case "progress":
-                job = replace(self.job, progress=message["progress"], rows_done=message["rows"])
-                self._update(job)
+                progress, rows = message["progress"], message["rows"]
+                self._update(live, replace(live.job, progress=progress, rows_done=rows))
             case "rows":
-                result.take_final([range(*rows) for rows in message["final"]])
+                draft.write_final([range(*rows) for rows in message["final"]])
             case "again":
-                result.begin_try()
+                draft.begin_anew()
 
-    def _update(self, job: Job) -> None:
-        self.job = self._jobs.running[job.id] = job
+    def _begin(self, live: LiveJob) -> None:
+        """An engine has the job."""
+        if not live.has_try:
+            self._update(live, live.job.begin_try(read_clock()))
+        live.has_try = False
+        self._live.begin(live)
+        seconds = live.job.request.get("timeout_seconds")
+        if seconds is not None and live.timeout is None:
+            failure = "timeout", f"the job ran for longer than {seconds:g} s (timeout_seconds)"
+            loop = asyncio.get_running_loop()
+            live.timeout = loop.call_later(seconds, self.stop, live, failure)
+
+    async def _write_try(self, live: LiveJob) -> bool:
+        """Write the next try before it begins; False if the job was cancelled meanwhile."""
+        self._update(live, live.job.begin_try(read_clock()))
+        live.has_try = True
+        self._live.begin(live)
+        return await self._write(live)
+
+    def _update(self, live: LiveJob, job: Job) -> None:
+        live.job = self._jobs.running[job.id] = job
         self._news.tell(job)
 
-    async def _tell_news(self) -> None:
-        """Write how far the job has come, again and again, until cancelled.
+    def _write_news(self, live: LiveJob) -> None:
+        """Have it written how far a job has come.
 
         The first write comes late: it would take a core from a product that may end before it, and
         success writes plan and start as well.
         """
-        while True:
-            await asyncio.sleep(_NEWS_SECONDS)
-            if self.job is self._written:
-                continue
-            try:
-                if not await self._write():
-                    self.cancel()
-            except SQLAlchemyError:
-                logger.exception("job %s: a message could not be kept", self.job.id)
+        turn, now = live.turn, read_clock()
+        if turn is None or turn.sent_at is None or live.job is live.written:
+            return
+        if live.writing is not None and not live.writing.done():
+            return
+        if now - max(turn.sent_at, live.written_at) >= _NEWS_SECONDS:
+            live.writing = asyncio.create_task(self._write_or_stop(live), name="job-news")
 
-    async def _write(self) -> bool:
-        """Write how far the job has come; False if it was cancelled before it began."""
-        self._written = self.job
-        return await run_to_end(self._jobs.keep_run, self.job) is not None
-
-    async def _succeed(self, result: Result, message: Mapping[str, Any]) -> Job | None:
-        """Publish the product and end the job, both or neither."""
-        ended: list[Job] = []
-
-        def settle(connection: Connection) -> None:
-            job = succeed_job(
-                connection,
-                self.job,
-                result=result.id,
-                plan=message["plan"],
-                timings=message["timings"],
-                verification=message["verification"],
-            )
-            ended.append(job)
-
+    async def _write_or_stop(self, live: LiveJob) -> None:
         try:
-            await result.publish(settle)
+            if not await self._write(live):
+                self.stop(live)
+        except SQLAlchemyError:
+            logger.exception("job %s: a message could not be kept", live.job.id)
+
+    async def _write(self, live: LiveJob) -> bool:
+        """Write how far the job has come; False if it was cancelled before it began."""
+        live.written, live.written_at = live.job, read_clock()
+        return await run_to_end(self._jobs.keep_run, live.job) is not None
+
+    async def _succeed(self, live: LiveJob, work: Work, message: Mapping[str, Any]) -> Job | None:
+        """Publish the product and end the job, both or neither."""
+        success = Success(
+            live.job,
+            result=work.draft.matrix.id,
+            plan=message["plan"],
+            timings=message["timings"],
+            verification=message["verification"],
+        )
+        try:
+            await work.draft.write_rest()
+            work.is_handed_over = True  # whatever happens now, that ends the draft
+            await work.draft.publish(settle=Together(self._jobs.succeed, success))
         except (OSError, StorageFull, StorageFailed) as error:
-            return await self._fail("storage", f"the product cannot be stored: {error}")
-        return ended[-1]
+            return await self._fail(live, "storage", f"the product cannot be stored: {error}")
+        return success.ended
 
-    async def _fail(self, kind: str, message: str) -> Job | None:
-        logger.error("job %s failed: %s: %s", self.job.id, kind, message)
-        return await run_to_end(self._jobs.fail, self.job, kind, message)
+    async def _fail(self, live: LiveJob, kind: str, message: str) -> Job | None:
+        logger.error("job %s failed: %s: %s", live.job.id, kind, message)
+        return await run_to_end(self._jobs.fail, live.job, kind, message)
 
 
-def _describe_change(matrix: Matrix) -> Mapping[str, Any]:
-    """The failure of a product whose operand was changed under it."""
-    message = f"the file of matrix {matrix.id} was changed while the product was computed"
-    return {"type": "failed", "kind": "storage", "message": message, "retryable": True}
+def _add_wait(message: Mapping[str, Any], seconds: float) -> Mapping[str, Any]:
+    """The message of success with how long the product has waited for its devices."""
+    return {**message, "timings": {"device_wait_seconds": seconds, **message["timings"]}}

@@ -7,79 +7,41 @@ product: every change alters a file's times, so one with the same signature has 
 
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from typing import Final
 
 from wavetrim.scheduler.engine.messages import Operand, RunRequest
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.service.jobs.job import Job
 from wavetrim.service.jobs.operands import Operands, find_matrices
-from wavetrim.service.jobs.result import Result, begin_result
-from wavetrim.service.storage.arena.extent import Hold
-from wavetrim.service.storage.matrices.draft import locate
+from wavetrim.service.jobs.stacks import find_stack, fold
+from wavetrim.service.storage.matrices.draft import Draft
 from wavetrim.service.storage.matrices.file_checks import FileChecks, Signature
-from wavetrim.service.storage.matrices.kept import KeptMatrices
 from wavetrim.service.storage.matrices.matrices import MatrixStore
 from wavetrim.service.storage.matrices.matrix import Matrix
-from wavetrim.service.storage.memory.room import Room
+from wavetrim.service.storage.memory.extent import Extent
 from wavetrim.service.threads import run_to_end
 
-
-class MappedOperands:
-    """The files that one job's product is computed from.
-
-    Args:
-        checks: Reads and compares them.
-    """
-
-    def __init__(self, checks: FileChecks) -> None:
-        self._checks = checks
-        self._found: dict[Matrix, Signature] = {}
-
-    def __bool__(self) -> bool:
-        """Whether there are any."""
-        return bool(self._found)
-
-    def add(self, matrix: Matrix) -> None:
-        """Check a file from which the engine will read.
-
-        Raises:
-            MatrixDamaged: It is not as it was stored.
-            MatrixNotFound: The matrix was deleted meanwhile.
-        """
-        self._found[matrix] = self._checks.verify(matrix)
-
-    def find_changed(self) -> Matrix | None:
-        """A matrix whose file was changed since it was checked; None if there is none."""
-        for matrix, found in self._found.items():
-            if self._checks.sign(matrix) != found:
-                return matrix
-        return None
-
-    def check_again(self) -> None:
-        """Check all of them, before another try.
-
-        Raises:
-            MatrixDamaged: One is not as it was stored.
-            MatrixNotFound: One was deleted meanwhile.
-        """
-        for matrix in self._found:
-            self.add(matrix)
+_STEP_BYTES: Final = 8 * 2**20
+"""Final bytes of a result on disk after which the engine sends a message about them."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Work:
     """What all tries of a job use.
 
     Attributes:
         request: The product.
         rooms: The memory that it lies in.
-        result: Where it is written.
-        mapped: The operands that are read from their files.
+        draft: The result, which is not published yet.
+        files: The operands that the engine reads from their files, as they were when checked.
+        is_handed_over: Whether the result's publication has begun, which ends the draft.
     """
 
     request: RunRequest
-    rooms: tuple[Room, ...]
-    result: Result
-    mapped: MappedOperands
+    rooms: tuple[Extent, ...]
+    draft: Draft
+    files: dict[Matrix, Signature]
+    is_handed_over: bool = False
 
 
 async def prepare(
@@ -88,7 +50,6 @@ async def prepare(
     stack: AsyncExitStack,
     *,
     matrices: MatrixStore,
-    kept: KeptMatrices,
 ) -> Work:
     """Brings a job's operands into memory and makes room for its product.
 
@@ -97,56 +58,61 @@ async def prepare(
         operands: Its matrices.
         stack: Lets go of the operands, and of the part of the owner's quota, when it is closed.
         matrices: Files and rows.
-        kept: Where matrices lie.
 
     Raises:
         ServiceError: A matrix is gone or damaged, or there is no room for the product.
     """
-    mapped = MappedOperands(matrices.checks)
+    files: dict[Matrix, Signature] = {}
     found: list[Operand | None] = []
-    rooms: list[Room] = []
+    rooms: list[Extent] = []
     for matrix in operands:
-        hold = None if matrix is None else await kept.load(matrix, "job")
-        if hold is not None:
+        if matrix is None:
+            found.append(None)
+        elif (hold := await matrices.load(matrix, "job")) is not None:
             stack.callback(hold.release)
             rooms.append(hold.extent)
-        found.append(None if matrix is None else await _locate(matrix, hold, mapped))
+            found.append(matrix.locate(hold.extent))
+        else:
+            files[matrix] = await run_to_end(matrices.checks.verify, matrix)
+            found.append(matrix.locate())
     a, b, c = found
     assert a is not None
     assert b is not None
-    shape = a.rows, b.columns, a.dtype
-    planned, _ = matrices.describe(*shape)
-    await stack.enter_async_context(matrices.stored.reserve(job.owner, planned.size_bytes))
+    shape, count = (a.rows, b.columns, a.dtype), find_stack(a, b, c)
+    product = matrices.drafts.describe(*shape, owner=job.owner, stack=count)
+    await stack.enter_async_context(matrices.stored.reserve(job.owner, product.size_bytes))
     asked = job.request
-    result = await begin_result(
-        matrices, kept, shape, storage=asked.get("storage", "disk"), owner=job.owner
-    )
+    on_disk = asked.get("storage", "disk") == "disk"
+    draft = await matrices.drafts.begin(product, on_disk=on_disk)
     request = RunRequest(
         job=job.id,
         a=a,
         b=b,
         c=c,
-        out=result.operand,
-        row_step=result.row_step,
+        out=draft.matrix.locate(draft.hold.extent),
+        row_step=_find_row_step(draft),
         b_key=job.b,
         alpha=asked["alpha"],
         beta=asked["beta"],
         verify=asked["verify"],
         options=PlanOptions.read(asked),
     )
-    return Work(request, (*rooms, *result.rooms), result, mapped)
+    return Work(fold(request), (*rooms, draft.hold.extent), draft, files)
 
 
-async def _locate(matrix: Matrix, hold: Hold | None, mapped: MappedOperands) -> Operand:
-    """Where the engine finds a matrix: in the arena, or in its file, which is checked."""
-    if hold is not None:
-        return locate(matrix, hold)
-    await run_to_end(mapped.add, matrix)
-    return Operand(**matrix.operand())
+def _find_row_step(draft: Draft) -> int:
+    """Rows between two messages of the engine that tell which are final; 0 for none."""
+    row_bytes = draft.matrix.size_bytes // max(1, draft.matrix.all_rows)
+    return 0 if draft.file is None else -(-_STEP_BYTES // row_bytes)
 
 
-def check_files(job: Job, matrices: MatrixStore, mapped: MappedOperands) -> None:
-    """Makes sure that operands on disk are as they were stored.
+def find_changed(work: Work, checks: FileChecks) -> Matrix | None:
+    """An operand whose file was changed since it was checked; None if there is none."""
+    return next((one for one, found in work.files.items() if checks.sign(one) != found), None)
+
+
+def check_files(job: Job, matrices: MatrixStore, work: Work) -> None:
+    """Makes sure, before another try, that operands on disk are as they were stored.
 
     Raises:
         MatrixDamaged: One is not.
@@ -155,4 +121,5 @@ def check_files(job: Job, matrices: MatrixStore, mapped: MappedOperands) -> None
     for matrix in find_matrices(job, matrices):
         if matrix is not None and matrix.place == "disk":
             matrices.checks.verify(matrix)
-    mapped.check_again()
+    for matrix in work.files:
+        work.files[matrix] = matrices.checks.verify(matrix)

@@ -1,9 +1,21 @@
-/** Shows the service's OpenAPI document with Swagger UI. */
+/** Shows the service's OpenAPI document with Swagger UI, products first, dark as the page is. */
 
-/** Makes a path plain text in the button that opens it: a control must not contain a link.
- *
- * The page's address still names what is open.
- */
+const FIRST = ["matmul", "jobs", "matrices", "plan"];
+
+const service = new URL(".", location.href).href;
+document.getElementById("call").textContent =
+  `cat A.npy B.npy | curl '${service}v1/matmul' -H 'Content-Type: application/x-npy' \\\n` +
+  "    --data-binary @- -o C.npy";
+
+const scheme = matchMedia("(prefers-color-scheme: dark)");
+const showScheme = () => document.documentElement.classList.toggle("dark-mode", scheme.matches);
+scheme.onchange = showScheme;
+showScheme();
+
+/** The place of a group of calls among the others, which keep their order. */
+const findPlace = (tag) => (FIRST.includes(tag) ? FIRST.indexOf(tag) : FIRST.length);
+
+/** A path is plain text in the button that opens it, as a control must not contain a link. */
 const plainPaths = ({ React }) => ({
   components: { DeepLink: ({ text }) => React.createElement("span", null, text) },
 });
@@ -12,6 +24,7 @@ window.SwaggerUIBundle({
   url: "openapi.json",
   dom_id: "#swagger-ui",
   deepLinking: true,
+  tagsSorter: (one, other) => findPlace(one) - findPlace(other),
   plugins: [plainPaths],
   presets: [window.SwaggerUIBundle.presets.apis],
   layout: "BaseLayout",

@@ -10,6 +10,7 @@
 import { makeButton } from "./controls.js";
 import { make } from "./dom.js";
 import { EXPLORER } from "./explorer/view.js";
+import { tellError } from "./notice.js";
 import { Service } from "./service.js";
 import { readState, writeState } from "./state.js";
 
@@ -65,7 +66,7 @@ async function show() {
 function tellFailure(entry, error) {
   mounted?.close();
   mounted = null;
-  const textContent = `${entry.title} cannot be shown: ${error.message}`;
+  const textContent = `${entry.title} cannot be shown: ${tellError(error)}`;
   root.replaceChildren(
     make(
       "div",
@@ -95,8 +96,8 @@ document
   .getElementById("foot")
   .append(
     service.present
-      ? "Served by wavetrim on this machine; nothing else is asked for."
-      : "One file with the exercises and the measured products; any other product needs a service (make serve).",
+      ? "Served by wavetrim. This page loads nothing from other hosts."
+      : "This file has the exercises and the measured products. Other products need a service: make serve.",
   );
 document.getElementById("skip").addEventListener("click", (event) => {
   event.preventDefault();

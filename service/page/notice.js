@@ -1,8 +1,19 @@
 /** Errors of a view: why something cannot be shown or done, or the form that asks for the key. */
 
+import { makeLabel } from "./controls.js";
 import { make } from "./dom.js";
-import { makeKeyForm } from "./key_form.js";
 import { KeyMissing } from "./service.js";
+
+/** What browsers call a lost connection, in messages of their TypeErrors. */
+const LOST = /fetch|network ?error|load failed|import(ing|ed)|input stream/i;
+
+/** An error in words: what browsers say of a lost connection or of a file explains nothing. */
+export function tellError(error) {
+  if (error.name === "NotReadableError") return "The file cannot be read. Choose it again.";
+  const isLost = error instanceof TypeError && LOST.test(error.message);
+  const isLate = error instanceof DOMException; // such as a time-out
+  return isLost || isLate ? "The service does not answer." : error.message;
+}
 
 /** The place of a view for errors. */
 export class Notice {
@@ -18,12 +29,12 @@ export class Notice {
     this.element.replaceChildren();
   }
 
-  /** Show an error, of an action that may be named. */
-  tell(error, action = null) {
+  /** Show an error, of an action that may be named; `isRetried`: whether it is done again. */
+  tell(error, action = null, isRetried = false) {
     this.action = action;
     if (!(error instanceof KeyMissing)) {
-      const text = { className: "problem", role: "alert", textContent: String(error.message) };
-      this.element.replaceChildren(make("p", text));
+      const textContent = tellError(error) + (isRetried ? " Retrying…" : "");
+      this.element.replaceChildren(make("p", { className: "problem", role: "alert", textContent }));
       return;
     }
     if (this.element.querySelector("#key") && !error.refused) return; // the user is typing it
@@ -35,4 +46,30 @@ export class Notice {
     this.service.setKey(key);
     this.retry();
   }
+}
+
+/** The form that asks for the API key; `refused`: whether a key was sent already. `use(key)` gets what is typed in. */
+function makeKeyForm(refused, use) {
+  const input = make("input", { type: "password", id: "key", autocomplete: "off", required: true });
+  const text =
+    (refused ? "The key was refused. " : "") +
+    "It is kept in this tab only, until the tab is closed. " +
+    "The explorer's data sheets and measured machines need none.";
+  const onsubmit = (event) => {
+    event.preventDefault();
+    use(input.value);
+  };
+  return make(
+    "form",
+    { className: "card", onsubmit },
+    make("h2", { textContent: "This service asks for an API key" }),
+    make("p", { textContent: text }),
+    make(
+      "div",
+      { className: "row" },
+      makeLabel(input, "API key"),
+      input,
+      make("button", { type: "submit", textContent: "Use it" }),
+    ),
+  );
 }

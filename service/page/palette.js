@@ -16,6 +16,7 @@ const COLOURS = {
     kernel: "#1f8a70",
     "copy out": "#7b52c7",
     CPU: "#d95f02",
+    further: ["#7a6a00", "#a3341f", "#00798c"],
   },
   dark: {
     text: "#e8eaed",
@@ -32,6 +33,7 @@ const COLOURS = {
     kernel: "#35b779",
     "copy out": "#b79af0",
     CPU: "#ff9d4d",
+    further: ["#e3cf57", "#ff9c86", "#4fd0e0"],
   },
 };
 
@@ -52,7 +54,8 @@ const WAVES = [
 
 /** The colours of drawings, light or dark as the page is. Queues have theirs by their names. */
 export function findColours() {
-  return isDark() ? COLOURS.dark : COLOURS.light;
+  const isDark = matchMedia("(prefers-color-scheme: dark)").matches;
+  return isDark ? COLOURS.dark : COLOURS.light;
 }
 
 /** The colour of a wave among `count`. */
@@ -75,36 +78,8 @@ export function findInk(wave, count) {
   return red * 0.299 + green * 0.587 + blue * 0.114 > 140 ? "#111317" : "#ffffff";
 }
 
-const CURVES = {
-  light: [
-    "#0b6cb8",
-    "#b84a00",
-    "#1f8a70",
-    "#b3267a",
-    "#7b52c7",
-    "#7a6a00",
-    "#a3341f",
-    "#00798c",
-    "#5a616c",
-  ],
-  dark: [
-    "#5fb3f0",
-    "#ff9d4d",
-    "#35b779",
-    "#f08bc3",
-    "#b79af0",
-    "#e3cf57",
-    "#ff9c86",
-    "#4fd0e0",
-    "#a3a9b3",
-  ],
-};
-
 /** Colours of curves in one chart; their dashes differ as well. */
 export function listCurveColours() {
-  return isDark() ? CURVES.dark : CURVES.light;
-}
-
-function isDark() {
-  return matchMedia("(prefers-color-scheme: dark)").matches;
+  const { gpu, cpu, kernel, measured, "copy out": out, further, faint } = findColours();
+  return [gpu, cpu, kernel, measured, out, ...further, faint];
 }

@@ -1,7 +1,5 @@
 /** The service that sent this page, if one did. The API key is kept for this tab only. */
 
-import { Refusal } from "./refusal.js";
-
 const KEY = "wavetrim.key";
 
 /** How long the service may take for a document; a job's end is waited for half as long. */
@@ -73,6 +71,14 @@ async function readProblem(response) {
     return await response.json();
   } catch {
     return {}; // no problem document: something else has answered in the service's place
+  }
+}
+
+/** An error for what cannot be planned: the field, its value, and what would be accepted. */
+export class Refusal extends Error {
+  constructor(field, value, limit) {
+    super(`${field} is ${JSON.stringify(value)}; it must be ${limit}`);
+    this.field = field;
   }
 }
 

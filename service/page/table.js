@@ -1,4 +1,4 @@
-/** Tables with a caption, in which the first cell of each row is its name. */
+/** Tables with a caption, in which the first cell of each row is its name; and lists of facts. */
 
 import { make } from "./dom.js";
 
@@ -28,4 +28,14 @@ export function makeRow(name, cells) {
 export function makeScrollable(label, table) {
   const region = { className: "wide", tabIndex: 0, role: "region", "aria-label": label };
   return make("div", region, table);
+}
+
+/** The list of [name, value]; those with a value of null are left out. */
+export function listFacts(facts) {
+  const items = facts
+    .filter(([, value]) => value !== null)
+    .map(([name, value]) =>
+      make("div", {}, make("dt", { textContent: name }), make("dd", { textContent: value })),
+    );
+  return make("dl", { className: "numbers" }, ...items);
 }

@@ -40,6 +40,13 @@ export function showShare(share) {
   return `${Math.round(share * 100)}%`;
 }
 
+/** "41% faster", "12% slower", "3.1 times as long": a measured time over the predicted one. */
+export function showSpeed(factor) {
+  if (factor >= 2) return `${showNumber(factor)} times as long`;
+  const percent = showNumber(100 * Math.abs(factor - 1));
+  return `${percent}% ${factor > 1 ? "slower" : "faster"}`;
+}
+
 /** Names with their counts: "2 × H200", "H200 and L4". */
 export function countNames(names) {
   const counts = new Map();
@@ -62,9 +69,18 @@ const AGES = [
 
 /** The age of a time in ISO 8601: "12 s ago", "3 d ago". */
 export function showAge(time) {
-  const seconds = Math.max(0, (Date.now() - Date.parse(time)) / 1000);
-  const [size, unit] = AGES.find(([one]) => seconds >= one) ?? AGES.at(-1);
-  return seconds < 1 ? "just now" : `${showWhole(Math.floor(seconds / size))} ${unit} ago`;
+  const seconds = (Date.now() - Date.parse(time)) / 1000;
+  return seconds < 1 ? "just now" : `${showSpan(seconds)} ago`;
+}
+
+/** How long it is until a time: "12 s", "3 min"; at least "1 s". */
+export function showUntil(time) {
+  return showSpan(Math.max(1, (Date.parse(time) - Date.now()) / 1000));
+}
+
+function showSpan(seconds) {
+  const [size, unit] = AGES.find(([one]) => seconds >= one);
+  return `${showWhole(Math.floor(seconds / size))} ${unit}`;
 }
 
 /** At most about `count` round numbers from `from` to `to`. */

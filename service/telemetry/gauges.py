@@ -6,7 +6,7 @@ from typing import Any, Final
 from prometheus_client import CollectorRegistry, Gauge
 
 from wavetrim.kernels.device import DeviceInfo
-from wavetrim.scheduler.model.corrections import Correction
+from wavetrim.scheduler.profile.corrections import Factor
 from wavetrim.service.jobs.lanes.host_lanes import LaneState
 
 _GPU_READINGS: Final = {
@@ -75,12 +75,12 @@ class Gauges:
         self.degraded = make("wavetrim_degraded", "1 while the engine lacks a GPU it should have.")
         self._factor = make(
             "wavetrim_correction_factor",
-            "Median of measured over predicted seconds, by device and memory or element type.",
+            "Median of measured over predicted seconds, by device, memory and bottleneck.",
             "runs_like",
         )
         self._runs = make(
             "wavetrim_correction_runs",
-            "Runs that a correction factor is from: the newest 15 of each product.",
+            "Runs that a correction factor is from: at most the newest 15 of the kind.",
             "runs_like",
         )
         self._gpu_memory = make("wavetrim_gpu_memory_bytes", "Device memory.", "gpu", "name")
@@ -101,12 +101,13 @@ class Gauges:
             self._busy.labels(one.device).set(one.busy_seconds)
         self._longest_wait.set(longest_wait_seconds)
 
-    def show_corrections(self, corrections: Iterable[Correction]) -> None:
-        """Sets the corrections of the model's predictions."""
-        for correction in corrections:
-            name = correction.run_class.device
-            self._factor.labels(name).set(correction.factor)
-            self._runs.labels(name).set(correction.runs)
+    def show_corrections(self, corrections: Mapping[str, Factor]) -> None:
+        """Sets the corrections of the model's predictions, by kind of run."""
+        self._factor.clear()
+        self._runs.clear()
+        for kind, factor in corrections.items():
+            self._factor.labels(kind).set(factor.reported)
+            self._runs.labels(kind).set(factor.runs)
 
     def show_gpus(
         self, devices: Iterable[DeviceInfo], readings: Iterable[Mapping[str, Any]]

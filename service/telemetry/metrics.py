@@ -1,9 +1,9 @@
 """The service's counters, for Prometheus."""
 
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 from prometheus_client import (
     CollectorRegistry,
@@ -52,66 +52,52 @@ class Metrics:
         self.registry = registry = CollectorRegistry()
         self.gauges = Gauges(registry)
         self.engine_pid: Callable[[], int | None] = lambda: None
-        self.jobs_finished = Counter(
-            "wavetrim_jobs_finished", "Jobs finished.", ["state"], registry=registry
+
+        def count(name: str, words: str, *labels: str) -> Counter:
+            return Counter(name, words, labels, registry=registry)
+
+        def spread(name: str, words: str, buckets: Sequence[float], *labels: str) -> Histogram:
+            return Histogram(name, words, labels, registry=registry, buckets=buckets)
+
+        self.jobs_finished = count("wavetrim_jobs_finished", "Jobs finished.", "state")
+        self.seconds_by_part = spread(
+            "wavetrim_job_seconds", "Seconds of succeeded jobs.", _SECONDS_BUCKETS, "part"
         )
-        self.seconds_by_part = Histogram(
-            "wavetrim_job_seconds",
-            "Seconds of succeeded jobs.",
-            ["part"],
-            registry=registry,
-            buckets=_SECONDS_BUCKETS,
-        )
-        self.queue_seconds = Histogram(
+        self.queue_seconds = spread(
             "wavetrim_queue_seconds",
             "Seconds that jobs waited in the queue, and products in the lane to the engine.",
-            ["queue"],
-            registry=registry,
-            buckets=_LATENCY_BUCKETS,
+            _LATENCY_BUCKETS,
+            "queue",
         )
-        self.product_size = Histogram(
+        self.product_size = spread(
             "wavetrim_product_size",
             "Cube roots of M times N times K of the products that were computed.",
-            registry=registry,
-            buckets=_SIZE_BUCKETS,
+            _SIZE_BUCKETS,
         )
-        self.received_bytes = Counter(
-            "wavetrim_received_bytes", "Bytes of matrices received.", registry=registry
-        )
-        self.sent_bytes = Counter(
-            "wavetrim_sent_bytes", "Bytes of matrices sent.", registry=registry
-        )
-        self.engine_restarts = Counter(
-            "wavetrim_engine_restarts", "Restarts of the engine.", registry=registry
-        )
-        self.predicted_over_measured = Histogram(
+        self.received_bytes = count("wavetrim_received_bytes", "Bytes of matrices received.")
+        self.sent_bytes = count("wavetrim_sent_bytes", "Bytes of matrices sent.")
+        self.engine_restarts = count("wavetrim_engine_restarts", "Restarts of the engine.")
+        self.predicted_over_measured = spread(
             "wavetrim_predicted_over_measured",
             "Predicted over measured seconds of succeeded jobs.",
-            registry=registry,
-            buckets=_RATIO_BUCKETS,
+            _RATIO_BUCKETS,
         )
-        self.requests = Counter(
-            "wavetrim_http_requests",
-            "HTTP requests.",
-            ["method", "route", "status"],
-            registry=registry,
+        self.requests = count(
+            "wavetrim_http_requests", "HTTP requests.", "method", "route", "status"
         )
-        self.latency = Histogram(
+        self.latency = spread(
             "wavetrim_http_request_seconds",
             "Seconds from a request's head to its answer's end.",
-            ["method", "route"],
-            registry=registry,
-            buckets=_LATENCY_BUCKETS,
+            _LATENCY_BUCKETS,
+            "method",
+            "route",
         )
-        self.wire_refusals = Counter(
+        self.wire_refusals = count(
             "wavetrim_wire_refusals",
             "Requests and connections refused before the application; closed: without an answer.",
-            ["status"],
-            registry=registry,
+            "status",
         )
-        self.incidents = Counter(
-            "wavetrim_incidents", "Errors that nobody expected.", registry=registry
-        )
+        self.incidents = count("wavetrim_incidents", "Errors that nobody expected.")
         self._describe_processes()
         # Finding the counter of a label takes longer than counting.
         self._find_end = lru_cache(maxsize=8)(self.jobs_finished.labels)
@@ -137,23 +123,25 @@ class Metrics:
         )
 
     def record_success(
-        self, timings: Mapping[str, float | None], predicted_total_seconds: float | None
+        self, timings: Mapping[str, float | None], plan: Mapping[str, Any] | None
     ) -> None:
         """Counts a succeeded job.
 
         Args:
             timings: Measured seconds, under the keys `kernel_seconds` … `total_seconds`; None for
                 parts that did not run.
-            predicted_total_seconds: The plan's total; None without a plan.
+            plan: The plan, of one product of a stack; None without one.
         """
         self._find_end("succeeded").inc()
         for part in PARTS:
             seconds = timings.get(f"{part}_seconds")
             if seconds is not None:
                 self._find_seconds(part).observe(seconds)
-        total_seconds = timings.get("total_seconds")
-        if predicted_total_seconds is not None and total_seconds:
-            self.predicted_over_measured.observe(predicted_total_seconds / total_seconds)
+        total_seconds, told = timings.get("total_seconds"), plan or {}
+        predicted_seconds = told.get("predicted", {}).get("total_seconds")
+        if predicted_seconds is not None and total_seconds:
+            products = told.get("stack") or 1
+            self.predicted_over_measured.observe(products * predicted_seconds / total_seconds)
 
     def record_lane(self, wait_seconds: float, size: float) -> None:
         """Counts a product of a job or call that an engine has answered or that was inline.

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.host.conditions import CannotMake, burn_cores, make_half_group
 from tests.environment import ROOT
-from tests.processes import is_gone, list_children, wait_until
+from tests.processes import is_gone, wait_until
 
 
 def read_cpu_seconds(pid: int) -> float:
@@ -33,25 +33,6 @@ def test_busy_processes_compute_until_the_block_ends_in_whatever_way() -> None:
         burn()
     assert len(pids) == 2
     assert all(map(is_gone, pids))
-
-
-def test_busy_processes_end_with_a_process_that_is_killed() -> None:
-    program = (
-        "import time\n"
-        "from benchmarks.host.conditions import burn_cores\n"
-        "with burn_cores(2):\n"
-        "    print(flush=True)\n"
-        "    time.sleep(600)\n"
-    )
-    with subprocess.Popen(
-        [sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE
-    ) as process:
-        assert process.stdout is not None
-        process.stdout.readline()
-        pids = list_children(process.pid)
-        process.kill()
-    assert len(pids) == 2
-    wait_until(lambda: all(map(is_gone, pids)))
 
 
 @pytest.mark.needs("time-group")

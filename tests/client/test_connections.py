@@ -1,7 +1,9 @@
-"""Connections: reused, replaced, after a fork, with TLS, and with early answers."""
+"""Addresses and connections: what is refused, reused, replaced; TLS, silence, early answers."""
 
 import os
+import socket
 import ssl
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,10 +14,118 @@ import pytest
 
 from tests.certificates import make_certificate
 from tests.client.scripted_server import Received, answer, serve_script
-from tests.server import RunningServer, Start, encode_npy
-from wavetrim.client import Client, ServiceRefused, ServiceUnreachable
+from tests.command import invoke_command
+from tests.server import RunningServer, Start, encode_npy, find_free_port
+from wavetrim.client import Client, ServiceRefused, ServiceTimeout, ServiceUnreachable
+from wavetrim.service.cli.exits import ExitCode
 
 DEVICES = answer(b'{"devices": []}')
+STORED = answer(b'{"id": "m", "shape": [2, 2], "dtype": "float64", "bytes": 160}', 201)
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("http://127.0.0.1:8000/", "http://127.0.0.1:8000"),
+        ("http://bücher.example/%20", "http://bücher.example/%20"),
+        ("https://[::1]:8443/lab/", "https://[::1]:8443/lab"),
+        ("/run/wavetrim.sock", "unix:/run/wavetrim.sock"),
+        ("unix:/run/wavetrim.sock", "unix:/run/wavetrim.sock"),
+        (Path("/run/w.sock"), "unix:/run/w.sock"),
+    ],
+)
+def test_addresses_are_read(url: Any, shown: str) -> None:
+    assert Client(url).url == shown
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("127.0.0.1:8000", "ftp://127.0.0.1", "http://", "", "unix:", "http://h:x"),
+        *("http://h?a=b", "http://a..b", f"http://{'a' * 64}.b", "http://a b", "http://h/é"),
+        *("http://h/a b", "http://h/a\r\nHost: b"),
+    ],
+)
+def test_what_is_no_address_is_refused(url: str) -> None:
+    with pytest.raises(ValueError, match=r"url is .*; it must be http:// or https:// and a host"):
+        Client(url)
+
+
+@pytest.mark.parametrize("place", ["h", "h:8000/lab", "h:x", "[", "h/é"])
+@pytest.mark.parametrize("user", ["user", "user:secret", ":secret", "", "a@b:secret"])
+def test_a_user_and_a_password_in_an_address_are_refused_and_not_repeated(
+    tmp_path: Path, user: str, place: str
+) -> None:
+    url = f"http://{user}@{place}"
+    with pytest.raises(ValueError, match=r"url is 'http://…@.*; it must be ") as refused:
+        Client(url)
+    assert "secret" not in str(refused.value)
+    told = invoke_command("status", "--url", url, folder=tmp_path)
+    assert told.exit_code == ExitCode.REFUSED
+    assert told.stderr.startswith("wavetrim: --url is 'http://…@")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"timeout": 0}, "timeout is 0; it must be a positive number"),
+        ({"retries": -1}, "retries is -1; it must be at least 0"),
+        *(
+            ({"api_key": key}, rf"api_key has {len(key)} characters \(not shown\)")
+            for key in ("", "secret ", " secret", "secret\n", "sec\nret", "secret\u00a0")
+        ),
+    ],
+)
+def test_impossible_options_are_refused(options: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message) as refused:
+        Client(**options)
+    assert "sec" not in str(refused.value).replace("seconds", "")
+
+
+def test_an_unreachable_service_is_named(connect: Callable[..., Any], tmp_path: Path) -> None:
+    for url in (f"http://127.0.0.1:{find_free_port()}", f"unix:{tmp_path}/missing.sock"):
+        client = connect(url, retries=1)
+        for name, arguments in (("devices", ()), ("health", ()), ("put", (np.eye(2),))):
+            with pytest.raises(ServiceUnreachable, match=f"the service at {url} does not answer"):
+                getattr(client, name)(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("reply", "message"),
+    [(answer(b"<html>"), "not JSON but '<html>'"), (b"SSH-2.0-OpenSSH_9.2\r\n\r\n", "not answer")],
+)
+def test_an_answer_that_is_not_the_services_is_an_error(
+    connect: Callable[..., Any], reply: bytes, message: str
+) -> None:
+    with serve_script([reply]) as url, pytest.raises(ServiceUnreachable, match=message):
+        connect(url, retries=0).devices()
+
+
+def test_a_silent_service_times_out(connect: Callable[..., Any]) -> None:
+    silent = serve_script([b""], close=False)
+    with silent as url, pytest.raises(ServiceTimeout, match=r"silent for 0\.2 s"):
+        connect(url, timeout=0.2).devices()
+    assert len(url.requests) == 1, "a request that timed out is not repeated"
+
+
+def test_a_service_that_reads_nothing_times_out(connect: Callable[..., Any]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        accepted: list[socket.socket] = []
+        thread = threading.Thread(target=lambda: accepted.append(listener.accept()[0]))
+        thread.start()
+        client = connect(f"http://127.0.0.1:{listener.getsockname()[1]}", timeout=0.3)
+        with pytest.raises(ServiceTimeout, match=r"silent for 0\.3 s"):
+            client.put(np.zeros((3000, 3000)))
+        thread.join()
+        accepted[0].close()
+
+
+@pytest.mark.parametrize("seconds", [1e7, float("inf")])
+def test_a_timeout_may_be_longer_than_the_systems(
+    connect: Callable[..., Any], shared_server: RunningServer, seconds: float
+) -> None:
+    client = connect(shared_server.url, timeout=seconds)
+    assert client.submit([[1]], [[1]]).wait(timeout_seconds=seconds).state == "succeeded"
 
 
 def test_a_connection_is_reused(connect: Callable[..., Any]) -> None:
@@ -27,8 +137,7 @@ def test_a_connection_is_reused(connect: Callable[..., Any]) -> None:
 
 
 def test_a_closed_connection_is_replaced(connect: Callable[..., Any]) -> None:
-    stored = {"id": "m", "shape": [2, 2], "dtype": "float64", "bytes": 160}
-    with serve_script([answer(str(stored).replace("'", '"').encode(), 201)]) as url:
+    with serve_script([STORED]) as url:
         client = connect(url, retries=0)
         for _ in range(3):
             assert client.put(np.eye(2)).id == "m"
@@ -55,7 +164,9 @@ def test_a_request_has_the_line_headers_and_body_of_the_api(connect: Callable[..
     with serve_script([answer(encode_npy(np.zeros((2, 1))))]) as url:
         connect(f"{url}/lab/", api_key="schlüssel").matmul(a, b, alpha=2.0, f=1, verify=True)
     (request,) = url.requests
-    assert request.line == "POST /lab/v1/matmul?f=1&alpha=2.0&verify=true"
+    path, _, query = request.line.partition("?")
+    assert path == "POST /lab/v1/matmul"
+    assert sorted(query.split("&")) == ["alpha=2.0", "f=1", "verify=true"]
     assert request.body == encode_npy(a) + encode_npy(b.reshape(3, 1))
     assert request.headers["content-type"] == "application/x-npy"
     assert request.headers["content-length"] == str(len(request.body))

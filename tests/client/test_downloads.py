@@ -1,6 +1,7 @@
 """Downloads over connections that break, of contents that change, with wrong digests."""
 
 import hashlib
+from base64 import b64encode
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,8 +12,7 @@ import pytest
 
 from tests.client.scripted_server import Received, answer, serve_script
 from tests.server import encode_npy
-from wavetrim.client import DownloadCorrupted, Matrix, ServiceUnreachable
-from wavetrim.client.matrices.bodies import format_digest
+from wavetrim.client import DownloadCorrupted, ServiceUnreachable
 
 DATA = bytes(range(256)) * 20_000
 ARRAY = np.arange(600_000.0).reshape(600, 1000)
@@ -47,7 +47,7 @@ class Content:
             begin = int(wanted.removeprefix("bytes=").removesuffix("-"))
         headers = {"ETag": etag}
         if self.digest is not None and not begin:
-            headers["Content-Digest"] = format_digest(self.digest)
+            headers["Content-Digest"] = f"sha-256=:{b64encode(self.digest).decode()}:"
         whole = answer(self.data[begin:], 206 if begin else 200, **headers)
         if not self.broken_after:
             return whole
@@ -65,25 +65,23 @@ def test_a_broken_download_resumes_where_it_broke(connect: Any, tmp_path: Path) 
     assert all(wanted is not None for wanted in content.ranges[1:])
 
 
-@pytest.mark.parametrize("broken_after", [[1_500_000, 2_000_000], [0, 100], [50, 128, 1]])
-def test_a_broken_get_resumes_in_the_same_array(connect: Any, broken_after: list[int]) -> None:
-    content = Content(encode_npy(ARRAY), broken_after=[*broken_after])
+def test_a_broken_get_is_repeated_into_the_same_array(connect: Any) -> None:
+    content = Content(encode_npy(ARRAY), broken_after=[1_500_000, 50, 128])
     out = np.zeros_like(ARRAY)
     with serve_script([content]) as url:
         assert connect(url).get("x", out=out) is out
     np.testing.assert_array_equal(out, ARRAY)
-    assert len(content.ranges) == len(broken_after) + 1
+    assert len(content.ranges) == 4
 
 
-FITS_NOT = [
-    (np.zeros((2, 2)), r"out has the shape \(2, 2\); it must have \(600, 1000\)"),
-    (np.zeros((600, 1000), "f4"), "out has the dtype float32; it must have float64"),
-    (np.zeros((600, 1000), ">f8"), "out has the dtype >f8; it must have float64"),
-]
-READ_ONLY = (np.broadcast_to(0.0, (600, 1000)), "out is read-only")
-
-
-@pytest.mark.parametrize(("out", "message"), FITS_NOT)
+@pytest.mark.parametrize(
+    ("out", "message"),
+    [
+        (np.zeros((2, 2)), r"out has the shape \(2, 2\); it must have \(600, 1000\)"),
+        (np.zeros((600, 1000), "f4"), "out has the dtype float32; it must have float64"),
+        (np.zeros((600, 1000), ">f8"), "out has the dtype >f8; it must have float64"),
+    ],
+)
 def test_an_array_that_does_not_fit_is_refused_before_elements_arrive(
     connect: Any, out: Any, message: str
 ) -> None:
@@ -93,27 +91,18 @@ def test_an_array_that_does_not_fit_is_refused_before_elements_arrive(
     assert len(content.ranges) == 1
 
 
-@pytest.mark.parametrize(("out", "message"), [*FITS_NOT, READ_ONLY])
-def test_an_array_that_does_not_fit_a_known_matrix_is_refused_before_it_is_asked_for(
+@pytest.mark.parametrize(
+    ("out", "message"),
+    [
+        (np.broadcast_to(0.0, (600, 1000)), "out is read-only"),
+        ([[1]], "out is 'list'; it must be a NumPy array"),
+    ],
+)
+def test_what_cannot_be_filled_is_refused_before_anything_is_asked_for(
     connect: Any, out: Any, message: str
 ) -> None:
-    matrix = Matrix("x", (600, 1000), "float64", 4_800_128, {})
-    with pytest.raises(ValueError, match=message):
-        connect("http://127.0.0.1:1").get(matrix, out=out)
-
-
-def test_a_read_only_array_is_refused_before_anything_is_asked_for(connect: Any) -> None:
-    out, message = READ_ONLY
     with pytest.raises(ValueError, match=message):
         connect("http://127.0.0.1:1").get("x", out=out)
-
-
-@pytest.mark.parametrize("matrix", ["x", Matrix("x", (1, 1), "float64", 136, {})])
-def test_an_out_that_is_no_array_is_refused_before_anything_is_asked_for(
-    connect: Any, matrix: Any
-) -> None:
-    with pytest.raises(ValueError, match="out is 'list'; it must be a NumPy array"):
-        connect("http://127.0.0.1:1").get(matrix, out=[[1]])
 
 
 @pytest.mark.parametrize("matrix", [None, 7, np.eye(2)])
@@ -142,9 +131,9 @@ def test_a_download_of_changed_content_starts_again(connect: Any, tmp_path: Path
 
 def test_a_failed_download_leaves_the_old_file(connect: Any, tmp_path: Path) -> None:
     (tmp_path / "x.npy").write_text("old")
-    content = Content(DATA, broken_after=[1_500_000, 0, 0, 0, 0])
+    content = Content(DATA, broken_after=[1_500_000, 1000, 0])
     with serve_script([content]) as url, pytest.raises(ServiceUnreachable):
-        connect(url).download("x", tmp_path / "x.npy")
+        connect(url, retries=0).download("x", tmp_path / "x.npy")
     assert [path.read_text() for path in tmp_path.iterdir()] == ["old"]
 
 
@@ -184,7 +173,7 @@ def _fill(done: int, total: int | None) -> None:
         (encode_npy(ARRAY)[:-8], "8 bytes are missing at its end"),
         (encode_npy(ARRAY)[:50], "no .npy file: it ends after"),
         (b"", "no .npy file: it ends after 0"),
-        (encode_npy(ARRAY) + b"more", "bytes have arrived of"),
+        (encode_npy(ARRAY) + b"more", "more bytes have arrived than its head says"),
         (OBJECTS, "no .npy file: dtype is object"),
         (b"\x93NUMPY\x01\x00\xff\xff" + bytes(70000), "too many for a .npy file's"),
         (b"\x93NUMPY\x07\x00" + bytes(100), "no .npy file"),

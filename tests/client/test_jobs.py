@@ -1,8 +1,5 @@
 """Jobs: posted, awaited, cancelled, interrupted."""
 
-import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -12,16 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.command import make_environment
 from tests.matrices import SLOW, assert_product, make_matrix
 from tests.processes import wait_until
 from tests.server import RunningServer, Start
 from wavetrim.client import (
-    Client,
     JobStatus,
     JobUnsuccessful,
     ServiceBusy,
-    ServiceRefused,
     Unauthorized,
     WaitTimeout,
 )
@@ -71,14 +65,6 @@ def test_options_may_be_scalars_of_numpys(client: Any) -> None:
     assert client.plan(64, 64, 64, f=np.uint8(7), device="T4")["f"] == 7
 
 
-def test_a_result_may_be_the_next_operand(client: Any) -> None:
-    a = make_matrix(20, 20, "int32", 4)
-    matrix = client.put(a)
-    square = client.submit(matrix, matrix).wait()
-    cube = client.submit(square.result, matrix.id).wait()
-    np.testing.assert_array_equal(client.get(cube.result), a @ a @ a)
-
-
 @pytest.mark.parametrize("dtype", ["bfloat16", "complex64", "complex128"])
 def test_a_job_computes_bfloat16_and_complex_numbers(client: Any, dtype: str) -> None:
     a, b = make_matrix(90, 70, dtype, 1, order="F"), make_matrix(70, 80, dtype, 2)
@@ -93,29 +79,6 @@ def test_arrays_are_promoted_as_numpy_promotes_them(client: Any) -> None:
     product = client.submit([[1, 2], [3, 4]], np.eye(2, dtype=np.float32)).result()
     assert product.dtype == np.float64
     np.testing.assert_array_equal(product, [[1.0, 2.0], [3.0, 4.0]])
-
-
-def test_one_idempotency_key_posts_one_job(client: Any) -> None:
-    matrix = client.put(make_matrix(4, 4, "float32", 5))
-    first = client.submit(matrix, matrix, idempotency_key=f"once for {matrix.id}")
-    again = client.submit(matrix, matrix, idempotency_key=f"once for {matrix.id}")
-    other = client.submit(matrix, matrix)
-    assert first.id == again.id != other.id
-
-
-def test_refusals_have_status_and_problem(client: Any) -> None:
-    a = client.put(make_matrix(3, 4, "float32", 6))
-    with pytest.raises(ServiceRefused, match=r"\(3, 4\)") as refused:
-        client.submit(a.id, a.id)
-    assert refused.value.status == 422
-    assert refused.value.problem["type"] == "urn:wavetrim:problem:shapes"
-    b = client.put(make_matrix(4, 3, "float32", 7))
-    with pytest.raises(ServiceRefused, match="sms is 2; it must be left out: there is no GPU"):
-        client.submit(a, b, sms=2)
-    with pytest.raises(ServiceRefused, match="f is 9"):
-        client.submit(a, b, f=9)
-    with pytest.raises(ServiceRefused, match="c is None"):
-        client.submit(a, b, beta=1.0)
 
 
 def test_a_cancelled_job_ends_the_wait(client: Any) -> None:
@@ -136,16 +99,6 @@ def test_a_wait_can_end_before_its_job(client: Any) -> None:
     with pytest.raises(WaitTimeout, match=job.id):
         job.result(timeout_seconds=0.0)
     assert job.wait().state == "succeeded"
-
-
-def test_progress_is_shown_on_standard_error(
-    client: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
-    client.submit(np.eye(4), np.eye(4)).wait(progress=True)
-    shown = capsys.readouterr()
-    assert "succeeded" in shown.err
-    assert "100%" in shown.err
-    assert shown.out == ""
 
 
 def test_jobs_are_listed_page_by_page(client: Any) -> None:
@@ -209,14 +162,6 @@ def test_a_wait_outlasts_a_restart(connect: Callable[..., Any], start_server: St
     restarter[0].join()
 
 
-def test_a_refused_job_leaves_no_matrix_behind(connect: Any, server: RunningServer) -> None:
-    before = server.list_matrix_files()
-    a = make_matrix(4, 4, "float32", 14)
-    with pytest.raises(ServiceRefused, match="f is 9"):
-        connect(server.url).submit(a, a, f=9)
-    assert server.list_matrix_files() == before
-
-
 def test_an_error_during_a_submit_leaves_no_matrix_behind(
     connect: Any, server: RunningServer, tmp_path: Path
 ) -> None:
@@ -232,54 +177,3 @@ def test_an_error_during_a_submit_leaves_no_matrix_behind(
     with pytest.raises(RuntimeError, match="the caller's own"):
         client.submit(np.eye(4), np.eye(4), on_upload=fail)
     wait_until(lambda: server.list_matrix_files() == before)  # it notices the broken upload later
-
-
-INTERRUPTED = {
-    "blocking": """
-import sys, numpy as np
-from wavetrim.client import Client
-def tell(name, sent, total):
-    print(name, flush=True)
-    if name == "b": sys.stdin.read(1)
-with Client(sys.argv[1]) as client:
-    client.submit(np.zeros((2000, 500)), np.zeros((500, 9000)), on_upload=tell)
-""",
-    "asyncio": """
-import asyncio, sys, numpy as np
-from wavetrim.client import AsyncClient
-def tell(name, sent, total):
-    print(name, flush=True)
-    if name == "b": sys.stdin.read(1)
-async def main():
-    async with AsyncClient(sys.argv[1]) as client:
-        await client.submit(np.zeros((2000, 500)), np.zeros((500, 9000)), on_upload=tell)
-asyncio.run(main())
-""",
-}
-
-
-def test_ctrl_c_during_a_submit_leaves_nothing_behind(
-    kind: str, server: RunningServer, tmp_path: Path
-) -> None:
-    with Client(server.url) as asking:
-        jobs = len(list(asking.jobs()))
-    before = server.list_matrix_files()
-    with subprocess.Popen(
-        [sys.executable, "-c", INTERRUPTED[kind], server.url],
-        cwd=tmp_path,
-        env=make_environment(),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdout is not None
-        for line in process.stdout:
-            if line == "b\n":
-                break
-        process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=30)
-    assert "KeyboardInterrupt" in errors
-    wait_until(lambda: server.list_matrix_files() == before)
-    with Client(server.url) as asking:
-        assert len(list(asking.jobs())) == jobs

@@ -11,7 +11,7 @@ import httpx
 import numpy as np
 import pytest
 
-from tests.client.lossy_proxy import lose_answers
+from tests.client.proxy import run_proxy
 from tests.clients import close_client, open_client
 from tests.matrices import FLOATS, assert_product, make_matrix
 from tests.processes import wait_until
@@ -164,11 +164,11 @@ def test_after_a_lost_answer_no_array_is_placed_where_the_product_may_still_be_w
 ) -> None:
     wait_until(lambda: count_leases(server) == 0)
     a, b = make_matrix(500, 400, "float64", 1), make_matrix(400, 500, "float64", 2)
-    with lose_answers(find_socket(server), b"POST /v1/matmul ", count=1) as (url, lost):
-        client = open_client(kind, url)
+    with run_proxy(find_socket(server), b"POST /v1/matmul ", lose=1) as proxy:
+        client = open_client(kind, proxy.url)
         there = make_there(client, a)
         product = client.matmul(there, b)
-        assert lost == [200]
+        assert proxy.lost == [200]
         assert_product(product, a, b)
         assert count_leases(server) == 1
         further = client.empty((500, 500), "float64")

@@ -38,12 +38,6 @@ def test_vectors_are_a_row_and_a_column(client: Any) -> None:
         np.testing.assert_allclose(product, np.matmul(left, right))
 
 
-def test_types_are_promoted_and_lists_are_arrays(client: Any) -> None:
-    product = client.matmul([[1, 2], [3, 4]], np.eye(2, dtype=np.float32))
-    assert product.dtype == np.float64
-    np.testing.assert_array_equal(product, [[1.0, 2.0], [3.0, 4.0]])
-
-
 def test_the_product_is_received_into_out(client: Any) -> None:
     a, b = make_matrix(30, 20, "float32", 6), make_matrix(20, 10, "float32", 7)
     for out in (
@@ -69,7 +63,8 @@ def test_out_may_be_an_operand(client: Any) -> None:
     ("operands", "out", "message"),
     [
         ((np.zeros((2, 3)), np.zeros((4, 2))), None, r"b has 4 rows; it must have 3, as a is"),
-        ((np.zeros((2, 3, 4)), np.zeros((4, 2))), None, "a has 3 dimensions; it must have 1 or 2"),
+        ((np.zeros((1, 2, 3, 4)), np.eye(4)), None, "a has 4 dimensions; it must have 1 to 3"),
+        ((np.zeros((2, 3, 4)), np.zeros((3, 4, 2))), None, "b has 3 matrices; it must have 2"),
         ((np.zeros((2, 3)), 5.0), None, "b has 0 dimensions"),
         (
             (np.zeros((2, 3)), np.zeros((3, 2), "longdouble")),
@@ -102,9 +97,29 @@ def test_an_out_that_is_no_array_is_refused_before_it_is_sent(connect: Any, out:
             multiply(np.eye(1), np.eye(1), out=out)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+def test_c_is_added_beta_times_and_may_be_out(client: Any, dtype: str) -> None:
+    a, b, c = (make_matrix(*shape, dtype, 0) for shape in ((31, 20), (20, 11), (31, 11)))
+    before = c.copy()
+    assert_product(client.matmul(a, b, c=c, alpha=2.0, beta=-3.0), a, b, c, alpha=2.0, beta=-3.0)
+    np.testing.assert_array_equal(c, before)
+    assert client.matmul(a, b, c=c, beta=2.0, out=c, verify=True) is c
+    assert_product(c, a, b, before, beta=2.0)
+
+
+def test_c_promotes_and_the_products_type_may_be_chosen(client: Any) -> None:
+    a, b = make_matrix(31, 20, "float32", 2), make_matrix(20, 11, "float32", 3)
+    c = make_matrix(11, 62, "float64", 4).T[::2]
+    product = client.matmul(a, b, c=c, beta=1.0)
+    assert product.dtype == client.matmul(a, b, dtype="float64").dtype == np.float64
+    assert_product(product, a.astype("f8"), b.astype("f8"), c, beta=1.0)
+
+
 def test_c_is_required_if_beta_is_not_0() -> None:
     with Client("http://127.0.0.1:1") as nobody:
-        with pytest.raises(ValueError, match=r"c is None; it must be given, as beta is 0\.5"):
+        with pytest.raises(
+            ValueError, match=r"c is None; it must be a matrix, because beta is 0\.5, not 0"
+        ):
             nobody.matmul(np.eye(2), np.eye(2), beta=0.5)
         with pytest.raises(ValueError, match=r"c has the shape \(3,\); it must have \(2, 2\)"):
             nobody.matmul(np.eye(2), np.eye(2), beta=0.5, c=np.zeros(3))

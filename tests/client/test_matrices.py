@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.client.scripted_server import answer, serve_script
+from tests.environment import ROOT
 from tests.matrices import FLOATS, Array, make_matrix
-from tests.server import RunningServer
+from tests.server import RunningServer, encode_npy
 from wavetrim.client import AsyncClient, ClientError, NotFound, ServiceRefused
 
 
@@ -88,7 +90,7 @@ def test_the_digest_of_an_array_is_that_of_its_file(client: Any) -> None:
 @pytest.mark.parametrize(
     ("array", "message"),
     [
-        (np.zeros((2, 2, 2)), "3 dimensions; it must have 2"),
+        (np.zeros((1, 2, 2, 2)), "4 dimensions; it must have 2, or 3 as a stack"),
         (np.zeros((2, 2), bool), "dtype is bool; it must be one of float16"),
         ([["a", "b"]], "array is 'list of numpy.str_'; it must be an array of numbers"),
     ],
@@ -105,7 +107,7 @@ def test_a_file_that_is_no_matrix_is_refused(client: Any, tmp_path: Path) -> Non
     with pytest.raises(ServiceRefused) as refused:
         client.put(tmp_path / "text.npy")
     assert refused.value.status == 400
-    assert refused.value.field == "magic"
+    assert refused.value.field == "format"
     with pytest.raises(FileNotFoundError):
         client.put(tmp_path / "missing.npy")
 
@@ -120,55 +122,49 @@ def test_a_deleted_matrix_is_gone(client: Any) -> None:
         assert missing.value.status == 404
 
 
-def test_files_are_read_and_written_outside_the_event_loop(
+def test_all_matrices_are_listed_newest_first(client: Any) -> None:
+    array = make_matrix(1, 4, "int8", 0)
+    stored = [client.put(array).id for _ in range(120)]  # more than a page
+    listed = list(client.matrices())
+    assert [matrix.id for matrix in listed[:120]] == stored[::-1]
+    assert (listed[0].shape, listed[0].dtype) == ((1, 4), "int8")
+    assert len({matrix.id for matrix in listed}) == len(listed)
+
+
+def test_the_event_loops_functions_are_called_in_its_thread(
     shared_server: RunningServer, tmp_path: Path
 ) -> None:
-    source, target = tmp_path / "A.npy", tmp_path / "again.npy"
-    np.save(source, make_matrix(1000, 700, "float64", 3))
-    openers: dict[str, int] = {}
-    told: list[tuple[int, int, int]] = []
+    np.save(tmp_path / "A.npy", make_matrix(1000, 700, "float64", 3))
+    told: list[tuple[str, int]] = []
 
-    def note(event: str, arguments: tuple[Any, ...]) -> None:
-        if event == "open" and str(tmp_path) in str(arguments[0]):
-            openers[Path(str(arguments[0])).name.split(".")[-1]] = threading.get_ident()
-
-    sys.addaudithook(note)  # cannot be removed; it notes this test's folder only
+    def note(way: str) -> Any:
+        return lambda *_: told.append((way, threading.get_ident()))
 
     async def exchange() -> None:
         async with AsyncClient(shared_server.url) as client:
-            matrix = await client.put(
-                source,
-                digest=True,
-                on_progress=lambda *sent: told.append((*sent, threading.get_ident())),
-            )
-            await client.download(matrix, target)
-            await client.delete(matrix)
+            matrix = await client.put(tmp_path / "A.npy", on_progress=note("up"))
+            await client.download(matrix, tmp_path / "B.npy", on_progress=note("down"))
+            job = await client.submit(matrix, np.ones((700, 1)), on_upload=note("operand"))
+            await job.wait(progress=note("job"))
 
     asyncio.run(exchange())
-    here = threading.get_ident()
-    assert set(openers) == {"npy", "part"}
-    assert here not in openers.values()
-    size = source.stat().st_size
-    assert told[-1] == (size, size, here)
-    assert [x[0] for x in told] == sorted({x[0] for x in told})
-    assert {x[2] for x in told} == {here}
-    assert target.stat().st_size >= size
+    assert {way for way, _ in told} == {"up", "down", "operand", "job"}
+    assert {thread for _, thread in told} == {threading.get_ident()}
 
 
 def test_without_ml_dtypes_bfloat16_stays_raw_bytes() -> None:
     """The client's own package needs NumPy alone."""
     program = (
-        "import io, sys; sys.modules['ml_dtypes'] = None\n"
-        "import numpy as np\n"
-        "from wavetrim_client.matrices.npy import format_head, parse_head\n"
-        "print(parse_head(format_head(np.dtype('V2'), (3, 4), False)).make_array().dtype)\n"
+        "import sys; sys.modules['ml_dtypes'] = None\n"
+        "from wavetrim_client import Client\n"
+        "print(Client(sys.argv[1]).get('x').dtype)\n"
     )
-    path = str(Path(__file__).parents[2] / "clients" / "python")
-    ran = subprocess.run(
-        [sys.executable, "-c", program],
-        env={"PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    with serve_script([answer(encode_npy(np.zeros((3, 4), "V2")))]) as url:
+        ran = subprocess.run(
+            [sys.executable, "-c", program, url],
+            env={"PYTHONPATH": str(ROOT / "clients" / "python")},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
     assert ran.stdout.strip() == "|V2"

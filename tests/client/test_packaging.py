@@ -31,7 +31,9 @@ from typing import Any, assert_type
 
 import numpy as np
 from numpy.typing import NDArray
-from wavetrim_client import AsyncClient, Client, Details, Job, JobStatus, Matrix
+from wavetrim_client import (
+    AsyncClient, AsyncJob, Client, Details, Job, JobStatus, Matrix, as_completed,
+)
 
 client = Client("http://127.0.0.1:8000", api_key=None, timeout=None)
 a = np.eye(3)
@@ -41,13 +43,22 @@ assert_type(client.put(Path("A.npy")), Matrix)
 job = client.submit(a, "id", accuracy="strict", sms=66, verify=True)
 assert_type(job, Job)
 assert_type(job.wait(progress=lambda status: print(status.progress)), JobStatus)
+assert_type(client.submit_many([(a, job), (job, a, "id")], beta=1.0, labels=["x"]), list[Job])
+for product in client.map((x, x) for x in np.ones((3, 2, 2))):
+    assert_type(product, NDArray[Any])
+for ended in as_completed([job]):
+    assert_type(ended, Job)
 client.matmul(a, a, accuracy="good")  # type: ignore[arg-type]
 client.matmul(a, a, gamma=1.0)  # type: ignore[call-arg]
 
 
 async def multiply() -> NDArray[Any]:
     async with AsyncClient() as other:
-        return await (await other.submit(a, a)).result()
+        first = await other.submit(a, a)
+        assert_type(await other.submit_many([(a, first)]), list[AsyncJob])
+        async for ended in other.as_completed([first]):
+            assert_type(ended, AsyncJob)
+        return await (await other.submit(first, a, priority=1)).result()
 """
 
 

@@ -8,17 +8,6 @@ from wavetrim.scheduler.cluster.node_options import NodeOptions
 from wavetrim.scheduler.cluster.start import NodeRefused
 from wavetrim.service.settings import Settings
 
-FIELDS = ("devices", "cpu_threads", "gpu_memory_bytes", "stall_seconds")
-
-
-@pytest.mark.parametrize("size", ["4GiB", "4 gib", "1.5GB", "1000000", ""])
-def test_a_node_reads_a_size_as_the_service_does(
-    size: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("WAVETRIM_GPU_MEMORY_BYTES", size)
-    options = NodeOptions.read({"WAVETRIM_GPU_MEMORY_BYTES": size})
-    assert options.gpu_memory_bytes == Settings().gpu_memory_bytes
-
 
 def test_every_option_is_read(tmp_path: Path) -> None:
     options = NodeOptions.read(
@@ -32,13 +21,6 @@ def test_every_option_is_read(tmp_path: Path) -> None:
         }
     )
     assert options == NodeOptions(tmp_path / "kernels", tmp_path / "profiles", "0,2", 3, 2048, 9.0)
-
-
-def test_what_is_left_out_is_the_services_default() -> None:
-    options, settings = NodeOptions.read({"XDG_CACHE_HOME": "/c"}), Settings()
-    assert options.cache_dir == Path("/c/wavetrim/kernels")
-    for name in FIELDS:
-        assert getattr(options, name) == getattr(settings, name), name
 
 
 @pytest.mark.parametrize(

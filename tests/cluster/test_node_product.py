@@ -7,7 +7,6 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +20,7 @@ from wavetrim.scheduler.errors import ExecutionCancelled, NodeLost
 from wavetrim.scheduler.planning.placing import Network
 
 if TYPE_CHECKING:
-    from wavetrim.scheduler.cluster.handle import NodeHandle
+    from wavetrim.scheduler.cluster.membership import NodeHandle
 
 SIZE = 90
 STORE_BYTES = 2**16
@@ -30,11 +29,11 @@ STORE_BYTES = 2**16
 
 @pytest.fixture
 def node(here: RayHere) -> "NodeHandle":
-    from wavetrim.scheduler.cluster.handle import NodeHandle
-    from wavetrim.scheduler.cluster.residents import Residents
+    from wavetrim.scheduler.cluster.membership import NodeHandle
+    from wavetrim.scheduler.cluster.node_operands import NodeOperands
 
-    residents = Residents(2**30, here.actor.forget.remote)
-    return NodeHandle(NODE_ID, here.actor, Network(1e-3, 1e9, 1e9), STORE_BYTES, residents)
+    operands = NodeOperands(2**30, here.actor.forget.remote)
+    return NodeHandle(NODE_ID, here.actor, Network(1e-3, 1e9, 1e9), STORE_BYTES, operands)
 
 
 A, B = make_matrix(SIZE, SIZE, "float32", seed=1), make_matrix(SIZE, SIZE, "float32", seed=2)
@@ -102,26 +101,8 @@ def test_a_b_that_two_products_find_gone_is_sent_once_more(
 @contextmanager
 def sending_b(node: "NodeHandle") -> Iterator[None]:
     """Another product sends B, and still uses it."""
-    with node.residents.use("kept", B.nbytes, keep=True) as resident, resident.sending:
+    with node.operands.use("kept", B.nbytes, keep=True) as resident, resident.sending:
         yield
-
-
-def test_a_product_that_waits_for_b_can_be_cancelled(node: "NodeHandle") -> None:
-    out, asked = np.zeros_like(A), threading.Event()
-
-    def cancel() -> bool:
-        asked.set()
-        return True
-
-    with ThreadPoolExecutor(1) as pool:
-        with sending_b(node):
-            waits = pool.submit(multiply, node, out, job="j-0", b_key="kept", cancelled=cancel)
-            assert asked.wait(5), "nobody asked whether it is cancelled"
-            with pytest.raises(ExecutionCancelled):
-                waits.result(5)
-        again = multiply(node, out, job="k-0", b_key="kept", cancelled=lambda: False)
-    assert again["type"] == "succeeded"
-    assert np.allclose(out, A @ B, atol=1e-3)
 
 
 def test_a_product_that_waits_for_b_too_long_gives_the_node_up(
@@ -143,31 +124,3 @@ def test_a_product_that_waits_for_b_too_long_gives_the_node_up(
         with pytest.raises(NodeLost, match=r"a block took longer than 0\.\d s"):
             waits.result(5)
     assert killed == [(node.actor, False)]
-
-
-def test_the_time_that_another_takes_to_send_b_is_not_the_nodes(
-    here: RayHere, node: "NodeHandle", monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The deadline begins anew once the lock is free: 500 s there and 500 s here are no 1000 s."""
-    import ray
-
-    seconds, out, waited = [0.0], np.zeros_like(A), threading.Event()
-    clock = SimpleNamespace(monotonic=lambda: seconds[0], perf_counter=lambda: seconds[0])
-    monkeypatch.setattr("wavetrim.scheduler.cluster.product.time", clock)
-    monkeypatch.setattr(ray, "kill", lambda *_, **__: None)
-
-    def poll() -> bool:
-        is_sending = any(call[0] == "keep" for call in here.actor.calls)
-        seconds[0] = 1000.0 if is_sending else 500.0
-        here.waits = not is_sending
-        waited.set()
-        return False
-
-    here.waits = True
-    with ThreadPoolExecutor(1) as pool:
-        with sending_b(node):
-            waits = pool.submit(multiply, node, out, job="j-0", b_key="kept", cancelled=poll)
-            assert waited.wait(5)
-        assert waits.result(5)["type"] == "succeeded"
-    assert seconds == [1000.0]
-    assert np.allclose(out, A @ B, atol=1e-3)

@@ -19,7 +19,7 @@ import pytest
 from tests.cluster.local_cluster import LocalCluster, start_cluster
 from tests.command import invoke_command
 from tests.matrices import FLOATS, Array, assert_product, make_matrix
-from tests.processes import list_children, wait_until
+from tests.processes import wait_until
 from tests.server import RunningServer
 from wavetrim.client import Client, Job, Matrix
 from wavetrim.scheduler.profile.store import find_profile, read_key, store_profile
@@ -57,16 +57,20 @@ def store_profile_of(folder: Path, *, gflops: float) -> None:
     All of them are on one machine: by what is measured the way to a node may not pay on a busy one.
     """
     profile = find_profile("cpu", devices=(), directory=None, cpu_threads=1)
-    rates = tuple(
-        replace(rate, gflops=gflops, element_seconds=0.0, narrow_seconds=0.0)
-        for rate in profile.cpu.rates
+    cpu = replace(
+        profile.cpu,
+        float32_gflops=gflops,
+        float64_gflops=gflops,
+        thread_gflops=gflops,
+        read_gbytes_per_second=1e6,
+        write_gbytes_per_second=1e6,
     )
     store_profile(
         replace(
             profile,
             key=read_key(None, 1),
             measured_at=CALIBRATED_AT,
-            cpu=replace(profile.cpu, rates=rates),
+            cpu=cpu,
         ),
         folder,
     )
@@ -232,7 +236,7 @@ def test_a_node_that_hangs_is_given_up_after_its_deadline(
     cluster: LocalCluster, server: RunningServer, client: Client
 ) -> None:
     engines = cluster.list_engines()
-    a, b = make_matrix(ROWS, 600, "int64", seed=1), make_matrix(600, 500, "int64", seed=2)
+    a, b = make_matrix(ROWS // 3, 600, "int64", seed=1), make_matrix(600, 500, "int64", seed=2)
     for engine in engines:
         os.kill(engine, signal.SIGSTOP)
     job = client.submit(a, b)
@@ -262,43 +266,3 @@ def test_a_node_that_leaves_in_the_middle_is_replaced(
     wait_until(lambda: len(list_nodes(server)) == NODES - 1, 60)
     cluster.add_node()
     wait_for_nodes(server, NODES)
-
-
-def test_the_clusters_process_may_end_at_any_time(server: RunningServer, client: Client) -> None:
-    (killed,) = list_cluster_processes(server)
-    with computing(client):
-        os.kill(killed, signal.SIGKILL)
-    wait_until(lambda: bool(list_cluster_processes(server) - {killed}))
-    wait_for_nodes(server, NODES)
-
-
-def test_jobs_outlive_the_service_and_end_once(server: RunningServer) -> None:
-    a = make_matrix(600, 600, "int64", seed=1)
-    expected = multiply_exactly(a, a)
-    with Client(server.url) as client:
-        stored = client.put(a)
-        jobs = [client.submit(stored, stored) for _ in range(6)]
-        wait_until(lambda: any(job.status().plan for job in jobs))
-        server.kill()
-        server.restart()
-        wait_for_nodes(server, NODES)
-    with Client(server.url) as client:
-        for job in (client.job(job.id) for job in jobs):
-            assert job.wait().state == "succeeded"
-            assert np.array_equal(job.result(), expected)
-
-
-def list_cluster_processes(server: RunningServer) -> set[int]:
-    """The service's process that speaks with the nodes, once it is started."""
-    return {
-        pid
-        for pid in list_children(server.process.pid)
-        if b"wavetrim.scheduler.cluster" in read_command(pid)
-    }
-
-
-def read_command(pid: int) -> bytes:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return b""

@@ -4,19 +4,16 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
-from tests.matrices import FLOATS, assert_product, draw_array, draw_operands
+from tests.matrices import FLOATS, draw_operands
 from wavetrim.cpu.errors import ProductCancelled
 from wavetrim.cpu.gemm import CpuPool
 
-Matrix = NDArray[Any]
 OpenPool = Callable[[int], CpuPool]
 
 
@@ -65,15 +62,6 @@ def test_progress_comes_in_the_calling_thread(pool: CpuPool) -> None:
     assert set(calls) == {threading.current_thread()}
 
 
-def test_a_product_that_is_cancelled_from_the_beginning_computes_nothing(
-    open_pool: OpenPool,
-) -> None:
-    c = np.zeros((900, 500))
-    with open_pool(4) as pool, pytest.raises(ProductCancelled):
-        pool.multiply(np.ones((900, 300)), np.ones((300, 500)), c, cancelled=lambda: True)
-    assert not np.any(c)
-
-
 def test_a_cancelled_product_ends_early_and_leaves_the_pool_usable(pool: CpuPool) -> None:
     a = np.ones((2048, 1024))
     c = np.zeros((2048, 2048))
@@ -98,25 +86,6 @@ def test_an_error_in_the_progress_callback_stops_the_other_blocks(pool: CpuPool)
     time.sleep(0.1)
     assert np.array_equal(c, finished)
     assert np.any(c == 0)
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("shape", [(300, 257, 129), (2, 3000, 300), (3000, 2, 300), (9, 7, 50_021)])
-def test_a_product_has_the_same_bits_with_reports_and_without(
-    pool: CpuPool, shape: tuple[int, int, int], dtype: str
-) -> None:
-    m, n, k = shape
-    rng = np.random.default_rng(6)
-    a, b, old = (
-        draw_array(rng, (m, k), dtype),
-        draw_array(rng, (k, n), dtype),
-        draw_array(rng, (m, n), dtype),
-    )
-    told, untold = old.copy(), old.copy()
-    pool.multiply(a, b, told, alpha=2, beta=-1, progress=lambda _: None)
-    pool.multiply(a, b, untold, alpha=2, beta=-1)
-    assert np.array_equal(told, untold)
-    assert_product(untold, a, b, old, alpha=2, beta=-1)
 
 
 @settings(max_examples=40, deadline=None)
@@ -150,23 +119,3 @@ def test_final_rows_are_not_written_again(
     assert np.array_equal(c, expected)
     assert counts == sorted(counts)
     assert counts[-1:] in ([], [m])  # none where K is cut
-
-
-def test_rows_become_final_while_others_are_computed(pools: dict[int, CpuPool]) -> None:
-    a = np.ones((2000, 800))
-    counts: list[int] = []
-    pools[1].multiply(
-        a, a[:800], np.empty((2000, 800)),
-        final=lambda final: counts.append(sum(map(len, final))),
-    )  # fmt: skip
-    assert counts == sorted(counts)
-    assert 0 < counts[0] < counts[-1] == 2000
-
-
-def test_a_sum_of_parts_of_k_is_never_reported_as_final(pools: dict[int, CpuPool]) -> None:
-    a = np.ones((8, 400_000))
-    told: list[Sequence[range]] = []
-    c = np.full((8, 8), np.nan)
-    pools[2].multiply(a, a.T, c, final=told.append)
-    assert told == []
-    assert np.array_equal(c, np.full((8, 8), 400_000.0))

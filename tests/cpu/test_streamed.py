@@ -2,11 +2,9 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from tests.matrices import assert_product, draw_array
 from wavetrim.cpu import gemm
@@ -21,8 +19,6 @@ SHAPES = [
     (1025, 769, 8),
 ]
 CACHE_BYTES = 1 << 16
-
-Matrix = NDArray[Any]
 
 
 @pytest.fixture(scope="module")
@@ -62,22 +58,3 @@ def test_nothing_around_a_streamed_c_is_written(
     assert_product(place[rows, columns], a, b, alpha=-2.0)
     place[rows, columns] = 7
     assert np.all(place == 7)
-
-
-def test_operands_by_columns_give_a_streamed_c_as_well(small_cache_pool: CpuPool) -> None:
-    rng = np.random.default_rng(7)
-    a, b = draw_array(rng, (7, 800), "float64").T, draw_array(rng, (900, 7), "float64").T
-    c = np.full((800, 900), np.nan)
-    small_cache_pool.multiply(a, b, c)
-    assert_product(c, a, b)
-
-
-def test_a_streamed_c_has_the_same_bits_with_reports(small_cache_pool: CpuPool) -> None:
-    rng = np.random.default_rng(8)
-    a, b = draw_array(rng, (1200, 12), "float32"), draw_array(rng, (12, 900), "float32")
-    at_once, reported = np.empty((2, 1200, 900), np.float32)
-    rows: list[float] = []
-    small_cache_pool.multiply(a, b, at_once)
-    small_cache_pool.multiply(a, b, reported, progress=rows.append)
-    assert np.array_equal(at_once, reported)
-    assert sum(rows) == pytest.approx(1200)

@@ -7,9 +7,6 @@ import pytest
 
 from tests.processes import run_python
 from wavetrim.cpu.threads import (
-    parse_membership,
-    parse_v1_quota,
-    parse_v2_quota,
     read_cpu_quotas,
     usable_cores,
 )
@@ -27,25 +24,10 @@ def test_affinity_bounds_the_cores_where_no_group_limits_them(tmp_path: Path) ->
     assert usable_cores(tmp_path) == len(os.sched_getaffinity(0))
 
 
-def test_one_core_of_the_affinity_mask_is_one_usable_core(tmp_path: Path) -> None:
-    before = os.sched_getaffinity(0)
-    try:
-        os.sched_setaffinity(0, {min(before)})
-        assert usable_cores(tmp_path) == 1
-    finally:
-        os.sched_setaffinity(0, before)
-
-
 @pytest.mark.parametrize("quota", [20_000, 50_000, 95_000])
 def test_a_quota_below_a_core_is_one_usable_core(tmp_path: Path, quota: int) -> None:
     files = {"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.max": f"{quota} 100000\n"}
     assert usable_cores(build_tree(tmp_path, files)) == 1
-
-
-def test_a_quota_of_half_of_the_cores_leaves_all_of_them_usable(tmp_path: Path) -> None:
-    cores = len(os.sched_getaffinity(0))
-    files = {"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.max": f"{cores * 50_000} 100000\n"}
-    assert usable_cores(build_tree(tmp_path, files)) == cores
 
 
 V1 = "sys/fs/cgroup/cpu,cpuacct"
@@ -94,26 +76,6 @@ QUOTAS: dict[str, tuple[dict[str, str], list[float]]] = {
 def test_quotas_are_read_from_every_layout_of_control_groups(tmp_path: Path, case: str) -> None:
     files, quotas = QUOTAS[case]
     assert sorted(read_cpu_quotas(build_tree(tmp_path, files))) == quotas
-
-
-@pytest.mark.parametrize(
-    ("text", "cores"),
-    [("max 100000\n", None), ("max\n", None), ("150000 50000\n", 3.0), ("100000\n", 1.0)],
-)
-def test_cpu_max_reads_as_cores(text: str, cores: float | None) -> None:
-    assert parse_v2_quota(text) == cores
-
-
-@pytest.mark.parametrize(
-    ("quota", "period", "cores"), [("-1\n", "100000\n", None), ("300000\n", "100000\n", 3.0)]
-)
-def test_cfs_quota_reads_as_cores(quota: str, period: str, cores: float | None) -> None:
-    assert parse_v1_quota(quota, period) == cores
-
-
-def test_membership_keeps_colons_in_the_path_of_a_group() -> None:
-    text = "4:cpu,cpuacct:/a:b\n0::/c\nnonsense\n"
-    assert parse_membership(text) == [(4, ("cpu", "cpuacct"), "/a:b"), (0, ("",), "/c")]
 
 
 def test_blas_runs_on_one_thread_after_the_limit_is_set_from_many_threads() -> None:

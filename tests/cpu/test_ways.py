@@ -1,42 +1,14 @@
 """When threads are in C: from the first large product on, not without BLAS, not in a fork."""
 
 import logging
-import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 import threadpoolctl
 
-from tests.processes import run_python
 from wavetrim.cpu.blas import find_blas
 from wavetrim.cpu.gemm import CpuPool
-
-FORKING = """
-import os, sys, warnings
-from itertools import pairwise
-from pathlib import Path
-import numpy as np
-from wavetrim.cpu.gemm import CpuPool
-
-warnings.simplefilter("ignore")
-pool = CpuPool(3, cache_dir=Path(sys.argv[1]) if sys.argv[1] else None)
-a, c = np.ones((500, 400)), np.zeros((500, 500))
-pool.multiply(a, a.T, c)
-child = os.fork()
-c[...] = 0
-pool.multiply(a, a.T, c)
-pool.close()
-assert np.all(c == 400)
-if child:
-    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-"""
-
-
-@pytest.mark.parametrize("in_c", [True, False])
-def test_a_forked_process_multiplies_by_itself(kernel_cache: Path, in_c: bool) -> None:
-    done = run_python(FORKING, kernel_cache if in_c else "")
-    assert done.returncode == 0, done.stderr
 
 
 def test_threads_in_c_start_with_the_first_product_that_they_can_share(tmp_path: Path) -> None:
@@ -73,12 +45,3 @@ def test_a_blas_that_cannot_be_called_is_logged(
     with caplog.at_level(logging.WARNING):
         assert find_blas.__wrapped__() is None
     assert "no OpenBLAS that can be called" in caplog.text
-
-
-def test_threads_in_c_have_the_priority_of_their_process(kernel_cache: Path) -> None:
-    with CpuPool(4, cache_dir=kernel_cache) as pool:
-        assert pool.prepare()
-        pool.multiply(np.ones((900, 300)), np.ones((300, 300)), np.zeros((900, 300)))
-        for task in Path("/proc/self/task").iterdir():
-            assert os.sched_getscheduler(int(task.name)) == os.SCHED_OTHER
-            assert os.getpriority(os.PRIO_PROCESS, int(task.name)) == os.nice(0)

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shlex
 import sys
 import tomllib
 from pathlib import Path
@@ -12,12 +11,11 @@ import jsonschema
 import pytest
 import yaml
 
-from deploy.runner import USER, run
-from tests.deploy.page import PAGE, list_blocks
+from deploy.runner import run
 from tests.environment import ROOT
-from wavetrim.service.cli.commands.service.serve import _LAST_ANSWERS_SECONDS
+from wavetrim.service.cli.commands.serve import LAST_ANSWERS_SECONDS
 from wavetrim.service.engine.supervisor import Watch
-from wavetrim.service.jobs.lanes.lane import STOP_GRACE_SECONDS
+from wavetrim.service.jobs.lanes.running import STOP_GRACE_SECONDS
 from wavetrim.service.settings import Settings
 
 DEPLOY = ROOT / "deploy"
@@ -40,7 +38,7 @@ def longest_stop_seconds() -> float:
     """How long a stop may take: jobs, open connections, a product that hangs, its engine."""
     drain_seconds: float = Settings.model_fields["drain_seconds"].default
     hanging = 2 * STOP_GRACE_SECONDS + Watch().stop_seconds
-    return drain_seconds + _LAST_ANSWERS_SECONDS + hanging
+    return drain_seconds + LAST_ANSWERS_SECONDS + hanging
 
 
 @pytest.mark.parametrize(
@@ -61,23 +59,6 @@ def test_the_image_has_the_projects_version() -> None:
         assert service["image"] == f"wavetrim:{version}-cpu-ray"
 
 
-def test_the_page_has_the_projects_version() -> None:
-    tags = re.findall(r"(?:wavetrim:|newTag: )(\d[\w.]*)", PAGE)
-    assert len(tags) >= 4
-    assert set(tags) == {read_project()["version"]}
-
-
-def test_the_image_starts_the_projects_command_without_a_shell() -> None:
-    (entrypoint,) = re.findall(r"^ENTRYPOINT \[(.*)\]$", DOCKERFILE, re.MULTILINE)
-    assert shlex.split(entrypoint) == list(read_project()["scripts"])
-    (check,) = re.findall(r"^HEALTHCHECK .* CMD (\[.*\])$", DOCKERFILE, re.MULTILINE)
-    assert json.loads(check) == ["wavetrim", "health"]
-
-
-def test_the_image_runs_as_one_known_user() -> None:
-    assert f"\nUSER {USER}:{USER}\n" in DOCKERFILE
-
-
 def test_port_and_data_folder_are_the_same_everywhere() -> None:
     (port,) = re.findall(r"^EXPOSE (\d+)$", DOCKERFILE, re.MULTILINE)
     (folder,) = re.findall(r"^VOLUME (\S+)$", DOCKERFILE, re.MULTILINE)
@@ -86,39 +67,6 @@ def test_port_and_data_folder_are_the_same_everywhere() -> None:
     for service in COMPOSE["services"].values():
         assert service["ports"] == [f"127.0.0.1:{port}:{port}"]
         assert service["volumes"] == [f"data:{folder}"]
-
-
-def test_a_change_of_the_sources_keeps_the_built_dependencies() -> None:
-    installs = DOCKERFILE.index('"requirements/$lock.lock"')
-    assert installs < DOCKERFILE.index("COPY service service")
-    assert DOCKERFILE.count("AS environment") == 1
-    assert DOCKERFILE.count("FROM ${BASE_IMAGE}") == 2  # no stage above it has the sources
-
-
-def test_what_a_clone_has_compiled_is_not_in_the_image() -> None:
-    ignored = (ROOT / ".dockerignore").read_text().splitlines()
-    assert ignored[-2:] == ["**/__pycache__", "**/*.so"]  # the last line that fits decides
-
-
-def test_the_unit_has_a_folder_for_the_unix_socket() -> None:
-    unit = (DEPLOY / "wavetrim.service").read_text()
-    assert "\nProtectSystem=strict\n" in unit
-    (folder,) = re.findall(r"^RuntimeDirectory=(.+)$", unit, re.MULTILINE)
-    (path,) = re.findall(r"server unix:(\S+?);", PAGE)
-    assert f"`WAVETRIM_UNIX_SOCKET={path}`" in PAGE
-    assert Path(path).parent == Path("/run", folder)
-
-
-def test_the_pages_commands_install_what_the_unit_starts() -> None:
-    unit = (DEPLOY / "wavetrim.service").read_text()
-    (command,) = re.findall(r"^ExecStart=(\S+) serve$", unit, re.MULTILINE)
-    (settings,) = re.findall(r"^EnvironmentFile=-(\S+)$", unit, re.MULTILINE)
-    (data_dir,) = re.findall(r"^Environment=WAVETRIM_DATA_DIR=(\S+) ", unit, re.MULTILINE)
-    install, update = list_blocks("systemd", "install")
-    assert f"-m venv {Path(command).parents[1]}\n" in install
-    assert f"/dev/stdin {settings}\n" in install
-    assert f"{command} keys add ada --data-dir {data_dir}\n" in install
-    assert str(Path(command).with_name("pip")) in update
 
 
 @pytest.mark.needs("systemd")
@@ -140,10 +88,6 @@ def test_systemd_finds_no_fault_in_the_unit(tmp_path: Path) -> None:
         assert faults in "".join(told)
 
 
-def test_the_unit_outlives_its_engine() -> None:
-    assert "\nOOMPolicy=continue\n" in (DEPLOY / "wavetrim.service").read_text()
-
-
 def test_nginx_waits_longer_than_a_product_may_take() -> None:
     (hours,) = re.findall(r"proxy_read_timeout (\d+)h;", (DEPLOY / "nginx.conf").read_text())
     assert 3600 * int(hours) > Settings.model_fields["job_timeout_seconds"].default
@@ -156,16 +100,6 @@ def test_every_runner_waits_longer_than_a_stop() -> None:
     assert float(unit_seconds) > stop_seconds
     for service in [*COMPOSE["services"].values(), CLUSTER["services"]["wavetrim"]]:
         assert read_seconds(service["stop_grace_period"]) > stop_seconds
-
-
-def test_compose_reserves_the_gpu_in_its_gpu_profile_only() -> None:
-    gpu, cpu = COMPOSE["services"]["wavetrim"], COMPOSE["services"]["wavetrim-cpu"]
-    (device,) = gpu["deploy"]["resources"]["reservations"]["devices"]
-    assert gpu["profiles"] == ["gpu"]
-    assert device["capabilities"] == ["gpu"]
-    assert cpu["profiles"] == ["cpu"]
-    assert "deploy" not in cpu
-    assert cpu["build"]["args"] == {"GPU": "0"}
 
 
 def test_no_deployment_contains_a_secret_or_a_registry() -> None:
@@ -182,15 +116,6 @@ def test_no_deployment_contains_a_secret_or_a_registry() -> None:
 def test_compose_files_follow_their_specification(path: Path) -> None:
     schema = json.loads((ROOT / "tests" / "deploy" / "data" / "compose-spec.json").read_text())
     jsonschema.Draft7Validator(schema).validate(yaml.safe_load(path.read_text()))
-
-
-def test_the_clusters_service_shares_processes_and_sockets_with_ray() -> None:
-    service, head, node = (CLUSTER["services"][name] for name in ("wavetrim", "head", "node"))
-    assert (service["network_mode"], service["pid"]) == ("service:head", "service:head")
-    assert "ray:/tmp/ray" in service["volumes"]
-    assert "ray:/tmp/ray" in head["volumes"]
-    assert node["deploy"]["replicas"] == 2
-    assert CLUSTER["volumes"]["ray"]["driver_opts"]["o"].startswith(f"uid={USER},gid={USER}")
 
 
 def test_all_compose_services_are_equally_restricted() -> None:

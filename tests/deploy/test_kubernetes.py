@@ -28,13 +28,11 @@ Object = dict[str, Any]
 
 FOLDER = ROOT / "deploy" / "kubernetes"
 OVERLAYS = sorted(path.name for path in (FOLDER / "overlays").iterdir())
-SOURCES = sorted(set(FOLDER.rglob("*.yaml")) - set(FOLDER.rglob("kustomization.yaml")))
 VERSIONS = ("1.30", "1.37")
 """Versions of Kubernetes whose schemas are checked: an old one, and the newest known."""
 
 LEAST_KUBECTL = 21
 """The kustomize of kubectl 1.21 is the first that knows the fields of the overlays."""
-GIB = 2**30
 
 
 def find_renderer() -> list[str]:
@@ -108,14 +106,6 @@ def name_variables(container: Object) -> Object:
     return {variable["name"]: variable for variable in container["env"]}
 
 
-def list_gpus(overlay: str) -> list[int]:
-    return [
-        container["resources"]["limits"].get("nvidia.com/gpu", 0)
-        for pod in list_pods(overlay)
-        for container in pod["containers"]
-    ]
-
-
 def close(schema: Any) -> Any:
     """A schema that allows only the fields that it names, as kubectl does."""
     if isinstance(schema, list):
@@ -139,12 +129,6 @@ def validate(one: Object, version: str) -> None:
     for group in list_groups(one):
         template = {"apiVersion": "v1", "kind": "PodTemplate", "template": group["template"]}
         kubernetes_validate.validate(template, version, strict=True)
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.name)
-def test_each_file_follows_the_schemas_of_kubernetes(path: Path, version: str) -> None:
-    validate(yaml.safe_load(path.read_text()), version)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -209,30 +193,6 @@ def test_the_page_names_objects_that_exist() -> None:
     assert keys == {"api-key", "ray-token"} <= asked
 
 
-def test_a_misspelt_field_is_found() -> None:
-    deployment = yaml.safe_load((FOLDER / "base" / "deployment.yaml").read_text())
-    deployment["spec"]["template"]["spec"]["enableServiceLink"] = False
-    with pytest.raises(jsonschema.ValidationError, match="enableServiceLink"):
-        validate(deployment, VERSIONS[-1])
-    cluster = yaml.safe_load((FOLDER / "overlays" / "ray" / "raycluster.yaml").read_text())
-    cluster["spec"]["workerGroupSpecs"][0]["replica"] = 1
-    with pytest.raises(jsonschema.ValidationError, match="replica"):
-        validate(cluster, VERSIONS[-1])
-    del cluster["spec"]["workerGroupSpecs"][0]["replica"]
-    cluster["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0]["arg"] = []
-    with pytest.raises(jsonschema.ValidationError, match="arg"):
-        validate(cluster, VERSIONS[-1])
-
-
-def test_overlays_differ_in_their_gpus() -> None:
-    assert {overlay: list_gpus(overlay) for overlay in OVERLAYS} == {
-        "cpu": [0],
-        "gpu": [1],
-        "gpus": [4],
-        "ray": [0, 0, 1, 0],  # the head, the service, a node with a GPU, a node without
-    }
-
-
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_pods_have_no_privileges(overlay: str) -> None:
     for pod in list_pods(overlay):
@@ -258,12 +218,6 @@ def test_secrets_come_from_kubernetes_secrets(overlay: str) -> None:
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
-def test_kubernetes_sets_no_settings_by_service_links(overlay: str) -> None:
-    # A Service called wavetrim would set WAVETRIM_PORT=tcp://… in every pod.
-    assert all(pod["enableServiceLinks"] is False for pod in list_pods(overlay))
-
-
-@pytest.mark.parametrize("overlay", OVERLAYS)
 def test_port_folder_and_image_are_those_of_the_dockerfile(overlay: str) -> None:
     dockerfile = (ROOT / "Dockerfile").read_text()
     (port,) = re.findall(r"^EXPOSE (\d+)$", dockerfile, re.MULTILINE)
@@ -279,24 +233,9 @@ def test_port_folder_and_image_are_those_of_the_dockerfile(overlay: str) -> None
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
-def test_liveness_and_readiness_have_probes_of_their_own(overlay: str) -> None:
-    _, container = find_service(overlay)
-    assert container["livenessProbe"]["httpGet"]["path"] == "/healthz/live"
-    assert container["startupProbe"]["httpGet"]["path"] == "/healthz/live"
-    assert container["readinessProbe"]["httpGet"]["path"] == "/healthz/ready"
-
-
-@pytest.mark.parametrize("overlay", OVERLAYS)
 def test_a_stop_ends_before_its_pod(overlay: str) -> None:
     grace_seconds = find_service(overlay)[0]["terminationGracePeriodSeconds"]
     assert grace_seconds > longest_stop_seconds()
-
-
-@pytest.mark.parametrize("overlay", OVERLAYS)
-def test_a_long_start_is_not_taken_for_a_hanging_one(overlay: str) -> None:
-    # Nothing answers before the database does and its tables are of this version.
-    probe = find_service(overlay)[1]["startupProbe"]
-    assert probe["periodSeconds"] * probe["failureThreshold"] >= 1800
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
@@ -315,74 +254,6 @@ def test_only_the_services_port_is_open_to_all(overlay: str) -> None:
     assert everybody == [{"ports": [{"port": "http"}]}]
     assert all(one["podSelector"]["matchLabels"] for one in policies)
     assert all(one["policyTypes"] == ["Ingress"] for one in policies)
-
-
-def test_rays_ports_are_open_to_the_clusters_pods_only() -> None:
-    name = find("ray", "RayCluster")["metadata"]["name"]
-    own = {"matchLabels": {"ray.io/cluster": name}}
-    (policy,) = (one["spec"] for one in render("ray") if one["metadata"]["name"] == "wavetrim-ray")
-    assert policy["podSelector"] == own
-    assert policy["ingress"] == [{"from": [{"podSelector": own}]}]
-
-
-def test_requests_are_routed_to_the_service_and_to_no_node() -> None:
-    head, *workers = list_groups(find("ray", "RayCluster"))
-    selector = find("ray", "Service")["spec"]["selector"]
-    assert selector.items() <= head["template"]["metadata"]["labels"].items()
-    for worker in workers:
-        assert not selector.items() <= worker["template"]["metadata"]["labels"].items()
-
-
-def test_rays_service_is_the_same_as_without_ray() -> None:
-    _, alone = find_service("cpu")
-    _, in_cluster = find_service("ray")
-    assert {**in_cluster, "env": 0, "image": 0} == {**alone, "env": 0, "image": 0}
-    added = {"WAVETRIM_RAY_ADDRESS", "RAY_AUTH_TOKEN"}
-    variables = name_variables(in_cluster)
-    assert {name: one for name, one in variables.items() if name not in added} == (
-        name_variables(alone)
-    )
-    assert variables.keys() >= added
-
-
-def test_the_service_shares_processes_and_files_with_ray() -> None:
-    pod, service = find_service("ray")
-    assert pod["shareProcessNamespace"] is True
-    head = pod["containers"][0]  # KubeRay takes the first one for Ray's
-    (folders,) = {
-        frozenset(mount["name"] for mount in one["volumeMounts"] if mount["mountPath"] == "/tmp")
-        for one in (head, service)
-    }
-    assert folders == {"tmp"}
-
-
-def test_nodes_join_the_head_that_kuberay_names() -> None:
-    cluster = find("ray", "RayCluster")
-    assert cluster["metadata"]["annotations"] == {"ray.io/overwrite-container-cmd": "true"}
-    (head, _), *nodes = (pod["containers"] for pod in list_pods("ray"))
-    (port,) = head["ports"]
-    address = f"{cluster['metadata']['name']}-head-svc:{port['containerPort']}"
-    for (node,) in nodes:
-        assert node["args"][node["args"].index("--address") + 1] == address
-    ray_address = name_variables(find_service("ray")[1])["WAVETRIM_RAY_ADDRESS"]["value"]
-    assert ray_address == f"127.0.0.1:{port['containerPort']}"
-
-
-def test_rays_store_fits_shared_memory_which_fits_the_pod() -> None:
-    for pod in list_pods("ray"):
-        container = pod["containers"][0]
-        (store,) = (one["emptyDir"] for one in pod["volumes"] if one["name"] == "store")
-        (mount,) = (one for one in container["volumeMounts"] if one["name"] == "store")
-        assert (store["medium"], mount["mountPath"]) == ("Memory", "/dev/shm")
-        arguments = container["args"]
-        store_bytes = int(arguments[arguments.index("--store-bytes") + 1])
-        shared_bytes = read_bytes(store["sizeLimit"])
-        assert store_bytes <= 0.9 * shared_bytes
-        assert shared_bytes <= read_bytes(container["resources"]["limits"]["memory"]) / 2
-
-
-def read_bytes(text: str) -> int:
-    return int(text.removesuffix("Gi")) * GIB
 
 
 def test_the_command_accepts_the_arguments_of_the_pods(tmp_path: Path) -> None:

@@ -2,15 +2,13 @@
 
 import re
 
+from benchmarks.common.plots import DOCS
 from benchmarks.common.tables import ROOT
-from benchmarks.faults import count_tries, sum_up
-from benchmarks.readme import FAULT_GROUPS, OPERATIONS, SETTING_GROUPS, find_group
-from tests.faults.catalog import FAULTS, SIGNALS
-from tests.faults.ledger import Outcome
+from benchmarks.settings import SETTING_GROUPS
 from wavetrim.service.settings import Settings
 
 SOURCES = ("metrics", "gauges")
-PAGE = OPERATIONS.read_text(encoding="utf-8")
+PAGE = (DOCS / "operations.md").read_text(encoding="utf-8")
 
 
 def test_every_test_that_the_page_names_exists() -> None:
@@ -29,21 +27,6 @@ def test_every_metric_that_the_page_names_exists() -> None:
     metrics = "".join((ROOT / "service/telemetry" / f"{name}.py").read_text() for name in SOURCES)
     for name in re.findall(r"`(wavetrim_\w+?)(?:_total)?[`{]", PAGE):
         assert f'"{name}"' in metrics
-
-
-def test_tries_are_counted_and_summed_up() -> None:
-    counts = {name: count_tries(name, 200) for name in FAULTS}
-    assert sum(counts[name] for name in SIGNALS) == 200
-    assert min(counts.values()) > 0
-    found = [Outcome(accepted=3, lost=1, seconds=2.0), Outcome(accepted=4, failed=1, seconds=4.0)]
-    row = sum_up(found)
-    assert (row["accepted"], row["lost"], row["damaged"], row["failed"]) == (7, 1, 0, 1)
-    assert row["worst_seconds"] == 4
-    assert sum_up([])["worst_seconds"] is None
-
-
-def test_every_fault_is_in_one_group_of_the_table() -> None:
-    assert {find_group(name) for name in FAULTS} == set(FAULT_GROUPS)
 
 
 def test_every_setting_is_in_one_group_of_its_page() -> None:

@@ -110,8 +110,10 @@ class Ledger:
         """Wait until all jobs have ended, and look at all that is stored.
 
         Args:
-            reasons: Why jobs may have failed: kinds of errors.
+            reasons: Why jobs may have failed: kinds of errors. With any, those that wait for their
+                results may have failed, too.
         """
+        reasons |= {"operand"} if reasons else set()
         results = {}
         end = time.monotonic() + SETTLE_SECONDS
         for job_id, product in self.jobs.items():

@@ -19,8 +19,12 @@ PATIENCE_SECONDS: Final = 90.0
 
 _AGAIN_SECONDS: Final = 0.2
 _LOOK_SECONDS: Final = 0.02
-_REFUSALS: Final = (409, 507)
-"""The service says that it has no room, or that a matrix is damaged: nothing was accepted."""
+_REFUSALS: Final = (404, 409, 507)
+"""The service has no room, a matrix is damaged, or a restored database has not heard of the job
+whose result is an operand: nothing was accepted."""
+
+_LATE: Final = "2999-01-01T00:00:00Z"
+"""A deadline that every job meets."""
 
 SIZES: Final = (9, 300, 500)
 """Of the operands. A job of the largest takes some tenths of a second on one core."""
@@ -28,10 +32,11 @@ SIZES: Final = (9, 300, 500)
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """An operand that is multiplied by itself, and the product, exact in float64."""
+    """An operand A, and A·A and A·A·A, exact in float64."""
 
     matrix: Array
     product: Array
+    cube: Array
 
 
 def make_pairs() -> list[Pair]:
@@ -39,8 +44,11 @@ def make_pairs() -> list[Pair]:
     random = np.random.default_rng(15)
     pairs = []
     for size, dtype in zip(SIZES, ("float32", "float64", "int64"), strict=True):
-        wide = random.integers(-8, 8, (size, size)).astype(np.float64)
-        pairs.append(Pair(wide.astype(dtype), (wide @ wide).astype(dtype)))
+        # The second is a stack of three matrices.
+        shape = (3, size // 3, size // 3) if dtype == "float64" else (size, size)
+        wide = random.integers(-8, 8, shape).astype(np.float64)
+        powers = wide, wide @ wide, wide @ wide @ wide
+        pairs.append(Pair(*(power.astype(dtype) for power in powers)))
     return pairs
 
 
@@ -59,6 +67,8 @@ class Load:
         ids = list(pairs)
         asked: Sequence[Callable[[], object]] = (
             *(lambda name=name: self._post_job(name) for name in (*ids, *reversed(ids), *ids)),
+            *(lambda name=name: self._post_chain(name) for name in ids),
+            lambda: self._post_list(ids),
             *itertools.repeat(self._upload, 3),
             *(lambda name=name: self._multiply(name) for name in ids[:2]),
         )
@@ -70,12 +80,31 @@ class Load:
         for call in self._calls:
             call.result()
 
-    def _post_job(self, name: str) -> None:
-        body = {"a": name, "b": name}
+    def _post_job(self, name: str) -> str | None:
+        job = self._post({"a": name, "b": name})
+        if job is None:
+            return None
+        job_id: str = job["id"]
+        self._ledger.add_job(job_id, self._pairs[name].product)
+        return job_id
+
+    def _post_chain(self, name: str) -> None:
+        """A job, and another one that multiplies its result before a deadline."""
+        if (first := self._post_job(name)) is not None:
+            body = {"a": {"job": first}, "b": name, "deadline": _LATE, "labels": ["chain"]}
+            if (job := self._post(body)) is not None:
+                self._ledger.add_job(job["id"], self._pairs[name].cube)
+
+    def _post_list(self, names: Sequence[str]) -> None:
+        """All of them are accepted, or none."""
+        jobs = self._post([{"a": name, "b": name} for name in names])
+        for name, job in zip(names, jobs or (), strict=jobs is not None):
+            self._ledger.add_job(job["id"], self._pairs[name].product)
+
+    def _post(self, body: object) -> Any:
         key = {"Idempotency-Key": uuid.uuid4().hex}
         answer = self._ask(lambda to: to.post("/v1/jobs", json=body, headers=key))
-        if answer is not None:
-            self._ledger.add_job(answer.json()["id"], self._pairs[name].product)
+        return None if answer is None else answer.json()
 
     def _upload(self) -> None:
         matrix = np.random.default_rng().integers(-8, 8, (200, 300)).astype(np.float32)

@@ -40,7 +40,6 @@ _SHARES: Final = {
     "json": Share(weight=2, most_bytes=200),
     "message": Share(weight=1, most_bytes=600),
     "place": Share(weight=1, most_bytes=16),
-    "connection": Share(weight=3, most_bytes=900),
 }
 """By the names of `tests.fuzz.targets`, which is imported only where its modules are watched."""
 
@@ -52,7 +51,7 @@ _INSTRUMENTED: Final = (
     "wavetrim.scheduler.engine.layout",
     "wavetrim.scheduler.options",
     "wavetrim.service.api.admission.body_route",
-    "wavetrim.service.api.admission.host_check",
+    "wavetrim.service.api.admission.checks",
     "wavetrim.service.api.admission.idempotency",
     "wavetrim.service.api.products.matmul_body",
     "wavetrim.service.api.matrices.ranges",
@@ -61,7 +60,7 @@ _INSTRUMENTED: Final = (
     "wavetrim.service.api.schemas",
     "wavetrim.service.api.v2",
     "wavetrim.service.api.wire",
-    "wavetrim.service.api.option_schemas",
+    "wavetrim.service.option_fields",
     "wavetrim.service.cursor",
     "wavetrim.service.jobs.table.listing",
     "wavetrim.service.jobs.operands",

@@ -16,9 +16,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from tests.fuzz.connection_target import check_connection
 from tests.fuzz.fault import Fault
-from wavetrim.scheduler.engine.layout import check_place
+from wavetrim.scheduler.engine.layout import check_layout
 from wavetrim.scheduler.engine.messages import (
     MessageError,
     RunRequest,
@@ -28,7 +27,7 @@ from wavetrim.scheduler.engine.messages import (
 from wavetrim.scheduler.errors import SlabError
 from wavetrim.scheduler.problem import ITEM_BYTES
 from wavetrim.service.api.admission.body_route import read_query
-from wavetrim.service.api.admission.host_check import check_hosts
+from wavetrim.service.api.admission.checks import check_hosts
 from wavetrim.service.api.admission.idempotency import check_key
 from wavetrim.service.api.json_document import read_json
 from wavetrim.service.api.matrices.ranges import parse_range
@@ -78,8 +77,9 @@ def check_npy(data: bytes) -> None:
     if parse_header(data[: header.offset_bytes - 1]) is not None:
         raise Fault(f"{header} is there before its last byte")
     shown = format_header(
-        header.rows, header.columns, header.dtype, fortran_order=header.fortran_order
-    )
+        header.rows, header.columns, header.dtype, fortran_order=header.fortran_order,
+        stack=header.stack,
+    )  # fmt: skip
     again = parse_header(shown)
     if again is None or (str(again), again.file_bytes - len(shown)) != (
         str(header),
@@ -96,8 +96,8 @@ def _read_as_numpy(data: bytes) -> NpyHeader:
         read = np.lib.format.read_array_header_2_0
     with warnings.catch_warnings(action="ignore"):  # of headers that Python 2 has written
         shape, fortran_order, dtype = read(stream)
-    rows, columns = shape
-    return NpyHeader(rows, columns, dtype.name, fortran_order, stream.tell())
+    *stack, rows, columns = shape
+    return NpyHeader(rows, columns, dtype.name, fortran_order, stream.tell(), *stack)
 
 
 def check_body(data: bytes) -> None:
@@ -118,22 +118,14 @@ def check_body(data: bytes) -> None:
 
 
 def check_head(data: bytes) -> None:
-    """Every matrix that a product of the request has lies within its tensor."""
+    """The result of a request has the bytes of its shape."""
     try:
         request = read_request(data)
     except REFUSALS as error:
         describe_refusal(error)
         return
-    stack = request.stack
-    tensors = {one.name: one for one in request.inputs}
-    if stack.result_bytes != prod(stack.shape) * ITEM_BYTES[stack.problem.dtype]:
-        raise Fault(f"{stack} has a result of {stack.result_bytes} bytes")
-    for name, matrix in (("A", stack.a), ("B", stack.b), ("C", stack.c)):
-        if matrix is not None:
-            matrix_bytes = matrix.rows * matrix.columns * ITEM_BYTES[matrix.dtype]
-            end = (stack.products - 1) * matrix.step_bytes + matrix_bytes
-            if end != tensors[name].size_bytes:
-                raise Fault(f"{matrix} ends at {end} of {tensors[name]}")
+    if request.result_bytes != prod(request.shape) * ITEM_BYTES[request.problem.dtype]:
+        raise Fault(f"{request} has a result of {request.result_bytes} bytes")
 
 
 def check_fields(data: bytes) -> None:
@@ -224,7 +216,7 @@ def check_lease_place(data: bytes) -> None:
     rows, columns, item = rows % 12, columns % 12, 2 ** (choices % 4)
     strides_bytes = None if choices & 4 else (down, across)
     try:
-        strides = check_place(
+        strides = check_layout(
             _SIZE_BYTES, offset_bytes=offset, rows=rows, columns=columns, item_bytes=item,
             strides_bytes=strides_bytes, fortran_order=bool(choices & 8),
         )  # fmt: skip
@@ -248,6 +240,5 @@ TARGETS: Final[dict[str, Callable[[bytes], None]]] = {
     "json": check_json,
     "message": check_message,
     "place": check_lease_place,
-    "connection": check_connection,
 }
 """By their names, which are those of their corpora's folders."""

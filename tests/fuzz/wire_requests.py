@@ -189,7 +189,7 @@ def _post_document(source: random.Random, identity: str, matrix: str) -> Request
             (f'{{"a": "{escaped}", "b": "x"}}', 422),
             (planted, 400),
             (f'{{"a": "{matrix}", "b": "x", \r\n\r\n{planted}', 400),
-            (" " * 70_000, 413),
+            (" " * 600_000, 413),
         ]
     )
     fields = (("Content-Type", JSON),)

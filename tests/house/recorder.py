@@ -37,7 +37,7 @@ def list_functions() -> list[tuple[str, str]]:
     return sorted(
         (os.path.realpath(code.co_filename), code.co_qualname)
         for code in _seen.copy()
-        if not code.co_name.startswith("<")
+        if not code.co_name.startswith("<") and not code.co_filename.startswith("<")
     )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from wavetrim.kernels.catalog import list_kernels
 from wavetrim.kernels.device import list_devices
-from wavetrim.kernels.gemm.resident import multiply_on_device
+from wavetrim.kernels.gemm.dispatch import multiply_on_device
 from wavetrim.kernels.spec import KernelSpec
 
 
@@ -43,9 +43,9 @@ def main() -> None:
     for spec in list_kernels(compute_capability=capability):
         if spec.source and (not names or spec.name in names):
             for padding in (0, 3):  # a padding of 3 aligns rows
-                long_k = 64 if spec.splits_tail else 4  # long enough to split the tail
+                long_k = 64 if spec.stream_k_tail else 4  # long enough to split the tail
                 for k in (spec.tile.k + 1, long_k * spec.tile.k + 1):
-                    for sms in (None, spec.sms_quantum) if spec.persistent else (None,):
+                    for sms in (None, spec.sms_quantum) if spec.can_limit_sms else (None,):
                         multiply_ragged(spec, k, Path(sys.argv[1]), padding=padding, sms=sms)
             print(spec.label)
 

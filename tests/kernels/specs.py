@@ -9,7 +9,7 @@ import pytest
 from tests.matrices import Array
 from wavetrim.kernels.catalog import list_kernels
 from wavetrim.kernels.device import list_devices
-from wavetrim.kernels.gemm.resident import multiply_on_device
+from wavetrim.kernels.gemm.dispatch import multiply_on_device
 from wavetrim.kernels.spec import KernelSpec
 
 _HOPPER: Final = (9, 0)

@@ -21,9 +21,9 @@ from wavetrim.lab.probes import (
     transfers,
     waves,
 )
+from wavetrim.lab.probes.staircase import KernelModel
 from wavetrim.lab.reports.report import Report
 from wavetrim.scheduler.problem import GemmProblem
-from wavetrim.scheduler.profile.machine import KernelModel
 
 ELEMENTS = 1000
 
@@ -170,7 +170,7 @@ def copy_peers() -> Report:
 
 
 def climb_waves() -> Report:
-    model = KernelModel("shared", "float32", "32x32x32", 12, 2e-6, 1e-6, 1e-8, "nowhere")
+    model = KernelModel("shared", "float32", "32x32x32", 12, 2e-6, 1e-6, 1e-8)
     tiles = (3, 6, 9, 12, 15, 18)
     seconds = (8.1e-6, 8.1e-6, 8.1e-6, 8.2e-6, 14.3e-6, 14.3e-6)
     return waves.make_report([waves.Staircase(model, tiles, seconds)], HARDWARE)

@@ -24,6 +24,7 @@ def compiled_probes(kernel_cache: Path) -> dict[tuple[ProbeSpec, str], CompiledK
     }
 
 
+@pytest.mark.slow
 def test_every_probe_compiles(compiled_probes: dict[tuple[ProbeSpec, str], CompiledKernel]) -> None:
     assert len(compiled_probes) == len(list_probe_kernels()) * len(COMPILED_FOR)
     for (spec, _), compiled in compiled_probes.items():
@@ -34,6 +35,7 @@ def test_every_probe_compiles(compiled_probes: dict[tuple[ProbeSpec, str], Compi
             assert f".text.{entry}\0".encode() in cubin
 
 
+@pytest.mark.slow
 def test_only_tight_launch_bounds_spill_registers(
     compiled_probes: dict[tuple[ProbeSpec, str], CompiledKernel],
 ) -> None:
@@ -47,6 +49,7 @@ def test_only_tight_launch_bounds_spill_registers(
             assert compiled_probes[spec, arch].registers * 128 * blocks <= 65536
 
 
+@pytest.mark.slow
 def test_the_padded_tile_has_one_word_more_a_row(
     compiled_probes: dict[tuple[ProbeSpec, str], CompiledKernel],
 ) -> None:

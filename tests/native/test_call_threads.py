@@ -6,7 +6,7 @@ from concurrent.futures import CancelledError, Future
 
 import pytest
 
-from tests.processes import run_python, wait_until
+from tests.processes import wait_until
 from wavetrim.native.call_threads import CallThreads
 
 
@@ -30,34 +30,6 @@ def test_as_many_calls_run_at_once_as_there_are_threads(threads: CallThreads) ->
     together = threading.Barrier(3)
     numbers = [threads.submit(together.wait, 30) for _ in range(6)]  # two times three
     assert sorted(each.result() for each in numbers) == [0, 0, 1, 1, 2, 2]
-
-
-def test_an_idle_thread_is_used_again() -> None:
-    threads = CallThreads(1, "alone")
-    names = {threads.submit(lambda: threading.current_thread().name).result() for _ in range(20)}
-    assert names == {"alone-0"}
-    threads.close()
-
-
-FORKING = """
-import os, warnings
-from wavetrim.native.call_threads import CallThreads
-
-warnings.simplefilter("ignore")
-threads = CallThreads(1, "calls")
-assert threads.submit(int).result() == 0
-if child := os.fork():
-    assert threads.submit(int, "5").result() == 5
-    threads.close()
-    raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-assert threads.submit(int, "7").result(timeout=60) == 7
-threads.close()
-"""
-
-
-def test_a_forked_process_has_threads_of_its_own() -> None:
-    done = run_python(FORKING)
-    assert done.returncode == 0, done.stderr
 
 
 def test_closing_waits_for_submitted_calls_and_ends_the_threads() -> None:

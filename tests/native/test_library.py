@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from wavetrim.kernels.transfer.host_library import HOST_LIBRARY
@@ -12,7 +11,6 @@ from wavetrim.native.library import (
     SHARED_HEADERS,
     Library,
     compile_library,
-    find_address,
     load_library,
     name_library,
 )
@@ -59,12 +57,3 @@ def test_a_changed_tuned_number_changes_the_librarys_name(monkeypatch: pytest.Mo
     name_library.cache_clear()
     assert name_library(example) != name
     name_library.cache_clear()
-
-
-def test_addresses_are_found_of_arrays_of_every_kind() -> None:
-    plain = np.zeros((6, 8))
-    frozen = plain.copy()
-    frozen.flags.writeable = False
-    halves = np.zeros((3, 4), "bfloat16")
-    for array in (plain, frozen, halves, plain[:0], plain[1:, ::2], plain.T, plain[::-1]):
-        assert find_address(array) == array.ctypes.data

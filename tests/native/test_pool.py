@@ -40,7 +40,7 @@ def test_closing_a_pool_ends_its_threads_and_may_be_repeated(pool: ThreadPool) -
     pool.close()
     pool.wake(2)
     pool.limit(1)
-    with pool.hold() as address:
+    with pool as address:
         assert address is None
 
 
@@ -48,7 +48,7 @@ def test_a_held_pool_is_freed_only_after_its_last_holder(pool: ThreadPool) -> No
     before = count_threads()
     freed: list[int] = []
     free_pool = pool.library.free_pool
-    with pool.hold() as outer, pool.hold() as inner:
+    with pool as outer, pool as inner:
         assert outer == inner is not None
         closer = threading.Thread(target=pool.close)
         closer.start()

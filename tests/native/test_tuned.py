@@ -23,8 +23,9 @@ def list_numbers() -> dict[str, str]:
     }
 
 
-def test_at_most_25_numbers_are_tuned() -> None:
-    assert 0 < len(list_numbers()) <= 25
+def test_at_most_ten_numbers_depend_on_the_machine() -> None:
+    """The last four are chosen, for C."""
+    assert 0 < len(list_numbers()) - 4 <= 10
 
 
 @pytest.mark.parametrize(("name", "origin"), list_numbers().items())

@@ -1,15 +1,10 @@
 """The wave explorer as tests read and change it."""
 
 import json
-from dataclasses import replace
-from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 from docs.browser import Page
 from docs.explorer_page import PAGE
-from wavetrim.scheduler.profile.estimate import estimate_cpu
-from wavetrim.scheduler.profile.machine import MachineProfile
-from wavetrim.scheduler.profile.store import read_key, store_profile
 
 FILE = PAGE.as_uri()
 
@@ -78,17 +73,3 @@ def list_queries(page: Page, path: str) -> list[dict[str, list[str]]]:
     """The queries that the page has asked for at a path."""
     asked = map(urlsplit, page.requests)
     return [parse_qs(one.query) for one in asked if one.path == path]
-
-
-def store_cpu(folder: Path, gflops: float) -> None:
-    """Store a calibration of a CPU with two threads of this rate."""
-    cpu = estimate_cpu(2)
-    rates = tuple(replace(rate, gflops=gflops, source="measured here") for rate in cpu.rates)
-    store_profile(
-        MachineProfile(
-            *("cpu", "measured", replace(cpu, rates=rates)),
-            key=read_key(None, 2),
-            measured_at="2026-01-01T00:00:00+00:00",
-        ),
-        folder,
-    )

@@ -15,17 +15,12 @@ VIEWS = ("explorer&device=T4&threads=2", "jobs", "storage", "ladder&rung=tensor.
 @pytest.fixture(params=VIEWS)
 def url(request: pytest.FixtureRequest, server: RunningServer) -> Iterator[str]:
     """The address of a view of a service with jobs that have ended, run and wait."""
-    jobs: list[str] = []
-
-    def post(size: int, **options: bool) -> None:
-        a = server.upload(make_matrix(size, size, "int64", seed=1))
-        jobs.append(server.post_job(a, a, **options))
-
-    post(300, verify=True)
+    small = server.upload(make_matrix(300, 300, "int64", seed=1))
+    jobs = [server.post_job(small, small, verify=True)]
     server.wait_job(jobs[0])
     if request.param == "jobs":  # they take a core, which the other views do not need
-        for _ in range(9):
-            post(2000)
+        slow = server.upload(make_matrix(2000, 2000, "int64", seed=1))
+        jobs += [server.post_job(slow, slow) for _ in range(9)]
     yield f"{server.url}/#view={request.param}"
     for job in reversed(jobs):
         server.client.delete(f"/v1/jobs/{job}")

@@ -8,8 +8,6 @@ from urllib.parse import urlencode
 
 import pytest
 
-from benchmarks.common.tables import RESULTS
-from benchmarks.host.results import read_host_results
 from docs.browser import Page
 from tests.browsers import SHOWN, find_barriers, go, show, show_anew
 from tests.environment import clear_environment
@@ -17,16 +15,13 @@ from tests.host_gpus import write_sitecustomize
 from tests.matrices import make_matrix
 from tests.page.explorer import (
     AREAS,
-    FILE,
     change,
     find_invalid,
     read_headline,
     read_problem,
     read_shown,
-    read_sources,
 )
 from tests.server import RunningServer, Start
-from wavetrim.scheduler.profile.machine import MachineProfile
 
 ROWS = "m=16384&n=16384&k=16384&dtype=float32&memory=pinned&device=H200&threads=16"
 COLUMNS = "m=1024&n=30000&k=8192&dtype=float32&memory=pinned&device=T4&threads=16&gpus=4"
@@ -50,7 +45,7 @@ def read_devices(page: Page) -> list[list[str]]:
     return cells
 
 
-@pytest.mark.parametrize(("device", "count"), [("H200", 2), ("H200", 8), ("T4", 3)])
+@pytest.mark.parametrize(("device", "count"), [("H200", 8), ("T4", 3)])
 def test_plans_for_several_gpus_are_those_of_the_service(
     page: Page, shared_server: RunningServer, device: str, count: int
 ) -> None:
@@ -111,36 +106,6 @@ def test_a_job_is_shown_on_the_gpu_that_computed_it(page: Page, two_gpus: Runnin
     assert read_shown(page)["waves"] == job["plan"]["waves"] > 0
 
 
-def test_gpus_of_a_machine_without_one_are_refused(
-    page: Page, shared_server: RunningServer
-) -> None:
-    show(page, f"{shared_server.url}/#device=cpu&threads=2&gpus=2")
-    assert read_problem(page) == "gpus is 2; it must be left out: there is no GPU"
-    go(page, change("gpus", ""))
-    assert read_headline(page)
-    page.run(f"{change('gpus', 9)}; null")
-    assert read_problem(page) == "gpus is 9; it must be a whole number from 1 to 8."
-
-
-def test_gpus_that_were_measured_together_are_recorded(page: Page) -> None:
-    (profile,) = [
-        MachineProfile.from_dict(one.document["profile"])
-        for one in read_host_results(RESULTS)
-        if one.regret and len(one.document["profile"].get("beside", ())) == 1
-    ]
-    options = "[...document.querySelectorAll('#sweep option')].map((one) => one.textContent)"
-    show(page, f"{FILE}#device=T4&threads=2")
-    names = page.run(options)
-    number = next(at for at, one in enumerate(names) if "8 multiprocessors (H100X2)" in one)
-    go(page, change("sweep", str(number - 1)))
-    assert len([row for row in read_devices(page) if row[0].startswith("GPU")]) == 2
-    sources = read_sources(page)
-    for index in (0, 1):  # whose figures differ a little
-        assert f"GPU {index}NVIDIA H100 80GB HBM3, 132 multiprocessors" in sources
-    assert "Links together" in sources
-    assert f"GPU to GPU{profile.peer_gbytes_per_second:.3g} GB/s" in sources
-
-
 def test_one_gpu_is_the_default(page: Page, shared_server: RunningServer) -> None:
     show(page, f"{shared_server.url}/#{ROWS}")
     before = read_shown(page), read_headline(page)
@@ -152,17 +117,6 @@ def test_one_gpu_is_the_default(page: Page, shared_server: RunningServer) -> Non
     assert read_headline(page).startswith("4 GPUs, ")
     go(page, "history.back()")
     assert (read_shown(page), read_headline(page)) == before
-
-
-def test_the_number_of_gpus_is_typed(page: Page, shared_server: RunningServer) -> None:
-    show(page, f"{shared_server.url}/#{ROWS}")
-    page.run("document.getElementById('device').focus(); null")
-    page.press("Tab", code=9)
-    assert page.run("document.activeElement.id") == "gpus"
-    page.press("2", code=50, text="2")
-    page.press("Tab", code=9)
-    page.wait(f"{SHOWN} && location.hash.includes('gpus=2')")
-    assert len(read_devices(page)) == 2
 
 
 @pytest.mark.parametrize("address", [f"{ROWS}&gpus=3", COLUMNS])
@@ -223,17 +177,6 @@ def test_timeline_and_trace_show_each_gpu(
     assert f" to {end:,}, " in kernels[-1]
 
 
-def test_one_wave_less_is_one_less_on_each_gpu(page: Page, shared_server: RunningServer) -> None:
-    show(page, f"{shared_server.url}/#{SPLIT}")
-    before = [row[3] for row in read_devices(page)]
-    go(page, "[...document.querySelectorAll('.slider button')]"
-             ".find((one) => one.textContent === 'One wave less').click()")  # fmt: skip
-    after = [row[3] for row in read_devices(page)]
-    assert before[0] == before[1] != ""
-    fewer = str(int(before[0]) - 1)
-    assert (before[2], after) == ("", [fewer, fewer, ""])
-
-
 def test_a_schedule_of_very_many_steps_on_eight_gpus_is_drawn(
     page: Page, shared_server: RunningServer
 ) -> None:
@@ -245,8 +188,9 @@ def test_a_schedule_of_very_many_steps_on_eight_gpus_is_drawn(
     assert 8 <= page.run("document.querySelectorAll('#map path').length") < 500
 
 
-@pytest.mark.parametrize(("width", "dark"), [(360, True), (1600, False)])
-@pytest.mark.parametrize("address", [f"{ROWS}&gpus=8", COLUMNS, SPLIT])
+@pytest.mark.parametrize(
+    ("width", "dark", "address"), [(360, True, f"{ROWS}&gpus=8"), (1600, False, COLUMNS)]
+)
 def test_several_gpus_are_accessible_on_narrow_and_wide_screens(
     page: Page, shared_server: RunningServer, width: int, dark: bool, address: str
 ) -> None:

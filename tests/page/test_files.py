@@ -75,11 +75,17 @@ def test_the_api_docs_show_every_operation(page: Page, shared_server: RunningSer
     paths = shared_server.client.get("/openapi.json").json()["paths"]
     shown = page.run("document.querySelectorAll('.opblock').length")
     assert shown == sum(map(len, paths.values()))
+    page.resize(1280, 900, dark=True)
     assert find_barriers(page) == []
+    assert page.run("document.documentElement.matches('.dark-mode')")
+    call = page.run("document.getElementById('call').textContent")
+    assert call.startswith("cat A.npy B.npy | curl")
+    assert f"'{shared_server.url}/v1/matmul'" in call
     page.run("document.querySelector('.opblock-summary-control').click(); null")
     page.wait("document.querySelector('.opblock.is-open')")
-    assert page.run("location.hash") == "#/matrices/store_matrix"
-    assert page.run("document.querySelector('nav a').href") == f"{shared_server.url}/"
+    assert page.run("location.hash") == "#/matmul/matmul"
+    views = page.run("[...document.querySelectorAll('nav a')].map((one) => one.textContent)")
+    assert views == ["Wave explorer", "Jobs", "Storage and devices", "Ladder", "HTTP API"]
     assert page.problems == []
     assert all(url.startswith(f"{shared_server.url}/") for url in page.requests)
 
@@ -92,7 +98,7 @@ def test_a_view_that_cannot_be_loaded_may_be_tried_again(page: Page, start_serve
     server.stop()
     told = "document.querySelector('#view > div > [role=alert]')?.textContent"
     go(page, "location.hash = '#view=jobs'")
-    assert page.run(told).startswith("Jobs cannot be shown: Failed to fetch")
+    assert page.run(told).startswith("Jobs cannot be shown: The service does not answer.")
     assert page.run("document.title") == "Jobs · wavetrim"
     again = "document.querySelector('#view button').click()"
     page.run(f"{again}; null")

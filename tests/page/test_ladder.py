@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from benchmarks.common.tables import RESULTS
-from benchmarks.kernels.rows import Row, read_results
+from benchmarks.kernels.rows import Row, read_kernel_results
 from docs.browser import Page
 from docs.ladder_tables import PLOTS
 from tests.browsers import go, show
@@ -17,12 +17,12 @@ from wavetrim.kernels.compile import KERNEL_SOURCES
 
 
 def list_rungs() -> Iterator[tuple[str, str]]:
-    (results,) = [one for one in read_results(RESULTS) if one.name == "h200"]
+    (results,) = [one for one in read_kernel_results(RESULTS) if one.gpu == "h200"]
     yield from sorted({(row.kernel, row.dtype) for row in results.rows})
 
 
 def read_rows(kernel: str, dtype: str) -> list[Row]:
-    (results,) = [one for one in read_results(RESULTS) if one.name == "h200"]
+    (results,) = [one for one in read_kernel_results(RESULTS) if one.gpu == "h200"]
     whole = results.document["hardware"]["sm_count"]
     named = [row for row in results.rows if (row.kernel, row.dtype) == (kernel, dtype)]
     return [row for row in named if row.sms == whole]

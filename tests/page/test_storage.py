@@ -1,7 +1,5 @@
 """The page's storage: matrices, devices, arena and profile."""
 
-import json
-import re
 import shutil
 import signal
 
@@ -12,8 +10,6 @@ from tests.browsers import go, show, show_anew
 from tests.matrices import make_matrix
 from tests.processes import wait_until
 from tests.server import RunningServer, Start
-
-ROWS = "[...document.querySelectorAll('[data-matrix]')]"
 
 
 def show_bytes(size: int) -> str:
@@ -34,13 +30,19 @@ def test_matrices_are_shown_with_size_age_and_use(page: Page, server: RunningSer
     job = server.post_job(slow, slow)
     show(page, f"{server.url}/#view=storage")
     cells = page.run(f"[...{row(stored)}.children].map((one) => one.textContent)")
-    assert cells[:3] == [stored[:8], "30 × 20 float32", "2.47 KiB"]
+    assert cells[:3] == [stored, "30 × 20 float32", "2.47 KiB"]
     assert cells[3].endswith((" s ago", "just now"))
     assert cells[4:6] == ["disk", "–"]
-    assert page.run(f"{row(slow)}.children[5].textContent") == "1 job"
+    roles = f"operand A of {job[:8]}, operand B of {job[:8]}"
+    page.wait(f"{row(slow)}.children[5].textContent === '{roles}, in use'")
     assert page.run(f"{row(slow)}.querySelector('[aria-label^=Delete]').disabled")
     server.client.delete(f"/v1/jobs/{job}")
     page.wait(f"!{row(slow)}.querySelector('[aria-label^=Delete]').disabled")
+    done = server.wait_job(server.post_job(stored, server.upload(np.ones((20, 3)).astype("f4"))))
+    show_anew(page, f"{server.url}/#view=storage")
+    assert (
+        page.run(f"{row(done['result'])}.children[5].textContent") == f"result of {done['id'][:8]}"
+    )
     assert page.problems == []
 
 
@@ -74,12 +76,10 @@ def test_devices_arena_and_profile_are_those_of_the_service(
     text = page.run("document.getElementById('profile').textContent")
     assert profile["source"].replace("`", "") in text
     for correction in profile["corrections"]:
-        more = 100 * (correction["factor"] - 1)
-        shown = f"{abs(more):.3g}" if abs(more) < 100 else f"{abs(more):,.0f}"
-        run_class = correction["run_class"]
-        product = re.sub(r"(?<=\d)x(?=\d)", " × ", run_class["product"])
-        name = f"{product}{run_class['device']}"
-        assert f"{name}{'+' if more >= 0 else '−'}{shown}%{correction['runs']}" in text
+        factor = correction["factor"]
+        more = f"{100 * abs(factor - 1):.3g}% {'slower' if factor > 1 else 'faster'}"
+        shown = more if factor < 2 else f"{factor:.3g} times as long"
+        assert f"{correction['kind']}{shown}{correction['runs']}" in text
     told = page.run("document.getElementById('arena').textContent")
     assert f"Slabs{arena['slabs']}" in told
     disk = page.run("document.getElementById('disk').textContent")
@@ -88,15 +88,6 @@ def test_devices_arena_and_profile_are_those_of_the_service(
     assert f"All matrices at most{show_bytes(256 * 2**30)}" in disk
     assert "No GPU is used" in page.run("document.getElementById('devices').textContent")
     assert page.run("document.getElementById('nodes').hidden")
-
-
-def test_a_service_without_an_arena_says_so(page: Page, start_server: Start) -> None:
-    server = start_server(arena_bytes=0)
-    server.wait_ready()
-    show(page, f"{server.url}/#view=storage")
-    told = page.run("document.getElementById('arena').textContent")
-    assert "switched off" in told
-    assert json.dumps(server.client.get("/v1/devices").json()["arena"]) == "null"
 
 
 def show_often(page: Page, server: RunningServer) -> None:
@@ -137,24 +128,6 @@ def test_a_key_that_is_typed_stays_after_another_was_refused(
     page.run(f"{field}.value = {key!r}; {field}.form.requestSubmit(); null")
     page.wait(f"{field} === null && document.getElementById('arena').textContent !== ''")
     assert page.run(kept) == key
-
-
-def test_a_late_refusal_does_not_forget_the_key_that_was_typed_since(
-    page: Page, start_server: Start
-) -> None:
-    key = "correct-horse-battery-staple-0123456789"
-    server = start_server(api_key=key)
-    show_often(page, server)
-    field = "document.getElementById('key')"
-    page.wait(field)
-    page.run("globalThis.fetch = ((plain) => async (...all) => {"
-             "    const answer = await plain(...all);"
-             "    await new Promise((done) => setTimeout(done, 300));"
-             "    return answer;"
-             "})(fetch); null")  # fmt: skip
-    page.run(f"{field}.value = 'wrong'; {field}.form.requestSubmit();"
-             f"{field}.value = {key!r}; {field}.form.requestSubmit(); null")  # fmt: skip
-    page.wait(f"{field} === null && document.getElementById('arena').textContent.includes('Slabs')")
 
 
 def test_a_slow_service_is_asked_once_at_a_time(page: Page, server: RunningServer) -> None:

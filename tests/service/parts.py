@@ -11,21 +11,23 @@ from sqlalchemy import Engine as Database
 
 from tests.environment import SHARED_SETTINGS
 from tests.matrices import Array, make_matrix
-from wavetrim.service.api.jobs.job_schemas import JobRequest
+from tests.service.drafts import keep_array
 from wavetrim.service.engine.engine import Engine
 from wavetrim.service.engine.fleet import Fleet
 from wavetrim.service.engine.supervisor import Watch
 from wavetrim.service.jobs.dispatch import Dispatcher
-from wavetrim.service.jobs.lanes.lane import Lane
+from wavetrim.service.jobs.inline import InlineProducts
+from wavetrim.service.jobs.job import Job
+from wavetrim.service.jobs.lanes.engine_queue import EngineQueue
 from wavetrim.service.jobs.news import JobNews
+from wavetrim.service.jobs.plans import Plans
 from wavetrim.service.jobs.products import Products
+from wavetrim.service.jobs.request import JobRequest
 from wavetrim.service.jobs.table.store import JobStore
 from wavetrim.service.settings import Settings
 from wavetrim.service.storage.database.database import open_database
-from wavetrim.service.storage.disk.disk_writer import DiskWriter
-from wavetrim.service.storage.matrices.kept import KeptMatrices
+from wavetrim.service.storage.database.shared_commits import SharedCommits
 from wavetrim.service.storage.matrices.matrices import MatrixStore
-from wavetrim.service.storage.matrices.residents import Residents
 from wavetrim.service.telemetry.metrics import Metrics
 
 
@@ -39,16 +41,18 @@ class Parts:
     jobs: JobStore
     engine: Engine
     metrics: Metrics
-    lane: Lane
+    engines: EngineQueue
+    products: Products
     dispatcher: Dispatcher
+
+    async def submit(self, asked: JobRequest, key: str | None = None) -> tuple[Job, bool]:
+        """Post one job; returns it, and whether this call made it."""
+        (job,), created = await self.dispatcher.submit_all([asked], key)
+        return job, created
 
     def store(self, array: Array) -> str:
         """Publish an array as a matrix; returns its id."""
-        rows, columns = array.shape
-        pending = self.matrices.allocate(rows, columns, str(array.dtype))
-        mapped = np.memmap(pending.path, array.dtype, "r+", pending.offset_bytes, (rows, columns))
-        mapped[...] = array
-        return self.matrices.publish(pending).id
+        return keep_array(self.matrices, array).id
 
     def load(self, matrix_id: str | None) -> Array:
         """The elements of a matrix."""
@@ -70,25 +74,27 @@ def make_parts(folder: Path, *, watch: Watch | None = None, **settings: Any) -> 
     """Parts that are not started yet."""
     chosen = Settings(**{"data_dir": folder} | SHARED_SETTINGS | settings)
     database = open_database(chosen.database)
+    commits = SharedCommits(database)
     matrices = MatrixStore(
         database,
         chosen.matrix_dir,
         max_matrix_bytes=chosen.max_matrix_bytes,
         max_storage_bytes=chosen.max_storage_bytes,
+        commits=commits,
     )
-    jobs = JobStore(database)
+    jobs = JobStore(database, commits)
     metrics = Metrics()
     engine = Engine(chosen, watch=watch, on_restart=metrics.engine_restarts.inc)
-    lane = Lane(Fleet(engine))
-    engine.on_ready = lane.advance
-    products = Products(lane, engine, chosen, metrics)
-    writer = DiskWriter()
-    kept = KeptMatrices(matrices, None, Residents(), writer)
+    plans = Plans(engine)
+    engines = EngineQueue(Fleet(engine), plans)
+    engine.on_ready = engines.advance
+    inline = InlineProducts(plans, chosen.kernel_cache_dir)
+    products = Products(engines, engine, chosen, metrics, inline=inline, plans=plans)
     dispatcher = Dispatcher(
-        jobs, matrices, engine, lane=lane, products=products, kept=kept,
-        news=JobNews(), settings=chosen, metrics=metrics,
+        jobs, matrices, engine, engines=engines, plans=plans, products=products,
+        inline=inline, news=JobNews(), settings=chosen, metrics=metrics,
     )  # fmt: skip
-    return Parts(chosen, database, matrices, jobs, engine, metrics, lane, dispatcher)
+    return Parts(chosen, database, matrices, jobs, engine, metrics, engines, products, dispatcher)
 
 
 @asynccontextmanager

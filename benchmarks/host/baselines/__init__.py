@@ -1,5 +1,5 @@
-"""Ways to multiply matrices in host memory, with one interface (`baseline`).
+"""Ways to multiply matrices in host memory: `baseline` has the interface and wavetrim's own.
 
-`local` is wavetrim's. `libraries`, `streamed_cupy` and `several_cupy` are others'; the
-last one is on several GPUs. `lineup` names those that run here.
+`libraries`, `streamed_cupy` and `several_cupy` (on several GPUs) are others'. `lineup` names those
+that run here.
 """

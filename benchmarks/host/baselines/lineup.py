@@ -2,9 +2,8 @@
 
 from typing import Final
 
-from benchmarks.host.baselines.baseline import Baseline
+from benchmarks.host.baselines.baseline import Baseline, LocalMatmul
 from benchmarks.host.baselines.libraries import PlainCupy, PlainNumpy, PyTorch
-from benchmarks.host.baselines.local import LocalMatmul
 from benchmarks.host.baselines.several_cupy import SeveralCupy
 from benchmarks.host.baselines.streamed_cupy import StreamedCupy
 

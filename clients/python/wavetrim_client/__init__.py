@@ -7,17 +7,17 @@
 
 In the order of the data's way:
 
-- `client` joins the calls of `products`, `jobs` and `matrices/stored` to one class, which `opening`
-  opens. `async_client` runs the same calls in `threads`.
+- `client` joins the calls of `products`, `jobs` and `stored` to one class. `async_client` runs the
+  same calls in `threads`.
 - `products` multiplies in one call, in shared memory (`leases/`) if the service is on this host;
   `jobs` posts products for later. `options` says how a product is computed.
-- `matrices/` says what is sent and received, `wire/` how, and when a request is repeated.
-- `records`, `job` (with its `progress` bar), `details` and `errors` are what comes back.
+- `arrays` reads what a caller gives, `npy` says how it is sent, `downloads` receives it; `wire/`
+  carries it, and repeats a request that may be repeated.
+- `records`, `job` and `errors` are what comes back.
 """
 
 from .async_client import AsyncClient, AsyncJob
 from .client import Client
-from .details import Details
 from .errors import (
     ClientError,
     DownloadCorrupted,
@@ -30,9 +30,16 @@ from .errors import (
     Unauthorized,
     WaitTimeout,
 )
-from .job import Job
-from .options import Accuracy, PlanOptions, PlanQuestion, ProductOptions
-from .records import Health, JobStatus, Matrix
+from .job import Job, as_completed
+from .options import (
+    Accuracy,
+    JobOptions,
+    MatmulOptions,
+    PlanOptions,
+    PlanQuestion,
+    ProductOptions,
+)
+from .records import Details, Expected, Health, JobStatus, Matrix
 from .version import __version__
 
 __all__ = [
@@ -43,10 +50,13 @@ __all__ = [
     "ClientError",
     "Details",
     "DownloadCorrupted",
+    "Expected",
     "Health",
     "Job",
+    "JobOptions",
     "JobStatus",
     "JobUnsuccessful",
+    "MatmulOptions",
     "Matrix",
     "NotFound",
     "PlanOptions",
@@ -59,4 +69,5 @@ __all__ = [
     "Unauthorized",
     "WaitTimeout",
     "__version__",
+    "as_completed",
 ]

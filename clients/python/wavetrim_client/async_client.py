@@ -1,50 +1,63 @@
 """The client for asynchronous callers."""
 
+import functools
 import os
 import ssl
-from collections.abc import Callable
-from types import TracebackType
-from typing import ParamSpec, Self
+from collections.abc import Callable, Iterable, Iterator
+from typing import ParamSpec, Self, TypeVar
 
-from .client import Client
-from .job import Job
-from .opening import LOCAL_URL, TIMEOUT_SECONDS
+from .client import LOCAL_URL, TIMEOUT_SECONDS, Client
+from .job import Job, PostedJob, as_completed
+from .records import Expected
 from .threads import each_in_thread, in_thread
 
 P = ParamSpec("P")
+T = TypeVar("T")
+R = TypeVar("R")
 
 
-class AsyncJob:
+class AsyncJob(PostedJob):
     """`Job` for asynchronous callers, with the same calls.
 
     Attributes:
+        id: Its id, valid for as long as the service keeps the job.
         blocking: The job whose calls run in threads.
     """
 
     def __init__(self, job: Job) -> None:
         self.blocking = job
+        self.id = job.id
 
     @property
-    def id(self) -> str:
-        """Its id, valid for as long as the service keeps the job."""
-        return self.blocking.id
-
-    def __repr__(self) -> str:
-        return f"AsyncJob({self.id!r})"
+    def expected(self) -> Expected | None:
+        """When it starts and ends, as the service said when it was last asked."""
+        return self.blocking.expected
 
     status = in_thread(Job.status)
     wait = in_thread(Job.wait)
     result = in_thread(Job.result)
     download = in_thread(Job.download)
+    set_priority = in_thread(Job.set_priority)
     cancel = in_thread(Job.cancel)
 
 
-def _give_async_job(method: Callable[P, Job]) -> Callable[P, AsyncJob]:
-    def call(*arguments: P.args, **named: P.kwargs) -> AsyncJob:
-        return AsyncJob(method(*arguments, **named))
+def _then(method: Callable[P, T], convert: Callable[[T], R]) -> Callable[P, R]:
+    """A method whose result is converted."""
 
-    call.__doc__ = method.__doc__
+    @functools.wraps(method)
+    def call(*arguments: P.args, **named: P.kwargs) -> R:
+        return convert(method(*arguments, **named))
+
     return call
+
+
+def _as_completed(
+    _: Client, jobs: Iterable[AsyncJob], *, timeout_seconds: float | None = None
+) -> Iterator[AsyncJob]:
+    """The jobs as they end, with or without a product; see `as_completed` of blocking jobs."""
+    given = {job.blocking: job for job in jobs}
+    for job in as_completed(given, timeout_seconds=timeout_seconds):
+        yield given[job]
 
 
 class AsyncClient:
@@ -84,12 +97,7 @@ class AsyncClient:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
     async def aclose(self) -> None:
@@ -109,9 +117,15 @@ class AsyncClient:
     matrix = in_thread(Client.matrix)
     matrices = each_in_thread(Client.matrices)
     delete = in_thread(Client.delete)
-    submit = in_thread(_give_async_job(Client.submit))
+    discard = in_thread(Client.discard)
+    submit = in_thread(_then(Client.submit, AsyncJob))
+    submit_many = in_thread(_then(Client.submit_many, lambda jobs: [AsyncJob(job) for job in jobs]))
+    map = each_in_thread(Client.map)
+    as_completed = each_in_thread(_as_completed)
     jobs = each_in_thread(Client.jobs)
     cancel = in_thread(Client.cancel)
+    cancel_labelled = in_thread(Client.cancel_labelled)
+    take_back = in_thread(Client.take_back)
     plan = in_thread(Client.plan)
     devices = in_thread(Client.devices)
     health = in_thread(Client.health)

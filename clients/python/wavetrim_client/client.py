@@ -1,18 +1,29 @@
 """The client for blocking callers."""
 
-from typing import Any, Unpack
+import math
+import os
+import ssl
+from typing import Any, Final, Self, Unpack
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from .errors import ServiceBusy
 from .jobs import Jobs
-from .options import PlanOptions, PlanQuestion, check_names, describe_options, read_scalar
+from .leases.leased_memory import LeasedMemory
+from .options import PlanQuestion, describe_options
 from .products import Products
 from .records import Health
+from .version import __version__
+from .wire.address import parse_address
 from .wire.calls import Calls
-from .wire.request import Request
-from .wire.retries import Retries
+from .wire.connection import Request
+
+LOCAL_URL: Final = "http://127.0.0.1:8000"
+"""Where `wavetrim serve` listens by default."""
+
+TIMEOUT_SECONDS: Final = 120.0
+"""The default of the longest silence of a service within one call; chosen."""
 
 
 class Client(Products, Jobs):
@@ -33,8 +44,54 @@ class Client(Products, Jobs):
         tls_context: TLS settings; None for the system's certificates.
 
     Raises:
-        ValueError: An argument is not valid.
+        ValueError: An argument is not valid. Nothing is sent yet.
     """
+
+    def __init__(
+        self,
+        url: str | os.PathLike[str] = LOCAL_URL,
+        *,
+        api_key: str | None = None,
+        timeout: float | None = TIMEOUT_SECONDS,
+        retries: int = 3,
+        tls_context: ssl.SSLContext | None = None,
+    ) -> None:
+        if timeout is not None and not timeout > 0:
+            limit = "a positive number of seconds, or None"
+            raise ValueError(f"timeout is {timeout}; it must be {limit}")
+        if retries < 0:
+            raise ValueError(f"retries is {retries}; it must be at least 0")
+        headers = {"User-Agent": f"wavetrim-client/{__version__}"}
+        if api_key is not None:
+            check_api_key(api_key)
+            headers["Authorization"] = f"Bearer {api_key}"
+        self._calls = Calls(
+            parse_address(url),
+            headers=headers,
+            timeout_seconds=timeout,
+            retries=retries,
+            tls_context=tls_context,
+        )
+        self._memory = LeasedMemory(self._calls)
+
+    @property
+    def url(self) -> str:
+        """Address of the service."""
+        return self._calls.url
+
+    def __repr__(self) -> str:
+        return f"Client({self.url!r})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections, and give back the leases without arrays."""
+        self._memory.leave()
+        self._calls.close()
 
     def plan(
         self,
@@ -59,17 +116,9 @@ class Client(Products, Jobs):
             **options: See `PlanQuestion`: f, kernel, tile, accuracy, sms, devices; and in place of
                 the machine's own numbers cpu_threads, cpu_gflops, link_gbytes_per_second, resident.
         """
-        check_names(options, PlanQuestion, "dtype", "memory", "device")
-        asked: dict[str, Any] = {**options}
-        supposed = {
-            name: read_scalar(asked.pop(name))
-            for name in PlanQuestion.__annotations__
-            if name not in PlanOptions.__annotations__ and name in asked
-        }
+        asked = describe_options(options, PlanQuestion, "dtype", "memory", "device")
         sizes = {"m": m, "n": n, "k": k, "dtype": np.dtype(dtype).name, "memory": memory}
-        plan: dict[str, Any] = self._calls.get(
-            "/v1/plan", **sizes, device=device, **supposed, **describe_options(**asked)
-        )
+        plan: dict[str, Any] = self._calls.get("/v1/plan", **sizes, device=device, **asked)
         return plan
 
     def devices(self) -> dict[str, Any]:
@@ -84,7 +133,22 @@ class Client(Products, Jobs):
             ServiceUnreachable: It does not answer at all.
         """
         try:
-            Calls(self._transport, Retries(tries=1)).ask(Request("GET", "/healthz/ready"))
+            self._calls.within(math.inf, retries=0).ask(Request("GET", "/healthz/ready"))
         except ServiceBusy as busy:
             return Health(ready=False, missing=busy.problem.get("missing", {"service": str(busy)}))
         return Health(ready=True, missing={})
+
+
+def check_api_key(api_key: str, name: str = "api_key") -> None:
+    """Refuse a key that no service has, and that a header could not carry.
+
+    Args:
+        api_key: The key.
+        name: What the caller calls it, for the message.
+
+    Raises:
+        ValueError: It is such a key; the message does not contain it.
+    """
+    if not api_key or not api_key.isprintable() or api_key != api_key.strip():
+        limit = "at least one, all of them printable, and no space or line end at its ends"
+        raise ValueError(f"{name} has {len(api_key)} characters (not shown); it must have {limit}")

@@ -1,20 +1,24 @@
-"""A job of the service."""
+"""A job of the service, and several that are waited for."""
 
+import contextlib
 import math
 import os
 import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from numpy.typing import NDArray
 
+from .downloads import Arrival, fetch_array, fetch_file
 from .errors import JobUnsuccessful, ServiceBusy, ServiceUnreachable, WaitTimeout
-from .matrices.downloads import Arrival, download_file, receive_array
-from .progress import Watcher, watch
-from .records import JobStatus
-from .wire.calls import Calls
+from .options import read_option
+from .records import Expected, JobStatus
+from .wire.calls import Calls, make_json_body
+from .wire.connection import Request
 from .wire.interruption import find_interruption
-from .wire.request import Request
+
+T = TypeVar("T")
 
 OUTAGE_SECONDS: Final = 30.0
 """How long the service may be away while a job is waited for: jobs survive a restart. Chosen."""
@@ -22,27 +26,45 @@ OUTAGE_SECONDS: Final = 30.0
 LOOK_SECONDS: Final = 1.0
 """How long one request about a job waits for its end at most; chosen."""
 
-_WATCHED_LOOK_SECONDS: Final = 0.1
-"""The same if the caller watches the progress; chosen."""
+_SHORT_LOOK_SECONDS: Final = 0.1
+"""The same if the caller watches the progress, or waits for any of several jobs; chosen."""
 
 _FIRST_POLL_SECONDS: Final = 0.005
 """The first pause between two requests if the service does not wait itself; chosen."""
 
+_PAGE: Final = 200
+"""Jobs per request where all unfinished ones are asked for; the service's limit."""
 
-class Job:
-    """A job of the service.
+Watcher = Callable[[JobStatus], None]
+"""Receives the job each time the service is asked."""
+
+
+class PostedJob:
+    """A job of the service, as another job names it as its operand.
 
     Attributes:
         id: Its id, valid for as long as the service keeps the job.
     """
 
-    def __init__(self, calls: Calls, job_id: str, *, timeout_seconds: float | None) -> None:
-        self._calls = calls
-        self._silence_seconds = timeout_seconds
-        self.id = job_id
+    id: str
 
     def __repr__(self) -> str:
-        return f"Job({self.id!r})"
+        return f"{type(self).__name__}({self.id!r})"
+
+
+class Job(PostedJob):
+    """A job of the service.
+
+    Attributes:
+        id: Its id, valid for as long as the service keeps the job.
+        expected: When it starts and ends, as the service said when it was last asked: at the post,
+            by `status` or while the job is waited for. None if it has ended, or was never asked.
+    """
+
+    def __init__(self, calls: Calls, job_id: str, expected: Expected | None = None) -> None:
+        self._calls = calls
+        self.id = job_id
+        self.expected = expected
 
     def status(self) -> JobStatus:
         """The job as it is now.
@@ -50,7 +72,7 @@ class Job:
         Raises:
             NotFound: The service has no such job, or no longer has it.
         """
-        return look(self._calls, self.id)
+        return self._look(self._calls)
 
     def wait(
         self, *, progress: bool | Watcher = False, timeout_seconds: float | None = None
@@ -58,16 +80,28 @@ class Job:
         """Wait until the job has succeeded, also over a restart of the service.
 
         Args:
-            progress: True shows a bar if rich is installed; a function receives the job each time
-                the service is asked.
+            progress: True shows a bar and the expected end if rich is installed; a function
+                receives the job each time the service is asked.
             timeout_seconds: How long to wait; None for no limit.
 
         Raises:
             JobUnsuccessful: It failed or was cancelled.
             WaitTimeout: It was not finished in time; it goes on.
         """
-        with watch(progress) as on_progress:
-            return self._wait(on_progress, timeout_seconds)
+        longest = LOOK_SECONDS if progress is False else _SHORT_LOOK_SECONDS
+        with _watch(progress) as on_progress:
+
+            def look(calls: Calls, wait_seconds: float) -> JobStatus | None:
+                job = self._look(calls, wait_seconds)
+                if on_progress is not None:
+                    on_progress(job)
+                return job if job.is_finished else None
+
+            what = f"job {self.id} is"
+            job = _wait_for(look, self._calls, timeout_seconds, longest=longest, what=what)
+        if job.state != "succeeded":
+            raise JobUnsuccessful(job.id, job.state, job.error)
+        return job
 
     def result(
         self, *, out: NDArray[Any] | None = None, timeout_seconds: float | None = None
@@ -79,67 +113,149 @@ class Job:
             timeout_seconds: How long to wait for the job; None for no limit.
         """
         self.wait(timeout_seconds=timeout_seconds)
-        return receive_array(self._calls, f"/v1/jobs/{self.id}/result", out)
+        return fetch_array(self._calls, f"/v1/jobs/{self.id}/result", out)
 
     def download(self, path: str | os.PathLike[str], *, on_progress: Arrival | None = None) -> int:
         """Write the product of a succeeded job to a .npy file, as `Client.download` does."""
-        place = f"/v1/jobs/{self.id}/result"
-        return download_file(self._calls, place, Path(path), on_progress)
+        return fetch_file(self._calls, f"/v1/jobs/{self.id}/result", Path(path), on_progress)
+
+    def set_priority(self, priority: int) -> JobStatus:
+        """Change the priority of the queued job; returns the job as it is now.
+
+        Raises:
+            ServiceRefused: It is not queued any longer.
+        """
+        return self._ask("PATCH", {"priority": read_option("priority", priority)})
 
     def cancel(self) -> JobStatus:
         """Stop the job, queued or running; returns the job as it is now."""
-        return cancel(self._calls, self.id)
+        return self._ask("DELETE")
 
-    def _wait(self, on_progress: Watcher | None, timeout_seconds: float | None) -> JobStatus:
-        """Wait until a job has succeeded: the service answers when the job has ended.
+    def _look(self, calls: Calls, wait_seconds: float | None = None) -> JobStatus:
+        """The job as it is when it ends, or after `wait_seconds`; None for now."""
+        return self._note(calls.get(f"/v1/jobs/{self.id}", wait_seconds=wait_seconds))
 
-        A service that answers at once is asked often at first, then once a second.
-        """
-        pause = _FIRST_POLL_SECONDS
-        longest = LOOK_SECONDS if on_progress is None else _WATCHED_LOOK_SECONDS
-        if self._silence_seconds is not None:  # the service is silent until then
-            longest = min(longest, self._silence_seconds / 2)
-        begin = answered = time.monotonic()
-        end = begin + (math.inf if timeout_seconds is None else timeout_seconds)
-        while True:
-            asked = time.monotonic()
-            left = max(0.0, end - asked)
-            longest_look = min(longest, left)
-            calls = self._calls.within(left + LOOK_SECONDS)
-            try:
-                job = look(calls, self.id, wait_seconds=longest_look)
-                answered = time.monotonic()
-            except (ServiceUnreachable, ServiceBusy):
-                if answered + OUTAGE_SECONDS < time.monotonic() <= end:
-                    raise
-            else:
-                if on_progress is not None:
-                    on_progress(job)
-                if _has_succeeded(job):
-                    return job
-            if time.monotonic() > end:
-                raise WaitTimeout(f"job {self.id} is not finished after {timeout_seconds} s")
-            if time.monotonic() - asked < longest_look:  # the service did not wait
-                find_interruption().sleep(pause)
-                pause = min(LOOK_SECONDS, pause * 1.4)
+    def _ask(self, method: str, document: Any = None) -> JobStatus:
+        body = None if document is None else make_json_body(document)
+        request = Request(method, f"/v1/jobs/{self.id}", body=body, repeatable=True)
+        return self._note(self._calls.ask(request))
+
+    def _note(self, document: Mapping[str, Any]) -> JobStatus:
+        job = JobStatus.read(document)
+        self.expected = job.expected
+        return job
 
 
-def look(calls: Calls, job_id: str, *, wait_seconds: float | None = None) -> JobStatus:
-    """A job as it is when it ends, or after `wait_seconds`; None for now."""
-    return JobStatus.read(calls.get(f"/v1/jobs/{job_id}", wait_seconds=wait_seconds))
+def as_completed(jobs: Iterable[Job], *, timeout_seconds: float | None = None) -> Iterator[Job]:
+    """The jobs of one client as they end, with or without a product; each is given once.
 
-
-def cancel(calls: Calls, job_id: str) -> JobStatus:
-    """Stop a job, queued or running; returns it as it is now."""
-    return JobStatus.read(calls.ask(Request("DELETE", f"/v1/jobs/{job_id}", repeatable=True)))
-
-
-def _has_succeeded(job: JobStatus) -> bool:
-    """Whether a job has ended with a product.
+    Args:
+        jobs: The jobs.
+        timeout_seconds: How long to wait for all of them; None for no limit.
 
     Raises:
-        JobUnsuccessful: It has ended without.
+        WaitTimeout: Some were not finished in time; they go on.
     """
-    if job.is_finished and job.state != "succeeded":
-        raise JobUnsuccessful(job.id, job.state, job.error)
-    return job.is_finished
+    left = list(dict.fromkeys(jobs))
+    began = time.monotonic()
+
+    def look(calls: Calls, wait_seconds: float) -> list[Job] | None:
+        left[0]._look(calls, wait_seconds)
+        unfinished = set(_list_unfinished(calls))
+        return [
+            job for job in left if job.id not in unfinished and job._look(calls).is_finished
+        ] or None
+
+    while left:
+        seconds = None if timeout_seconds is None else timeout_seconds - (time.monotonic() - began)
+        what = f"{len(left)} jobs are"
+        ended = _wait_for(look, left[0]._calls, seconds, longest=_SHORT_LOOK_SECONDS, what=what)
+        yield from ended
+        left = [job for job in left if job not in ended]
+
+
+def _list_unfinished(calls: Calls) -> Iterator[str]:
+    """Ids of the jobs that have not ended. One may begin in between, and is then listed twice."""
+    for state in ("queued", "running"):
+        for page in calls.list_pages("/v1/jobs", state=state, limit=_PAGE):
+            yield from (job["id"] for job in page["jobs"])
+
+
+def _wait_for(
+    look: Callable[[Calls, float], T | None],
+    calls: Calls,
+    timeout_seconds: float | None,
+    *,
+    longest: float,
+    what: str,
+) -> T:
+    """What is found by looks, which are repeated until then, also over a restart of the service.
+
+    Args:
+        look: Looks once, at most for so many seconds; None if there is nothing yet. A service that
+            answers at once is asked often at first, then once a second.
+        calls: The calls to the service.
+        timeout_seconds: How long to wait; None for no limit.
+        longest: How long one look may take.
+        what: What is waited for, for the error.
+
+    Raises:
+        WaitTimeout: It was not found in time.
+    """
+    pause = _FIRST_POLL_SECONDS
+    if calls.timeout_seconds is not None:  # the service is silent until then
+        longest = min(longest, calls.timeout_seconds / 2)
+    answered = time.monotonic()
+    end = answered + (math.inf if timeout_seconds is None else timeout_seconds)
+    while True:
+        asked = time.monotonic()
+        left = max(0.0, end - asked)
+        longest_look = min(longest, left)
+        try:
+            found = look(calls.within(left + LOOK_SECONDS), longest_look)
+            answered = time.monotonic()
+        except (ServiceUnreachable, ServiceBusy):
+            if answered + OUTAGE_SECONDS < time.monotonic() <= end:
+                raise
+            found = None
+        if found is not None:
+            return found
+        if time.monotonic() > end:
+            raise WaitTimeout(f"{what} not finished after {timeout_seconds} s")
+        if time.monotonic() - asked < longest_look:  # the service did not wait
+            find_interruption().sleep(pause)
+            pause = min(LOOK_SECONDS, pause * 1.4)
+
+
+@contextlib.contextmanager
+def _watch(progress: bool | Watcher) -> Iterator[Watcher | None]:
+    """The function that receives the job while it is waited for; None for none.
+
+    Args:
+        progress: True for a bar on standard error (without rich: none), False for none; or the
+            function.
+    """
+    if progress is not True:
+        yield progress or None
+        return
+    try:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TaskProgressColumn
+    except ImportError:
+        yield None
+        return
+    columns = ("{task.description}", BarColumn(20), TaskProgressColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task("multiply", total=1.0)
+        yield lambda job: bar.update(task, completed=job.progress, description=_describe(job))
+
+
+def _describe(job: JobStatus) -> str:
+    """The state of a job, and its expected end in local time."""
+    if job.expected is None:
+        return job.state
+    first, last = job.expected.ends_between
+    begin, middle, end = (
+        f"{at.astimezone():%H:%M:%S}" for at in (first, job.expected.ends_at, last)
+    )
+    return f"{job.state}, ends at {middle} ({begin} to {end})"

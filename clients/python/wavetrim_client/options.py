@@ -1,10 +1,12 @@
 """How a product is to be computed; the service decides what is left out."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, Literal, TypedDict
 
 import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 Accuracy = Literal["strict", "library", "float32", "float64"]
 """How exact the GPU's sums are: strict (IEEE, in the order of k), library (as NumPy's), or with the
@@ -81,69 +83,82 @@ class ProductOptions(PlanOptions, total=False):
     verify: bool
 
 
-def check_names(names: Iterable[str], kind: type[PlanOptions], *others: str) -> None:
-    """Refuse options that there are not.
+class MatmulOptions(ProductOptions, total=False):
+    """The options of a product in one call.
 
-    Args:
-        names: Those that were given.
-        kind: The options that there are.
-        others: Further arguments of the call.
-
-    Raises:
-        TypeError: There is no such option; the message says which there are.
+    Attributes:
+        c: An array of the product's shape; required if `beta` is not 0, else not read.
+        dtype: Element type of the product; None for the operands'.
+        out: An array of the product's shape and element type, which is filled and returned. If its
+            elements are contiguous, the product is received into it without a copy.
     """
-    known = [*kind.__annotations__, *others]
-    for name in names:
-        if name not in known:
-            raise TypeError(f"there is no option {name!r}; there are {', '.join(known)}")
+
+    c: ArrayLike | None
+    dtype: DTypeLike | None
+    out: NDArray[Any] | None
+
+
+class JobOptions(ProductOptions, total=False):
+    """The options of a job.
+
+    Attributes:
+        priority: Of the caller's jobs those of a higher priority go first; 0 by default.
+        storage: Where the result is kept: "disk" by default, or "memory" until the service ends.
+        labels: Up to 8 short names, by which jobs are listed and cancelled.
+        deadline: When the job must have ended; it is refused if that cannot be expected. A datetime
+            without a time zone is local time.
+        timeout_seconds: How long the job may run; None for the service's own limit.
+    """
+
+    priority: int
+    storage: Storage
+    labels: Sequence[str]
+    deadline: datetime | str | None
+    timeout_seconds: float | None
 
 
 def describe_options(
-    *,
-    f: int | Literal["auto"] = "auto",
-    kernel: str | None = None,
-    tile: str | None = None,
-    accuracy: Accuracy | None = None,
-    sms: int | None = None,
-    devices: str | None = None,
-    alpha: float = 1.0,
-    beta: float = 0.0,
-    verify: bool = False,
+    options: Mapping[str, Any], kind: type[PlanOptions], *others: str
 ) -> dict[str, Any]:
-    """The options that differ from their defaults, as the service takes them.
+    """The options that are not None, as the service takes them.
 
     Scalars of NumPy's become Python's, which can be written as JSON.
 
+    Args:
+        options: Those that were given.
+        kind: The options that there are.
+        others: Further arguments of the call, for the refusal.
+
     Raises:
-        TypeError: There is no such option.
-        ValueError: A factor is not a finite number.
+        TypeError: There is no such option; the message says which there are.
+        ValueError: A factor is not a finite number, or the labels are no list.
     """
-    asked = {
-        "f": (f, "auto"),
-        "kernel": (kernel, None),
-        "tile": (tile, None),
-        "accuracy": (accuracy, None),
-        "sms": (sms, None),
-        "devices": (devices, None),
-        "alpha": (alpha, 1.0),
-        "beta": (beta, 0.0),
-        "verify": (verify, False),
-    }
-    plain = {name: (read_scalar(value), default) for name, (value, default) in asked.items()}
-    for name in ("alpha", "beta"):
-        _check_factor(name, plain[name][0])
-    return {name: value for name, (value, default) in plain.items() if value != default}
+    known = [*kind.__annotations__, *others]
+    for name in options:
+        if name not in known:
+            raise TypeError(f"there is no option {name!r}; there are {', '.join(known)}")
+    plain = {name: read_option(name, value) for name, value in options.items()}
+    return {name: value for name, value in plain.items() if value is not None}
 
 
-def _check_factor(name: str, value: object) -> None:
-    is_finite = isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
-    if not is_finite:
+def read_option(name: str, value: Any) -> Any:
+    """The value of an option as JSON has it.
+
+    Raises:
+        ValueError: A factor is not a finite number, or the labels are no list.
+    """
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
+    if isinstance(value, np.generic):
+        # `item` of a long double is itself.
+        value = float(value) if isinstance(value, np.floating) else value.item()
+    is_number = isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
+    if name in ("alpha", "beta") and not is_number:
         raise ValueError(f"{name} is {value!r}; it must be a finite real number")
-
-
-def read_scalar(value: Any) -> Any:
-    """A scalar of NumPy's as one of Python's; anything else as it is."""
-    scalar = value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
-    if isinstance(scalar, np.floating):
-        return float(scalar)  # `item` of a long double is itself
-    return scalar.item() if isinstance(scalar, np.generic) else scalar
+    if name == "labels" and value is not None:
+        if isinstance(value, str):
+            raise ValueError(f"labels is {value!r}; it must be a list of strings")
+        return [*value]
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat()
+    return value

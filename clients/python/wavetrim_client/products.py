@@ -1,25 +1,27 @@
 """Products in one call: in leases if possible, else with matrices that are sent and received."""
 
+from itertools import chain
 from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from .details import Details, read_details
-from .leases.leased_products import LeasedProducts
-from .matrices.bodies import join_bodies, make_array_body
-from .matrices.downloads import ArrayPlace, Download
-from .matrices.element_types import check_dtype
-from .matrices.npy import MEDIA_TYPE
-from .matrices.operands import Operands, check_out, read_operands
-from .opening import Opened
-from .options import ProductOptions, check_names, describe_options
-from .wire.answer import Answer
-from .wire.request import Request
+from .arrays import check_out, find_shape, read_operands
+from .downloads import receive_array
+from .leases.leased_memory import LeasedMemory
+from .leases.leased_products import multiply_in_leases
+from .npy import check_dtype, make_array_body
+from .options import MatmulOptions, describe_options
+from .records import Details
+from .wire.calls import Calls
+from .wire.connection import Answer, Body, Request
 
 
-class Products(Opened):
+class Products:
     """The calls that multiply at once."""
+
+    _calls: Calls
+    _memory: LeasedMemory
 
     def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike = "float32") -> NDArray[Any]:
         """A new array in memory that is shared with a service on the same host.
@@ -36,98 +38,68 @@ class Products(Opened):
         array = self._memory.obtain(shape, dtype)
         return np.empty(shape, dtype) if array is None else array
 
-    def matmul(
-        self,
-        a: ArrayLike,
-        b: ArrayLike,
-        *,
-        c: ArrayLike | None = None,
-        dtype: DTypeLike | None = None,
-        out: NDArray[Any] | None = None,
-        **options: Unpack[ProductOptions],
-    ) -> NDArray[Any]:
+    def matmul(self, a: ArrayLike, b: ArrayLike, **options: Unpack[MatmulOptions]) -> NDArray[Any]:
         """alpha·A·B + beta·C in one call; the service stores nothing.
 
         Args:
-            a: M x K, or a vector of K; anything that NumPy reads as an array, of any strides.
-            b: K x N, or a vector of K. Element types are promoted by NumPy's rules.
-            c: An array of the product's shape; required if `beta` is not 0, else not read.
-            dtype: Element type of the product; None for the operands'.
-            out: An array of the product's shape and element type, which is filled and returned.
-                If its elements are contiguous, the product is received into it without a copy.
-            **options: See `ProductOptions`: alpha, beta, f, kernel, tile, accuracy, sms,
-                devices, verify.
+            a: M x K, a stack of such matrices, or a vector of K; anything that NumPy reads as an
+                array, of any strides.
+            b: K x N, a stack of such matrices, or a vector of K. Stacks are broadcast and element
+                types promoted by NumPy's rules.
+            **options: See `MatmulOptions`: c, dtype, out, alpha, beta, f, kernel, tile, accuracy,
+                sms, devices, verify.
 
         Raises:
             ValueError: The operands cannot be multiplied, or `out` cannot take the product.
         """
-        return self.matmul_with_details(a, b, c=c, dtype=dtype, out=out, **options)[0]
+        return self.matmul_with_details(a, b, **options)[0]
 
     def matmul_with_details(
-        self,
-        a: ArrayLike,
-        b: ArrayLike,
-        *,
-        c: ArrayLike | None = None,
-        dtype: DTypeLike | None = None,
-        out: NDArray[Any] | None = None,
-        **options: Unpack[ProductOptions],
+        self, a: ArrayLike, b: ArrayLike, **options: Unpack[MatmulOptions]
     ) -> tuple[NDArray[Any], Details]:
         """What `matmul` returns, and how it was computed: F, seconds, accuracy."""
-        check_names(options, ProductOptions, "c", "dtype", "out")
-        query = describe_options(**options)
-        operands = read_operands(a, b, c, beta=query.get("beta", 0.0))
-        wanted = operands.dtype if dtype is None else np.dtype(dtype)
+        c, dtype, out = options.pop("c", None), options.pop("dtype", None), options.pop("out", None)
+        query = describe_options(options, MatmulOptions)
+        operands, shape = read_operands(a, b, c, beta=query.get("beta", 0.0))
+        wanted = operands[0].dtype.newbyteorder("=") if dtype is None else np.dtype(dtype)
         if dtype is not None:
             check_dtype(wanted)
             query["dtype"] = wanted.name
+        matrix = None
         if out is not None:
-            check_out(out, operands.shape, wanted)
-        view = None if out is None else _view_matrix(operands, out)
-        leased = LeasedProducts(self._calls, self._memory)
-        found = leased.multiply(operands.matrices, wanted, view, query)
+            check_out(out, shape, wanted)
+            reshaped = out.reshape(find_shape(operands[0].shape, operands[1].shape))
+            matrix = reshaped if np.may_share_memory(reshaped, out) else None
+        found = multiply_in_leases(
+            self._calls, self._memory, matrices=operands, dtype=wanted, out=matrix, query=query
+        )
         if found is None:
-            found = self._send_operands(operands, query, _find_target(operands, out))
-        product, details = found[0].reshape(operands.shape), found[1]
+            found = self._send_operands(operands, query, matrix)
+        product, details = found[0].reshape(shape), found[1]
         if out is not None and not np.may_share_memory(out, product):
             np.copyto(out, product)
         return product if out is None else out, details
 
     def _send_operands(
-        self, operands: Operands, query: dict[str, Any], target: NDArray[Any] | None
+        self, operands: list[NDArray[Any]], query: dict[str, Any], out: NDArray[Any] | None
     ) -> tuple[NDArray[Any], Details]:
-        """The product of operands that are sent; received into `target` if that is given."""
-        body = join_bodies([make_array_body(matrix) for matrix in operands.matrices])
-        headers = {"Content-Type": MEDIA_TYPE, "Accept-Encoding": "identity"}
+        """The product of operands that are sent; received into `out` if that can be.
+
+        It must share no memory with an operand, which may be sent again after a lost connection.
+        """
+        if out is not None and (
+            not out.dtype.isnative or any(np.may_share_memory(out, one) for one in operands)
+        ):
+            out = None
+        bodies = [make_array_body(matrix) for matrix in operands]
+        body = Body(
+            sum(body.size_bytes for body in bodies),
+            lambda: chain.from_iterable(body.read_pieces() for body in bodies),
+        )
+        headers = {"Accept-Encoding": "identity"}
         request = Request("POST", "/v1/matmul", query, headers, body, repeatable=True)
-        place = ArrayPlace(target)
 
-        def read(answer: Answer) -> Details:
-            download = Download(place)
-            download.receive(answer)
-            download.finish()
-            return read_details(answer.headers)
+        def read(answer: Answer) -> tuple[NDArray[Any], Details]:
+            return receive_array(answer, out), Details.read(answer.headers)
 
-        details = self._calls.receive(request, read)
-        return place.array, details
-
-
-def _view_matrix(operands: Operands, out: NDArray[Any]) -> NDArray[Any] | None:
-    """A view of `out` that is a matrix; None if `out` has no such view."""
-    shape = (operands.matrices[0].shape[0], operands.matrices[1].shape[1])
-    matrix = out.reshape(shape)
-    return matrix if np.may_share_memory(matrix, out) else None
-
-
-def _find_target(operands: Operands, out: NDArray[Any] | None) -> NDArray[Any] | None:
-    """`out` as a matrix if the product can be received into it, else None.
-
-    It must share no memory with an operand, which may be sent again after a lost connection.
-    """
-    if out is None or not out.dtype.isnative:
-        return None
-    if not (out.flags.c_contiguous or out.flags.f_contiguous):
-        return None
-    if any(np.may_share_memory(out, matrix) for matrix in operands.matrices):
-        return None
-    return out.reshape(operands.matrices[0].shape[0], operands.matrices[1].shape[1])
+        return self._calls.receive(request, read)

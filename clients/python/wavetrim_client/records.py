@@ -1,24 +1,29 @@
-"""The service's answers as values: matrices, jobs, health."""
+"""The service's answers as values: matrices, jobs, how a product was computed, health."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from datetime import datetime
+from email.message import Message
+from typing import Any, Final
+
+_METRIC: Final = re.compile(r"\s*([A-Za-z0-9_-]+)\s*;\s*dur=([0-9.]+)")
 
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """A matrix that the service stores.
+    """A matrix, or a stack of matrices, that the service stores.
 
     Attributes:
         id: Its id, for jobs and downloads.
-        shape: Rows and columns.
+        shape: Rows and columns; of a stack, the number of its matrices before them.
         dtype: NumPy's name of the element type.
         size_bytes: Length of the .npy file.
         document: The service's whole JSON document.
     """
 
     id: str
-    shape: tuple[int, int]
+    shape: tuple[int, ...]
     dtype: str
     size_bytes: int
     document: Mapping[str, Any]
@@ -26,8 +31,46 @@ class Matrix:
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> "Matrix":
         """Read the service's JSON."""
-        rows, columns = document["shape"]
-        return cls(document["id"], (rows, columns), document["dtype"], document["bytes"], document)
+        shape = tuple(document["shape"])
+        return cls(document["id"], shape, document["dtype"], document["bytes"], document)
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """When the service expects a job to run, by its plans and its past; intervals are of 90%.
+
+    Attributes:
+        position: How many products go before it; 0 if it is next, or runs.
+        starts_at: When it starts.
+        starts_between: Earliest and latest start.
+        ends_at: When it ends.
+        ends_between: Earliest and latest end.
+        reason: What it waits for, in one sentence.
+    """
+
+    position: int
+    starts_at: datetime
+    starts_between: tuple[datetime, datetime]
+    ends_at: datetime
+    ends_between: tuple[datetime, datetime]
+    reason: str
+
+    @classmethod
+    def find(cls, job: Mapping[str, Any]) -> "Expected | None":
+        """Read the service's JSON of a job; None if the job has ended."""
+        document, read = job.get("expected"), datetime.fromisoformat
+        if document is None:
+            return None
+        first_start, last_start = map(read, document["starts_between"])
+        first_end, last_end = map(read, document["ends_between"])
+        return cls(
+            position=document["position"],
+            starts_at=read(document["starts_at"]),
+            starts_between=(first_start, last_start),
+            ends_at=read(document["ends_at"]),
+            ends_between=(first_end, last_end),
+            reason=document["reason"],
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +81,8 @@ class JobStatus:
         id: Its id.
         state: "queued", "running", "succeeded", "failed" or "cancelled".
         progress: Share of the product that is done, 0…1.
+        labels: The labels that it was posted with.
+        expected: When it starts and ends; None once it has ended, or if the service cannot say.
         plan: F, kernel, tile, accuracy, waves and predicted seconds, once it is planned.
         timings: Measured seconds, once it has succeeded.
         verification: Outcome of the check, if the job asked for one.
@@ -49,6 +94,8 @@ class JobStatus:
     id: str
     state: str
     progress: float
+    labels: Sequence[str]
+    expected: Expected | None
     plan: Mapping[str, Any] | None
     timings: Mapping[str, float] | None
     verification: Mapping[str, Any] | None
@@ -59,22 +106,52 @@ class JobStatus:
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> "JobStatus":
         """Read the service's JSON."""
+        names = ("plan", "timings", "verification", "result", "error")
         return cls(
             id=document["id"],
             state=document["state"],
             progress=document["progress"],
-            plan=document.get("plan"),
-            timings=document.get("timings"),
-            verification=document.get("verification"),
-            result=document.get("result"),
-            error=document.get("error"),
+            labels=document.get("labels", []),
+            expected=Expected.find(document),
             document=document,
+            **{name: document.get(name) for name in names},
         )
 
     @property
     def is_finished(self) -> bool:
         """Whether the job has ended."""
         return self.state in ("succeeded", "failed", "cancelled")
+
+
+@dataclass(frozen=True, slots=True)
+class Details:
+    """How a product was computed.
+
+    Attributes:
+        f: Rows that the plan gave to the CPU; None if the service does not say.
+        f_actual: Rows that the CPU computed; None if the service does not say.
+        accuracy: How exact the sums of the GPU's kernel are; None if no kernel ran.
+        seconds: Measured parts of the time: "queue", "kernel", "transfer", "gpu", "cpu", "total".
+    """
+
+    f: int | None
+    f_actual: int | None
+    accuracy: str | None
+    seconds: Mapping[str, float]
+
+    @classmethod
+    def read(cls, headers: Message) -> "Details":
+        """Read an answer's headers; a missing or unreadable number is None."""
+        f, f_actual = headers.get("wavetrim-f", ""), headers.get("wavetrim-f-actual", "")
+        return cls(
+            f=int(f) if f.isdecimal() else None,
+            f_actual=int(f_actual) if f_actual.isdecimal() else None,
+            accuracy=headers.get("wavetrim-accuracy"),
+            seconds={
+                name: float(milliseconds) / 1e3
+                for name, milliseconds in _METRIC.findall(headers.get("server-timing", ""))
+            },
+        )
 
 
 @dataclass(frozen=True, slots=True)

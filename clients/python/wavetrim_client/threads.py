@@ -5,14 +5,10 @@ the call has taken back what it has done.
 """
 
 import asyncio
-import contextlib
 import functools
 import os
-import threading
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from concurrent.futures import Future
-from queue import SimpleQueue
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from .wire.interruption import CURRENT, Interruption
@@ -23,13 +19,18 @@ T = TypeVar("T")
 _CALLBACKS: Final = ("on_progress", "on_upload", "progress")
 """Arguments that may be functions of the caller's, which are called in the event loop."""
 
-_MOST_IDLE: Final = 16
-"""How many threads are kept for later calls, as starting one takes about a millisecond; chosen."""
+_MOST_THREADS: Final = 10_000
+"""Calls at one time; chosen, so that none waits for the end of another."""
 
-_idle: Final[deque[SimpleQueue[Callable[[], None]]]] = deque()
-"""The threads without a call, as the queues from which they take one."""
+_pool = ThreadPoolExecutor(_MOST_THREADS, "wavetrim-client")
 
-os.register_at_fork(after_in_child=_idle.clear)
+
+def _renew_pool() -> None:
+    global _pool  # noqa: PLW0603 # a forked process has none of the threads
+    _pool = ThreadPoolExecutor(_MOST_THREADS, "wavetrim-client")
+
+
+os.register_at_fork(after_in_child=_renew_pool)
 
 
 def in_thread(
@@ -57,8 +58,11 @@ def each_in_thread(
     async def iterate(self: Any, /, *arguments: P.args, **named: P.kwargs) -> AsyncIterator[T]:
         values = method(self.blocking, *arguments, **named)
         end = object()
-        while (value := await _run(lambda: next(values, end))) is not end:
-            yield value  # type: ignore[misc]  # it is not the end
+        try:
+            while (value := await _run(lambda: next(values, end))) is not end:
+                yield value  # type: ignore[misc]  # it is not the end
+        finally:
+            await _run(values.close)  # type: ignore[attr-defined]  # they are generators
 
     return iterate
 
@@ -68,70 +72,36 @@ async def _run(function: Callable[[], T]) -> T:
 
     If the task is cancelled, the function is interrupted, and its end is waited for.
     """
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[T] = loop.create_future()
     interruption = Interruption()
 
-    def work() -> None:
+    def work() -> T:
         CURRENT.set(interruption)
-        try:
-            result = function()
-        except BaseException as error:
-            tell(done.set_exception, error)
-        else:
-            tell(done.set_result, result)
+        return function()
 
-    def tell(settle: Callable[[Any], None], value: object) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed
-            loop.call_soon_threadsafe(settle, value)
-
-    _start(work)
+    done = asyncio.get_running_loop().run_in_executor(_pool, work)
     try:
         return await asyncio.shield(done)
     except asyncio.CancelledError:
         interruption.interrupt()
-        done.add_done_callback(asyncio.Future.exception)  # nobody else asks for it
         try:
             await asyncio.wait([done])
+            done.exception()  # nobody else asks for it
         except asyncio.CancelledError:  # once more: nothing is waited for any longer
             interruption.interrupt()
+            done.cancel()
         raise
     except GeneratorExit:  # the loop is gone
         interruption.interrupt()
+        done.cancel()
         raise
-
-
-def _start(work: Callable[[], None]) -> None:
-    """Run a function in an idle thread, else in a new one."""
-    try:
-        queue = _idle.pop()
-    except IndexError:
-        queue = SimpleQueue()
-        # The interpreter's end does not wait for a call that its loop has left.
-        threading.Thread(target=_serve, args=[queue], name="wavetrim-client", daemon=True).start()
-    queue.put(work)
-
-
-def _serve(queue: SimpleQueue[Callable[[], None]]) -> None:
-    """Run the functions of a queue, until enough other threads are idle."""
-    while True:
-        queue.get()()
-        if len(_idle) >= _MOST_IDLE:
-            return
-        _idle.append(queue)
 
 
 def _call_in_loop(
     loop: asyncio.AbstractEventLoop, function: Callable[..., Any], *arguments: Any
 ) -> None:
     """Call a function in the event loop, and wait for its end; raises what it raises."""
-    done: Future[None] = Future()
 
-    def call() -> None:
-        try:
-            done.set_result(function(*arguments))
-        except BaseException as error:
-            done.set_exception(error)
+    async def call() -> None:
+        function(*arguments)
 
-    loop.call_soon_threadsafe(call)
-    done.result()
+    asyncio.run_coroutine_threadsafe(call(), loop).result()

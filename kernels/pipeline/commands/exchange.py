@@ -11,26 +11,26 @@ event after it, then the copies between GPUs, which wait for these events (`team
 from dataclasses import dataclass
 from functools import lru_cache
 
-from wavetrim.kernels.pipeline.places import PlacedStep
+from wavetrim.kernels.pipeline.step_layouts import StepLayout
 from wavetrim.kernels.transfer.peers import allow_access
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
-    """One GPU's place at an exchange.
+class ExchangeRank:
+    """One of the GPUs of an exchange.
 
     Attributes:
-        number: Number of the GPU.
-        places: Address of B's first part on each GPU.
+        number: Its number, from 0.
+        addresses: Address of B's first part on each GPU.
     """
 
     number: int
-    places: tuple[int, ...]
+    addresses: tuple[int, ...]
 
     @property
     def others(self) -> tuple[int, ...]:
         """The other GPUs, from the next one on, so that not all copy from the same one at first."""
-        count = len(self.places)
+        count = len(self.addresses)
         return tuple((self.number + offset) % count for offset in range(1, count))
 
     def cut_piece(self, depth: range, number: int) -> range:
@@ -40,23 +40,23 @@ class Seat:
             depth: The rows of the part.
             number: Number of that GPU.
         """
-        count = len(self.places)
+        count = len(self.addresses)
         begin, end = (len(depth) * bound // count for bound in (number, number + 1))
         return depth[begin:end]
 
 
 @lru_cache(maxsize=512)
-def assign_seats(
-    devices: tuple[int, ...], steps: tuple[tuple[PlacedStep, ...], ...]
-) -> tuple[Seat, ...] | None:
-    """The seats of the GPUs that exchange B; None if each must fetch all of it.
+def assign_ranks(
+    devices: tuple[int, ...], steps: tuple[tuple[StepLayout, ...], ...]
+) -> tuple[ExchangeRank, ...] | None:
+    """The ranks of the GPUs in an exchange of B; None if each must fetch all of it.
 
-    Each must have room for all of B, since memory that one GPU fills again may still be read by
-    another, and need the same parts in the same steps, and have access to the others' memory.
+    They exchange B only if each needs the same parts of it in the same steps, has memory for all of
+    it (another GPU may read a buffer that is filled again), and can access the others' memory.
 
     Args:
         devices: CUDA's index of each GPU.
-        steps: The steps of the product on each. Placed steps are kept, so the answer is, too.
+        steps: The steps of the product on each; equal only if they are the same tuples.
     """
     needs = [
         tuple(
@@ -68,7 +68,7 @@ def assign_seats(
     ]
     stays = all(
         one.step.buffer_depth == placed[-1].step.depth.stop
-        and one.step.buffer_columns == range(placed[-1].step.columns.stop)
+        and one.step.columns == range(placed[-1].step.columns.stop)
         for placed in steps
         for one in placed
     )
@@ -76,5 +76,5 @@ def assign_seats(
         return None
     if not all(allow_access(device, other) for device in devices for other in devices):
         return None
-    places = tuple(placed[needs[0][0][0]].b.pointer for placed in steps)
-    return tuple(Seat(number, places) for number in range(len(devices)))
+    addresses = tuple(placed[needs[0][0][0]].b.pointer for placed in steps)
+    return tuple(ExchangeRank(number, addresses) for number in range(len(devices)))

@@ -9,7 +9,7 @@ from typing import Any
 
 from wavetrim.kernels.pipeline.commands.command_buffer import CommandBuffer
 from wavetrim.kernels.pipeline.commands.submission import OPERANDS, Submitter, Waiting, check_status
-from wavetrim.kernels.pipeline.residents import Resident
+from wavetrim.kernels.pipeline.resident_cache import Resident
 
 
 class _Program(ctypes.Structure):

@@ -17,20 +17,20 @@ from wavetrim.kernels.pipeline.commands.command_buffer import (
     Timed,
     pack_commands,
 )
-from wavetrim.kernels.pipeline.commands.exchange import Seat
-from wavetrim.kernels.pipeline.places import PlacedStep
+from wavetrim.kernels.pipeline.commands.exchange import ExchangeRank
+from wavetrim.kernels.pipeline.step_layouts import StepLayout
 
 _A, _B, _C = range(3)
 
 
 def record_commands(
-    steps: Sequence[PlacedStep],
+    steps: Sequence[StepLayout],
     launches: Sequence[Sequence[Call]],
     *,
     label: str,
     reads_c: bool,
     timed: Timed,
-    seat: Seat | None = None,
+    rank: ExchangeRank | None = None,
 ) -> CommandBuffer:
     """Record the steps of a product.
 
@@ -40,9 +40,9 @@ def record_commands(
         label: The kernel, for messages.
         reads_c: Whether first steps read C.
         timed: What is timed.
-        seat: Seat at the exchange of B; None to copy in all of it.
+        rank: Rank of this GPU in the exchange of B; None to copy in all of it.
     """
-    return _Recorder(steps, launches, reads_c=reads_c, timed=timed, seat=seat).record(label)
+    return _Recorder(steps, launches, reads_c=reads_c, timed=timed, rank=rank).record(label)
 
 
 class _Recorder:
@@ -50,19 +50,19 @@ class _Recorder:
 
     def __init__(
         self,
-        steps: Sequence[PlacedStep],
+        steps: Sequence[StepLayout],
         launches: Sequence[Sequence[Call]],
         *,
         reads_c: bool,
         timed: Timed,
-        seat: Seat | None,
+        rank: ExchangeRank | None,
     ) -> None:
         self._steps, self._launches = steps, launches
-        self._reads_c, self._timed, self._seat = reads_c, timed, seat
+        self._reads_c, self._timed, self._rank = reads_c, timed, rank
         self._rows: list[tuple[int, ...]] = []
         # The first events are those after the own pieces of B, so that others know their indices.
         self._pieces = count()
-        self._first_event = 0 if seat is None else sum(one.step.loads_b for one in steps)
+        self._first_event = 0 if rank is None else sum(one.step.loads_b for one in steps)
         self._numbers = count(self._first_event)
         self._loaded: list[int] = []  # event after each step's copies in
         self._computed: list[int] = []
@@ -76,11 +76,11 @@ class _Recorder:
         self._ends: list[int] = []
 
     def record(self, label: str) -> CommandBuffer:
-        for index, placed in enumerate(self._steps):
-            piece = self._load(placed)
-            if self._seat is not None and piece is not None:
+        for index, layout in enumerate(self._steps):
+            piece = self._load(layout)
+            if self._rank is not None and piece is not None:
                 self._ends.append(len(self._rows))
-                self._ends.extend(self._exchange(placed, piece, self._seat))
+                self._ends.extend(self._exchange(layout, piece, self._rank))
             self._launch(index)
             self._ends.append(len(self._rows))
         stores = tuple(self._stored.values())
@@ -100,9 +100,9 @@ class _Recorder:
             address=commands.ctypes.data,
         )
 
-    def _load(self, placed: PlacedStep) -> int | None:
+    def _load(self, layout: StepLayout) -> int | None:
         """Record a step's copies in; returns the event after its own piece of B, if it has one."""
-        step, queue = placed.step, self._queues[IN]
+        step, queue = layout.step, self._queues[IN]
         piece = None
         reads_c = self._reads_c and step.first
         if step.follows >= 0:
@@ -110,42 +110,41 @@ class _Recorder:
         if reads_c and step.c_follows >= 0:
             self._add(queue, CommandKind.WAIT, self._stored[step.c_follows].event)
         begin = self._begin(queue)
-        if step.loads_b and self._seat is not None:
-            piece = self._load_piece(placed, self._seat)
-        if step.a_depth:
-            self._copy(CommandKind.COPY_IN, _A, step.rows, step.a_depth, placed.arriving)
-        if step.loads_b and self._seat is None:
-            self._copy(CommandKind.COPY_IN, _B, step.depth, step.columns, placed.b)
+        if step.loads_b and self._rank is not None:
+            piece = self._load_piece(layout, self._rank)
+        self._copy(CommandKind.COPY_IN, _A, step.rows, step.depth, layout.a)
+        if step.loads_b and self._rank is None:
+            self._copy(CommandKind.COPY_IN, _B, step.depth, step.columns, layout.b)
         if reads_c:
-            self._copy(CommandKind.COPY_IN, _C, step.rows, step.columns, placed.c)
+            self._copy(CommandKind.COPY_IN, _C, step.rows, step.columns, layout.c)
         self._loaded.append(self._mark_between(queue))
         self._end(self._copy_spans, begin, self._loaded[-1])
         return piece
 
-    def _load_piece(self, placed: PlacedStep, seat: Seat) -> int:
+    def _load_piece(self, layout: StepLayout, rank: ExchangeRank) -> int:
         """Record the copy in of this GPU's own piece of B; returns the event after it."""
-        depth, event = placed.step.depth, next(self._pieces)
-        own = seat.cut_piece(depth, seat.number)
+        depth, event = layout.step.depth, next(self._pieces)
+        own = rank.cut_piece(depth, rank.number)
         if own:
             rows = range(own.start - depth.start, own.stop - depth.start)
-            place = placed.b.cut(rows, range(placed.b.columns))
-            self._copy(CommandKind.COPY_IN, _B, own, placed.step.columns, place)
+            part = layout.b.cut(rows, range(layout.b.columns))
+            self._copy(CommandKind.COPY_IN, _B, own, layout.step.columns, part)
         self._add(self._queues[IN], CommandKind.RECORD, event)
         return event
 
-    def _exchange(self, placed: PlacedStep, piece: int, seat: Seat) -> Iterator[int]:
+    def _exchange(self, layout: StepLayout, piece: int, rank: ExchangeRank) -> Iterator[int]:
         """Record the copies of the other GPUs' pieces of B, and that the kernel waits for them.
 
         Yields the number of commands after each piece. GPUs take turns at them, because copies
         from one GPU take turns in the order in which they were enqueued.
         """
-        depth, b, queue = placed.step.depth, placed.b, self._queues[BETWEEN]
+        depth, b, queue = layout.step.depth, layout.b, self._queues[BETWEEN]
         pitch_bytes = b.leading_dimension * b.item_bytes
         begin = self._begin(queue)
-        for other in seat.others:
-            if rows := seat.cut_piece(depth, other):
+        for other in rank.others:
+            if rows := rank.cut_piece(depth, other):
                 target = b.pointer + (rows.start - depth.start) * pitch_bytes
-                source = target - seat.places[seat.number] + seat.places[other]
+                source = target - rank.addresses[rank.number] + rank.addresses[other]
                 self._add(queue, CommandKind.WAIT_FOR_PEER, other, piece)
                 row_bytes = (b.columns + b.padding) * b.item_bytes
                 words = source, target, len(rows), row_bytes, pitch_bytes
@@ -157,8 +156,8 @@ class _Recorder:
             self._add(self._queues[COMPUTE], CommandKind.WAIT, end)
 
     def _launch(self, index: int) -> None:
-        placed, queue = self._steps[index], self._queues[COMPUTE]
-        step = placed.step
+        layout, queue = self._steps[index], self._queues[COMPUTE]
+        step = layout.step
         if queue != self._queues[IN]:
             self._add(queue, CommandKind.WAIT, self._loaded[index])
         if step.c_follows >= 0:
@@ -174,24 +173,24 @@ class _Recorder:
             self._store(index)
 
     def _store(self, index: int) -> None:
-        placed, queue = self._steps[index], self._queues[OUT]
-        step = placed.step
+        layout, queue = self._steps[index], self._queues[OUT]
+        step = layout.step
         if queue != self._queues[COMPUTE]:
             self._add(queue, CommandKind.WAIT, self._computed[index])
         begin = self._begin(queue)
-        self._copy(CommandKind.COPY_OUT, _C, step.rows, step.columns, placed.c)
+        self._copy(CommandKind.COPY_OUT, _C, step.rows, step.columns, layout.c)
         end = self._mark(queue)
         self._stored[index] = Store(step, end, index)
         self._end(self._copy_spans, begin, end)
 
     def _copy(
-        self, kind: CommandKind, operand: int, rows: range, columns: range, place: Layout
+        self, kind: CommandKind, operand: int, rows: range, columns: range, layout: Layout
     ) -> None:
-        item_bytes = place.item_bytes
+        item_bytes = layout.item_bytes
         queue = self._queues[IN if kind == CommandKind.COPY_IN else OUT]
-        pitch_bytes = place.leading_dimension * item_bytes
+        pitch_bytes = layout.leading_dimension * item_bytes
         left_bytes, row_bytes = columns.start * item_bytes, len(columns) * item_bytes
-        words = operand, rows.start, left_bytes, len(rows), row_bytes, place.pointer, pitch_bytes
+        words = operand, rows.start, left_bytes, len(rows), row_bytes, layout.pointer, pitch_bytes
         self._add(queue, kind, *words)
 
     def _begin(self, queue: int) -> int:

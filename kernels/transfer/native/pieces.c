@@ -4,7 +4,7 @@
 
 enum {
     LINE_BYTES = 128,  // of the device's caches
-    PIECES = 24,       // of a matrix, where they are neither small nor larger than a slab: two a thread
+    PIECES = 24,       // of a matrix, two for each thread, unless they are too small or larger than a slab
     LEAST_PIECE_BYTES = 256 << 10,  // for less, enqueueing a transfer takes as long as the copy; chosen
 };
 
@@ -13,7 +13,7 @@ typedef struct {
 } Piece;
 
 // A piece has whole rows if at least one fits. Rows with little padding on the device have it in the slab as
-// well, so that a piece is one contiguous transfer. What is no padding holds something else, and is skipped.
+// well, so that a piece is one contiguous transfer. Bytes between rows that are no padding are other data, and are skipped.
 void cut_matrix(MatrixCopy* copy, int64_t slab_bytes)
 {
     const int64_t row_bytes = copy->columns * copy->item;

@@ -5,7 +5,7 @@
 
 #include "copies.h"
 
-// A matrix to copy, its place on the device, and how it is cut.
+// A matrix to copy, its layout on the device, and how it is cut.
 typedef struct {
     char* host;
     int64_t host_row, host_column;  // bytes from one element to the next

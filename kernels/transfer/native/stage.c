@@ -1,12 +1,12 @@
-// A stage: copies between pageable memory and the device in both directions, by threads of a pool, or by who
-// waits for a copy.
+// A stage: copies between pageable memory and the device in both directions, by threads of a pool, or by
+// the thread that waits for a copy.
 //
-// Each thread takes one piece after the other (pieces.h), with a slab of its own meanwhile. So a thread that has
-// no core delays its piece, and no other. All transfers of a direction are in one stream, in any order
+// Each thread takes one piece after the other (pieces.h), and a slab of its own for it. So a thread that has
+// lost its core delays only its own piece. All transfers of a direction are in one stream, in any order
 // within a matrix. Transfers from the device run ahead into free slabs, also of the next matrices.
 //
-// The driver has one lock, and who waits for it sleeps. So one thread at a time enqueues the transfers of a
-// direction: all that are ready, while others copy on.
+// The driver has one lock, and a thread that waits for it sleeps. So one thread at a time enqueues the transfers
+// of a direction, all that are ready, and the others go on copying.
 //
 // One lock guards all state. It is held for nanoseconds, while a piece takes 0.1 ms: never during a copy or a call
 // of the driver.
@@ -107,7 +107,7 @@ static void lock(Stage* stage)
 
 static void unlock(Stage* stage) { pthread_mutex_unlock(&stage->lock); }
 
-// Ask the driver about an event, without the lock meanwhile.
+// Ask the driver about an event; the lock is released meanwhile.
 static int query_unlocked(Stage* stage, void* event)
 {
     unlock(stage);
@@ -170,8 +170,8 @@ static Slab* find_slab(Way* way, State state)
     return found;
 }
 
-// Whether the transfers of a request may be enqueued. Its wait would hold up those of earlier requests, for which
-// what it waits for may itself wait.
+// Whether the transfers of a request may be enqueued. Its wait for an event delays transfers of earlier requests
+// that are enqueued later, and the event may itself depend on those.
 static int may_enter(Way* way, const Request* request)
 {
     if (!needs_wait(request)) return 1;
@@ -192,7 +192,7 @@ static Slab* take_piece(Way* way)
     return slab;
 }
 
-// Whether transfers from the device are to be enqueued, and nobody does so.
+// Whether transfers from the device are to be enqueued, and no thread does so.
 static int may_fetch(Way* way)
 {
     const Request* const request = find_open(way);
@@ -239,7 +239,7 @@ static int take_job(Stage* stage, Job* job)
     return taken;
 }
 
-// Requests at the head that are done leave. With the lock.
+// Remove the requests at the head that are done. With the lock.
 static void drop_done(Way* way, int inwards)
 {
     for (Request* first; (first = way->first) != NULL;) {
@@ -352,7 +352,7 @@ static int look_for_job(Stage* stage, Job* job, int64_t nanoseconds)
     return 0;
 }
 
-// Whether a thread without work may leave: those who come later are invited anew.
+// Whether a thread without work may leave. If work comes later, threads are woken again.
 static int leave(Stage* stage, Job* job)
 {
     lock(stage);
@@ -415,8 +415,9 @@ EXPORTED int is_done(Stage* stage, int inwards, int64_t number)
     return atomic_load(&stage->ways[inwards].done) >= number || atomic_load(&stage->failed);
 }
 
-// Wait until a request is done: returns 0, or the first error of any. The caller works, too, unless others do: it
-// launches kernels, which are late if it has a piece then. If others have no core, it waits for none of them.
+// Wait until a request is done: returns 0, or the first error of any. The caller copies only if no
+// other thread does: while it copies it launches no kernels. If the others have lost their cores, it does not wait
+// for them.
 EXPORTED int await_copy(Stage* stage, int inwards, int64_t number)
 {
     const struct timespec nap = {0, NAP_NANOSECONDS};
@@ -522,8 +523,8 @@ static int open_way(Way* way, void* stream, void* const* memories, int slabs)
     return way->slabs == NULL ? -1 : 0;
 }
 
-// Open a stage with so many slabs in each direction; their memory remains the caller's, first that of slabs from
-// the device. Returns NULL without a driver or memory.
+// Open a stage with a number of slabs in each direction. Their memory remains the caller's; that of slabs from
+// the device comes first. Returns NULL without a driver or memory.
 EXPORTED Stage* open_stage(
     Pool* pool, void* in_stream, void* out_stream, void* const* memories, int slabs, int64_t slab_bytes)
 {

@@ -1,113 +1,82 @@
-"""Routes that carry bodies: plain ASGI, since they receive or send the bytes themselves.
+"""Routes that carry bodies: they receive or send the bytes themselves, and FastAPI describes them.
 
-`BodyRoutes` answers them before FastAPI does, whose routing costs a small product 30 µs. A FastAPI
-route of the same path is never called: it describes the `BodyRoute` in the OpenAPI document.
+FastAPI would read a body before its route is called, and its routing costs a small product 30 µs.
+So `checks.Admission` calls these routes; the OpenAPI document has them like all others.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any, TypeVar, get_origin
 from urllib.parse import parse_qsl
 
+from fastapi.dependencies.models import Dependant
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, TypeAdapter, ValidationError
-from starlette.datastructures import Headers
-from starlette.routing import Match, Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from fastapi.routing import APIRoute
+from pydantic import BaseModel, ValidationError
 
-from wavetrim.service.api.admission.auth import check_access
-from wavetrim.service.api.admission.query_check import check_query, list_fields
-from wavetrim.service.api.problem_kinds import REFUSALS
-from wavetrim.service.api.problems import describe_refusal
-from wavetrim.service.api.v2.errors import is_protocols
-
-Answer = Callable[[Scope, Receive, Send], Awaitable[None]]
-"""Answers a request whose access was checked."""
+from wavetrim.service.api.admission.call import Call
 
 Model = TypeVar("Model", bound=BaseModel)
 
-DESCRIBES: Final = "this describes a route in the OpenAPI document; a BodyRoute answers it"
 
+class BodyRoute(APIRoute):
+    """A route whose function answers by itself, with the bytes of its `Call`.
 
-class BodyRoute(Route):
-    """A route that checks only access and query fields.
+    The function takes the call, the parameters of the path, and the model of the query if there is
+    one. It may raise `REFUSALS` until the answer has begun. It reads headers and bodies from the
+    call, so these are described by `openapi_extra`.
 
-    Args:
-        path: Path with its parameters in braces.
-        answer: Answers; it may raise `REFUSALS` until the answer has begun.
-        methods: HTTP methods; GET includes HEAD.
-        query: Model of its query; None if it has no fields.
+    Attributes:
+        known: The fields of its query, and whether each may be there more than once.
     """
 
-    def __init__(
-        self,
-        path: str,
-        answer: Answer,
-        *,
-        methods: Sequence[str],
-        query: type[BaseModel] | None = None,
-    ) -> None:
-        endpoint = _Endpoint(self, answer, () if query is None else list_fields(query))
-        super().__init__(path, endpoint, methods=methods, include_in_schema=False)
+    def __init__(self, path: str, endpoint: Any, **described: Any) -> None:
+        super().__init__(path, endpoint, **described)
+        self.known = dict(list_known(self.dependant))
+        self._queries: dict[str, Any] = {
+            field.name: field.field_info.annotation for field in self.dependant.query_params
+        }
+
+    def find(self, method: str, path: str) -> dict[str, str] | None:
+        """The parameters in a path; None if the route has another path or method."""
+        if method not in (self.methods or ()):
+            return None
+        found = self.path_regex.match(path)
+        return None if found is None else found.groupdict()
+
+    async def answer(self, call: Call) -> None:
+        """Answer a call that has passed the checks.
+
+        Raises:
+            RequestValidationError: A field of the path or of the query is not valid.
+        """
+        fields: dict[str, Any] = {}
+        for field in self.dependant.path_params:
+            sent = call.path_params[field.alias]
+            fields[field.name], errors = field.validate(sent, loc=("path", field.alias))
+            if errors:
+                raise RequestValidationError(errors)
+        for name, model in self._queries.items():
+            fields[name] = read_query(model, call.scope["query_string"])
+        await self.endpoint(call, **fields)
 
 
-class BodyRoutes:
-    """ASGI middleware that answers requests to body routes.
-
-    Args:
-        app: Answers all other requests.
-        routes: The body routes.
-    """
-
-    def __init__(self, app: ASGIApp, routes: Sequence[BodyRoute]) -> None:
-        self._app = app
-        self._routes = routes
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handles one connection event."""
-        for route in self._routes:
-            match, found = route.matches(scope)
-            if match is Match.FULL:
-                scope.update(found)
-                await _answer(route.app, scope, receive, send)
-                return
-        await self._app(scope, receive, send)
+def list_known(dependant: Dependant) -> Iterator[tuple[str, bool]]:
+    """The query fields of a route of FastAPI's and of its dependencies; whether each is a list."""
+    for field in dependant.query_params:
+        kind: Any = field.field_info.annotation
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            for name, one in kind.model_fields.items():
+                yield one.alias or name, False
+        else:
+            yield field.alias, get_origin(kind) is list
+    for needed in dependant.dependencies:
+        yield from list_known(needed)
 
 
-async def _answer(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-    """Answers a request, or refuses it; an error after the answer's begin breaks it off."""
-    begun = False
-
-    async def note_begin(message: Message) -> None:
-        nonlocal begun
-        begun = True
-        await send(message)
-
-    try:
-        await app(scope, receive, note_begin)
-    except REFUSALS as error:
-        if begun:
-            raise
-        await describe_refusal(error)(scope, receive, send)
-
-
-class _Endpoint:
-    """A route's ASGI application; Starlette would not take a function for one."""
-
-    def __init__(self, route: Route, answer: Answer, known: Sequence[str]) -> None:
-        self._route = route
-        self._answer = answer
-        self._known = known
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        scope["route"] = self._route  # for the request log, as FastAPI's own routes do
-        await check_access(scope, Headers(scope=scope))
-        if scope["query_string"] and not is_protocols(scope["path"]):
-            check_query(scope["query_string"], self._known)
-        await self._answer(scope, receive, send)
-
-
+@lru_cache(maxsize=256)
 def read_query(model: type[Model], query_string: bytes) -> Model:
-    """The fields of a query.
+    """The fields of a query; they must not be changed.
 
     Raises:
         RequestValidationError: A field is not valid.
@@ -117,18 +86,6 @@ def read_query(model: type[Model], query_string: bytes) -> Model:
         return model.model_validate(fields)
     except ValidationError as error:
         raise refuse(error, "query") from error
-
-
-def read_path(field_type: TypeAdapter[str], scope: Scope, name: str) -> str:
-    """A parameter of the path.
-
-    Raises:
-        RequestValidationError: It is not valid.
-    """
-    try:
-        return field_type.validate_python(scope["path_params"][name])
-    except ValidationError as error:
-        raise refuse(error, "path", name) from error
 
 
 def refuse(error: ValidationError, *place: str) -> RequestValidationError:

@@ -11,7 +11,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from wavetrim.service.api.admission.auth import end_access
+from wavetrim.service.api.admission.call import TENANT
 from wavetrim.service.api.problems import answer_incident
 from wavetrim.service.telemetry.logs import FIELDS, request_id, take_request_id
 from wavetrim.service.telemetry.metrics import Metrics
@@ -79,7 +79,8 @@ class RequestLog:
             with suppress(ClientDisconnect):
                 await answer_incident(incident)(scope, receive, send_with_id)
         finally:
-            end_access(scope)
+            if TENANT in scope:
+                scope["app"].state.frame.descriptors.leave(scope[TENANT].name)
             self._record(scope, status or _DISCONNECTED, time.perf_counter() - began)
             request_id.reset(tokens[0])
             trace_parent.reset(tokens[1])

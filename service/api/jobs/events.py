@@ -2,33 +2,33 @@
 
 Events come from memory (`jobs/news.py`): a stream holds no connection to the database and no
 thread. It ends with the job, when the service stops, or after some minutes, so that a caller whose
-connection is dead holds no place; a browser's EventSource then reconnects by itself. The caller's
+connection is dead holds no place; a browser's EventSource then reconnects by itself. When a job
+should end changes as others begin, too: so jobs that wait are looked at now and then. The caller's
 key or token is checked before each message, and a stream ends when it is no longer good.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any, Final
 
 from fastapi import APIRouter, Response
-from starlette.datastructures import Headers
-from starlette.types import Receive, Scope, Send
 
-from wavetrim.service.api.admission.auth import authenticate, find_tenant
-from wavetrim.service.api.admission.body_route import DESCRIBES, BodyRoute
+from wavetrim.service.api.admission.auth import authenticate
+from wavetrim.service.api.admission.body_route import BodyRoute
+from wavetrim.service.api.admission.call import Call
 from wavetrim.service.api.jobs.job_schemas import show_job
 from wavetrim.service.api.jobs.jobs import JobId
 from wavetrim.service.api.openapi import list_refusals
 from wavetrim.service.api.wire.sender import send_chunks
+from wavetrim.service.clock import read_clock
 from wavetrim.service.errors import IssuerAway, ScopeMissing, Unauthorized
+from wavetrim.service.jobs.dispatch import Dispatcher
+from wavetrim.service.jobs.estimate import Expected
 from wavetrim.service.jobs.job import Job
 from wavetrim.service.jobs.news import Listener
 from wavetrim.service.threads import run_to_end
 
-IsAllowed = Callable[[], Awaitable[bool]]
-"""Whether the caller may still hear of these jobs."""
-
-router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
+router = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=BodyRoute)
 
 STREAM_SECONDS: Final = 300.0
 """Longest stream; chosen."""
@@ -39,6 +39,15 @@ chosen, so that proxies keep the connection open."""
 
 _PAUSE_SECONDS: Final = 0.1
 """Least time between two messages; chosen, as a person sees no more."""
+
+_LOOK_SECONDS: Final = 1.0
+"""Time between two looks at when jobs should end; chosen."""
+
+_MOST_MOVED: Final = 16
+"""Jobs of a caller that are looked at; chosen, to bound what all followers cost."""
+
+_MOVED_SHARE: Final = 0.2
+"""Share of the time until a job's end by which its answer must have moved to be sent; chosen."""
 
 _IDLE_SECONDS: Final = 30.0
 """How long a caller may receive nothing before it is given up; chosen."""
@@ -90,9 +99,11 @@ def _describe(description: str, event: dict[str, Any]) -> dict[str, Any]:
         **list_refusals(),
     },
 )
-async def follow_jobs() -> Response:
+async def follow_jobs(call: Call) -> None:
     """Follow the caller's jobs as they change; with the scope admin, everybody's."""
-    raise AssertionError(DESCRIBES)
+    parts, tenant = call.parts, call.tenant
+    with parts.streams.take(tenant.name), parts.news.listen(owner=tenant.sees) as listener:
+        await _send(call, _tell(listener, call, _Story(parts.dispatcher, tenant.sees, None)))
 
 
 @router.get(
@@ -104,88 +115,109 @@ async def follow_jobs() -> Response:
         **list_refusals(404),
     },
 )
-async def follow_job(job_id: JobId) -> Response:
+async def follow_job(call: Call, job_id: JobId) -> None:
     """Follow a job until it has ended."""
-    del job_id
-    raise AssertionError(DESCRIBES)
-
-
-async def answer_job_events(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answers GET and HEAD /v1/jobs/{job_id}/events."""
-    state, job_id = scope["app"].state, scope["path_params"]["job_id"]
-    tenant = find_tenant(scope)
-    sees = tenant.sees
+    parts, tenant = call.parts, call.tenant
     with (
-        state.streams.take(tenant.name),
-        state.news.listen(job_id=job_id, owner=sees) as listener,
+        parts.streams.take(tenant.name),
+        parts.news.listen(job_id=job_id, owner=tenant.sees) as listener,
     ):
-        job = await run_to_end(state.jobs.get, job_id, sees)
-        if job.state.finished and Headers(scope=scope).get("last-event-id") == _LAST:
-            await Response(status_code=204)(scope, receive, send)
+        job = await run_to_end(parts.jobs.get, job_id, tenant.sees)
+        if job.state.finished and call.headers.get("last-event-id") == _LAST:
+            await call.answer(Response(status_code=204))
             return
-        await _send(scope, receive, send, _tell(listener, _make_check(scope), job))
+        await _send(call, _tell(listener, call, _Story(parts.dispatcher, tenant.sees, job)))
 
 
-async def answer_events(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answers GET and HEAD /v1/jobs/events."""
-    state, tenant = scope["app"].state, find_tenant(scope)
-    with state.streams.take(tenant.name), state.news.listen(owner=tenant.sees) as listener:
-        await _send(scope, receive, send, _tell(listener, _make_check(scope)))
-
-
-async def _send(scope: Scope, receive: Receive, send: Send, events: AsyncGenerator[bytes]) -> None:
-    if scope["method"] == "HEAD":
+async def _send(call: Call, events: AsyncGenerator[bytes]) -> None:
+    if call.method == "HEAD":
         await events.aclose()  # and no Content-Length, as GET has none (RFC 9110, section 8.6)
-        await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
-        await send({"type": "http.response.body", "body": b""})
+        await call.send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+        await call.send({"type": "http.response.body", "body": b""})
         return
     await send_chunks(
-        scope, receive, send, status=200, headers=_HEADERS, chunks=events,
+        call.scope, call.send, status=200, headers=_HEADERS, chunks=events,
         total_bytes=None, idle_seconds=_IDLE_SECONDS,
     )  # fmt: skip
 
 
-def _make_check(scope: Scope) -> IsAllowed:
-    """A check whether the call's key or token is still good, and sees as much as when it began."""
-    headers, sees = Headers(scope=scope), find_tenant(scope).sees
-
-    async def is_allowed() -> bool:
-        try:
-            return (await authenticate(headers, scope["app"].state, "read")).sees == sees
-        except (Unauthorized, ScopeMissing, IssuerAway):
-            return False
-
-    return is_allowed
+async def _is_allowed(call: Call) -> bool:
+    """Whether the call's key or token is still good, and sees as much as when it began."""
+    try:
+        return (await authenticate(call, "read")).sees == call.tenant.sees
+    except (Unauthorized, ScopeMissing, IssuerAway):
+        return False
 
 
-async def _tell(
-    listener: Listener, is_allowed: IsAllowed, job: Job | None = None
-) -> AsyncGenerator[bytes]:
+class _Story:
+    """What a follower has been sent.
+
+    Args:
+        dispatcher: Has the jobs that have not ended.
+        owner: Whose jobs are followed; None for everybody's.
+        job: The only job that is followed; None for all.
+    """
+
+    def __init__(self, dispatcher: Dispatcher, owner: str | None, job: Job | None) -> None:
+        self._dispatcher, self._owner, self.job = dispatcher, owner, job
+        self._told: dict[str, Expected] = {}
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether there is nothing more to tell."""
+        return self.job is not None and self.job.state.finished
+
+    def write(self, job: Job) -> bytes:
+        """The event of a job."""
+        expected = self._dispatcher.ends.tell(job)
+        if expected is None:
+            self._told.pop(job.id, None)
+        else:
+            self._told[job.id] = expected
+        if self.job is not None:
+            self.job = job
+        last = f"id: {_LAST}\n" if job.state.finished else ""
+        data = show_job(job, expected).model_dump_json()
+        return f"event: job\n{last}data: {data}\n\n".encode()
+
+    def list_moved(self, changed: Sequence[Job]) -> list[Job]:
+        """Jobs, but for some, that should begin or end at another time than was sent."""
+        if self.job is None:
+            looked = self._dispatcher.live.list_next(self._owner, _MOST_MOVED)
+        else:
+            looked = [self._dispatcher.live.find_job(self.job.id) or self.job]
+        known = {job.id for job in changed}
+        return [job for job in looked if job.id not in known and self._has_moved(job)]
+
+    def _has_moved(self, job: Job) -> bool:
+        told, expected = self._told.get(job.id), self._dispatcher.ends.tell(job)
+        if told is None or expected is None:
+            return expected is not told
+        moved = abs(expected.ends.at - told.ends.at)
+        left = max(0.0, told.ends.at - read_clock())
+        return expected.position != told.position or moved > max(0.1, _MOVED_SHARE * left)
+
+
+async def _tell(listener: Listener, call: Call, story: _Story) -> AsyncGenerator[bytes]:
     """The events of a job until it ends, or of all jobs, with comments in between."""
     clock = asyncio.get_running_loop().time
-    until = clock() + STREAM_SECONDS
-    yield b": news of jobs\n\n" if job is None else _write(job)
-    while (left_seconds := until - clock()) > 0 and not (job and job.state.finished):
-        changed = await listener.wait(min(_BEAT_SECONDS, left_seconds))
-        if not await is_allowed():
+    looked = spoke = clock()
+    until = looked + STREAM_SECONDS
+    yield b": news of jobs\n\n" if story.job is None else story.write(story.job)
+    while (left_seconds := until - clock()) > 0 and not story.has_ended:
+        next_look = looked + _LOOK_SECONDS
+        changed = await listener.wait(max(0.0, min(next_look - clock(), left_seconds)))
+        if clock() >= next_look:
+            changed, looked = (*changed, *story.list_moved(changed)), clock()
+        if not (changed or listener.missed or listener.ended or clock() - spoke > _BEAT_SECONDS):
+            continue
+        spoke = clock()
+        if not await _is_allowed(call):
             return
         if listener.missed:
             listener.missed = False
             yield b"event: missed\ndata: {}\n\n"
-        yield b"".join(map(_write, changed)) or b":\n\n"
+        yield b"".join(map(story.write, changed)) or b":\n\n"
         if listener.ended:
             return
-        if job is not None and changed:
-            job = changed[-1]
         await asyncio.sleep(_PAUSE_SECONDS)
-
-
-def _write(job: Job) -> bytes:
-    last = f"id: {_LAST}\n" if job.state.finished else ""
-    return f"event: job\n{last}data: {show_job(job).model_dump_json()}\n\n".encode()
-
-
-routes: Final = (
-    BodyRoute("/v1/jobs/events", answer_events, methods=["GET"]),
-    BodyRoute("/v1/jobs/{job_id}/events", answer_job_events, methods=["GET"]),
-)

@@ -1,127 +1,189 @@
 """Jobs: posted, watched, cancelled, and their products."""
 
 import contextlib
-from typing import Annotated, Any, Final
+from collections.abc import Sequence
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Path, Query, Response
-from starlette.types import Receive, Scope, Send
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
-from wavetrim.service.api.admission.auth import find_tenant
-from wavetrim.service.api.admission.body_route import DESCRIBES, BodyRoute
-from wavetrim.service.api.admission.idempotency import IdempotencyKey, check_key
-from wavetrim.service.api.admission.json_route import JsonRoute
-from wavetrim.service.api.header_schemas import (
-    IfMatch,
-    IfNoneMatch,
-    IfRange,
-    Range,
-    describe_headers,
+from wavetrim.service.api.admission.body_limit import receive_document
+from wavetrim.service.api.admission.body_route import BodyRoute, refuse
+from wavetrim.service.api.admission.call import Call, CallRoute
+from wavetrim.service.api.admission.idempotency import check_key
+from wavetrim.service.api.header_schemas import describe_headers, describe_request_headers
+from wavetrim.service.api.jobs.job_schemas import (
+    CancelledView,
+    JobChange,
+    JobPage,
+    JobView,
+    show_job,
 )
-from wavetrim.service.api.jobs.job_schemas import JobPage, JobRequest, JobView, show_job
+from wavetrim.service.api.json_document import read_json
 from wavetrim.service.api.matrices.matrix_body import send_kept
-from wavetrim.service.api.openapi import describe_download, list_refusals
-from wavetrim.service.api.parts import DispatcherPart, JobsPart, TenantPart, WaitsPart
-from wavetrim.service.errors import Draining
+from wavetrim.service.api.openapi import describe_download, list_refusals, refer
+from wavetrim.service.errors import ContentRefused, Draining
 from wavetrim.service.jobs.errors import ResultMissing
-from wavetrim.service.jobs.job import JobState
+from wavetrim.service.jobs.job import Job, JobState
+from wavetrim.service.jobs.request import MOST_LABELS, JobRequest, Label
 from wavetrim.service.threads import run_to_end
 
-router = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=JsonRoute)
+router = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=CallRoute)
+body_router = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=BodyRoute)
 
 JobId = Annotated[
     str, Path(description="Id of the job.", examples=["0b8d3a6f5c2e4f1d9a7b6c5d4e3f2a1b"])
 ]
 
+MOST_LISTED: Final = 1000
+"""Jobs in one POST; chosen: others are served between two of them."""
+
+_LIST_TIMES: Final = 8
+"""How many times as many marks of JSON a list may have as one job; chosen: a thousand jobs fit."""
+
+MOST_LIST_BYTES: Final = 2**19
+"""The largest body of a POST of jobs; chosen: a job of a list has some hundred bytes."""
+
+_LIST: Final = TypeAdapter[list[JobRequest]](
+    Annotated[list[JobRequest], Field(min_length=1, max_length=MOST_LISTED)]
+)
+
+
+class JobQuery(BaseModel):
+    """The query of a look at a job."""
+
+    wait_seconds: float = Field(
+        0.0, ge=0, le=60, description="How long to wait for the job's end, at most."
+    )
+
+
+_JSON: Final = "application/json"
 _LOCATION: Final = {"headers": describe_headers("Location")}
-_RESULT: Final[dict[str, Any]] = {
-    "response_class": Response,
-    "responses": {
-        **describe_download(),
-        **list_refusals(404, 409, 412, 416),
-    },
-}
+
+_JOB_SCHEMA: Final = refer(JobRequest)["schema"]
+_LIST_SCHEMA: Final = {
+    "type": "array", "items": _JOB_SCHEMA, "minItems": 1, "maxItems": MOST_LISTED,
+    "description": "Products, each of them a job.",
+}  # fmt: skip
 
 
-@router.post(
+@body_router.post(
     "",
     status_code=202,
+    response_model=JobView | list[JobView],
     responses={
-        200: {"model": JobView, "description": "The job that the first POST made.", **_LOCATION},
-        202: {"description": "The job is queued.", **_LOCATION},
-        **list_refusals(404, 408, 413, 415, 429),
+        200: {
+            "model": JobView | list[JobView],
+            "description": "The jobs that the first POST made.",
+            **_LOCATION,
+        },
+        202: {"description": "The job is queued, or all of a list are.", **_LOCATION},
+        **list_refusals(404, 408, 409, 413, 415, 429),
+    },
+    openapi_extra={
+        "parameters": describe_request_headers("Idempotency-Key"),
+        "requestBody": {
+            "required": True,
+            "content": {"application/json": {"schema": {"anyOf": [_JOB_SCHEMA, _LIST_SCHEMA]}}},
+        },
     },
 )
-async def create_job(
-    job_request: JobRequest,
-    response: Response,
-    dispatcher: DispatcherPart,
-    tenant: TenantPart,
-    idempotency_key: IdempotencyKey = None,
-) -> JobView:
-    """Post a product: alpha · A·B + beta · C."""
-    job, created = await dispatcher.submit(job_request, check_key(idempotency_key), tenant)
-    if not created:
-        response.status_code = 200
-    response.headers["Location"] = f"/v1/jobs/{job.id}"
-    return show_job(job)
+async def create_job(call: Call) -> None:
+    """Post a product: alpha · A·B + beta · C. Or a list of products: all are queued, or none."""
+    _check_media_type(call.headers.get("content-type", ""))
+    content = await receive_document(call, most_bytes=MOST_LIST_BYTES)
+    key = check_key(call.headers.get("idempotency-key"))
+    requests, is_list = read_requests(content)
+    dispatcher = call.parts.dispatcher
+    jobs, created = await dispatcher.submit_all(requests, key, call.tenant)
+    shown = [show_job(job, dispatcher.ends.tell(job)).model_dump_json() for job in jobs]
+    headers = None if is_list else {"Location": f"/v1/jobs/{jobs[0].id}"}
+    body = f"[{','.join(shown)}]" if is_list else shown[0]
+    await call.answer(Response(body, 202 if created else 200, headers, media_type=_JSON))
+
+
+def _check_media_type(sent: str) -> None:
+    media_type = sent.partition(";")[0].strip().lower()
+    if media_type != "application/json" and not media_type.endswith("+json"):
+        raise ContentRefused("Content-Type", sent, "application/json")
+
+
+def read_requests(content: bytes) -> tuple[Sequence[JobRequest], bool]:
+    """The products that a body asks for, and whether it is a list.
+
+    Raises:
+        RequestValidationError: It is not JSON, or a field is not valid.
+        FieldProblem: As `read_json`.
+    """
+    document = read_json(content, times=_LIST_TIMES) if content else None
+    try:
+        if isinstance(document, list):
+            return _LIST.validate_python(document), True
+        return [JobRequest.model_validate(document)], False
+    except ValidationError as error:
+        raise refuse(error, "body") from error
 
 
 @router.get("", responses=list_refusals())
-def list_jobs(
-    jobs: JobsPart,
-    tenant: TenantPart,
+async def list_jobs(
+    call: Call,
+    *,
     state: Annotated[JobState | None, Query(description="Only jobs in this state.")] = None,
+    label: Annotated[
+        list[Label], Query(max_length=MOST_LABELS, description="Only jobs that have all of these.")
+    ] = [],  # noqa: B006 # FastAPI copies it
     limit: Annotated[int, Query(ge=1, le=200, description="The most jobs to return.")] = 50,
     cursor: Annotated[
         str | None, Query(max_length=64, description="next_cursor of the page before.")
     ] = None,
 ) -> JobPage:
     """List the caller's jobs, newest first; to a caller with the scope admin, everybody's."""
-    found, next_cursor = jobs.page(state=state, limit=limit, cursor=cursor, owner=tenant.sees)
-    return JobPage(jobs=[show_job(job) for job in found], next_cursor=next_cursor)
+    dispatcher = call.parts.dispatcher
+    found, next_cursor = await run_to_end(
+        dispatcher.jobs.page,
+        state=state, labels=label, limit=limit, cursor=cursor, owner=call.tenant.sees,
+    )  # fmt: skip
+    shown = [show_job(job, dispatcher.ends.tell(job)) for job in found]
+    return JobPage(jobs=shown, next_cursor=next_cursor)
 
 
-@router.get("/{job_id}", responses=list_refusals(404))
-async def get_job(
-    *,
-    job_id: JobId,
-    jobs: JobsPart,
-    dispatcher: DispatcherPart,
-    waits: WaitsPart,
-    tenant: TenantPart,
-    wait_seconds: Annotated[
-        float, Query(ge=0, le=60, description="How long to wait for the job's end, at most.")
-    ] = 0.0,
-) -> JobView:
+@router.delete("", responses=list_refusals())
+async def cancel_jobs(
+    label: Annotated[
+        list[Label],
+        Query(min_length=1, max_length=MOST_LABELS, description="Jobs that have all of these."),
+    ],
+    call: Call,
+) -> CancelledView:
+    """Cancel the caller's jobs with some labels that have not ended, and what waits for them."""
+    cancelled = await call.parts.dispatcher.cancel_labelled(label, call.tenant.name)
+    return CancelledView(cancelled=cancelled)
+
+
+@body_router.get("/{job_id}", response_model=JobView, responses=list_refusals(404))
+async def get_job(call: Call, job_id: JobId, query: Annotated[JobQuery, Query()]) -> None:
     """Look at a job: its state, progress, plan, timings and result."""
-    if wait_seconds:
+    parts, tenant = call.parts, call.tenant
+    job: Job | None = None
+    if query.wait_seconds:
         # A service that stops shows the job as it is.
-        with waits.take(tenant.name), contextlib.suppress(Draining):
-            waited = dispatcher.wait(job_id, owner=tenant.sees, most_seconds=wait_seconds)
-            return show_job(await waited)
-    return show_job(await run_to_end(jobs.get, job_id, tenant.sees))
+        with parts.waits.take(tenant.name), contextlib.suppress(Draining):
+            job = await parts.dispatcher.wait(
+                job_id, owner=tenant.sees, most_seconds=query.wait_seconds
+            )
+    if job is None:
+        job = await run_to_end(parts.jobs.get, job_id, tenant.sees)
+    shown = show_job(job, parts.dispatcher.ends.tell(job))
+    await call.answer(Response(shown.model_dump_json(), media_type=_JSON))
 
 
-@router.get("/{job_id}/result", **_RESULT)
-async def get_job_result(
-    job_id: JobId,
-    if_match: IfMatch = None,
-    if_none_match: IfNoneMatch = None,
-    range_: Range = None,
-    if_range: IfRange = None,
-) -> Response:
+@body_router.get("/{job_id}/result", **describe_download())
+async def get_job_result(call: Call, job_id: JobId) -> None:
     """Send the product as a .npy file, whole or a single range of it."""
-    del job_id, if_match, if_none_match, range_, if_range
-    raise AssertionError(DESCRIBES)
-
-
-async def answer_result(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answers GET and HEAD /v1/jobs/{job_id}/result."""
-    job_id, sees = scope["path_params"]["job_id"], find_tenant(scope).sees
-    job = await run_to_end(scope["app"].state.jobs.get, job_id, sees)
+    job = await run_to_end(call.parts.jobs.get, job_id, call.tenant.sees)
     if job.result is None:
         raise ResultMissing(job.id, job.state)
-    await send_kept(scope, receive, send, job.result)
+    await send_kept(call, job.result)
 
 
 @router.delete(
@@ -133,14 +195,18 @@ async def answer_result(scope: Scope, receive: Receive, send: Send) -> None:
         **list_refusals(404, 409),
     },
 )
-async def cancel_job(
-    job_id: JobId, response: Response, dispatcher: DispatcherPart, tenant: TenantPart
-) -> JobView:
+async def cancel_job(job_id: JobId, response: Response, call: Call) -> JobView:
     """Cancel a job: a queued one at once, a running one as soon as the engine lets it go."""
-    job = await dispatcher.cancel(job_id, tenant.sees)
+    dispatcher = call.parts.dispatcher
+    job = await dispatcher.cancel(job_id, call.tenant.sees)
     if job.state.finished:
         response.status_code = 200
-    return show_job(job)
+    return show_job(job, dispatcher.ends.tell(job))
 
 
-routes: Final = (BodyRoute("/v1/jobs/{job_id}/result", answer_result, methods=["GET"]),)
+@router.patch("/{job_id}", responses=list_refusals(404, 408, 409, 413, 415))
+async def change_job(job_id: JobId, change: JobChange, call: Call) -> JobView:
+    """Change the priority of a job that is queued; it counts at once."""
+    dispatcher = call.parts.dispatcher
+    job = await dispatcher.change_priority(job_id, change.priority, call.tenant.sees)
+    return show_job(job, dispatcher.ends.tell(job))

@@ -1,6 +1,6 @@
 """Schemas of devices."""
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from wavetrim.service.api.schemas import Pair
 
@@ -113,80 +113,6 @@ class NodeView(BaseModel):
 
 class DevicesView(BaseModel):
     """What computes here, and what can be planned for."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "devices": [
-                        {
-                            "index": 0,
-                            "name": "NVIDIA H200",
-                            "uuid": "GPU-1b2c3d4e-5f60-7182-93a4-b5c6d7e8f901",
-                            "compute_capability": [9, 0],
-                            "sm_count": 132,
-                            "memory_bytes": 150109880320,
-                            "clock_mhz": 1980,
-                            "memory_clock_mhz": 3201,
-                            "driver_version": "580.65.06",
-                            "runtime_version": "13.0",
-                        }
-                    ],
-                    "no_gpu_reason": None,
-                    "cpu_threads": 16,
-                    "profile": {
-                        "device": "NVIDIA H200",
-                        "source": "measured on this machine",
-                        "measured_at": "2026-03-01T11:00:00+00:00",
-                    },
-                    "arena": {
-                        "limit_bytes": 17179869184,
-                        "made_bytes": 1073741824,
-                        "used_bytes": 134217728,
-                        "locked_bytes": 1073741824,
-                        "slabs": 1,
-                        "extents": 3,
-                        "evictions": 0,
-                        "refusals": 0,
-                        "leases": 0,
-                        "leased_bytes": 0,
-                    },
-                    "disk": {
-                        "size_bytes": 536870912000,
-                        "used_bytes": 107374182400,
-                        "free_bytes": 428422987776,
-                        "limit_bytes": 274877906944,
-                    },
-                    "lanes": [
-                        {"device": "cuda:0", "busy_seconds": 0.031},
-                        {"device": "cpu", "busy_seconds": 0.0},
-                    ],
-                    "longest_wait_seconds": 0.0,
-                    "residents": [
-                        {
-                            "index": 0,
-                            "limit_bytes": 75054940160,
-                            "size_bytes": 268435456,
-                            "operands": 1,
-                            "uses": 200,
-                            "fetches": 1,
-                            "evictions": 0,
-                        }
-                    ],
-                    "nodes": [],
-                    "presets": [
-                        {
-                            "name": "H200",
-                            "sm_count": 132,
-                            "compute_capability": [9, 0],
-                            "memory_bytes": 141000000000,
-                            "source": "NVIDIA H200 Tensor Core GPU datasheet",
-                        }
-                    ],
-                }
-            ]
-        }
-    )
 
     devices: list[DeviceView] = Field(description="The GPUs that the service uses.")
     no_gpu_reason: str | None = Field(

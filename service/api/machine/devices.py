@@ -6,6 +6,7 @@ from fastapi import APIRouter
 
 from wavetrim.scheduler.profile.machine import GpuModel, MachineProfile
 from wavetrim.scheduler.profile.presets import PRESETS
+from wavetrim.service.api.admission.call import Call, CallRoute
 from wavetrim.service.api.machine.device_schemas import (
     ArenaView,
     DevicesView,
@@ -19,40 +20,38 @@ from wavetrim.service.api.machine.device_schemas import (
     ResidentsView,
 )
 from wavetrim.service.api.openapi import list_refusals
-from wavetrim.service.api.parts import ArenaPart, EnginePart, FleetPart, LanePart, SettingsPart
 from wavetrim.service.engine.cluster import ClusterNode
 from wavetrim.service.settings import Settings
-from wavetrim.service.storage.disk.free_space import RESERVE_BYTES, measure_disk
+from wavetrim.service.storage.disk.disk_space import RESERVE_BYTES, measure_disk
 
-router = APIRouter(prefix="/v1/devices", tags=["plan"])
+router = APIRouter(prefix="/v1/devices", tags=["plan"], route_class=CallRoute)
 
 
 @router.get("", responses=list_refusals())
-def list_devices(
-    engine: EnginePart, fleet: FleetPart, arena: ArenaPart, lane: LanePart, settings: SettingsPart
-) -> DevicesView:
+def list_devices(call: Call) -> DevicesView:
     """List the GPUs of this machine, its memory and disk, nodes, and presets."""
+    engine, engines, arena = call.parts.engine, call.parts.engines, call.parts.arena
     return DevicesView(
         devices=[DeviceView.model_validate(asdict(info)) for info in engine.devices],
         no_gpu_reason=engine.no_gpu_reason,
         cpu_threads=engine.cpu_threads,
         profile=_show_profile(engine.profiles.find()),
-        arena=None if arena is None else ArenaView.model_validate(asdict(arena.describe())),
-        disk=_show_disk(settings),
-        lanes=[LaneView.model_validate(asdict(state)) for state in lane.describe()],
-        longest_wait_seconds=lane.longest_wait_seconds,
+        arena=ArenaView.model_validate(arena.describe()) if arena.limit_bytes else None,
+        disk=_show_disk(call.parts.settings),
+        lanes=[LaneView.model_validate(asdict(state)) for state in engines.describe()],
+        longest_wait_seconds=engines.longest_wait_seconds,
         residents=[ResidentsView.model_validate(one) for one in engine.residents],
-        nodes=[_show_node(node) for node in fleet.nodes],
+        nodes=[_show_node(node) for node in call.parts.fleet.nodes],
         presets=[_show_preset(gpu) for gpu in PRESETS],
     )
 
 
 def _show_disk(settings: Settings) -> DiskView | None:
     try:
-        state = measure_disk(settings.matrix_dir, RESERVE_BYTES)
+        measured = measure_disk(settings.matrix_dir, RESERVE_BYTES)
     except OSError:
         return None
-    return DiskView(**asdict(state), limit_bytes=int(settings.max_storage_bytes))
+    return DiskView(**measured, limit_bytes=int(settings.max_storage_bytes))
 
 
 def _show_profile(profile: MachineProfile) -> ProfileView:

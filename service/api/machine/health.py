@@ -8,14 +8,8 @@ import sqlalchemy
 from fastapi import APIRouter, Response
 from sqlalchemy.exc import SQLAlchemyError
 
+from wavetrim.service.api.admission.call import Call, CallRoute
 from wavetrim.service.api.openapi import describe_refusal
-from wavetrim.service.api.parts import (
-    DatabasePart,
-    DispatcherPart,
-    EnginePart,
-    SettingsPart,
-    WritesPart,
-)
 from wavetrim.service.api.problem_kinds import NOT_READY
 from wavetrim.service.api.problems import write_problem
 from wavetrim.service.api.schemas import HealthView
@@ -23,7 +17,7 @@ from wavetrim.service.storage.database.database import reading
 from wavetrim.service.storage.database.tables import metadata
 from wavetrim.service.storage.errors import DatabaseTaken
 
-router = APIRouter(tags=["health"])
+router = APIRouter(tags=["health"], route_class=CallRoute)
 
 
 @router.get("/healthz/live", response_model_exclude_none=True)
@@ -42,20 +36,15 @@ _READY: Final[dict[str, Any]] = {
 
 @router.get("/healthz/ready", **_READY)
 @router.get("/v2/health/ready", operation_id="get_server_ready", **_READY)
-def get_ready(
-    database: DatabasePart,
-    settings: SettingsPart,
-    engine: EnginePart,
-    dispatcher: DispatcherPart,
-    writes: WritesPart,
-) -> HealthView | Response:
+def get_ready(call: Call) -> HealthView | Response:
     """Tell whether jobs can be taken and computed; if not, what is missing."""
-    failed = writes.failures
+    parts, engine = call.parts, call.parts.engine
+    failed = parts.writes.failures
     checks = {
-        "database": _reach(database) or failed.get("database"),
-        "data_dir": _write(settings.matrix_dir) or failed.get("data_dir"),
+        "database": _reach(parts.database) or failed.get("database"),
+        "data_dir": _write(parts.settings.matrix_dir) or failed.get("data_dir"),
         "engine": None if engine.ready else f"the engine is {engine.state}",
-        "service": "it is stopping" if dispatcher.draining else None,
+        "service": "it is stopping" if parts.dispatcher.draining else None,
     }
     missing = {name: reason for name, reason in checks.items() if reason is not None}
     if not missing and engine.degraded is not None:

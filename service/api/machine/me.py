@@ -1,13 +1,13 @@
 """The caller itself: its name, what it may do, and what is left of its quotas."""
 
 from fastapi import APIRouter
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
+from wavetrim.service.api.admission.call import Call, CallRoute
 from wavetrim.service.api.openapi import list_refusals
-from wavetrim.service.api.parts import InFlightPart, JobsPart, MatricesPart, TenantPart
 from wavetrim.service.tenants.tenant import SCOPES
 
-router = APIRouter(prefix="/v1/me", tags=["me"])
+router = APIRouter(prefix="/v1/me", tags=["me"], route_class=CallRoute)
 
 
 class QuotaView(BaseModel):
@@ -22,20 +22,6 @@ class QuotaView(BaseModel):
 class MeView(BaseModel):
     """The caller."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "name": "ada",
-                    "scopes": ["read", "compute"],
-                    "stored_bytes": {"used": 33554560, "limit": 4294967296},
-                    "queued_jobs": {"used": 0, "limit": 100},
-                    "bytes_in_flight": {"used": 0, "limit": None},
-                }
-            ]
-        }
-    )
-
     name: str = Field(
         description="Name of its key, and owner of what it makes; empty for the service's own key."
     )
@@ -49,15 +35,14 @@ class MeView(BaseModel):
 
 
 @router.get("", responses=list_refusals())
-def get_me(
-    tenant: TenantPart, matrices: MatricesPart, jobs: JobsPart, in_flight: InFlightPart
-) -> MeView:
+def get_me(call: Call) -> MeView:
     """Show who calls, with its quotas and how much of them is used."""
+    parts, tenant = call.parts, call.tenant
     quota, name = tenant.quota, tenant.name
     return MeView(
         name=name,
         scopes=[scope for scope in SCOPES if scope in tenant.scopes],
-        stored_bytes=QuotaView(used=matrices.stored.count(name), limit=quota.stored_bytes),
-        queued_jobs=QuotaView(used=jobs.count_queued(name), limit=quota.queued_jobs),
-        bytes_in_flight=QuotaView(used=in_flight.count(name), limit=quota.bytes_in_flight),
+        stored_bytes=QuotaView(used=parts.matrices.stored.count(name), limit=quota.stored_bytes),
+        queued_jobs=QuotaView(used=parts.jobs.count_queued(name), limit=quota.queued_jobs),
+        bytes_in_flight=QuotaView(used=parts.in_flight.count(name), limit=quota.bytes_in_flight),
     )

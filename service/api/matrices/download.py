@@ -9,19 +9,19 @@ from typing import Final
 
 from starlette.datastructures import Headers
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
 
+from wavetrim.service.api.admission.call import Call
 from wavetrim.service.api.matrices.conditions import check_if_match, knows
 from wavetrim.service.api.matrices.ranges import parse_range
+from wavetrim.service.api.wire.body_pull import IDLE_SECONDS
 from wavetrim.service.api.wire.digests import format_digest
-from wavetrim.service.api.wire.media_types import choose_media_type
+from wavetrim.service.api.wire.reader import choose_media_type
 from wavetrim.service.api.wire.sender import RawHeaders, send_chunks, send_views
-from wavetrim.service.descriptors import Descriptors
-from wavetrim.service.storage.arena.extent import Hold
 from wavetrim.service.storage.disk.checksum import update_crc32
 from wavetrim.service.storage.errors import MatrixDamaged, MatrixNotFound
-from wavetrim.service.storage.matrices.matrices import MatrixStore
+from wavetrim.service.storage.matrices.file_checks import FileChecks
 from wavetrim.service.storage.matrices.matrix import Matrix
+from wavetrim.service.storage.memory.extent import Hold
 from wavetrim.service.telemetry.metrics import Metrics
 from wavetrim.service.threads import run_to_end
 
@@ -87,46 +87,16 @@ def choose_download(method: str, asked: Headers, matrix: Matrix) -> Download:
     return Download(200, headers, (0, size_bytes), whole=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Sending:
-    """How matrices are sent.
-
-    Attributes:
-        store: Checks whether a file is as it was stored.
-        metrics: Counts the bytes.
-        idle_seconds: How long a client may receive nothing before its connection is closed.
-        descriptors: Counts open files.
-        caller: Name of the tenant that asks.
-    """
-
-    store: MatrixStore
-    metrics: Metrics
-    idle_seconds: float
-    descriptors: Descriptors
-    caller: str
-
-
-async def send_matrix(
-    scope: Scope,
-    receive: Receive,
-    send: Send,
-    *,
-    matrix: Matrix,
-    hold: Hold | None,
-    how: Sending,
-) -> None:
+async def send_matrix(call: Call, matrix: Matrix, hold: Hold | None) -> None:
     """Answers GET and HEAD for a matrix's .npy file.
 
     The file may be deleted while it is sent. Damage to a large file is noticed only at its end, by
     its CRC-32: then the connection is broken off, so that the client sees an incomplete answer.
 
     Args:
-        scope: The request's ASGI scope.
-        receive: Its ASGI channel.
-        send: Its ASGI channel; nothing has been sent.
+        call: The call.
         matrix: The matrix.
         hold: The file in the arena, if it is there; released at the end.
-        how: How it is sent.
 
     Raises:
         MatrixNotFound: The file was deleted meanwhile.
@@ -137,67 +107,43 @@ async def send_matrix(
     with ExitStack() as stack:
         if hold is not None:
             stack.callback(hold.release)
-        download = choose_download(scope["method"], Headers(scope=scope), matrix)
+        download = choose_download(call.method, call.headers, matrix)
         if download.part is None:
-            await Response(None, download.status, download.headers)(scope, receive, send)
+            await call.answer(Response(None, download.status, download.headers))
         elif hold is not None:
-            await _send_extent(scope, send, download=download, hold=hold, how=how)
+            await _send_view(call, download, hold.extent.view[slice(*download.part)])
         elif matrix.place == "memory":
             raise MatrixNotFound(matrix.id)
         else:
-            how.descriptors.take(how.caller, "files")
-            stack.callback(how.descriptors.give, how.caller)
-            file = await run_to_end(_open_checked, matrix, how.store, whole=download.whole)
+            descriptors, checks = call.parts.descriptors, call.parts.matrices.checks
+            descriptors.take(call.tenant.name, "files")
+            stack.callback(descriptors.give, call.tenant.name)
+            file = await run_to_end(_open_checked, matrix, checks, whole=download.whole)
             stack.callback(os.close, file)
-            await _send_file(
-                scope, receive, send, download=download, file=file, matrix=matrix, how=how
+            is_judged = download.whole and matrix.crc32 is not None
+            judge = partial(checks.judge, matrix) if is_judged else None
+            begin, end = download.part
+            await send_chunks(
+                call.scope,
+                call.send,
+                status=download.status,
+                headers=download.raw_headers,
+                chunks=_read(file, begin, end, judge, call.parts.metrics),
+                total_bytes=end - begin,
+                idle_seconds=IDLE_SECONDS,
             )
 
 
-async def _send_extent(
-    scope: Scope, send: Send, *, download: Download, hold: Hold, how: Sending
-) -> None:
-    """Sends from the arena."""
-    assert download.part is not None, "there is a body"
-    view = hold.extent.view[slice(*download.part)]
+async def _send_view(call: Call, download: Download, view: memoryview) -> None:
     if await send_views(
-        scope,
-        send,
+        call.scope,
+        call.send,
         status=download.status,
         headers=download.raw_headers,
         views=[view],
-        idle_seconds=how.idle_seconds,
+        idle_seconds=IDLE_SECONDS,
     ):
-        how.metrics.sent_bytes.inc(len(view))
-
-
-async def _send_file(
-    scope: Scope,
-    receive: Receive,
-    send: Send,
-    *,
-    download: Download,
-    file: int,
-    matrix: Matrix,
-    how: Sending,
-) -> None:
-    """Sends from an open file."""
-    assert download.part is not None, "there is a body"
-    begin, end = download.part
-    judge = None
-    if download.whole and matrix.crc32 is not None:
-        judge = partial(how.store.checks.judge, matrix)
-
-    await send_chunks(
-        scope,
-        receive,
-        send,
-        status=download.status,
-        headers=download.raw_headers,
-        chunks=_read(file, begin, end, judge, how.metrics),
-        total_bytes=end - begin,
-        idle_seconds=how.idle_seconds,
-    )
+        call.parts.metrics.sent_bytes.inc(len(view))
 
 
 async def _read(
@@ -223,12 +169,12 @@ def _read_chunk(file: int, begin: int, count: int, crc32: int | None) -> tuple[b
     return chunk, None if crc32 is None else update_crc32(chunk, crc32)
 
 
-def _open_checked(matrix: Matrix, store: MatrixStore, *, whole: bool) -> int:
+def _open_checked(matrix: Matrix, checks: FileChecks, *, whole: bool) -> int:
     """Opens a file, which the caller closes. It is checked first if it is small or sent in part."""
-    file = store.checks.open_file(matrix)
+    file = checks.open_file(matrix)
     try:
         if not whole or matrix.size_bytes <= CHECKED_BYTES:
-            store.checks.verify(matrix, file)
+            checks.verify(matrix, file)
     except BaseException:
         os.close(file)
         raise

@@ -1,12 +1,13 @@
 """An upload: stored, or compared with what was stored under its Idempotency-Key."""
 
+from functools import partial
 from typing import Final
 
 from wavetrim.service.api.wire.reader import BodyReader
 from wavetrim.service.errors import RetryLater
+from wavetrim.service.storage.matrices.drafts import Settle
 from wavetrim.service.storage.matrices.npy import NpyHeader
-from wavetrim.service.storage.matrices.publication import Settle
-from wavetrim.service.storage.matrices.upload_keys import KeptUpload, UploadKey
+from wavetrim.service.storage.matrices.upload_keys import UploadKey
 from wavetrim.service.threads import run_to_end
 
 _READ_BYTES: Final = 4 * 2**20
@@ -44,7 +45,7 @@ class Upload:
         self.owner = owner
         self._key = key
         # The matrix's description, independent of how its header is written.
-        about = (header.rows, header.columns, header.dtype, header.fortran_order, on_disk)
+        about = (*header.shape, header.dtype, header.fortran_order, on_disk)
         self._digest = None if key is None else body.hash_rest(repr(about).encode())
 
     async def find_first(self) -> str | None:
@@ -69,7 +70,7 @@ class Upload:
         first.expect_same(self._digest.hexdigest())
         return first.matrix
 
-    async def find_winner(self, lost: KeptUpload) -> str:
+    async def find_winner(self) -> str:
         """The id of the matrix that another upload stored under the key meanwhile.
 
         Raises:
@@ -77,14 +78,16 @@ class Upload:
             RetryLater: It is deleted already.
         """
         assert self._key is not None, "only an upload with a key can lose it to another"
+        assert self._digest is not None
         first = await run_to_end(self._key.find)
         if first is None:
             raise RetryLater("the matrix under this Idempotency-Key was just deleted", 1)
-        first.expect_same(lost.digest_sha256)
+        first.expect_same(self._digest.hexdigest())
         return first.matrix
 
     def settle(self, matrix_id: str) -> Settle | None:
         """The change that adds the key when the matrix is published; all elements must be read."""
         if self._key is None or self._digest is None:
             return None
-        return self._key.keep(matrix_id, self._digest.hexdigest()).add_row
+        digest = self._digest.hexdigest()
+        return partial(self._key.add, matrix_id=matrix_id, digest_sha256=digest)

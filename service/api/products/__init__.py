@@ -2,7 +2,7 @@
 
 1. `matmul` checks the query.
 2. `matmul_body` receives the matrices into the arena (`request_memory`).
-3. The product waits in the lane (`jobs/lanes/lane.py`). A caller that leaves stops it.
+3. The product waits for the engine (`jobs/lanes/engine_queue.py`). A caller that leaves stops it.
 4. `product_answer` says how it was computed; the result is sent from where it lies.
 
 Matrices in a lease, memory that a caller on this host shares, are not sent at all: `leases` makes

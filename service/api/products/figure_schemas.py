@@ -8,9 +8,9 @@ from wavetrim.scheduler.problem import Memory
 class RunCorrection(BaseModel):
     """How earlier runs correct a part's prediction."""
 
-    runs_like: str = Field(description="The class of the runs, from wide to narrow.")
-    runs: int = Field(description="How many there were.")
-    factor: float = Field(description="Measured over predicted seconds.")
+    runs_like: str = Field(description="The kind of run: device, memory and bottleneck.")
+    runs: int = Field(description="How many count, the newest.")
+    factor: float = Field(description="Median of measured over predicted seconds.")
 
 
 class KernelFigures(BaseModel):
@@ -19,6 +19,7 @@ class KernelFigures(BaseModel):
     model_config = ConfigDict(extra="allow")
 
     slots: int = Field(description="Blocks of a wave.")
+    gflops: float | None = Field(None, description="Rate of full waves; null in older runs.")
     wave_seconds: float = Field(description="Seconds of a wave with this K.")
     launch_seconds: float = Field(description="Latency of a launch.")
     source: str = Field(description="Where these come from.")
@@ -32,8 +33,10 @@ class LinkFigures(BaseModel):
     memory: Memory | None = Field(None, description="The kind of memory.")
     in_gbytes_per_second: float = Field(description="Rate to the GPU, 1e9 bytes a second.")
     out_gbytes_per_second: float = Field(description="Rate from the GPU.")
-    call_seconds: float | None = Field(None, description="Fixed cost of a product.")
-    step_seconds: float | None = Field(None, description="What each step costs the host.")
+    duplex: float | None = Field(
+        None, description="Factor on a copy while the other direction is busy."
+    )
+    call_seconds: float | None = Field(None, description="Time of a product before its first step.")
     source: str = Field(description="Where these come from.")
 
 
@@ -45,6 +48,11 @@ class CpuFigures(BaseModel):
     threads: int = Field(description="Threads of the CPU alone.")
     threads_beside_gpu: int = Field(description="Threads beside the GPU.")
     gflops: float = Field(description="Rate of all threads in this element type.")
+    read_gbytes_per_second: float | None = Field(None, description="Rate of reading operands.")
+    write_gbytes_per_second: float | None = Field(
+        None, description="Rate of writing a C that no cache holds."
+    )
+    start_seconds: float | None = Field(None, description="Time to wake all threads.")
     source: str = Field(description="Where these come from.")
 
 

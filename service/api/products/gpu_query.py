@@ -5,9 +5,12 @@ from typing import Final
 from pydantic import Field
 
 from wavetrim.scheduler.errors import PlanError
-from wavetrim.scheduler.profile.described import DescribedGpu
-from wavetrim.scheduler.profile.what_if import LEAST_RATE, MOST_GBYTES_PER_SECOND
-from wavetrim.service.api.option_schemas import OptionQuery
+from wavetrim.scheduler.profile.what_if import (
+    LEAST_RATE,
+    MOST_GBYTES_PER_SECOND,
+    DescribedGpu,
+)
+from wavetrim.service.option_fields import OptionQuery
 
 _NEEDED: Final = ("sm_count", "clock_mhz", "compute_capability", "memory_gib")
 _OTHERS: Final = ("memory_clock_mhz", "link_standard_gbytes_per_second", "gpus")
@@ -71,21 +74,15 @@ class GpuQuery(OptionQuery):
             return None
         if device is not None:
             raise PlanError("device", device, f"left out where {given[0]} describes a GPU")
-        needed = f"given: a GPU is described by {', '.join(_NEEDED)}"
-        if self.sm_count is None:
-            raise PlanError("sm_count", None, needed)
-        if self.clock_mhz is None:
-            raise PlanError("clock_mhz", None, needed)
-        if self.compute_capability is None:
-            raise PlanError("compute_capability", None, needed)
-        if self.memory_gib is None:
-            raise PlanError("memory_gib", None, needed)
-        major, minor = map(int, self.compute_capability.split("."))
+        needed = {name: getattr(self, name) for name in _NEEDED}
+        for name, value in needed.items():
+            if value is None:
+                limit = f"given: a GPU is described by {', '.join(_NEEDED)}"
+                raise PlanError(name, None, limit)
+        major, minor = map(int, needed.pop("compute_capability").split("."))
         return DescribedGpu(
-            sm_count=self.sm_count,
-            clock_mhz=self.clock_mhz,
+            **needed,
             compute_capability=(major, minor),
-            memory_gib=self.memory_gib,
             memory_clock_mhz=self.memory_clock_mhz,
             link_standard_gbytes_per_second=self.link_standard_gbytes_per_second,
             count=self.gpus or 1,

@@ -170,7 +170,7 @@ class _Caller:
             return
         self._timer.cancel()
         self._lease, lease.on_end = lease, self.close
-        document = {"id": lease.id, "bytes": lease.size_bytes}
+        document = {"id": lease.id, "bytes": lease.slab.size_bytes}
         try:
             socket.send_fds(self._connection, [json.dumps(document).encode()], [lease.slab.fd])
         except OSError:

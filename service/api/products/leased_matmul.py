@@ -9,16 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 from pydantic_core import to_json
-from starlette.datastructures import Headers
-from starlette.types import Receive, Scope, Send
+from starlette.responses import Response
 
-from wavetrim.scheduler.engine.layout import check_place
+from wavetrim.scheduler.engine.layout import check_layout
 from wavetrim.scheduler.engine.messages import Operand, RunRequest
 from wavetrim.scheduler.errors import FieldError
 from wavetrim.scheduler.problem import ITEM_BYTES
-from wavetrim.service.api.admission.auth import find_tenant
 from wavetrim.service.api.admission.body_limit import receive_document
 from wavetrim.service.api.admission.body_route import refuse
+from wavetrim.service.api.admission.call import Call
 from wavetrim.service.api.json_document import read_json
 from wavetrim.service.api.products.leased_schemas import LeasedMatrix, LeasedProduct
 from wavetrim.service.api.products.leases import check_unix
@@ -27,10 +26,11 @@ from wavetrim.service.api.products.product_answer import (
     check_options,
     describe_product,
 )
-from wavetrim.service.api.wire.media_types import MEDIA_TYPES
+from wavetrim.service.api.wire.reader import MEDIA_TYPES
 from wavetrim.service.errors import FieldProblem
 from wavetrim.service.jobs.errors import ShapesDiffer
 from wavetrim.service.jobs.operands import check_operands
+from wavetrim.service.storage.memory.extent import Extent
 from wavetrim.service.storage.memory.leases import Lease, Leases
 
 MEDIA_TYPE: Final = "application/json"
@@ -39,26 +39,23 @@ _OVERLAP_WORK: Final = 100_000
 """NumPy's steps for comparing two matrices; chosen. Beyond these they count as overlapping."""
 
 
-async def answer_leased(scope: Scope, receive: Receive, send: Send) -> None:
+async def answer_leased(call: Call) -> None:
     """Answers POST /v1/matmul with a JSON body."""
-    check_unix(scope, otherwise=f"; other callers send .npy files as {MEDIA_TYPES[-1]}")
-    state = scope["app"].state
-    state.products.check_admission()
-    product = read_product(await receive_document(Headers(scope=scope), receive))
+    check_unix(call, otherwise=f"; other callers send .npy files as {MEDIA_TYPES[-1]}")
+    parts, tenant = call.parts, call.tenant
+    parts.products.check_admission(tenant.name)
+    product = read_product(await receive_document(call))
     with ExitStack() as stack:
-        request, rooms = place_product(product, state.leases, find_tenant(scope).sees)
-        for room in rooms:
-            stack.callback(room.hold("request").release)
-        check_options(state.engine, request)
-        message = await state.products.compute(request, rooms, partial(await_leaving, receive))
-    content: bytes = to_json(_describe(message), inf_nan_mode="null")
-    headers = [
-        (b"content-type", b"application/json"),
-        (b"content-length", b"%d" % len(content)),
-        *describe_product(message),
-    ]
-    await send({"type": "http.response.start", "status": 200, "headers": headers})
-    await send({"type": "http.response.body", "body": content})
+        request, extents = place_product(product, parts.leases, tenant.sees)
+        for extent in extents:
+            stack.callback(extent.hold("request").release)
+        check_options(parts.engine, request)
+        message = await parts.products.compute(
+            request, extents, partial(await_leaving, call.receive), caller=tenant.name
+        )
+    response = Response(to_json(_describe(message), inf_nan_mode="null"), media_type=MEDIA_TYPE)
+    response.raw_headers += describe_product(message)
+    await call.answer(response)
 
 
 def read_product(content: bytes) -> LeasedProduct:
@@ -76,7 +73,7 @@ def read_product(content: bytes) -> LeasedProduct:
 
 def place_product(
     product: LeasedProduct, leases: Leases, owner: str | None = None
-) -> tuple[RunRequest, tuple[Lease, ...]]:
+) -> tuple[RunRequest, tuple[Extent, ...]]:
     """Find a product's matrices in their leases, and check that they fit.
 
     Args:
@@ -85,7 +82,7 @@ def place_product(
         owner: Whose they must be; None for anybody's.
 
     Returns:
-        The product, and the leases that it lies in, each once.
+        The product, and the memory of the leases that it lies in, each once.
 
     Raises:
         LeaseNotFound: There is no such lease.
@@ -105,7 +102,7 @@ def place_product(
     a, b, c = operands.values()
     assert a is not None
     assert b is not None
-    problem = check_operands(
+    problem, _ = check_operands(
         a, b, c, alpha=product.alpha, beta=product.beta, dtype=product.out.dtype
     )
     if (out.rows, out.columns) != (problem.m, problem.n):
@@ -114,15 +111,15 @@ def place_product(
         job="", a=a, b=b, c=c, out=out, alpha=product.alpha, beta=product.beta,
         options=product.options, verify=product.verify, reports=False,
     )  # fmt: skip
-    return request, tuple(used.values())
+    return request, tuple(lease.extent for lease in used.values())
 
 
 def _place(name: str, matrix: LeasedMatrix, lease: Lease) -> tuple[Operand, NDArray[Any]]:
     """A matrix as the engine finds it, and as an array of this process."""
     rows, columns = matrix.shape
     try:
-        strides = check_place(
-            lease.size_bytes,
+        strides = check_layout(
+            lease.slab.size_bytes,
             offset_bytes=matrix.offset_bytes,
             rows=rows,
             columns=columns,
@@ -132,10 +129,10 @@ def _place(name: str, matrix: LeasedMatrix, lease: Lease) -> tuple[Operand, NDAr
     except FieldError as error:
         raise FieldProblem(f"{name}.{error.field}", error.value, error.limit) from error
     elements: NDArray[Any] = np.ndarray(
-        matrix.shape, matrix.dtype, lease.view, matrix.offset_bytes, strides
+        matrix.shape, matrix.dtype, lease.extent.view, matrix.offset_bytes, strides
     )
     place = Operand(
-        lease.place, matrix.offset_bytes, rows, columns, matrix.dtype, strides_bytes=strides
+        lease.extent.slab, matrix.offset_bytes, rows, columns, matrix.dtype, strides_bytes=strides
     )
     return place, elements
 

@@ -3,41 +3,18 @@
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
-from pydantic.config import JsonDict
 
-from wavetrim.scheduler.options import PlanOptions
-from wavetrim.service.api.option_schemas import (
-    AccuracyName,
-    DeviceNames,
-    JsonRows,
-    KernelName,
-    SmCount,
-    TileName,
-    read_options,
-)
 from wavetrim.service.api.run_schemas import ProductTimings, VerificationView
-from wavetrim.service.api.schemas import DtypeName, Factor, Pair, describe_pair
+from wavetrim.service.api.schemas import DtypeName, Pair, describe_pair
+from wavetrim.service.option_fields import ProductOptions
 
 Count = Annotated[int, Field(ge=0)]
-
-_EXAMPLE_ID = "4b1f0c6a5d2e4f1d9a7b6c5d4e3f2a1b"
-
-
-def _place(offset_bytes: int, rows: int, columns: int) -> JsonDict:
-    return {
-        "lease": _EXAMPLE_ID,
-        "offset_bytes": offset_bytes,
-        "shape": [rows, columns],
-        "dtype": "float32",
-    }
 
 
 class LeasedMatrix(BaseModel):
     """A matrix in a lease."""
 
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, strict=True, json_schema_extra={"examples": [_place(0, 2, 3)]}
-    )
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     lease: str = Field(description="Id of the lease.", max_length=64)
     offset_bytes: int = Field(
@@ -56,23 +33,10 @@ class LeasedMatrix(BaseModel):
     )
 
 
-class LeasedProduct(BaseModel):
+class LeasedProduct(ProductOptions):
     """out ← alpha · A·B + beta · C, all of them in leases."""
 
-    model_config = ConfigDict(
-        extra="forbid",
-        frozen=True,
-        strict=True,
-        json_schema_extra={
-            "examples": [
-                {
-                    "a": _place(0, 256, 512),
-                    "b": _place(524288, 512, 128),
-                    "out": _place(786432, 256, 128),
-                }
-            ]
-        },
-    )
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     a: LeasedMatrix = Field(description="M x K.")
     b: LeasedMatrix = Field(description="K x N.")
@@ -81,20 +45,6 @@ class LeasedProduct(BaseModel):
         description="M x N: where the result is written; it must not overlap an operand. Operands "
         "of another element type are first converted to its type."
     )
-    alpha: Factor = Field(1.0, description="Factor of the product; whole for integer matrices.")
-    beta: Factor = Field(0.0, description="Factor of C; at 0 C is not read.")
-    kernel: KernelName = "auto"
-    tile: TileName = None
-    f: JsonRows = "auto"
-    accuracy: AccuracyName = None
-    sms: SmCount = None
-    devices: DeviceNames = None
-    verify: bool = Field(False, description="Whether the product is checked before the answer.")
-
-    @property
-    def options(self) -> PlanOptions:
-        """The options for the planner."""
-        return read_options(self)
 
 
 class LeasedAnswer(BaseModel):

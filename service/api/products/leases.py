@@ -1,15 +1,13 @@
 """Leases: memory that callers on this host share with the service. Over the Unix socket only."""
 
 import time
-from typing import Annotated, Final
+from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends
 from pydantic import BaseModel, ConfigDict, Field
-from starlette.types import Scope
 
-from wavetrim.service.api.admission.json_route import JsonRoute
+from wavetrim.service.api.admission.call import Call, CallRoute
 from wavetrim.service.api.openapi import list_refusals
-from wavetrim.service.api.parts import LeasesPart, SettingsPart, TenantPart
 from wavetrim.service.api.products.lease_socket import find_lease_socket
 from wavetrim.service.api.schemas import Owner
 from wavetrim.service.errors import LeaseRefused
@@ -17,30 +15,28 @@ from wavetrim.service.storage.memory.leases import Lease
 
 LeaseId = Annotated[str, Field(description="Id of the lease.")]
 
-_EXAMPLE_ID: Final = "4b1f0c6a5d2e4f1d9a7b6c5d4e3f2a1b"
 
-
-async def require_unix(request: Request) -> None:
+async def require_unix(call: Call) -> None:
     """FastAPI's dependency of calls that only callers on this host may make."""
-    check_unix(request.scope)
+    check_unix(call)
 
 
-def check_unix(scope: Scope, *, otherwise: str = "") -> None:
+def check_unix(call: Call, *, otherwise: str = "") -> None:
     """Make sure that a call has come over the Unix socket.
 
     Args:
-        scope: The call's.
+        call: The call.
         otherwise: What other callers can do instead, added to the refusal.
 
     Raises:
         LeaseRefused: It has not.
     """
-    server = scope.get("server")
+    server = call.scope.get("server")
     limit = "over the service's Unix socket (WAVETRIM_UNIX_SOCKET): leases are for this host"
     limit += otherwise
     if server is None or server[1] is not None:  # TCP has a port
         raise LeaseRefused("connection", "TCP", limit)
-    if scope["app"].state.settings.unix_socket is None:
+    if call.parts.settings.unix_socket is None:
         raise LeaseRefused("connection", "another server's Unix socket", limit)
 
 
@@ -48,35 +44,20 @@ router = APIRouter(
     prefix="/v1/leases",
     tags=["leases"],
     dependencies=[Depends(require_unix)],
-    route_class=JsonRoute,
+    route_class=CallRoute,
 )
 
 
 class LeaseRequest(BaseModel):
     """Memory that a caller wants."""
 
-    model_config = ConfigDict(
-        extra="forbid", strict=True, json_schema_extra={"examples": [{"bytes": 268435456}]}
-    )
+    model_config = ConfigDict(extra="forbid", strict=True)
 
     bytes: int = Field(ge=1, description="How much, rounded up to a multiple of 2 MiB.")
 
 
 class LeaseGrant(BaseModel):
     """A new lease, and where to fetch its descriptor."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "id": _EXAMPLE_ID,
-                    "bytes": 268435456,
-                    "socket": "/run/wavetrim/socket.leases",
-                    "token": "q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJA",
-                }
-            ]
-        }
-    )
 
     id: str = Field(description="How products name it.")
     bytes: int = Field(description="Its length.")
@@ -89,20 +70,6 @@ class LeaseGrant(BaseModel):
 
 class LeaseView(BaseModel):
     """A lease."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "id": _EXAMPLE_ID,
-                    "bytes": 268435456,
-                    "age_seconds": 12.5,
-                    "locked": True,
-                    "owner": "ada",
-                }
-            ]
-        }
-    )
 
     id: str = Field(description="How products name it.")
     bytes: int = Field(description="Its length.")
@@ -121,38 +88,38 @@ class LeaseList(BaseModel):
 
 
 @router.post("", status_code=201, responses=list_refusals(408, 413, 415, 429, 507))
-async def create_lease(
-    request: LeaseRequest, leases: LeasesPart, settings: SettingsPart, tenant: TenantPart
-) -> LeaseGrant:
+async def create_lease(request: LeaseRequest, call: Call) -> LeaseGrant:
     """Lease memory, which counts against the arena's."""
-    assert settings.unix_socket is not None, "the call has come over it"
-    lease, token = await leases.make(request.bytes, tenant)
-    socket = str(find_lease_socket(settings.unix_socket))
-    return LeaseGrant(id=lease.id, bytes=lease.size_bytes, socket=socket, token=token)
+    unix_socket = call.parts.settings.unix_socket
+    assert unix_socket is not None, "the call has come over it"
+    lease, token = await call.parts.leases.make(request.bytes, call.tenant)
+    socket = str(find_lease_socket(unix_socket))
+    return LeaseGrant(id=lease.id, bytes=lease.slab.size_bytes, socket=socket, token=token)
 
 
 @router.get("", responses=list_refusals())
-async def list_leases(leases: LeasesPart, tenant: TenantPart) -> LeaseList:
+async def list_leases(call: Call) -> LeaseList:
     """List the caller's leases; to a caller with the scope admin, everybody's."""
-    return LeaseList(leases=[_show(lease) for lease in leases.list(tenant.sees)])
+    return LeaseList(leases=[_show(lease) for lease in call.parts.leases.list(call.tenant.sees)])
 
 
 @router.get("/{lease_id}", responses=list_refusals(404))
-async def get_lease(lease_id: LeaseId, leases: LeasesPart, tenant: TenantPart) -> LeaseView:
+async def get_lease(lease_id: LeaseId, call: Call) -> LeaseView:
     """Show a lease, and whether it is page-locked yet."""
-    return _show(leases.get(lease_id, tenant.sees))
+    return _show(call.parts.leases.get(lease_id, call.tenant.sees))
 
 
 @router.delete("/{lease_id}", status_code=204, responses=list_refusals(404))
-async def delete_lease(lease_id: LeaseId, leases: LeasesPart, tenant: TenantPart) -> None:
+async def delete_lease(lease_id: LeaseId, call: Call) -> None:
     """End a lease; its memory is given back when no product needs it any more."""
-    leases.end(leases.get(lease_id, tenant.sees))
+    leases = call.parts.leases
+    leases.end(leases.get(lease_id, call.tenant.sees))
 
 
 def _show(lease: Lease) -> LeaseView:
     return LeaseView(
         id=lease.id,
-        bytes=lease.size_bytes,
+        bytes=lease.slab.size_bytes,
         age_seconds=time.monotonic() - lease.made_at,
         locked=lease.slab.locked,
         owner=lease.owner,

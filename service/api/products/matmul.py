@@ -1,39 +1,31 @@
-"""A product in one call: .npy files in, one out, and nothing is stored.
-
-`answer` receives the body itself; `matmul` describes it in the OpenAPI document.
-"""
+"""A product in one call: .npy files in, one out, and nothing is stored."""
 
 from contextlib import AsyncExitStack
-from functools import lru_cache, partial
-from typing import Annotated, Final
+from functools import partial
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
-from starlette.datastructures import Headers
-from starlette.types import Receive, Scope, Send
 
-from wavetrim.scheduler.engine.messages import RunRequest
-from wavetrim.scheduler.options import PlanOptions
-from wavetrim.service.api.admission.auth import find_tenant
-from wavetrim.service.api.admission.body_route import DESCRIBES, BodyRoute, read_query
+from wavetrim.service.api.admission.body_route import BodyRoute
+from wavetrim.service.api.admission.call import Call
 from wavetrim.service.api.header_schemas import PRODUCT_HEADERS
 from wavetrim.service.api.openapi import describe_npy_answer, describe_npy_body, list_refusals
 from wavetrim.service.api.products.leased_matmul import MEDIA_TYPE, answer_leased
 from wavetrim.service.api.products.leased_schemas import LeasedAnswer, LeasedProduct
-from wavetrim.service.api.products.matmul_body import ProductReceiver, Received
+from wavetrim.service.api.products.matmul_body import ProductReceiver
 from wavetrim.service.api.products.product_answer import (
     await_leaving,
     check_options,
     describe_product,
 )
 from wavetrim.service.api.products.request_memory import RequestMemory
-from wavetrim.service.api.schemas import ContentDigest, MatmulQuery
+from wavetrim.service.api.schemas import MatmulQuery
 from wavetrim.service.api.wire.body_pull import IDLE_SECONDS
-from wavetrim.service.api.wire.media_types import choose_media_type
-from wavetrim.service.api.wire.reader import BodyReader
+from wavetrim.service.api.wire.reader import BodyReader, choose_media_type
 from wavetrim.service.api.wire.sender import send_views
 from wavetrim.service.storage.matrices.npy import MAX_HEADER_BYTES
 
-router = APIRouter(prefix="/v1/matmul", tags=["matmul"])
+router = APIRouter(prefix="/v1/matmul", tags=["matmul"], route_class=BodyRoute)
 
 
 @router.post(
@@ -50,88 +42,55 @@ router = APIRouter(prefix="/v1/matmul", tags=["matmul"])
     openapi_extra=describe_npy_body(
         "Two .npy files, A and then B, without anything in between: "
         "`cat A.npy B.npy | curl --data-binary @- -H 'Content-Type: application/x-npy'`. If "
-        "beta is not 0, a third one, C. Or, over the Unix socket, a JSON document that names "
+        "beta is not 0, a third one, C. A file with three dimensions is a stack of matrices, and "
+        "so is then the answer. Or, over the Unix socket, a JSON document that names "
         "matrices in leases. Then the query is ignored, the result is written into its lease, and "
         "the answer is a JSON document with F, seconds and the verification.",
-        LeasedProduct,
+        "Content-Digest",
+        document=LeasedProduct,
     ),
 )
-async def matmul(
-    _query: Annotated[MatmulQuery, Query()], _content_digest: ContentDigest = None
-) -> Response:
-    """Multiply two matrices and send the product; disconnecting cancels it."""
-    raise AssertionError(DESCRIBES)
-
-
-async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answers POST /v1/matmul."""
-    state, tenant = scope["app"].state, find_tenant(scope)
-    settings, metrics = state.settings, state.metrics
-    headers = Headers(scope=scope)
-    media_type = choose_media_type(headers.get("accept"))
+async def matmul(call: Call, query: Annotated[MatmulQuery, Query()]) -> None:
+    """Multiply two matrices, or stacks of them, and send the product; disconnecting cancels it."""
+    parts, headers = call.parts, call.headers
     if headers.get("content-type", "").partition(";")[0].strip().lower() == MEDIA_TYPE:
-        await answer_leased(scope, receive, send)
+        await answer_leased(call)
         return
-    query, options = read_plan_options(scope["query_string"])
-    state.products.check_admission()
-    limit_bytes = int(settings.max_matrix_bytes)
+    parts.products.check_admission(call.tenant.name)
+    limit_bytes = int(parts.settings.max_matrix_bytes)
     body = BodyReader(
-        scope,
-        receive,
+        call.scope,
+        call.receive,
         limit_bytes=(2 + (query.beta != 0)) * (limit_bytes + MAX_HEADER_BYTES),
         digests=headers.getlist("content-digest") or None,
         idle_seconds=IDLE_SECONDS,
     )
     async with AsyncExitStack() as stack:
         try:
-            take = partial(state.in_flight.take, tenant)
-            memory = RequestMemory(state.rooms, stack, take)
+            take = partial(parts.in_flight.take, call.tenant)
+            memory = RequestMemory(parts.scratch, stack, take)
             receiver = ProductReceiver(body, query, memory, limit_bytes=limit_bytes)
-            async with state.bodies.place_for(body.length_bytes, tenant.name):
+            async with parts.bodies.place_for(body.length_bytes, call.tenant.name):
                 received = await receiver.receive()
         finally:
-            metrics.received_bytes.inc(body.received_bytes)
-        request = _make_request(received, query, options)
-        check_options(state.engine, request)
-        message = await state.products.compute(
-            request, received.rooms, partial(await_leaving, receive)
+            parts.metrics.received_bytes.inc(body.received_bytes)
+        request = received.make_request(
+            alpha=query.alpha, beta=query.beta, options=query.options, verify=query.verify
         )
+        check_options(parts.engine, request)
+        message = await parts.products.compute(
+            request,
+            received.rooms,
+            partial(await_leaving, call.receive),
+            caller=call.tenant.name,
+        )
+        media_type = choose_media_type(headers.get("accept"))
         await send_views(
-            scope,
-            send,
+            call.scope,
+            call.send,
             status=200,
             headers=[(b"content-type", media_type.encode()), *describe_product(message)],
             views=[received.answer],
             idle_seconds=IDLE_SECONDS,
         )
-        metrics.sent_bytes.inc(len(received.answer))
-
-
-routes: Final = (BodyRoute("/v1/matmul", answer, methods=["POST"], query=MatmulQuery),)
-
-
-@lru_cache(maxsize=256)
-def read_plan_options(query_string: bytes) -> tuple[MatmulQuery, PlanOptions]:
-    """The fields of a query, and its options for the planner.
-
-    Raises:
-        RequestValidationError: A field is not valid.
-    """
-    query = read_query(MatmulQuery, query_string)
-    return query, query.options
-
-
-def _make_request(received: Received, query: MatmulQuery, options: PlanOptions) -> RunRequest:
-    a, b, *rest = received.operands
-    return RunRequest(
-        job="",
-        a=a,
-        b=b,
-        c=rest[0] if rest else None,
-        out=received.out,
-        alpha=query.alpha,
-        beta=query.beta,
-        options=options,
-        verify=query.verify,
-        reports=False,
-    )
+        parts.metrics.sent_bytes.inc(len(received.answer))

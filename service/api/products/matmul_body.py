@@ -1,24 +1,30 @@
 """The body of a product in one call: .npy files one after the other, received where they are used.
 
+A file with three dimensions is a stack of matrices, of which each has its product.
+
 All matrices of a short body and the result share one piece of memory. In a longer body each matrix
 is received into memory of its own.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from wavetrim.scheduler.engine.messages import Operand
-from wavetrim.scheduler.problem import GemmProblem
-from wavetrim.service.api.products.request_memory import RequestMemory, lay_out
+from wavetrim.service.api.products.request_memory import (
+    Received,
+    RequestMemory,
+    describe_operand,
+    lay_out,
+)
 from wavetrim.service.api.schemas import MatmulQuery
 from wavetrim.service.api.wire.body_source import SMALL_BODY_BYTES
 from wavetrim.service.api.wire.reader import BodyReader
 from wavetrim.service.errors import BodyLengthWrong, BodyTooLarge
 from wavetrim.service.jobs.operands import check_operands
+from wavetrim.service.storage.matrices.matrix import count_data_bytes
 from wavetrim.service.storage.matrices.npy import NpyHeader, format_header, parse_header
-from wavetrim.service.storage.memory.room import Room
+from wavetrim.service.storage.memory.extent import Extent
 
 NAMES: Final = (
     "first matrix, A",
@@ -31,23 +37,6 @@ _HEADER_BYTES: Final = 128
 """The usual length of headers that NumPy writes for matrices."""
 
 _PAGE_BYTES: Final = 4096
-
-
-@dataclass(frozen=True, slots=True)
-class Received:
-    """The operands of a product, and memory for its result.
-
-    Attributes:
-        operands: A, B and, if beta is not 0, C.
-        out: The result.
-        answer: The result's bytes as a .npy file.
-        rooms: The memory of all of them.
-    """
-
-    operands: tuple[Operand, ...]
-    out: Operand
-    answer: memoryview
-    rooms: tuple[Room, ...]
 
 
 class ProductReceiver:
@@ -87,57 +76,55 @@ class ProductReceiver:
         length = self._body.length_bytes
         if length is None or length > SMALL_BODY_BYTES:
             return await self._receive_large()
-        content = await self._body.read_all_small()
+        content = await self._body.read_rest(length)
         await self._body.finish(len(content))
         return await self._place_small(content)
 
     async def _place_small(self, content: bytes) -> Received:
         """Copy all matrices into one piece of memory."""
         headers, begins = read_headers(content, self._names)
-        problem = self._check(headers)
+        shape = self._check(headers)
         places, total_bytes = lay_out([header.data_bytes for header in headers])
-        head = make_result_header(problem.m, problem.n, problem.dtype)
-        room = await self._memory.obtain(
-            total_bytes + len(head) + self._count_result_bytes(problem)
-        )
+        size_bytes = len(_make_head(shape)) + self._count_result_bytes(shape)
+        room = await self._memory.obtain(total_bytes + size_bytes)
         view, received = room.view, memoryview(content)
         operands = []
         for header, begin, place in zip(headers, begins, places, strict=True):
             view[place : place + header.data_bytes] = received[begin : begin + header.data_bytes]
-            operands.append(_describe(room, place, header))
-        return _Result(room, total_bytes, head, problem).gather(operands, (room,))
+            operands.append(
+                describe_operand(room, place, header, fortran_order=header.fortran_order)
+            )
+        return _finish(operands, [room], total_bytes, shape)
 
     async def _receive_large(self) -> Received:
         """Receive each matrix into memory of its own."""
         headers: list[NpyHeader] = []
         operands: list[Operand] = []
-        used: list[Room] = []
+        used: list[Extent] = []
         for name in self._names:
             header, _ = await self._body.read_header(name)
             headers.append(header)
             if len(headers) == 1:
                 self._check_size("matrix size", header.file_bytes)
             else:
-                problem = self._check(headers)
+                shape = self._check(headers)
             if len(headers) == len(self._names):
                 total_bytes = sum(header.file_bytes for header in headers)
                 described = ", ".join(map(str, headers))
                 self._body.expect_length(total_bytes, f".npy headers ({described})")
             room = await self._memory.receive(header.data_bytes, self._body.read_into)
-            operands.append(_describe(room, 0, header))
+            operands.append(describe_operand(room, 0, header, fortran_order=header.fortran_order))
             used.append(room)
         await self._body.finish(total_bytes)
-        head = make_result_header(problem.m, problem.n, problem.dtype)
-        room = await self._memory.obtain(_PAGE_BYTES + self._count_result_bytes(problem))
-        result = _Result(room, _PAGE_BYTES - len(head), head, problem)
-        return result.gather(operands, (*used, room))
+        used.append(await self._memory.obtain(_PAGE_BYTES + self._count_result_bytes(shape)))
+        return _finish(operands, used, _PAGE_BYTES - len(_make_head(shape)), shape)
 
-    def _check(self, headers: Sequence[NpyHeader]) -> GemmProblem:
-        """Check that the matrices so far fit together."""
+    def _check(self, headers: Sequence[NpyHeader]) -> "_Shape":
+        """The result's shape, if the matrices so far fit together."""
         a, b, *rest = headers
         for header in headers:
             self._check_size("matrix size", header.file_bytes)
-        return check_operands(
+        problem, stack = check_operands(
             a,
             b,
             rest[0] if rest else None,
@@ -145,9 +132,10 @@ class ProductReceiver:
             beta=self._query.beta if rest else 0.0,
             dtype=self._query.dtype,
         )
+        return _Shape(problem.m, problem.n, problem.dtype, stack)
 
-    def _count_result_bytes(self, problem: GemmProblem) -> int:
-        size_bytes = problem.m * problem.c_row_bytes
+    def _count_result_bytes(self, shape: "_Shape") -> int:
+        size_bytes = count_data_bytes(*shape)
         self._check_size("result size", size_bytes)
         return size_bytes
 
@@ -157,22 +145,21 @@ class ProductReceiver:
             raise BodyTooLarge(field, size_bytes, limit)
 
 
-@dataclass(frozen=True, slots=True)
-class _Result:
-    """Where the result's .npy file begins in its memory, and its header."""
+class _Shape(NamedTuple):
+    """The result's sizes and element type; `stack` is None for a single matrix."""
 
-    room: Room
-    begin: int
-    head: bytes
-    problem: GemmProblem
+    rows: int
+    columns: int
+    dtype: str
+    stack: int | None
 
-    def gather(self, operands: Sequence[Operand], rooms: tuple[Room, ...]) -> Received:
-        """Write the header; returns the operands together with the result."""
-        answer = self.room.view[self.begin :]
-        answer[: len(self.head)] = self.head
-        place = self.room.offset_bytes + self.begin + len(self.head)
-        out = Operand(self.room.place, place, self.problem.m, self.problem.n, self.problem.dtype)
-        return Received(tuple(operands), out, answer, rooms)
+
+def _finish(operands: list[Operand], rooms: list[Extent], begin: int, shape: _Shape) -> Received:
+    """Write the header of the result, whose file begins at a byte of the last room."""
+    room, head = rooms[-1], _make_head(shape)
+    answer = room.view[begin:]
+    answer[: len(head)] = head
+    return Received(operands, describe_operand(room, begin + len(head), shape), answer, rooms)
 
 
 def read_headers(content: bytes, names: Sequence[str]) -> tuple[list[NpyHeader], list[int]]:
@@ -194,17 +181,10 @@ def read_headers(content: bytes, names: Sequence[str]) -> tuple[list[NpyHeader],
     return headers, begins
 
 
-def _describe(room: Room, place: int, header: NpyHeader) -> Operand:
-    offset_bytes = room.offset_bytes + place
-    return Operand(
-        room.place, offset_bytes, header.rows, header.columns, header.dtype, header.fortran_order
-    )
-
-
 @lru_cache(maxsize=1024)
-def make_result_header(rows: int, columns: int, dtype: str) -> bytes:
+def _make_head(shape: _Shape) -> bytes:
     """The header of a result's .npy file."""
-    return format_header(rows, columns, dtype, fortran_order=False)
+    return format_header(shape.rows, shape.columns, shape.dtype, stack=shape.stack)
 
 
 _parse = lru_cache(maxsize=1024)(parse_header)

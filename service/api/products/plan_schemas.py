@@ -2,7 +2,7 @@
 
 from typing import Annotated, Final
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from wavetrim.scheduler.planning.queues import MOST_SPANS, Work
 from wavetrim.scheduler.problem import Memory
@@ -13,6 +13,7 @@ from wavetrim.scheduler.profile.what_if import (
     MOST_THREADS,
     WhatIf,
 )
+from wavetrim.service.api.expected_schemas import ExpectedView
 from wavetrim.service.api.products.figure_schemas import MachineFigures, PlanProfile
 from wavetrim.service.api.products.gpu_query import GpuQuery
 from wavetrim.service.api.schemas import DtypeName
@@ -53,8 +54,12 @@ class PlanQuery(GpuQuery):
     )
     drawing: bool = Field(
         False,
-        description="Whether the answer is for drawings: it then has the schedule, and a curve "
-        "that is dense near the split. That takes about half as long again.",
+        description="Whether the answer is for drawings: it then has the schedule, too.",
+    )
+    queued: bool = Field(
+        False,
+        description="Whether the answer has `expected`, too: when the product would begin and end "
+        "if it were posted as a job now, on this machine.",
     )
     cpu_threads: int | None = Field(
         None,
@@ -79,6 +84,12 @@ class PlanQuery(GpuQuery):
     )
 
     @property
+    def is_here(self) -> bool:
+        """Whether the plan is for this machine as it is."""
+        elsewhere = self.device is not None or self.find_described(None) is not None
+        return not elsewhere and self.what_if == WhatIf()
+
+    @property
     def what_if(self) -> WhatIf:
         """Numbers that replace the machine's own."""
         return WhatIf(self.cpu_threads, self.cpu_gflops, self.link_gbytes_per_second)
@@ -96,6 +107,15 @@ class CurvePoint(Predicted):
     """Seconds that another F should take."""
 
     f: int = Field(description="Rows of C that the CPU would compute.")
+
+
+class RefusedSplit(BaseModel):
+    """A split that promises too little."""
+
+    f: int = Field(description="Rows of C that the CPU would compute.")
+    seconds: float = Field(
+        description="Seconds that count: its CPU part may end late, as after other work."
+    )
 
 
 class TileGrid(BaseModel):
@@ -203,97 +223,6 @@ class PlanSummary(BaseModel):
 class PlanView(PlanSummary):
     """Who should compute which rows, and why."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "memory": "pageable",
-                    "f": 1024,
-                    "gpu_rows": 15360,
-                    "kernel": "register",
-                    "tile": "64x128x16",
-                    "accuracy": "strict",
-                    "sms": None,
-                    "waves": 117,
-                    "waves_gpu_only": 125,
-                    "tail_utilization": 0.38,
-                    "tail_split": False,
-                    "devices": [
-                        {
-                            "device": "cuda:0",
-                            "name": "H200",
-                            "first_row": 0,
-                            "rows": 15360,
-                            "first_column": 0,
-                            "columns": 16384,
-                            "waves": 117,
-                            "seconds": 0.0181,
-                            "grid": {
-                                "tile_rows": 64,
-                                "tile_columns": 128,
-                                "tiles": 30720,
-                                "slots": 264,
-                                "waves": 117,
-                                "tail_utilization": 0.38,
-                                "tail_split": False,
-                            },
-                        },
-                        {
-                            "device": "cpu",
-                            "name": "cpu",
-                            "first_row": 15360,
-                            "rows": 1024,
-                            "first_column": 0,
-                            "columns": 16384,
-                            "waves": None,
-                            "seconds": 0.0176,
-                            "grid": None,
-                        },
-                    ],
-                    "exchanges_b": False,
-                    "resident": False,
-                    "predicted": {
-                        "gpu_seconds": 0.0181,
-                        "cpu_seconds": 0.0176,
-                        "total_seconds": 0.0181,
-                    },
-                    "speedup_over_gpu": 1.07,
-                    "speedup_over_cpu": 5.4,
-                    "no_gpu_reason": None,
-                    "curve": [
-                        {
-                            "f": 0,
-                            "gpu_seconds": 0.0194,
-                            "cpu_seconds": 0.0,
-                            "total_seconds": 0.0194,
-                        },
-                        {
-                            "f": 1024,
-                            "gpu_seconds": 0.0181,
-                            "cpu_seconds": 0.0176,
-                            "total_seconds": 0.0181,
-                        },
-                    ],
-                    "profile": {
-                        "device": "H200",
-                        "source": "preset H200: NVIDIA's data sheet",
-                        "gpus": [],
-                        "joint": None,
-                    },
-                    "divides_columns": False,
-                    "slots": 264,
-                    "wave_seconds": 0.00015,
-                    "f_one_wave_less": 1088,
-                    "gpu_only_seconds": 0.0194,
-                    "cpu_only_seconds": 0.098,
-                    "uncorrected_seconds": 0.0181,
-                    "near_f": None,
-                    "schedule": None,
-                }
-            ]
-        }
-    )
-
     memory: Memory = Field(description="The host memory that the operands lie in.")
     profile: MachineFigures = Field(
         description="The figures that this was decided from, with their sources."
@@ -314,13 +243,20 @@ class PlanView(PlanSummary):
     uncorrected_seconds: float = Field(
         description="Seconds that it should take without the corrections from earlier runs."
     )
+    least_gain: float = Field(
+        description="Share of the better single device's time that a split must promise to save."
+    )
+    refused_split: RefusedSplit | None = Field(
+        description="The best split, if it promises less than that; null otherwise."
+    )
     curve: list[CurvePoint] = Field(
-        description="Seconds over F: at most 512 points; with `drawing` at most 700, with both "
-        "ends of each step."
+        description="Seconds over F: at most 250 points, dense near the split, with both ends of "
+        "a wave."
     )
-    near_f: int | None = Field(
-        description="Up to this F a plot shows what is near the split; null without `drawing`."
-    )
+    near_f: int = Field(description="Up to this F a plot shows what is near the split.")
     schedule: list[QueueView] | None = Field(
         description="When each queue should be at work; null without `drawing`."
+    )
+    expected: ExpectedView | None = Field(
+        None, description="When it would begin and end as a job; left out without `queued`."
     )

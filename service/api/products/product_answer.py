@@ -8,8 +8,8 @@ from starlette.types import Receive
 from wavetrim.scheduler.engine.messages import RunRequest
 from wavetrim.scheduler.options import NO_OPTIONS
 from wavetrim.scheduler.planning.choice import choose_plan
-from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.service.engine.engine import Engine
+from wavetrim.service.jobs.plans import read_problem
 from wavetrim.service.telemetry.metrics import PARTS
 
 
@@ -26,11 +26,7 @@ def check_options(engine: Engine, request: RunRequest) -> None:
         FieldError: An option cannot be met.
     """
     if request.options is not NO_OPTIONS and engine.cpu_threads is not None:
-        out = request.out
-        problem = GemmProblem(
-            out.rows, out.columns, request.a.columns, out.dtype, may_be_empty=True
-        )
-        choose_plan(problem, engine.profiles.find(), request.options)
+        choose_plan(read_problem(request), engine.profiles.find(), request.options)
 
 
 def describe_product(message: Mapping[str, Any]) -> list[tuple[bytes, bytes]]:
@@ -44,7 +40,7 @@ def describe_product(message: Mapping[str, Any]) -> list[tuple[bytes, bytes]]:
     ]
     headers = [
         (b"server-timing", ", ".join(shown).encode()),
-        (b"wavetrim-f", b"%d" % plan["f"]),
+        (b"wavetrim-f", b"%d" % (plan.get("stack", 1) * plan["f"])),
         (b"wavetrim-f-actual", b"%d" % timings["f_actual"]),
     ]
     if plan["accuracy"] is not None:

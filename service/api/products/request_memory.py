@@ -1,36 +1,80 @@
-"""Memory of one request, for its body and its result, until it has its answer."""
+"""Memory of one request, for its operands and its result, until it has its answer."""
 
 from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, closing
+from dataclasses import dataclass
 from typing import Final
 
-from wavetrim.service.storage.arena.errors import ArenaFull
-from wavetrim.service.storage.memory.intake import Fill, Intake, copy_bytes
-from wavetrim.service.storage.memory.room import Room, RoomHold, Rooms
-from wavetrim.service.threads import run_to_end
+from wavetrim.scheduler.engine.messages import Operand, RunRequest
+from wavetrim.scheduler.options import PlanOptions
+from wavetrim.service.jobs.operands import Shaped
+from wavetrim.service.jobs.stacks import fold
+from wavetrim.service.storage.memory.extent import Extent
+from wavetrim.service.storage.memory.intake import Fill
+from wavetrim.service.storage.memory.scratch import ScratchMemory
 
 _ALIGNMENT_BYTES: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """The operands of a product, and memory for its result.
+
+    Attributes:
+        operands: A, B and, if beta is not 0, C.
+        out: The result.
+        answer: The result's bytes as they are sent.
+        rooms: The memory of all of them.
+    """
+
+    operands: Sequence[Operand]
+    out: Operand
+    answer: memoryview
+    rooms: Sequence[Extent]
+
+    def make_request(
+        self, *, alpha: float, beta: float, options: PlanOptions, verify: bool
+    ) -> RunRequest:
+        """The product, for the engine."""
+        a, b, *rest = self.operands
+        return fold(
+            RunRequest(
+                job="",
+                a=a,
+                b=b,
+                c=rest[0] if rest else None,
+                out=self.out,
+                alpha=alpha,
+                beta=beta,
+                options=options,
+                verify=verify,
+                reports=False,
+            )
+        )
 
 
 class RequestMemory:
     """Takes memory for a request, and counts it against the caller's quota.
 
     Args:
-        rooms: Where memory comes from.
+        scratch: Where memory comes from.
         stack: Releases the memory when it is closed.
         take: Counts bytes against the quota, given those that were taken before; returns a function
             that ends that.
     """
 
     def __init__(
-        self, rooms: Rooms, stack: AsyncExitStack, take: Callable[[int, int], Callable[[], None]]
+        self,
+        scratch: ScratchMemory,
+        stack: AsyncExitStack,
+        take: Callable[[int, int], Callable[[], None]],
     ) -> None:
-        self._rooms = rooms
+        self._scratch = scratch
         self._stack = stack
         self._take = take
         self._held_bytes = 0
 
-    async def receive(self, size_bytes: int, fill: Fill) -> Room:
+    async def receive(self, size_bytes: int, fill: Fill) -> Extent:
         """Receive the next bytes of a body into memory of their own, which grows with them.
 
         Args:
@@ -42,20 +86,16 @@ class RequestMemory:
             QuotaTooSmall: The request alone may not.
             StorageFull: There is no memory.
         """
-        if size_bytes == 0:  # nothing comes, but it has a place
+        if size_bytes == 0:  # nothing comes, but it has memory
             return await self.obtain(1)
         self._count(size_bytes)
-        with self._rooms.open_intake(size_bytes, "request") as intake:
-            try:
-                await intake.open(fill)
-            except ArenaFull:
-                return await self._receive_in_file(size_bytes, intake, fill)
+        with closing(self._scratch.open_intake(size_bytes, "request")) as intake:
+            extent = await intake.open(fill)
             await intake.fill_rest(fill)
-            hold = intake.give_hold()
-            self._stack.callback(hold.release)
-            return hold.extent
+            self._stack.callback(extent.hold("request").release)
+            return extent
 
-    async def obtain(self, size_bytes: int) -> Room:
+    async def obtain(self, size_bytes: int) -> Extent:
         """Memory until the request has its answer.
 
         Raises:
@@ -64,9 +104,7 @@ class RequestMemory:
             StorageFull: There is no memory.
         """
         self._count(size_bytes)
-        hold: RoomHold | None = self._rooms.try_obtain(size_bytes, "request")
-        if hold is None:
-            hold = await self._rooms.obtain(size_bytes, "request")
+        hold = await self._scratch.obtain(size_bytes, "request")
         self._stack.callback(hold.release)
         return hold.extent
 
@@ -74,27 +112,21 @@ class RequestMemory:
         self._stack.callback(self._take(size_bytes, self._held_bytes))
         self._held_bytes += size_bytes
 
-    async def _receive_in_file(self, size_bytes: int, intake: Intake, fill: Fill) -> Room:
-        """Receive the rest into a mapped file, after the bytes that have come already."""
-        hold = await self._rooms.make_growing(size_bytes, "request")
-        self._stack.callback(hold.release)
-        file, filled = hold.extent, intake.filled_bytes
-        if intake.hold is not None:
-            await run_to_end(file.make_more, filled)
-            start = intake.hold.extent.view[:filled]
-            await run_to_end(copy_bytes, file.view[:filled], start)
-        while filled < size_bytes:
-            if file.made_bytes <= filled:
-                await run_to_end(file.make_more, filled)
-            await fill(file.view[filled : file.made_bytes])
-            filled = file.made_bytes
-        return file
-
 
 def lay_out(sizes_bytes: Sequence[int]) -> tuple[list[int], int]:
     """Where matrices of these sizes begin, one after the other, and where the last one ends."""
-    places, end = [], 0
+    offsets, end = [], 0
     for size_bytes in sizes_bytes:
-        places.append(end)
+        offsets.append(end)
         end += -(-size_bytes // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES
-    return places, end
+    return offsets, end
+
+
+def describe_operand(
+    room: Extent, begin: int, matrix: Shaped, *, fortran_order: bool = False
+) -> Operand:
+    """A matrix that begins at a byte of some memory, as the engine finds it."""
+    return Operand(
+        room.slab, room.offset_bytes + begin, matrix.rows, matrix.columns, matrix.dtype,
+        fortran_order, stack=matrix.stack,
+    )  # fmt: skip

@@ -1,7 +1,4 @@
-"""POST /v2/models/matmul/infer: products by the Open Inference Protocol.
-
-`answer` receives the body itself; `infer` describes it in the OpenAPI document.
-"""
+"""POST /v2/models/matmul/infer: products by the Open Inference Protocol."""
 
 import time
 from contextlib import AsyncExitStack
@@ -9,41 +6,27 @@ from functools import partial
 from typing import Any, Final
 
 from fastapi import APIRouter, Depends, Response
-from starlette.types import Receive, Scope, Send
 
-from wavetrim.service.api.admission.auth import find_tenant
-from wavetrim.service.api.admission.body_route import DESCRIBES, BodyRoute
-from wavetrim.service.api.header_schemas import PRODUCT_HEADERS, describe_headers
+from wavetrim.service.api.admission.body_route import BodyRoute
+from wavetrim.service.api.admission.call import Call
+from wavetrim.service.api.header_schemas import (
+    PRODUCT_HEADERS,
+    describe_headers,
+    describe_request_headers,
+)
 from wavetrim.service.api.openapi import BINARY, list_refusals, refer
+from wavetrim.service.api.products.product_answer import await_leaving, check_options
 from wavetrim.service.api.products.request_memory import RequestMemory
 from wavetrim.service.api.v2.answer import make_views, send_answer
-from wavetrim.service.api.v2.body import HEAD_LENGTH, MOST_HEAD_BYTES, InferBody
-from wavetrim.service.api.v2.compression import choose_coding
-from wavetrim.service.api.v2.inference import compute_products
+from wavetrim.service.api.v2.body import HEAD_LENGTH, InferBody
 from wavetrim.service.api.v2.model import check_model, require_model, require_version
-from wavetrim.service.api.v2.placement import place_tensors
 from wavetrim.service.api.v2.schemas import InferAnswer, InferHead
-from wavetrim.service.api.v2.statistics import InferStatistics, Stopwatch
-from wavetrim.service.api.wire.inflated_source import CODINGS
+from wavetrim.service.api.v2.statistics import Stopwatch
 
 _PATH: Final = "/v2/models/{model_name}/infer"
 _VERSION_PATH: Final = "/v2/models/{model_name}/versions/{version}/infer"
 
-router = APIRouter(tags=["Open Inference Protocol"])
-
-
-_TEXT: Final = {"type": "string"}
-_HEAD_SCHEMA: Final = {"type": "integer", "minimum": 0, "maximum": MOST_HEAD_BYTES}
-
-_HEADERS: Final = [
-    {"name": name, "in": "header", "required": False, "description": meaning, "schema": schema}
-    for name, meaning, schema in (
-        (HEAD_LENGTH, "Bytes of the JSON head before binary data.", _HEAD_SCHEMA),
-        ("Content-Encoding", f"How the body is compressed: {', '.join(CODINGS)}.", _TEXT),
-        ("Accept-Encoding", "How the answer may be compressed.", _TEXT),
-    )
-]
-"""Headers of a request for products."""
+router = APIRouter(tags=["Open Inference Protocol"], route_class=BodyRoute)
 
 
 def _describe() -> dict[str, Any]:
@@ -66,10 +49,11 @@ def _describe() -> dict[str, Any]:
             "application/octet-stream": BINARY,
         },
     }
+    asked = (HEAD_LENGTH, "Content-Encoding", "Accept-Encoding")
     return {
         "response_class": Response,
         "responses": {200: answer, **list_refusals(*_STATUSES)},
-        "openapi_extra": {"requestBody": body, "parameters": _HEADERS},
+        "openapi_extra": {"requestBody": body, "parameters": describe_request_headers(*asked)},
     }
 
 
@@ -78,46 +62,47 @@ _STATUSES: Final = (404, 408, 409, 413, 415, 422, 429, 500, 504, 507)
 
 @router.post(_PATH, dependencies=[Depends(require_model)], **_describe())
 @router.post(_VERSION_PATH, dependencies=[Depends(require_version)], **_describe())
-async def infer() -> Response:
+async def infer(call: Call) -> None:
     """Compute the product of A and B, or those of stacks of matrices."""
-    raise AssertionError(DESCRIBES)
+    check_model(**call.path_params)
+    with call.parts.infer_statistics.count(call.tenant) as stopwatch:
+        await _answer(call, stopwatch)
 
 
-async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answers a request for products."""
-    check_model(**scope["path_params"])
-    statistics: InferStatistics = scope["app"].state.infer_statistics
-    with statistics.count(find_tenant(scope)) as stopwatch:
-        await _answer(scope, receive, send, stopwatch)
-
-
-async def _answer(scope: Scope, receive: Receive, send: Send, stopwatch: Stopwatch) -> None:
-    state, tenant = scope["app"].state, find_tenant(scope)
-    settings, metrics = state.settings, state.metrics
-    began = time.perf_counter()
-    state.products.check_admission()
-    limit_bytes = int(settings.max_matrix_bytes)
-    body = InferBody(scope, receive, limit_bytes=3 * limit_bytes + MOST_HEAD_BYTES)
+async def _answer(call: Call, stopwatch: Stopwatch) -> None:
+    parts, tenant, clock = call.parts, call.tenant, time.perf_counter
+    began = clock()
+    parts.products.check_admission(tenant.name)
+    body = InferBody(call, limit_bytes=int(parts.settings.max_matrix_bytes))
     async with AsyncExitStack() as stack:
         try:
-            memory = RequestMemory(state.rooms, stack, partial(state.in_flight.take, tenant))
-            async with state.bodies.place_for(body.reader.length_bytes, tenant.name):
-                request = await body.read_request(state.thinking)
-                placed = await place_tensors(
-                    request, memory, body.read_into, limit_bytes=limit_bytes
-                )
-                await body.finish()
+            memory = RequestMemory(parts.scratch, stack, partial(parts.in_flight.take, tenant))
+            async with parts.bodies.place_for(body.reader.length_bytes, tenant.name):
+                request, received = await body.receive(memory, parts.thinking)
         finally:
-            metrics.received_bytes.inc(body.reader.received_bytes)
-        stopwatch.compute_input = time.perf_counter() - began
-        computed = await compute_products(placed, state.products, state.engine, receive, stopwatch)
-        ended = time.perf_counter()
-        views = await make_views(computed)
-        stopwatch.compute_output = time.perf_counter() - ended
-        accepted = dict(scope["headers"]).get(b"accept-encoding", b"").decode("latin-1")
-        coding = choose_coding(accepted)
-        await send_answer(scope, receive, send, computed, views, coding=coding)
-        metrics.sent_bytes.inc(len(views[-1]))
-
-
-routes: Final = tuple(BodyRoute(path, answer, methods=["POST"]) for path in (_PATH, _VERSION_PATH))
+            parts.metrics.received_bytes.inc(body.reader.received_bytes)
+        stopwatch.compute_input = clock() - began
+        asked = clock()
+        run = received.make_request(
+            alpha=request.alpha,
+            beta=request.beta,
+            options=request.options,
+            verify=request.verify,
+        )
+        check_options(parts.engine, run)
+        timeout = request.timeout_seconds
+        message = await parts.products.compute(
+            run,
+            received.rooms,
+            partial(await_leaving, call.receive),
+            caller=tenant.name,
+            until=None if timeout is None else began + timeout,
+            priority=request.priority,
+        )
+        ended = clock()
+        stopwatch.products, stopwatch.queue = run.products, message["queue_seconds"]
+        stopwatch.compute_infer = max(0.0, ended - asked - stopwatch.queue)
+        views = await make_views(request, received.answer, message)
+        stopwatch.compute_output = clock() - ended
+        await send_answer(call, message, views)
+        parts.metrics.sent_bytes.inc(len(views[-1]))

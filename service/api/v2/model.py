@@ -4,8 +4,8 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Path, Response
 
+from wavetrim.service.api.admission.call import Call, CallRoute
 from wavetrim.service.api.openapi import list_refusals
-from wavetrim.service.api.parts import EnginePart, InferStatisticsPart, TenantPart
 from wavetrim.service.api.problem_kinds import NOT_READY
 from wavetrim.service.api.problems import write_problem
 from wavetrim.service.api.v2.datatypes import DATATYPES
@@ -51,7 +51,7 @@ _TOLD: Final = {
 }
 """What the configuration tells of a request: element types, and defaults of parameters."""
 
-router = APIRouter(prefix="/v2", tags=["Open Inference Protocol"])
+router = APIRouter(prefix="/v2", tags=["Open Inference Protocol"], route_class=CallRoute)
 
 
 def check_model(model_name: str, version: str = "") -> None:
@@ -75,16 +75,16 @@ async def get_server() -> ServerMetadata:
 
 
 @router.post("/repository/index", responses=list_refusals())
-async def list_models(engine: EnginePart) -> list[RepositoryEntry]:
+async def list_models(call: Call) -> list[RepositoryEntry]:
     """List the only model."""
-    state: Any = "READY" if engine.ready else "UNAVAILABLE"
+    state: Any = "READY" if call.parts.engine.ready else "UNAVAILABLE"
     return [RepositoryEntry(name=MODEL_NAME, version=MODEL_VERSION, state=state, reason="")]
 
 
 @router.get("/models/stats", responses=list_refusals())
-async def list_statistics(statistics: InferStatisticsPart, tenant: TenantPart) -> ModelStatistics:
+async def list_statistics(call: Call) -> ModelStatistics:
     """Tell how often the model was used, and where the time went."""
-    return statistics.describe(tenant)
+    return call.parts.infer_statistics.describe(call.tenant)
 
 
 async def require_model(model_name: ModelName) -> None:
@@ -97,7 +97,7 @@ async def require_version(model_name: ModelName, version: Version) -> None:
     check_model(model_name, version)
 
 
-_model = APIRouter()
+_model = APIRouter(route_class=CallRoute)
 
 
 @_model.get("", responses=list_refusals(404))
@@ -111,9 +111,9 @@ async def get_model() -> ModelMetadata:
 
 
 @_model.get("/ready", responses=list_refusals(404), response_model=ModelReadiness)
-async def get_model_ready(engine: EnginePart) -> ModelReadiness | Response:
+async def get_model_ready(call: Call) -> ModelReadiness | Response:
     """Tell whether the model computes."""
-    if engine.ready:
+    if call.parts.engine.ready:
         return ModelReadiness(name=MODEL_NAME, ready=True)
     return write_problem(NOT_READY, "the engine is starting", headers={"Retry-After": "1"})
 
@@ -139,11 +139,9 @@ async def get_model_config() -> ModelConfig:
 
 
 @_model.get("/stats", responses=list_refusals(404))
-async def get_model_statistics(
-    statistics: InferStatisticsPart, tenant: TenantPart
-) -> ModelStatistics:
+async def get_model_statistics(call: Call) -> ModelStatistics:
     """Tell how often the model was used, and where the time went."""
-    return statistics.describe(tenant)
+    return call.parts.infer_statistics.describe(call.tenant)
 
 
 for _prefix, _check in (("", require_model), ("/versions/{version}", require_version)):

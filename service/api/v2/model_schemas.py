@@ -2,7 +2,9 @@
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
+
+from wavetrim.service.api.v2.schemas import MODEL_NAME, MODEL_VERSION
 
 
 class ServerMetadata(BaseModel):
@@ -62,32 +64,44 @@ class ModelConfig(BaseModel):
     )
 
 
-class DurationFigures(BaseModel):
+class _Counted(BaseModel):
+    """Figures that begin at 0, and are always sent."""
+
+    model_config = ConfigDict(json_schema_serialization_defaults_required=True)
+
+
+class DurationFigures(_Counted):
     """How often something happened, and how long it took in all."""
 
-    count: int = Field(description="How often.")
-    ns: int = Field(description="Nanoseconds.")
+    count: int = Field(default=0, description="How often.")
+    ns: int = Field(default=0, description="Nanoseconds.")
 
 
-class RequestFigures(BaseModel):
+def _count(description: str) -> Any:
+    return Field(default_factory=DurationFigures, description=description)
+
+
+class RequestFigures(_Counted):
     """Where the time of requests went."""
 
-    success: DurationFigures = Field(description="Requests that were answered.")
-    fail: DurationFigures = Field(description="Requests that failed.")
-    queue: DurationFigures = Field(description="Waiting for the engine.")
-    compute_input: DurationFigures = Field(description="Receiving the inputs.")
-    compute_infer: DurationFigures = Field(description="Computing.")
-    compute_output: DurationFigures = Field(description="Making the answer, without sending it.")
+    success: DurationFigures = _count("Requests that were answered.")
+    fail: DurationFigures = _count("Requests that failed.")
+    queue: DurationFigures = _count("Waiting for the engine.")
+    compute_input: DurationFigures = _count("Receiving the inputs.")
+    compute_infer: DurationFigures = _count("Computing.")
+    compute_output: DurationFigures = _count("Making the answer, without sending it.")
 
 
-class ModelFigures(BaseModel):
+class ModelFigures(_Counted):
     """A model's requests, of the caller; for a caller with the scope admin, of all callers."""
 
-    name: str = Field(description="matmul.")
-    version: str = Field(description="1.")
-    inference_count: int = Field(description="Products that were computed.")
-    execution_count: int = Field(description="Requests that were answered.")
-    inference_stats: RequestFigures = Field(description="Where their time went.")
+    name: str = Field(default=MODEL_NAME, description="matmul.")
+    version: str = Field(default=MODEL_VERSION, description="1.")
+    inference_count: int = Field(default=0, description="Products that were computed.")
+    execution_count: int = Field(default=0, description="Requests that were answered.")
+    inference_stats: RequestFigures = Field(
+        default_factory=RequestFigures, description="Where their time went."
+    )
 
 
 class ModelStatistics(BaseModel):

@@ -1,5 +1,6 @@
 """A request for products, read from its head and checked: the tensors, and where they lie."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
@@ -8,7 +9,7 @@ from typing import Final
 from pydantic import ValidationError
 
 from wavetrim.scheduler.options import PlanOptions
-from wavetrim.scheduler.problem import ITEM_BYTES
+from wavetrim.scheduler.problem import ITEM_BYTES, GemmProblem
 from wavetrim.service.api.admission.body_route import refuse
 from wavetrim.service.api.json_document import read_json
 from wavetrim.service.api.v2.datatypes import (
@@ -20,8 +21,9 @@ from wavetrim.service.api.v2.datatypes import (
 )
 from wavetrim.service.api.v2.schemas import InferHead
 from wavetrim.service.api.v2.schemas import InputTensor as InputHead
-from wavetrim.service.api.v2.stack import Stack, fit_stack
 from wavetrim.service.errors import FieldProblem
+from wavetrim.service.jobs.operands import check_operands
+from wavetrim.service.storage.matrices.matrix import count_data_bytes, make_shape
 
 _KEPT_BYTES: Final = 2**12
 """Longest head whose request is cached, as most requests repeat an earlier head; chosen."""
@@ -44,6 +46,21 @@ class InputTensor:
     values: Array | None = None
 
     @property
+    def rows(self) -> int:
+        """Rows of each matrix."""
+        return self.shape[-2]
+
+    @property
+    def columns(self) -> int:
+        """Columns of each matrix."""
+        return self.shape[-1]
+
+    @property
+    def stack(self) -> int | None:
+        """How many matrices a stack has; None for a single matrix."""
+        return self.shape[0] if len(self.shape) > 2 else None
+
+    @property
     def size_bytes(self) -> int:
         """Bytes of all elements."""
         return prod(self.shape) * ITEM_BYTES[self.dtype]
@@ -51,29 +68,46 @@ class InputTensor:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class InferRequest:
-    """A request for the products of a stack.
+    """A request for a product, or for those of a stack of matrices.
 
     Attributes:
         id: The caller's name for it; empty for none.
         inputs: In the order of the head, which is that of the binary data.
         sizes_bytes: Bytes of each input.
-        stack: The products.
+        problem: The sizes and the element type of each product.
+        stack: How many products they are; None if no tensor is a stack.
         alpha: Factor of the products.
         beta: Factor of C.
         options: The options for the planner.
         verify: Whether each product is checked.
+        priority: That of the products, as jobs have it.
+        timeout_seconds: How long they may take, from the request on; None for any time.
         binary: Whether the result is sent as binary data, and not as JSON.
     """
 
     id: str
     inputs: tuple[InputTensor, ...]
     sizes_bytes: tuple[int, ...]
-    stack: Stack
+    problem: GemmProblem
+    stack: int | None
     alpha: float
     beta: float
     options: PlanOptions
     verify: bool
+    priority: int
+    timeout_seconds: float | None
     binary: bool
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The result's shape."""
+        return make_shape(self.problem.m, self.problem.n, self.stack)
+
+    @property
+    def result_bytes(self) -> int:
+        """Bytes of all products' results, one after the other."""
+        problem = self.problem
+        return count_data_bytes(problem.m, problem.n, problem.dtype, self.stack)
 
     @property
     def following_bytes(self) -> int:
@@ -99,18 +133,45 @@ def _read(content: bytes) -> InferRequest:
         raise refuse(error, "body") from error
     inputs = tuple(_read_input(f"inputs[{i}]", one) for i, one in enumerate(head.inputs))
     asked = head.parameters
-    stack = fit_stack(inputs, alpha=asked.alpha, beta=asked.beta, f=asked.f)
+    problem, stack = _fit(inputs, alpha=asked.alpha, beta=asked.beta)
     return InferRequest(
         id=head.id,
         inputs=inputs,
         sizes_bytes=tuple(tensor.size_bytes for tensor in inputs),
+        problem=problem,
         stack=stack,
         alpha=asked.alpha,
         beta=asked.beta,
         options=asked.options,
         verify=asked.verify,
-        binary=_asks_for_bytes(head, stack),
+        priority=_read_priority(asked.priority),
+        timeout_seconds=asked.timeout / 1e6 if asked.timeout else None,
+        binary=_asks_for_bytes(head, prod(make_shape(problem.m, problem.n, stack))),
     )
+
+
+def _fit(
+    tensors: Sequence[InputTensor], *, alpha: float, beta: float
+) -> tuple[GemmProblem, int | None]:
+    """Check that tensors fit together; returns each product, and how many a stack has.
+
+    Raises:
+        FieldProblem: An input is missing or given twice.
+        ShapesDiffer: Sizes do not fit.
+        DtypesDiffer: The element types are not the same.
+        FactorRefused: Alpha or beta is not whole for integers, or infinite in the element type.
+    """
+    names = [tensor.name for tensor in tensors]
+    if sorted(set(names)) != sorted(names) or not {"A", "B"} <= set(names):
+        raise FieldProblem("inputs", names, "A and B, and C where beta is not 0, each once")
+    found = dict(zip(names, tensors, strict=True))
+    c = found.get("C") if beta != 0 else None
+    return check_operands(found["A"], found["B"], c, alpha=alpha, beta=beta)
+
+
+def _read_priority(level: int) -> int:
+    """The protocol's priority, of which 1 is the highest, as a job's."""
+    return max(-1000, 1000 - 100 * (level - 1)) if level else 0
 
 
 _read_kept = lru_cache(maxsize=256)(_read)
@@ -134,12 +195,11 @@ def _read_input(field: str, head: InputHead) -> InputTensor:
     return InputTensor(head.name, dtype, shape, values)
 
 
-def _asks_for_bytes(head: InferHead, stack: Stack) -> bool:
+def _asks_for_bytes(head: InferHead, elements: int) -> bool:
     """Whether the result is sent as binary data, and not as JSON."""
     binary = head.parameters.binary_data_output
     if head.outputs and "binary_data" in head.outputs[0].parameters.model_fields_set:
         binary = head.outputs[0].parameters.binary_data
-    elements = prod(stack.shape)
     if not binary and elements > MOST_JSON_ELEMENTS:
         limit = f"at most {MOST_JSON_ELEMENTS} as JSON; ask for it as binary data (binary_data)"
         raise FieldProblem("elements of the result", elements, limit)

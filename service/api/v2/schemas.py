@@ -4,13 +4,16 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, FailFast, Field
 
-from wavetrim.service.api.option_schemas import DeviceNames, JsonRows, OptionQuery
 from wavetrim.service.api.v2.datatypes import DATATYPES
+from wavetrim.service.option_fields import ProductOptions
 
 MODEL_NAME = "matmul"
 MODEL_VERSION = "1"
 
 _MOST_DIMENSIONS = 3
+
+MOST_MICROSECONDS = 2**53
+"""The longest timeout; chosen, as any JSON has it."""
 
 
 def _check_datatype(value: str) -> str:
@@ -76,19 +79,22 @@ class OutputTensor(BaseModel):
     parameters: OutputParameters = OutputParameters()
 
 
-class InferParameters(OptionQuery):
+class InferParameters(ProductOptions):
     """How the product is computed: alpha · A·B + beta · C. Unknown ones are ignored."""
 
-    model_config = ConfigDict(extra="ignore", strict=True)
+    model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
 
-    f: JsonRows = "auto"
-    devices: DeviceNames = None
-    alpha: float = Field(default=1.0, allow_inf_nan=False, description="Factor of the product.")
-    beta: float = Field(
-        default=0.0, allow_inf_nan=False, description="Factor of the input C; at 0 C is not read."
+    priority: int = Field(
+        default=0,
+        ge=0,
+        description="Of the caller's products: 1 goes first, each further step counts as half the "
+        "wait; 0 is the usual, as 11.",
     )
-    verify: bool = Field(
-        default=False, description="Whether the product is checked before it is sent."
+    timeout: int = Field(
+        default=0,
+        ge=0,
+        le=MOST_MICROSECONDS,
+        description="Microseconds after which the product fails if it is not computed; 0 for none.",
     )
     binary_data_output: bool = Field(
         default=False, description="`binary_data` of an output that does not have it."
@@ -98,20 +104,7 @@ class InferParameters(OptionQuery):
 class InferHead(BaseModel):
     """A request for a product, or for the products of a stack."""
 
-    model_config = ConfigDict(
-        frozen=True,
-        strict=True,
-        json_schema_extra={
-            "examples": [
-                {
-                    "inputs": [
-                        {"name": "A", "datatype": "FP32", "shape": [1, 2], "data": [1, 2]},
-                        {"name": "B", "datatype": "FP32", "shape": [2, 1], "data": [3, 4]},
-                    ]
-                }
-            ]
-        },
-    )
+    model_config = ConfigDict(frozen=True, strict=True)
 
     id: str = Field(default="", max_length=256, description="Comes back in the answer.")
     inputs: Annotated[list[InputTensor], FailFast(), Field(min_length=2, max_length=3)] = Field(

@@ -4,7 +4,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from starlette.requests import ClientDisconnect
@@ -15,46 +15,10 @@ from wavetrim.service.api.v2.model_schemas import (
     ModelStatistics,
     RequestFigures,
 )
-from wavetrim.service.api.v2.schemas import MODEL_NAME, MODEL_VERSION
 from wavetrim.service.tenants.tenant import Tenant
 
 MOST_CALLERS: Final = 1000
 """The most callers whose figures are kept, the latest ones; chosen: tokens may name any number."""
-
-DURATIONS: Final = ("success", "fail", "queue", "compute_input", "compute_infer", "compute_output")
-
-
-@dataclass(slots=True)
-class Duration:
-    """How often something happened, and how long it took in all.
-
-    Attributes:
-        count: How often.
-        nanoseconds: How long.
-    """
-
-    count: int = 0
-    nanoseconds: int = 0
-
-    def add(self, seconds: float) -> None:
-        """Count it once more."""
-        self.count += 1
-        self.nanoseconds += round(seconds * 1e9)
-
-
-@dataclass(slots=True)
-class Figures:
-    """One caller's requests.
-
-    Attributes:
-        products: Products that were computed.
-        durations: Durations, by the names in `DURATIONS`.
-    """
-
-    products: int = 0
-    durations: dict[str, Duration] = field(
-        default_factory=lambda: {name: Duration() for name in DURATIONS}
-    )
 
 
 @dataclass(slots=True)
@@ -80,7 +44,7 @@ class InferStatistics:
     """Counts requests. To be used from one event loop."""
 
     def __init__(self) -> None:
-        self._callers: OrderedDict[str, Figures] = OrderedDict()
+        self._callers: OrderedDict[str, ModelFigures] = OrderedDict()
 
     @contextmanager
     def count(self, tenant: Tenant) -> Iterator[Stopwatch]:
@@ -92,40 +56,41 @@ class InferStatistics:
         except ClientDisconnect:
             raise
         except Exception:
-            figures.durations["fail"].add(time.perf_counter() - began)
+            _add(figures.inference_stats, "fail", time.perf_counter() - began)
             raise
-        figures.products += stopwatch.products
-        figures.durations["success"].add(time.perf_counter() - began)
-        for name in DURATIONS[2:]:
-            figures.durations[name].add(getattr(stopwatch, name))
+        figures.inference_count += stopwatch.products
+        figures.execution_count += 1
+        _add(figures.inference_stats, "success", time.perf_counter() - began)
+        for name in ("queue", "compute_input", "compute_infer", "compute_output"):
+            _add(figures.inference_stats, name, getattr(stopwatch, name))
 
     def describe(self, tenant: Tenant) -> ModelStatistics:
         """The figures of a caller in the protocol's form; of all callers if it may see all."""
-        seen = list(self._callers.values())
-        if tenant.sees is not None:
-            seen = [one for name, one in self._callers.items() if name == tenant.sees]
-        durations = {
-            name: DurationFigures(
-                count=sum(one.durations[name].count for one in seen),
-                ns=sum(one.durations[name].nanoseconds for one in seen),
-            )
-            for name in DURATIONS
-        }
-        figures = ModelFigures(
-            name=MODEL_NAME,
-            version=MODEL_VERSION,
-            inference_count=sum(one.products for one in seen),
-            execution_count=durations["success"].count,
-            inference_stats=RequestFigures(**durations),
-        )
-        return ModelStatistics(model_stats=[figures])
+        total = ModelFigures()
+        for name, one in self._callers.items():
+            if tenant.sees not in (None, name):
+                continue
+            total.inference_count += one.inference_count
+            total.execution_count += one.execution_count
+            for part in RequestFigures.model_fields:
+                into, figures = (getattr(x.inference_stats, part) for x in (total, one))
+                into.count += figures.count
+                into.ns += figures.ns
+        return ModelStatistics(model_stats=[total])
 
-    def _find(self, caller: str) -> Figures:
+    def _find(self, caller: str) -> ModelFigures:
         figures = self._callers.get(caller)
         if figures is None:
-            figures = self._callers[caller] = Figures()
+            figures = self._callers[caller] = ModelFigures()
             if len(self._callers) > MOST_CALLERS:
                 self._callers.popitem(last=False)
         else:
             self._callers.move_to_end(caller)
         return figures
+
+
+def _add(figures: RequestFigures, part: str, seconds: float) -> None:
+    """Count a part of a request once more."""
+    duration: DurationFigures = getattr(figures, part)
+    duration.count += 1
+    duration.ns += round(seconds * 1e9)

@@ -44,8 +44,9 @@ class BodySource:
     ) -> None:
         self.received_bytes = 0
         self._receive_message = receive
+        self._length_bytes = length_bytes or 0
         self._receive_into: Callable[..., Awaitable[int]] | None = None
-        if length_bytes is not None and length_bytes > SMALL_BODY_BYTES:
+        if self._length_bytes > SMALL_BODY_BYTES:
             extensions: dict[str, Any] = scope.get("extensions") or {}
             self._receive_into = extensions.get(RECEIVE_INTO)
         self._idle_seconds = idle_seconds
@@ -71,8 +72,8 @@ class BodySource:
             return chunk
         if self._receive_into is None:
             return await self._receive()
-        buffer = bytearray(most)
-        return bytes(buffer[: await self._pull(memoryview(buffer))])
+        buffer = bytearray(min(most, self._length_bytes - self.received_bytes))
+        return bytes(buffer[: await self._pull(memoryview(buffer))]) if buffer else b""
 
     def put_back(self, chunk: bytes) -> None:
         """Gives back the end of the bytes that were received last; they come again first."""

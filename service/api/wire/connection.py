@@ -16,7 +16,7 @@ from wavetrim.service.api.wire.body_pull import BodyPull
 from wavetrim.service.api.wire.body_source import RECEIVE_INTO
 from wavetrim.service.api.wire.exchange import CONTINUE, Exchange
 from wavetrim.service.api.wire.guard import GuardedProtocol
-from wavetrim.service.api.wire.head import check_codings
+from wavetrim.service.api.wire.head import WireLimits, check_codings
 from wavetrim.service.api.wire.sender import DRAINED
 from wavetrim.service.errors import RequestMalformed
 
@@ -164,6 +164,11 @@ class WireProtocol(GuardedProtocol):
         if not self.pipeline:  # else the answer of an earlier request may be under way
             self.transport.write(CONTINUE)
         self._probe_timer = self.loop.call_later(_PROBE_SECONDS, self._probe)
+
+
+def make_protocol(limits: WireLimits) -> type[WireProtocol]:
+    """The class for uvicorn's `http=`, whose connections have these limits."""
+    return type("LimitedProtocol", (WireProtocol,), {"limits": limits})
 
 
 def _find_body(headers: list[tuple[bytes, bytes]]) -> tuple[int | None, bool]:

@@ -27,25 +27,6 @@ _LEAST_BYTES_PER_SECOND: Final = 2**16
 stays in memory as long."""
 
 
-class _Pace:
-    """How fast a client takes an answer, in the seconds that it was waited for."""
-
-    def __init__(self) -> None:
-        self._seconds, self._bytes = 0.0, 0
-
-    def add(self, seconds: float, count: int) -> None:
-        """Count bytes that have left in some seconds."""
-        self._seconds, self._bytes = self._seconds + seconds, self._bytes + count
-
-    def is_slow(self, over_seconds: float) -> bool:
-        """Whether they were too few; they are counted anew after each such time."""
-        if self._seconds < over_seconds:
-            return False
-        slow = self._bytes < self._seconds * _LEAST_BYTES_PER_SECOND
-        self._seconds, self._bytes = 0.0, 0
-        return slow
-
-
 class Exchange(asyncio.Transport):
     """The transport of uvicorn's cycle for one request, with two ASGI extensions.
 
@@ -67,7 +48,7 @@ class Exchange(asyncio.Transport):
         self._left_bytes = left_bytes
         self._pull: BodyPull | None = None
         self._head: bytes | None = None
-        self._pace = _Pace()
+        self._waited_seconds, self._taken_bytes = 0.0, 0  # how fast the client takes the answer
         # An answer before the body's end closes the connection, as the rest may never come.
         self._keep_alive = cycle.keep_alive
         cycle.keep_alive = False
@@ -181,16 +162,16 @@ class Exchange(asyncio.Transport):
         looked_at = moved_at
         while not self._connection.lost:
             waiting_bytes, now = transport.get_write_buffer_size(), clock()
-            if not (waiting_bytes or flow.write_paused or self.is_closing()):
-                self._pace.add(now - looked_at, least_bytes)
-                return True
             moved_bytes = max(0, least_bytes - waiting_bytes)
-            self._pace.add(now - looked_at, moved_bytes)
+            self._waited_seconds += now - looked_at
+            self._taken_bytes += moved_bytes
+            if not (waiting_bytes or flow.write_paused or self.is_closing()):
+                return True
             looked_at = now
             if moved_bytes:
                 least_bytes, moved_at = waiting_bytes, now
             if idle_seconds is not None and (
-                now >= moved_at + idle_seconds or self._pace.is_slow(idle_seconds)
+                now >= moved_at + idle_seconds or self._is_slow(idle_seconds)
             ):
                 transport.abort()
                 idle_seconds = None
@@ -202,6 +183,14 @@ class Exchange(asyncio.Transport):
                 # Wait for a last byte, which causes no backpressure, or for the end's report.
                 await asyncio.sleep(_PAUSE_SECONDS)
         return False
+
+    def _is_slow(self, over_seconds: float) -> bool:
+        """Whether the client took too little; it is counted anew after each such time."""
+        if self._waited_seconds < over_seconds:
+            return False
+        slow = self._taken_bytes < self._waited_seconds * _LEAST_BYTES_PER_SECOND
+        self._waited_seconds, self._taken_bytes = 0.0, 0
+        return slow
 
     def _complete(self) -> None:
         self._flush()  # an answer to HEAD has nothing after its head

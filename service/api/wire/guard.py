@@ -13,22 +13,21 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from wavetrim.service.api.problems import describe_error
 from wavetrim.service.api.wire.head import (
     LINGERING_CONNECTIONS,
-    MAX_HEAD_BYTES,
     WireLimits,
-    check_fields,
-    check_length,
-    check_query,
-    check_version,
-    describe_crowd,
-    describe_late,
-    describe_malformed,
-    measure_head,
+    check_head,
+    check_size,
     take_authority,
 )
 from wavetrim.service.api.wire.lingering import Lingering
 from wavetrim.service.api.wire.lost_transport import LOST
 from wavetrim.service.api.wire.refusal import CLOSED, format_refusal
-from wavetrim.service.errors import FieldProblem, HeadTooLarge
+from wavetrim.service.errors import (
+    Crowded,
+    FieldProblem,
+    HeadTooLarge,
+    RequestMalformed,
+    UploadStalled,
+)
 
 
 class GuardedProtocol(HttpToolsProtocol):
@@ -68,7 +67,8 @@ class GuardedProtocol(HttpToolsProtocol):
         most = self.limits.connections
         count = len(self.connections) + self.limits.count_missing()
         if most is not None and count > most:
-            self._refuse(describe_crowd(count, most), waits=count <= most + LINGERING_CONNECTIONS)
+            error = Crowded("connections", count, f"at most {most} (max_connections)")
+            self._refuse(error, waits=count <= most + LINGERING_CONNECTIONS)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Ends, and lets go of the transport; see `lost_transport`."""
@@ -106,7 +106,16 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Starts a request whose head is within its limits."""
-        self._check_head()
+        try:
+            check_head(
+                self.parser.get_http_version(),
+                self.url,
+                self.headers,
+                read_bytes=self._uncounted_bytes,
+            )
+        except FieldProblem as error:
+            self._refusal = error
+            raise
         if not self.url.startswith(b"/"):
             take_authority(self.url, self.headers)
         self._uncounted_bytes, self._head_due, self._in_head = 0, None, False
@@ -127,7 +136,8 @@ class GuardedProtocol(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:
         """Refuses a request that cannot be parsed or is too large."""
         del msg  # uvicorn's is the same for all
-        self._refuse(self._refusal or describe_malformed())
+        limit = "a request by RFC 9112 (HTTP/1.1)"
+        self._refuse(self._refusal or RequestMalformed("request", "malformed", limit))
 
     # The end.
 
@@ -152,24 +162,11 @@ class GuardedProtocol(HttpToolsProtocol):
     def _await_head(self) -> None:
         self._head_due = self.loop.time() + self.limits.head_seconds
 
-    def _check_head(self) -> None:
-        """Makes sure that a complete head is within its limits."""
-        try:
-            check_version(self.parser.get_http_version())
-            check_fields(len(self.headers))
-            check_query(self.url)
-            if self._uncounted_bytes > MAX_HEAD_BYTES:  # the head, or bytes read with it
-                check_length(measure_head(self.url, self.headers))
-        except FieldProblem as error:
-            self._refusal = error
-            raise
-
     def _check_unfinished(self) -> None:
         """Refuses an unfinished head, or fields after a chunked body, once they are too large."""
         try:
-            if self._in_head and self.headers is not None:
-                check_fields(len(self.headers))
-            check_length(self._uncounted_bytes)
+            is_begun = self._in_head and self.headers is not None
+            check_size(self._uncounted_bytes, len(self.headers) if is_begun else 0)
         except HeadTooLarge as error:
             self._refuse(error)
 
@@ -181,7 +178,12 @@ class GuardedProtocol(HttpToolsProtocol):
             next_look = now + self.limits.head_seconds if due is None else due
             self._head_timer = self.loop.call_at(next_look, self._check_late)
         elif self._uncounted_bytes:
-            self._refuse(describe_late(self._uncounted_bytes, self.limits))
+            seconds = f"{self.limits.head_seconds:g} s"
+            value, limit = (
+                f"{self._uncounted_bytes} bytes after {seconds}",
+                f"complete within {seconds} of its first byte",
+            )
+            self._refuse(UploadStalled("request line and headers", value, limit))
         else:
             self.transport.abort()  # under TLS, close() would wait for the client to close, too
 

@@ -5,13 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from wavetrim.service.errors import (
-    Crowded,
-    FieldProblem,
-    HeadTooLarge,
-    RequestMalformed,
-    UploadStalled,
-)
+from wavetrim.service.errors import FieldProblem, HeadTooLarge, RequestMalformed
 
 MAX_HEAD_BYTES: Final = 2**16
 """The longest head, and the most bytes of framing in a chunked body at a time; chosen."""
@@ -48,41 +42,43 @@ class WireLimits:
     note_refusal: Callable[[str, object], None] = field(default=lambda _status, _reason: None)
 
 
-def check_query(url: bytes) -> None:
-    """Make sure that a query does not have too many fields.
+def check_head(
+    version: str, url: bytes, headers: list[tuple[bytes, bytes]], *, read_bytes: int
+) -> None:
+    """Make sure that a complete head is within its limits; the parser accepts more.
+
+    Args:
+        version: Its version of HTTP.
+        url: The request's target.
+        headers: Its header fields.
+        read_bytes: The head's length, or more, if more was read with it.
 
     Raises:
-        FieldProblem: It has.
+        RequestMalformed: The version is not supported.
+        HeadTooLarge: It is too long, or has too many fields.
+        FieldProblem: The query has too many fields.
     """
+    if version not in VERSIONS:
+        raise RequestMalformed("HTTP version", version, " or ".join(VERSIONS))
+    if read_bytes > MAX_HEAD_BYTES:
+        read_bytes = len(url) + sum(len(name) + len(value) + 4 for name, value in headers)
+    check_size(read_bytes, len(headers))
     count = url.count(b"&") + 1
     if count > MAX_FIELDS:
         raise FieldProblem("query fields", count, f"at most {MAX_FIELDS}")
 
 
-def check_fields(count: int) -> None:
-    """Make sure that a head does not have too many fields.
-
-    Raises:
-        HeadTooLarge: It has.
-    """
-    if count > MAX_FIELDS:
-        raise HeadTooLarge("header fields", count, f"at most {MAX_FIELDS}")
-
-
-def check_length(length_bytes: int) -> None:
-    """Make sure that a head is not too long.
+def check_size(length_bytes: int, field_count: int) -> None:
+    """Make sure that a head, or the part of it that has come, is not too large.
 
     Raises:
         HeadTooLarge: It is.
     """
+    if field_count > MAX_FIELDS:
+        raise HeadTooLarge("header fields", field_count, f"at most {MAX_FIELDS}")
     if length_bytes > MAX_HEAD_BYTES:
         limit = f"at most {MAX_HEAD_BYTES} bytes"
         raise HeadTooLarge("request line and headers", f"{length_bytes} bytes", limit)
-
-
-def measure_head(url: bytes, headers: list[tuple[bytes, bytes]]) -> int:
-    """The length of a head, to within some bytes."""
-    return len(url) + sum(len(name) + len(value) + 4 for name, value in headers)
 
 
 def take_authority(url: bytes, headers: list[tuple[bytes, bytes]]) -> None:
@@ -101,16 +97,6 @@ def take_authority(url: bytes, headers: list[tuple[bytes, bytes]]) -> None:
     headers[:] = [(name, authority if name == b"host" else value) for name, value in headers]
 
 
-def check_version(version: str) -> None:
-    """Make sure that a head has a supported version of HTTP; the parser accepts more.
-
-    Raises:
-        RequestMalformed: It does not.
-    """
-    if version not in VERSIONS:
-        raise RequestMalformed("HTTP version", version, " or ".join(VERSIONS))
-
-
 def check_codings(codings: list[bytes]) -> None:
     """Make sure that chunked is a body's only transfer coding.
 
@@ -122,20 +108,3 @@ def check_codings(codings: list[bytes]) -> None:
     if [coding.lower() for coding in codings] != [b"chunked"]:
         shown = b", ".join(codings).decode("latin-1")
         raise RequestMalformed("Transfer-Encoding", shown, "chunked, or left out")
-
-
-def describe_malformed() -> RequestMalformed:
-    """The refusal of bytes that the parser cannot read as a request."""
-    return RequestMalformed("request", "malformed", "a request by RFC 9112 (HTTP/1.1)")
-
-
-def describe_late(received_bytes: int, limits: WireLimits) -> UploadStalled:
-    """The refusal of a head that takes too long."""
-    value = f"{received_bytes} bytes after {limits.head_seconds:g} s"
-    limit = f"complete within {limits.head_seconds:g} s of its first byte"
-    return UploadStalled("request line and headers", value, limit)
-
-
-def describe_crowd(count: int, most: int) -> Crowded:
-    """The refusal of a connection over the limit."""
-    return Crowded("connections", count, f"at most {most} (max_connections)")

@@ -12,7 +12,6 @@ from starlette.types import Receive, Scope
 from wavetrim.service.api.wire.body_source import SMALL_BODY_BYTES, BodySource
 from wavetrim.service.api.wire.digests import format_digest, parse_digest
 from wavetrim.service.api.wire.inflated_source import InflatedSource, check_coding
-from wavetrim.service.api.wire.media_types import MEDIA_TYPES
 from wavetrim.service.errors import BodyLengthWrong, BodyTooLarge, ContentRefused, DigestMismatch
 from wavetrim.service.storage.matrices.npy import NpyHeader, parse_header
 
@@ -21,6 +20,9 @@ _HASH_BYTES: Final = 8 * 2**20
 
 _HEADER_BYTES: Final = (128, 4096)
 """Bytes that are read to find a header, first and then: NumPy's have 128 or, seldom, more."""
+
+MEDIA_TYPES: Final = ("application/octet-stream", "application/x-npy")
+"""The media types of a .npy file."""
 
 
 class BodyReader:
@@ -148,33 +150,20 @@ class BodyReader:
                 with CancelScope(shield=True):
                     await asyncio.wait({asyncio.ensure_future(hashing)})
 
-    async def read_some(self, most: int) -> bytes:
-        """Reads some of the next bytes; empty at the body's end.
+    async def read_rest(self, most: int) -> bytes:
+        """Reads the rest of the body, or its next `most` bytes if it is longer.
 
         Raises:
             UploadStalled: The sender fell silent.
             ClientDisconnect: The sender left.
         """
-        chunk = await self._source.receive_some(most)
-        if len(chunk) > most:
-            self._source.put_back(chunk[most:])
-            chunk = chunk[:most]
-        self._update(chunk)
-        return chunk
-
-    async def read_all_small(self) -> bytes:
-        """Reads the rest of a short body.
-
-        Raises:
-            BodyTooLarge: It is longer than `SMALL_BODY_BYTES`.
-            UploadStalled: The sender fell silent.
-            ClientDisconnect: The sender left.
-        """
-        content = b""
-        while chunk := await self._source.receive_some(SMALL_BODY_BYTES):
-            content += chunk
-            if len(content) > SMALL_BODY_BYTES:
-                raise BodyTooLarge("body", len(content), f"at most {SMALL_BODY_BYTES} bytes")
+        received = bytearray()
+        while len(received) < most and (
+            chunk := await self._source.receive_some(most - len(received))
+        ):
+            received += chunk
+        self._source.put_back(bytes(received[most:]))
+        content = bytes(received[:most])
         self._update(content)
         return content
 
@@ -201,8 +190,10 @@ class BodyReader:
             value = f"more than {expected_bytes} bytes"
             limit = f"{expected_bytes} bytes, by its {self._head}"
             raise BodyLengthWrong("body", value, limit)
+        if self._expected is None:
+            return
         digest = self.digest
-        if digest is not None and self._expected is not None and digest != self._expected:
+        if digest is not None and digest != self._expected:
             limit = f"{format_digest(digest)}, the digest of the {expected_bytes} bytes received"
             raise DigestMismatch("Content-Digest", format_digest(self._expected), limit)
 
@@ -235,7 +226,8 @@ def _check_content(headers: Headers, media_types: Collection[str]) -> str:
     if media_type not in media_types:
         raise ContentRefused("Content-Type", media_type, " or ".join(filter(None, media_types)))
     coding = headers.get("content-encoding", "").strip().lower() or "identity"
-    check_coding(coding)
+    if coding != "identity":
+        check_coding(coding)
     return coding
 
 
@@ -249,3 +241,10 @@ def _read_length(headers: Headers, limit_bytes: int, head: str) -> int | None:
         limit = f"at most {limit_bytes} bytes (max_matrix_bytes each, with a {head})"
         raise BodyTooLarge("Content-Length", length, limit)
     return length
+
+
+def choose_media_type(accept: str | None) -> str:
+    """The media type of an answer: octet-stream only if Accept names that and not x-npy."""
+    if accept is not None and MEDIA_TYPES[0] in accept and MEDIA_TYPES[1] not in accept:
+        return MEDIA_TYPES[0]
+    return MEDIA_TYPES[1]

@@ -8,7 +8,6 @@ from typing import Final
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from wavetrim.service.api.problems import describe_error
-from wavetrim.service.api.v2.errors import add_error
 
 logger = logging.getLogger(__name__)
 
@@ -55,10 +54,9 @@ def format_refusal(error: Exception) -> tuple[int, bytes]:
         The answer's status and its bytes.
     """
     answer = describe_error(error)
-    content = add_error(bytes(answer.body))  # the path, perhaps of /v2, is not known
-    kept = [field for field in answer.raw_headers if field[0] != b"content-length"]
-    headers = [*kept, (b"content-length", b"%d" % len(content)), (b"connection", b"close")]
-    headers.append((b"x-content-type-options", b"nosniff"))
-    fields = b"".join(b"%b: %b\r\n" % field for field in headers)
+    answer.add_error()  # the path, perhaps of /v2, is not known
+    answer.headers["connection"] = "close"
+    answer.headers["x-content-type-options"] = "nosniff"
+    fields = b"".join(b"%b: %b\r\n" % field for field in answer.raw_headers)
     head = STATUS_LINE[answer.status_code]
-    return answer.status_code, b"%b%b\r\n%b" % (head, fields, content)
+    return answer.status_code, b"%b%b\r\n%b" % (head, fields, bytes(answer.body))

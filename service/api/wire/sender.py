@@ -5,14 +5,12 @@ copy. Memory that is reused right after `send` would show the next owner's bytes
 So it is sent in pieces, each after the one before has left the process.
 """
 
-import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import aclosing, asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager
 from typing import Any, Final
 
 from anyio import CancelScope
-from starlette.responses import StreamingResponse
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Scope, Send
 
 RawHeaders = list[tuple[bytes, bytes]]
 """Headers in ASGI's form, in lower case."""
@@ -78,7 +76,6 @@ async def send_views(
 
 async def send_chunks(
     scope: Scope,
-    receive: Receive,
     send: Send,
     *,
     status: int,
@@ -94,7 +91,6 @@ async def send_chunks(
 
     Args:
         scope: The request's ASGI scope.
-        receive: Its ASGI channel.
         send: Its ASGI channel; nothing has been sent.
         status: HTTP status.
         headers: Headers in lower case, without Content-Length.
@@ -106,19 +102,13 @@ async def send_chunks(
         headers = [*headers, (b"content-length", str(total_bytes).encode())]
     drained = _find_extension(scope)
     async with aclosing(chunks):
-        if drained is None:
-            response = StreamingResponse(chunks, status)
-            response.raw_headers = headers
-            with suppress(TimeoutError):
-                await response(scope, receive, _limit(send, idle_seconds))
-            return
         await send({"type": "http.response.start", "status": status, "headers": headers})
         async with _breaking_off(drained):
             async for chunk in chunks:
-                if not await drained(idle_seconds=idle_seconds):
+                if drained is not None and not await drained(idle_seconds=idle_seconds):
                     return
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
-            if not await drained(idle_seconds=idle_seconds):
+            if drained is not None and not await drained(idle_seconds=idle_seconds):
                 return
         await send({"type": "http.response.body", "body": b""})
 
@@ -133,16 +123,6 @@ async def _breaking_off(drained: Drained | None) -> AsyncIterator[None]:
             with CancelScope(shield=True):
                 await drained(idle_seconds=0.0)
         raise
-
-
-def _limit(send: Send, idle_seconds: float) -> Send:
-    """A `send` that raises TimeoutError after `idle_seconds`: the client receives nothing."""
-
-    async def send_in_time(message: Message) -> None:
-        async with asyncio.timeout(idle_seconds):
-            await send(message)
-
-    return send_in_time
 
 
 def _find_extension(scope: Scope) -> Drained | None:

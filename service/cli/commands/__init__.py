@@ -1,5 +1,6 @@
-"""The commands, a file each: a function with its name, and EXAMPLES for the end of its help.
+"""The commands, a file for each noun: a function has a command's name, arguments and help.
 
-`service/` starts a service, and manages its keys and its folder; `machine/` plans, multiplies and
-measures on this machine; `jobs/` and `matrices/` speak to a running service.
+Its docstring ends with an example, which works as it is printed. `jobs`, `submit` and `matrices`
+speak to a running service; `plan`, `multiply`, `devices`, `calibrate` and `experiments` are about
+this machine; `serve`, `keys`, `data` and `node` run a service and keep it; `demo` shows it.
 """

@@ -1,12 +1,14 @@
 """Tables of plans and timings, and progress bars."""
 
 import contextlib
+import json
 import logging
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
+import typer
 from rich.console import Console, RenderableType
 from rich.progress import (
     BarColumn,
@@ -34,11 +36,37 @@ def open_notes() -> Console:
     return Console(stderr=True, highlight=False, emoji=False)
 
 
+def make_list(*left: str, right: Collection[str] = (), wraps: bool = False) -> Table:
+    """A table without lines, to be filled.
+
+    Args:
+        left: Heads of its columns.
+        right: Those of numbers, which are aligned at the right.
+        wraps: Whether its cells, but the first of each row, may take several lines.
+    """
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), title_justify="left")
+    for number, name in enumerate(left):
+        table.add_column(
+            name,
+            justify="right" if name in right else "left",
+            no_wrap=not (wraps and number),
+            overflow="fold",
+        )
+    return table
+
+
+def print_json(document: object) -> None:
+    """Print a document as JSON on standard output."""
+    typer.echo(json.dumps(document, indent=2))
+
+
 def make_plan_table(plan: Mapping[str, Any], m: int) -> Table:
     """A table of a plan, as `scheduler.planning.description` describes it; m is the rows of C."""
     table = Table(show_header=False, title_justify="left")
     table.add_column(style="bold", no_wrap=True)
     table.add_column()
+    if (stack := plan.get("stack")) is not None:
+        table.add_row("products", f"{stack}, each as follows")
     table.add_row("F, rows on the CPU", f"[bold magenta]{plan['f']}[/] of {m}")
     table.add_row("rows on the GPU", str(plan["gpu_rows"]))
     if plan["kernel"] is not None:
@@ -103,7 +131,7 @@ def make_source_table(plan: Mapping[str, Any]) -> Table:
 
 
 def make_timings_table(timings: Mapping[str, float | None], plan: Mapping[str, Any]) -> Table:
-    """A table of the predicted and measured seconds of a plan, and their ratio."""
+    """A table of the predicted and measured seconds of a plan, and their ratio; of all products."""
     gpu_parts = ("kernel", "transfer", "gpu") if plan["gpu_rows"] else ()
     table = Table()
     table.add_column("part", style="bold")
@@ -112,7 +140,8 @@ def make_timings_table(timings: Mapping[str, float | None], plan: Mapping[str, A
     several = sorted(name[: -len("_seconds")] for name in timings if re.match(r"gpu\d+_", name))
     for part in (*gpu_parts, *several, "cpu", "total"):
         measured = timings.get(f"{part}_seconds") or 0.0
-        expected = plan["predicted"].get(f"{part}_seconds")
+        of_one = plan["predicted"].get(f"{part}_seconds")
+        expected = None if of_one is None else of_one * (plan.get("stack") or 1)
         table.add_row(
             part.upper() if part[:3] in ("gpu", "cpu") else part,
             "" if expected is None else format_seconds(expected),

@@ -13,17 +13,15 @@ from wavetrim.scheduler.planning.queues import Queue, Span
 from wavetrim.service.cli.terminal.units import format_seconds
 
 _HEIGHTS: Final = " ▁▂▃▄▅▆▇█"
-_ASCII_HEIGHTS: Final = " .:-=+*#@"
 _STYLES: Final = {"copy in": "yellow", "kernel": "green", "copy out": "blue", "cpu": "cyan"}
 
 
-def draw_timeline(queues: Sequence[Queue], *, width: int, ascii_only: bool = False) -> Text:
+def draw_timeline(queues: Sequence[Queue], *, width: int) -> Text:
     """Draw each queue's busy times.
 
     Args:
         queues: When each queue is at work.
         width: Characters a line may have.
-        ascii_only: Use no character outside ASCII.
 
     Returns:
         A line for each queue, and one of seconds.
@@ -32,14 +30,12 @@ def draw_timeline(queues: Sequence[Queue], *, width: int, ascii_only: bool = Fal
     indent = max(map(len, (*_STYLES, *labels))) + 1
     columns = max(8, width - indent)
     end = max(span.end for queue in queues for span in queue.spans)
-    heights = _ASCII_HEIGHTS if ascii_only else _HEIGHTS
     lines = []
     for label, queue in zip(labels, queues, strict=True):
         shares = share_columns(queue.spans, end / columns, columns)
-        bar = "".join(heights[_choose_height(share)] for share in shares)
+        bar = "".join(_HEIGHTS[_choose_height(share)] for share in shares)
         lines.append(Text(label.ljust(indent)).append(bar.rstrip(), style=_STYLES[queue.work]))
-    last = format_seconds(end).replace("µ", "u") if ascii_only else format_seconds(end)
-    lines.append(Text(" " * indent + "0" + last.rjust(columns - 1)))
+    lines.append(Text(" " * indent + "0" + format_seconds(end).rjust(columns - 1)))
     return Text("\n").join(lines)
 
 

@@ -1,4 +1,4 @@
-"""Formats seconds, bytes and rates: three digits and a unit."""
+"""Seconds, bytes and rates in words: three digits and a unit."""
 
 import math
 
@@ -33,6 +33,16 @@ def format_bytes(count: int) -> str:
         if size < 999.5 or unit == "TiB":
             return f"{_round(size)} {unit}"
     raise AssertionError("the last unit takes every size")
+
+
+def read_size(text: str) -> int:
+    """A size such as "2GiB" in bytes; -1 if it is none."""
+    from pydantic import ByteSize, TypeAdapter, ValidationError  # plans do without
+
+    try:
+        return int(TypeAdapter(ByteSize).validate_python(text))
+    except ValidationError:
+        return -1
 
 
 def format_gflops(gflops: float) -> str:

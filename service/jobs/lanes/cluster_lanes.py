@@ -5,15 +5,22 @@ from dataclasses import replace
 from typing import Final
 
 from wavetrim.scheduler.engine.messages import Message, RunRequest
-from wavetrim.scheduler.planning.placing import Offer
+from wavetrim.scheduler.options import NO_OPTIONS, PlanOptions
+from wavetrim.scheduler.planning.placing import Offer, Traffic
+from wavetrim.scheduler.problem import GemmProblem
+from wavetrim.scheduler.profile.machine import MachineProfile
+from wavetrim.service.engine.cluster import ClusterNode
 from wavetrim.service.engine.fleet import Fleet
-from wavetrim.service.jobs.lanes.estimates import Estimates
-from wavetrim.service.jobs.lanes.load import Loads
+from wavetrim.service.jobs.lanes.load import Load
 from wavetrim.service.jobs.lanes.node_run import NodeRun
 from wavetrim.service.jobs.lanes.turn import Turn
+from wavetrim.service.jobs.plans import Plans
 
 NODE_RUNS: Final = 2
 """Products that a node may have at once: the operands of one travel while another is computed."""
+
+_MEMORY_SHARE: Final = 0.5
+"""Largest share of a node's memory for B; chosen, so that two blocks fit, too."""
 
 
 class ClusterLanes:
@@ -21,26 +28,63 @@ class ClusterLanes:
 
     Args:
         fleet: The engines.
-        loads: What they have to do.
+        loads: What they have to do, by their ids.
+        plans: Say how long each takes.
     """
 
-    def __init__(self, fleet: Fleet, loads: Loads) -> None:
+    def __init__(self, fleet: Fleet, loads: Mapping[str, Load], plans: Plans) -> None:
         self._fleet = fleet
         self._loads = loads
-        self._estimates = Estimates(fleet)
+        self._plans = plans
 
     @property
     def most_runs(self) -> int:
         """How many jobs may be on their way to nodes at a time."""
         return NODE_RUNS * len(self._fleet.nodes)
 
-    def find(self, request: RunRequest) -> object:
-        """Find how long each engine would take; to be called in a thread, as it may be slow."""
-        return self._estimates.find(request)
+    def find(self, request: RunRequest) -> tuple[Offer, ...]:
+        """The offer of each engine that may compute a product, this machine's first.
 
-    def is_known(self, turn: Turn) -> bool:
-        """Whether `choose` can be called without `find`."""
-        return self._estimates.has_all(turn.request)
+        For a new shape this is slow: it is called in a thread.
+        """
+        here, has_gpu = self._fleet.here, bool(self._fleet.here.devices)
+        profile = self._find_profile_here(request)
+        seconds = self._plans.find_seconds(request, profile, has_gpu=has_gpu)
+        if seconds is None:
+            return (Offer(here.id, 0.0),)  # the engine says what is wrong
+        offers = [Offer(here.id, request.products * seconds)]
+        for node in self._list_able(request):
+            has_gpu = bool(node.devices)
+            seconds = self._plans.find_seconds(request, node.profile, has_gpu=has_gpu)
+            if seconds is None:
+                continue
+            traffic = _find_traffic(request)
+            if request.b_key in node.resident:
+                traffic = replace(traffic, b_bytes=0)
+            offers.append(Offer(node.id, seconds, node.network, traffic, node.factor))
+        return tuple(offers)
+
+    def is_known(self, request: RunRequest) -> bool:
+        """Whether `find` answers at once."""
+        here, nodes = self._find_profile_here(request), self._list_able(request)
+        if self._plans.refuses(request, here):
+            return True  # no node is asked
+        profiles = [here, *(node.profile for node in nodes)]
+        return all(self._plans.knows(request, profile) for profile in profiles)
+
+    def _find_profile_here(self, request: RunRequest) -> MachineProfile:
+        return self._fleet.here.profiles.find("cpu" if request.cpu_only else None)
+
+    def _list_able(self, request: RunRequest) -> list[ClusterNode]:
+        """The nodes that may compute a product; none if its options name kernel or F."""
+        named = request.options not in (NO_OPTIONS, PlanOptions(accuracy=request.options.accuracy))
+        # Blocks of rows are sent: each would read all of a column-major file. A stack has no rows
+        # of one product.
+        by_columns = isinstance(request.a.slab, str) and request.a.fortran_order
+        if named or request.cpu_only or by_columns or request.out.stack is not None:
+            return []
+        b_bytes = _find_traffic(request).b_bytes
+        return [one for one in self._fleet.nodes if b_bytes <= _MEMORY_SHARE * one.memory_bytes]
 
     def choose(self, turn: Turn, reserved: Mapping[str, float]) -> Offer | None:
         """The engine that should end a product first, given what each has to do before.
@@ -53,9 +97,9 @@ class ClusterLanes:
             Its offer, this machine's if several are equal; None if no engine is ready.
         """
         offers = []
-        for offer in self._estimates.find(turn.request):
+        for offer in self.find(turn.request):
             if self._fleet.find(offer.engine) is not None:
-                busy_seconds = self._loads.find(offer.engine).find_busy()
+                busy_seconds = self._loads[offer.engine].find_busy()
                 busy_seconds += reserved.get(offer.engine, 0.0)
                 offers.append(replace(offer, busy_seconds=busy_seconds))
         return min(offers, key=lambda offer: offer.end_seconds, default=None)
@@ -64,7 +108,7 @@ class ClusterLanes:
         """Whether an engine may have a product now."""
         if engine_id in reserved or self._fleet.find(engine_id) is None:
             return False
-        load = self._loads.find(engine_id)
+        load = self._loads[engine_id]
         if engine_id == self._fleet.here.id:
             return load.has_room(turn)
         return len(load.runs) < NODE_RUNS
@@ -86,8 +130,16 @@ class ClusterLanes:
             lost: Called with the failure of a node that is lost.
         """
         (node,) = (one for one in self._fleet.nodes if one.id == offer.engine)
-        load = self._loads.find(node.id)
+        load = self._loads[node.id]
         run = NodeRun(turn.request, node, seconds=offer.seconds, take=take, lost=lost)
         turn.cancel, turn.restart_engine = run.cancel, run.restart_engine
         was_idle = load.add(run.job, turn, offer.seconds)
         run.start(was_idle=was_idle, ended=load.remove)
+
+
+def _find_traffic(request: RunRequest) -> Traffic:
+    """The bytes that a product sends to a node and back."""
+    item_bytes = GemmProblem(1, 1, 1, request.out.dtype).item_bytes
+    m, n, k = request.out.rows, request.out.columns, request.a.columns
+    in_columns = k + (0 if request.c is None else n)
+    return Traffic(k * n * item_bytes, m * in_columns * item_bytes, m * n * item_bytes)

@@ -1,15 +1,56 @@
-"""The lanes of this machine: which devices compute which waiting product, and when."""
+"""The lanes of this machine: which devices compute which waiting product, and when.
+
+Which a product may take is found once for each shape, in a thread.
+"""
 
 import time
+from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
+from wavetrim.kernels.last_used import LastUsed
 from wavetrim.scheduler.engine.messages import Message, RunRequest
-from wavetrim.scheduler.planning.lanes import CPU, Choice, Place, place_products
+from wavetrim.scheduler.errors import FieldError
+from wavetrim.scheduler.options import NO_OPTIONS, PlanOptions
+from wavetrim.scheduler.planning.cache import PlanCache
+from wavetrim.scheduler.planning.candidates import find_positions
+from wavetrim.scheduler.planning.device_sets import (
+    CPU,
+    Assignment,
+    Choice,
+    DeviceSet,
+    assign_devices,
+    list_choices,
+)
+from wavetrim.scheduler.planning.plan import Plan
+from wavetrim.scheduler.problem import GemmProblem, Memory
+from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.service.engine.engine import Engine
-from wavetrim.service.jobs.lanes.choices import Choices
 from wavetrim.service.jobs.lanes.load import Load
 from wavetrim.service.jobs.lanes.turn import Turn
+
+_CAPACITY: Final = 1024
+"""Shapes whose choices are kept, and matrices B whose GPUs are."""
+
+_KEPT_SECONDS: Final = 10.0
+"""How long choices are fresh; chosen: plans change as runs correct them."""
+
+_ANYWHERE: Final = (Choice(frozenset(), 0.0),)
+"""The choice of a product that needs no device: the engine's main thread computes it."""
+
+_Shape = tuple[int, int, int, int, str, Memory, PlanOptions, bool, DeviceSet]
+
+_NOWHERE: Final[DeviceSet] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """The choices of a shape, the profile that they are from, and when."""
+
+    profile: MachineProfile
+    choices: tuple[Choice, ...]
+    found_at: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,40 +67,86 @@ class LaneState:
 
 
 class HostLanes:
-    """Places products on the devices of this machine. To be used from one event loop.
+    """Places products on the devices of this machine. To be used from one event loop, but `find`.
 
     Args:
         engine: The engine.
         load: What it has to do.
+        plans: The plans that choices are made from.
     """
 
-    def __init__(self, engine: Engine, load: Load) -> None:
+    def __init__(self, engine: Engine, load: Load, plans: PlanCache) -> None:
         self._engine = engine
         self._load = load
-        self._choices = Choices(engine)
+        self._plans = plans
+        self._kept = LastUsed[_Shape, _Kept](_CAPACITY)
+        self._residents: OrderedDict[str, DeviceSet] = OrderedDict()
 
-    def find(self, request: RunRequest) -> tuple[Choice, ...]:
-        """Find where a product may be computed; to be called in a thread, as it may be slow."""
-        return self._choices.find(request)
+    @property
+    def _devices(self) -> tuple[int, ...]:
+        """All devices of the engine: its GPUs' positions, and the CPU."""
+        return (*range(len(self._engine.devices)), CPU)
 
     def is_fresh(self, turn: Turn) -> bool:
-        """Whether `find` need not be called again yet."""
-        return self._choices.is_fresh(turn)
+        """Whether a product's choices were found not long ago, for the present profile."""
+        return turn.needs_no_device or self._find_fresh(turn.request) is not None
 
     def is_known(self, turn: Turn) -> bool:
         """Whether `place` can be called without `find`."""
-        return self._choices.find_kept(turn) is not None
+        return self.find_kept(turn) is not None
+
+    def find_kept(self, turn: Turn) -> tuple[Choice, ...] | None:
+        """The choices of a product as last found, even if not fresh; None if there are none."""
+        if turn.needs_no_device:
+            return _ANYWHERE
+        shape = self._find_shape(turn.request)
+        kept = self._kept.find(shape) or self._kept.find((*shape[:-1], _NOWHERE))
+        if kept is None or kept.profile is not self._find_profile(turn.request):
+            return None
+        return kept.choices
+
+    def find(self, request: RunRequest) -> tuple[Choice, ...]:
+        """Find where a product may be computed; to be called in a thread, as it may be slow.
+
+        Returns:
+            Its choices; all devices if none here can meet its options.
+        """
+        if (fresh := self._find_fresh(request)) is not None:
+            return fresh.choices  # found for another product of the shape
+        shape = products, m, n, k, dtype, memory, options, _, resident = self._find_shape(request)
+        profile = self._find_profile(request)
+
+        def choose(lane: DeviceSet, b_resident: bool) -> Plan:
+            problem = GemmProblem(m, n, k, dtype, memory, b_resident, may_be_empty=True)
+            return self._plans.choose(problem, profile, options, lane)
+
+        try:
+            positions = find_positions(profile, options.devices)
+            gpus = [(position, profile.gpus[position].device) for position in positions]
+            choices = list_choices(gpus, choose, resident)
+        except FieldError:
+            choices = ()  # the engine says what is wrong
+        choices = tuple(replace(one, seconds=products * one.seconds) for one in choices)
+        choices = choices or (Choice(frozenset(self._devices), 0.0),)
+        self._kept.keep(shape, _Kept(profile, choices, time.monotonic()))
+        return choices
 
     def prefers_gpu(self, turn: Turn) -> bool:
         """Whether a product's B is on some of the GPUs, but not on all."""
-        return 0 < len(self._choices.find_residents(turn.request)) < len(self._engine.devices)
+        return 0 < len(self._find_residents(turn.request)) < len(self._engine.devices)
 
     def learn(self, turn: Turn, message: Message) -> None:
         """Learn from a product's success on which GPUs its B is now."""
-        if turn.request.b_key is not None and "b_on" in message:
-            self._choices.note_residents(turn.request.b_key, message["b_on"])
+        b_key = turn.request.b_key
+        if b_key is None or "b_on" not in message:
+            return
+        self._residents.pop(b_key, None)
+        if lane := frozenset(message["b_on"]):
+            self._residents[b_key] = lane
+        if len(self._residents) > _CAPACITY:
+            self._residents.popitem(last=False)
 
-    def place(self, turns: Sequence[Turn], *, behind: int) -> dict[Turn, Place]:
+    def place(self, turns: Sequence[Turn], *, behind: int) -> dict[Turn, Assignment]:
         """Choose where products that `is_known` are computed, in their order.
 
         One that must wait for its devices has them reserved (`Turn.begins_at`).
@@ -68,10 +155,10 @@ class HostLanes:
             turns: The products.
             behind: Further products that wait.
         """
-        known = [(turn, self._choices.find_kept(turn)) for turn in turns]
-        devices = self._choices.devices
+        known = [(turn, self.find_kept(turn)) for turn in turns]
+        devices = self._devices
         waiting = [(turn, choices) for turn, choices in known if choices is not None]
-        places = place_products(
+        places = assign_devices(
             [choices for _, choices in waiting],
             self._load.list_busy(devices),
             len(devices) - 1,
@@ -85,7 +172,7 @@ class HostLanes:
 
     def describe(self) -> list[LaneState]:
         """What each device does."""
-        devices = self._choices.devices
+        devices = self._devices
         busy = self._load.list_busy(devices)
         gpus = self._engine.devices
         return [
@@ -94,3 +181,26 @@ class HostLanes:
             )
             for device in devices
         ]
+
+    def _find_residents(self, request: RunRequest) -> DeviceSet:
+        """The GPUs on which a product's B was last seen; it may have left meanwhile."""
+        return self._residents.get(request.b_key, _NOWHERE) if request.b_key else _NOWHERE
+
+    def _find_fresh(self, request: RunRequest) -> _Kept | None:
+        kept = self._kept.find(self._find_shape(request))
+        if kept is None or kept.profile is not self._find_profile(request):
+            return None
+        return kept if time.monotonic() - kept.found_at <= _KEPT_SECONDS else None
+
+    def _find_profile(self, request: RunRequest) -> MachineProfile:
+        return self._engine.profiles.find("cpu" if request.cpu_only else None)
+
+    def _find_shape(self, request: RunRequest) -> _Shape:
+        out = request.out
+        in_arena = all(isinstance(one.slab, int) for one in (request.a, request.b, out))
+        memory: Memory = "pinned" if in_arena else "pageable"
+        options = NO_OPTIONS if request.cpu_only else request.options
+        return (
+            request.products, out.rows, out.columns, request.a.columns, out.dtype, memory, options,
+            request.cpu_only, self._find_residents(request),
+        )  # fmt: skip

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from wavetrim.scheduler.planning.lanes import Lane
+from wavetrim.scheduler.planning.device_sets import DeviceSet
 from wavetrim.service.jobs.lanes.turn import Turn
 
 AHEAD: Final = 8
@@ -22,7 +22,7 @@ class _Run:
 
     turn: Turn
     ends_at: float
-    lane: Lane | None
+    lane: DeviceSet | None
 
 
 class Load:
@@ -36,7 +36,7 @@ class Load:
         self.runs: dict[str, _Run] = {}
         self._large = 0
 
-    def add(self, job: str, turn: Turn, seconds: float, lane: Lane | None = None) -> bool:
+    def add(self, job: str, turn: Turn, seconds: float, lane: DeviceSet | None = None) -> bool:
         """A product was sent to the engine; returns whether it had nothing else to do.
 
         Args:
@@ -51,7 +51,7 @@ class Load:
         self._large += not turn.is_small
         return was_idle
 
-    def begin(self, job: str, lane: Lane, seconds: float) -> None:
+    def begin(self, job: str, lane: DeviceSet, seconds: float) -> None:
         """The engine says which devices work at a product, and how long it should take."""
         run = self.runs[job]
         run.lane = lane
@@ -80,11 +80,16 @@ class Load:
         return turn.is_small and self._large == 0 and len(self.runs) < AHEAD
 
     @property
+    def is_full(self) -> bool:
+        """Whether no product has room."""
+        return self._large > 0 or len(self.runs) >= AHEAD
+
+    @property
     def has_many_small(self) -> bool:
         """Whether the engine has as many small products as it may."""
         return len(self.runs) - self._large >= AHEAD
 
-    def may_follow(self, lane: Lane) -> bool:
+    def may_follow(self, lane: DeviceSet) -> bool:
         """Whether one more product may be sent to some devices, of which each has one at most.
 
         None may while the engine has not said which devices another product takes.
@@ -117,14 +122,3 @@ class Load:
             for device in busy if run.lane is None else run.lane:
                 busy[device] = max(busy.get(device, 0.0), left_seconds)
         return {device: seconds for device, seconds in busy.items() if seconds}
-
-
-class Loads:
-    """What each engine has to do, by the engine's id."""
-
-    def __init__(self) -> None:
-        self._loads: dict[str, Load] = {}
-
-    def find(self, engine_id: str) -> Load:
-        """What an engine has to do."""
-        return self._loads.setdefault(engine_id, Load())

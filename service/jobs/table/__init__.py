@@ -1,5 +1,7 @@
 """Jobs as rows of the database.
 
-`store` adds, reads and changes one job at a time, by the statements of `rows`; `listing` is for
-many jobs: a page, counts, and those that are too old.
+`store` adds and changes jobs, in one thread. `rows` makes a row, reads it and changes it.
+`adding` adds all jobs of a POST; `ending` has all ways in which one ends, and what becomes of its
+`followers`, which wait for its result. `listing` reads jobs: by their ids, page by page, and
+counted. `forgetting` removes those that are too old.
 """

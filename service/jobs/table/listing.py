@@ -1,124 +1,169 @@
-"""Many jobs at once: a page of them, how many are in each state, and which are too old."""
+"""Jobs are read: by their ids, page by page, and counted."""
 
-from collections.abc import Collection
-from typing import Final
+from collections.abc import Collection, Sequence
 
-from sqlalchemy import Engine, delete, func, select
+from sqlalchemy import ColumnElement, Connection, Engine, func, or_, select
 
-from wavetrim.service.clock import read_clock
 from wavetrim.service.cursor import decode_mark, encode_mark
 from wavetrim.service.errors import CursorUnknown
-from wavetrim.service.jobs.job import Job, JobState
-from wavetrim.service.jobs.table.rows import is_in_state, read_job
+from wavetrim.service.jobs.errors import JobNotFound
+from wavetrim.service.jobs.job import PROMISE, UNFINISHED, Job, JobState, list_promised
+from wavetrim.service.jobs.table.rows import is_in_state, read_job, split
 from wavetrim.service.storage.database.database import reading
 from wavetrim.service.storage.database.ownership import is_owned
-from wavetrim.service.storage.database.tables import jobs
-
-_EXPIRED_BATCH: Final = 500
-"""Jobs that are removed in one transaction; chosen, so that other writers need not wait long."""
-
-_FINISHED: Final = jobs.c.state.in_([state for state in JobState if state.finished])
+from wavetrim.service.storage.database.tables import job_labels, jobs
 
 
-def read_page(
-    database: Engine,
-    running: Collection[str],
-    *,
-    state: JobState | None,
-    limit: int,
-    cursor: str | None,
-    owner: str | None,
-) -> tuple[list[Job], str | None]:
-    """Reads some rows of jobs, newest first.
+def find_jobs(connection: Connection, ids: Collection[str]) -> dict[str, Job]:
+    """The jobs that exist, by their ids; the oldest first."""
+    wanted = select(jobs).order_by(jobs.c.sequence)
+    found = [
+        read_job(row)
+        for some in split(sorted(ids))
+        for row in connection.execute(wanted.where(jobs.c.id.in_(some)))
+    ]
+    return {job.id: job for job in found}
+
+
+class JobReader:
+    """Reads jobs. Thread-safe: each call is one transaction.
 
     Args:
-        database: The database.
-        running: Ids of the jobs that run, whatever their rows say.
-        state: Only jobs in this state.
-        limit: The most jobs to return.
-        cursor: Where an earlier page ended.
-        owner: Whose they are; None for everybody's.
+        database: Has the rows.
 
-    Returns:
-        The jobs, and the cursor of the next page (None after the last one). Jobs added between two
-        calls do not shift a page.
-
-    Raises:
-        CursorUnknown: The cursor was not made by this function, or its job is forgotten.
+    Attributes:
+        running: The jobs that run, by their ids, as their runs know them: newer than their rows.
+            One that is queued here has not begun its first try, or its run gives it up and ends.
     """
-    wanted = select(jobs).where(is_owned(jobs, owner))
-    wanted = wanted.order_by(jobs.c.sequence.desc()).limit(limit + 1)
-    if state is not None:
-        wanted = wanted.where(is_in_state(state, running))
-    with reading(database) as connection:
-        if cursor is not None:
-            last = select(jobs.c.sequence).where(
-                jobs.c.id == decode_cursor(cursor), is_owned(jobs, owner)
-            )
-            sequence = connection.scalar(last)
-            if sequence is None:
-                raise CursorUnknown("cursor", cursor, "that of a job which is still remembered")
-            wanted = wanted.where(jobs.c.sequence < sequence)
-        found = [read_job(row) for row in connection.execute(wanted)]
-    shown = found[:limit]
-    return shown, encode_cursor(shown[-1].id) if len(found) > limit else None
+
+    def __init__(self, database: Engine) -> None:
+        self._database = database
+        self.running: dict[str, Job] = {}
+
+    def get(self, job_id: str, owner: str | None = None) -> Job:
+        """Reads a job.
+
+        Args:
+            job_id: Its id.
+            owner: Whose it must be; None for anybody's.
+
+        Raises:
+            JobNotFound: There is no job of that id.
+        """
+        job = self.find([job_id], owner).get(job_id)
+        if job is None:
+            raise JobNotFound(job_id)
+        return job
+
+    def find(self, ids: Collection[str], owner: str | None = None) -> dict[str, Job]:
+        """The jobs that exist and belong to an owner, by their ids; the oldest first.
+
+        Args:
+            ids: Their ids.
+            owner: Whose they must be; None for anybody's.
+        """
+        # PostgreSQL refuses a NUL in a string; no id has anything but letters and digits.
+        possible = [one for one in ids if one.isascii() and one.isalnum()]
+        with reading(self._database) as connection:
+            found = find_jobs(connection, possible)
+        return {
+            job_id: self._show(job) for job_id, job in found.items() if owner in (None, job.owner)
+        }
+
+    def page(
+        self,
+        *,
+        state: JobState | None = None,
+        labels: Sequence[str] = (),
+        limit: int = 50,
+        cursor: str | None = None,
+        owner: str | None = None,
+    ) -> tuple[tuple[Job, ...], str | None]:
+        """Reads some jobs, newest first.
+
+        Args:
+            state: Only jobs in this state.
+            labels: Only jobs that have all of these.
+            limit: The most jobs to return.
+            cursor: Where an earlier page ended.
+            owner: Whose they are; None for everybody's.
+
+        Returns:
+            The jobs, and the cursor of the next page (None after the last one). Jobs added between
+            two calls do not shift a page.
+
+        Raises:
+            CursorUnknown: The cursor was not made by this method, or its job is forgotten.
+        """
+        wanted = select(jobs).where(is_owned(jobs, owner), *_have(labels))
+        wanted = wanted.order_by(jobs.c.sequence.desc()).limit(limit + 1)
+        if state is not None:
+            wanted = wanted.where(is_in_state(state, self.running))
+        with reading(self._database) as connection:
+            if cursor is not None:
+                last = select(jobs.c.sequence).where(
+                    jobs.c.id == decode_cursor(cursor), is_owned(jobs, owner)
+                )
+                sequence = connection.scalar(last)
+                if sequence is None:
+                    limits = "that of a job which is still remembered"
+                    raise CursorUnknown("cursor", cursor, limits)
+                wanted = wanted.where(jobs.c.sequence < sequence)
+            found = [read_job(row) for row in connection.execute(wanted)]
+        shown = found[:limit]
+        following = encode_cursor(shown[-1].id) if len(found) > limit else None
+        return tuple(map(self._show, shown)), following
+
+    def list_queued(self) -> list[Job]:
+        """All jobs that wait, the oldest first."""
+        waiting = is_in_state(JobState.QUEUED, self.running)
+        with reading(self._database) as connection:
+            rows = connection.execute(select(jobs).where(waiting).order_by(jobs.c.sequence))
+            return [read_job(row) for row in rows]
+
+    def list_unfinished(self, labels: Sequence[str], owner: str) -> list[str]:
+        """The ids of an owner's unfinished jobs that have all of some labels, the newest first."""
+        unfinished = jobs.c.state.in_(UNFINISHED), is_owned(jobs, owner)
+        wanted = select(jobs.c.id).where(*unfinished, *_have(labels))
+        with reading(self._database) as connection:
+            return list(connection.scalars(wanted.order_by(jobs.c.sequence.desc())))
+
+    def count_by_state(self) -> dict[JobState, int]:
+        """How many jobs there are in each state."""
+        running = tuple(self.running)
+        counted = select(jobs.c.state, func.count()).group_by(jobs.c.state)
+        behind = select(func.count()).where(jobs.c.id.in_(running), jobs.c.state == JobState.QUEUED)
+        with reading(self._database) as connection:
+            found = {JobState(state): count for state, count in connection.execute(counted)}
+            begun = (connection.scalar(behind) or 0) if running else 0
+        counts = {state: found.get(state, 0) for state in JobState}
+        counts[JobState.QUEUED] -= begun
+        counts[JobState.RUNNING] += begun
+        return counts
+
+    def count_queued(self, owner: str) -> int:
+        """How many jobs of an owner wait, not counting those that run."""
+        waiting = is_in_state(JobState.QUEUED, self.running), is_owned(jobs, owner)
+        with reading(self._database) as connection:
+            return connection.scalar(select(func.count()).where(*waiting)) or 0
+
+    def _show(self, row: Job) -> Job:
+        running = self.running.get(row.id)
+        return row if running is None else running.show_running(row)
 
 
-def count_by_state(database: Engine, running: Collection[str]) -> dict[JobState, int]:
-    """How many jobs there are in each state; running ones count so, whatever their rows say."""
-    counted = select(jobs.c.state, func.count()).group_by(jobs.c.state)
-    behind = select(func.count()).where(
-        jobs.c.id.in_(tuple(running)), jobs.c.state == JobState.QUEUED
-    )
-    with reading(database) as connection:
-        found = {JobState(state): count for state, count in connection.execute(counted)}
-        begun = connection.scalar(behind) if running else 0
-    counts = {state: found.get(state, 0) for state in JobState}
-    counts[JobState.QUEUED] -= begun or 0
-    counts[JobState.RUNNING] += begun or 0
-    return counts
+def list_waiting(connection: Connection) -> list[tuple[str, list[str]]]:
+    """The ids of the jobs that wait for results of others, each with the ids of these."""
+    operands = jobs.c.a, jobs.c.b, jobs.c.c
+    promised = or_(*(one.startswith(PROMISE) for one in operands))
+    wanted = select(jobs.c.id, *operands).where(jobs.c.state == JobState.QUEUED, promised)
+    return [(job_id, list_promised(*named)) for job_id, *named in connection.execute(wanted)]
 
 
-def forget_finished(database: Engine, ttl_seconds: float, *, start: float, most: int) -> int:
-    """Forgets finished jobs; their products stay.
-
-    Args:
-        database: The database.
-        ttl_seconds: Jobs that ended this long ago are forgotten; 0 for none.
-        start: The time before which no age is counted.
-        most: Jobs beyond this number are forgotten, the oldest first.
-
-    Returns:
-        How many were forgotten.
-    """
-    before = read_clock() - ttl_seconds
-    if not ttl_seconds or start >= before:
-        before = 0.0
-    last_sequence = _find_last_beyond(database, most)
-    forgotten = 0
-    while count := _forget_batch(database, before, last_sequence):
-        forgotten += count
-    return forgotten
-
-
-def _find_last_beyond(database: Engine, most: int) -> int:
-    """The sequence number of the newest finished job beyond `most`; 0 if there is none."""
-    newest = select(jobs.c.sequence).where(_FINISHED).order_by(jobs.c.sequence.desc())
-    with reading(database) as connection:
-        return connection.scalar(newest.offset(most).limit(1)) or 0
-
-
-def _forget_batch(database: Engine, before: float, last_sequence: int) -> int:
-    wanted = select(jobs.c.sequence).limit(_EXPIRED_BATCH)
-    # Two queries, each answered by an index. Only a finished job has a `finished_at`.
-    old = wanted.where(jobs.c.finished_at < before).order_by(jobs.c.finished_at)
-    many = wanted.where(jobs.c.sequence <= last_sequence, _FINISHED).order_by(jobs.c.sequence)
-    with reading(database) as connection:
-        batch = [*connection.scalars(old)] or [*connection.scalars(many)]
-    if batch:
-        with database.begin() as connection:
-            connection.execute(delete(jobs).where(jobs.c.sequence.in_(batch), _FINISHED))
-    return len(batch)
+def _have(labels: Sequence[str]) -> list[ColumnElement[bool]]:
+    """Selects the rows of jobs that have all of some labels."""
+    named = select(job_labels.c.job)
+    return [jobs.c.id.in_(named.where(job_labels.c.label == label)) for label in labels]
 
 
 def encode_cursor(job_id: str) -> str:

@@ -4,27 +4,26 @@ import { draw, drawFigure, make, write } from "../dom.js";
 import { findColours } from "../palette.js";
 import { findUnit, listTicks, showNumber, showSeconds, showWhole } from "../units.js";
 import { findMost, listPoints } from "./curve_points.js";
+import { tellRefused } from "./words.js";
 
 const LEFT = 52;
 const BOTTOM = 52;
 const TOP = 44;
 const RIGHT = 10;
 
-/** The drawing, at least `room` pixels high; a click calls `onPick(f)`. */
-export function drawCurve({ width, room, plan, chosen, range, sweep, guess, hidesChoice, onPick }) {
-  const height = Math.round(Math.max(room, Math.min(520, Math.max(260, width * 0.95))));
+/** The drawing; a click calls `onPick(f)`. */
+export function drawCurve({ width, plan, chosen, range, sweep, guess, hidesChoice, onPick }) {
+  const height = Math.round(Math.min(360, Math.max(260, width * 0.72)));
   const colours = findColours();
   const most = findMost(plan, chosen, range, sweep);
   const points = listPoints(plan, most);
-  const isSplit = chosen.f > 0 && chosen.f < plan.problem.m;
-  const isNear = range === "near" && plan.hasGpu && isSplit;
-  const scale = findScale({ plan, points, isNear, most, width, height, sweep });
+  const scale = findScale({ plan, points, range, most, width, height, sweep });
   const figure = drawFigure(width, height, describe(plan, most));
   figure.append(draw("defs", {}, clipPlot(scale)));
   drawAxes(figure, scale, colours);
   const area = draw("g", { "clip-path": "url(#plot)" }, ...drawLines(scale, points, colours));
   markPlan(figure, area, scale, plan, colours);
-  if (!hidesChoice) markChoice(figure, scale, chosen, colours);
+  if (!hidesChoice) markChoice(figure, area, scale, chosen, colours);
   if (sweep) drawSweep(area, scale, sweep, guess, colours);
   figure.append(area);
   if (!plan.hasGpu) return figure; // F can only be M
@@ -37,12 +36,13 @@ export function drawCurve({ width, room, plan, chosen, range, sweep, guess, hide
 }
 
 /** The legend. */
-export function listKeys(plan, isRevealed, hidesChoice) {
+export function listKeys(plan, chosen, isRevealed, hidesChoice) {
   const keys = [["cpu", "CPU"]];
   if (plan.hasGpu) keys.unshift(["gpu", nameGpus(plan)]);
   if (plan.hasGpu) keys.push(["total", "the longer of both"]);
   if (isRevealed) keys.push(["measured", "measured"]);
   if (!hidesChoice) keys.push(["mark-key", "▲ the model's choice"]);
+  if (!hidesChoice && chosen.refused) keys.push(["mark-key", "◇ gains too little"]);
   return keys.map(([name, text]) => make("span", { className: `key ${name}`, textContent: text }));
 }
 
@@ -57,24 +57,28 @@ function describe(plan, most) {
 }
 
 /** The functions from F and seconds to pixels, and the range of seconds. */
-function findScale({ plan, points, isNear, most, width, height, sweep }) {
-  const totals = points.map((point) => Math.max(point.gpu, point.cpu));
+function findScale({ plan, points, range, most, width, height, sweep }) {
+  const isNear = range === "near" && plan.hasGpu;
   const [from, to] = isNear
-    ? findNearSeconds(plan, totals, most, sweep)
-    : [0, Math.max(...totals) * 1.04];
+    ? findNearSeconds(plan, points, most, sweep)
+    : [0, Math.max(...points.map(findTotal)) * 1.04];
   const x = (f) => LEFT + (f / most) * (width - LEFT - RIGHT);
   const y = (seconds) =>
     height - BOTTOM - ((seconds - from) / (to - from)) * (height - TOP - BOTTOM);
   return { x, y, from, to, most, width, height };
 }
 
-/** The range of seconds around those of one GPU alone, of the plan, and of measured points. */
-function findNearSeconds(plan, totals, most, sweep) {
+function findTotal({ gpu, cpu }) {
+  return Math.max(gpu, cpu);
+}
+
+/** The range of seconds around those of the GPUs, of the plan, and of measured points. */
+function findNearSeconds(plan, points, most, sweep) {
   const alone = plan.curve[0].gpu;
   const shown = (sweep?.curve ?? []).filter(([f]) => f <= most).map(([, seconds]) => seconds);
   const nearby = shown.filter((seconds) => seconds < 1.5 * alone);
-  const high = Math.max(alone, plan.totalSeconds, ...nearby);
-  const low = Math.min(...totals, ...shown);
+  const low = Math.min(...points.map(findTotal), ...shown);
+  const high = Math.max(plan.totalSeconds, ...points.map(({ gpu }) => gpu), ...nearby);
   const to = high + 0.12 * (high - low) + 0.02 * high;
   return [Math.max(0, low - 0.35 * (high - low) - 0.03 * low), to];
 }
@@ -110,7 +114,7 @@ function drawAxes(figure, { x, y, from, to, most, width, height }, colours) {
 
 /** The curves: the longer of both as a broad line below the GPU's and the CPU's. */
 function drawLines(scale, points, colours) {
-  const totals = points.map(({ f, gpu, cpu }) => ({ f, total: Math.max(gpu, cpu) }));
+  const totals = points.map((point) => ({ f: point.f, total: findTotal(point) }));
   const broad = { stroke: colours.total, "stroke-width": 5, "stroke-opacity": 0.18 };
   const dashed = { stroke: colours.cpu, "stroke-width": 2, "stroke-dasharray": "7 3" };
   return [
@@ -131,9 +135,16 @@ function drawLine({ x, y }, points, name, style) {
   return draw("path", { d: path, fill: "none", "stroke-linejoin": "round", ...style });
 }
 
-function markChoice(figure, { x, y, from }, { f }, colours) {
-  const tip = { d: `M${x(f)} ${y(from)}l-6 10h12Z`, fill: colours.text };
+/** The model's choice below the axis, and the split that it has refused where that would end. */
+function markChoice(figure, area, { x, y, from }, chosen, colours) {
+  const tip = { d: `M${x(chosen.f)} ${y(from)}l-6 10h12Z`, fill: colours.text };
   figure.append(draw("path", tip, draw("title", {}, "the model's choice")));
+  const { refused } = chosen;
+  if (!refused) return;
+  const at = `M${x(refused.f)} ${y(refused.seconds)}`;
+  const rhomb = { d: `${at}m0-7l7 7l-7 7l-7-7Z`, fill: colours.surface, stroke: colours.text };
+  const title = draw("title", {}, tellRefused(chosen));
+  area.append(draw("path", { id: "refused", ...rhomb, "stroke-width": 2 }, title));
 }
 
 function markPlan(figure, area, { x, y, height, width }, plan, colours) {

@@ -4,9 +4,15 @@ import { makeButton, makeLabel } from "../controls.js";
 import { make } from "../dom.js";
 import { unset } from "../state.js";
 import { EXERCISES } from "./exercises.js";
+import { explain } from "./terms.js";
+
+/** After so many wrong answers the right one is shown. */
+const MOST_TRIES = 3;
+/** What stands among the answers once the right one was asked for. */
+const ASKED = "?";
 
 /** The changes of the state that open an exercise, by its number from 1. */
-function openExercise(number) {
+export function openExercise(number) {
   const kernel = unset("kernel", "tile", "accuracy", "sms");
   const machine = unset("rate", "gpus", "linkrate", "threads");
   const shown = unset("f", "job", "range", "guess", "answer");
@@ -25,10 +31,27 @@ export function listExercises(frame, current) {
   return make("ol", { className: "exercises" }, ...items);
 }
 
-/** The card; `verdict` is null before there is an answer. */
-export function makeExerciseCard(frame, state, question, verdict) {
+/** What the answers of a state have come to: {tries, last, isOver, head, text}.
+ *
+ * `isOver`: whether one is right, or the right one is shown. `head` and `text` are the verdict on
+ * the last: why it is right or wrong, or a hint.
+ */
+export function judge(exercise, { answer }, context) {
+  const tries = answer === null ? [] : answer.split(",");
+  const last = tries.at(-1);
+  if (last === undefined) return { tries, isOver: false };
+  const checked = tries.map((one) => exercise.check(one, context));
+  const isFound = tries.some((one, index) => one === ASKED || checked[index].right);
+  const isOver = isFound || tries.length >= MOST_TRIES;
+  const { right, why } = checked.at(-1);
+  const head = right ? "Right." : last === ASKED ? "The answer:" : "Not so.";
+  return { tries, last, isOver, right, head, text: isOver ? why : `Hint: ${exercise.hint}` };
+}
+
+/** The card of the exercise that a state names, with the verdict on its answers. */
+export function makeExerciseCard(frame, state, question, judged) {
   const exercise = EXERCISES[state.exercise - 1];
-  const answer = (value) => frame.go({ answer: value });
+  const answer = (value) => frame.go({ answer: [...judged.tries, value].slice(-MOST_TRIES).join() });
   const number = `Exercise ${state.exercise} of ${EXERCISES.length}`;
   const close = makeButton("Close", () => frame.go(unset("exercise", "answer")));
   const next = makeButton("Next exercise", () => frame.go(openExercise(state.exercise + 1)));
@@ -37,36 +60,37 @@ export function makeExerciseCard(frame, state, question, verdict) {
     { className: "card", "aria-labelledby": "exercise-title" },
     make("p", { className: "eyebrow", textContent: number }),
     make("h2", { id: "exercise-title", textContent: exercise.title }),
-    make("p", { className: "question", textContent: question }),
-    exercise.choices ? makeChoices(exercise, state, answer) : makeNumberForm(state, answer),
-    make("div", { role: "status" }, verdict && makeVerdict(verdict)),
-    make("p", { className: "row" }, close, state.exercise < EXERCISES.length ? next : null),
+    make("p", { className: "question" }, explain(question)),
+    exercise.choices ? makeChoices(exercise, judged, answer) : makeNumberForm(judged, answer),
+    make("div", { role: "status" }, judged.last === undefined ? null : makeVerdict(judged)),
+    make(
+      "p",
+      { className: "row" },
+      close,
+      judged.isOver ? null : makeButton("Show the answer", () => answer(ASKED)),
+      state.exercise < EXERCISES.length ? next : null,
+    ),
   );
 }
 
-function makeVerdict({ right, why }) {
-  return make(
-    "p",
-    { className: right ? "verdict right" : "verdict wrong" },
-    make("strong", { textContent: right ? "Right. " : "Not so. " }),
-    why,
-  );
+function makeVerdict({ right, head, text }) {
+  const className = right ? "verdict right" : "verdict wrong";
+  return make("p", { className }, make("strong", { textContent: `${head} ` }), text);
 }
 
-function makeChoices({ choices }, state, answer) {
+function makeChoices({ choices }, { last }, answer) {
   const buttons = choices.map(([value, text]) =>
     make("button", {
       type: "button",
       textContent: text,
-      "aria-pressed": String(state.answer === value),
+      "aria-pressed": String(last === value),
       onclick: () => answer(value),
     }),
   );
   return make("div", { className: "choices" }, ...buttons);
 }
 
-function makeNumberForm(state, answer) {
-  const value = state.answer ?? "";
+function makeNumberForm({ last: value = "" }, answer) {
   const input = make("input", { type: "number", id: "answer", required: true, value, min: 0 });
   const onsubmit = (event) => {
     event.preventDefault();

@@ -1,8 +1,19 @@
-/** The products of the exercises, in their order. It is JSON: docs/recorded_answers.py reads it, too.
+/** The product that the explorer opens with, and those of the exercises, in their order.
+ *
+ * Both are JSON: docs/recorded_answers.py reads them, too.
  *
  * `state` is the state of the page, `others` are changes of it, whose plans an answer is compared
  * with. `rows` are the values of F to which the slider can be moved, beside the model's choice.
  */
+export const OPENING = {
+  "state": {
+    "m": 896, "n": 1536, "k": 1024, "dtype": "float64", "memory": "pinned",
+    "device": "T4", "threads": 2, "f": 0
+  },
+  "others": {},
+  "rows": [0, 32, 96, 128, 192, 256, 384, 512, 896]
+};
+
 export const PRODUCTS = [
   {
     "state": {
@@ -30,15 +41,15 @@ export const PRODUCTS = [
   },
   {
     "state": {
-      "m": 4096, "n": 4096, "k": 4096, "dtype": "float64", "memory": "pageable",
+      "m": 4096, "n": 4096, "k": 4096, "dtype": "float64", "memory": "pinned",
       "device": "T4", "threads": 2, "f": 0
     },
-    "others": {},
+    "others": { "pageable": { "memory": "pageable" } },
     "rows": [0, 128, 256, 384, 512, 640, 1024, 2048, 4096]
   },
   {
     "state": {
-      "m": 4096, "n": 4096, "k": 4096, "dtype": "float64", "memory": "pageable",
+      "m": 4096, "n": 4096, "k": 4096, "dtype": "float64", "memory": "pinned",
       "device": "T4", "threads": 4
     },
     "others": { "before": { "threads": 2 } },
@@ -58,7 +69,7 @@ export const PRODUCTS = [
       "device": "H200", "threads": 16
     },
     "others": {
-      "k": { "m": 16384, "n": 16384, "k": 128 },
+      "k": { "m": 16384, "n": 16384, "k": 64 },
       "size": { "m": 16384, "n": 16384, "k": 16384 },
       "pageable": { "memory": "pageable" }
     },
@@ -67,7 +78,7 @@ export const PRODUCTS = [
   {
     "state": {
       "m": 4096, "n": 4096, "k": 4096, "dtype": "float32", "memory": "pageable",
-      "device": "host-h200", "sms": 8
+      "device": "host-h100", "sms": 8
     },
     "others": {},
     "rows": []

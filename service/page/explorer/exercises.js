@@ -1,7 +1,7 @@
 /** Eight exercises. Each has a product and a question; its recorded plans check the answer.
  *
- * `hides` names what is hidden until there is an answer. `choices` are [answer, text]; without them
- * the answer is a number. `ask(context)` is the question, `check(answer, context)` gives {right,
+ * `hides` names what is hidden until it is solved. `hint` is told after a wrong answer. `choices` are
+ * [answer, text]; without them the answer is a number. `ask(context)` is the question, `check(answer, context)` gives {right,
  * why}. The context has the `plan` of the state, the model's choice (`chosen`), the `sweep`, and
  * `others`, the plans of other products or machines by their names.
  */
@@ -16,6 +16,7 @@ import { count, nameChoice } from "./words.js";
 const TEXTS = [
   {
     title: "Count the waves",
+    hint: "Count the rows and columns of tiles. How many times do all these tiles fill the slots?",
     hides: ["words", "map", "last", "curve", "numbers", "timeline"],
     ask({ plan }) {
       const { tileM, tileN, slots } = plan.gpuParts[0];
@@ -29,6 +30,7 @@ const TEXTS = [
   },
   {
     title: "One more column",
+    hint: "How many columns of tiles are there now, and how many were there before?",
     hides: ["map", "last", "numbers"],
     ask({ plan, others }) {
       const more = addColumn(plan, others);
@@ -49,6 +51,7 @@ const TEXTS = [
   },
   {
     title: "One wave less",
+    hint: "How many tiles do the other waves hold? Count the whole rows of tiles among them.",
     hides: ["curve", "timeline", "drop"],
     ask: () => "How many rows must the CPU take at least, so that the GPU needs one wave less?",
     check(answer, { plan }) {
@@ -61,6 +64,7 @@ const TEXTS = [
   },
   {
     title: "Find the split",
+    hint: "Move F to where both curves cross.",
     hides: ["numbers", "choice"],
     ask: () =>
       "The GPU's staircase falls as F grows, the CPU's line rises. Which F does the model choose? (Within one wave's rows is right.)",
@@ -72,6 +76,7 @@ const TEXTS = [
   },
   {
     title: "Twice the CPU",
+    hint: "How many threads compute beside the GPU, before and now?",
     hides: ["words", "map", "last", "curve", "numbers", "timeline", "choice"],
     ask({ others: { before } }) {
       return `With 2 CPU threads F is ${showWhole(before.f)}, and the product takes ${showSeconds(before.totalSeconds)}. One thread is left to launch kernels and to copy. Now there are 4 threads. What happens to F?`;
@@ -91,6 +96,7 @@ const TEXTS = [
   },
   {
     title: "What holds it up?",
+    hint: "Which is the largest of A, B and C when K is short?",
     hides: ["timeline"],
     ask: () =>
       "K is short here. Which queue of the GPU is at work for nearly all of the time, so that the CPU's help pays?",
@@ -107,12 +113,13 @@ const TEXTS = [
       const parts = busy.map(([name, seconds]) => `${name} ${showSeconds(seconds)}`).join(", ");
       return {
         right: answer === longest,
-        why: `At work: ${parts}. C is large and each element has little arithmetic, so the link is the limit.`,
+        why: `Busy: ${parts}. C is large and each element has little arithmetic, so the link is the limit.`,
       };
     },
   },
   {
     title: "When does the CPU help?",
+    hint: "Rows of the CPU need no copies. After which change do copies take most of the time?",
     hides: ["words", "map", "last", "numbers", "timeline", "choice"],
     ask: () =>
       "For this product the model leaves every row to the H200. For which change does it give the CPU rows?",
@@ -129,10 +136,11 @@ const TEXTS = [
   },
   {
     title: "Against the measurement",
+    hint: "The model's choice is marked below the curve. Try a value near it.",
     hides: [],
     ask({ plan, sweep }) {
       const points = sweep === undefined ? "many" : sweep.curve.length;
-      return `An H200 was held to ${plan.sms} of its ${plan.profile.sm_count} multiprocessors and measured at ${points} values of F. Which F was the fastest? (An F that took at most 2% more is right.)`;
+      return `An H100 was held to ${plan.sms} of its ${plan.profile.sm_count} multiprocessors and measured at ${points} values of F. Which F was the fastest? (An F that took at most 2% more is right.)`;
     },
     check(answer, { sweep }) {
       if (sweep === undefined)

@@ -3,7 +3,7 @@
 import { CATALOG } from "../catalog.js";
 import { fillSelect, makeField, makeSelect } from "../controls.js";
 import { make } from "../dom.js";
-import { listMachines, needsThreads } from "../machines.js";
+import { listMachines } from "../machines.js";
 import { findLimits, readValue, unset } from "../state.js";
 import { findField } from "./query.js";
 
@@ -15,18 +15,27 @@ const WIDE = ["memory", "device", "kernel", "tile", "accuracy"];
 /** Fields of a GPU that is typed in. */
 const TYPED = ["smcount", "clock", "memclock", "capability", "memgib", "link"];
 
+/** Fields that are folded away while none of them is filled in. */
+const FOLDED = ["gpus", "rate", "linkrate", "kernel", "tile", "accuracy", "sms"];
+
 /** The form, which `show` fills in. */
 export class Form {
   constructor(frame) {
     this.frame = frame;
     this.fields = new Map();
     this.problem = make("p", { className: "problem", role: "alert", hidden: true });
+    this.folded = make(
+      "details",
+      {},
+      make("summary", { textContent: "Rates and kernel" }),
+      make("fieldset", { "aria-label": "Rates and kernel" }, ...this.listFoldedFields()),
+    );
     this.element = make(
       "form",
       { className: "form", onsubmit: (event) => event.preventDefault() },
       makeGroup("Product", this.listProductFields()),
       makeGroup("Machine", this.listMachineFields()),
-      makeGroup("Kernel", this.listKernelFields()),
+      this.folded,
       this.problem,
     );
   }
@@ -48,7 +57,6 @@ export class Form {
   listMachineFields() {
     return [
       this.choice("device", "Device", []),
-      this.number("gpus", "GPUs", "1 to 8; empty: the machine's"),
       this.number("smcount", "Multiprocessors", "of the GPU"),
       this.number("clock", "Clock, MHz", "of the multiprocessors"),
       this.number("memclock", "Memory clock, MHz", "of a bus of 256 bits"),
@@ -56,18 +64,19 @@ export class Form {
       this.number("memgib", "Memory, GiB", "of the GPU"),
       this.number("link", "Link standard, GB/s", "one way, on paper"),
       this.number("threads", "CPU threads", "empty: the machine's"),
-      this.number("rate", "CPU rate, GFLOP/s", "in this type; empty: the machine's"),
-      this.number("linkrate", "Link rate, GB/s", "each way; empty: the machine's"),
     ];
   }
 
-  listKernelFields() {
+  listFoldedFields() {
     const accuracies = [["", "as NumPy and cuBLAS"], ...listOptions(CATALOG.accuracies)];
     return [
+      this.number("gpus", "GPUs", "1 to 8; empty: the machine's"),
+      this.number("rate", "CPU rate, GFLOP/s", "in this type; empty: the machine's"),
+      this.number("linkrate", "Link rate, GB/s", "each way; empty: the machine's"),
       this.choice("kernel", "Kernel", []),
       this.choice("tile", "Tile", []),
       this.choice("accuracy", "Accuracy", accuracies),
-      this.number("sms", "Held to multiprocessors", "empty: all"),
+      this.number("sms", "Multiprocessors, at most", "empty: all"),
     ];
   }
 
@@ -102,17 +111,14 @@ export class Form {
       return;
     }
     const shown = unset("f", "job", "guess", "exercise", "answer");
-    this.frame.go({ ...shown, ...this.unsetOthers(name, value), [name]: value });
+    this.frame.go({ ...shown, ...this.unsetOthers(name), [name]: value });
   }
 
   /** Make the fields unset that a change of another field makes invalid. */
-  unsetOthers(name, value) {
+  unsetOthers(name) {
     if (name === "kernel") return unset("tile");
     if (name === "dtype") return unset("kernel", "tile", "accuracy", "rate");
-    if (name !== "device") return {};
-    const keepsThreads = needsThreads({ device: value }) && needsThreads(this.frame.state);
-    const machine = unset("gpus", "sms", "rate", "linkrate");
-    return keepsThreads ? machine : { ...machine, ...unset("threads") };
+    return name === "device" ? unset("threads", "gpus", "sms", "rate", "linkrate") : {};
   }
 
   /** Show why there is no plan, and mark the field; nothing if `message` is null. */
@@ -120,6 +126,7 @@ export class Form {
     this.problem.hidden = message === null;
     this.problem.textContent = message ?? "";
     const field = name && findField(name);
+    if (FOLDED.includes(field)) this.folded.open = true;
     for (const [one, { input }] of this.fields)
       input.setAttribute("aria-invalid", String(one === field));
   }
@@ -135,6 +142,8 @@ export class Form {
       ...tiles.map((tile) => [tile, tile.replaceAll("x", " × ")]),
     ]);
     for (const [name, { input }] of this.fields) input.value = state[name] ?? "";
+    const isFilled = (name) => !["", "auto"].includes(this.fields.get(name).input.value);
+    this.folded.open ||= FOLDED.some(isFilled);
     for (const name of TYPED) this.fields.get(name).row.hidden = state.device !== "typed";
     if (plan) this.showDefaults(plan);
     this.tell(null);

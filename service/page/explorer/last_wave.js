@@ -4,6 +4,7 @@ import { draw, drawFigure, write } from "../dom.js";
 import { showWhole } from "../units.js";
 import { findColours, findWaveColour } from "../palette.js";
 import { groupParts, nameGroup } from "./team_words.js";
+import { count } from "./words.js";
 
 const MOST_CELLS = 2200;
 const CELL = 20;
@@ -29,13 +30,13 @@ export function drawLastWave(plan, width) {
   return figure;
 }
 
-/** What the last wave fills, in words. */
+/** What a wave is, and what the last one fills: "40 slots compute 40 tiles at a time: one wave; …". */
 export function tellLastWave(plan) {
   const groups = groupParts(plan.gpuParts, nameTail);
-  if (groups.length === 0) return "No wave runs: the CPU computes every row.";
-  if (plan.gpuParts.length === 1) return tellPart(plan.gpuParts[0], "The last wave");
+  if (groups.length === 0) return "The CPU computes every row, so there is no wave.";
+  const several = plan.gpuParts.length > 1;
   return groups
-    .map((parts) => tellPart(parts[0], `The last wave of ${nameGroup(parts)}`))
+    .map((parts) => tellPart(parts[0], several ? `${nameGroup(parts)}: ` : ""))
     .join(" ");
 }
 
@@ -64,14 +65,13 @@ function drawSlots(figure, colours, part, { slotsACell, cells, across, side }, t
   }
 }
 
-function tellPart(part, name) {
-  const { slots, tailTiles: used } = part;
+function tellPart({ slots, waves, tailTiles: used, tailSplit }, whose) {
   const idle = slots - used;
-  if (part.tailSplit) {
-    return `${name} has ${used} tiles for ${slots} slots, so they are split along K among all slots.`;
-  }
-  if (idle === 0) return `${name} fills all ${slots} slots.`;
-  return `${name} fills ${used} of ${slots} slots; ${idle} are idle, for as long as a whole wave takes.`;
+  const waiting = idle === 1 ? "the other waits" : `the other ${showWhole(idle)} wait`;
+  const others = tailSplit ? "split along K among all slots" : waiting;
+  const last = `the ${waves === 1 ? "only" : "last"} wave ${idle === 0 ? "is full" : `has ${showWhole(used)}, ${others}`}`;
+  const compute = `${count(slots, "slot")} ${slots === 1 ? "computes" : "compute"}`;
+  return `${whose}${compute} ${count(slots, "tile")} at a time: one wave; ${last}.`;
 }
 
 /** The last wave of a part as text, which is equal for equal last waves. */

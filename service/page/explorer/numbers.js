@@ -1,18 +1,13 @@
 /** A plan in numbers: a list of them, and a table of the devices. */
 
-import { make } from "../dom.js";
-import { makeRow, makeScrollable, makeTable } from "../table.js";
+import { listFacts, makeRow, makeScrollable, makeTable } from "../table.js";
 import { showSeconds, showShare, showWhole } from "../units.js";
 import { nameGpu } from "./team_words.js";
 import { nameChoice } from "./words.js";
 
 /** The numbers of a plan, each with its name. */
 export function listNumbers(plan, chosen) {
-  const rows = [...listShares(plan, chosen), ...(plan.hasGpu ? listWaves(plan) : [])];
-  const items = rows.map(([name, value]) =>
-    make("div", {}, make("dt", { textContent: name }), make("dd", { textContent: value })),
-  );
-  return make("dl", { className: "numbers" }, ...items);
+  return listFacts([...listShares(plan, chosen), ...(plan.hasGpu ? listWaves(plan) : [])]);
 }
 
 /** The table of the part and the seconds of each device; null unless several GPUs have rows. */

@@ -21,6 +21,7 @@ export class Plan {
     this.hasGpu = answer.gpu_only_seconds !== null;
     this.gpuCount = answer.profile.gpus.length;
     this.readTimes(answer);
+    this.readRefused(answer);
     this.readWaves(answer);
     this.gpuParts = answer.devices.filter(({ grid }) => grid !== null).map(readPart);
     this.dividesColumns = answer.divides_columns;
@@ -36,6 +37,18 @@ export class Plan {
     this.cpuOnlySeconds = cpu_only_seconds;
     this.curve = curve.map(({ f, gpu_seconds: gpu, cpu_seconds: cpu }) => ({ f, gpu, cpu }));
     this.nearF = near_f;
+  }
+
+  /** A split that promises too little, {f, seconds, speed, least}; null if there is none.
+   *
+   * `speed`: how many times as fast as without a split; at `least` so many times it would be made.
+   */
+  readRefused({ refused_split: split, least_gain }) {
+    this.refused = split && {
+      ...split,
+      speed: this.totalSeconds / split.seconds,
+      least: 1 / (1 - least_gain),
+    };
   }
 
   readWaves(answer) {

@@ -1,7 +1,7 @@
 /** The query of /v1/plan that a state of the page asks, and the fields of the form by its names. */
 
 import { isMeasured, isPreset } from "../machines.js";
-import { Refusal } from "../refusal.js";
+import { Refusal } from "../service.js";
 
 /** Fields of the form by the names of a query. */
 const MACHINE = {

@@ -2,21 +2,21 @@
 
 import { makeButton, makeSelect } from "../controls.js";
 import { make } from "../dom.js";
+import { Section } from "../section.js";
 import { drawCurve, listKeys } from "./curve_plot.js";
 import { findPoint } from "./curve_points.js";
 import { askGuess, tellGuess } from "./guess.js";
 import { drawLastWave, tellLastWave } from "./last_wave.js";
+import { makeCalls } from "./calls.js";
+import { openExercise } from "./exercise_card.js";
 import { listNumbers, makeDeviceTable } from "./numbers.js";
 import { savePicture, saveTrace } from "./saving.js";
-import { Section } from "./section.js";
 import { RowSlider } from "./slider.js";
 import { makeSourceTable } from "./sources.js";
+import { explain } from "./terms.js";
 import { drawTimeline, tellTimeline } from "./timeline.js";
 import { drawWaveMap, tellWaveMap } from "./wave_map.js";
 import { tellJob, tellParts, tellPlan } from "./words.js";
-
-/** Pixels between the end of a section's content and its edge. */
-const PADDING = 20;
 
 /** What a plan is shown by; `words` and `element` are its elements.
  *
@@ -28,7 +28,7 @@ export class Results {
     Object.assign(this, { pick, go, shown: null });
     this.words = make("div", { className: "words", id: "words", "aria-live": "polite" });
     this.guess = make("div", { className: "guess", id: "guess" });
-    this.slider = new RowSlider({ preview, pick, savePicture: () => this.savePicture() });
+    this.slider = new RowSlider({ preview, pick });
     const ranges = [
       ["near", "near the split"],
       ["all", "all F"],
@@ -36,13 +36,14 @@ export class Results {
     const changeRange = () => go({ range: this.range.value });
     this.range = makeSelect(null, ranges, changeRange, { "aria-label": "Range of F" });
     const save = makeButton("Save for Perfetto", () => this.saveTrace());
+    const savePicture = makeButton("Save a picture", () => this.savePicture());
     this.map = new Section("map", "C, tile by tile");
     this.last = new Section("last", "The last wave");
     this.curve = new Section("curve", "Seconds over F", this.range);
     this.timeline = new Section("timeline", "The schedule", save);
-    this.numbers = new Section("numbers", "In numbers");
+    this.numbers = new Section("numbers", "In numbers", savePicture);
     this.curve.element.append(this.guess);
-    this.drawn = [this.map, this.last, this.curve, this.timeline];
+    this.drawn = [this.map, this.curve, this.last, this.timeline];
     const sections = [...this.drawn, this.numbers].map(({ element }) => element);
     this.element = make("div", { className: "results" }, this.slider.element, ...sections);
     this.sizes = new ResizeObserver(() => this.width === this.element.clientWidth || this.draw());
@@ -61,10 +62,11 @@ export class Results {
     this.element.hidden = this.words.hidden = isHidden;
   }
 
-  /** Show {state, plan, chosen, sweep, job, hidden, isRecorded}.
+  /** Show {state, plan, chosen, sweep, job, hidden, guess, isRecorded, calls}.
    *
-   * `chosen`: the plan of the model's choice. `hidden`: names of what an exercise hides.
-   * `isRecorded`: whether there are plans of some F only.
+   * `chosen`: the plan of the model's choice. `hidden`: names of what an exercise hides. `guess`: of
+   * the fastest F, null before there is one. `isRecorded`: whether there are plans of some F only.
+   * `calls`: the plan as calls, [name, text].
    */
   show(shown) {
     const [hidesChoice, hidesDrop] = ["choice", "drop"].map((name) => shown.hidden.includes(name));
@@ -85,24 +87,34 @@ export class Results {
   draw() {
     if (this.shown === null || this.element.hidden) return;
     this.width = this.element.clientWidth;
-    const { plan, chosen, job, hidesChoice } = this.shown;
+    const { plan, chosen } = this.shown;
     this.hideSections();
-    this.words.replaceChildren(
-      make("p", { className: "headline", id: "headline", textContent: tellPlan(plan) }),
-      make("p", { textContent: tellParts(plan, chosen) }),
-      ...(job ? [make("p", { id: "told-job", textContent: tellJob(job) })] : []),
-    );
+    this.showWords();
     this.slider.show(plan, chosen, this.shown);
     this.map.show((width) => drawWaveMap(plan, width), tellWaveMap(plan));
     this.last.element.hidden = plan.gpuParts.length === 0;
-    this.last.show((width) => drawLastWave(plan, width), tellLastWave(plan));
+    this.last.show((width) => drawLastWave(plan, width), null);
     this.drawCurve(plan);
     this.timeline.show((width) => drawTimeline(plan, width), tellTimeline(plan));
-    const tables = [makeDeviceTable(plan), makeSourceTable(plan)];
+    const tables = [makeDeviceTable(plan), makeSourceTable(plan), makeCalls(this.shown.calls)];
     this.numbers.show(() => make("div", {}, listNumbers(plan, chosen), ...tables), null);
     // The numbers that are shown, for tests and scripts.
     const { f, waves, totalSeconds: seconds } = plan;
     Object.assign(document.documentElement.dataset, { f, waves, seconds });
+  }
+
+  /** The plan in words, and the way to the exercises. */
+  showWords() {
+    const { state, plan, chosen, job } = this.shown;
+    const begin = { type: "button", onclick: () => this.go(openExercise(1)) };
+    const start = make("button", { ...begin, textContent: "Start: exercise 1" });
+    this.words.replaceChildren(
+      make("p", { className: "headline", id: "headline", textContent: tellPlan(plan) }),
+      make("p", { id: "told-waves" }, explain(tellLastWave(plan))),
+      make("p", { textContent: tellParts(plan, chosen) }),
+      ...(job ? [make("p", { id: "told-job", textContent: tellJob(job) })] : []),
+      ...(state.exercise === null ? [start] : []),
+    );
   }
 
   /** Hide what would give the answer of an exercise away. */
@@ -118,36 +130,20 @@ export class Results {
 
   /** The curve, with what was measured once there is a guess. */
   drawCurve(plan) {
-    const { chosen, state, sweep, hidesChoice } = this.shown;
+    const { chosen, state, sweep, guess, hidesChoice } = this.shown;
     const { range } = state;
-    const isNumber = state.exercise !== null && Number.isFinite(Number(state.answer ?? NaN));
-    const guess = state.guess ?? (isNumber ? state.answer : null);
     const revealed = guess === null ? undefined : sweep;
     this.range.value = range;
-    this.curve.caption.replaceChildren(...listKeys(plan, revealed !== undefined, hidesChoice));
+    this.curve.caption.replaceChildren(...listKeys(plan, chosen, revealed !== undefined, hidesChoice));
     this.guess.hidden = sweep === undefined || (guess === null && state.exercise !== null);
     if (!this.guess.hidden)
       this.guess.replaceChildren(
         revealed === undefined
           ? askGuess(sweep, (f) => this.go({ guess: f }))
-          : tellGuess(revealed, Number(guess), chosen),
+          : tellGuess(revealed, guess, chosen),
       );
-    const measured = { sweep: revealed, guess: Number(guess) };
-    const asked = { plan, chosen, range, ...measured, hidesChoice, room: this.findRoom() };
+    const asked = { plan, chosen, range, sweep: revealed, guess, hidesChoice };
     this.curve.show((width) => drawCurve({ ...asked, width, onPick: this.pick }), null);
-  }
-
-  /** The height of the curve at which it ends with the sections beside it; 0 if there are none. */
-  findRoom() {
-    const { map, last, curve, guess } = this;
-    const find = ({ element }) => element.getBoundingClientRect();
-    if (find(map).top !== find(curve).top || map.element.matches(".until-answer")) return 0;
-    const measure = (section) => section.caption.getBoundingClientRect().bottom - find(section).top;
-    const end = guess.hidden ? curve.caption : guess;
-    const drawn = curve.body.getBoundingClientRect();
-    const others = drawn.top - find(curve).top + end.getBoundingClientRect().bottom - drawn.bottom;
-    const below = last.element.hidden ? 0 : find(last).top - find(map).bottom + measure(last);
-    return measure(map) + (below && below + PADDING) - others;
   }
 
   savePicture() {

@@ -9,7 +9,7 @@ const RECORDED = "F moves to the nearest one that is recorded.";
 
 /** The panel. `preview(f)` is called while the slider moves, `pick(f)` when it is released. */
 export class RowSlider {
-  constructor({ preview, pick, savePicture }) {
+  constructor({ preview, pick }) {
     this.pick = pick;
     this.input = make("input", {
       type: "range",
@@ -37,8 +37,7 @@ export class RowSlider {
     this.toChoice = makeButton("The model's choice", () => pick(this.chosen.f));
     this.toGpuAlone = makeButton("GPU alone", () => pick(0));
     this.toOneWaveLess = makeButton("One wave less", () => pick(this.plan.fOneWaveLess));
-    const save = makeButton("Save a picture", savePicture);
-    const buttons = [this.toChoice, this.toGpuAlone, this.toOneWaveLess, save];
+    const buttons = [this.toChoice, this.toGpuAlone, this.toOneWaveLess];
     const text = "F: rows of C that the CPU computes";
     const label = { htmlFor: "f", id: "f-label", textContent: text };
     this.element = make(
@@ -46,8 +45,7 @@ export class RowSlider {
       { className: "panel slider", "aria-labelledby": "f-label" },
       make("div", { className: "head" }, make("label", label), this.number),
       make("div", { className: "track" }, this.input, this.mark),
-      this.choice,
-      make("p", { className: "row" }, ...buttons),
+      make("div", { className: "row" }, this.choice, ...buttons),
     );
   }
 

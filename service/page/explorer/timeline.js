@@ -107,7 +107,7 @@ export function tellTimeline(plan) {
     return whose + tell(parts[0]);
   });
   const told = plan.f ? [...gpus, tell(null)] : gpus;
-  return `At work of ${showSeconds(total)}: ${told.join(several ? "; " : ", ")}.`;
+  return `Busy for these parts of ${showSeconds(total)}: ${told.join(several ? "; " : ", ")}.`;
 }
 
 /** Seconds in which a queue is busy. */

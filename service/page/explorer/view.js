@@ -3,9 +3,12 @@
 import { make } from "../dom.js";
 import { chooseMachine, findOwnMachine, findSweep, needsThreads } from "../machines.js";
 import { Notice } from "../notice.js";
-import { Refusal } from "../refusal.js";
+import { Refusal } from "../service.js";
+import { writeState } from "../state.js";
 import { Answers } from "./answers.js";
-import { listExercises, makeExerciseCard } from "./exercise_card.js";
+import { listCalls } from "./calls.js";
+import { judge, listExercises, makeExerciseCard } from "./exercise_card.js";
+import { OPENING } from "./exercise_products.js";
 import { EXERCISES } from "./exercises.js";
 import { Form } from "./form.js";
 import { makeSweepList } from "./guess.js";
@@ -18,11 +21,12 @@ function mount(root, frame) {
   return { show: (state) => explorer.show(state), close: () => explorer.close() };
 }
 
-/** Fill in the machine if an address names none; false if it did not. */
+/** Fill in what an address leaves open, the machine or everything; false if it had to. */
 async function complete(state, frame) {
   frame.own ??= await findOwnMachine(frame.service);
   const isNamed = state.device !== null;
   if (isNamed && (state.threads !== null || !needsThreads(state))) return true;
+  if (writeState(state) === "#") Object.assign(state, OPENING.state);
   const machine = chooseMachine(frame.own);
   state.device ??= machine.device;
   if (needsThreads(state)) state.threads ??= machine.threads;
@@ -54,8 +58,12 @@ class Explorer {
       "aside",
       { className: "side", "aria-label": "Product and machine" },
       this.form.element,
-      make("section", { className: "panel" }, exercises, this.list),
-      makeSweepList(this.frame),
+      make(
+        "div",
+        { className: "stack lists" },
+        make("section", { className: "panel" }, exercises, this.list),
+        makeSweepList(this.frame),
+      ),
     );
     const content = make(
       "div",
@@ -98,13 +106,14 @@ class Explorer {
     const job = await findJob(state, service);
     this.frame.own ??= await findOwnMachine(service); // if it was refused without a key
     const exercise = EXERCISES[state.exercise - 1];
-    if (exercise === undefined) return { chosen, plan, job, sweep, context: null };
+    if (exercise === undefined) return { chosen, plan, job, sweep, judged: null };
     // The exercise's own F: the slider changes no answer.
     const own = { ...state, f: exercise.state.f ?? null };
     const others = {};
     for (const [name, changes] of Object.entries(exercise.others))
       others[name] = await this.ask({ ...own, ...changes });
-    return { chosen, plan, job, sweep, context: { plan: await this.ask(own), chosen, others, sweep } };
+    const context = { plan: await this.ask(own), chosen, others, sweep };
+    return { chosen, plan, job, sweep, context, judged: judge(exercise, state, context) };
   }
 
   ask(state) {
@@ -129,11 +138,12 @@ class Explorer {
   }
 
   showPlan() {
-    const { state, plan, chosen, sweep, job } = this;
-    const exercise = this.findExercise();
-    const hidden = exercise !== undefined && state.answer === null ? exercise.hides : [];
+    const { state, plan, chosen, sweep, job, judged } = this;
+    const hidden = judged === null || judged.isOver ? [] : this.findExercise().hides;
+    const guess = state.guess ?? (judged?.isOver ? Number(judged.last) || 0 : null);
     const isRecorded = this.answers.isRecorded(state);
-    this.results.show({ state, plan, chosen, sweep, job, hidden, isRecorded });
+    const calls = listCalls(state, this.frame.own?.devices);
+    this.results.show({ state, plan, chosen, sweep, job, hidden, guess, isRecorded, calls });
   }
 
   /** Show another F while the slider moves; the address changes when it is released. */
@@ -178,18 +188,19 @@ class Explorer {
     const { state } = this;
     const exercise = this.findExercise();
     const key = `${state.exercise} ${state.answer}`;
-    if (this.exercise.dataset.key === key) return;
+    const { key: before = "" } = this.exercise.dataset;
+    if (before === key) return;
     this.exercise.dataset.key = key;
-    const isFocused = this.exercise.contains(document.activeElement);
+    const { activeElement } = document; // the button that has begun an exercise goes
+    const isFocused = [this.exercise, this.results.words].some((one) => one.contains(activeElement));
     this.exercise.replaceChildren();
     if (exercise === undefined) {
       if (isFocused) this.list.querySelector("button").focus();
       return;
     }
-    const { context } = this;
-    const verdict = state.answer === null ? null : exercise.check(state.answer, context);
-    const card = makeExerciseCard(this.frame, state, exercise.ask(context), verdict);
+    const card = makeExerciseCard(this.frame, state, exercise.ask(this.context), this.judged);
     this.exercise.append(card);
+    if (before.split(" ")[0] !== String(state.exercise)) card.scrollIntoView({ block: "nearest" });
     if (isFocused) card.querySelector("[aria-pressed=true], #answer, .choices button").focus();
   }
 }

@@ -19,7 +19,7 @@ export function drawWaveMap(plan, width) {
   const { m, n } = plan.problem;
   const parts = plan.gpuParts;
   const room = width - LEFT - 2;
-  const shape = Math.min(Math.max(m / n, 0.45), 1.05);
+  const shape = Math.min(Math.max(m / n, 0.45), 0.9);
   const least = parts.length > 1 && !plan.dividesColumns ? parts.length * (NAME_HEIGHT + 6) : 0;
   const height = Math.round(Math.max(least, Math.min(room * shape, 560)));
   const figure = drawFigure(width, height + TOP + 26, describe(plan));

@@ -54,12 +54,21 @@ export function tellJob({ id, timings }) {
 /** How a plan compares with the model's own choice. */
 export function tellChoice(plan, chosen) {
   const own = nameChoice(chosen);
-  if (plan.f === chosen.f) return `This is the model's choice, ${own}.`;
+  if (plan.f === chosen.f) return `This is the model's choice, ${own}. ${tellRefused(chosen)}`;
   const more = plan.totalSeconds / chosen.totalSeconds - 1;
   if (Math.abs(more) < 0.0005) return `The model's choice is ${own}, which is as fast.`;
   if (more < 0)
-    return `The model's choice is ${own}, which takes ${showNumber(100 / (1 + more) - 100)}% more time: a split must promise a larger gain.`;
+    return `The model's choice is ${own}; this takes ${showNumber(more * -100)}% less time, too little for a split.`;
   return `The model's choice is ${own}; this takes ${showNumber(more * 100)}% more time.`;
+}
+
+/** Why the best split is not made: "F = 448 would be 1.08 times as fast; below 1.11 …". */
+export function tellRefused({ refused }) {
+  if (!refused) return "";
+  const { f, speed, least } = refused;
+  const digits = [2, 3].find((one) => speed.toFixed(one) !== least.toFixed(one)) ?? 4;
+  const [gain, limit] = [speed, least].map((one) => one.toFixed(digits));
+  return `F = ${showWhole(f)} would be ${gain} times as fast; below ${limit} no split is made.`;
 }
 
 /** A plan's F: "F = 448"; if it is 0 or M, also what that means. */

@@ -3,7 +3,7 @@
 import { makeButton } from "../controls.js";
 import { make } from "../dom.js";
 import { makeRow, makeScrollable, makeTable } from "../table.js";
-import { showAge, showNumber, showSeconds, showWhole } from "../units.js";
+import { showAge, showSeconds, showSpeed, showUntil, showWhole } from "../units.js";
 import { drawRowsBar, findShares, tellShares } from "./rows_bar.js";
 
 const NONE = "–";
@@ -15,7 +15,8 @@ export class JobCard {
     this.state = make("span", { className: "chip" });
     this.when = make("span", { className: "caption" });
     this.bar = make("div", { className: "bar" });
-    this.told = make("p", { className: "caption" });
+    this.told = make("p", { className: "caption told" });
+    this.ends = make("p", { className: "caption told" });
     this.product = make("p", { className: "product", textContent: "…" });
     this.problem = make("p", { className: "problem" });
     const short = `job ${job.id.slice(0, 8)}`;
@@ -31,9 +32,11 @@ export class JobCard {
     this.cancel = button("Cancel", actions.cancel);
     this.fetch = button("Download", actions.fetch);
     this.explore = button("See the plan", actions.explore);
+    const copy = button("Copy id", ({ id }) => navigator.clipboard.writeText(id));
+    copy.hidden = !navigator.clipboard; // a browser has it on this machine and by https only
     const title = make("a", {
       href: `#view=jobs&job=${job.id}`,
-      textContent: job.id.slice(0, 8),
+      textContent: job.id,
       title: job.id,
       id: `job-${job.id}`,
     });
@@ -44,9 +47,10 @@ export class JobCard {
       this.product,
       this.bar,
       this.told,
+      this.ends,
       this.compared,
       this.problem,
-      make("p", { className: "row" }, this.explore, this.fetch, this.cancel),
+      make("p", { className: "row" }, this.explore, this.fetch, this.cancel, copy),
     );
     this.update(job);
   }
@@ -72,13 +76,14 @@ export class JobCard {
 
   /** Show what is multiplied: {m, n, k, dtype}, or null if an operand was deleted. */
   name(product) {
-    this.product.textContent = product ? tellProduct(product) : "Its operands are gone.";
+    this.product.textContent = product ? tellProduct(product) : "A or B was deleted.";
   }
 
-  /** Show how long ago the job was posted. */
+  /** Show how long ago the job was posted, and in how long it will end. */
   age() {
     const owner = this.job.owner ? ` by ${this.job.owner}` : "";
     this.when.textContent = `posted ${showAge(this.job.created_at)}${owner}`;
+    this.ends.textContent = this.job.expected ? tellExpected(this.job.expected) : "";
   }
 
   /** Mark the card, or not, as the job that the address names. */
@@ -87,11 +92,18 @@ export class JobCard {
   }
 }
 
+/** When a job will end, between which times it does so 9 times in 10, and why then. */
+export function tellExpected({ ends_at, ends_between, reason }) {
+  const [first, last] = ends_between.map(showUntil);
+  const why = `${reason[0].toUpperCase()}${reason.slice(1).replace(/\.$/, "")}.`;
+  return `Ends in about ${showUntil(ends_at)} (${first} to ${last}, 9 times in 10). ${why}`;
+}
+
 function tellProduct({ m, n, k, dtype }) {
   return `${[m, n, k].map(showWhole).join(" × ")} ${dtype}`;
 }
 
-/** Rows of the table: F, both parts, the product, and the wait. */
+/** Rows of the table: F, both parts, the product, its speed, and the wait. */
 function compare({ plan, timings }) {
   if (plan === null) return [];
   const { predicted } = plan;
@@ -104,7 +116,8 @@ function compare({ plan, timings }) {
   const rows = [
     ["F, rows of the CPU", showWhole(plan.f), showRows(was.f_actual)],
     ...(plan.kernel === null ? [] : parts),
-    ["Product", seconds(predicted.total_seconds), tellTotal(predicted, was, seconds)],
+    ["Product", seconds(predicted.total_seconds), seconds(was.total_seconds)],
+    ["Measured vs predicted", "", timings ? showSpeed(was.total_seconds / predicted.total_seconds) : NONE],
     ["Wait for devices", "", seconds(was.device_wait_seconds)],
   ];
   return rows.map(([name, ...values]) => makeRow(name, values));
@@ -114,16 +127,10 @@ function showRows(rows) {
   return rows === null || rows === undefined ? NONE : showWhole(rows);
 }
 
-function tellTotal({ total_seconds: predicted }, { total_seconds: total }, seconds) {
-  if (total === undefined) return NONE;
-  const off = 100 * (total / predicted - 1);
-  return `${seconds(total)} (${off >= 0 ? "+" : "−"}${showNumber(Math.abs(off))}%)`;
-}
-
 function tellJob(job, shares) {
   const parts = [];
   if (job.state === "queued") parts.push(`waits, priority ${job.priority}`);
-  if (job.state === "cancelled" && !shares) parts.push("before it began");
+  if (job.state === "cancelled" && !shares) parts.push("cancelled before it started");
   if (shares) parts.push(tellShares(shares));
   if (job.plan?.kernel) parts.push(`${job.plan.kernel} ${job.plan.tile.replaceAll("x", "×")}`);
   if (job.attempts > 1) parts.push(`try ${job.attempts}`);

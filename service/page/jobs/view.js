@@ -8,12 +8,11 @@ import { Notice } from "../notice.js";
 import { readState, writeState } from "../state.js";
 import { JobCard } from "./job_card.js";
 import { ProductForm } from "./product_form.js";
-import { Shapes } from "./shapes.js";
 
 /** Jobs of one page of the list, and the most that the service lists at once. */
 const PAGE = 20;
 const LONGEST_PAGE = 200;
-const AGE_MS = 10_000;
+const AGE_MS = 1000;
 
 export const VIEW = { mount };
 
@@ -103,13 +102,13 @@ class Jobs {
 
   /** Show whether the jobs' events are followed; `error` is null if they are. */
   async showConnection(error) {
-    this.live.textContent = error === null ? "Live" : "Not connected; it is tried again.";
+    this.live.textContent = error === null ? "Live" : "Not connected. Retrying…";
     this.live.classList.toggle("on", error === null);
     if (error === null) {
       this.notice.clear();
       await this.listAnew();
     } else {
-      this.notice.tell(error);
+      this.notice.tell(error, null, true);
     }
     this.setReady();
   }
@@ -218,7 +217,7 @@ class Jobs {
     return this.attempt("explore", async () => {
       const { kernel, tile, accuracy, sms } = job.request;
       const product = await this.shapes.findProduct(job.request);
-      if (product === null) throw new Error("The operands of this job are gone.");
+      if (product === null) throw new Error("A or B of this job was deleted.");
       const options = { kernel, tile, accuracy, sms, f: job.plan.f, job: job.id };
       const machine = findMachine(job.plan);
       location.hash = writeState({ ...readState(""), ...product, ...machine, ...options });
@@ -238,6 +237,37 @@ class Jobs {
   tell(name, error) {
     if (error === null) this.notice.clear(name);
     else this.notice.tell(error, name);
+  }
+}
+
+/** Shapes and element types of stored matrices, each requested once. */
+class Shapes {
+  constructor(service) {
+    this.service = service;
+    this.known = new Map();
+  }
+
+  /** {shape, dtype} of an operand, a stored matrix or the result of a job; null if it is gone. */
+  find(operand) {
+    const id = operand.job ?? operand;
+    if (!this.known.has(id)) {
+      const found = operand.job ? this.findResult(id) : this.service.get(`v1/matrices/${id}`);
+      this.known.set(id, found.catch(() => null));
+    }
+    return this.known.get(id);
+  }
+
+  async findResult(job) {
+    const { request } = await this.service.get(`v1/jobs/${job}`);
+    const { m, n, dtype } = await this.findProduct(request);
+    return { shape: [m, n], dtype };
+  }
+
+  /** The product of a job's request: {m, n, k, dtype}; null if an operand was deleted. */
+  async findProduct(request) {
+    const [a, b] = await Promise.all([this.find(request.a), this.find(request.b)]);
+    if (a === null || b === null) return null;
+    return { m: a.shape.at(-2), n: b.shape.at(-1), k: a.shape.at(-1), dtype: a.dtype };
   }
 }
 

@@ -1,16 +1,16 @@
 /** The ladder: kernels with their source, roofline and waves; and the probes of the GPU. */
 
+import { drawChart } from "../chart.js";
 import { fillSelect, makeLabel, makeSelect } from "../controls.js";
 import { make } from "../dom.js";
 import { Notice } from "../notice.js";
-import { showWhole } from "../units.js";
+import { showNumber, showWhole } from "../units.js";
 import { showProbe } from "./probe_panel.js";
 import { PROBED } from "./probes.js";
 import { drawRoofline } from "./roofline.js";
 import { findSize, listRungs } from "./rung_list.js";
 import { LADDERS } from "./rungs.js";
 import { showSource } from "./source.js";
-import { drawStairs } from "./stairs.js";
 
 const SOURCES = "page/cuda/";
 
@@ -150,6 +150,26 @@ class Ladder {
       this.notice.tell(error);
     }
   }
+}
+
+/** The measured times of a kernel, and the staircase that plans are made from. */
+function drawStairs({ name, stairs }, width) {
+  if (!stairs) return [make("p", { className: "caption", textContent: "Not measured." })];
+  const { tile, k, slots, points } = stairs;
+  const measured = points.map(([tiles, time]) => [tiles, time]);
+  const modelled = points.map(([tiles, , time]) => [tiles, time]);
+  const { figure, legend } = drawChart({
+    width,
+    height: Math.round(Math.min(300, Math.max(220, width * 0.45))),
+    label: `${name}: microseconds over tiles, ${slots} tiles a wave`,
+    x: { name: `tiles of ${tile.replaceAll("x", " × ")}, ${slots} a wave` },
+    y: { name: `µs, K = ${showNumber(k)}` },
+    series: [
+      { name: "measured", kind: "points", points: measured },
+      { name: "the model's staircase", kind: "steps", points: modelled },
+    ],
+  });
+  return [figure, legend];
 }
 
 function makeSection(titleId, ...children) {

@@ -1,8 +1,8 @@
 /** The arena, the disk, the GPUs and CPU of this machine, and the nodes of a cluster. */
 
 import { make } from "../dom.js";
-import { showAge, showBytes, showNumber, showSeconds, showShare, showWhole } from "../units.js";
-import { listFacts } from "./facts.js";
+import { listFacts } from "../table.js";
+import { showAge, showBytes, showSeconds, showShare, showSpeed, showWhole } from "../units.js";
 import { makeMeter } from "./meter.js";
 
 /** The arena: its meter and its figures. */
@@ -10,7 +10,7 @@ export function tellArena(arena) {
   if (arena === null)
     return [make("p", { textContent: "It is switched off (WAVETRIM_ARENA_BYTES)." })];
   const { limit_bytes: limit, made_bytes: made, used_bytes: used } = arena;
-  const told = `${showBytes(used)} used, ${showBytes(made)} made, of ${showBytes(limit)}`;
+  const told = `${showBytes(used)} in use, ${showBytes(made)} allocated, at most ${showBytes(limit)}`;
   const amounts = [
     ["made", made],
     ["used", used],
@@ -21,9 +21,9 @@ export function tellArena(arena) {
     listFacts([
       ["Page-locked", showBytes(arena.locked_bytes)],
       ["Slabs", showWhole(arena.slabs)],
-      ["Places taken", showWhole(arena.extents)],
-      ["Made room", `${showWhole(arena.evictions)} times`],
-      ["Found no room", `${showWhole(arena.refusals)} times`],
+      ["Allocations", showWhole(arena.extents)],
+      ["Matrices dropped from memory", showWhole(arena.evictions)],
+      ["Requests without room", showWhole(arena.refusals)],
       ["Leases", `${showWhole(arena.leases)}, ${showBytes(arena.leased_bytes)}`],
     ]),
   ];
@@ -76,7 +76,7 @@ export function tellNodes(nodes) {
       ["An empty call", showSeconds(node.network.call_seconds)],
       ["To it", `${showBytes(node.network.in_bytes_per_second)}/s`],
       ["From it", `${showBytes(node.network.out_bytes_per_second)}/s`],
-      ["Its times over predicted", showNumber(node.factor)],
+      ["Measured vs predicted", showSpeed(node.factor)],
       ["Figures", tellSource(node.profile)],
     ]),
   );

@@ -9,7 +9,7 @@ import { makeMeter } from "./meter.js";
 
 /** Matrices of one page of the list. */
 const PAGE = 50;
-const HEADS = ["Matrix", "Shape", "Size", "Stored", "Where", "Used by", ""];
+const HEADS = ["Matrix", "Shape", "Size", "Stored", "Where", "Role", ""];
 
 /** The table, whose rows are updated in place. */
 export class MatrixTable {
@@ -55,6 +55,7 @@ export class MatrixTable {
       cursor = answer.next_cursor;
       if (cursor === null) break;
     }
+    this.roles = listRoles((await this.service.get(`v1/jobs?limit=${PAGE}`)).jobs);
     this.more.hidden = cursor === null;
     this.showQuota(me.stored_bytes);
     this.showRows(found);
@@ -78,7 +79,7 @@ export class MatrixTable {
     let before = null;
     for (const matrix of matrices) {
       const row = this.rows.get(matrix.id) ?? this.makeRow(matrix);
-      row.update(matrix);
+      row.update(matrix, this.roles.get(matrix.id) ?? []);
       // The order never changes, so a row that is there stays in its place and keeps the focus.
       if (!row.element.isConnected) {
         if (before === null) this.body.prepend(row.element);
@@ -118,6 +119,18 @@ export class MatrixTable {
   }
 }
 
+/** What the newest jobs have matrices for, by their ids: "operand A of 0b8d3a6f", "result of …". */
+function listRoles(jobs) {
+  const roles = new Map();
+  const add = (id, role) => id && !id.job && roles.set(id, [...(roles.get(id) ?? []), role]);
+  for (const { id, request, result } of jobs) {
+    const job = id.slice(0, 8);
+    add(result, `result of ${job}`);
+    for (const name of ["a", "b", "c"]) add(request[name], `operand ${name.toUpperCase()} of ${job}`);
+  }
+  return roles;
+}
+
 /** The row of a matrix. To delete it takes two clicks, because that cannot be undone. */
 class MatrixRow {
   constructor(id, { fetch, remove }) {
@@ -130,7 +143,7 @@ class MatrixRow {
     this.element = make(
       "tr",
       { "data-matrix": id },
-      make("th", { scope: "row", title: id, textContent: id.slice(0, 8) }),
+      make("th", { scope: "row", title: id }, make("span", { textContent: id })),
       ...this.cells,
       make("td", { className: "actions" }, this.fetch, this.remove, this.keep),
     );
@@ -150,21 +163,21 @@ class MatrixRow {
     this.remove.classList.toggle("danger", asked);
   }
 
-  update(matrix) {
+  update(matrix, roles) {
     const { shape, dtype, bytes, created_at: created, where, state, used_by: users } = matrix;
     const owner = matrix.owner ? ` (${matrix.owner})` : "";
-    const jobs = users.length === 1 ? "1 job" : `${users.length} jobs`;
+    const isUsed = users.length > 0;
     const texts = [
       `${shape.map(showWhole).join(" × ")} ${dtype}`,
       showBytes(bytes),
       showAge(created) + owner,
       state === "damaged" ? "damaged" : where,
-      users.length ? jobs : "–",
+      [...roles.slice(0, 2), roles.length > 2 ? "…" : "", isUsed ? "in use" : ""].filter(Boolean).join(", ") || "–",
     ];
     texts.forEach((text, index) => {
       if (this.cells[index].textContent !== text) this.cells[index].textContent = text;
     });
-    this.remove.disabled = users.length > 0;
-    this.remove.title = users.length ? "A job needs it." : "";
+    this.remove.disabled = isUsed;
+    this.remove.title = isUsed ? "A job needs it." : "";
   }
 }

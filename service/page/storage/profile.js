@@ -1,51 +1,47 @@
 /** The profile of this machine: the figures that decide plans, and their corrections by runs. */
 
 import { make } from "../dom.js";
-import { makeRow, makeScrollable, makeTable } from "../table.js";
-import { countNames, showNumber, showWhole } from "../units.js";
+import { listFacts, makeRow, makeScrollable, makeTable } from "../table.js";
+import { countNames, showNumber, showSpeed, showWhole } from "../units.js";
 import { tellSource } from "./devices.js";
-import { listFacts } from "./facts.js";
-
-const MOST_CORRECTIONS = 40;
 
 /** The profile's source and age, its rates, and its corrections. */
 export function tellProfile(profile) {
   const { cpu, kernels, links, corrections } = profile;
-  const rates = cpu.rates
-    .filter(({ dtype }) => dtype.startsWith("float"))
-    .map(({ dtype, gflops }) => [`CPU, ${dtype}`, `${showNumber(gflops)} GFLOP/s`]);
   const ways = links.map((link) => [
     `Link, ${link.memory}`,
     `${showNumber(link.in_gbytes_per_second)} GB/s in, ${showNumber(link.out_gbytes_per_second)} out`,
   ]);
+  const memory = `${showNumber(cpu.read_gbytes_per_second)} GB/s read, ${showNumber(cpu.write_gbytes_per_second)} written`;
   return [
     listFacts([
       ["Machine", countNames([profile, ...profile.beside].map((one) => one.device))],
       ["Source", tellSource(profile)],
       ["CPU threads", String(cpu.threads)],
-      ["Kernels with staircases", showWhole(kernels.length)],
+      ["Measured kernels", showWhole(kernels.length)],
       ...ways,
-      ...tellTogether(profile),
-      ...rates,
+      ...tellTogether(profile.joint),
+      ["CPU, float32", `${showNumber(cpu.float32_gflops)} GFLOP/s`],
+      ["CPU, float64", `${showNumber(cpu.float64_gflops)} GFLOP/s`],
+      ["CPU, memory", memory],
     ]),
     make("h3", { textContent: "What runs have taught" }),
     ...tellCorrections(corrections),
   ];
 }
 
-/** Joint rates of several GPUs, if these were measured. */
-function tellTogether({ joint, peer_gbytes_per_second: peer }) {
-  const links = joint.map((one) => [
-    `Links of ${one.gpus} GPUs, ${one.memory}`,
-    `${showNumber(one.in_gbytes_per_second)} GB/s in, ${showNumber(one.out_gbytes_per_second)} out, ${showNumber(one.both_gbytes_per_second)} both ways`,
-  ]);
+/** What the links of all GPUs reach together, if that was measured. */
+function tellTogether(joint) {
+  if (!joint) return [];
+  const rates = `${showNumber(joint.in_gbytes_per_second)} GB/s in, ${showNumber(joint.out_gbytes_per_second)} out, ${showNumber(joint.both_gbytes_per_second)} both ways`;
+  const peer = joint.peer_gbytes_per_second;
+  const links = [["Links of all GPUs", rates]];
   return peer > 0 ? [...links, ["GPU to GPU", `${showNumber(peer)} GB/s`]] : links;
 }
 
 function tellCorrections(corrections) {
   if (corrections.length === 0) {
-    const text =
-      "Nothing yet: each run compares its time with the prediction and corrects the next.";
+    const text = "Nothing yet: the times of runs correct the predictions of the next of their kind.";
     return [make("p", { className: "caption", textContent: text })];
   }
   const sorted = corrections.toSorted((one, other) => other.runs - one.runs);
@@ -53,29 +49,8 @@ function tellCorrections(corrections) {
     caption: "Corrections of predictions",
     isCaptionHidden: true,
     className: "comparison",
-    heads: ["Product", "Computed by", "Time over predicted", "Runs"],
-    rows: sorted
-      .slice(0, MOST_CORRECTIONS)
-      .map(({ run_class: one, factor, runs }) =>
-        makeRow(tellProduct(one.product), [tellPart(one), tellFactor(factor), showWhole(runs)]),
-      ),
+    heads: ["Runs on", "Measured vs predicted", "Runs"],
+    rows: sorted.map(({ kind, factor, runs }) => makeRow(kind, [showSpeed(factor), showWhole(runs)])),
   });
   return [makeScrollable("Corrections", table)];
-}
-
-/** "600 × 600 × 600 float64". */
-function tellProduct(product) {
-  return product.replace(/(\d)x(?=\d)/g, "$1 × ");
-}
-
-/** The device, what ran beside it, and the bottleneck. */
-function tellPart({ device, beside, bottleneck }) {
-  const other = beside ? ` beside a ${beside}` : "";
-  return device + other + (bottleneck ? `, bound by ${bottleneck}` : "");
-}
-
-/** "+12%", "−3%". */
-function tellFactor(factor) {
-  const more = 100 * (factor - 1);
-  return `${more >= 0 ? "+" : "−"}${showNumber(Math.abs(more))}%`;
 }

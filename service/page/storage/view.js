@@ -2,6 +2,7 @@
 
 import { make } from "../dom.js";
 import { Notice } from "../notice.js";
+import { Section } from "../section.js";
 import { tellArena, tellDevices, tellDisk, tellNodes } from "./devices.js";
 import { MatrixTable } from "./matrix_table.js";
 import { tellProfile } from "./profile.js";
@@ -21,11 +22,11 @@ class Storage {
     this.notice = new Notice(frame.service, () => this.show());
     this.matrices = new MatrixTable(frame.service, (error) => this.notice.tell(error));
     this.sections = {
-      arena: makeSection("arena", "The arena: matrices in shared memory"),
-      disk: makeSection("disk", "The disk of the matrices"),
-      devices: makeSection("devices", "What computes here"),
-      nodes: makeSection("nodes", "Nodes of the cluster"),
-      profile: makeSection("profile", "What is known of this machine"),
+      arena: new Section("arena", "The arena: matrices in shared memory"),
+      disk: new Section("disk", "The disk of the matrices"),
+      devices: new Section("devices", "What computes here"),
+      nodes: new Section("nodes", "Nodes of the cluster"),
+      profile: new Section("profile", "What is known of this machine"),
     };
     const { arena, disk, devices, nodes, profile } = this.sections;
     root.append(
@@ -75,23 +76,11 @@ class Storage {
       fill(sections.nodes, tellNodes(devices.nodes));
       fill(sections.profile, tellProfile(profile));
     } catch (error) {
-      this.notice.tell(error);
+      this.notice.tell(error, null, true);
     } finally {
       this.underWay -= 1;
     }
   }
-}
-
-function makeSection(id, title) {
-  const heading = make("h2", { id: `${id}-title`, textContent: title });
-  const body = make("div", { className: "body" });
-  const element = make(
-    "section",
-    { className: "panel", id, "aria-labelledby": heading.id },
-    heading,
-    body,
-  );
-  return { element, body };
 }
 
 /** Show the content of a section; if it has not changed, scroll position and focus are kept. */

@@ -1,10 +1,9 @@
 """The arena: shared memory in which matrices are received, computed, and sent from.
 
-In the order in which an extent is made: `memory_limit` says how much memory may be taken,
-`slab_sizes` in which steps, `slab` makes it, `slab_supply` makes slabs ahead of use and gives back
-those that `idle_slabs` finds, `free_ranges` and `placement` decide where an extent lies, `credit`
-limits the memory for bytes that were only announced, `extent` counts who holds it, `arena` hands
-out, evicts and refuses (`errors`).
+In the order in which memory is made: `memory_limit` says how much may be taken, `slab_sizes` in
+which steps, `slab` makes it, `slab_supply` makes slabs ahead of use and gives idle ones back,
+`free_ranges` and `extent_table` decide where an extent lies (`memory.extent` counts who holds it),
+`arena` hands out, evicts and refuses.
 
 The rules:
 
@@ -16,7 +15,7 @@ The rules:
 - The engine gets each slab's descriptor, maps it, and page-locks all of it once, in the background
   (`scheduler/engine/arena.py`). Until then its matrices are staged.
 - Memory is given back by whole slabs: unlocked by the engine, acknowledged, punched out, closed.
-- A matrix without a place evicts others that are also on disk; otherwise it goes through a mapped
-  file (`storage/memory/room.py`); otherwise it is refused (507).
+- A matrix that finds no memory evicts others that are also on disk; otherwise it goes through a
+  mapped file (`memory.scratch`); otherwise it is refused (507).
 - A lease is a slab of its own. It counts until the engine has let go of it.
 """

@@ -4,7 +4,7 @@ from bisect import bisect_left, insort
 
 
 class FreeRanges:
-    """The free parts of some regions, by size and by place.
+    """The free parts of some regions, by size and by address.
 
     A range is taken from the smallest free one that is large enough, the lowest of equals. A range
     that is given back is joined with free neighbours, but not across the border of two regions.
@@ -43,18 +43,18 @@ class FreeRanges:
 
     def take(self, size: int) -> int | None:
         """Take a range of this size; returns where it begins, or None if none is large enough."""
-        place = bisect_left(self._by_size, (size, 0))
-        if place == len(self._by_size):
+        index = bisect_left(self._by_size, (size, 0))
+        if index == len(self._by_size):
             return None
-        found, begin = self._by_size.pop(place)
+        found, begin = self._by_size.pop(index)
         del self._size_at[begin], self._begin_before[begin + found]
         if found > size:
             self._insert(begin + size, found - size)
         self.free_bytes -= size
         return begin
 
-    def give(self, begin: int, size: int) -> int:
-        """Give a range back; returns the begin of the free range that it is now part of."""
+    def give(self, begin: int, size: int) -> None:
+        """Give a range back."""
         self.free_bytes += size
         end = begin + size
         after = self._size_at.get(end)
@@ -66,11 +66,6 @@ class FreeRanges:
             self._delete(before, begin - before)
             begin, size = before, begin + size - before
         self._insert(begin, size)
-        return begin
-
-    def list_ranges(self) -> list[tuple[int, int]]:
-        """All free ranges as (begin, size), by place."""
-        return sorted(self._size_at.items())
 
     def _insert(self, begin: int, size: int) -> None:
         insort(self._by_size, (size, begin))

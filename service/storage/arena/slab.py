@@ -5,6 +5,7 @@ import errno
 import fcntl
 import logging
 import os
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
@@ -19,7 +20,7 @@ from wavetrim.scheduler.execution.pages import (
     populate_range,
     touch_range,
 )
-from wavetrim.service.storage.arena.errors import NoRoom
+from wavetrim.service.errors import ServiceError
 
 logger = logging.getLogger(__name__)
 
@@ -29,6 +30,16 @@ _STEP_BYTES: Final = 128 * 2**20
 _SEALS: Final = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 _MFD_NOEXEC_SEAL: Final = 8  # Linux 6.3: never executable
 _PUNCH_HOLE: Final = 0x02 | 0x01  # FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE
+
+
+class NoRoom(ServiceError):
+    """A slab would take more memory than may be taken."""
+
+    def __init__(self, wanted_bytes: int, left_bytes: int) -> None:
+        super().__init__(
+            f"slab is {wanted_bytes} bytes; it must be at most {left_bytes}, the memory that may "
+            "still be taken"
+        )
 
 
 class Slab:
@@ -44,10 +55,10 @@ class Slab:
         address: Where it is mapped in this process.
         view: All of its bytes.
         locked: Whether the engine has page-locked all of it. Set by `engine.slabs`.
-        uses: How many extents were placed in it so far.
+        used_at: When an extent in it was freed last, or it was made, by the monotonic clock.
     """
 
-    __slots__ = ("address", "fd", "id", "locked", "size_bytes", "uses", "view")
+    __slots__ = ("address", "fd", "id", "locked", "size_bytes", "used_at", "view")
 
     def __init__(self, number: int, fd: int, memory: NDArray[np.uint8]) -> None:
         self.id = number
@@ -56,7 +67,7 @@ class Slab:
         self.address = memory.ctypes.data
         self.view = memory.data
         self.locked = False
-        self.uses = 0
+        self.used_at = time.monotonic()
 
     def punch(self) -> None:
         """Give the memory back to the system at once; views that are left read zeros.

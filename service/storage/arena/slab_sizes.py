@@ -3,15 +3,9 @@
 from typing import Final
 
 from wavetrim.scheduler.execution.pages import HUGE_PAGE_BYTES
-from wavetrim.service.storage.arena.placement import (
-    CHUNK_BYTES,
-    SMALL_BYTES,
-    find_reserved_bytes,
-    round_up,
-)
 
 USUAL_BYTES: Final = 2**30
-"""A slab of a large arena: in smaller ones large matrices often find no place; chosen."""
+"""A slab of a large arena: in smaller ones large matrices often find no range; chosen."""
 
 SMALL_USUAL_BYTES: Final = 256 * 2**20
 """A slab of a small arena; chosen: on a small machine the first one must be made quickly, and one
@@ -24,15 +18,14 @@ LARGEST_BYTES: Final = 512 * 2**30 - HUGE_PAGE_BYTES
 """CUDA registers less than 512 GiB at once."""
 
 
+def round_up(size_bytes: int, multiple: int = HUGE_PAGE_BYTES) -> int:
+    """The least multiple that is at least `size_bytes`; slabs are multiples of 2 MiB."""
+    return -(-size_bytes // multiple) * multiple
+
+
 def find_usual_bytes(limit_bytes: int) -> int:
     """The size of a slab in an arena of this size."""
     return USUAL_BYTES if limit_bytes >= SMALL_ARENA_BYTES else SMALL_USUAL_BYTES
-
-
-def find_needed_bytes(size_bytes: int) -> int:
-    """The least slab in which an extent of this size has a place."""
-    reserved = find_reserved_bytes(size_bytes)
-    return round_up(CHUNK_BYTES if reserved < SMALL_BYTES else reserved, HUGE_PAGE_BYTES)
 
 
 def choose_slab_bytes(

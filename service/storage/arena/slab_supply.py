@@ -7,11 +7,10 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final
 
 from wavetrim.cpu.threads import usable_cores
-from wavetrim.service.storage.arena.errors import NoRoom
-from wavetrim.service.storage.arena.extent import ExtentTable
-from wavetrim.service.storage.arena.idle_slabs import IdleSlabs
-from wavetrim.service.storage.arena.slab import Slab, make_slab
-from wavetrim.service.storage.arena.slab_sizes import choose_slab_bytes, find_needed_bytes
+from wavetrim.scheduler.execution.pages import HUGE_PAGE_BYTES
+from wavetrim.service.storage.arena.extent_table import ExtentTable
+from wavetrim.service.storage.arena.slab import NoRoom, Slab, make_slab
+from wavetrim.service.storage.arena.slab_sizes import choose_slab_bytes
 from wavetrim.service.threads import run_to_end
 
 logger = logging.getLogger(__name__)
@@ -32,10 +31,14 @@ class SlabSupply:
         idle_seconds: How long an unused slab is kept.
 
     Attributes:
+        slabs: Those for extents by their ids, the oldest first.
+        leased: Those that are leased, which have no extents of the table.
+        leaving: Those that are about to be given back, and are no longer used.
         made_bytes: Bytes of all slabs.
-        may_grow_ahead: Whether a slab may be made before one is needed.
         on_made: Called with each new slab.
-        on_leaving: Called with a slab, and awaited before that is given back.
+        on_leaving: Called with an unused slab, and awaited before that is given back. It must
+            return only when no other process maps the slab or has it page-locked: the engine has
+            acknowledged that, or was reaped. After an error it is called again.
     """
 
     def __init__(
@@ -55,101 +58,95 @@ class SlabSupply:
         self._read_room = read_room
         self._idle_seconds = idle_seconds
         self._numbers = 0
-        self._slabs: dict[int, Slab] = {}
-        self._leased: dict[int, Slab] = {}
-        self._leaving: dict[Slab, asyncio.Task[None]] = {}
-        self._growth: asyncio.Task[Any] | None = None
+        self._growth: asyncio.Task[Slab | None] | None = None
         self._watch: asyncio.Task[None] | None = None
         self._closed = False
-        self._refused = False
+        self._refused_at: float | None = None
+        self.slabs: dict[int, Slab] = {}
+        self.leased: dict[int, Slab] = {}
+        self.leaving: dict[Slab, asyncio.Task[None]] = {}
         self.made_bytes = 0
-        self.may_grow_ahead = False
-        self.on_made: Callable[[Slab], None] | None = None
+        self.on_made: Callable[[Slab], None] = lambda _: None
         self.on_leaving: Callable[[Slab], Awaitable[None]] | None = None
 
     @property
-    def slabs(self) -> tuple[Slab, ...]:
-        """The slabs for extents, the oldest first."""
-        return tuple(self._slabs.values())
+    def shared(self) -> tuple[Slab, ...]:
+        """The slabs that the engine should have: those for extents, and leased ones."""
+        return (*self.slabs.values(), *self.leased.values())
 
     @property
-    def leased(self) -> tuple[Slab, ...]:
-        """The slabs that are leased, which have no extents."""
-        return tuple(self._leased.values())
-
-    @property
-    def leaving(self) -> tuple[Slab, ...]:
-        """The slabs that are about to be given back, and are no longer used."""
-        return tuple(self._leaving)
+    def left_bytes(self) -> int:
+        """Bytes up to the limit."""
+        return self._limit_bytes - self.made_bytes
 
     async def start(self) -> None:
         """Make the first slab: a usual one, or as much as the limit and the memory allow."""
         self._watch = asyncio.create_task(self._watch_use())
-        least_bytes = find_needed_bytes(1)
-        if self._limit_bytes >= least_bytes:
-            await asyncio.shield(self._growth or self._begin_growth(least_bytes))
+        if self.left_bytes >= HUGE_PAGE_BYTES:
+            await asyncio.shield(self._growth or self._begin_growth(HUGE_PAGE_BYTES))
 
     async def close(self) -> None:
         """Stop all tasks, and let go of all slabs."""
-        self._closed, self.may_grow_ahead = True, False
-        ending = [task for task in (self._watch, *self._leaving.values()) if task is not None]
+        self._closed = True
+        ending = [task for task in (self._watch, *self.leaving.values()) if task is not None]
         for task in ending:
             task.cancel()
         await asyncio.gather(*ending, *filter(None, [self._growth]), return_exceptions=True)
-        for slab in (*self._slabs.values(), *self._leased.values(), *self._leaving):
+        for slab in (*self.shared, *self.leaving):
             await run_to_end(slab.close)
-        self._slabs.clear()
-        self._leased.clear()
-        self._leaving.clear()
+        self.slabs.clear()
+        self.leased.clear()
+        self.leaving.clear()
         self.made_bytes = 0
 
     def grow_ahead(self) -> None:
-        """Begin to make a usual slab; `may_grow_ahead` must be true."""
-        self._begin_growth(0)
+        """Begin to make a usual slab; not while another is made, nor just after a refusal."""
+        now, refused_at = time.monotonic(), self._refused_at
+        if self._growth is not None or self._closed or self.left_bytes < HUGE_PAGE_BYTES:
+            return
+        if refused_at is None or now >= refused_at + _RETRY_SECONDS:
+            self._begin_growth(0)
 
     async def grow(self, needed_bytes: int, deadline: float) -> bool:
         """Make a slab for something of this size, or wait for one that is being made.
 
         Args:
-            needed_bytes: From `find_needed_bytes`.
+            needed_bytes: A multiple of 2 MiB.
             deadline: By the monotonic clock.
 
         Returns:
-            Whether to look for a place again: a slab was made, or might be made now.
+            Whether to look for memory again: a slab was made, or might be made now.
         """
-        if self._closed:
-            return False
-        if (growth := self._growth) is not None:
-            return await _wait([growth], deadline)
-        if self._limit_bytes - self.made_bytes < needed_bytes:
+        if self._growth is not None:
+            return await _wait([self._growth], deadline)
+        if self._closed or self.left_bytes < needed_bytes:
             return False
         growth = self._begin_growth(needed_bytes)
-        return await _wait([growth], deadline) and growth.result()
+        return await _wait([growth], deadline) and growth.result() is not None
 
     async def lease(self, size_bytes: int, deadline: float) -> Slab | None:
-        """Make a slab of exactly this size for one caller; None if there is no room for it.
+        """Make a slab of exactly this size for one caller; None if there is no memory for it.
 
         Args:
             size_bytes: A multiple of 2 MiB.
             deadline: How long to wait for a slab that is being made, by the monotonic clock.
         """
-        while (growth := self._growth) is not None:
-            if not await _wait([growth], deadline):
+        while self._growth is not None:
+            if not await _wait([self._growth], deadline):
                 return None
-        if self._closed or self._limit_bytes - self.made_bytes < size_bytes:
+        if self._closed or self.left_bytes < size_bytes:
             return None
-        self.may_grow_ahead = False
-        making = self._growth = asyncio.create_task(self._make_leased(size_bytes))
+        growth = self._begin_growth(size_bytes, leased=True)
         try:
-            return await asyncio.shield(making)
+            return await asyncio.shield(growth)
         except asyncio.CancelledError:  # the caller has left before it was made
-            making.add_done_callback(self._give_orphan_back)
+            growth.add_done_callback(self._give_orphan_back)
             raise
 
     def give_leased_back(self, slab: Slab, on_closed: Callable[[], None]) -> None:
         """Have the engine let go of a leased slab, then give its memory back."""
-        if self._leased.pop(slab.id, None) is not None:
-            leaving = self._leaving[slab] = asyncio.create_task(self._leave(slab))
+        if self.leased.pop(slab.id, None) is not None:
+            leaving = self.leaving[slab] = asyncio.create_task(self._leave(slab))
             leaving.add_done_callback(lambda _: on_closed())
 
     async def give_unused_back(self, needed_bytes: int, deadline: float) -> bool:
@@ -165,84 +162,56 @@ class SlabSupply:
         if self.made_bytes < made_bytes:
             return True
         unused = sorted(self._table.list_unused(), key=lambda slab: -slab.size_bytes)
-        left_bytes = min(room_bytes, self._limit_bytes - self.made_bytes)
-        left_bytes += sum(slab.size_bytes for slab in self._leaving)
+        left_bytes = min(room_bytes, self.left_bytes)
+        left_bytes += sum(slab.size_bytes for slab in self.leaving)
         if left_bytes + sum(slab.size_bytes for slab in unused) < needed_bytes:
             return False
         for slab in unused:
-            if self._leaving and left_bytes >= needed_bytes:
+            if self.leaving and left_bytes >= needed_bytes:
                 break
             left_bytes += slab.size_bytes
             self._begin_leaving(slab)
-        return bool(self._leaving) and await _wait(self._leaving.values(), deadline)
+        return bool(self.leaving) and await _wait(self.leaving.values(), deadline)
 
-    def _begin_growth(self, needed_bytes: int) -> asyncio.Task[bool]:
-        assert self._growth is None
-        self.may_grow_ahead = False
-        self._growth = asyncio.create_task(self._grow(needed_bytes))
+    def _begin_growth(
+        self, needed_bytes: int, *, leased: bool = False
+    ) -> asyncio.Task[Slab | None]:
+        self._growth = asyncio.create_task(self._grow(needed_bytes, leased=leased))
         return self._growth
 
-    async def _grow(self, needed_bytes: int) -> bool:
-        left_bytes = self._limit_bytes - self.made_bytes
-        slab = await self._make(lambda: self._make_usual(needed_bytes, left_bytes))
-        if slab is None:
-            return False
-        self._slabs[slab.id] = slab
-        self._table.add(slab)
-        self._announce(slab)
-        return True
-
-    async def _make_leased(self, size_bytes: int) -> Slab | None:
-        slab = await self._make(lambda: self._make_slab(size_bytes))
-        if slab is not None:
-            self._leased[slab.id] = slab
-            self._announce(slab)
-        return slab
-
-    def _give_orphan_back(self, making: asyncio.Task[Slab | None]) -> None:
-        slab = None if making.cancelled() or making.exception() else making.result()
-        if slab is not None and not self._closed:
-            self.give_leased_back(slab, lambda: None)
-
-    async def _make(self, make: Callable[[], Slab]) -> Slab | None:
-        """Make a slab in a thread, and count it; None if that fails."""
+    async def _grow(self, needed_bytes: int, *, leased: bool) -> Slab | None:
+        """Make a slab in a thread; None if that fails."""
+        usual_bytes = 0 if leased else self._usual_bytes
         try:
-            slab = await run_to_end(make)
+            slab = await run_to_end(self._make_slab, needed_bytes, usual_bytes, self.left_bytes)
         except (NoRoom, OSError) as error:
-            if not self._refused:  # log it once, not at each request
+            if self._refused_at is None:  # log it once, not at each request
                 logger.warning("the arena does not grow: %s", error)
-            self._refused = True
-            asyncio.get_running_loop().call_later(_RETRY_SECONDS, self._allow_growth_ahead)
+            self._refused_at = time.monotonic()
             return None
         finally:
             self._growth = None
         if self._closed:
             await run_to_end(slab.close)
             return None
-        self._refused = False
+        self._refused_at = None
         self.made_bytes += slab.size_bytes
+        if leased:
+            self.leased[slab.id] = slab
+        else:
+            self.slabs[slab.id] = slab
+            self._table.add(slab)
+        self.on_made(slab)
         return slab
 
-    def _announce(self, slab: Slab) -> None:
-        self._allow_growth_ahead()
-        if self.on_made is not None:
-            self.on_made(slab)
-
-    def _make_usual(self, needed_bytes: int, left_bytes: int) -> Slab:
-        """Make a slab for extents; called in a thread."""
+    def _make_slab(self, needed_bytes: int, usual_bytes: int, left_bytes: int) -> Slab:
+        """Make a slab, larger than needed if a usual one is; called in a thread."""
         room_bytes = self._read_room()
         size_bytes = choose_slab_bytes(
-            needed_bytes,
-            usual_bytes=self._usual_bytes,
-            left_bytes=left_bytes,
-            room_bytes=room_bytes,
+            needed_bytes, usual_bytes=usual_bytes, left_bytes=left_bytes, room_bytes=room_bytes
         )
         if not size_bytes:
-            raise NoRoom(needed_bytes or self._usual_bytes, min(left_bytes, room_bytes))
-        return self._make_slab(size_bytes)
-
-    def _make_slab(self, size_bytes: int) -> Slab:
-        """Make a slab of this size; called in a thread."""
+            raise NoRoom(needed_bytes or usual_bytes, min(left_bytes, room_bytes))
         self._numbers += 1
         return make_slab(
             self._numbers,
@@ -251,15 +220,15 @@ class SlabSupply:
             read_room=lambda: 0 if self._closed else self._read_room(),
         )
 
-    def _allow_growth_ahead(self) -> None:
-        left_bytes = self._limit_bytes - self.made_bytes
-        idle = self._growth is None and not self._closed
-        self.may_grow_ahead = idle and left_bytes >= find_needed_bytes(1)
+    def _give_orphan_back(self, making: asyncio.Task[Slab | None]) -> None:
+        slab = None if making.cancelled() or making.exception() else making.result()
+        if slab is not None and not self._closed:
+            self.give_leased_back(slab, lambda: None)
 
     def _begin_leaving(self, slab: Slab) -> None:
         if self._table.withdraw(slab):
-            del self._slabs[slab.id]
-            self._leaving[slab] = asyncio.create_task(self._leave(slab))
+            del self.slabs[slab.id]
+            self.leaving[slab] = asyncio.create_task(self._leave(slab))
 
     async def _leave(self, slab: Slab) -> None:
         """Have the engine let go of a slab, then give its memory back."""
@@ -272,21 +241,26 @@ class SlabSupply:
                 await asyncio.sleep(_RETRY_SECONDS)
         await run_to_end(slab.punch)
         slab.close()
-        del self._leaving[slab]
+        del self.leaving[slab]
         self.made_bytes -= slab.size_bytes
-        self._allow_growth_ahead()
 
     async def _watch_use(self) -> None:
-        """Give back slabs that were unused for a while: other processes may need the memory."""
-        idle = IdleSlabs(self._idle_seconds, usual_bytes=self._usual_bytes)
+        """Give back slabs that were unused for a while: other processes may need the memory.
+
+        A usual slab stays free ahead of use; one that was made for a large extent always leaves.
+        """
         while True:
             await asyncio.sleep(self._idle_seconds / 4)
+            since = time.monotonic() - self._idle_seconds
             unused = self._table.list_unused()
-            for slab in idle.find_idle(unused, time.monotonic()):
-                placed = (each for each in unused if each.id in self._slabs)
-                if idle.is_dispensable(slab, placed, self._table.free_bytes):
+            large = {slab for slab in unused if slab.size_bytes > self._usual_bytes}
+            spare_bytes = self._table.free_bytes - sum(slab.size_bytes for slab in large)
+            for slab in unused:
+                is_spare = slab in large or spare_bytes >= slab.size_bytes + self._usual_bytes
+                if slab.used_at <= since and is_spare:
+                    spare_bytes -= 0 if slab in large else slab.size_bytes
                     self._begin_leaving(slab)
-            if not self._slabs and self.may_grow_ahead:
+            if not self.slabs:
                 self.grow_ahead()
 
 

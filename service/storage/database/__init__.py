@@ -1,12 +1,13 @@
 """The database: SQLite in the data folder, or a PostgreSQL server.
 
 - `database` opens it, with transactions that read, that write, and that write without waiting for
-  the disk. `claim` keeps other services out of it. `patience` waits for them, or for a server to
-  start.
+  the disk. `claim` keeps other services out of it, and waits for them, or for a server to start.
+- `shared_commits` makes changes of jobs and matrices, those of the same moment in one transaction.
 - `tables` are those of this version. `schema` makes them, or upgrades older ones by the steps in
   `migrations/`; `expected_tables` compares a database's with them. `sqlite_copy` copies SQLite's
   file before an upgrade, and for backups.
 - `ownership`: stores take an owner (None: everybody's). Rows of other owners are not found, by the
   same statement as rows that never were.
-- `api_keys` has the keys of callers; `write_record` knows whether the last writes succeeded.
+- `api_keys` has the keys of callers; `write_record` knows whether the last writes succeeded, and
+  whether one is under way.
 """

@@ -14,9 +14,12 @@ After a restart of PostgreSQL the first new connection takes the lock again; who
 lets it go first. If another service was quicker nevertheless, this one no longer uses the database.
 """
 
+import asyncio
+import contextlib
 import logging
 import os
 import threading
+import time
 import uuid
 from pathlib import Path
 from typing import Any, Final
@@ -27,8 +30,14 @@ from sqlalchemy.exc import OperationalError as PostgresAway
 from wavetrim.service.storage.database.database import find_sqlite_path, open_database, read_url
 from wavetrim.service.storage.errors import DatabaseAway, DatabaseRefused, DatabaseTaken
 from wavetrim.service.storage.lock_file import LockTaken, describe_process, take_lock
+from wavetrim.service.threads import run_to_end
 
 logger = logging.getLogger(__name__)
+
+WAIT_SECONDS: Final = 30.0
+"""How long a start waits for a database that does not answer, or is in use; chosen."""
+
+_PAUSE_SECONDS: Final = 0.5
 
 _SET: Final = """
     SELECT set_config(name, value, false) FROM pg_settings JOIN (VALUES
@@ -59,8 +68,8 @@ _NAME_BYTES: Final = 63
 """The longest name of a connection that PostgreSQL keeps."""
 
 _FIRST_SECONDS: Final = 15.0
-"""How long after its server's start a database is its former service's, which looks for it every
-second (`KeyRing`). Chosen."""
+"""For how long after its server's start only the service that had a database before may claim it.
+That service looks for it every second (`KeyRing`). Chosen."""
 
 
 class Claiming:
@@ -99,6 +108,30 @@ class Claiming:
         except DatabaseTaken:
             self._was_taken = True
             raise
+
+    async def wait(self, given_up: asyncio.Event) -> Engine:
+        """Try again and again while the database is away, for a limited time.
+
+        Args:
+            given_up: Set to stop trying.
+
+        Raises:
+            DatabaseAway: It is still away.
+            ServiceError: The other refusals.
+        """
+        until = time.monotonic() + WAIT_SECONDS
+        is_told = False
+        while True:
+            try:
+                return await run_to_end(self)
+            except DatabaseAway as error:
+                if time.monotonic() >= until or given_up.is_set():
+                    raise
+                if not is_told:
+                    logger.warning("%s; it is waited for, %g s at most", error, WAIT_SECONDS)
+                is_told = True
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(given_up.wait(), _PAUSE_SECONDS)
 
     def _open_file(self, url: URL) -> Engine:
         """Open SQLite's file, under the lock beside it."""

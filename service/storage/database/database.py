@@ -7,8 +7,8 @@ Two kinds of transaction, so that "look, then write" never loses an update:
   promise needs row locks (`with_for_update()`) on what was read; SQLite ignores them.
 - `reading(database)` only reads, and waits for nobody.
 
-`unsynced(database)` writes, too, but its commit does not wait for the disk: a power cut may undo
-it, though not what was committed before. The end of the process does not undo it.
+The commit of a transaction with the option `unsynced` does not wait for the disk: a power cut may
+undo it, though not what was committed before. The end of the process does not undo it.
 """
 
 import logging
@@ -139,14 +139,6 @@ def _is_away(error: Exception) -> bool:
 def reading(database: Engine) -> Iterator[Connection]:
     """A transaction that only reads: on SQLite it takes no write lock."""
     with database.connect().execution_options(only_reads=True) as connection:
-        yield connection
-
-
-@contextmanager
-def unsynced(database: Engine) -> Iterator[Connection]:
-    """A transaction that writes what a power cut may undo."""
-    with database.connect().execution_options(unsynced=True) as connection, connection.begin():
-        hurry_commit(connection)
         yield connection
 
 

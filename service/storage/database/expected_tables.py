@@ -30,7 +30,6 @@ def find_difference(connection: Connection) -> str | None:
     for wanted in metadata.sorted_tables:
         if wanted.name not in found.tables:
             return f"it has no table {wanted.name}, which this wavetrim has made"
-    for wanted in metadata.sorted_tables:
         for difference in _list_differences(found.tables[wanted.name], wanted, connection):
             return f"its table {wanted.name} is not wavetrim's: {difference}"
     return None

@@ -4,7 +4,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from wavetrim.service.storage.disk.new_file import flush, make_empty
+from wavetrim.service.storage.disk.new_file import flush
 
 
 def copy_sqlite(source: Path, target: Path) -> None:
@@ -19,7 +19,7 @@ def copy_sqlite(source: Path, target: Path) -> None:
     """
     new = target.with_name(f"{target.name}.part")
     new.unlink(missing_ok=True)
-    make_empty(new)  # readable by its user alone, whatever the umask
+    new.touch(0o600, exist_ok=False)  # readable by its user alone, whatever the umask
     only_read = f"{source.absolute().as_uri()}?mode=ro"
     with (
         closing(sqlite3.connect(only_read, uri=True)) as original,

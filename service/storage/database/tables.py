@@ -64,6 +64,7 @@ matrices = Table(
     Column("place", String(8), nullable=True),  # "disk" or "memory"; NULL is the disk
     Column("damaged_at", Float, nullable=True),  # when its file was found to have changed
     Column("owner", String(320), nullable=True),  # a tenant's name; NULL is the one without
+    Column("stack", BigInteger, nullable=True),  # its matrices; NULL is a single one
     Index("matrices_age", "created_at", "id"),
     _index_owned("matrices_owner", "created_at", "id", "size_bytes"),
 )
@@ -90,6 +91,8 @@ api_keys = Table(
     Column("max_bytes_in_flight", BigInteger, nullable=True),
 )
 
+_JSON = JSON(none_as_null=True)
+
 _NUMBER = BigInteger().with_variant(Integer, "sqlite")  # where only INTEGER counts up by itself
 
 jobs = Table(
@@ -107,20 +110,29 @@ jobs = Table(
     Column("progress", Float, nullable=False, default=0.0),
     Column("attempts", Integer, nullable=False, default=0),
     Column("cancel_requested", Boolean, nullable=False, default=False),
-    Column("plan", JSON, nullable=True),
-    Column("timings", JSON, nullable=True),
-    Column("verification", JSON, nullable=True),
-    Column("error", JSON, nullable=True),
+    Column("plan", _JSON, nullable=True),
+    Column("timings", _JSON, nullable=True),
+    Column("verification", _JSON, nullable=True),
+    Column("error", _JSON, nullable=True),
     Column("idempotency_key", String(255), nullable=True),
     Column("created_at", Float, nullable=False),
     Column("started_at", Float, nullable=True),
     Column("finished_at", Float, nullable=True),
     Column("owner", String(320), nullable=True),  # as a matrix's
     Column("trace", String(55), nullable=True),  # W3C traceparent of its request
+    Column("shape", _JSON, nullable=True),  # that of its result (`Job.shape`)
     UniqueConstraint("idempotency_key", name="jobs_idempotency_key"),
     Index("jobs_queue", "state", "priority", "sequence"),
     _index_owned("jobs_owner", "sequence"),
     _index_owned("jobs_owner_state", "state", "sequence"),
     Index("jobs_state", "state", "sequence"),  # pages of one state, newest first
     Index("jobs_end", "finished_at"),  # those that ended long ago
+)
+
+job_labels = Table(
+    "job_labels",
+    metadata,
+    Column("label", String(64), primary_key=True),
+    Column("job", String(40), ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True),
+    Index("job_labels_job", "job"),
 )

@@ -1,23 +1,35 @@
 """A file that is written in pieces, in any order, and durable when it is finished.
 
+Whole pages go past the system's cache (O_DIRECT), if they lie in memory as in the file: the disk
+then reads the caller's memory itself. The rest goes through the cache.
+
 The caller keeps the memory of all pieces until `finish` is done: after a failed sync it is not
 known what the disk holds, so the whole file is written once more before the error is reported.
 """
 
+import errno
 import logging
+import os
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
+from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import Final, TypeVar
+
+import numpy as np
 
 from wavetrim.service.storage.disk.checksum import combine
-from wavetrim.service.storage.disk.direct_file import DirectFile, Extending
-from wavetrim.service.storage.disk.new_file import flush
-
-if TYPE_CHECKING:
-    from wavetrim.service.storage.disk.disk_writer import DiskWriter
+from wavetrim.service.storage.disk.disk_writer import DiskWriter
+from wavetrim.service.storage.disk.new_file import (
+    THIS_FILE,
+    Extending,
+    find_next_length,
+    flush,
+    write_whole,
+)
 
 T = TypeVar("T")
+PAGE_BYTES: Final = 4096
 logger = logging.getLogger(__name__)
 
 
@@ -26,42 +38,43 @@ class WriteAborted(Exception):
 
 
 class FileWrite:
-    """One file that is being written. Thread-safe.
+    """One file that is being written by the thread of a `DiskWriter`. Thread-safe.
+
+    Args:
+        writer: Does its tasks, in order.
+        path: The file; must not exist.
+        size_bytes: Its length.
+        extending: Takes room on the disk for a length of the file, which is made as long in the
+            block.
+        growing: Whether its disk blocks are taken as it is written, best from its beginning to its
+            end, instead of all at once.
 
     Attributes:
-        made: Done when the file is made, with its blocks unless it takes them as it is written, or
-            when that has failed.
+        writer: As given.
+        error: Why the file was given up; None if it was not. `finish` raises it.
     """
 
     def __init__(
         self,
-        writer: "DiskWriter",
+        writer: DiskWriter,
         path: Path,
         size_bytes: int,
         *,
-        extending: Extending | None,
+        extending: Extending = lambda _: nullcontext(),
+        growing: bool = False,
     ) -> None:
-        self._writer = writer
+        self.writer = writer
         self._path = path
         self._size_bytes = size_bytes
         self._extending = extending
-        self._file: DirectFile | None = None
-        self._error: BaseException | None = None
-        self._checksums: dict[int, tuple[int, int]] = {}
-        self._pieces: list[tuple[int, memoryview]] = []
-        self._aborted = False
-        self.made: Future[None] = Future()
-        self._do(self.made, self._make)
-
-    @property
-    def has_room(self) -> bool:
-        """Whether `write` would return at once."""
-        return self._writer.has_room
-
-    @property
-    def error(self) -> BaseException | None:
-        """Why the file was given up; None if it was not. `finish` raises it."""
-        return self._error
+        self._growing = growing
+        self._file: int | None = None
+        self._direct: int | None = None  # the same file, past the cache
+        self._made_bytes = 0
+        self.error: BaseException | None = None
+        self._pieces: dict[int, tuple[memoryview, Future[int]]] = {}
+        self._aborted = self._is_ours = False
+        self._do(self._make)
 
     def write(self, offset: int, view: memoryview) -> Future[None]:
         """Has a piece written; blocks while the writer has no room.
@@ -74,10 +87,7 @@ class FileWrite:
             Done when the file has the bytes; raises OSError if it does not, WriteAborted if it was
             given up. The bytes are durable only when `finish` is done.
         """
-        done: Future[None] = Future()
-        flat = view.cast("B") if view.format != "B" or view.ndim != 1 else view
-        self._do(done, lambda: self._write(offset, flat), len(flat))
-        return done
+        return self._do(lambda: self._write(offset, view), len(view))
 
     def finish(self, name: Path | None = None) -> Future[int]:
         """Makes the file durable, under its final name if one is given.
@@ -86,55 +96,90 @@ class FileWrite:
             The CRC-32 of the whole file. Raises OSError if the file cannot be written or not all of
             its bytes were; it is removed then.
         """
-        done: Future[int] = Future()
-        self._do(done, lambda: self._finish(name))
-        return done
+        return self._do(lambda: self._finish(name))
 
     def abort(self) -> Future[None]:
         """Gives the file up and removes it; once the future is done, its memory is not used."""
         self._aborted = True
-        done: Future[None] = Future()
-        self._writer.add(lambda: _fulfil(done, self._remove))
-        return done
+        return self.writer.add(self._remove)
 
-    def _do(self, done: "Future[T]", task: Callable[[], T], size_bytes: int = 0) -> None:
+    def _do(self, task: Callable[[], T], size_bytes: int = 0) -> "Future[T]":
         """Have the thread do a task, unless the file has failed or was given up before."""
 
         def run() -> T:
             if self._aborted:
                 raise WriteAborted(str(self._path))
-            if self._error is not None:
-                raise self._error
+            if self.error is not None:
+                raise self.error
             try:
                 return task()
             except BaseException as error:
-                self._error = error
+                self.error = error
                 self._remove()
                 raise
 
-        self._writer.add(lambda: _fulfil(done, run), size_bytes)
+        return self.writer.add(run, size_bytes)
 
     def _make(self) -> None:
-        self._file = self._writer.make_file(self._path, self._size_bytes, self._extending)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        self._file, self._made_bytes = os.open(self._path, flags, 0o600), 0
+        self._is_ours = True
+        try:
+            self._direct = os.open(self._path, os.O_WRONLY | os.O_DIRECT | THIS_FILE)
+        except OSError:  # this file system has only its cache
+            self._direct = None
+        if not self._growing:
+            self._take_blocks(self._size_bytes)
+
+    def _take_blocks(self, length: int) -> None:
+        assert self._file is not None, "a file is made first"
+        with self._extending(length):
+            os.posix_fallocate(self._file, self._made_bytes, length - self._made_bytes)
+        self._made_bytes = length
 
     def _write(self, offset: int, view: memoryview) -> None:
-        assert self._file is not None, "a file is made before it is written"
-        await_checksum = self._writer.begin_checksum(view)
-        try:
-            self._file.write(offset, view)
-        finally:
-            self._checksums[offset] = len(view), await_checksum()
-        self._pieces.append((offset, view))
+        self._pieces[offset] = view, self.writer.begin_checksum(view)
+        self._write_bytes(offset, view)
+
+    def _write_bytes(self, offset: int, view: memoryview) -> None:
+        end = offset + len(view)
+        if end > self._made_bytes:
+            self._take_blocks(find_next_length(self._made_bytes, end, self._size_bytes))
+        self.writer.yield_to_commits()
+        first = -(-offset // PAGE_BYTES) * PAGE_BYTES
+        last = max(first, end // PAGE_BYTES * PAGE_BYTES)
+        if self._direct is None or (_find_address(view) - offset) % PAGE_BYTES:
+            first = last = offset
+        self._write_cached(offset, view[: first - offset])
+        if self._direct is not None and first < last:
+            write_whole(self._direct, view[first - offset : last - offset], first)
+        self._write_cached(last, view[last - offset :])
+
+    def _write_cached(self, offset: int, view: memoryview) -> None:
+        assert self._file is not None, "a file is made first"
+        write_whole(self._file, view, offset)
+        if view:  # have the system begin to write: else it would only when the file is finished
+            os.posix_fadvise(self._file, offset, len(view), os.POSIX_FADV_DONTNEED)
+
+    def _sync(self) -> None:
+        assert self._file is not None, "a file is made first"
+        os.fsync(self._file)
+        if not os.path.samestat(os.fstat(self._file), self._path.lstat()):
+            raise OSError(errno.ESTALE, "another file has its name now", str(self._path))
 
     def _finish(self, name: Path | None) -> int:
         crc32 = self._join_checksums()
-        assert self._file is not None, "a file is made before it is finished"
         try:
-            self._file.sync()
+            self._sync()
         except OSError as error:
             logger.warning("%s was not synced (%s): it is written anew", self._path, error.strerror)
-            self._write_anew()
-        self._file.close()
+            self._close()
+            self._path.unlink(missing_ok=True)
+            self._make()
+            for offset, (view, _) in self._pieces.items():
+                self._write_bytes(offset, view)
+            self._sync()
+        self._close()
         if name is not None:
             self._path.rename(name)
             self._path = name
@@ -142,37 +187,31 @@ class FileWrite:
         self._pieces.clear()
         return crc32
 
-    def _write_anew(self) -> None:
-        assert self._file is not None, "only a file that is there is synced"
-        self._file.remove()
-        self._make()
-        for offset, view in self._pieces:
-            self._file.write(offset, view)
-        self._file.sync()
-
     def _join_checksums(self) -> int:
         """The file's checksum from those of its pieces."""
         crc32 = end = 0
-        for offset, (length, checksum) in sorted(self._checksums.items()):
+        for offset, (view, checksum) in sorted(self._pieces.items()):
             if offset != end:
                 raise OSError(f"{self._path}: the bytes from {end} on were written twice or never")
-            crc32 = combine(crc32, checksum, length)
-            end += length
+            crc32 = combine(crc32, checksum.result(), len(view))
+            end += len(view)
         if end != self._size_bytes:
             raise OSError(f"{self._path}: only {end} of {self._size_bytes} bytes were written")
         return crc32
 
+    def _close(self) -> None:
+        for file in (self._file, self._direct):
+            if file is not None:
+                os.close(file)
+        self._file = self._direct = None
+
     def _remove(self) -> None:
+        wait(checksum for _, checksum in self._pieces.values())
         self._pieces.clear()
-        if self._file is not None:  # otherwise the path is not ours
-            self._file.remove()
+        if self._is_ours:  # otherwise another had made it before
+            self._close()
             self._path.unlink(missing_ok=True)
 
 
-def _fulfil(done: "Future[T]", task: Callable[[], T]) -> None:
-    try:
-        result = task()
-    except BaseException as error:
-        done.set_exception(error)
-    else:
-        done.set_result(result)
+def _find_address(view: memoryview) -> int:
+    return int(np.frombuffer(view, np.uint8).ctypes.data)

@@ -3,8 +3,8 @@
 import errno
 import logging
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
 
@@ -15,51 +15,30 @@ logger = logging.getLogger(__name__)
 _NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Error numbers of a system that has no room for a file."""
 
-_THIS_FILE: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+THIS_FILE: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 """Flags that refuse a link, and do not wait for the other end of a pipe."""
 
+Extending = Callable[[int], AbstractContextManager[None]]
+"""Takes room on the disk for a file of this length, which is made as long within the block."""
 
-def make_file(path: Path, size_bytes: int) -> None:
-    """Make a file of zeros whose disk blocks are taken; only its user may read it.
+FIRST_STEP_BYTES: Final = 4 * 2**20
+"""Disk blocks that a growing file has before any bytes have come; chosen. Long steps lie together
+and cost little, but blocks for bytes that never come are lost to others."""
 
-    Raises:
-        OSError: It exists already, or there is no room; then no file is left.
+MOST_STEP_BYTES: Final = 256 * 2**20
+"""The longest step by which it grows; chosen."""
+
+
+def find_next_length(made_bytes: int, end_bytes: int, size_bytes: int) -> int:
+    """The next length of a growing file: steps double, up to a limit.
+
+    Args:
+        made_bytes: Its length so far.
+        end_bytes: End of the bytes that are to be written now.
+        size_bytes: Its final length.
     """
-    make_empty(path)
-    try:
-        with open_for_writing(path) as file:
-            # Blocks are taken now: a full disk fails here, and not when the engine touches a page.
-            os.posix_fallocate(file, 0, size_bytes)
-    except BaseException:
-        path.unlink()
-        raise
-
-
-def make_empty(path: Path, length_bytes: int = 0) -> None:
-    """Make a file without disk blocks; only its user may read it.
-
-    Raises:
-        OSError: It exists already.
-    """
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    try:
-        os.ftruncate(file, length_bytes)
-    finally:
-        os.close(file)
-
-
-@contextmanager
-def open_for_writing(path: Path) -> Iterator[int]:
-    """The descriptor of an existing file, closed at the end.
-
-    Raises:
-        OSError: It cannot be written, or is a link or a pipe.
-    """
-    file = os.open(path, os.O_WRONLY | _THIS_FILE)
-    try:
-        yield file
-    finally:
-        os.close(file)
+    step_bytes = min(max(made_bytes, FIRST_STEP_BYTES), MOST_STEP_BYTES)
+    return min(size_bytes, max(end_bytes, made_bytes + step_bytes))
 
 
 def write_whole(file: int, view: memoryview, offset: int) -> None:
@@ -75,7 +54,7 @@ def flush(path: Path) -> None:
     Raises:
         OSError: It cannot be synced, or is a link or a pipe.
     """
-    file = os.open(path, os.O_RDONLY | _THIS_FILE)
+    file = os.open(path, os.O_RDONLY | THIS_FILE)
     try:
         os.fsync(file)
     finally:

@@ -2,6 +2,6 @@
 
 - `data_folder` claims it. It has the same id as its database (`identity`).
 - At a start `sweep` removes only what is certainly unfinished. Complete files that the database
-  does not know go to lost/ (`lost`), from where `adoption` takes them in again.
+  does not know go to lost/, from where `adoption` takes them in again.
 - `backup` copies all of it while the service runs.
 """

@@ -14,8 +14,7 @@ from wavetrim.service.storage.database.tables import matrices
 from wavetrim.service.storage.disk.checksum import compute_crc32, open_regular
 from wavetrim.service.storage.errors import NpyError
 from wavetrim.service.storage.folder.identity import join
-from wavetrim.service.storage.folder.lost import LOST_FOLDER
-from wavetrim.service.storage.folder.sweep import TEMPORARY_PREFIX
+from wavetrim.service.storage.folder.sweep import LOST_FOLDER
 from wavetrim.service.storage.matrices.npy import MAX_HEADER_BYTES, NpyHeader, parse_header
 
 _MATRIX_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,40}")
@@ -61,18 +60,18 @@ def adopt(database: Engine, data_dir: Path, matrix_dir: Path) -> Adoption:
     restored: list[Path] = []
     refused: list[tuple[Path, str]] = []
     for path in [*_list_files(matrix_dir), *_list_files(data_dir / LOST_FOLDER)]:
-        place = matrix_dir / f"{path.name.partition('.')[0]}.npy"
+        target = matrix_dir / f"{path.name.partition('.')[0]}.npy"
         try:
-            new = _take_in(database, path, place)
+            new = _take_in(database, path, target)
         except (_Refused, NpyError) as error:
             refused.append((path, str(error)))
         except OSError as error:
             refused.append((path, error.strerror or str(error)))
         else:
             if new:
-                adopted.append(place)
-            elif path != place:
-                restored.append(place)
+                adopted.append(target)
+            elif path != target:
+                restored.append(target)
     with reading(database) as connection:
         known = sorted(connection.scalars(select(matrices.c.id)))
     missing = tuple(name for name in known if not (matrix_dir / f"{name}.npy").exists())
@@ -85,27 +84,32 @@ def _list_files(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.npy"))
 
 
-def _take_in(database: Engine, path: Path, place: Path) -> bool:
+def _take_in(database: Engine, path: Path, target: Path) -> bool:
     """Take one file in; returns whether it was new to the database."""
-    if not _MATRIX_ID.fullmatch(place.stem) or place.stem.startswith(TEMPORARY_PREFIX):
+    if not _MATRIX_ID.fullmatch(target.stem):
         raise _Refused("its name is no id of a matrix")
-    if path != place and (place.exists() or place.is_symlink()):
-        raise _Refused(f"{place} is there already")
+    if path != target and (target.exists() or target.is_symlink()):
+        raise _Refused(f"{target} is there already")
     with reading(database) as connection:
-        wanted = select(matrices).where(matrices.c.id == place.stem)
+        wanted = select(matrices).where(matrices.c.id == target.stem)
         row = connection.execute(wanted).first()
-    if row is not None and path == place:
+    if row is not None and path == target:
         return False
     header, crc32 = _read_file(path)
     if row is not None:
         if header.file_bytes != row.size_bytes or row.crc32 not in (None, crc32):
             raise _Refused("the database knows another matrix of this id")
-        _restore(database, path, place, checked=row.crc32 is not None)
+        with database.begin() as connection:
+            if row.crc32 is not None:  # the file was checked: the matrix is not damaged any more
+                change = update(matrices).where(matrices.c.id == target.stem)
+                connection.execute(change.values(damaged_at=None))
+            path.rename(target)
         return False
     described = {
-        "id": place.stem,
+        "id": target.stem,
         "rows": header.rows,
         "columns": header.columns,
+        "stack": header.stack,
         "dtype": header.dtype,
         "fortran_order": header.fortran_order,
         "offset_bytes": header.offset_bytes,
@@ -115,19 +119,10 @@ def _take_in(database: Engine, path: Path, place: Path) -> bool:
         "place": "disk",
     }
     # First the file, as a row must always have one.
-    path.rename(place)
+    path.rename(target)
     with database.begin() as connection:
         connection.execute(insert(matrices).values(described))
     return True
-
-
-def _restore(database: Engine, path: Path, place: Path, *, checked: bool) -> None:
-    """Put a lost file back; if its CRC-32 was checked, its matrix is not damaged any more."""
-    with database.begin() as connection:
-        if checked:
-            change = update(matrices).where(matrices.c.id == place.stem)
-            connection.execute(change.values(damaged_at=None))
-        path.rename(place)
 
 
 def _read_file(path: Path) -> tuple[NpyHeader, int]:

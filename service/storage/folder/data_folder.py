@@ -67,9 +67,9 @@ def close_to_others(folder: Path) -> None:
         _take_from_others(folder / name)
     for name in _FOLDERS:
         _take_from_others(folder / name)
-        for place, folders, files in os.walk(folder / name):
+        for parent, folders, files in os.walk(folder / name):
             for entry in (*folders, *files):
-                path = Path(place, entry)
+                path = Path(parent, entry)
                 if not path.is_symlink():
                     _take_from_others(path)
 

@@ -1,11 +1,10 @@
 """Stored matrices: from the first byte to the row that says where they are.
 
-1. `kept` receives a matrix, or has it computed, as a `draft` that is written to disk meanwhile;
-   `npy` reads and writes the header of its file.
-2. `matrix_files` names the file when it is whole, `publication` adds its row (`matrix`). It is
-   durable when its upload is answered, and stays in the arena as its own cache (`residents`).
-3. `matrices` finds and removes matrices, `listing` has lists of them. `file_checks` compares a file
+1. `drafts` receives a matrix (`matrix`), or has it computed, as a `draft` that is written to disk
+   meanwhile; `npy` reads and writes the header of its file. Then `drafts` adds its row. It is
+   durable when its upload is answered, and stays in the arena as its own `cache`.
+2. `matrices` finds and removes matrices, `listing` has lists of them. `file_checks` compares a file
    with its checksum before it is used.
-4. An upload's Idempotency-Key (`upload_keys`) is committed with its matrix and removed with it.
+3. An upload's Idempotency-Key (`upload_keys`) is committed with its matrix and removed with it.
    `stored_bytes` counts against quotas.
 """

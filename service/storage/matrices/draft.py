@@ -1,67 +1,83 @@
-"""A matrix that is not published yet: it is made in the arena and written to disk meanwhile."""
+"""A matrix that is not stored yet: it is made in memory and written to disk meanwhile."""
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future
-from typing import Final
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
 
-from wavetrim.scheduler.engine.messages import Operand
-from wavetrim.service.storage.arena.extent import Hold
+from anyio import CancelScope
+
+from wavetrim.service.storage.disk.disk_writer import WRITE_BYTES
 from wavetrim.service.storage.disk.file_write import FileWrite
-from wavetrim.service.storage.matrices.matrix import Matrix, PendingMatrix
+from wavetrim.service.storage.matrices.matrix import Matrix
+from wavetrim.service.storage.matrices.npy import format_header
+from wavetrim.service.storage.memory.extent import Hold
+from wavetrim.service.storage.memory.mapped_file import MappedFile
 from wavetrim.service.threads import run_to_end
 
-WRITE_BYTES: Final = 4 * 2**20
-"""Bytes that are handed to the disk's writer at a time; chosen."""
+if TYPE_CHECKING:
+    from wavetrim.service.storage.matrices.drafts import Drafts, Settle
 
 
 class Draft:
-    """A matrix in the arena that is not published yet.
+    """A matrix that is not stored yet, in the arena or in the mapped file that it will be.
 
-    A received matrix is written from its beginning to its end (`write`). A computed one is written
-    in pieces as its rows become final (`write_final`), and then the rest (`write_rest`).
+    From the arena, a received matrix is written to its file from its beginning to its end
+    (`write`). A computed one is written in pieces as its rows become final (`write_final`), and
+    then the rest (`write_rest`). `publish` or `discard` ends it.
 
     Args:
-        pending: Its description, with its id.
-        header: The first bytes of its file.
+        drafts: Adds it to the store.
+        matrix: Its description, with its id.
         hold: Its memory, which belongs to the draft from now on.
-        begin_file: Begins its file on disk; None if it stays in memory.
+        on_disk: False if it stays in memory.
+        growing: Whether its file grows as it is written.
 
     Attributes:
-        pending: As given.
+        matrix: As given.
         hold: As given.
         view: Memory of its whole .npy file, with the header filled in.
         file: Its file that is being written, if it has one.
     """
 
     def __init__(
-        self,
-        pending: PendingMatrix,
-        header: bytes,
-        hold: Hold,
-        begin_file: Callable[[PendingMatrix], FileWrite] | None,
+        self, drafts: "Drafts", matrix: Matrix, hold: Hold, *, on_disk: bool, growing: bool
     ) -> None:
-        self.pending = pending
+        self.matrix = matrix
         self.hold = hold
         self.view = hold.extent.view
-        self.view[: len(header)] = header
-        self._begin_file = begin_file
+        self.view[: matrix.offset_bytes] = format_header(
+            matrix.rows,
+            matrix.columns,
+            matrix.dtype,
+            fortran_order=matrix.fortran_order,
+            stack=matrix.stack,
+            stored=True,
+        )
+        self._drafts = drafts
+        self._growing = growing
         self._written: set[int] = set()
-        self.file = None if begin_file is None else begin_file(pending)
-
-    def operand(self) -> Operand:
-        """Where the engine finds the elements."""
-        return locate(self.pending, self.hold)
+        is_written = on_disk and not isinstance(hold.extent, MappedFile)
+        self.file = self._begin_file() if is_written else None
 
     async def write(self, begin: int, end: int) -> None:
-        """Have bytes of the view written to disk; they must not change any more."""
+        """Have bytes of the view written to disk; they must not change any more.
+
+        Raises:
+            StorageFull: The disk has no room for what was written so far.
+            StorageFailed: It cannot be written.
+        """
         if self.file is None:
             return
         for first in range(begin, end, WRITE_BYTES):
             piece = self.view[first : min(end, first + WRITE_BYTES)]
-            if self.file.has_room:
+            if self.file.writer.has_room:
                 self.file.write(first, piece)
             else:
                 await run_to_end(self.file.write, first, piece)
+        if self.file.error is not None:
+            raise self._explain(self.file.error)
 
     def write_final(self, final: Sequence[range]) -> None:
         """Have pieces written whose rows are final.
@@ -72,13 +88,23 @@ class Draft:
             final: All final rows.
         """
         for rows in final:
-            for piece in find_pieces(self.pending, rows):
-                if self.file is None or not self.file.has_room:
+            for piece in find_pieces(self.matrix, rows):
+                if self.file is None or not self.file.writer.has_room:
                     return
                 if piece not in self._written:
                     self._written.add(piece)
                     begin = piece * WRITE_BYTES
                     self.file.write(begin, self.view[begin : begin + WRITE_BYTES])
+
+    def begin_anew(self) -> None:
+        """All rows will be computed again: a file that has some of them is replaced by a new one.
+
+        The writer does its tasks in order, so the old file is gone when the new one is made.
+        """
+        if self.file is not None and self._written:
+            self.file.abort()
+            self._written.clear()
+            self.file = self._begin_file()
 
     async def write_rest(self) -> None:
         """Have all other pieces written, when the whole matrix is final."""
@@ -87,59 +113,76 @@ class Draft:
                 begin = piece * WRITE_BYTES
                 await self.write(begin, min(begin + WRITE_BYTES, len(self.view)))
 
-    def begin_anew(self) -> None:
-        """All rows will be computed again: a file that has some of them is replaced by a new one.
+    async def publish(
+        self, digest_sha256: str | None = None, *, settle: "Settle | None" = None
+    ) -> Matrix:
+        """Publish it, when all bytes are written; if it is kept on disk, it is then durable.
 
-        The writer does its tasks in order, so the old file is gone when the new one is made.
+        Args:
+            digest_sha256: SHA-256 of its .npy file, in hexadecimal, if it is known.
+            settle: Changes more rows in the transaction that adds the matrix's row.
+
+        Raises:
+            StorageFull: The disk has no room after all.
+            StorageFailed: The file cannot be written.
+            sqlalchemy.exc.SQLAlchemyError: The row could not be added.
         """
-        if self.file is not None and self._begin_file is not None and self._written:
-            self.file.abort()
-            self._written.clear()
-            self.file = self._begin_file(self.pending)
-
-    def discard(self) -> Future[None]:
-        """Give the matrix up; the future is done when its memory and its file are gone."""
-        gone: Future[None] = Future()
-
-        def release(removed: Future[None] | None) -> None:
+        try:
+            crc32 = await self._finish()
+        except BaseException as error:
+            await self.discard()
+            raise self._explain(error) from error
+        try:
+            place = "memory" if crc32 is None else "disk"
+            matrix = replace(self.matrix, crc32=crc32, digest_sha256=digest_sha256, place=place)
+            return await self._drafts.add(self, matrix, settle)
+        finally:
             self.hold.release()
-            failure = removed.exception() if removed is not None else None
-            if failure is not None:
-                gone.set_exception(failure)
-            else:
-                gone.set_result(None)
 
+    async def discard(self) -> None:
+        """Give the matrix up: nothing of it is left then."""
+        if self.file is not None:
+            with CancelScope(shield=True):  # until then its memory is read
+                await asyncio.wait({asyncio.wrap_future(self.file.abort())})
+        self.hold.release()
+        self._drafts.store.space.give(self.matrix.id)
+
+    def _begin_file(self) -> FileWrite:
+        writer = self._drafts.store.writer
+        assert writer is not None, "there is an arena, and so a writer"
+        return FileWrite(
+            writer,
+            self.matrix.unfinished,
+            self.matrix.size_bytes,
+            extending=partial(self._drafts.extending, self.matrix),
+            growing=self._growing,
+        )
+
+    async def _finish(self) -> int | None:
+        """Make its file durable under its name; returns the file's CRC-32, None without one."""
+        if isinstance(self.hold.extent, MappedFile):
+            return await run_to_end(self.hold.extent.finish, self.matrix.path)
         if self.file is None:
-            release(None)
-        else:
-            self.file.abort().add_done_callback(release)
-        return gone
+            return None
+        return await asyncio.shield(asyncio.wrap_future(self.file.finish(self.matrix.path)))
+
+    def _explain(self, error: BaseException) -> BaseException:
+        if isinstance(error, OSError):
+            return self._drafts.explain(error, self.matrix.size_bytes)
+        return error
 
 
-def find_pieces(pending: PendingMatrix, rows: range) -> range:
+def find_pieces(matrix: Matrix, rows: range) -> range:
     """The pieces of a file, `WRITE_BYTES` each, that hold bytes of these rows and no others.
 
     The header counts to the first row, the end of the file to the last one.
 
     Args:
-        pending: A matrix whose rows are contiguous.
-        rows: Some of its rows, at least one.
+        matrix: A matrix or a stack whose rows are contiguous.
+        rows: Some of its rows, at least one; those of a stack's matrices are counted through.
     """
-    row_bytes = (pending.size_bytes - pending.offset_bytes) // pending.rows
-    begin = pending.offset_bytes + rows.start * row_bytes if rows.start else 0
-    end = pending.offset_bytes + rows.stop * row_bytes
-    last = -(-end // WRITE_BYTES) if rows.stop == pending.rows else end // WRITE_BYTES
+    row_bytes = (matrix.size_bytes - matrix.offset_bytes) // matrix.all_rows
+    begin = matrix.offset_bytes + rows.start * row_bytes if rows.start else 0
+    end = matrix.offset_bytes + rows.stop * row_bytes
+    last = -(-end // WRITE_BYTES) if rows.stop == matrix.all_rows else end // WRITE_BYTES
     return range(-(-begin // WRITE_BYTES), last)
-
-
-def locate(matrix: Matrix | PendingMatrix, hold: Hold) -> Operand:
-    """Where the engine finds the elements of a matrix that lies in the arena."""
-    extent = hold.extent
-    return Operand(
-        extent.place,
-        extent.offset_bytes + matrix.offset_bytes,
-        matrix.rows,
-        matrix.columns,
-        matrix.dtype,
-        matrix.fortran_order,
-    )

@@ -6,16 +6,23 @@ length and times of its file stay the same, it has not changed.
 
 import logging
 import os
-import threading
+from collections.abc import Callable
 from typing import Final
 
 from sqlalchemy import Engine, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
+from wavetrim.kernels.last_used import LastUsed
 from wavetrim.service.clock import read_clock
 from wavetrim.service.storage.database.database import reading
 from wavetrim.service.storage.database.tables import matrices
-from wavetrim.service.storage.disk.checksum import NotRegular, compute_crc32, open_regular
+from wavetrim.service.storage.disk.checksum import (
+    PIECE_BYTES,
+    NotRegular,
+    compute_crc32,
+    open_regular,
+    update_crc32,
+)
 from wavetrim.service.storage.errors import MatrixDamaged, MatrixNotFound, StorageFailed
 from wavetrim.service.storage.matrices.matrix import Matrix
 
@@ -32,28 +39,23 @@ class FileChecks:
 
     Args:
         database: Where damaged matrices are marked.
+        on_damaged: Called with the id of one, from any thread.
+
+    Attributes:
+        intact: Signatures of the files that were intact, by the matrices' ids.
     """
 
-    def __init__(self, database: Engine) -> None:
+    def __init__(self, database: Engine, *, on_damaged: Callable[[str], None]) -> None:
         self._database = database
-        self._intact: dict[str, Signature] = {}
-        self._lock = threading.Lock()
+        self._on_damaged = on_damaged
+        self.intact = LastUsed[str, Signature](_MOST_FILES)
 
     def note_intact(self, matrix_id: str, found: os.stat_result) -> None:
         """A matrix's file is intact. `found` is from before it was read, or after it was written.
 
         So a change meanwhile is noticed.
         """
-        with self._lock:
-            self._intact.pop(matrix_id, None)
-            self._intact[matrix_id] = _sign(found)
-            if len(self._intact) > _MOST_FILES:
-                del self._intact[next(iter(self._intact))]
-
-    def forget(self, matrix_id: str) -> None:
-        """The matrix is gone."""
-        with self._lock:
-            self._intact.pop(matrix_id, None)
+        self.intact.keep(matrix_id, _sign(found))
 
     def open_file(self, matrix: Matrix) -> int:
         """Opens a matrix's file for reading, which then goes on even if the matrix is removed.
@@ -110,8 +112,7 @@ class FileChecks:
         opened = self.open_file(matrix) if file is None else file
         try:
             found = os.fstat(opened)
-            with self._lock:
-                known = self._intact.get(matrix.id) == _sign(found)
+            known = self.intact.find(matrix.id) == _sign(found)
             if not known and matrix.crc32 is not None:
                 self.judge(matrix, compute_crc32(opened, matrix.size_bytes))
                 self.note_intact(matrix.id, found)
@@ -119,6 +120,21 @@ class FileChecks:
         finally:
             if file is None:
                 os.close(opened)
+
+    def read(self, matrix: Matrix, view: memoryview) -> None:
+        """Reads a matrix's file into memory of its size, and checks its CRC-32 meanwhile.
+
+        Raises:
+            MatrixDamaged: The file is not as it was stored; the matrix is marked.
+        """
+        crc32 = 0
+        with os.fdopen(self.open_file(matrix), "rb", buffering=0) as file:
+            for begin in range(0, len(view), PIECE_BYTES):
+                piece = view[begin : begin + PIECE_BYTES]
+                if file.readinto(piece) != len(piece):
+                    raise self.mark_damaged(matrix, "its file has become shorter")
+                crc32 = update_crc32(piece, crc32)
+        self.judge(matrix, crc32)
 
     def judge(self, matrix: Matrix, crc32: int | None) -> None:
         """Compares the CRC-32 of a whole file, as it was read, with the stored one.
@@ -134,13 +150,14 @@ class FileChecks:
     def mark_damaged(self, matrix: Matrix, reason: str) -> MatrixDamaged:
         """Marks a matrix as damaged, for good; returns the error to raise."""
         logger.error("matrix %s is damaged: %s", matrix.id, reason)
-        self.forget(matrix.id)
+        self.intact.drop(matrix.id)
         change = update(matrices).where(matrices.c.id == matrix.id)
         try:
             with self._database.begin() as connection:
                 connection.execute(change.values(damaged_at=read_clock()))
         except SQLAlchemyError:
             logger.exception("matrix %s cannot be marked", matrix.id)
+        self._on_damaged(matrix.id)
         return MatrixDamaged(matrix.id, reason)
 
     def _expect_row(self, matrix_id: str) -> None:

@@ -111,15 +111,15 @@ def remove_unused(database: Engine, before: float) -> Iterator[dict[str, int]]:
         Of each batch that was removed, the bytes on disk by matrix id.
     """
     newest_first = matrices.c.created_at.desc(), matrices.c.id.desc()
-    place = (before, "")
+    last = (before, "")
     known: _Use | None = None
     while True:
-        wanted = select(matrices.c.created_at, matrices.c.id).where(_is_older(*place))
+        wanted = select(matrices.c.created_at, matrices.c.id).where(_is_older(*last))
         with reading(database) as connection:
             batch = list(connection.execute(wanted.order_by(*newest_first).limit(_BATCH)))
         if not batch:
             return
-        place = tuple(batch[-1])
+        last = tuple(batch[-1])
         known = known or _read_use(database, before)
         yield _remove_batch(database, {row.id for row in batch}, known)
 
@@ -148,12 +148,8 @@ def _read_use(database: Engine, since: float) -> _Use:
         return _Use(frozenset(connection.scalars(named)), last)
 
 
-def remove_row(connection: Connection, matrix_id: str) -> int:
-    """Removes a matrix's row; returns the bytes of its file on disk."""
-    return _remove_rows(connection, [matrix_id]).get(matrix_id, 0)
-
-
-def _remove_rows(connection: Connection, ids: Collection[str]) -> dict[str, int]:
+def remove_rows(connection: Connection, ids: Collection[str]) -> dict[str, int]:
+    """Removes rows of matrices; returns the bytes of their files on disk, by their ids."""
     removed = delete(matrices).where(matrices.c.id.in_(ids))
     rows = connection.execute(
         removed.returning(matrices.c.id, matrices.c.size_bytes, matrices.c.place)
@@ -170,7 +166,7 @@ def _remove_batch(database: Engine, ids: set[str], known: _Use) -> dict[str, int
         named = select(jobs.c.a, jobs.c.b, jobs.c.c).where(later, _names(ids))
         used = {name for row in connection.execute(named) for name in row}
         unused = sorted(there - used - known.names)
-        return _remove_rows(connection, unused) if unused else {}
+        return remove_rows(connection, unused) if unused else {}
 
 
 def _names(ids: Collection[str]) -> ColumnElement[bool]:

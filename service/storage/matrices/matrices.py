@@ -1,45 +1,57 @@
-"""The store of matrices: rows in the database, .npy files in a folder.
+"""The store of matrices: bytes in memory, on disk, or both; and a row each in the database.
 
 The row is added last. So a row always has a whole file, and a file without a row was left by a
 crash, or its database was lost.
 """
 
+import os
 from collections.abc import Callable, Collection
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy import Engine, Row, bindparam, or_, select
+from sqlalchemy import Engine, Row, bindparam, select
 
+from wavetrim.kernels.last_used import LastUsed
 from wavetrim.service.clock import read_clock
+from wavetrim.service.storage.arena.arena import Arena, ArenaFull
 from wavetrim.service.storage.database.database import reading
 from wavetrim.service.storage.database.ownership import is_owned, read_owner
+from wavetrim.service.storage.database.shared_commits import SharedCommits
 from wavetrim.service.storage.database.tables import matrices
 from wavetrim.service.storage.database.write_record import WriteRecord
-from wavetrim.service.storage.disk.disk_room import DiskRoom
+from wavetrim.service.storage.disk.disk_space import DiskSpace
+from wavetrim.service.storage.disk.disk_writer import DiskWriter
 from wavetrim.service.storage.disk.new_file import remove
 from wavetrim.service.storage.errors import MatrixNotFound
-from wavetrim.service.storage.folder.lost import LOST_FOLDER, count_lost_files
 from wavetrim.service.storage.folder.sweep import sweep_folder
+from wavetrim.service.storage.matrices.cache import MatrixCache
+from wavetrim.service.storage.matrices.drafts import Drafts
 from wavetrim.service.storage.matrices.file_checks import FileChecks
 from wavetrim.service.storage.matrices.listing import (
     expect_unused,
     read_page,
-    remove_row,
+    remove_rows,
     remove_unused,
 )
-from wavetrim.service.storage.matrices.matrix import Matrix, PendingMatrix
-from wavetrim.service.storage.matrices.matrix_files import MatrixFiles
-from wavetrim.service.storage.matrices.publication import Publication, Settle, add_row, describe_row
+from wavetrim.service.storage.matrices.matrix import Matrix
 from wavetrim.service.storage.matrices.stored_bytes import StoredBytes
+from wavetrim.service.storage.memory.extent import Hold
+from wavetrim.service.threads import run_to_end
 
-_NAMED: Final = ("first", "second", "third")
-_THREE: Final = select(matrices).where(or_(*(matrices.c.id == bindparam(one) for one in _NAMED)))
-"""The statement of `find`, built once: building it takes as long as running it."""
+_KNOWN: Final = 4096
+"""Matrices whose rows are remembered; chosen, to bound memory."""
+
+_FOUND_AT_ONCE: Final = 500
+"""Matrices that one statement finds; chosen, below what SQLite takes."""
+
+_BY_ID: Final = select(matrices).where(matrices.c.id.in_(bindparam("ids", expanding=True)))
+"""Built once: building it takes as long as running it."""
 
 
-class MatrixStore(MatrixFiles):
-    """Stores, finds and removes matrices: their files and their rows. Thread-safe.
+class MatrixStore:
+    """Stores, finds and removes matrices.
+
+    Coroutines are to be used from one event loop, everything else from any thread.
 
     Args:
         database: Has the rows.
@@ -49,8 +61,14 @@ class MatrixStore(MatrixFiles):
         max_storage_bytes: The most that all files may take together.
         reserve_bytes: Bytes that must stay free on the file system.
         writes: Notes whether writing works.
+        commits: Adds the rows.
+        arena: Where matrices lie in memory; None for files only.
+        writer: Writes from there to files; None without an arena.
 
     Attributes:
+        drafts: Begins matrices that are not stored yet.
+        cache: The matrices that lie in the arena.
+        space: What the files take of the disk.
         checks: Checks whether files are as they were stored.
         stored: How many bytes each owner has.
         on_removed: Each is called with the id of a removed matrix, from any thread.
@@ -65,19 +83,54 @@ class MatrixStore(MatrixFiles):
         max_storage_bytes: int,
         reserve_bytes: int = 0,
         writes: WriteRecord | None = None,
+        commits: SharedCommits | None = None,
+        arena: Arena | None = None,
+        writer: DiskWriter | None = None,
     ) -> None:
-        room = DiskRoom(
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        self.database = database
+        self.max_matrix_bytes = max_matrix_bytes
+        self.writes = writes or WriteRecord()
+        self.commits = commits or SharedCommits(database)
+        self.arena = arena or Arena(limit_bytes=0)
+        self.writer = writer
+        self.space = DiskSpace(
             database, folder, max_storage_bytes=max_storage_bytes, reserve_bytes=reserve_bytes
         )
-        super().__init__(
-            folder, room, max_matrix_bytes=max_matrix_bytes, writes=writes or WriteRecord()
-        )
-        self._database = database
-        self._lost_dir = folder.parent / LOST_FOLDER
-        self._publication = Publication(database, room)
-        self.checks = FileChecks(database)
+        self.cache = MatrixCache()
+        self.arena.evict = self.cache.evict
+        self._known = LastUsed[str, Matrix](_KNOWN)
+        self.checks = FileChecks(database, on_damaged=self._known.drop)
         self.stored = StoredBytes(database)
-        self.on_removed: list[Callable[[str], None]] = []
+        self.drafts = Drafts(self)
+        self.on_removed: list[Callable[[str], None]] = [
+            self.cache.drop, self.checks.intact.drop, self._known.drop
+        ]  # fmt: skip
+
+    async def load(self, matrix: Matrix, holder: str) -> Hold | None:
+        """A hold of a matrix in the arena, into which it is read if necessary.
+
+        Returns:
+            None if the arena has no memory for it.
+
+        Raises:
+            MatrixDamaged: Its file has changed since it was stored.
+        """
+        hold = self.cache.take(matrix.id, holder)
+        if hold is not None or matrix.place != "disk":
+            return hold
+        try:
+            hold = await self.arena.obtain(matrix.size_bytes, "storage")
+        except ArenaFull:
+            return None
+        try:
+            await run_to_end(self.checks.read, matrix, hold.extent.view)
+        except BaseException:
+            hold.release()
+            raise
+        self.cache.add(matrix.id, hold, on_disk=True)
+        return hold
 
     def get(self, matrix_id: str, owner: str | None = None) -> Matrix:
         """The matrix with this id.
@@ -89,26 +142,32 @@ class MatrixStore(MatrixFiles):
         Raises:
             MatrixNotFound: There is none.
         """
-        wanted = select(matrices).where(matrices.c.id == matrix_id, is_owned(matrices, owner))
-        with reading(self._database) as connection:
-            row = connection.execute(wanted).first()
-        if row is None:
+        matrix = self.find([matrix_id], owner).get(matrix_id)
+        if matrix is None:
             raise MatrixNotFound(matrix_id)
-        return self._read_row(row)
+        return matrix
+
+    def find_known(self, ids: Collection[str], owner: str | None = None) -> dict[str, Matrix]:
+        """As `find`, but only those that are remembered: one may have been removed meanwhile."""
+        known = ((one, self._known.find(one)) for one in ids)
+        return {name: matrix for name, matrix in known if matrix and owner in (None, matrix.owner)}
 
     def find(self, ids: Collection[str], owner: str | None = None) -> dict[str, Matrix]:
-        """Those of at most three matrices that exist and belong to an owner, by their ids.
+        """The matrices that exist and belong to an owner, by their ids.
 
         Args:
             ids: Their ids.
             owner: Whose they must be; None for anybody's.
         """
-        first, *others = ids
-        named = dict(zip(_NAMED, (first, *others, first, first), strict=False))
-        with reading(self._database) as connection:
-            rows = connection.execute(_THREE, named).all()
-        seen = (row for row in rows if owner is None or (row.owner or "") == owner)
-        return {row.id: self._read_row(row) for row in seen}
+        wanted, found = list(ids), dict[str, Matrix]()
+        with reading(self.database) as connection:
+            for first in range(0, len(wanted), _FOUND_AT_ONCE):
+                part = {"ids": wanted[first : first + _FOUND_AT_ONCE]}
+                for row in connection.execute(_BY_ID, part):
+                    found[row.id] = self._read_row(row)
+        for matrix in found.values():
+            self._remember(matrix)
+        return {name: one for name, one in found.items() if owner in (None, one.owner)}
 
     def page(
         self, *, limit: int = 50, cursor: str | None = None, owner: str | None = None
@@ -127,62 +186,9 @@ class MatrixStore(MatrixFiles):
         Raises:
             CursorUnknown: The cursor was not made by this method.
         """
-        rows, users, next_cursor = read_page(
-            self._database, limit=limit, cursor=cursor, owner=owner
-        )
+        rows, users, next_cursor = read_page(self.database, limit=limit, cursor=cursor, owner=owner)
         shown = ((self._read_row(row), tuple(users.get(row.id, ()))) for row in rows)
         return tuple(shown), next_cursor
-
-    def publish(
-        self,
-        pending: PendingMatrix,
-        digest_sha256: str | None = None,
-        *,
-        crc32: int | None = None,
-        durable: bool = False,
-        settle: Settle | None = None,
-    ) -> Matrix:
-        """Adds the row of a written matrix, which is then found under its id.
-
-        Args:
-            pending: The matrix; its elements are written and its file is closed.
-            digest_sha256: SHA-256 of the whole file in hexadecimal, if it is known.
-            crc32: CRC-32 of the whole file; None to read the file for it.
-            durable: True if the file has its final name and is synced (`FileWrite.finish`).
-            settle: Changes more rows in the same transaction.
-
-        Raises:
-            StorageFull: The disk has no room after all.
-            sqlalchemy.exc.SQLAlchemyError: The row could not be added. The file is removed, unless
-                the answer to the commit was lost: then `settle_unclear` decides.
-        """
-        written, crc32 = self._name_file(pending, crc32, durable=durable)
-        matrix = self._describe_published(pending, digest_sha256, crc32=crc32, place="disk")
-        self._publication.add(matrix, settle)
-        self.checks.note_intact(matrix.id, written)
-        return matrix
-
-    def publish_in_memory(
-        self,
-        pending: PendingMatrix,
-        digest_sha256: str | None = None,
-        *,
-        settle: Settle | None = None,
-    ) -> Matrix:
-        """Adds the row of a matrix that is kept in memory only, until the service ends.
-
-        A power cut ends it, too, so the commit does not wait for the disk.
-
-        Raises:
-            sqlalchemy.exc.SQLAlchemyError: The row could not be added.
-        """
-        matrix = self._describe_published(pending, digest_sha256, crc32=None, place="memory")
-        add_row(self._database, describe_row(matrix), settle, durable=False)
-        return matrix
-
-    def settle_unclear(self) -> None:
-        """Ends the publications whose commit was not answered (`Publication.settle_unclear`)."""
-        self._publication.settle_unclear()
 
     def delete(self, matrix_id: str, owner: str | None = None) -> None:
         """Removes a matrix. Whoever is reading its file can go on.
@@ -197,14 +203,12 @@ class MatrixStore(MatrixFiles):
                 the caller are not named.
         """
         wanted = matrices.c.id == matrix_id, is_owned(matrices, owner)
-        with self._room.removing() as removal:
-            with self._database.begin() as connection:
-                found = select(matrices.c.id).where(*wanted).with_for_update()
-                if connection.execute(found).first() is None:
-                    raise MatrixNotFound(matrix_id)
-                expect_unused(connection, matrix_id, owner)
-                size_bytes = remove_row(connection, matrix_id)
-            removal.sizes_bytes[matrix_id] = size_bytes
+        with self.space.removing() as removed_bytes, self.database.begin() as connection:
+            found = select(matrices.c.id).where(*wanted).with_for_update()
+            if connection.execute(found).first() is None:
+                raise MatrixNotFound(matrix_id)
+            expect_unused(connection, matrix_id, owner)
+            removed_bytes.update(remove_rows(connection, [matrix_id]))
         self._forget(matrix_id)
 
     def expire(self, ttl_seconds: float, *, start: float) -> list[str]:
@@ -224,11 +228,11 @@ class MatrixStore(MatrixFiles):
         if ttl_seconds == 0 or start >= before:
             return []
         removed: list[str] = []
-        batches = remove_unused(self._database, before)
+        batches = remove_unused(self.database, before)
         while True:
-            with self._room.removing() as removal:
+            with self.space.removing() as removed_bytes:
                 batch = next(batches, None)
-                removal.sizes_bytes = batch or {}
+                removed_bytes.update(batch or {})
             if batch is None:
                 return removed
             for matrix_id in batch:
@@ -240,33 +244,28 @@ class MatrixStore(MatrixFiles):
 
         To be called once, before anything is allocated and before any job runs again.
         """
-        sweep_folder(self._database, self._folder, self._lost_dir)
-        self._room.doubt()
+        sweep_folder(self.database, self.folder)
+        self.space.doubt()
 
-    def count_lost_files(self) -> int:
-        """How many files are in the folder of lost files."""
-        return count_lost_files(self._lost_dir)
-
-    def _describe_published(
-        self, pending: PendingMatrix, digest_sha256: str | None, *, crc32: int | None, place: str
-    ) -> Matrix:
-        described = asdict(pending)
-        described |= {
-            "path": pending.path.with_suffix(".npy"),
-            "digest_sha256": digest_sha256,
-            "created_at": read_clock(),
-            "crc32": crc32,
-            "place": place,
-        }
-        return Matrix(**described)
+    def note_stored(self, matrix: Matrix, written: os.stat_result | None) -> None:
+        """A matrix's row is there; `written` is what the system says of its file, if it has one."""
+        if written is not None:
+            self.checks.note_intact(matrix.id, written)
+        self._remember(matrix)
 
     def _forget(self, matrix_id: str) -> None:
         """The row is gone: remove everything else of the matrix."""
         for tell in self.on_removed:
             tell(matrix_id)
-        self.checks.forget(matrix_id)
         remove(self._locate(matrix_id))
         self.stored.note_removed(matrix_id)  # last: whoever begins to send it now finds nothing
+
+    def _locate(self, matrix_id: str) -> Path:
+        return self.folder / f"{matrix_id}.npy"
+
+    def _remember(self, matrix: Matrix) -> None:
+        if matrix.damaged_at is None:
+            self._known.keep(matrix.id, matrix)
 
     def _read_row(self, row: Row[Any]) -> Matrix:
         described = read_owner(dict(row._mapping))

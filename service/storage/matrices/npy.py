@@ -11,6 +11,7 @@ The format has no name for bfloat16. `numpy.save` writes such a matrix as elemen
 import io
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -18,15 +19,17 @@ import numpy as np
 from wavetrim.native.element_types import find_dtype
 from wavetrim.scheduler.problem import ITEM_BYTES
 from wavetrim.service.storage.errors import DtypeRefused, NpyError
+from wavetrim.service.storage.matrices.matrix import count_data_bytes, make_shape
 
 MAX_HEADER_BYTES: Final = 10_000
 """The longest header that is read."""
 
-HEADER_ALIGNMENT_BYTES: Final = 64
-"""NumPy pads the headers that it writes to multiples of this."""
+PAGE_BYTES: Final = 4096
+"""Elements of a large stored matrix begin at a multiple of this, in its file and in memory: whole
+pages are copied fastest."""
 
-DISK_ALIGNMENT_BYTES: Final = 4096
-"""Elements that begin at a multiple of this in the file go to the disk without a copy."""
+LARGE_BYTES: Final = 2**20
+"""Smaller matrices are stored byte for byte as NumPy saves them; chosen."""
 
 DTYPES: Final[dict[str, str]] = {
     "<f2": "float16",
@@ -50,21 +53,28 @@ DTYPES: Final[dict[str, str]] = {
 _MAGIC: Final = b"\x93NUMPY"
 _LENGTH_BYTES: Final = {(1, 0): 2, (2, 0): 4, (3, 0): 4}
 _OTHER_FILES: Final = {
-    b"PK": "a zip file, as numpy.savez does",
-    b"\x1f\x8b": "a file that gzip has compressed",
-    b"\x89HDF": "an HDF5 file",
-    b"MATLAB": "a file of MATLAB",
-    b"\x80": "a pickle",
-    b"PAR1": "a Parquet file",
-    b"\x89PNG": "a picture",
-    b"%PDF": "a PDF",
+    b"PK": "zip",
+    b"\x1f\x8b": "gzip",
+    b"\x89HDF": "HDF5",
+    b"MATLAB": "MATLAB",
+    b"\x80": "pickle",
+    b"PAR1": "Parquet",
+    b"\x89PNG": "PNG",
+    b"%PDF": "PDF",
     b"{": "JSON",
 }
-"""How files of other kinds begin."""
+"""How files of other formats begin."""
+
+_READERS: Final = {"text": "; numpy.loadtxt reads text", "zip": "; numpy.load reads .npz"}
+"""How NumPy reads another format."""
 
 _NAME: Final = re.compile(r"[<>=|]?[A-Za-z][A-Za-z0-9]{0,15}(\[\w+\])?")
 _KEYS: Final = ("descr", "fortran_order", "shape")
 _MAX_SIZE_DIGITS: Final = 17
+
+MAX_SIZE: Final = 10**_MAX_SIZE_DIGITS - 1
+"""The largest size of a matrix, and the most rows of all matrices of a stack together."""
+
 _SHOWN_CHARACTERS: Final = 80
 
 # White space and numbers as in Python's literals: NumPy reads all that is accepted here, too.
@@ -86,11 +96,13 @@ class NpyHeader:
     """What the header of a .npy file says.
 
     Attributes:
-        rows: First size.
-        columns: Second size.
+        rows: Rows of the matrix, or of each of a stack.
+        columns: Columns, likewise.
         dtype: NumPy's name of the element type, one of the values of `DTYPES`.
-        fortran_order: True when the elements lie column after column.
+        fortran_order: True when the elements lie column after column; in a stack, the first
+            elements of all columns lie together.
         offset_bytes: Where the elements begin in the file that was read.
+        stack: How many matrices a file with three dimensions has; None for a single matrix.
     """
 
     rows: int
@@ -98,11 +110,17 @@ class NpyHeader:
     dtype: str
     fortran_order: bool
     offset_bytes: int
+    stack: int | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The sizes, as in the header."""
+        return make_shape(self.rows, self.columns, self.stack)
 
     @property
     def data_bytes(self) -> int:
         """Bytes of all elements."""
-        return self.rows * self.columns * ITEM_BYTES[self.dtype]
+        return count_data_bytes(self.rows, self.columns, self.dtype, self.stack)
 
     @property
     def file_bytes(self) -> int:
@@ -110,7 +128,7 @@ class NpyHeader:
         return self.offset_bytes + self.data_bytes
 
     def __str__(self) -> str:
-        return f"shape ({self.rows}, {self.columns}) of {self.dtype}"
+        return f"shape {self.shape} of {self.dtype}"
 
 
 def parse_header(prefix: bytes) -> NpyHeader | None:
@@ -124,11 +142,12 @@ def parse_header(prefix: bytes) -> NpyHeader | None:
 
     Raises:
         DtypeRefused: The elements are not of one of `DTYPES`.
-        NpyError: The bytes are not the beginning of a .npy file with two dimensions.
+        NpyError: The bytes are not the beginning of a .npy file with two or three dimensions.
     """
     if not _MAGIC.startswith(prefix[: len(_MAGIC)]):
-        limit = f"{_MAGIC.hex(' ')} (a .npy file, as numpy.save writes it; {_name_kind(prefix)})"
-        raise NpyError("magic", prefix[: len(_MAGIC)].hex(" "), limit)
+        found = _name_format(prefix)
+        limit = f".npy, as numpy.save writes it{_READERS.get(found, '')}"
+        raise NpyError("format", found, limit)
     if len(prefix) < 8:
         return None
     version = (prefix[6], prefix[7])
@@ -146,35 +165,37 @@ def parse_header(prefix: bytes) -> NpyHeader | None:
     return _read_header(prefix[begin:end], version, end)
 
 
+@lru_cache(maxsize=256)
 def format_header(
     rows: int,
     columns: int,
     dtype: str,
     *,
     fortran_order: bool = False,
-    alignment_bytes: int = HEADER_ALIGNMENT_BYTES,
+    stack: int | None = None,
+    stored: bool = False,
 ) -> bytes:
-    """The header that `numpy.save` writes, version 1.0, for a matrix.
+    """The header that `numpy.save` writes, version 1.0, for a matrix or a stack.
 
     Args:
-        rows: First size.
-        columns: Second size.
+        rows: Rows of the matrix, or of each of a stack.
+        columns: Columns, likewise.
         dtype: NumPy's name of the element type.
         fortran_order: True when the elements lie column after column.
-        alignment_bytes: The header is padded with spaces to a multiple of this: 64 as NumPy does,
-            or `DISK_ALIGNMENT_BYTES`.
+        stack: How many matrices a stack has; None for a single matrix.
+        stored: Whether the header of a large matrix is padded with spaces to a whole page.
     """
     buffer = io.BytesIO()
     described = {
         "descr": np.lib.format.dtype_to_descr(find_dtype(dtype)),
         "fortran_order": fortran_order,
-        "shape": (rows, columns),
+        "shape": make_shape(rows, columns, stack),
     }
     np.lib.format.write_array_header_1_0(buffer, described)
     header = buffer.getvalue()
-    padding = -len(header) % alignment_bytes
-    if padding == 0:
+    if not stored or count_data_bytes(rows, columns, dtype, stack) < LARGE_BYTES:
         return header
+    padding = -len(header) % PAGE_BYTES
     length = (len(header) + padding - 10).to_bytes(2, "little")
     return header[:8] + length + header[10:-1] + b" " * padding + b"\n"
 
@@ -188,8 +209,9 @@ def _read_header(raw: bytes, version: tuple[int, int], offset_bytes: int) -> Npy
     dtype = _read_descr(entries["descr"])
     if entries["fortran_order"] not in ("True", "False"):
         raise NpyError("fortran_order", _shorten(entries["fortran_order"]), "True or False")
-    rows, columns = _read_shape(entries["shape"])
-    return NpyHeader(rows, columns, dtype, entries["fortran_order"] == "True", offset_bytes)
+    *stack, rows, columns = _read_shape(entries["shape"])
+    fortran_order = entries["fortran_order"] == "True"
+    return NpyHeader(rows, columns, dtype, fortran_order, offset_bytes, *stack)
 
 
 def _read_entries(text: str) -> dict[str, str]:
@@ -235,24 +257,27 @@ def _read_descr(text: str) -> str:
     raise DtypeRefused("descr", _shorten(descr), limit)
 
 
-def _read_shape(text: str) -> tuple[int, int]:
+def _read_shape(text: str) -> tuple[int, ...]:
     # "(5)" is a number in Python, "(5,)" a tuple.
     if not _TUPLE.fullmatch(text) or ("," not in text and text.strip("() \t\n")):
         raise NpyError("shape", _shorten(text), "a tuple of sizes")
     sizes = [size.strip(" \t\nL") for size in text.strip("()").split(",") if size.strip()]
-    if len(sizes) != 2:
-        raise NpyError("shape", _shorten(text), f"of 2 dimensions; it has {len(sizes)}")
-    if any(len(size) > _MAX_SIZE_DIGITS or int(size) < 0 for size in sizes):
-        limit = f"sizes from 0 to {10**_MAX_SIZE_DIGITS - 1}"
+    if len(sizes) not in (2, 3):
+        limit = f"of 2 dimensions, or of 3 for a stack; it has {len(sizes)}"
         raise NpyError("shape", _shorten(text), limit)
-    return int(sizes[0]), int(sizes[1])
+    if any(len(size) > _MAX_SIZE_DIGITS or int(size) < 0 for size in sizes):
+        raise NpyError("shape", _shorten(text), f"sizes from 0 to {MAX_SIZE}")
+    shape = tuple(map(int, sizes))
+    if len(shape) > 2 and shape[0] * shape[1] > MAX_SIZE:
+        raise NpyError("shape", _shorten(text), f"at most {MAX_SIZE} rows of all matrices together")
+    return shape
 
 
-def _name_kind(prefix: bytes) -> str:
-    """What bytes are that begin no .npy file."""
-    known = (kind for begin, kind in _OTHER_FILES.items() if prefix.startswith(begin))
+def _name_format(prefix: bytes) -> str:
+    """The format of a file that does not begin as a .npy file."""
+    known = (name for begin, name in _OTHER_FILES.items() if prefix.startswith(begin))
     plain = all(32 <= byte < 127 or byte in b"\t\r\n" for byte in prefix[:64])
-    return f"this is {next(known, 'text' if plain else 'a file of another kind')}"
+    return next(known, "text" if plain else "unknown")
 
 
 def _shorten(text: str) -> str:

@@ -1,9 +1,9 @@
 """How many bytes of matrices each owner has, and whether its quota lets it store more."""
 
 import threading
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
 
 from sqlalchemy import Engine, func, select
 
@@ -13,23 +13,6 @@ from wavetrim.service.storage.database.tables import api_keys, matrices
 from wavetrim.service.storage.errors import StoredQuotaReached
 from wavetrim.service.storage.matrices.matrix import Matrix
 from wavetrim.service.threads import run_to_end
-
-
-@dataclass(slots=True)
-class _Sent:
-    """A matrix that is being sent.
-
-    Attributes:
-        owner: Whose it is.
-        size_bytes: Its size.
-        times: To how many callers.
-        removed: Whether its row is gone.
-    """
-
-    owner: str
-    size_bytes: int
-    times: int = 0
-    removed: bool = False
 
 
 class StoredBytes:
@@ -43,28 +26,29 @@ class StoredBytes:
         self._database = database
         self._coming: dict[object, tuple[str, int]] = {}
         self._one_at_a_time = threading.Lock()
-        self._sent: dict[str, _Sent] = {}
+        self._sent = Counter[Matrix]()
+        self._removed: set[str] = set()
         self._sending_lock = threading.Lock()
 
     @contextmanager
     def sending(self, matrix: Matrix) -> Iterator[None]:
         """Have a matrix count until the block has sent it, even when it is removed meanwhile."""
         with self._sending_lock:
-            sent = self._sent.setdefault(matrix.id, _Sent(matrix.owner, matrix.size_bytes))
-            sent.times += 1
+            self._sent[matrix] += 1
         try:
             yield
         finally:
             with self._sending_lock:
-                sent.times -= 1
-                if not sent.times:
-                    del self._sent[matrix.id]
+                self._sent[matrix] -= 1
+                if not self._sent[matrix]:
+                    del self._sent[matrix]
+                    self._removed.discard(matrix.id)
 
     def note_removed(self, matrix_id: str) -> None:
         """A matrix is gone, but whoever is sending it keeps its memory or its file."""
         with self._sending_lock:
-            if matrix_id in self._sent:
-                self._sent[matrix_id].removed = True
+            if any(matrix.id == matrix_id for matrix in self._sent):
+                self._removed.add(matrix_id)
 
     @asynccontextmanager
     async def reserve(self, owner: str, size_bytes: int) -> AsyncIterator[None]:
@@ -89,9 +73,8 @@ class StoredBytes:
         with reading(self._database) as connection:
             stored = connection.scalar(select(size).where(is_owned(matrices, owner)))
         with self._sending_lock:
-            removed = sum(
-                one.size_bytes for one in self._sent.values() if one.removed and one.owner == owner
-            )
+            sent = [one for one in self._sent if one.id in self._removed and one.owner == owner]
+            removed = sum(one.size_bytes for one in sent)
         return int(stored or 0) + coming + removed
 
     def _reserve(self, coming: object, owner: str, size_bytes: int) -> None:

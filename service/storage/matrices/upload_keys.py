@@ -16,42 +16,22 @@ from wavetrim.service.storage.errors import UploadKeyTaken
 
 
 class AlreadyUploaded(Exception):
-    """Another upload with the key was published first.
-
-    Attributes:
-        upload: The upload that was not published.
-    """
-
-    def __init__(self, upload: "KeptUpload") -> None:
-        super().__init__(upload.key.text)
-        self.upload = upload
+    """Another upload with the key was published first."""
 
 
 @dataclass(frozen=True, slots=True)
-class KeptUpload:
+class FirstUpload:
     """What was stored under a key.
 
     Attributes:
-        key: The upload's Idempotency-Key.
+        key: The Idempotency-Key.
         matrix: Id of the matrix.
         digest_sha256: SHA-256 in hexadecimal of shape, type, order, place and elements.
     """
 
-    key: "UploadKey"
+    key: str
     matrix: str
     digest_sha256: str
-
-    def add_row(self, connection: Connection) -> None:
-        """Adds the key, in the transaction that publishes the matrix.
-
-        Raises:
-            AlreadyUploaded: It belongs to another matrix.
-        """
-        row = {"key": self.key.kept, "matrix": self.matrix, "digest_sha256": self.digest_sha256}
-        try:
-            connection.execute(insert(upload_keys).values(row))
-        except IntegrityError as error:
-            raise AlreadyUploaded(self) from error
 
     def expect_same(self, digest_sha256: str) -> None:
         """Makes sure that another upload with the key has the same matrix.
@@ -60,7 +40,7 @@ class KeptUpload:
             UploadKeyTaken: It has another one.
         """
         if digest_sha256 != self.digest_sha256:
-            raise UploadKeyTaken(self.key.text, self.matrix)
+            raise UploadKeyTaken(self.key, self.matrix)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,18 +57,23 @@ class UploadKey:
     owner: str
     database: Engine
 
-    @property
-    def kept(self) -> str:
-        """The key as it is in its row."""
-        return scope_key(self.owner, self.text)
+    def add(self, connection: Connection, matrix_id: str, digest_sha256: str) -> None:
+        """Adds the key, in the transaction that publishes the matrix.
 
-    def keep(self, matrix_id: str, digest_sha256: str) -> KeptUpload:
-        """The record of an upload with the key."""
-        return KeptUpload(self, matrix_id, digest_sha256)
+        Raises:
+            AlreadyUploaded: It belongs to another matrix.
+        """
+        key = scope_key(self.owner, self.text)
+        row = {"key": key, "matrix": matrix_id, "digest_sha256": digest_sha256}
+        try:
+            connection.execute(insert(upload_keys).values(row))
+        except IntegrityError as error:
+            raise AlreadyUploaded(self.text) from error
 
-    def find(self) -> KeptUpload | None:
+    def find(self) -> FirstUpload | None:
         """What is stored under the key, if anything."""
-        wanted = select(upload_keys.c.matrix, upload_keys.c.digest_sha256)
+        is_it = upload_keys.c.key == scope_key(self.owner, self.text)
+        wanted = select(upload_keys.c.matrix, upload_keys.c.digest_sha256).where(is_it)
         with reading(self.database) as connection:
-            row = connection.execute(wanted.where(upload_keys.c.key == self.kept)).one_or_none()
-        return None if row is None else self.keep(row.matrix, row.digest_sha256)
+            row = connection.execute(wanted).one_or_none()
+        return None if row is None else FirstUpload(self.text, row.matrix, row.digest_sha256)

@@ -3,16 +3,20 @@
 A header of some bytes may announce gigabytes. Memory for all of them is taken at once only while
 all bytes that are announced and have not come stay within a credit. Otherwise a body begins with
 `FIRST_BYTES`, and gets more when that is full: at most `FACTOR` times what has come. The bytes so
-far, about a `FACTOR`th of the whole, are then copied into the larger memory.
+far, about a `FACTOR`th of the whole, are then copied into the larger memory. Where the arena has no
+memory, there is a mapped file instead, which grows with the bytes.
 """
 
+import asyncio
+import mmap
 from collections.abc import Awaitable, Callable
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
-from wavetrim.service.storage.arena.arena import Arena
-from wavetrim.service.storage.arena.errors import ArenaOff
-from wavetrim.service.storage.arena.extent import Hold
+from anyio import CancelScope
+
+from wavetrim.service.storage.arena.arena import Arena, ArenaFull
+from wavetrim.service.storage.memory.extent import Extent, Hold
+from wavetrim.service.storage.memory.mapped_file import MappedFile
 from wavetrim.service.threads import run_to_end
 
 FIRST_BYTES: Final = 4 * 2**20
@@ -21,8 +25,8 @@ FIRST_BYTES: Final = 4 * 2**20
 FACTOR: Final = 64
 """Memory per byte that has come: of 1 GiB, 16 MiB come before the rest has memory; chosen."""
 
-_STEP_BYTES: Final = 2**16
-"""Steps are multiples of it, so that bytes after a step go to the disk in whole blocks."""
+_PIECE_BYTES: Final = 2**20
+"""Bytes of a buffer between socket and file; chosen, as memory is scarce where files are used."""
 
 _COPIED_AT_ONCE: Final = 2**18
 """Longest copy that is not worth a thread: it takes about 0.05 ms."""
@@ -32,13 +36,15 @@ Fill = Callable[[memoryview], Awaitable[None]]
 
 
 class Intake:
-    """Memory of the arena for one body. As a context manager it lets go at the end.
+    """Memory for one body; `close` ends it.
 
     Args:
-        arena: Where the memory lies; None if it is switched off.
+        arena: Where the memory lies.
         size_bytes: Size of the whole memory.
         holder: What holds it.
         begin_bytes: Bytes at the beginning of the memory that are not the body's.
+        make_file: Makes a mapped file that grows, for a body for which the arena has no memory;
+            None to refuse that.
 
     Attributes:
         hold: The memory so far; None before there is any.
@@ -46,103 +52,109 @@ class Intake:
     """
 
     def __init__(
-        self, arena: Arena | None, size_bytes: int, holder: str, *, begin_bytes: int = 0
+        self,
+        arena: Arena,
+        size_bytes: int,
+        holder: str,
+        *,
+        begin_bytes: int = 0,
+        make_file: Callable[[], Awaitable[Hold]] | None = None,
     ) -> None:
         self._arena = arena
         self._size_bytes = size_bytes
         self._holder = holder
         self._begin_bytes = begin_bytes
-        self._credited = False
+        # Once as many have come, the body has memory for all of it without a credit.
+        trusted_bytes = max(0, -(-(size_bytes - FIRST_BYTES) // FACTOR))
+        self._trusted_end = begin_bytes + trusted_bytes
+        self._make_file = make_file
+        self._is_credited = False
         self.hold: Hold | None = None
         self.filled_bytes = begin_bytes
 
-    async def open(self, fill: Fill) -> None:
+    async def open(self, fill: Fill) -> Extent:
         """Get memory for the whole body; before that, receive as much as makes it trusted.
+
+        Returns:
+            The memory, to be held by who needs it for longer than the intake.
+
+        Raises:
+            ArenaFull: There is no memory, and a file is not wanted.
+            StorageFull: The disk has no room either.
+        """
+        while self.hold is None or len(self.hold.extent.view) < self._size_bytes:
+            hold = await self._obtain(self._choose_length())
+            await self._move(hold)
+            view = hold.extent.view
+            if len(view) < self._size_bytes:
+                await fill(view[self.filled_bytes :])
+                self.filled_bytes = len(view)
+        return self.hold.extent
+
+    async def fill_rest(
+        self,
+        fill: Fill,
+        *,
+        step_bytes: int | None = None,
+        on_step: Callable[[int, int], Awaitable[None]] | None = None,
+    ) -> None:
+        """Receive the rest, into the memory that `open` has found.
 
         Args:
             fill: Called with memory to be filled.
-
-        Raises:
-            ArenaFull: There is no memory. What has come so far is in `hold`.
+            step_bytes: How much at a time; None for all at once.
+            on_step: Called after each step with its begin and end in the memory.
         """
-        while self.hold is None or len(self.hold.extent.view) < self._size_bytes:
-            length = self._choose_length()
-            try:
-                hold = await self._obtain(length)
-            except BaseException:
+        assert self.hold is not None, "`open` has found memory for all of the body"
+        extent = self.hold.extent
+        if isinstance(extent, MappedFile):
+            await self._fill_file(extent, fill)
+            return
+        while (begin := self.filled_bytes) < self._size_bytes:
+            end = self._trusted_end if self._is_credited else self._size_bytes
+            if step_bytes is not None:
+                end = min(self._size_bytes, begin + step_bytes)
+            await fill(extent.view[begin:end])
+            if on_step is not None:
+                await on_step(begin, end)
+            self.filled_bytes = end
+            if end >= self._trusted_end:
                 self._end_credit()
-                raise
-            await self._move(hold)
-            if length < self._size_bytes:
-                await fill(hold.extent.view[self.filled_bytes : length])
-                self.filled_bytes = length
 
-    async def fill_rest(self, fill: Fill) -> None:
-        """Receive the rest, into the memory that `open` has found."""
-        assert self.hold is not None, "`open` has found memory for all of the body"
-        view = self.hold.extent.view
-        if self._credited:
-            trusted = self._begin_bytes + _find_trusted_bytes(self._size_bytes)
-            await fill(view[self.filled_bytes : trusted])
-            self.note_filled(trusted)
-        if self.filled_bytes < self._size_bytes:
-            await fill(view[self.filled_bytes :])
-
-    def note_filled(self, filled_bytes: int) -> None:
-        """More has come: once it is enough, the credit is given back."""
-        self.filled_bytes = filled_bytes
-        if self._credited and self._is_trusted():
-            self._end_credit()
-
-    def give_hold(self) -> Hold:
-        """The memory, which is the caller's from now on."""
-        assert self.hold is not None, "`open` has found memory for all of the body"
-        hold, self.hold = self.hold, None
-        return hold
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Let go of the memory, which others may hold, too, and of the credit."""
         self._end_credit()
         if self.hold is not None:
             self.hold.release()
-            self.hold = None
 
     def _choose_length(self) -> int:
         """The next size of the memory: all, or as much as the bytes so far allow."""
-        assert self._arena is not None or self.hold is None
-        if self._arena is None or self._size_bytes > self._arena.limit_bytes:
-            return self._size_bytes  # it will be refused
-        if self._is_trusted():
+        arena, filled = self._arena, self.filled_bytes
+        if self._size_bytes > arena.limit_bytes or filled >= self._trusted_end:
             return self._size_bytes
-        self._credited = self._arena.credit.take(self._size_bytes)
-        if self._credited:
+        self._is_credited = arena.take_credit(self._size_bytes)
+        if self._is_credited:
             return self._size_bytes
-        trusted = self._begin_bytes + _find_trusted_bytes(self._size_bytes)
-        return max(FIRST_BYTES, min(FACTOR * self.filled_bytes, trusted))
-
-    def _is_trusted(self) -> bool:
-        received_bytes = self.filled_bytes - self._begin_bytes
-        return received_bytes >= _find_trusted_bytes(self._size_bytes)
+        return max(FIRST_BYTES, min(FACTOR * filled, self._trusted_end))
 
     async def _obtain(self, size_bytes: int) -> Hold:
-        if self._arena is None:
-            raise ArenaOff(size_bytes)
-        hold = self._arena.try_obtain(size_bytes, self._holder)
-        return hold or await self._arena.obtain(size_bytes, self._holder)
+        """Memory of the arena, or a file for the whole body."""
+        try:
+            return await self._arena.obtain(size_bytes, self._holder)
+        except ArenaFull:
+            if self._make_file is None:
+                raise
+            self._end_credit()
+            return await self._make_file()
 
     async def _move(self, hold: Hold) -> None:
         """Copy the bytes so far into larger memory."""
         before, self.hold = self.hold, hold
+        begin, end = self._begin_bytes, self.filled_bytes
+        if isinstance(hold.extent, MappedFile):
+            await run_to_end(hold.extent.make_more, max(1, end))
         if before is None:
             return
-        begin, end = self._begin_bytes, self.filled_bytes
         try:
             source, target = before.extent.view[begin:end], hold.extent.view[begin:end]
             if len(source) > _COPIED_AT_ONCE:
@@ -152,15 +164,34 @@ class Intake:
         finally:
             before.release()
 
+    async def _fill_file(self, file: MappedFile, fill: Fill) -> None:
+        """Receive the rest into a file: one piece is copied there while the next comes.
+
+        Threads copy, since the event loop must not wait for the disk.
+        """
+        loop = asyncio.get_running_loop()
+        writing: asyncio.Future[None] = loop.create_future()
+        writing.set_result(None)
+        # Mapped buffers take memory only once they are filled.
+        length = min(self._size_bytes, _PIECE_BYTES)
+        buffers = [memoryview(mmap.mmap(-1, length)) for _ in range(2)]
+        try:
+            while (left := self._size_bytes - self.filled_bytes) > 0:
+                piece = buffers[0][:left]
+                await fill(piece)
+                await writing
+                writing = loop.run_in_executor(None, file.write, self.filled_bytes, piece)
+                self.filled_bytes += len(piece)
+                buffers.reverse()
+            await writing
+        finally:
+            with CancelScope(shield=True):  # the thread still writes
+                await asyncio.wait({writing})
+
     def _end_credit(self) -> None:
-        if self._credited and self._arena is not None:
-            self._credited = False
-            self._arena.credit.give(self._size_bytes)
-
-
-def _find_trusted_bytes(size_bytes: int) -> int:
-    """Bytes of a body that must have come before it has memory for all without a credit."""
-    return max(0, -(-(size_bytes - FIRST_BYTES) // (FACTOR * _STEP_BYTES)) * _STEP_BYTES)
+        if self._is_credited:
+            self._is_credited = False
+            self._arena.credited_bytes -= self._size_bytes
 
 
 def copy_bytes(target: memoryview, source: memoryview) -> None:

@@ -13,13 +13,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from wavetrim.scheduler.execution.pages import HUGE_PAGE_BYTES
 from wavetrim.service.descriptors import Descriptors
 from wavetrim.service.errors import Crowded
 from wavetrim.service.storage.arena.arena import Arena
-from wavetrim.service.storage.arena.placement import round_up
 from wavetrim.service.storage.arena.slab import Slab
-from wavetrim.service.storage.errors import LeaseNotFound, StorageFull
+from wavetrim.service.storage.arena.slab_sizes import round_up
+from wavetrim.service.storage.errors import LeaseNotFound
+from wavetrim.service.storage.memory.extent import Extent
 from wavetrim.service.tenants.bytes_in_flight import BytesInFlight
 from wavetrim.service.tenants.tenant import ONE_TENANT, Tenant
 
@@ -28,109 +28,48 @@ FETCH_SECONDS: Final = 10.0
 
 
 class Lease:
-    """A caller's memory. It is a `Room`, in which products are computed.
+    """A caller's memory.
 
     Attributes:
         id: How requests name it.
         owner: Name of the tenant to whom it belongs.
         slab: The memory.
-        offset_bytes: Where it begins in the slab.
-        view: All of its bytes.
+        extent: All of it, in which products are computed.
         made_at: When it was made, by the monotonic clock.
+        ended: Whether it has ended; products that are being computed still use its memory.
         on_end: Called once when it has ended.
     """
 
-    __slots__ = (
-        "_holds",
-        "_let_go",
-        "ended",
-        "id",
-        "made_at",
-        "offset_bytes",
-        "on_end",
-        "owner",
-        "slab",
-    )
+    __slots__ = ("_hold", "ended", "extent", "id", "made_at", "on_end", "owner", "slab")
 
-    def __init__(self, slab: Slab, let_go: Callable[[Slab], None], owner: str) -> None:
+    def __init__(self, slab: Slab, free: Callable[[], None], owner: str) -> None:
         self.id = uuid.uuid4().hex
         self.owner = owner
         self.slab = slab
-        self.offset_bytes = 0
+        self.extent = Extent(slab.id, 0, slab.view, free)
         self.made_at = time.monotonic()
         self.ended = False
         self.on_end: Callable[[], None] = lambda: None
-        self._let_go = let_go
-        self._holds: set[LeaseHold] = set()
-
-    @property
-    def view(self) -> memoryview:
-        """All of its bytes."""
-        return self.slab.view
-
-    @property
-    def place(self) -> int:
-        """Id of the slab."""
-        return self.slab.id
-
-    @property
-    def size_bytes(self) -> int:
-        """Its length."""
-        return self.slab.size_bytes
-
-    def hold(self, _holder: str) -> "LeaseHold":
-        """Keep the memory until this hold is released, even when the lease ends before."""
-        hold = LeaseHold(self)
-        self._holds.add(hold)
-        return hold
+        self._hold = self.extent.hold("lease")
 
     def end(self) -> None:
         """Give the memory back as soon as nobody holds it; a second call does nothing."""
         if not self.ended:
             self.ended = True
-            self._settle()
+            self._hold.release()
             self.on_end()
-
-    def release(self, hold: "LeaseHold") -> None:
-        """Forget a hold."""
-        if hold in self._holds:
-            self._holds.remove(hold)
-            self._settle()
-
-    def _settle(self) -> None:
-        if self.ended and not self._holds:
-            self._let_go(self.slab)
-
-
-class LeaseHold:
-    """One holder's claim on a lease's memory.
-
-    Attributes:
-        extent: The lease.
-    """
-
-    __slots__ = ("extent",)
-
-    def __init__(self, lease: Lease) -> None:
-        self.extent = lease
-
-    def release(self) -> None:
-        """Let go; a second call does nothing."""
-        self.extent.release(self)
 
 
 class Leases:
     """All leases of a service. To be used from one event loop.
 
     Args:
-        arena: Makes and counts their memory; None if it is switched off.
+        arena: Makes and counts their memory.
         in_flight: Counts it for each tenant.
         descriptors: Counts those of the memory.
     """
 
-    def __init__(
-        self, arena: Arena | None, in_flight: BytesInFlight, descriptors: Descriptors
-    ) -> None:
+    def __init__(self, arena: Arena, in_flight: BytesInFlight, descriptors: Descriptors) -> None:
         self._arena = arena
         self._in_flight = in_flight
         self._descriptors = descriptors
@@ -146,16 +85,14 @@ class Leases:
             StorageFull: The arena may not take as much.
             Crowded: There are too many leases, or too few descriptors.
         """
-        if self._arena is None:
-            raise StorageFull("bytes", size_bytes, "0: there is no arena (WAVETRIM_ARENA_BYTES)")
         give_back = self._take(tenant, size_bytes)
         try:
             slab = await self._arena.lease(size_bytes)
         except BaseException:
             give_back()
             raise
-        let_go = partial(self._arena.give_leased_back, on_closed=give_back)
-        lease = Lease(slab, let_go, tenant.name)
+        free = partial(self._arena.supply.give_leased_back, slab, on_closed=give_back)
+        lease = Lease(slab, free, tenant.name)
         token = secrets.token_urlsafe(32)
         timer = asyncio.get_running_loop().call_later(FETCH_SECONDS, self._expire, token)
         self._leases[lease.id] = lease
@@ -202,7 +139,7 @@ class Leases:
             raise Crowded("leases", self._count + 1, limit)
         self._descriptors.take(tenant.name, "leases")
         try:
-            give_bytes = self._in_flight.take(tenant, round_up(size_bytes, HUGE_PAGE_BYTES))
+            give_bytes = self._in_flight.take(tenant, round_up(size_bytes))
         except BaseException:
             self._descriptors.give(tenant.name)
             raise

@@ -11,10 +11,9 @@ from tests.matrices import assert_product, make_matrix
 from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.device import list_devices
 from wavetrim.kernels.errors import OperandError
-from wavetrim.kernels.gemm.resident import multiply_on_device
-from wavetrim.kernels.gemm.tails import divide_tiles
+from wavetrim.kernels.gemm.dispatch import multiply_on_device
+from wavetrim.kernels.gemm.tails import FIX_UP_STEPS, divide_tiles
 from wavetrim.kernels.spec import KernelSpec
-from wavetrim.native.tuned import FIX_UP_STEPS
 
 with_bulk = partial(
     pytest.mark.parametrize,
@@ -94,7 +93,7 @@ def test_limits_of_multiprocessors_that_cannot_be_kept_are_refused(kernel_cache:
     operands = [cupy.ones((4, 4), np.float32) for _ in range(3)]
     simple, bulk = find_kernel("simple", "float32"), find_kernel("bulk", "float32")
     count = list_devices()[0].sm_count
-    with pytest.raises(OperandError, match=r"sms is 3; simple .* cannot be held"):
+    with pytest.raises(OperandError, match=r"sms is 3; simple .* cannot be limited"):
         multiply_on_device(simple, *operands, sms=3, cache_dir=kernel_cache)
     for sms in (0, count + 1):
         with pytest.raises(OperandError, match=f"sms is {sms}; it must be 1…{count}"):

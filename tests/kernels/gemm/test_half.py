@@ -16,8 +16,8 @@ from tests.matrices import assert_product, make_matrix
 from wavetrim.kernels.catalog import find_kernel, list_kernels
 from wavetrim.kernels.compile import compile_kernel
 from wavetrim.kernels.device import list_devices
+from wavetrim.kernels.gemm.dispatch import multiply_on_device
 from wavetrim.kernels.gemm.half import count_blocks
-from wavetrim.kernels.gemm.resident import multiply_on_device
 from wavetrim.kernels.spec import KernelSpec
 
 TENSOR = find_kernel("tensor", "float16")
@@ -42,14 +42,6 @@ def test_blocks_are_the_fewest_whole_clusters_that_need_no_more_waves(
     assert -(-tiles // blocks) == -(-tiles // most)
     if blocks > cluster:
         assert -(-tiles // (blocks - cluster)) > -(-tiles // most)
-
-
-def test_both_types_have_the_same_tiles() -> None:
-    tiles = {
-        dtype: [s.tile for s in SPECS if s.dtype == dtype] for dtype in ("float16", "bfloat16")
-    }
-    assert len(tiles["float16"]) == 2
-    assert tiles["float16"] == tiles["bfloat16"]
 
 
 @with_specs()

@@ -1,4 +1,4 @@
-"""cuBLAS held to some multiprocessors: its results, rates and order on streams."""
+"""cuBLAS limited to some multiprocessors: its results, rates and order on streams."""
 
 import statistics
 from concurrent.futures import ThreadPoolExecutor
@@ -12,9 +12,9 @@ from tests.kernels.specs import multiply
 from tests.matrices import Array, assert_product, make_matrix
 from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.errors import OperandError
+from wavetrim.kernels.gemm.dispatch import multiply_on_device
 from wavetrim.kernels.gemm.launch import count_sms
-from wavetrim.kernels.gemm.resident import multiply_on_device
-from wavetrim.kernels.timing.seconds import ResidentProduct
+from wavetrim.kernels.timing.seconds import DeviceProduct
 
 pytestmark = pytest.mark.gpu
 
@@ -42,7 +42,7 @@ def test_a_held_product_is_right_and_has_the_same_bits_again(
 @in_each_type
 def test_the_rate_is_in_proportion_to_the_multiprocessors(dtype: str, kernel_cache: Path) -> None:
     operands = (make_matrix(4096, 4096, dtype, seed) for seed in (1, 2))
-    product = ResidentProduct(*operands, device_index=0, cache_dir=kernel_cache)
+    product = DeviceProduct(*operands, device_index=0, cache_dir=kernel_cache)
     seconds = {
         sms: statistics.median(product.time_launches(CUBLAS[dtype], 5, sms=sms))
         for sms in (None, 8, 64)
@@ -59,7 +59,7 @@ def test_fewer_multiprocessors_than_a_partition_has_are_refused(
     sms: int, kernel_cache: Path
 ) -> None:
     a = make_matrix(8, 8, "float32", 1)
-    message = rf"sms is {sms}; cublas .* can be held to at least 8 multiprocessors"
+    message = rf"sms is {sms}; cublas .* can be limited to at least 8 multiprocessors"
     with pytest.raises(OperandError, match=message):
         multiply(CUBLAS["float32"], a, a, kernel_cache, sms=sms)
 
@@ -101,7 +101,7 @@ def test_threads_share_a_partition(kernel_cache: Path) -> None:
 
 def test_a_kernel_launched_after_a_held_product_has_all_multiprocessors(kernel_cache: Path) -> None:
     a = make_matrix(4096, 4096, "float32", 1)
-    product = ResidentProduct(a, a, device_index=0, cache_dir=kernel_cache)
+    product = DeviceProduct(a, a, device_index=0, cache_dir=kernel_cache)
     measure = partial(product.time_launches, CUBLAS["float32"], 5)
     before = statistics.median(measure())
     measure(sms=8)

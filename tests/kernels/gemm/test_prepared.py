@@ -1,6 +1,5 @@
 """Prepared launches: their arguments and calls, and products that reuse them."""
 
-import ctypes
 import gc
 import threading
 import weakref
@@ -12,18 +11,14 @@ import pytest
 
 from tests.kernels.specs import SPECS, name_spec, needs
 from tests.matrices import assert_product, make_matrix, make_output, pin_copy
-from tests.rates import RATES, find_cut
+from tests.rates import RATES, find_cut, plan_steps
 from wavetrim.kernels.catalog import find_kernel, list_kernels
 from wavetrim.kernels.device import list_devices
+from wavetrim.kernels.gemm.dispatch import multiply_on_device
 from wavetrim.kernels.gemm.partials import count_sums_bytes
-from wavetrim.kernels.gemm.prepared import DriverCall, PreparedLaunch, pack_arguments
-from wavetrim.kernels.gemm.resident import multiply_on_device
 from wavetrim.kernels.pipeline.commands.command_buffer import Timed
 from wavetrim.kernels.pipeline.host_product import HostProduct
-from wavetrim.kernels.pipeline.launch_cache import MOST_KEPT, LaunchCache
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
-from wavetrim.kernels.pipeline.places import place_steps
-from wavetrim.kernels.schedule.cuts import plan_steps
 from wavetrim.kernels.schedule.panels import PanelProblem
 from wavetrim.kernels.spec import KernelSpec
 from wavetrim.kernels.transfer.pinned import lock_matrix
@@ -45,12 +40,6 @@ needs_bulk = needs(BULK)
 BULK_PANELS = {"tile_m": BULK.tile.m, "tile_n": BULK.tile.n, "tile_k": BULK.tile.k}
 
 
-def make_product(spec: KernelSpec, **options: Any) -> HostProduct:
-    a, b, c = (np.zeros((4, 4), spec.dtype) for _ in range(3))
-    factors = {"alpha": 1.0, "beta": 0.0, "progress": None, "cancelled": None} | options
-    return HostProduct(spec, a, b, c, **factors)
-
-
 def multiply(
     pipeline: GpuPipeline, spec: KernelSpec, shape: tuple[int, int, int], seed: int, **options: Any
 ) -> None:
@@ -64,66 +53,8 @@ def multiply(
     assert_product(c, a, b, before, **options)
 
 
-def test_packed_arguments_keep_their_order_types_and_memory() -> None:
-    words = (ctypes.c_uint64 * 16)(*range(16))
-    values = ctypes.c_int64(-(2**40)), ctypes.c_float(0.5), words, ctypes.c_uint64(2**63)
-    packed = pack_arguments(values)
-    pointers = (ctypes.c_void_p * 4).from_address(packed.address)
-    del values, words
-    gc.collect()
-    types = ctypes.c_int64, ctypes.c_float, ctypes.c_uint64 * 16, ctypes.c_uint64
-    first, second, third, fourth = (
-        kind.from_address(pointer or 0) for kind, pointer in zip(types, pointers, strict=True)
-    )
-    assert (first.value, second.value, fourth.value) == (-(2**40), 0.5, 2**63)
-    assert list(third) == list(range(16))
-
-
-def test_a_prepared_launch_makes_its_calls_in_order_in_any_stream() -> None:
-    made: list[tuple[object, ...]] = []
-
-    def note(*arguments: object) -> None:
-        made.append(arguments)
-
-    launch = PreparedLaunch("two", (DriverCall(note, (1, 2)), DriverCall(note, (3,), (4, 5))))
-    launch.enqueue(7)
-    launch.enqueue(8)
-    assert made == [(1, 2, 7), (3, 7, 4, 5), (1, 2, 8), (3, 8, 4, 5)]
-
-
-def test_equal_placed_steps_are_different_keys() -> None:
-    plan = plan_steps(PanelProblem(1000, 500, 300, 4, 128, 128, 16, 132), RATES, 1 << 26)
-    first, second = place_steps(plan, 0), place_steps(plan, 0)
-    assert first[0].a == second[0].a
-    assert first[0] != second[0]
-
-
-def test_products_of_one_kernel_factors_and_multiprocessors_share_launches() -> None:
-    launches = LaunchCache(Path("nowhere"))
-    others = [
-        make_product(BULK, alpha=2.0),
-        make_product(BULK, beta=1.0),
-        make_product(BULK, sms=8),
-        make_product(find_kernel("register", "float32")),
-    ]
-    first = launches.find_options(make_product(BULK))
-    assert launches.find_options(make_product(BULK)) is first
-    assert len({launches.find_options(product) for product in others} | {first}) == 5
-
-
-def test_the_launch_cache_forgets_the_oldest_factors() -> None:
-    launches = LaunchCache(Path("nowhere"))
-    product = make_product(BULK)
-    first, second = launches.find_options(product), make_product(BULK, alpha=2.0)
-    other = launches.find_options(second)
-    for beta in range(1, MOST_KEPT):
-        launches.find_options(make_product(BULK, beta=float(beta)))
-        assert launches.find_options(product) is first
-    assert launches.find_options(second) is not other
-
-
 def test_partial_sums_of_a_whole_gpu_take_at_most_17_megabytes() -> None:
-    specs = [spec for spec in list_kernels() if spec.splits_tail]
+    specs = [spec for spec in list_kernels() if spec.stream_k_tail]
     assert specs
     assert all(count_sums_bytes(spec, 132) < 17.5e6 for spec in specs)
 
@@ -179,17 +110,6 @@ def test_three_hundred_shapes_in_turns_keep_their_commands(kernel_cache: Path) -
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize(
-    "spec", [spec for spec in KERNELS if spec.persistent], ids=lambda spec: spec.label
-)
-def test_launches_on_other_numbers_of_multiprocessors_are_cached_apart(
-    pipeline: GpuPipeline, spec: KernelSpec
-) -> None:
-    for seed, sms in enumerate((None, 8, None, 16, 8)):
-        multiply(pipeline, spec, (1100, 500, 700), seed, sms=sms)
-
-
-@pytest.mark.gpu
 @with_kernels
 @pytest.mark.parametrize("shape", [(900, 5, 300), (900, 300, 7)], ids=str)
 def test_cached_launches_of_rows_too_short_to_be_aligned_are_right(
@@ -205,7 +125,7 @@ def test_cached_launches_of_rows_too_short_to_be_aligned_are_right(
 def test_each_of_many_launches_finds_its_flags_cleared(kernel_cache: Path, beta: float) -> None:
     shape, limit = (197 * BULK.tile.m - 3, 256, 512), 3 << 19
     slots = list_devices()[0].sm_count
-    problem = PanelProblem(*shape, 4, **BULK_PANELS, slots=slots, splits_tail=True)
+    problem = PanelProblem(*shape, 4, **BULK_PANELS, slots=slots, stream_k_tail=True)
     assert len(plan_steps(problem, RATES, limit).steps) > 128
     pipeline = GpuPipeline(cache_dir=kernel_cache, gpu_memory_bytes=limit)
     try:

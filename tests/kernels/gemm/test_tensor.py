@@ -1,4 +1,4 @@
-"""The tensor kernels: parts, errors against cuBLAS, elements beyond bfloat16, held products."""
+"""The tensor kernels: parts, errors against cuBLAS, elements beyond bfloat16, limits."""
 
 from functools import partial
 from pathlib import Path
@@ -10,30 +10,27 @@ from hypothesis import strategies as st
 
 from tests.kernels.specs import multiply, needs
 from tests.matrices import Array, assert_product, make_matrix, make_output
-from tests.rates import RATES, find_cut
+from tests.rates import RATES, find_cut, plan_steps
 from wavetrim.kernels.catalog import find_kernel, list_kernels
 from wavetrim.kernels.compile import compile_kernel
-from wavetrim.kernels.gemm import tensor
-from wavetrim.kernels.gemm.launch import STRICT, STRICT_HELD, count_sms, hold
-from wavetrim.kernels.gemm.resident import multiply_on_device
-from wavetrim.kernels.gemm.splits import (
+from wavetrim.kernels.gemm.dispatch import multiply_on_device
+from wavetrim.kernels.gemm.launch import STRICT, STRICT_LIMITED, count_sms, make_persistent
+from wavetrim.kernels.gemm.tensor import SHORT, SHORT_LIMITED
+from wavetrim.kernels.gemm.terms import (
     VERDICT_BYTES,
     choose_part_sizes,
-    count_split_bytes,
-    count_split_item_bytes,
+    count_term_bytes,
+    count_term_item_bytes,
 )
-from wavetrim.kernels.gemm.tensor import SHORT, SHORT_HELD
-from wavetrim.kernels.schedule.cuts import plan_steps
 from wavetrim.kernels.schedule.panels import PanelProblem
-from wavetrim.kernels.spec import KernelSpec
+from wavetrim.kernels.spec import LEAST_TERMS_K, KernelSpec
 from wavetrim.kernels.tiling import RegisterTiling
-from wavetrim.native.tuned import LEAST_SPLIT_K
 
 TENSOR = find_kernel("tensor", "float32")
 needs_tensor = needs(TENSOR)
 CUBLAS = find_kernel("cublas", "float32")
 HOLDABLE_FLOAT64 = [
-    spec for spec in list_kernels(dtype="float64") if spec.name == "tensor" and spec.persistent
+    spec for spec in list_kernels(dtype="float64") if spec.name == "tensor" and spec.can_limit_sms
 ]
 STRIP_BYTES = 128 * 32 * 3 * 2  # of one tile of A or of B
 
@@ -73,10 +70,10 @@ def test_parts_cover_the_product_once_within_the_memory(m: int, n: int, k: int, 
     volume = sum(len(part.rows) * len(part.columns) * len(part.depth) for part in parts)
     assert volume == m * n * k
     assert len({(part.rows, part.columns, part.depth) for part in parts}) == len(parts)
-    item_bytes = count_split_item_bytes(TENSOR)
+    item_bytes = count_term_item_bytes(TENSOR)
     for part in parts:
         sizes = len(part.rows), len(part.columns), len(part.depth)
-        assert count_split_bytes(TENSOR.tile, item_bytes, *sizes) <= cut.total_bytes
+        assert count_term_bytes(TENSOR.tile, item_bytes, *sizes) <= cut.total_bytes
 
 
 def test_a_product_that_fits_the_memory_is_one_part() -> None:
@@ -125,21 +122,6 @@ def test_ragged_products_with_any_alignment_are_right(
     multiply_on_device(TENSOR, *views, alpha=-1.5, beta=0.5, cache_dir=kernel_cache)
     assert_product(cupy.asnumpy(views[2]), a, b, c, alpha=-1.5, beta=0.5)
     assert bool(cupy.isnan(memory[2][:, n:]).all())
-
-
-@pytest.mark.gpu
-@needs_tensor
-def test_parts_add_up_to_the_product(kernel_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import cupy
-
-    a, b = make_matrix(700, 1000, "float32", 1), make_matrix(1000, 500, "float32", 2)
-    before = make_matrix(700, 500, "float32", 3)
-    for tiles in (2, 40, 150):
-        monkeypatch.setattr(tensor, "MOST_WORKSPACE_BYTES", tiles * STRIP_BYTES)
-        c = cupy.asarray(before)
-        operands = cupy.asarray(a), cupy.asarray(b), c
-        multiply_on_device(TENSOR, *operands, alpha=2, beta=-1, cache_dir=kernel_cache)
-        assert_product(cupy.asnumpy(c), a, b, before, alpha=2, beta=-1)
 
 
 @pytest.mark.gpu
@@ -210,7 +192,7 @@ def test_sums_that_overflow_or_vanish_are_left_to_the_strict_kernel(
 
 @pytest.mark.gpu
 @needs_tensor
-@pytest.mark.parametrize("k", [1, 31, LEAST_SPLIT_K - 1])
+@pytest.mark.parametrize("k", [1, 31, LEAST_TERMS_K - 1])
 def test_elements_of_few_products_are_rounded_once(k: int, kernel_cache: Path) -> None:
     a, b = draw("wide", 201, 300, k)
     wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
@@ -219,7 +201,7 @@ def test_elements_of_few_products_are_rounded_once(k: int, kernel_cache: Path) -
     assert (error <= 2.0**-24 * abs(expected) + k * 2.0**-50 * scale).all()
 
 
-@pytest.mark.parametrize("spec", [SHORT, SHORT_HELD, STRICT_HELD])
+@pytest.mark.parametrize("spec", [SHORT, SHORT_LIMITED, STRICT_LIMITED])
 def test_the_kernels_that_replace_it_spill_no_registers(
     spec: KernelSpec, kernel_cache: Path
 ) -> None:
@@ -234,11 +216,11 @@ def test_the_kernels_that_replace_it_spill_no_registers(
 def test_a_block_of_a_held_float64_product_fills_a_multiprocessor(
     spec: KernelSpec, kernel_cache: Path
 ) -> None:
-    held = hold(spec)
-    assert 227 * 1024 // 2 < held.shared_bytes <= 227 * 1024
-    compiled = compile_kernel(held, "sm_90a", kernel_cache)
+    limited = make_persistent(spec)
+    assert 227 * 1024 // 2 < limited.shared_bytes <= 227 * 1024
+    compiled = compile_kernel(limited, "sm_90a", kernel_cache)
     assert compiled.spill_bytes == 0
-    assert compiled.registers * held.threads <= 65536
+    assert compiled.registers * limited.threads <= 65536
 
 
 @pytest.mark.gpu
@@ -251,8 +233,8 @@ def test_a_held_product_has_the_same_bits(sms: int | None, k: int, kernel_cache:
     spoiled[3, 7] = np.inf
     for operand in (a, spoiled):
         alone = multiply(TENSOR, operand, b, kernel_cache)
-        held = multiply(TENSOR, operand, b, kernel_cache, sms=sms or count_sms())
-        np.testing.assert_array_equal(held, alone)
+        limited = multiply(TENSOR, operand, b, kernel_cache, sms=sms or count_sms())
+        np.testing.assert_array_equal(limited, alone)
 
 
 @pytest.mark.gpu
@@ -265,9 +247,9 @@ def test_a_held_float64_product_is_right(
 ) -> None:
     m, n, k = shape
     a, b = make_matrix(m, k, "float64", 1), make_matrix(k, n, "float64", 2)
-    held = multiply(spec, a, b, kernel_cache, sms=min(sms, count_sms()))
-    np.testing.assert_array_equal(held, multiply(spec, a, b, kernel_cache))
-    assert_product(held, a, b)
+    limited = multiply(spec, a, b, kernel_cache, sms=min(sms, count_sms()))
+    np.testing.assert_array_equal(limited, multiply(spec, a, b, kernel_cache))
+    assert_product(limited, a, b)
 
 
 @pytest.mark.gpu
@@ -354,8 +336,8 @@ def test_an_infinity_in_b_reaches_every_panel(
     from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 
     m, n, k = shape
-    problem = PanelProblem(m, n, k, 4, 128, 128, 32, 7, count_split_item_bytes(TENSOR))
-    rates = RATES.slow_copies(stretch)
+    problem = PanelProblem(m, n, k, 4, 128, 128, 32, 7, count_term_item_bytes(TENSOR))
+    rates = RATES.slow_copies(stretch, split_seconds=0.0)
     plan = plan_steps(problem, rates, 1 << 30)
     steps = plan.steps
     assert len({step.rows for step in steps}) > 1

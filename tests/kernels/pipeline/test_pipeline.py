@@ -8,14 +8,14 @@ import pytest
 
 from tests.kernels.specs import SPECS
 from tests.matrices import Array, assert_product, make_matrix, make_output, padding_of, pin_copy
-from tests.rates import RATES, find_cut
+from tests.rates import RATES, find_cut, plan_steps
 from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.errors import OperandError, PipelineCancelled
 from wavetrim.kernels.pipeline.host_product import HostProduct
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.kernels.pipeline.team import Listener, Team, TeamPart
-from wavetrim.kernels.schedule.cuts import plan_steps
 from wavetrim.kernels.schedule.panels import PanelProblem
+from wavetrim.kernels.schedule.steps import Cut
 from wavetrim.kernels.spec import KernelSpec
 
 pytestmark = pytest.mark.gpu
@@ -124,7 +124,7 @@ def test_products_larger_than_the_memory_stream_through_it(
         ((1031, 20_011, 129), "float32"),
         ((700, 9001, 300), "float64"),
         ((512, 509, 65_536), "float32"),
-        ((2500, 3607, 2051), "float32"),  # some of the columns through K, then the others
+        ((2500, 3607, 2051), "float32"),
         ((2111, 6503, 4099), "float64"),
         ((1100, 3001, 2051), "complex128"),
     ],
@@ -135,46 +135,16 @@ def test_a_first_panel_in_several_steps_is_right(
 ) -> None:
     m, n, k = shape
     spec = find_kernel("cublas", dtype)
-    problem = PanelProblem(*shape, np.dtype(dtype).itemsize, 128, 128, 16, 132)
-    plan = plan_steps(problem, RATES, 1 << 34)
-    steps = plan.steps
-    assert steps[0].columns != range(n) or len(steps[0].depth) < k
+    cut = Cut(first_rows=m // 2, panel_rows=256, depth=-(-k // 256) * 64)
     a, b = draw(m, n, k, dtype)
     before = make_matrix(m, n, dtype, 3)
     c = before.copy() if beta else make_output(m, n, dtype)
     if memory == "pinned":
         a, b, c = (pin_copy(one) for one in (a, b, c))
     rows: list[int] = []
-    pipeline.multiply(spec, a, b, c, beta=beta, progress=rows.append, cut=plan.cut)
+    pipeline.multiply(spec, a, b, c, beta=beta, progress=rows.append, cut=cut)
     assert_product(c, a, b, before, beta=beta)
     assert sum(rows) == m
-
-
-@pytest.mark.parametrize("memory", ["pageable", "pinned"])
-def test_begun_is_called_once_before_any_progress(kernel_cache: Path, memory: str) -> None:
-    spec, (m, n, k) = find_kernel("register", "float32", "64x64"), (3000, 900, 500)
-    a, b = draw(m, n, k, "float32")
-    c = make_output(m, n, "float32")
-    if memory == "pinned":
-        a, b, c = (pin_copy(one) for one in (a, b, c))
-    told: list[object] = []
-    pipeline = GpuPipeline(cache_dir=kernel_cache)
-    try:
-        pipeline.multiply(
-            spec,
-            a,
-            b,
-            c,
-            progress=told.append,
-            begun=lambda: told.append("begun"),
-            cut=find_cut(c, a),
-        )
-    finally:
-        pipeline.close()
-    assert told[0] == "begun"
-    assert told.count("begun") == 1
-    assert sum(int(str(rows)) for rows in told[1:]) == m
-    assert_product(c, a, b, None, beta=0.0)
 
 
 @pytest.mark.parametrize("beta", [0.0, 2.0])
@@ -253,17 +223,6 @@ def test_a_limit_below_one_tile_is_refused_with_the_least_value(kernel_cache: Pa
             )
     finally:
         pipeline.close()
-
-
-def test_mapped_files_are_multiplied(pipeline: GpuPipeline, tmp_path: Path) -> None:
-    a, b = draw(700, 650, 600, "float32")
-    np.save(tmp_path / "a.npy", a)
-    np.save(tmp_path / "b.npy", np.asfortranarray(b))
-    c = np.lib.format.open_memmap(tmp_path / "c.npy", mode="w+", dtype=np.float32, shape=(700, 650))
-    mapped = [np.load(tmp_path / name, mmap_mode="r") for name in ("a.npy", "b.npy")]
-    pipeline.multiply(KERNELS[0], *mapped, c, cut=find_cut(c, a))
-    c.flush()
-    assert_product(np.load(tmp_path / "c.npy"), a, b)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
@@ -375,29 +334,6 @@ def test_timings_are_those_of_the_device(pipeline: GpuPipeline) -> None:
     assert 48 * 2**20 / 256e9 < timings.transfer_seconds < 2 * timings.gpu_seconds
 
 
-@pytest.mark.parametrize(
-    ("a", "b", "c", "said"),
-    [
-        (np.ones((2, 3)), np.ones((3, 2)), np.ones((2, 2)), "dtype of A is float64"),
-        (np.ones((2, 3), "f4"), np.ones((4, 2), "f4"), np.ones((2, 2), "f4"), r"B is \(4, 2\)"),
-        (np.ones((2, 0), "f4"), np.ones((0, 2), "f4"), np.ones((2, 2), "f4"), "K at least 1"),
-        (np.ones(3, "f4"), np.ones((3, 2), "f4"), np.ones((1, 2), "f4"), "A has 1 dimensions"),
-    ],
-)
-def test_operands_that_do_not_fit_are_refused(
-    pipeline: GpuPipeline, a: Array, b: Array, c: Array, said: str
-) -> None:
-    some = np.ones((2, 2), "f4")
-    with pytest.raises(OperandError, match=said):
-        pipeline.multiply(KERNELS[0], a, b, c, cut=find_cut(some, some))
-
-
-def test_a_result_in_the_memory_of_an_operand_is_refused(pipeline: GpuPipeline) -> None:
-    a = np.ones((8, 8), np.float32)
-    with pytest.raises(OperandError, match="shares memory with A"):
-        pipeline.multiply(KERNELS[0], a, a.copy(), a, cut=find_cut(a, a))
-
-
 def test_the_rows_of_a_small_pageable_product_are_final_when_reported(
     pipeline: GpuPipeline,
 ) -> None:
@@ -416,18 +352,6 @@ def test_the_rows_of_a_small_pageable_product_are_final_when_reported(
     assert timings.kernel_seconds is None
     timed = pipeline.multiply(spec, a, b, c, cut=find_cut(c, a), timed=True)
     assert 0 < timed.kernel_seconds < timed.gpu_seconds
-
-
-def test_a_small_product_may_mix_both_kinds_of_memory(pipeline: GpuPipeline) -> None:
-    a, b = draw(333, 257, 129, "float32")
-    before = make_matrix(333, 257, "float32", 3)
-    for pinned in range(8):
-        left, right, c = (
-            pin_copy(one) if pinned >> number & 1 else one.copy()
-            for number, one in enumerate((a, b, before))
-        )
-        pipeline.multiply(KERNELS[0], left, right, c, beta=2.0, cut=find_cut(c, a))
-        assert_product(c, a, b, before, beta=2.0)
 
 
 @pytest.mark.parametrize("order", ["C", "F"])

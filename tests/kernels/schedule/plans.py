@@ -1,13 +1,9 @@
-"""Products and device memory of all kinds, and how they are cut into steps."""
-
-from typing import Any
+"""Products, device memory and cuts of all kinds."""
 
 from hypothesis import strategies as st
 
-from tests.rates import make_rates
-from wavetrim.kernels.schedule import cuts
 from wavetrim.kernels.schedule.panels import PanelProblem
-from wavetrim.kernels.schedule.steps import StepPlan
+from wavetrim.kernels.schedule.steps import DEPTH_QUANTUM, Cut
 
 sizes = st.one_of(
     st.tuples(*3 * [st.integers(1, 1200)]),
@@ -22,14 +18,17 @@ problems = st.builds(
     tile_n=st.sampled_from([16, 32, 256]),
     tile_k=st.sampled_from([4, 8, 32]),
     slots=st.sampled_from([4, 40, 132]),
-    split_item_bytes=st.sampled_from([0, 6]),
+    term_item_bytes=st.sampled_from([0, 6]),
     staged=st.booleans(),
     b_resident=st.booleans(),
 )
 budgets = st.one_of(st.integers(1 << 20, 1 << 26), st.just(1 << 32))
 """Bytes of device memory."""
 
-
-def plan_steps(problem: PanelProblem, budget: int, **changes: Any) -> StepPlan:
-    """The steps of a product on a machine with an H200, whose rates may be changed."""
-    return cuts.plan_steps(problem, make_rates(problem, **changes), budget)
+cuts = st.builds(
+    Cut,
+    first_rows=st.integers(60, 1200),
+    panel_rows=st.integers(60, 1200),
+    depth=(st.integers(1, 5) | st.integers(2, 300)).map(lambda parts: parts * DEPTH_QUANTUM),
+)
+"""Any, but those of very many steps."""

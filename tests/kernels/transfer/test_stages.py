@@ -108,15 +108,3 @@ def test_cuda_copies_pageable_memory_without_a_library(
     assert np.array_equal(host, 2 * before)
     host[...] = 0
     assert np.array_equal(values, others)
-
-
-def test_contiguous_rows_are_one_transfer_each_way() -> None:
-    matrix = np.ones((3000, 1000), np.float32)
-    device = np.empty_like(matrix)
-    stream = Stream()
-    transfers = HostTransfers(stream)
-    stage = PageableStage(transfers, transfers)  # type: ignore[arg-type]
-    place = Layout(device.ctypes.data, *matrix.shape, 1000, 4)
-    for inwards in (True, False):
-        stage.send(CopyRequest(matrix, place, inwards, None, Event(), Event()))
-    assert transfers.count == 2

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from wavetrim.cpu.products import multiply_block
 from wavetrim.native.element_types import find_dtype, find_limits, is_integer
-from wavetrim.scheduler.check.real_parts import view_real
 
 Array = NDArray[Any]
 Random = np.random.Generator
@@ -258,7 +257,7 @@ DAMAGES: Final[Mapping[str, Damage]] = {
 def damage(product: Product, name: str, error: float, random: Random) -> Array | None:
     """A damaged copy of the product; None if the change is too small to have to be caught."""
     out = product.out.copy()
-    parts, before = view_real(out), view_real(product.out)
+    parts, before = (matrix.view(out.real.dtype) for matrix in (out, product.out))
     DAMAGES[name](parts, LARGE * error, random)
     with np.errstate(all="ignore"):
         if is_integer(out.dtype):

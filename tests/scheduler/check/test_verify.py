@@ -1,9 +1,11 @@
 """Right products pass their check; changes that rounding does not explain are caught."""
 
+from typing import Literal
+
 import numpy as np
 import pytest
 
-from tests.matrices import FLOATS
+from tests.matrices import FLOATS, make_matrix
 from tests.scheduler.check.damage import (
     DAMAGES,
     DISTRIBUTIONS,
@@ -33,7 +35,7 @@ def test_hardly_any_damage_passes(dtype: str) -> None:
             out = damage(product, name, errors[place], random)
             if out is None:
                 continue
-            if verify_product(product.a, product.b, None, out, seed=drawn).passed:
+            if verify_product(product.a, product.b, None, out).passed:
                 missed.append((name, sizes[place]))
             caught += 1
             if caught == 8:
@@ -42,30 +44,14 @@ def test_hardly_any_damage_passes(dtype: str) -> None:
     assert len(missed) <= 2, missed  # of 80; benchmarks/verify counts them in thousands
 
 
-@pytest.mark.parametrize("dtype", [*FLOATS, "int16", "int64"])
-def test_damage_of_a_large_product_fails(dtype: str) -> None:
-    random = np.random.default_rng(2)
-    product = draw_product(random, 1024, dtype, "normal")
-    error = measure_error(product, random)
-    for name in ("high mantissa bit", "zeroed tile", "equal errors at a warp's stride"):
-        out = None
-        while out is None:
-            out = damage(product, name, error, random)
-        outcome = verify_product(product.a, product.b, None, out, seed=3)
-        assert not outcome.passed, name
-        changed = np.flatnonzero((out != product.out).any(axis=1))
-        assert set(outcome.wrong_rows) <= set(changed.tolist())
-        assert outcome.wrong_rows
-
-
 @pytest.mark.parametrize("dtype", TYPES)
 def test_right_products_of_special_values_pass(dtype: str) -> None:
     random = np.random.default_rng(3)
-    for seed in range(40):
+    for _ in range(40):
         product = draw_special(random, dtype)
         outcome = verify_product(
             product.a, product.b, product.c, product.out,
-            alpha=product.alpha, beta=product.beta, seed=seed,
+            alpha=product.alpha, beta=product.beta,
         )  # fmt: skip
         assert outcome.passed, (product, outcome)
         assert outcome.elements_checked == product.out.size
@@ -107,22 +93,26 @@ def test_wrong_infinities_and_nans_fail() -> None:
         assert (outcome.passed, outcome.wrong_rows) == (False, (row,))
 
 
-def test_sums_beyond_float16_must_be_infinite() -> None:
-    a, b = np.full((4, 300), 200, np.float16), np.full((300, 5), 200, np.float16)
-    out = np.full((4, 5), np.inf, np.float16)
-    assert verify_product(a, b, None, out).passed
-    out[2, 2] = 65504
-    assert verify_product(a, b, None, out).wrong_rows == (2,)
-
-
-@pytest.mark.parametrize("kind", ["float32", "float64"])
-def test_a_scaled_c_that_overflows_on_the_way_may_be_finite_or_infinite(kind: str) -> None:
-    """A device that fuses βC and the sum rounds once; on others βC overflows."""
-    large = np.finfo(kind).max / 2
-    a, b, c = (np.full((1, 1), value, kind) for value in (-large, 1, large))
-    for value in (large * 2 * 0.75, np.inf):
-        assert verify_product(a, b, c, np.full((1, 1), value, kind), beta=2.5).passed
-    assert not verify_product(a, b, c, np.full((1, 1), large, kind), beta=0.5).passed
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_a_wrong_part_fails_but_any_infinity_passes_for_another(
+    dtype: str, order: Literal["C", "F"]
+) -> None:
+    a, b = (make_matrix(*shape, dtype, 5, order=order) for shape in ((300, 200), (200, 90)))
+    out = a @ b
+    outcome = verify_product(a, b, None, out)
+    assert outcome.passed
+    assert outcome.elements_checked == out.size
+    out[17, 4] = np.conj(out[17, 4])
+    assert verify_product(a, b, None, out).wrong_rows == (17,)
+    a[3, 5] = np.inf
+    with np.errstate(invalid="ignore"):
+        out = a @ b
+    for value in (out[3, 8], complex(np.nan, np.inf), complex(np.inf, -np.inf)):
+        out[3, 8] = value
+        assert verify_product(a, b, None, out).passed
+    out[3, 8] = 1 + 1j
+    assert verify_product(a, b, None, out).wrong_rows == (3,)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int32"])

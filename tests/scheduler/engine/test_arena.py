@@ -10,7 +10,6 @@ from queue import Queue
 import numpy as np
 import pytest
 
-from tests.limit import allow
 from wavetrim.kernels.transfer.pinned import is_pinned
 from wavetrim.scheduler.engine.arena import MappedSlabs
 from wavetrim.scheduler.engine.mapping import map_shared
@@ -97,17 +96,6 @@ def test_a_matrix_shows_what_others_wrote_into_the_slab() -> None:
     slabs.close()
 
 
-def test_an_operand_is_read_only(slabs: MappedSlabs) -> None:
-    operand = slabs.locate(1, 0, 2, 2, "float64")
-    with pytest.raises(ValueError, match="read-only"):
-        operand[0, 0] = 1
-
-
-def test_a_matrix_may_reach_to_the_end_of_its_slab(slabs: MappedSlabs) -> None:
-    assert slabs.locate(1, 4 * MIB - 8, 1, 1, "float64").shape == (1, 1)
-    assert slabs.locate(1, 0, 1024, 1024, np.dtype("float32")).nbytes == 4 * MIB
-
-
 @pytest.mark.parametrize(
     ("place", "message"),
     [
@@ -132,16 +120,6 @@ def test_a_place_outside_the_slab_is_refused_with_field_value_and_limit(
         slabs.locate(*place)
 
 
-def test_a_slab_is_mapped_only_once(slabs: MappedSlabs) -> None:
-    fd = make_memory(2 * MIB)
-    with pytest.raises(SlabError, match="slab is 1; it must be one that is not mapped yet"):
-        slabs.add(1, fd, 2 * MIB)
-    with pytest.raises(SlabError, match="size_bytes is 0"):
-        slabs.add(3, fd, 0)
-    os.close(fd)
-    assert count_mappings() == 2
-
-
 def test_a_slab_is_not_removed_while_a_part_of_a_matrix_is_in_use(slabs: MappedSlabs) -> None:
     part = slabs.locate(1, 0, 100, 100, "float32")[50:, :3].T
     for _ in range(2):
@@ -154,37 +132,6 @@ def test_a_slab_is_not_removed_while_a_part_of_a_matrix_is_in_use(slabs: MappedS
     assert count_mappings() == 1
     with pytest.raises(SlabError, match="slab is 1"):
         slabs.locate(1, 0, 1, 1, "float32")
-
-
-def test_a_matrix_in_a_cycle_does_not_keep_its_slab(slabs: MappedSlabs) -> None:
-    class Run:
-        """What an error's traceback makes of a run: part of a cycle."""
-
-        def __init__(self) -> None:
-            self.itself = self
-            self.operand = slabs.locate(2, 0, 10, 10, "float32")
-
-    Run()
-    slabs.remove(2)
-    assert count_mappings() == 1
-
-
-def test_locating_takes_microseconds(slabs: MappedSlabs) -> None:
-    """About 2 µs where this was written."""
-    begin = time.perf_counter()
-    for _ in range(10_000):
-        slabs.locate(2, 4096, 64, 64, "float32")
-    assert (time.perf_counter() - begin) / 10_000 < allow(50e-6)
-
-
-def test_without_a_gpu_no_slab_is_page_locked() -> None:
-    told: list[int] = []
-    slabs = MappedSlabs(device_index=None, on_locked=told.append)
-    fd = make_memory(2 * MIB)
-    slabs.add(1, fd, 2 * MIB)
-    os.close(fd)
-    slabs.close()
-    assert told == []
 
 
 def fill_memory(size: int) -> int:

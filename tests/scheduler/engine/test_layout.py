@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wavetrim.scheduler.engine.layout import check_place, find_strides
+from wavetrim.scheduler.engine.layout import check_layout, find_strides
 from wavetrim.scheduler.errors import SlabError
 
 COUNTS = st.integers(0, 5)
@@ -25,7 +25,7 @@ def test_an_accepted_matrix_lies_in_the_memory_and_covers_no_byte_twice(
     size: int, offset: int, rows: int, columns: int, item: int, strides: tuple[int, int]
 ) -> None:
     try:
-        down, across = check_place(
+        down, across = check_layout(
             size,
             offset_bytes=offset,
             rows=rows,
@@ -54,7 +54,7 @@ def test_a_contiguous_matrix_is_accepted_wherever_it_fits(
     fits = offset % item == 0 and offset + rows * columns * item <= 100
     for given_strides in (strides, None):
         try:
-            check_place(
+            check_layout(
                 100,
                 offset_bytes=offset,
                 rows=rows,
@@ -74,9 +74,9 @@ def test_huge_numbers_do_not_wrap_around(huge: int) -> None:
     whole = {"offset_bytes": 0, "rows": 2, "columns": 2, "item_bytes": 8}
     for name in ("offset_bytes", "rows", "columns"):
         with pytest.raises(SlabError, match="offset_bytes"):
-            check_place(2**30, **{**whole, name: huge * 8})
+            check_layout(2**30, **{**whole, name: huge * 8})
     for strides in ((huge * 8, 8), (8, huge * 8)):
         with pytest.raises(SlabError, match="offset_bytes"):
-            check_place(2**30, **whole, strides_bytes=strides)
+            check_layout(2**30, **whole, strides_bytes=strides)
     # The stride of a single row leads nowhere.
-    check_place(16, offset_bytes=0, rows=1, columns=2, item_bytes=8, strides_bytes=(huge, 8))
+    check_layout(16, offset_bytes=0, rows=1, columns=2, item_bytes=8, strides_bytes=(huge, 8))

@@ -12,7 +12,7 @@ from wavetrim.scheduler.engine.messages import (
     Operand,
     RunRequest,
 )
-from wavetrim.scheduler.planning.lanes import CPU
+from wavetrim.scheduler.planning.device_sets import CPU
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def lanes(start, tmp_path, monkeypatch):
     return worker
 
 
-def make_slab_request(memory, job, rows, lane):
+def make_slab_request(memory, job, rows, device_set):
     """A product in slab 7 with 100 columns; its place follows from the job's number."""
     begin = int(job) * 2**20
     names = {"a": (rows, 500), "b": (500, 100), "out": (rows, 100)}
@@ -36,15 +36,15 @@ def make_slab_request(memory, job, rows, lane):
         matrices[name] = memory[begin : begin + size].view(np.float32).reshape(shape)
         matrices[name][...] = make_matrix(*shape, "float32", seed=len(name))
         begin += size
-    return RunRequest(job=job, c=None, reports=False, lane=lane, **places), matrices
+    return RunRequest(job=job, c=None, reports=False, device_set=device_set, **places), matrices
 
 
 def test_products_in_lanes_run_at_once_and_release_their_slab(lanes):
     """A slab can be dropped once its last product has answered."""
     memory = lanes.share_slab(7, 2**23)
     runs = {
-        job: make_slab_request(memory, job, rows, frozenset(lane))
-        for job, rows, lane in (("1", 200, {0}), ("2", 100, {1}), ("3", 20, {CPU}))
+        job: make_slab_request(memory, job, rows, frozenset(device_set))
+        for job, rows, device_set in (("1", 200, {0}), ("2", 100, {1}), ("3", 20, {CPU}))
     }
     for request, _ in runs.values():
         lanes.send(request.as_message())

@@ -34,14 +34,6 @@ def test_products_are_computed_in_a_slab_by_its_id(shared):
     assert_product(out, a, b)
 
 
-def test_a_matrix_beyond_its_slab_fails_without_a_retry(shared):
-    shared.share_slab(8)
-    inside, beyond = Operand(8, 0, 8, 8, "float32"), Operand(8, 2**20, 8, 8, "float32")
-    failed = shared.run(RunRequest("j", inside, inside, None, beyond))[-1]
-    assert failed["type"] == "failed"
-    assert not failed["retryable"]
-
-
 def test_the_descriptor_of_a_slab_is_not_kept(shared):
     for slab in (1, 2):
         shared.share_slab(slab)
@@ -49,21 +41,6 @@ def test_the_descriptor_of_a_slab_is_not_kept(shared):
     assert shared.receive() == {"type": "dropped", "slab": 2}
     kept = [str(fd.readlink()) for fd in Path(f"/proc/{shared.process.pid}/fd").iterdir()]
     assert not [target for target in kept if "memfd" in target]
-
-
-def test_a_dropped_slab_is_acknowledged_and_then_unknown(shared):
-    shared.share_slab(3)
-    shared.send({"type": "drop", "slab": 3})
-    assert shared.receive() == {"type": "dropped", "slab": 3}
-    operand = Operand(3, 0, 8, 8, "float32")
-    assert shared.run(RunRequest("j", operand, operand, None, operand))[-1]["type"] == "failed"
-
-
-def test_a_matrix_that_was_never_resident_may_be_forgotten(shared, tmp_path):
-    a = make_matrix(20, 20, "float32", seed=1)
-    shared.send({"type": "forget", "matrix": "deleted"})
-    succeeded = shared.run(make_request(tmp_path, a, a, b_key="stored"))[-1]
-    assert (succeeded["type"], succeeded["plan"]["resident"]) == ("succeeded", False)
 
 
 @pytest.mark.gpu

@@ -95,7 +95,8 @@ def write(folder, name, array):
     np.save(path, array)
     offset = path.stat().st_size - array.nbytes
     fortran = array.flags.f_contiguous and not array.flags.c_contiguous
-    return Operand(str(path), offset, *array.shape, str(array.dtype), fortran)
+    *stack, rows, columns = array.shape
+    return Operand(str(path), offset, rows, columns, str(array.dtype), fortran, None, *stack)
 
 
 def read(operand):
@@ -116,7 +117,7 @@ def make_request(folder, a, b, c=None, **options):
     )
 
 
-def make_slow_request(folder):
-    """About three seconds on two cores: 64-bit integers have no fast product."""
-    a = make_matrix(2000, 2000, "int64", seed=1)
+def make_slow_request(folder, size=2000):
+    """About three seconds of two cores, or less: 64-bit integers have no fast product."""
+    a = make_matrix(size, size, "int64", seed=1)
     return make_request(folder, a, a)

@@ -6,7 +6,7 @@ from functools import partial
 
 from wavetrim.kernels.errors import DeviceFailure, PipelineCancelled
 from wavetrim.kernels.pipeline.host_product import GpuTimings
-from wavetrim.kernels.pipeline.residents import Resident, Residents
+from wavetrim.kernels.pipeline.resident_cache import Resident, ResidentCache
 from wavetrim.kernels.pipeline.team import Listener
 
 
@@ -33,7 +33,7 @@ class HostPipeline:
     def __init__(self, index=0, **_):
         self.index = self.device_index = index
         self.rows = 0
-        self.residents = Residents(limit_bytes=self.resident_bytes)
+        self.residents = ResidentCache(limit_bytes=self.resident_bytes)
         self.lock = threading.Lock()
 
     def keep(self, key, b):

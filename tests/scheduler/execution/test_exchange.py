@@ -1,29 +1,30 @@
 """Products whose GPUs exchange B, by two pipelines on one GPU."""
 
 import threading
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from tests.matrices import draw_pinned, poison
-from tests.scheduler.profiles import find_executor_profile
+from tests.scheduler.profiles import find_executor_profile, join_links
 from wavetrim.kernels.device import select_devices
 from wavetrim.kernels.pipeline import team
 from wavetrim.scheduler.errors import ExecutionCancelled
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.options import PlanOptions
-from wavetrim.scheduler.planning import team_curves
-from wavetrim.scheduler.planning.kernel_choice import choose_plan_on
+from wavetrim.scheduler.planning import team as planned_team
+from wavetrim.scheduler.planning.choice import choose_plan_on
 from wavetrim.scheduler.problem import GemmProblem
 
 
 def plan_exchange(executor, m, n, k, f=0):
     """A plan whose GPUs exchange B, even where that costs more time than it saves."""
-    profile = replace(find_executor_profile(executor), peer_gbytes_per_second=1000.0)
+    profile = join_links(find_executor_profile(executor), peer_gbytes_per_second=1000.0)
     problem = GemmProblem(m, n, k, memory="pinned")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(team_curves, "LONG_SECONDS", 1.0)
+        patch.setattr(planned_team, "LONG_SECONDS", 1.0)
+        if m >= n:  # else columns would be divided
+            patch.setattr(planned_team, "LEAST_GAIN", -9.0)
         plan = choose_plan_on(problem, profile, PlanOptions(f=f), (0, 1))
     assert plan.exchanges
     return plan
@@ -32,14 +33,14 @@ def plan_exchange(executor, m, n, k, f=0):
 @pytest.fixture
 def exchanged(monkeypatch):
     """For each product whose commands are recorded, whether its GPUs exchange B."""
-    found, assign_seats = [], team.assign_seats
+    found, assign_ranks = [], team.assign_ranks
 
     def watch(*operands):
-        seats = assign_seats(*operands)
+        seats = assign_ranks(*operands)
         found.append(seats is not None)
         return seats
 
-    monkeypatch.setattr(team, "assign_seats", watch)
+    monkeypatch.setattr(team, "assign_ranks", watch)
     return found
 
 
@@ -59,7 +60,7 @@ def test_gpus_that_exchange_b_compute_the_product(twin_executor, exchanged, shap
 
 @pytest.mark.gpu
 def test_a_b_that_does_not_fit_is_fetched_by_each_gpu(kernel_cache, exchanged):
-    m, n, k = 3000, 6000, 2000
+    m, n, k = 6000, 3000, 3000
     a, b, c = draw_pinned(m, n, k)
     with Executor(
         cache_dir=kernel_cache, devices=select_devices("0,0"), gpu_memory_bytes=24 << 20

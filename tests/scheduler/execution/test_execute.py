@@ -9,14 +9,12 @@ import pytest
 from tests.limit import allow
 from tests.matrices import FLOATS, draw_operands, draw_pinned, is_poison, make_matrix, poison
 from tests.scheduler.profiles import find_executor_profile
-from wavetrim.kernels.catalog import list_kernels
 from wavetrim.kernels.device import list_devices
 from wavetrim.scheduler.check.verify import verify_product
-from wavetrim.scheduler.errors import ExecutionCancelled, ProblemError
+from wavetrim.scheduler.errors import ExecutionCancelled
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.options import PlanOptions
-from wavetrim.scheduler.planning.choice import choose_plan
-from wavetrim.scheduler.planning.kernel_choice import choose_plan_on
+from wavetrim.scheduler.planning.choice import choose_plan, choose_plan_on
 from wavetrim.scheduler.problem import GemmProblem
 
 
@@ -46,24 +44,6 @@ def test_the_cpu_alone_computes_every_row(cpu_executor, m, n, k, dtype):
     assert verify_product(a, b, None, c).passed
     assert timings.gpu_seconds == timings.kernel_seconds == timings.transfer_seconds == 0
     assert 0 < timings.cpu_seconds <= timings.total_seconds
-
-
-def test_beta_adds_the_old_c(cpu_executor):
-    a, b, c = (make_matrix(90, 90, "float64", seed=seed) for seed in range(3))
-    before = c.copy()
-    cpu_executor.run(plan_for(cpu_executor, 90, 90, 90, "float64"), a, b, c, alpha=2, beta=-0.5)
-    assert verify_product(a, b, before, c, alpha=2, beta=-0.5).passed
-
-
-def test_progress_rises_to_one(cpu_executor):
-    a, b = make_matrix(700, 300, "float64", seed=1), make_matrix(300, 500, "float64", seed=2)
-    seen = []
-    plan = plan_for(cpu_executor, 700, 500, 300, "float64")
-    cpu_executor.run(plan, a, b, np.empty((700, 500)), progress=seen.append)
-    shares = [done.share for done in seen]
-    assert shares == sorted(shares)
-    assert shares[-1] == pytest.approx(1.0)
-    assert (seen[-1].gpu, seen[-1].cpu) == (0.0, pytest.approx(700))
 
 
 def check_final_rows(executor, plan, a, b, before, beta):
@@ -112,7 +92,7 @@ def test_a_kernel_is_compiled_before_the_clock_starts(tmp_path, options, dtype):
         timings = executor.run(plan, a, a, c)
         seconds = time.perf_counter() - began
     assert verify_product(a, a, None, c).passed
-    if plan.spec.source is not None:
+    if not plan.spec.is_cublas:
         assert list(tmp_path.glob("*.cubin"))
         assert timings.total_seconds < seconds / 2
 
@@ -192,30 +172,6 @@ def test_a_cancelled_execution_ends_soon(cpu_executor):
     assert time.perf_counter() - start < allow(2)
 
 
-def test_arrays_of_another_problem_are_refused(cpu_executor):
-    plan = plan_for(cpu_executor, 4, 5, 6)
-    a, b, c = (np.zeros(shape, np.float32) for shape in ((4, 6), (6, 5), (4, 5)))
-    for bad in ((b, b, c), (a, a, c), (a, b, a), (a.astype(float), b, c)):
-        with pytest.raises(ProblemError, match="as planned"):
-            cpu_executor.run(plan, *bad)
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize(("m", "n", "k"), [(257, 129, 67), (1000, 1013, 509), (4096, 1024, 512)])
-@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
-def test_rows_of_gpu_and_cpu_meet_without_a_gap(gpu_executor, m, n, k, dtype, share):
-    a, b = make_matrix(m, k, dtype, seed=1), make_matrix(k, n, dtype, seed=2)
-    c = poison(make_matrix(m, n, dtype, seed=3))
-    plan = plan_for(gpu_executor, m, n, k, dtype, f=int(share * m))
-    timings = gpu_executor.run(plan, a, b, c)
-    assert verify_product(a, b, None, c).passed
-    assert (timings.gpu_seconds > 0) == (plan.gpu_rows > 0)
-    assert (timings.cpu_seconds > 0) == (plan.f > 0)
-    longer = max(timings.gpu_seconds, timings.cpu_seconds)
-    assert longer <= timings.total_seconds * 1.05
-
-
 @pytest.mark.gpu
 @pytest.mark.parametrize("is_long", [False, True])
 @pytest.mark.parametrize("planned", [0.02, 0.4, 0.98])
@@ -276,24 +232,6 @@ def test_every_accuracy_is_computed(gpu_executor, dtype, accuracy):
 
 
 @pytest.mark.gpu
-def test_a_kernel_is_held_to_some_multiprocessors(gpu_executor):
-    side = 4096
-    a, b = (make_matrix(side, side, "float32", seed=seed) for seed in (1, 2))
-    device = gpu_executor.devices[0]
-    here = list_kernels(dtype="float32", compute_capability=device.compute_capability)
-    ours = {spec.name for spec in here if spec.persistent and spec.source is not None}
-    for kernel in sorted(ours):
-        seconds = []
-        for sms in (None, max(1, device.sm_count // 16)):
-            c = poison(np.empty((side, side), np.float32))
-            plan = plan_for(gpu_executor, side, side, side, kernel=kernel, sms=sms, f=0)
-            gpu_executor.run(plan, a, b, c)
-            seconds.append(gpu_executor.run(plan, a, b, c).kernel_seconds)
-            assert verify_product(a, b, None, c).passed
-        assert seconds[1] > 3 * seconds[0], kernel
-
-
-@pytest.mark.gpu
 def test_both_parts_run_at_the_same_time(gpu_executor):
     side = 4096
     a, b = (make_matrix(side, side, "float32", seed=seed) for seed in (1, 2))
@@ -302,15 +240,3 @@ def test_both_parts_run_at_the_same_time(gpu_executor):
     gpu_executor.run(plan, a, b, c)
     timings = gpu_executor.run(plan, a, b, c)
     assert timings.total_seconds < timings.gpu_seconds + timings.cpu_seconds
-
-
-@pytest.mark.gpu
-def test_matrices_larger_than_the_gpus_memory_are_streamed(kernel_cache):
-    side = 1500
-    a, b = (make_matrix(side, side, "float32", seed=seed) for seed in (1, 2))
-    c = poison(np.zeros((side, side), np.float32))
-    with Executor(
-        cache_dir=kernel_cache, devices=list_devices(), gpu_memory_bytes=8 * 2**20
-    ) as executor:
-        executor.run(plan_for(executor, side, side, side, f=100), a, b, c)
-    assert verify_product(a, b, None, c).passed

@@ -4,7 +4,6 @@ The GPUs compute in host memory, the CPU part is real. The tests marked `gpu` ru
 one GPU.
 """
 
-import threading
 import time
 from dataclasses import replace
 
@@ -14,12 +13,11 @@ import pytest
 from tests.matrices import draw_operands, poison
 from tests.scheduler.execution.host_pipeline import HostTeam
 from tests.scheduler.profiles import find_executor_profile, find_preset_profile
-from wavetrim.scheduler.errors import ExecutionCancelled, ExecutionError
-from wavetrim.scheduler.execution.run_notes import BRIEF_RUNS_NOTED, BRIEF_SECONDS
+from wavetrim.scheduler.errors import ExecutionError
 from wavetrim.scheduler.options import PlanOptions
-from wavetrim.scheduler.planning.kernel_choice import choose_plan_on
+from wavetrim.scheduler.planning.choice import choose_plan_on
 from wavetrim.scheduler.problem import GemmProblem
-from wavetrim.scheduler.profile.history import RunHistory
+from wavetrim.scheduler.profile.corrections import Corrections
 
 SHAPE = 3000, 300, 257
 
@@ -97,17 +95,6 @@ def test_gpus_divide_the_columns_of_a_wide_product(executor, f, beta):
     assert [position for position, _ in timings.part_seconds] == [0, 1, 2]
 
 
-def test_timings_have_the_seconds_of_each_gpu(executor):
-    a, b, c = draw_operands(*SHAPE)
-    timings = executor.run(plan_for(f=0), a, b, c)
-    document = timings.as_dict()
-    each = [document[f"gpu{position}_seconds"] for position in range(3)]
-    assert document["gpu_seconds"] == max(each)
-    assert document["kernel_seconds"] == 3 * 0.5
-    one = plan_for(gpus=1, f=0)
-    assert "gpu0_seconds" not in executor.run(one, a, b, c).as_dict()
-
-
 @pytest.mark.parametrize("failing", [0, 2])
 @pytest.mark.parametrize("f", [0, 300])
 def test_the_failure_of_one_gpu_stops_all_parts(executor, submits, failing, f):
@@ -127,38 +114,15 @@ def test_the_failure_of_one_gpu_stops_all_parts(executor, submits, failing, f):
     assert np.array_equal(c, a @ b)
 
 
-def test_a_cancelled_product_stops_on_all_gpus(executor):
+def test_runs_of_both_parts_correct_the_next_prediction(executor, monkeypatch):
+    monkeypatch.setattr("wavetrim.scheduler.execution.run_notes.SAMPLED_SECONDS", 0.0)
+    corrections = Corrections()
+    plan = plan_for(f=300, corrections=corrections)
     a, b, c = draw_operands(*SHAPE)
-    for pipeline in executor.pipelines:
-        pipeline.row_seconds = 0.005
-    stop = threading.Event()
-    threading.Timer(0.2, stop.set).start()
-    with pytest.raises(ExecutionCancelled):
-        executor.run(plan_for(f=0), a, b, c, cancelled=stop.is_set)
-    assert all(pipeline.rows < 1000 for pipeline in executor.pipelines)
-
-
-def test_runs_of_each_gpu_correct_the_next_prediction(executor, monkeypatch):
-    monkeypatch.setattr("wavetrim.scheduler.execution.run_notes.BRIEF_SECONDS", 0.0)
-    history = RunHistory(None, "test")
-    plan = plan_for(f=300, corrections=history)
-    a, b, c = draw_operands(*SHAPE)
-    for _ in range(2):  # the first one loads the kernel
+    for _ in range(4):  # the first one loads the kernel
         executor.run(plan, a, b, c)
-    runs = {one.run_class.device: one.runs for one in history.list_all()}
-    assert runs == {"each of 3 gpus, gpu from pageable memory": 1, "cpu in float32": 1}
-
-
-def test_of_brief_products_one_in_eight_is_recorded(executor):
-    history = RunHistory(None, "test")
-    plan = plan_for(f=0, corrections=history)
-    assert plan.predicted.total_seconds < BRIEF_SECONDS
-    a, b, c = draw_operands(*SHAPE)
-    executor.run(plan_for(f=0), a, b, c)  # loads the kernel
-    for _ in range(3 * BRIEF_RUNS_NOTED):
-        executor.run(plan, a, b, c)
-    (found,) = history.list_all()
-    assert found.runs == 3
+    runs = {kind: factor.runs for kind, factor in corrections.list_all().items()}
+    assert runs == {kind.name: 3 for kind in plan.times.list_kinds(300)}
 
 
 @pytest.mark.gpu

@@ -17,11 +17,9 @@ from tests.matrices import draw_operands
 from tests.scheduler.profiles import find_executor_profile, find_preset_profile
 from wavetrim.scheduler.errors import ExecutionCancelled
 from wavetrim.scheduler.options import PlanOptions
-from wavetrim.scheduler.planning.choice import choose_plan
-from wavetrim.scheduler.planning.kernel_choice import choose_plan_on
-from wavetrim.scheduler.planning.lanes import CPU
+from wavetrim.scheduler.planning.choice import choose_plan, choose_plan_on
+from wavetrim.scheduler.planning.device_sets import CPU
 from wavetrim.scheduler.problem import GemmProblem
-from wavetrim.scheduler.profile.history import RunHistory
 
 SHAPE = 1500, 200, 257
 
@@ -37,15 +35,15 @@ def callers():
         yield threads
 
 
-def plan_for(*devices, history=None):
+def plan_for(*devices, corrections=None):
     """A plan with rows on exactly these devices."""
     profile = find_preset_profile("H200 x2", cpu_threads=2)
-    profile = profile if history is None else replace(profile, corrections=history)
+    profile = profile if corrections is None else replace(profile, corrections=corrections)
     positions = [one for one in devices if one != CPU]
     f = {True: 300, False: 0}[CPU in devices] if positions else SHAPE[0]
     problem = GemmProblem(*SHAPE)
     plan = choose_plan_on(problem, profile, PlanOptions("register", f=f), positions)
-    assert plan.lane == set(devices)
+    assert plan.device_set == set(devices)
     return plan
 
 
@@ -61,8 +59,8 @@ def test_products_on_different_devices_run_at_the_same_time(executor, callers):
     operands = [draw_operands(*SHAPE, seed=seed) for seed in range(3)]
     start = time.perf_counter()
     runs = [
-        callers.submit(executor.run, plan_for(*lane), *three)
-        for lane, three in zip(lanes, operands, strict=True)
+        callers.submit(executor.run, plan_for(*device_set), *three)
+        for device_set, three in zip(lanes, operands, strict=True)
     ]
     for run, (a, b, c) in zip(runs, operands, strict=True):
         run.result(30)
@@ -115,36 +113,20 @@ def test_a_product_on_all_devices_begins_when_all_are_free(executor, callers):
         assert np.array_equal(c, a @ b)
 
 
-def test_products_that_run_at_once_correct_no_prediction(executor, callers, monkeypatch):
-    monkeypatch.setattr("wavetrim.scheduler.execution.run_notes.BRIEF_SECONDS", 0.0)
-    history = RunHistory(None, "test")
-    plan = plan_for(0, history=history)
-    executor.run(plan, *draw_operands(*SHAPE))  # loads the kernel
-    slow(executor, 0.4)
-    runs = [
-        callers.submit(executor.run, one, *draw_operands(*SHAPE)) for one in (plan, plan_for(1))
-    ]
-    for run in runs:
-        run.result(30)
-    assert history.list_all() == []
-    executor.run(plan, *draw_operands(*SHAPE))
-    assert [one.runs for one in history.list_all()] == [1]
-
-
 @pytest.mark.gpu
 @pytest.mark.parametrize("kernel", ["auto", "cublas", "register"])
 def test_three_lanes_compute_different_products(twin_executor, callers, kernel):
     profile = find_executor_profile(twin_executor)
     random = np.random.default_rng(3)
 
-    def compute(lane, kernel):
+    def compute(device_set, kernel):
         for _ in range(20):
             m, n, k = random.integers(200, 3000, 3)
             a, b = (random.integers(-3, 4, s).astype("float32") for s in ((m, k), (k, n)))
             c = np.empty((m, n), "float32")
             problem = GemmProblem(int(m), int(n), int(k))
-            plan = choose_plan(problem, profile, PlanOptions(kernel), frozenset(lane))
-            assert plan.lane == set(lane)
+            plan = choose_plan(problem, profile, PlanOptions(kernel), frozenset(device_set))
+            assert plan.device_set == set(device_set)
             twin_executor.run(plan, a, b, c)
             assert np.array_equal(c, a @ b)
 

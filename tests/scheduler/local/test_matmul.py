@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import wavetrim
 from tests.foreign_arrays import ByDlpack
-from tests.matrices import FLOATS, Array, draw_array, make_matrix, tolerance
+from tests.matrices import Array, draw_array, make_matrix, tolerance
 from wavetrim.native.element_types import is_integer
 from wavetrim.scheduler.errors import FieldError, VerificationFailed
 from wavetrim.scheduler.problem import ITEM_BYTES
@@ -74,7 +74,7 @@ def strided(draw: st.DrawFn, shape: tuple[int, ...], dtype: str, seed: int) -> A
     return array.astype(array.dtype.newbyteorder()) if swapped else array
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(st.data(), shape_pairs(), st.sampled_from(list(ITEM_BYTES)), st.integers(0, 99))
 def test_products_equal_those_of_numpy(data: Any, shapes: Any, dtype: str, seed: int) -> None:
     mixed = data.draw(st.booleans())
@@ -92,7 +92,7 @@ def test_products_equal_those_of_numpy(data: Any, shapes: Any, dtype: str, seed:
     assert_equals_numpy(wavetrim.matmul(a, b), a, b)
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(
     st.data(), shape_pairs(),
     st.sampled_from(["float32", "float64", "complex64", "int16", "uint64"]),
@@ -125,25 +125,6 @@ def test_products_that_threads_share_are_right(dtype: str, order: Any) -> None:
     a = make_matrix(m, k, dtype, 1, order=order)
     b = make_matrix(k, n, dtype, 2, leading_dimension=n + 7)
     assert_equals_numpy(wavetrim.matmul(a, b), a, b)
-
-
-@pytest.mark.parametrize("dtype", [*FLOATS, "int8", "int64"])
-def test_large_stacks_are_right(dtype: str) -> None:
-    generator = np.random.default_rng(3)
-    a = draw_array(generator, (3, 1, 130, 120), dtype)
-    b = draw_array(generator, (2, 120, 140), dtype)
-    assert_equals_numpy(wavetrim.matmul(a, b), a, b)
-    assert_equals_numpy(wavetrim.matmul(a[::-1, :, ::2], b[0]), a[::-1, :, ::2], b[0])
-    assert_equals_numpy(wavetrim.matmul(a, b[0, :, 0]), a, b[0, :, 0])
-    assert_equals_numpy(wavetrim.matmul(a[0, 0, 0], b), a[0, 0, 0], b)
-
-
-def test_strides_that_blas_does_not_take_are_multiplied() -> None:
-    a = make_matrix(600, 1400, "float32", 1)[::-2, ::-2]
-    b = make_matrix(500, 700, "float32", 2).T
-    row = np.broadcast_to(np.float32(0.5), (700, 300))
-    for right in (b, b[:, ::-1], row):
-        assert_equals_numpy(wavetrim.matmul(a, right), a, right)
 
 
 def test_lists_and_arrays_of_other_libraries_are_taken_as_arrays(tmp_path: Path) -> None:
@@ -187,13 +168,6 @@ def test_a_number_as_c_has_the_products_type_unless_it_is_of_a_wider_kind(dtype:
     assert (wavetrim.matmul(a, a.T, beta=0, c=10**400) == 3).all(), "it is not read"
 
 
-def test_a_large_number_as_c_is_rounded_to_the_products_floats() -> None:
-    a = np.ones((2, 2), "float32")
-    assert wavetrim.matmul(a, a, beta=1.0, c=2**70)[0, 0] == 2**70
-    assert wavetrim.matmul(a, a, beta=1.0, c=np.inf).dtype == "float32"
-    assert wavetrim.matmul(a.astype("complex64"), a, beta=1.0, c=1j)[0, 0] == 2 + 1j
-
-
 @pytest.mark.parametrize(
     ("dtype", "c", "limit"),
     [
@@ -211,17 +185,6 @@ def test_a_number_that_the_products_type_cannot_hold_is_refused(
     with pytest.raises(FieldError) as refused:
         wavetrim.matmul(a, a, beta=1, c=c)
     assert str(refused.value) == f"c is {c}; it must be {limit}"
-
-
-def test_read_only_operands_are_not_changed() -> None:
-    a, b, c = (make_matrix(*shape, "float64", 1) for shape in ((90, 80), (80, 70), (90, 70)))
-    before = [x.copy() for x in (a, b, c)]
-    for x in (a, b, c):
-        x.flags.writeable = False
-    found = wavetrim.matmul(a, b, alpha=2.0, beta=-1.0, c=c)
-    np.testing.assert_allclose(found, 2 * (a @ b) - c)
-    for x, old in zip((a, b, c), before, strict=True):
-        np.testing.assert_array_equal(x, old)
 
 
 def test_unaligned_operands_are_multiplied() -> None:
@@ -251,15 +214,6 @@ def test_only_out_is_written(m: int, view: str) -> None:
     assert_equals_numpy(taken.copy(), a, b)
     taken[...] = 7
     assert (whole == 7).all()
-
-
-@pytest.mark.parametrize("order", ["C", "F"])
-@pytest.mark.parametrize("matrices", [3, 300])
-def test_out_of_a_stack_times_a_vector_may_have_any_order(matrices: int, order: Any) -> None:
-    a, b = make_matrix(matrices * 40, 410, "float32", 1), make_matrix(1, 410, "float32", 2)[0]
-    stack, out = a.reshape(matrices, 40, 410), np.empty((matrices, 40), np.float32, order)
-    assert wavetrim.matmul(stack, b, out=out) is out
-    np.testing.assert_allclose(out, stack @ b, rtol=1e-4)
 
 
 @pytest.mark.parametrize("m", [20, 300])
@@ -305,14 +259,6 @@ def test_a_factor_that_is_0_in_the_products_type_reads_nothing_either(m: int) ->
     np.testing.assert_array_equal(found, np.full((m, m), m))
 
 
-def test_without_columns_of_a_the_result_is_beta_c() -> None:
-    a, b, c = np.ones((3, 0)), np.ones((0, 2)), np.full((3, 2), 5.0)
-    np.testing.assert_array_equal(wavetrim.matmul(a, b), np.zeros((3, 2)))
-    np.testing.assert_array_equal(wavetrim.matmul(a, b, beta=2.0, c=c), 2 * c)
-    assert wavetrim.matmul(np.ones((0, 3)), np.ones((3, 2))).shape == (0, 2)
-    assert wavetrim.matmul(a, b, verify=True).shape == (3, 2)
-
-
 def test_infinities_and_nans_pass_through_without_a_warning() -> None:
     for m in (3, 300):
         a = np.ones((m, m), np.float32)
@@ -320,16 +266,6 @@ def test_infinities_and_nans_pass_through_without_a_warning() -> None:
         found = wavetrim.matmul(a, np.eye(m, dtype=np.float32) - 1)
         assert not np.isfinite(found[:2]).any()
         assert np.isfinite(found[2:]).all()
-
-
-@pytest.mark.parametrize("dtype", [*FLOATS, "int8", "uint32"])
-def test_verified_products_pass(dtype: str) -> None:
-    generator = np.random.default_rng(0)
-    a, b = (draw_array(generator, shape, dtype) for shape in ((2, 40, 90), (90, 30)))
-    c = draw_array(generator, (30,), dtype)
-    plain = wavetrim.matmul(a, b, alpha=2, beta=3, c=c)
-    checked = wavetrim.matmul(a, b, alpha=2, beta=3, c=c, verify=True)
-    np.testing.assert_array_equal(checked, plain)
 
 
 def test_a_wrong_product_does_not_pass(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -397,9 +333,3 @@ def test_a_refusal_names_the_argument_its_value_and_the_limit(name: str) -> None
         wavetrim.matmul(a, b, **options)
     assert message in str(refused.value)
     assert isinstance(refused.value, ValueError)
-
-
-def test_f_and_accuracy_may_be_given() -> None:
-    a = make_matrix(300, 300, "float32", 1)
-    assert_equals_numpy(wavetrim.matmul(a, a, f=300, device="cpu"), a, a)
-    assert_equals_numpy(wavetrim.matmul(a, a, accuracy="strict"), a, a)

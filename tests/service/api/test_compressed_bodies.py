@@ -1,10 +1,8 @@
 """Bodies in gzip and deflate are taken wherever a body is; pages of other origins, by a setting."""
 
 import gzip
-import hashlib
 import json
 import zlib
-from base64 import b64encode
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -60,24 +58,6 @@ def test_documents_are_taken_compressed(
         answer = client.post(path, content=content, headers={**JSON, "Content-Encoding": coding})
     assert (answer.status_code, plain.status_code) == (status, status), answer.text
     assert answer.json().keys() == plain.json().keys()
-
-
-def test_a_digest_is_that_of_the_bytes_that_were_sent(server: RunningServer) -> None:
-    content = gzip.compress(encode_npy(np.eye(50)))
-    for sent, status in ((content, 201), (encode_npy(np.eye(50)), 400)):
-        digest = b64encode(hashlib.sha256(sent).digest()).decode()
-        headers = {**NPY, "Content-Encoding": "gzip", "Content-Digest": f"sha-256=:{digest}:"}
-        answer = server.client.post("/v1/matrices", content=content, headers=headers)
-        assert answer.status_code == status, answer.text
-
-
-def test_a_repeated_upload_may_be_compressed(server: RunningServer) -> None:
-    content, headers = encode_npy(np.eye(50)), {**NPY, "Idempotency-Key": "compressed"}
-    first = server.client.post("/v1/matrices", content=content, headers=headers)
-    packed = {**headers, "Content-Encoding": "gzip"}
-    again = server.client.post("/v1/matrices", content=gzip.compress(content), headers=packed)
-    assert (first.status_code, again.status_code) == (201, 200)
-    assert again.json()["id"] == first.json()["id"]
 
 
 def test_what_follows_or_lacks_in_a_compressed_body_is_refused(server: RunningServer) -> None:

@@ -83,7 +83,7 @@ def test_unknown_query_fields_are_refused_with_the_known_ones(shared_server: Run
     name = shared_server.upload(EYE)
     for path, known in (
         ("/v1/plan?m=1&n=1&k=1&dtyp=int8", "m, n, k, dtype, "),
-        ("/v1/jobs?dtyp=int8", "state, limit, cursor"),
+        ("/v1/jobs?dtyp=int8", "state, label, limit, cursor"),
         (f"/v1/matrices/{name}/data?dtyp=int8", "there are none"),
         ("/v1/me?dtyp=int8", "there are none"),
     ):
@@ -97,7 +97,7 @@ def test_unknown_query_fields_are_refused_with_the_known_ones(shared_server: Run
         "/v1/matmul?dtyp=int8", content=encode_npy(EYE), headers=NPY
     )
     assert (refused.status_code, refused.json()["field"]) == (422, "dtyp")
-    assert "alpha, beta, dtype, verify" in refused.json()["limit"]
+    assert "alpha, beta, verify, dtype" in refused.json()["limit"]
 
 
 def test_a_query_field_that_is_given_twice_is_refused(shared_server: RunningServer) -> None:

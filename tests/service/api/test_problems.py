@@ -12,21 +12,16 @@ import httpx
 import numpy as np
 import pytest
 from fastapi import FastAPI
-from starlette.responses import Response, StreamingResponse
-from starlette.types import Message
 
 from tests.processes import wait_until
 from tests.server import NPY, RunningServer, encode_npy
-from wavetrim.kernels.errors import KernelsError
 from wavetrim.scheduler.errors import PlanError
 from wavetrim.service import errors
-from wavetrim.service.api.admission.body_limit import MAX_BODY_BYTES
-from wavetrim.service.api.admission.request_log import RequestLog
+from wavetrim.service.api.jobs.jobs import MOST_LIST_BYTES
 from wavetrim.service.api.problems import MEDIA_TYPE, describe_error, to_wire
 from wavetrim.service.app import create_app
 from wavetrim.service.jobs import errors as job_errors
 from wavetrim.service.storage import errors as storage_errors
-from wavetrim.service.telemetry.metrics import Metrics
 
 
 def read_problem(error: Exception) -> dict[str, Any]:
@@ -70,7 +65,7 @@ def test_every_refusal_of_a_field_is_a_client_error_with_field_value_and_limit()
 @pytest.mark.parametrize(
     ("error", "status"),
     [
-        (storage_errors.NpyError("magic", "00", "a .npy file"), 400),
+        (storage_errors.NpyError("format", "zip", ".npy"), 400),
         (errors.Unauthorized("no key"), 401),
         (storage_errors.MatrixNotFound("x"), 404),
         (job_errors.JobNotFound("x"), 404),
@@ -100,25 +95,11 @@ def test_the_table_gives_each_error_its_status(error: Exception, status: int) ->
     assert json.loads(bytes(response.body))["detail"] == str(error)
 
 
-def test_errors_outside_the_table_are_not_described() -> None:
-    with pytest.raises(LookupError):
-        describe_error(KernelsError("internal"))
-
-
 @pytest.mark.parametrize(
     "error", [job_errors.QueueFull("queued jobs", 2, 1, 3), errors.Draining(3)]
 )
 def test_busy_answers_say_when_to_come_again(error: Exception) -> None:
     assert describe_error(error).headers["retry-after"] == "3"
-
-
-def test_a_full_queue_names_field_value_and_limit() -> None:
-    document = json.loads(bytes(describe_error(job_errors.QueueFull("queued jobs", 8, 7, 3)).body))
-    assert document["title"] == "The queue is full"
-    assert document["field"] == "queued jobs"
-    assert document["value"] == 8
-    assert document["limit"] == "at most 7 (max_queued_jobs)"
-    assert document["detail"] == "queued jobs would be 8; it must be at most 7 (max_queued_jobs)"
 
 
 def test_values_in_problems_are_short_finite_json() -> None:
@@ -144,28 +125,6 @@ def test_an_unexpected_error_tells_an_incident_and_nothing_else(
     assert problem["incident"] in caplog.text
     assert "a secret of the inside" in caplog.text
     assert response.headers["x-request-id"]
-
-
-@pytest.mark.parametrize("error", [BrokenPipeError, ConnectionResetError, OSError])
-def test_a_client_that_is_gone_is_no_incident(
-    caplog: pytest.LogCaptureFixture, error: type[OSError]
-) -> None:
-    sent: list[Message] = []
-
-    async def send(message: Message) -> None:
-        sent.append(message)
-        raise error
-
-    async def receive() -> Message:
-        return {"type": "http.disconnect"}
-
-    scope = {"type": "http", "method": "GET", "path": "/", "headers": []}
-    caplog.set_level("DEBUG")
-    for app in (Response("here"), StreamingResponse(iter("here"))):
-        asyncio.run(RequestLog(app, Metrics())(dict(scope), receive, send))
-    assert [message["type"] for message in sent] == ["http.response.start"] * 2
-    assert caplog.text.count("GET '/' 499") == 2
-    assert "incident" not in caplog.text
 
 
 def test_clients_that_leave_in_the_middle_are_no_incidents(shared_server: RunningServer) -> None:
@@ -205,31 +164,7 @@ def test_unknown_paths_and_methods_are_problems(shared_server: RunningServer) ->
     assert "/v2/matrices" in problem["detail"]
     response = shared_server.client.patch("/v1/jobs")
     check_problem(response, 405)
-    assert response.headers["allow"] == "GET, POST"
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        *("/healthz/ready", "/v2/health/live", "/v2/models/matmul", "/v1/me", "/v1/jobs"),
-        *("/v1/plan?m=64&n=64&k=64", "/openapi.json", "/metrics", "/", "/docs"),
-    ],
-)
-def test_head_is_answered_as_get_without_the_body(shared_server: RunningServer, path: str) -> None:
-    got, head = (shared_server.client.request(method, path) for method in ("GET", "HEAD"))
-    assert head.status_code == got.status_code == 200
-    assert head.headers["content-type"] == got.headers["content-type"]
-    assert got.content
-    assert head.content == b""
-    assert shared_server.client.get("/v1/me").status_code == 200
-
-
-def test_head_is_refused_as_get_is(shared_server: RunningServer) -> None:
-    for path, status in (("/v1/jobs/none", 404), ("/v1/plan?m=0", 422), ("/v1/nothing", 404)):
-        answers = [shared_server.client.request(method, path) for method in ("GET", "HEAD")]
-        assert [answer.status_code for answer in answers] == [status, status]
-        assert answers[1].content == b""
-    assert shared_server.client.head("/v1/matmul").status_code == 405
+    assert response.headers["allow"] == "DELETE, GET, HEAD, POST"
 
 
 def test_schema_errors_name_field_value_and_limit(shared_server: RunningServer) -> None:
@@ -237,23 +172,6 @@ def test_schema_errors_name_field_value_and_limit(shared_server: RunningServer) 
     assert (problem["field"], problem["value"]) == ("m", "0")
     assert "greater than or equal to 1" in problem["limit"]
     assert [broken["field"] for broken in problem["errors"]] == ["m", "k"]
-
-
-def test_a_refusal_lists_ten_broken_fields_and_counts_the_others(
-    shared_server: RunningServer,
-) -> None:
-    surplus = {f"field{i}": i for i in range(900)}
-    for response in (
-        shared_server.client.post("/v1/jobs", json={"a": "x", "b": "x", **surplus}),
-        shared_server.client.post("/v1/jobs", json={"a": "x", "b": "x", "y" * 60_000: 1}),
-    ):
-        problem = check_problem(response, 422)
-        assert len(response.content) < 5000
-        assert len(problem["errors"]) <= 10
-    problem = check_problem(shared_server.client.post("/v1/jobs", json={"a": 1, **surplus}), 422)
-    assert [broken["field"] for broken in problem["errors"][:3]] == ["a", "b", "field0"]
-    assert len(problem["errors"]) == 10
-    assert problem["detail"].endswith("; and 892 more")
 
 
 @pytest.mark.parametrize(
@@ -274,8 +192,8 @@ def test_malformed_json_is_a_bad_request(shared_server: RunningServer, content: 
     [
         (b'{"a": "x", "alpha": 2, "b": "x", "alpha": 3}', {}, 422, ("alpha", "3", "given once")),
         (b"{}", {"Content-Encoding": "gzip"}, 415, ("Content-Encoding", "gzip", "what its body")),
-        (gzip.compress(b" " * 70_000 + b"{}"), {"Content-Encoding": "gzip"}, 413,
-         ("body", "more than 65536 bytes, inflated", "at most")),
+        (gzip.compress(b" " * MOST_LIST_BYTES + b"{}"), {"Content-Encoding": "gzip"}, 413,
+         ("body", f"more than {MOST_LIST_BYTES} bytes, inflated", "at most")),
         (b"{}", {"Content-Encoding": "br"}, 415, ("Content-Encoding", "br", "identity")),
     ],
     ids=["a name twice", "gzip", "a bomb", "br"],
@@ -294,22 +212,6 @@ def test_json_that_would_be_read_as_something_else_is_refused(
     field, value, limit = members
     assert (problem["field"], problem["value"]) == (field, value)
     assert problem["limit"].startswith(limit)
-
-
-@pytest.mark.parametrize("chunked", [False, True])
-def test_large_json_is_refused_before_it_is_read(
-    shared_server: RunningServer, chunked: bool
-) -> None:
-    content = b'{"a": "' + b"x" * MAX_BODY_BYTES + b'"}'
-    response = shared_server.client.post(
-        "/v1/jobs",
-        content=iter([content]) if chunked else content,
-        headers={"Content-Type": "application/json"},
-    )
-    problem = check_problem(response, 413)
-    assert problem["limit"] == f"at most {MAX_BODY_BYTES} bytes"
-    assert problem["field"] == "body"
-    assert chunked or problem["value"] == len(content)
 
 
 def test_request_ids_come_back_and_are_made_where_they_are_missing_or_odd(

@@ -3,43 +3,18 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.command import invoke_command, make_environment, run_command
-from tests.environment import ROOT
-from wavetrim.scheduler.calibration.calibrate import calibrate
-from wavetrim.scheduler.calibration.kernels import Report
-from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.choice import choose_plan
-from wavetrim.scheduler.problem import ITEM_BYTES, GemmProblem
-from wavetrim.scheduler.profile.machine import MachineProfile
+from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.store import find_profile
 from wavetrim.service.cli.exits import ExitCode
+from wavetrim.service.cli.main import COMMANDS
 from wavetrim.service.version import find_version
 
-COMMANDS = (
-    "serve",
-    "plan",
-    "multiply",
-    "submit",
-    "status",
-    "fetch",
-    "cancel",
-    "upload",
-    "download",
-    "matrices",
-    "rm",
-    "calibrate",
-    "devices",
-    "demo",
-    "health",
-    "adopt",
-    "reproduce",
-)
-WITH_SIZES = ("mulmat", "hybrid-f", "matmatgpu", "sdk-multiply")
 HEAVY = ("numpy", "fastapi", "sqlalchemy", "pydantic", "uvicorn", "cupy")
 
 
@@ -58,17 +33,9 @@ def test_help_lists_commands_and_exit_codes(tmp_path: Path) -> None:
     helped = invoke_command("--help", folder=tmp_path)
     assert helped.exit_code == 0
     for name in COMMANDS:
-        assert f" {name} " in helped.stdout
+        assert f"\n│ {name} " in helped.stdout
     for code in ExitCode:
         assert f"{code.value}  {code.meaning}" in helped.stdout
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_has_examples(command: str, tmp_path: Path) -> None:
-    helped = invoke_command(command, "-h", folder=tmp_path)
-    assert helped.exit_code == 0
-    examples = helped.stdout.partition("Examples")[2]
-    assert f"wavetrim {command}" in examples
 
 
 def test_the_version_is_printed(tmp_path: Path) -> None:
@@ -116,9 +83,6 @@ def test_wrong_usage_ends_with_2(arguments: list[str], tmp_path: Path) -> None:
         (["4", "4", "4", "--sms", "9"], "sms is 9; it must be left out: there is no GPU"),
         (["4", "4", "4", "--devices", "0"], "devices is '0'; it must be \"none\": there is no GPU"),
         (["4", "4", "4", "--device", "Voodoo 2"], "device is 'Voodoo 2'; it must be one of"),
-        (["4", "4", "4", "--device", "A100"], "device is 'A100'; it must be one of A100 SXM 40, A"),
-        (["4", "4"], "K is missing: give M N K in this order, or --m, --n and --k"),
-        (["4", "4", "4", "--n", "5"], "N is given twice, as 4 and as --n 5"),
         (["9999999", "9999999", "9"], "m, n, k is (9999999, 9999999, 9); it must be smaller: A, B"),
         (
             ["4", "4", "4", "--cpu-gflops", "0"],
@@ -135,17 +99,6 @@ def test_a_plan_that_cannot_be_made_names_field_value_and_limit(
     assert len(refused.stderr.splitlines()) == 1
 
 
-def test_sizes_are_positions_or_options_in_every_command(tmp_path: Path) -> None:
-    ways = (["6", "7", "8"], ["--m", "6", "--n", "7", "--k", "8"], ["6", "--k", "8", "--n", "7"])
-    planned = {invoke_command("plan", *way, "--json", folder=tmp_path).stdout for way in ways}
-    assert len(planned) == 1
-    assert json.loads(planned.pop())["f"] == 6
-    for command in (["plan"], ["demo"], *(["reproduce", name] for name in WITH_SIZES)):
-        helped = invoke_command(*command, "--help", folder=tmp_path, COLUMNS="200").stdout
-        assert all(f" --{name} " in helped for name in "mnk")
-        assert helped.count(" Rows of A and C.") == 1
-
-
 def test_a_plan_shows_where_each_number_comes_from(tmp_path: Path) -> None:
     shown = invoke_command(
         "plan", 4096, 4096, 4096, "--device", "T4", "--cpu-threads", 64,
@@ -157,13 +110,7 @@ def test_a_plan_shows_where_each_number_comes_from(tmp_path: Path) -> None:
     assert "datasheet" in rows["GPU"]
     assert "25.0 GB/s in" in rows["link"]
     assert "as asked" in rows["link"]
-    assert re.search(r"scaled from \d+ to 64 threads", rows["CPU"])
-
-
-def test_a_setting_that_is_refused_is_named(tmp_path: Path) -> None:
-    refused = invoke_command("plan", 4, 4, 4, folder=tmp_path, WAVETRIM_CPU_THREADS="0")
-    assert refused.exit_code == ExitCode.REFUSED
-    assert "WAVETRIM_CPU_THREADS" in refused.stderr
+    assert re.search(r"scaled to 64", rows["CPU"])
 
 
 def test_a_plan_shows_each_of_several_gpus(tmp_path: Path) -> None:
@@ -188,9 +135,9 @@ def test_a_plan_in_json_is_the_planners(tmp_path: Path) -> None:
     assert json.loads(printed.stdout) == plan.describe()
 
 
-@pytest.mark.parametrize("columns", [60, 80, 120])
+@pytest.mark.parametrize("columns", [60, 120])
 def test_a_plan_fits_its_terminal_and_ascii(columns: int, tmp_path: Path) -> None:
-    arguments = ["plan", 2048, 2048, 2048, "--device", "T4", "--kernel", "simple", "--tile", "4"]
+    arguments = ["plan", 2048, 2048, 2048, "--device", "T4", "--kernel", "simple", "--timeline"]
     ascii_terminal = {"COLUMNS": str(columns), "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
     printed = run_command(*arguments, folder=tmp_path, **ascii_terminal)
     assert printed.returncode == 0
@@ -199,21 +146,19 @@ def test_a_plan_fits_its_terminal_and_ascii(columns: int, tmp_path: Path) -> Non
     assert "F = " in printed.stdout
     assert "predicted" in printed.stdout
     assert "preset T4" in printed.stdout
+    assert re.search(r"\ncopy in +[ .:=+*#@-]+\nkernel ", printed.stdout)
+    assert re.search(r"\d [mu]s \|", printed.stdout)
 
 
-def test_accuracy_and_multiprocessors_are_shown(tmp_path: Path) -> None:
+def test_accuracy_multiprocessors_and_memory_are_shown(tmp_path: Path) -> None:
     options = ["--device", "H200", "--accuracy", "float32", "--sms", 66, "--f", 0]
-    printed = invoke_command("plan", 4096, 4096, 4096, *options, folder=tmp_path)
+    printed = invoke_command(
+        "plan", 4096, 4096, 4096, *options, "--memory", "pinned", folder=tmp_path
+    )
     assert printed.exit_code == 0, printed.stderr
     assert "tensor 128x128x32" in printed.stdout
     assert re.search(r"accuracy .* float32", printed.stdout)
     assert "at most 66" in printed.stdout
-
-
-def test_the_memory_of_the_operands_is_shown(tmp_path: Path) -> None:
-    options = ["--device", "H200", "--memory", "pinned"]
-    printed = invoke_command("plan", 4096, 4096, 4096, *options, folder=tmp_path)
-    assert printed.exit_code == 0, printed.stderr
     assert "pinned memory" in printed.stdout
 
 
@@ -221,13 +166,7 @@ def test_a_plan_says_why_no_gpu_has_a_part(tmp_path: Path) -> None:
     options = ["--device", "H200", "--dtype", "float16", "--accuracy", "strict"]
     printed = invoke_command("plan", 100, 100, 100, *options, folder=tmp_path)
     assert "F = M: no kernel of accuracy strict multiplies float16 on H200" in printed.stdout
-
-
-def test_a_plan_without_a_gpu_gives_every_row_to_the_cpu(tmp_path: Path) -> None:
-    printed = invoke_command("plan", 100, 100, 100, folder=tmp_path)
-    assert printed.exit_code == 0
     assert "100 of 100" in printed.stdout
-    assert "F = M" in printed.stdout
 
 
 def test_devices_lists_presets_and_threads(tmp_path: Path) -> None:
@@ -242,52 +181,20 @@ def test_devices_lists_presets_and_threads(tmp_path: Path) -> None:
 
 
 def test_a_calibration_is_stored_and_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shares: list[float] = []
-    profiles: list[MachineProfile] = []
-    home, other = tmp_path / "home", tmp_path / "other"
-    home.mkdir()
-
-    def calibrate_watched(executor: Executor, *, report: Report, **options: Any) -> MachineProfile:
-        def tell(what: str, share: float) -> None:
-            shares.append(share)
-            report(what, share)
-
-        profiles.append(calibrate(executor, report=tell, **options | {"directory": other}))
-        return profiles[0]
-
     # To be stored, figures need not be those of large products.
-    shorter = {
-        "cpu._SIDES": (256,),
-        "cpu._SECONDS": {True: 0.01, False: 0.01},
-        "cpu_memory._LEAST_UNCACHED_BYTES": 2**22,
-        "cpu_memory._UNCACHED": 0,
-        "cpu_memory._TALL": (512, 64, 512),
-    }
+    shorter = {"cpu._SECONDS": 0.01, "cpu._UNCACHED_BYTES": 2**22, "cpu._UNCACHED": 0}
     for name, value in shorter.items():
         monkeypatch.setattr(f"wavetrim.scheduler.calibration.{name}", value)
-    before = invoke_command("plan", 512, 512, 512, "--json", folder=home)
+    before = invoke_command("plan", 512, 512, 512, "--json", folder=tmp_path)
     assert "estimate" in json.loads(before.stdout)["profile"]["source"]
-    monkeypatch.setattr("wavetrim.scheduler.calibration.gpus.calibrate", calibrate_watched)
     two = {"WAVETRIM_CPU_THREADS": "2"}
-    measured = invoke_command("calibrate", folder=home, **two)
+    measured = invoke_command("calibrate", folder=tmp_path, **two)
     assert measured.exit_code == 0, measured.stderr
-    assert shares == sorted(shares)
-    assert shares[-1] == 1.0
-    (profile,) = profiles
-    assert {rate.dtype for rate in profile.cpu.rates} == set(ITEM_BYTES)
-    for rate in profile.cpu.rates:
-        assert rate.gflops > 0
-        assert rate.source.startswith("measured")
-    (stored,) = home.rglob("*.json")
+    (stored,) = tmp_path.rglob("*.json")
     assert f"stored in {stored}" in measured.stdout
-    for directory in (stored.parent, other):
-        assert find_profile(None, devices=(), directory=directory, cpu_threads=2) == profile
-    after = invoke_command("plan", 512, 512, 512, "--json", folder=home, **two)
+    profile = find_profile(None, devices=(), directory=stored.parent, cpu_threads=2)
+    assert profile.cpu.source.startswith("measured")
+    after = invoke_command("plan", 512, 512, 512, "--json", folder=tmp_path, **two)
     found = json.loads(after.stdout)["profile"]
     assert "measured on this machine" in found["source"]
     assert found["cpu"]["gflops"] > 0
-
-
-def test_the_module_and_the_command_are_the_same() -> None:
-    declared = (ROOT / "pyproject.toml").read_text()
-    assert 'wavetrim = "wavetrim.service.cli.start:main"' in declared

@@ -1,13 +1,15 @@
 """What a new user tries first and gets wrong, and what the commands say to it."""
 
+import functools
 import io
+import json
 import os
-import re
-import signal
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import replace
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import numpy as np
@@ -15,23 +17,20 @@ import pytest
 from rich.console import Console
 
 from tests.command import (
-    StartedCommand,
     invoke_command,
     make_environment,
     run_command,
     start_command,
 )
-from tests.limit import allow
 from tests.server import RunningServer, Start
-from wavetrim.scheduler.execution.executor import Executor
-from wavetrim.scheduler.planning.choice import choose_plan
-from wavetrim.scheduler.problem import GemmProblem
-from wavetrim.scheduler.profile.store import find_profile
-from wavetrim.service.cli.commands.machine.calibrate import check_steadiness
+from wavetrim.service.cli.commands.calibrate import check_steadiness
 from wavetrim.service.cli.exits import CommandFailed, ExitCode
-from wavetrim.service.cli.other_load import CoreTimes, describe_others, read_core_times
-from wavetrim.service.cli.steadiness import MOST_SPREAD, Steadiness
-from wavetrim.service.cli.terminal.display import show_share
+from wavetrim.service.cli.steadiness import (
+    CoreTimes,
+    Steadiness,
+    describe_others,
+    read_core_times,
+)
 
 
 @pytest.fixture
@@ -69,15 +68,109 @@ def test_a_missing_key_is_told_with_what_gives_one(folder: Path, start_server: S
     server = start_server(api_key="sixteen-characters")
     said = refuse("status", "--url", server.url, folder=folder)
     assert "--api-key, WAVETRIM_API_KEY or WAVETRIM_API_KEY_FILE gives one" in said
+    (folder / "key").write_text("sixteen-characters\n")
+    found = {"WAVETRIM_URL": server.url, "WAVETRIM_API_KEY_FILE": "key"}
+    assert invoke_command("matrices", folder=folder, **found).exit_code == ExitCode.DONE
+    gone = invoke_command("matrices", folder=folder, **found | {"WAVETRIM_API_KEY_FILE": "none"})
+    assert (gone.exit_code, "WAVETRIM_API_KEY_FILE: it is none" in gone.stderr) == (2, True)
 
 
-def test_a_port_in_use_is_told_with_what_to_do(folder: Path, shared_server: RunningServer) -> None:
-    ended = run_command("serve", "--port", shared_server.port, folder=folder)
+@pytest.mark.parametrize("key", ["", "secret ", " secret", "secret\n", "secret\n\n"])
+@pytest.mark.parametrize("name", ["--api-key", "WAVETRIM_API_KEY_FILE"])
+def test_a_key_that_no_header_can_have_is_refused_and_not_shown(
+    name: str, key: str, tmp_path: Path
+) -> None:
+    (tmp_path / "key").write_text(f"{key}\n")
+    asked = ("status", name, key) if name == "--api-key" else ("status",)
+    variables = {} if name == "--api-key" else {name: "key"}
+    refused = invoke_command(*asked, folder=tmp_path, **variables)
+    limit = "(not shown); it must have at least one, all of them printable, and no space"
+    assert refused.exit_code == ExitCode.REFUSED
+    assert refused.stderr.startswith(f"wavetrim: {name} has {len(key)} characters {limit}")
+    assert "secret" not in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("level", "way_out"),
+    [
+        ("", "--port names another one, 0 takes one that is free"),
+        ("1", "`WAVETRIM_PORT=9000 make serve` takes another port, 0 one that is free"),
+    ],
+)
+def test_a_port_in_use_is_told_with_what_to_do(
+    level: str, way_out: str, folder: Path, shared_server: RunningServer
+) -> None:
+    variables = {"WAVETRIM_PORT": str(shared_server.port), "MAKELEVEL": level}
+    ended = run_command("serve", folder=folder, **variables)
     assert ended.returncode == ExitCode.FAILED
     assert ended.stderr == (
         f"wavetrim: cannot listen on 127.0.0.1 port {shared_server.port}: Address already in use; "
-        "--port names another one, 0 takes one that is free\n"
+        f"{way_out}\n"
     )
+
+
+def test_a_host_of_another_machine_is_told_with_what_to_do(folder: Path) -> None:
+    key = {"WAVETRIM_API_KEY": "sixteen-characters", "MAKELEVEL": ""}
+    ended = run_command("serve", "--host", "192.0.2.1", folder=folder, **key)
+    assert ended.returncode == ExitCode.FAILED
+    assert "; --host takes an address of this machine, or 0.0.0.0 for all of them" in ended.stderr
+
+
+def test_a_service_that_is_not_there_is_told_with_what_starts_it(folder: Path) -> None:
+    nobody = "http://127.0.0.1:1"
+    for command in (
+        *(["status"], ["submit", "a.npy", "b.npy"], ["submit", "1234", "5678"], ["devices"]),
+        *(["demo"], ["matrices"], ["rm", "1234"], ["cancel", "1234"], ["download", "1234"]),
+        ["fetch", "1234", "-o", "c.npy"],
+    ):
+        ended = invoke_command(*command, "--url", nobody, folder=folder)
+        assert ended.exit_code == ExitCode.UNREACHABLE
+        assert ended.stderr.endswith(
+            f"the service at {nobody} does not answer: Connection refused; `wavetrim serve` starts "
+            "one, --url or WAVETRIM_URL names another\n"
+        )
+    asked = invoke_command("health", folder=folder, WAVETRIM_PORT="1")
+    assert asked.stderr.endswith("Connection refused; `wavetrim serve` starts it\n")
+
+
+def test_https_on_a_port_of_http_is_named(folder: Path, shared_server: RunningServer) -> None:
+    url = shared_server.url.replace("http:", "https:")
+    ended = invoke_command("status", "--url", url, folder=folder)
+    assert ended.exit_code == ExitCode.UNREACHABLE
+    assert "it speaks no TLS; an address with http:// may be right" in ended.stderr
+
+
+def test_another_program_on_the_port_is_named(folder: Path) -> None:
+    handler = functools.partial(SimpleHTTPRequestHandler, directory=folder)
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        serving = threading.Thread(target=server.serve_forever)
+        serving.start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        told = invoke_command("status", "--url", url, folder=folder)
+        server.shutdown()
+        serving.join()
+    assert told.exit_code == ExitCode.REFUSED
+    assert told.stderr.endswith("the answer is a web page: of a proxy, or of another program\n")
+
+
+def test_an_id_of_the_other_kind_is_named(folder: Path, shared_server: RunningServer) -> None:
+    at = ("--url", shared_server.url)
+    matrix = invoke_command("upload", "a.npy", *at, folder=folder).stdout.strip()
+    job = invoke_command("submit", matrix, "b.npy", "--wait", *at, folder=folder).stdout.strip()
+    result = json.loads(invoke_command("status", job, "--json", *at, folder=folder).stdout)[
+        "result"
+    ]
+    for given in (matrix, matrix[:8]):
+        for command in (["status", given], ["fetch", given, "-o", "c.npy"], ["cancel", given]):
+            said = refuse(*command, *at, folder=folder)
+            assert f"{given} is a matrix, not a job: `wavetrim download {matrix}`" in said
+    for given in (job, job[:8]):
+        for command in (["download", given], ["rm", given], ["submit", given, "b.npy"]):
+            said = refuse(*command, *at, folder=folder)
+            assert f"{given} is a job, not a matrix: its result is matrix {result}" in said
+    for command, lists in (("status", "jobs"), ("download", "matrices")):
+        said = refuse(command, "nothing", *at, folder=folder)
+        assert said.endswith(f"'nothing'; `wavetrim {lists}` lists them\n")
 
 
 @pytest.mark.parametrize(
@@ -103,6 +196,16 @@ def test_an_output_into_nowhere_is_told_before_anything_is_asked_for(folder: Pat
         assert "--output is 'nowhere/c.npy'; it must be in a folder that exists" in said
 
 
+def test_multiply_and_plan_leave_nothing_but_the_product(folder: Path) -> None:
+    before = {*folder.iterdir()}
+    home = {"HOME": str(folder / "home"), "XDG_CACHE_HOME": "", "WAVETRIM_KERNEL_CACHE_DIR": ""}
+    multiplied = run_command("multiply", "a.npy", "b.npy", "-o", "c.npy", folder=folder, **home)
+    planned = run_command("plan", 64, 64, 64, "--device", "H100", folder=folder, **home)
+    assert (multiplied.returncode, planned.returncode) == (0, 0)
+    assert {*folder.iterdir()} - before == {folder / "c.npy", folder / "home"}
+    assert [*(folder / "home" / ".cache" / "wavetrim").iterdir()]
+
+
 def test_a_first_run_that_compiles_says_so(folder: Path) -> None:
     cache = str(folder / "cache")
     command = ("multiply", "a.npy", "b.npy", "-o", "c.npy")
@@ -113,39 +216,13 @@ def test_a_first_run_that_compiles_says_so(folder: Path) -> None:
     assert "compiling" not in again.stderr
 
 
-@pytest.mark.parametrize("size", [300, 600])
-def test_time_to_compile_is_not_that_of_a_product(tmp_path: Path, size: int) -> None:
-    profile = find_profile("cpu", devices=(), directory=None, cpu_threads=2)
-    plan = choose_plan(GemmProblem(size, size, size, "float64"), profile)
-    a, c = np.eye(size), np.empty((size, size))
-    with Executor(cache_dir=tmp_path, cpu_threads=2) as executor:
-        began = time.perf_counter()
-        timings = executor.run(plan, a, a, c)
-        seconds = time.perf_counter() - began
-        assert executor.pool.native
-    assert timings.total_seconds < seconds / 2
-
-
-def interrupt(process: StartedCommand) -> None:
-    """Ctrl-C ends it with one line."""
-    process.send_signal(signal.SIGINT)
-    output, errors = process.communicate(timeout=allow(30))
-    assert process.returncode == ExitCode.INTERRUPTED, errors
-    assert errors.endswith("wavetrim: interrupted\n")
-    assert "Traceback" not in output + errors
-
-
 @pytest.mark.parametrize("command", [["calibrate"], ["probe", "cpu-rows"]])
 def test_ctrl_c_ends_what_measures_and_keeps_nothing(command: list[str], folder: Path) -> None:
     option = "--out" if command[0] == "probe" else "--profile-dir"
     with start_command(*command, option, "out", folder=folder) as process:
-        began = time.monotonic()
-        while not (folder / "out").exists():
-            assert process.poll() is None, process.communicate()
-            assert time.monotonic() - began < allow(30)
-            time.sleep(0.01)
+        process.wait_until((folder / "out").exists)
         time.sleep(0.3)
-        interrupt(process)
+        process.interrupt()
     assert list((folder / "out").iterdir()) == []
 
 
@@ -167,66 +244,24 @@ main()
     assert (ended.returncode, ended.stderr) == (ExitCode.INTERRUPTED, "wavetrim: interrupted\n")
 
 
-BURN = """
-import time
-end = time.monotonic() + 60
-while time.monotonic() < end:
-    pass
-"""
-
-
-def test_runs_of_a_busy_machine_differ_and_the_old_profile_is_kept(kernel_cache: Path) -> None:
-    profile = find_profile("cpu", devices=(), directory=None, cpu_threads=2)
-    busy, notes = Steadiness(), Console(file=io.StringIO(), width=200)
-    with Executor(cache_dir=kernel_cache, cpu_threads=2) as executor:
-        busy.measure(executor, profile)
-        cores = len(os.sched_getaffinity(0))
-        burning = [sys.executable, "-I", "-S", "-c", BURN]
-        burners = [subprocess.Popen(burning) for _ in range(4 * cores)]
-        try:
-            at_first = read_core_times()
-            time.sleep(1)
-            busy.measure(executor, profile)
-            told = describe_others(at_first, read_core_times())
-        finally:
-            for burner in burners:
-                burner.kill()
-                burner.wait()
-    assert len(busy.runs["CPU"]) == 6
-    assert told is not None
-    assert float(told.split()[3]) > cores / 2
-    assert busy.list_spreads()["CPU"] > MOST_SPREAD
-    with pytest.raises(
-        CommandFailed, match=r"and other programs were at work.*old profile is kept"
-    ):
-        check_steadiness(busy, notes, saw_others=True, had_profile=True, force=False)
-
-
-@pytest.mark.parametrize("saw_others", [False, True])
-def test_other_programs_are_named_only_if_the_counters_show_them(*, saw_others: bool) -> None:
+def test_runs_that_differ_by_more_than_15_percent_keep_the_old_profile() -> None:
     shown = io.StringIO()
-    notes, varied = Console(file=shown, width=200), Steadiness({"CPU": [1.0, 1.28, 1.1]})
-    others = "other programs were" if saw_others else "no other program was seen"
-    told = f"runs differ by 28%, more than 15%, and {others} at work: predictions may be off"
-    with pytest.raises(CommandFailed, match=f"{told} by as much. The old profile is kept"):
-        check_steadiness(varied, notes, saw_others=saw_others, had_profile=True, force=False)
-    for had_profile in (False, True):
-        check_steadiness(varied, notes, saw_others=saw_others, had_profile=had_profile, force=True)
-    text = shown.getvalue()
-    assert text.count(told) == 2
-    assert text.count("when the machine is at rest") == 2 * saw_others
-
-
-def test_runs_that_hardly_differ_are_told_in_one_line() -> None:
-    shown = io.StringIO()
-    calm = Steadiness({"CPU": [1.0, 1.1], "GPU": [2.0, 2.02]})
+    notes = Console(file=shown, width=200)
+    calm, varied = Steadiness({"CPU": [1.0, 1.1]}), Steadiness({"CPU": [1.0, 1.28], "GPU": [2, 2]})
+    check_steadiness(calm, notes, saw_others=True, had_profile=True, force=False)
+    line = "runs of the same product, before and after, differ by: CPU 10%\n"
+    assert shown.getvalue() == line
     for saw_others in (False, True):
-        check_steadiness(
-            calm, Console(file=shown, width=200), saw_others=saw_others, had_profile=True,
-            force=False,
-        )  # fmt: skip
-    line = "runs of the same product, before and after, differ by: CPU 10%, GPU 1%\n"
-    assert shown.getvalue() == 2 * line
+        others = "other programs were" if saw_others else "no other program was seen"
+        told = f"runs differ by 28%, more than 15%, and {others} at work: predictions may be off"
+        with pytest.raises(CommandFailed, match=f"{told} by as much. The old profile is kept"):
+            check_steadiness(varied, notes, saw_others=saw_others, had_profile=True, force=False)
+        for had_profile in (False, True):
+            check_steadiness(
+                varied, notes, saw_others=saw_others, had_profile=had_profile, force=True
+            )
+        assert shown.getvalue().count(told) == 2
+    assert shown.getvalue().count("when the machine is at rest") == 2
 
 
 def test_a_load_that_stays_the_same_is_told_with_its_figure(tmp_path: Path) -> None:
@@ -246,36 +281,7 @@ def test_a_load_that_stays_the_same_is_told_with_its_figure(tmp_path: Path) -> N
     start = read(0, 0, 0)
     count = len(cores)
     calm, loaded = read(10, 10, 9.9 * count), read(15, 5, 10 * count)
-    assert calm.count_others(start) == pytest.approx(0.005 * count)
     assert describe_others(start, calm) is None
-    assert loaded.count_others(start) == pytest.approx(count / 4)
     assert f"kept {count / 4:.1f} of {count} cores busy" in str(describe_others(start, loaded))
     assert read_core_times(tmp_path / "none") is None
     assert describe_others(None, loaded) is None
-
-
-def test_a_bar_moves_with_time_and_ends_at_100() -> None:
-    shown = io.StringIO()
-    console = Console(file=shown, force_terminal=True, width=100)
-    with show_share(console, "measure", seconds=1.0) as move:
-        move(0.0, "CPU")
-        time.sleep(0.6)
-    shares = [int(share) for share in re.findall(r"(\d+)%", shown.getvalue())]
-    assert shares == sorted(shares)
-    assert any(10 <= share <= 90 for share in shares)
-    assert shares[-1] == 100
-
-
-def test_the_bar_of_what_was_broken_off_does_not_end_at_100() -> None:
-    shown = io.StringIO()
-
-    def measure() -> None:
-        console = Console(file=shown, force_terminal=True, width=100)
-        with show_share(console, "measure") as move:
-            move(0.25)
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        measure()
-    assert "25%" in shown.getvalue()
-    assert "100%" not in shown.getvalue()

@@ -1,16 +1,13 @@
 """Settings: read from the environment, checked, described."""
 
-import os
 import resource
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pydantic import SecretStr, ValidationError
 
 from tests.command import invoke_command
-from tests.server import RunningServer
 from wavetrim.scheduler.profile import what_if
 from wavetrim.service.app import create_app
 from wavetrim.service.cli.exits import ExitCode
@@ -18,26 +15,7 @@ from wavetrim.service.descriptors import limit_connections
 from wavetrim.service.errors import SettingRefused
 from wavetrim.service.machine_settings import MOST_THREADS
 from wavetrim.service.removed_settings import REMOVED
-from wavetrim.service.setting_refusal import tell_refused
 from wavetrim.service.settings import Settings
-from wavetrim.service.storage.folder.data_folder import claim_folder
-
-KEY = "the-services-own-secret-key"
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """A service whose key is in a file."""
-    folder = tmp_path_factory.mktemp("keyed")
-    (folder / "key").write_text(f"{KEY}\n")
-    with RunningServer(folder / "data", api_key_file=folder / "key") as running:
-        yield running
-
-
-def test_every_setting_is_described() -> None:
-    for name, field in Settings.model_fields.items():
-        assert field.description, name
-        assert field.description.endswith("."), name
 
 
 def test_the_environment_sets_fields_and_sizes_take_units(
@@ -56,38 +34,10 @@ def test_the_environment_sets_fields_and_sizes_take_units(
     assert settings.kernel_cache_dir == tmp_path / "kernels"
     assert settings.profile_dir == tmp_path / "profiles"
     assert settings.database == f"sqlite:///{tmp_path}/wavetrim.db"
-
-
-def test_relative_folders_become_absolute(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    settings = Settings(data_dir=Path("here"))
+    relative = Settings(data_dir=Path("here"))
     monkeypatch.chdir("/")
-    assert settings.data_dir == tmp_path / "here"
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("port", 70000),
-        ("max_matrix_bytes", 0),
-        ("max_storage_bytes", "-1"),
-        ("arena_bytes", "-1"),
-        ("max_queued_jobs", 0),
-        ("max_connections", 0),
-        ("cpu_threads", 0),
-        ("cpu_threads", 4097),
-        ("devices", "first"),
-        ("job_timeout_seconds", 0),
-        ("drain_seconds", -1),
-        ("log_level", "loud"),
-    ],
-)
-def test_values_out_of_range_are_refused_by_name(
-    monkeypatch: pytest.MonkeyPatch, name: str, value: object
-) -> None:
-    monkeypatch.setenv(f"WAVETRIM_{name.upper()}", str(value))
-    with pytest.raises(ValidationError, match=name):
-        Settings()
+    assert relative.data_dir == tmp_path / "here"
 
 
 def test_the_api_key_is_in_no_message(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,18 +79,6 @@ def test_an_api_key_is_read_from_a_file(monkeypatch: pytest.MonkeyPatch, tmp_pat
         assert words in refused.stderr
 
 
-def test_commands_find_the_key_in_the_file_too(tmp_path: Path, server: RunningServer) -> None:
-    path = tmp_path / "key"
-    path.write_text(f"{KEY}\n")
-    asked = {"WAVETRIM_URL": server.url}
-    refused = invoke_command("matrices", folder=tmp_path, **asked)
-    assert refused.exit_code != ExitCode.DONE
-    told = invoke_command("matrices", folder=tmp_path, WAVETRIM_API_KEY_FILE=str(path), **asked)
-    assert told.exit_code == ExitCode.DONE, told.output
-    gone = invoke_command("matrices", folder=tmp_path, WAVETRIM_API_KEY_FILE="none", **asked)
-    assert (gone.exit_code, "WAVETRIM_API_KEY_FILE: it is none" in gone.stderr) == (2, True)
-
-
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "localhost"])
 def test_loopback_needs_no_key(host: str) -> None:
     create_app(Settings(host=host))
@@ -152,27 +90,6 @@ def test_other_addresses_need_a_key(host: str, monkeypatch: pytest.MonkeyPatch) 
         create_app(Settings(host=host))
     monkeypatch.setenv("WAVETRIM_API_KEY", "the-services-own-secret-key")
     create_app(Settings(host=host))
-
-
-def test_a_data_folder_belongs_to_one_service(tmp_path: Path) -> None:
-    folder = tmp_path / "new" / "data"
-    with (
-        claim_folder(folder),
-        pytest.raises(SettingRefused, match=f"uses, as process {os.getpid()} on .* since 20"),
-        claim_folder(folder),
-    ):
-        pass
-    with claim_folder(folder):
-        assert folder.is_dir()
-
-
-def test_a_data_folder_must_be_a_folder(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("here")
-    with (
-        pytest.raises(SettingRefused, match=r"data_dir is .*a folder that can be written to"),
-        claim_folder(tmp_path / "file"),
-    ):
-        pass
 
 
 def test_connections_leave_descriptors_for_everything_else() -> None:
@@ -187,33 +104,17 @@ def test_connections_leave_descriptors_for_everything_else() -> None:
 def test_a_refused_setting_is_told_with_its_value_and_its_limit(
     tmp_path: Path,
 ) -> None:
+    given = {"CPU_THREADS": "many", "API_KEY": "short", "DEVICES": "first", "ARENA_BYTES": "1XB"}
     told = invoke_command(
-        "serve", folder=tmp_path, WAVETRIM_CPU_THREADS="many", WAVETRIM_API_KEY="short"
+        "serve", folder=tmp_path, **{f"WAVETRIM_{name}": value for name, value in given.items()}
     )
     assert told.exit_code == ExitCode.REFUSED
+    assert "WAVETRIM_ARENA_BYTES is '1XB'; it must be a size in bytes, such as" in told.stderr
+    assert "WAVETRIM_DEVICES is 'first': String should match pattern '^(none|" in told.stderr
     assert "WAVETRIM_CPU_THREADS is 'many'; it must be a valid integer" in told.stderr
     assert "WAVETRIM_API_KEY: it has 5 characters; it must have" in told.stderr
     assert "short" not in told.stderr
     assert "KERNEL_CACHE_DIR" not in told.stderr
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "told"),
-    [
-        ("devices", "first", ": String should match pattern '^(none|"),
-        ("arena_bytes", "1XB", "; it must be a size in bytes, such as 4GiB"),
-        ("max_matrix_bytes", "-1", "; it must be a size in bytes, such as 4GiB"),
-    ],
-)
-def test_a_refused_setting_is_told_in_whole_sentences(
-    monkeypatch: pytest.MonkeyPatch, name: str, value: str, told: str
-) -> None:
-    variable = f"WAVETRIM_{name.upper()}"
-    monkeypatch.setenv(variable, value)
-    with pytest.raises(ValidationError) as refused:
-        Settings()
-    (sentence,) = tell_refused(refused.value)
-    assert sentence.startswith(f"{variable} is {value!r}{told}")
 
 
 @pytest.mark.parametrize("variable", ["WAVETRIM_GRPC_PORT", "WAVETRIM_V2_SHARED_MEMORY"])
@@ -228,11 +129,11 @@ def test_a_removed_setting_that_opened_a_door_refuses_the_start(
     assert planned.exit_code == ExitCode.DONE
 
 
-def test_no_setting_is_removed_and_there() -> None:
-    assert not {f"WAVETRIM_{name.upper()}" for name in Settings.model_fields} & set(REMOVED)
-
-
-def test_as_many_threads_may_be_set_as_plans_take() -> None:
+def test_settings_agree_with_each_other() -> None:
+    for name, field in Settings.model_fields.items():
+        assert field.description, name
+        assert field.description.endswith("."), name
+        assert f"WAVETRIM_{name.upper()}" not in REMOVED
     assert MOST_THREADS == what_if.MOST_THREADS
 
 

@@ -4,10 +4,8 @@
 and one waiting: their requests know nothing of accuracy and multiprocessors.
 """
 
-import shutil
 import sqlite3
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -16,10 +14,6 @@ import pytest
 from tests.command import invoke_command
 from tests.server import RunningServer
 from wavetrim.client import Client
-from wavetrim.service.jobs.errors import JobNotFound
-from wavetrim.service.jobs.table.store import JobStore
-from wavetrim.service.storage.database.database import open_database
-from wavetrim.service.storage.matrices.upload_keys import AlreadyUploaded, UploadKey
 
 DUMP = Path(__file__).parent / "data" / "wavetrim-0.1.0.sql"
 A_ID, B_ID = "67164d18dd0f486c9ec8d27d707ef5", "fb62ad7c484f46a2bb563aca76516f"
@@ -91,25 +85,3 @@ def test_a_new_job_stands_beside_the_old_ones(upgraded: RunningServer) -> None:
     posted = upgraded.client.post("/v1/jobs", json=request).json()
     assert posted["request"]["accuracy"] == "strict"
     assert upgraded.wait_job(posted["id"])["state"] == "succeeded"
-
-
-def test_the_folder_can_be_opened_again_and_again(old_folder: Path, tmp_path: Path) -> None:
-    shutil.copytree(old_folder, tmp_path / "copy")
-    for _ in range(2):
-        database = open_database(f"sqlite:///{tmp_path / 'copy' / 'wavetrim.db'}")
-        key = UploadKey("k", "", database)
-        assert JobStore(database).get(WAITING).request["sms"] is None
-        with suppress(AlreadyUploaded), database.begin() as connection:
-            key.keep(A_ID, "0" * 64).add_row(connection)
-        assert key.find() == key.keep(A_ID, "0" * 64)
-        database.dispose()
-
-
-def test_old_things_belong_to_the_one_tenant(old_folder: Path) -> None:
-    database = open_database(f"sqlite:///{old_folder / 'wavetrim.db'}")
-    jobs = JobStore(database)
-    assert {(job.id, job.owner) for job in jobs.page(owner="")[0]} == {(DONE, ""), (WAITING, "")}
-    assert jobs.page(owner="ada") == ((), None)
-    with pytest.raises(JobNotFound):
-        jobs.get(DONE, owner="ada")
-    database.dispose()

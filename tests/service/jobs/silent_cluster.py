@@ -65,11 +65,13 @@ class SilentCluster(Cluster):
 def make_profile() -> MachineProfile:
     """The profile of a node that is much faster than this machine."""
     profile = find_profile("cpu", devices=(), directory=None, cpu_threads=1)
-    rates = tuple(
-        replace(
-            rate, gflops=TIMES_FASTER * rate.gflops, alone_gflops=TIMES_FASTER * rate.gflops,
-            element_seconds=0.0, write_seconds=0.0, narrow_seconds=0.0,
-        )
-        for rate in profile.cpu.rates
-    )  # fmt: skip
-    return replace(profile, cpu=replace(profile.cpu, rates=rates))
+    cpu = profile.cpu
+    faster = replace(
+        cpu,
+        float32_gflops=TIMES_FASTER * cpu.float32_gflops,
+        float64_gflops=TIMES_FASTER * cpu.float64_gflops,
+        thread_gflops=TIMES_FASTER * cpu.thread_gflops,
+        read_gbytes_per_second=1e6,
+        write_gbytes_per_second=1e6,
+    )
+    return replace(profile, cpu=faster)

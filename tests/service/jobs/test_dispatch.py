@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -19,8 +18,9 @@ from tests.postgres import running_postgres
 from tests.service.parts import Parts, ask, make_parts, running_parts
 from wavetrim.service.jobs.errors import OperandNotFound
 from wavetrim.service.jobs.job import Job, JobState
-from wavetrim.service.jobs.queue import Waiting
-from wavetrim.service.jobs.runs import JobRuns
+from wavetrim.service.jobs.live import LiveJob
+from wavetrim.service.jobs.run import Runner
+from wavetrim.service.jobs.table.rows import make_row
 from wavetrim.service.jobs.table.store import JobStore
 from wavetrim.service.storage.errors import MatrixInUse
 
@@ -55,7 +55,7 @@ def run_shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunShared]:
 
 async def finish(parts: Parts, *operands: str, **options: Any) -> Job:
     """Submits a job and waits for its end."""
-    job, _ = await parts.dispatcher.submit(ask(*operands, **options))
+    job, _ = await parts.submit(ask(*operands, **options))
     return await parts.dispatcher.wait(job.id)
 
 
@@ -109,42 +109,31 @@ def test_every_product_is_right_in_the_file_that_was_made_ahead_for_it(
     run_shared(scenario)
 
 
-def test_a_job_that_ends_before_its_post_is_answered_does_not_run_again(
+def test_a_job_runs_once_though_its_caller_left_before_it_was_committed(
     run_shared: RunShared, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun: list[str] = []
-    added, answered = threading.Event(), threading.Event()
-    begin, add = JobRuns.begin, JobStore.add
+    run_job = Runner.run
 
-    def note_begin(runs: JobRuns, waiting: Waiting, **options: Any) -> None:
-        begun.append(waiting.job.id)
-        begin(runs, waiting, **options)
+    async def note_run(runner: Runner, live: LiveJob) -> Job | None:
+        begun.append(live.job.id)
+        return await run_job(runner, live)
 
-    def add_slowly(store: JobStore, request: Any, **options: Any) -> tuple[Job, bool]:
-        done = add(store, request, **options)
-        if options["priority"] == 7:  # its thread gets no processor for a while
-            added.set()
-            answered.wait(60)
-        return done
-
-    monkeypatch.setattr(JobRuns, "begin", note_begin)
-    monkeypatch.setattr(JobStore, "add", add_slowly)
+    monkeypatch.setattr(Runner, "run", note_run)
 
     async def scenario(parts: Parts) -> None:
         a = parts.store(make_matrix(30, 30, "float32", seed=1))
-        posting = asyncio.create_task(parts.dispatcher.submit(ask(a, a, priority=7)))
-        await asyncio.to_thread(added.wait, 60)
-        leaving = asyncio.create_task(parts.dispatcher.submit(ask(a, a)))
-        await asyncio.sleep(0)
-        leaving.cancel()  # now the database is searched
-        await asyncio.wait({leaving})
-        found, _ = await asyncio.to_thread(parts.jobs.page, limit=2)
-        for job in found:
-            assert (await parts.dispatcher.wait(job.id)).state is JobState.SUCCEEDED
-        answered.set()
-        posted, _ = await posting
+        with parts.database.begin():  # so that the commit waits
+            posting = asyncio.create_task(parts.submit(ask(a, a)))
+            await asyncio.sleep(0.1)
+            posting.cancel()
+            await asyncio.sleep(0.1)
+        await asyncio.wait({posting})
+        assert posting.cancelled()
+        (job,) = (await asyncio.to_thread(parts.jobs.page, limit=1))[0]
+        assert (await parts.dispatcher.wait(job.id)).state is JobState.SUCCEEDED
         await finish(parts, a, a)
-        assert begun.count(posted.id) == 1
+        assert begun.count(job.id) == 1
 
     run_shared(scenario)
 
@@ -170,7 +159,7 @@ def test_a_try_that_fails_early_leaves_its_plan(
 ) -> None:
     async def scenario(parts: Parts) -> None:
         a = parts.store(make_matrix(30, 30, "float32", seed=1))
-        begun = await parts.dispatcher.submit(ask(a, a))
+        begun = await parts.submit(ask(a, a))
         original = parts.engine.start_run
         failure = {"type": "failed", "kind": "verification", "message": "no", "retryable": False}
 
@@ -191,7 +180,7 @@ def test_a_try_that_fails_early_leaves_its_plan(
 def test_a_matrix_is_kept_while_a_job_needs_it(run_shared: RunShared) -> None:
     async def scenario(parts: Parts) -> None:
         a = parts.store_slow_operand()
-        job, _ = await parts.dispatcher.submit(ask(a, a))
+        job, _ = await parts.submit(ask(a, a))
         with pytest.raises(MatrixInUse, match=job.id):
             parts.matrices.delete(a)
         await wait_for_progress(parts, job.id)
@@ -207,7 +196,7 @@ def test_a_matrix_is_kept_while_a_job_needs_it(run_shared: RunShared) -> None:
 def test_a_job_that_fails_every_time_says_so_and_leaves_no_file(tmp_path: Path) -> None:
     async def scenario(parts: Parts) -> None:
         a = parts.store_slow_operand()
-        job, _ = await parts.dispatcher.submit(ask(a, a))
+        job, _ = await parts.submit(ask(a, a))
         for attempt in (1, 2, 3):
             await wait_for_progress(parts, job.id, attempt)
             assert parts.engine.pid is not None
@@ -262,8 +251,8 @@ wavetrim.scheduler.engine.run.open_product = break_down
 def test_a_queued_job_is_cancelled_before_it_starts(run_shared: RunShared) -> None:
     async def scenario(parts: Parts) -> None:
         a = parts.store_slow_operand()
-        running, _ = await parts.dispatcher.submit(ask(a, a))
-        queued, _ = await parts.dispatcher.submit(ask(a, a))
+        running, _ = await parts.submit(ask(a, a))
+        queued, _ = await parts.submit(ask(a, a))
         waiting = asyncio.create_task(parts.dispatcher.wait(queued.id))
         await wait_for_progress(parts, running.id)
         cancelled = await parts.dispatcher.cancel(queued.id)
@@ -279,7 +268,7 @@ def test_a_queued_job_is_cancelled_before_it_starts(run_shared: RunShared) -> No
 def test_a_running_job_is_cancelled_soon_and_the_engine_lives_on(run_shared: RunShared) -> None:
     async def scenario(parts: Parts) -> None:
         a = parts.store_slow_operand(2400)
-        job, _ = await parts.dispatcher.submit(ask(a, a))
+        job, _ = await parts.submit(ask(a, a))
         await wait_for_progress(parts, job.id)
         before = count_ended(parts, "cancelled")
         pid, began = parts.engine.pid, time.monotonic()
@@ -298,11 +287,11 @@ def test_a_running_job_is_cancelled_soon_and_the_engine_lives_on(run_shared: Run
 def test_an_engine_that_does_not_hear_a_cancel_is_replaced(
     run_shared: RunShared, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("wavetrim.service.jobs.lanes.lane.STOP_GRACE_SECONDS", 0.5)
+    monkeypatch.setattr("wavetrim.service.jobs.lanes.running.STOP_GRACE_SECONDS", 0.5)
 
     async def scenario(parts: Parts) -> None:
         a = parts.store_slow_operand()
-        job, _ = await parts.dispatcher.submit(ask(a, a))
+        job, _ = await parts.submit(ask(a, a))
         await wait_for_progress(parts, job.id)
         restarts = parts.engine.restarts
         assert parts.engine.pid is not None
@@ -345,13 +334,13 @@ def test_a_product_without_room_fails_with_its_reason(tmp_path: Path) -> None:
 def test_a_repeated_post_gets_its_job_though_the_operands_are_gone(run_shared: RunShared) -> None:
     async def scenario(parts: Parts) -> None:
         a = parts.store(make_matrix(4, 4, "float32", seed=1))
-        job, _ = await parts.dispatcher.submit(ask(a, a), "key")
+        job, _ = await parts.submit(ask(a, a), "key")
         await parts.dispatcher.wait(job.id)
         parts.matrices.delete(a)
-        again, created = await parts.dispatcher.submit(ask(a, a), "key")
+        again, created = await parts.submit(ask(a, a), "key")
         assert (again.id, again.state, created) == (job.id, JobState.SUCCEEDED, False)
         with pytest.raises(OperandNotFound):
-            await parts.dispatcher.submit(ask(a, a), "another key")
+            await parts.submit(ask(a, a), "another key")
 
     run_shared(scenario)
 
@@ -362,11 +351,11 @@ def test_a_job_outlives_a_restart_of_the_database(tmp_path: Path) -> None:
 
         async def scenario(parts: Parts) -> None:
             a = parts.store_slow_operand(1000)
-            job, _ = await parts.dispatcher.submit(ask(a, a))
+            job, _ = await parts.submit(ask(a, a))
             waiting = asyncio.create_task(parts.dispatcher.wait(job.id))
             await wait_for_progress(parts, job.id)
             await asyncio.to_thread(server.stop)
-            await parts.lane.wait_idle()
+            await parts.engines.wait_idle()
             await asyncio.sleep(0.5)  # the product is ready, and cannot be published
             assert not waiting.done()
             await asyncio.to_thread(server.start)
@@ -384,7 +373,7 @@ def test_a_stop_while_a_try_is_written_leaves_its_job_as_if_it_had_not_begun(
     before = make_parts(tmp_path)
     operand = before.store(np.ones((2, 2), np.float32))
     asked = ask(operand, operand).model_dump()
-    job, _ = before.jobs.add(asked, max_queued=9)
+    (job,), _ = asyncio.run(before.jobs.add([make_row(asked)]))
     before.database.dispose()
 
     async def scenario() -> None:

@@ -19,7 +19,7 @@ def make_turn() -> Turn:
     request = RunRequest(
         job="", a=one, b=one, c=None, out=one, alpha=1.0, beta=0.0, verify=False
     )  # fmt: skip
-    return Turn(request, (), None)
+    return Turn(request)
 
 
 @contextmanager

@@ -51,14 +51,14 @@ def test_this_machine_computes_what_a_lost_node_has_left_in_the_same_try(tmp_pat
     async def scenario() -> None:
         async with asyncio.timeout(60), running_parts(tmp_path / "data") as parts:
             await parts.engine.wait_ready()
-            parts.lane._fleet.cluster = cluster
+            parts.engines._fleet.cluster = cluster
             a = parts.store_slow_operand(600)
-            job, _ = await parts.dispatcher.submit(ask(a, a))
+            job, _ = await parts.submit(ask(a, a))
             await cluster.has_run.wait()
             cluster.nodes.clear()
             cluster.lose_runs("its engine was ended")
             ended = await parts.dispatcher.wait(job.id)
             assert (ended.state, ended.attempts) == (JobState.SUCCEEDED, 1)
-            assert parts.lane.running == 0
+            assert parts.engines.running == 0
 
     asyncio.run(scenario())

@@ -1,23 +1,35 @@
 """How many products in one call may wait."""
 
-from types import SimpleNamespace
-from typing import Any, cast
+import asyncio
+from pathlib import Path
 
 import pytest
 
+from tests.service.parts import make_parts
+from wavetrim.scheduler.engine.messages import Operand, RunRequest
 from wavetrim.service.jobs.errors import QueueFull
-from wavetrim.service.jobs.products import Products
-from wavetrim.service.settings import Settings
+
+PLACE = Operand(1, 0, 900, 900, "float32")
 
 
-def test_one_product_more_than_may_wait_is_refused_with_field_value_and_limit() -> None:
-    lane = SimpleNamespace(waiting=1)
-    nothing = cast("Any", SimpleNamespace())
-    products = Products(cast("Any", lane), nothing, Settings(max_queued_jobs=2), nothing)
-    products.check_admission()
-    lane.waiting = 2
-    with pytest.raises(QueueFull) as refused:
-        products.check_admission()
-    assert (refused.value.field, refused.value.value) == ("waiting products", 3)
-    assert refused.value.limit == "at most 2 (max_queued_jobs)"
-    assert refused.value.retry_after_seconds == 1
+def test_one_product_more_than_a_caller_may_have_waiting_is_refused(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        parts, request = make_parts(tmp_path, max_queued_jobs=2), RunRequest("", *[PLACE] * 4)
+        tasks = []
+        for _ in range(2):
+            parts.products.check_admission("ada")
+            computing = parts.products.compute(request, (), asyncio.Event().wait, caller="ada")
+            tasks.append(asyncio.create_task(computing))
+            await asyncio.sleep(0)
+        with pytest.raises(QueueFull) as refused:
+            parts.products.check_admission("ada")
+        assert (refused.value.field, refused.value.value) == ("waiting products", 3)
+        assert refused.value.limit == "at most 2 of a caller (max_queued_jobs)"
+        assert refused.value.retry_after_seconds == 1
+        parts.products.check_admission("bob")
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        parts.products.check_admission("ada")
+
+    asyncio.run(scenario())

@@ -19,7 +19,7 @@ def cluster(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> SilentCluster:
     """Two nodes that hear no cancellation."""
-    monkeypatch.setattr("wavetrim.service.jobs.lanes.lane.STOP_GRACE_SECONDS", 0.1)
+    monkeypatch.setattr("wavetrim.service.jobs.lanes.running.STOP_GRACE_SECONDS", 0.1)
     return SilentCluster(tmp_path, nodes=2, hears_end=request.param)
 
 
@@ -35,9 +35,9 @@ async def running_job(
     async with asyncio.timeout(30), running_parts(folder, **settings) as parts:
         await parts.engine.wait_ready()
         monkeypatch.setattr(parts.engine, "start_run", refuse)
-        parts.lane._fleet.cluster = cluster
+        parts.engines._fleet.cluster = cluster
         a = parts.store_slow_operand(600)
-        job, _ = await parts.dispatcher.submit(ask(a, a))
+        job, _ = await parts.submit(ask(a, a))
         await cluster.has_run.wait()
         yield parts, job.id
 
@@ -45,7 +45,7 @@ async def running_job(
 def assert_stopped(parts: Parts, cluster: SilentCluster, asked: list[str]) -> None:
     """Nobody else was asked, and the lane is free for others."""
     assert cluster.asked == asked
-    assert parts.lane.running == 0
+    assert parts.engines.running == 0
     assert cluster.restarts == (0 if cluster.hears_end else 1)
 
 

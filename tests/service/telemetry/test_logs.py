@@ -43,7 +43,7 @@ def find_lines(server: RunningServer, **fields: Any) -> list[dict[str, Any]]:
 
 
 def test_where_it_serves_is_a_line_of_the_log(server: RunningServer) -> None:
-    (line,) = find_lines(server, logger="wavetrim.service.cli.server.foreground")
+    (line,) = find_lines(server, logger="wavetrim.service.server.foreground")
     assert line["message"] == f"wavetrim is serving on {server.url}"
 
 

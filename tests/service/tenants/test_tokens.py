@@ -17,14 +17,12 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from tests.command import run_command
 from tests.limit import allow
-from tests.processes import wait_until
 from tests.server import NPY, RunningServer, encode_npy
 from tests.service.tenants.issuer import AUDIENCE, ISSUER, MAKERS, Issuer, forge, make_claims, serve
 from tests.service.tenants.tenants import manage_keys, open_caller, store
 from wavetrim.service.app import check_exposure
 from wavetrim.service.errors import IssuerAway, SettingRefused, Unauthorized
 from wavetrim.service.settings import Settings
-from wavetrim.service.tenants import issuer_keys
 from wavetrim.service.tenants.issuer_keys import IssuerKeys
 from wavetrim.service.tenants.jwks import JwksRefused, JwksSource, parse_jwks
 from wavetrim.service.tenants.tokens import Tokens, make_tokens
@@ -176,17 +174,6 @@ def test_forgeries_are_refused(server: RunningServer, issuer: Issuer) -> None:
     log = server.read_log()
     assert "incident" not in log
     assert issuer.sign("RS256").split(".")[0] not in log
-
-
-def test_unknown_keys_do_not_have_the_issuer_asked_each_time(
-    server: RunningServer, issuer: Issuer
-) -> None:
-    before = issuer.reads
-    began = time.monotonic()
-    for n in range(100):
-        token = issuer.sign("ES256", headers={"kid": f"unknown-{n}"})
-        assert ask(server, token)[0] == 401
-    assert issuer.reads - before <= 1 + (time.monotonic() - began) / 10
 
 
 def test_without_a_token_or_a_key_nobody_calls(server: RunningServer) -> None:
@@ -341,57 +328,6 @@ def test_keys_that_are_not_for_verifying_are_passed_over() -> None:
     for content in (b"", b"[]", b'{"keys": 1}', b'{"keys": []}', b"[" * 10**5, b" " * 2**21):
         with pytest.raises(JwksRefused):
             parse_jwks(content)
-
-
-@pytest.mark.parametrize("key_ops", [None, 7, True, "verify", {"verify": 1}, ["verify", 7]])
-def test_a_key_whose_operations_are_no_list_of_texts_is_passed_over_by_name(
-    key_ops: Any, caplog: pytest.LogCaptureFixture
-) -> None:
-    issuer = Issuer()
-    for kid in ("right", "wrong"):
-        issuer.add(kid, "ES256")
-    right, wrong = issuer.describe()["keys"]
-    listed = [{**right, "key_ops": ["verify"]}, {**wrong, "key_ops": key_ops}]
-    (kept,) = parse_jwks(json.dumps({"keys": listed}).encode())
-    assert kept.kid == "right"
-    assert f"key 'wrong' of the issuer has the key_ops {key_ops!r}" in caplog.text
-
-
-def test_no_error_ends_the_reading_of_keys(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(issuer_keys, "PERIOD_SECONDS", 0.01)
-    issuer = Issuer()
-    issuer.add("key", "ES256")
-    token = issuer.sign("key")
-    faults = [RuntimeError("a fault of the reader")]
-    read = JwksSource.read
-
-    def read_after_faults(source: JwksSource) -> Any:
-        if not issuer.keys and faults:
-            raise faults.pop()
-        return read(source)
-
-    async def withdraw(tokens: Tokens, keys: IssuerKeys) -> None:
-        assert (await tokens.read(token)).name == "jwt:ada"
-        issuer.keys.clear()
-        await asyncio.to_thread(wait_until, lambda: not faults)
-        assert (await tokens.read(token)).name == "jwt:ada"  # as while the issuer is away
-        with pytest.raises(IssuerAway):
-            await tokens.read(issuer_of_others.sign("other"))
-        issuer.add("second", "ES256")
-        wanted = issuer.reads + 2  # so that one that began after the change has ended
-        await asyncio.to_thread(wait_until, lambda: issuer.reads >= wanted)
-        with pytest.raises(Unauthorized):
-            await tokens.read(token)
-
-    issuer_of_others = Issuer()
-    issuer_of_others.add("other", "ES256")
-    monkeypatch.setattr(JwksSource, "read", read_after_faults)
-    with serve(issuer) as url:
-        read_with(url, withdraw, pause_seconds=0.05)
-    assert "a fault of the reader" in caplog.text
-    assert "WAVETRIM_JWT_JWKS" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,9 @@ import struct
 from typing import Any, Final
 
 from ..errors import ServiceUnreachable
-from ..matrices.bodies import make_json_body
-from ..wire.calls import Calls
-from ..wire.request import Request
-from ..wire.sockets import connect_unix
+from ..wire.address import connect_unix
+from ..wire.calls import Calls, make_json_body
+from ..wire.connection import Request
 
 _ANSWER_BYTES: Final = 4096
 _ANSWER_SECONDS: Final = 10.0
@@ -30,17 +29,41 @@ class Lease:
         size_bytes: Its length.
         memory: The mapping, which ends with the last array in it.
         address: Address of its first byte in this process.
+        used: How many ranges are taken.
     """
 
     def __init__(self, lease_id: str, connection: socket.socket, memory: mmap.mmap) -> None:
         self.id = lease_id
         self.size_bytes = len(memory)
         self.memory = memory
-        self.address = _find_address(memory)
+        self.address = ctypes.addressof(ctypes.c_uint8.from_buffer(memory))
+        self.used = 0
+        self._free = [(0, self.size_bytes)]  # in order; neighbours are joined
         self._connection = connection
 
+    def take(self, size_bytes: int) -> int | None:
+        """Take a range; returns its offset, or None if none is free."""
+        for index, (offset, free_bytes) in enumerate(self._free):
+            if free_bytes >= size_bytes:
+                rest = (offset + size_bytes, free_bytes - size_bytes)
+                self._free[index : index + 1] = [rest] if rest[1] else []
+                self.used += 1
+                return offset
+        return None
+
+    def give(self, offset: int, size_bytes: int) -> None:
+        """Give a range back."""
+        self.used -= 1
+        joined: list[tuple[int, int]] = []
+        for begin, count in sorted([*self._free, (offset, size_bytes)]):
+            if joined and sum(joined[-1]) == begin:
+                joined[-1] = (joined[-1][0], joined[-1][1] + count)
+            else:
+                joined.append((begin, count))
+        self._free = joined
+
     def close(self) -> None:
-        """Give the memory back; nobody may use it afterwards."""
+        """Give the memory back to the service; nobody may use it afterwards."""
         self._connection.close()
 
 
@@ -51,9 +74,8 @@ def open_lease(calls: Calls, size_bytes: int) -> Lease:
         ServiceRefused: It has no leases, or no room for this one.
         ServiceUnreachable: The service's socket for leases does not answer as it should.
     """
-    headers = {"Content-Type": "application/json"}
     body = make_json_body({"bytes": size_bytes})
-    grant = calls.ask(Request("POST", "/v1/leases", headers=headers, body=body))
+    grant = calls.ask(Request("POST", "/v1/leases", body=body))
     try:
         connection = connect_unix(grant["socket"], kind=socket.SOCK_SEQPACKET)
         try:
@@ -65,7 +87,7 @@ def open_lease(calls: Calls, size_bytes: int) -> Lease:
             connection.close()
             raise
     except (OSError, ValueError) as error:
-        raise ServiceUnreachable(calls.transport.url, f"it hands no lease out: {error}") from error
+        raise ServiceUnreachable(calls.url, f"it hands no lease out: {error}") from error
 
 
 def _check_peer(connection: socket.socket) -> None:
@@ -112,7 +134,3 @@ def _check_memory(file: int, size_bytes: int) -> None:
     found_bytes = os.fstat(file).st_size
     if missing or found_bytes < size_bytes:
         raise ValueError(f"the memory lacks {missing}, or has {found_bytes} of {size_bytes} bytes")
-
-
-def _find_address(memory: mmap.mmap) -> int:
-    return ctypes.addressof(ctypes.c_uint8.from_buffer(memory))

@@ -28,34 +28,6 @@ _RETRY_SECONDS: Final = 5.0
 """How long no lease is asked for after a refusal; chosen."""
 
 
-class _Space:
-    """A lease and its free ranges: (offset, bytes), in order; neighbours are joined."""
-
-    def __init__(self, lease: Lease) -> None:
-        self.lease = lease
-        self.free = [(0, lease.size_bytes)]
-        self.used = 0
-
-    def take(self, size_bytes: int) -> int | None:
-        for index, (offset, free_bytes) in enumerate(self.free):
-            if free_bytes >= size_bytes:
-                rest = (offset + size_bytes, free_bytes - size_bytes)
-                self.free[index : index + 1] = [rest] if rest[1] else []
-                self.used += 1
-                return offset
-        return None
-
-    def give(self, offset: int, size_bytes: int) -> None:
-        self.used -= 1
-        joined: list[tuple[int, int]] = []
-        for begin, count in sorted([*self.free, (offset, size_bytes)]):
-            if joined and sum(joined[-1]) == begin:
-                joined[-1] = (joined[-1][0], joined[-1][1] + count)
-            else:
-                joined.append((begin, count))
-        self.free = joined
-
-
 class LeasedMemory:
     """The leases of one client. Safe for several threads.
 
@@ -64,53 +36,50 @@ class LeasedMemory:
 
     Args:
         calls: The calls to the service.
+
+    Attributes:
+        offered: Whether the service may have leases: it is on this host, and has not said no.
     """
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
         self._lock = threading.Lock()
-        self._spaces: list[_Space] = []
-        self._left: list[_Space] = []
-        self._released: deque[tuple[int, _Space, int, int]] = deque()
+        self._leases: list[Lease] = []
+        self._left: list[Lease] = []
+        self._released: deque[tuple[int, Lease, int, int]] = deque()
         self._process = os.getpid()
         self._asks_again = 0.0
-        self._is_local = calls.transport.url.startswith("unix:") and hasattr(
-            socket, "MSG_CMSG_CLOEXEC"
-        )
-
-    @property
-    def offered(self) -> bool:
-        """Whether the service may have leases: it is on this host, and has not said no."""
-        return self._is_local
+        is_local = calls.url.startswith("unix:")
+        self.offered = is_local and hasattr(socket, "MSG_CMSG_CLOEXEC")
 
     def obtain(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray[Any] | None:
         """A new array in a lease, or None if there is no room."""
         elements = np.dtype(dtype)
         lengths = tuple(map(operator.index, shape if np.iterable(shape) else (shape,)))
         size_bytes = math.prod(lengths) * elements.itemsize
-        if not self._is_local or size_bytes <= 0:
+        if not self.offered or size_bytes <= 0:
             return None
         reserved_bytes = -(-size_bytes // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES
-        array = self._take(lengths, elements, reserved_bytes)
-        if array is None and self._grow(reserved_bytes):
-            array = self._take(lengths, elements, reserved_bytes)
-        return array
+        block = self._take(reserved_bytes)
+        if block is None and self._grow(reserved_bytes):
+            block = self._take(reserved_bytes)
+        return None if block is None else np.ndarray(lengths, elements, block)
 
     def find(self, matrix: NDArray[Any]) -> dict[str, Any] | None:
         """How a product names a matrix; None if it lies elsewhere, or its elements overlap."""
-        if not self._spaces or not matrix.dtype.isnative or 0 in matrix.shape:
+        if not self._leases or not matrix.dtype.isnative or 0 in matrix.shape:
             return None
         address = matrix.__array_interface__["data"][0]
-        for space in tuple(self._spaces):
-            offset = address - space.lease.address
-            if 0 <= offset < space.lease.size_bytes:
+        for lease in tuple(self._leases):
+            offset = address - lease.address
+            if 0 <= offset < lease.size_bytes:
                 break
         else:
             return None
         if offset % matrix.itemsize or not _has_own_places(matrix):
             return None
         return {
-            "lease": space.lease.id,
+            "lease": lease.id,
             "offset_bytes": offset,
             "shape": matrix.shape,
             "dtype": matrix.dtype.name,
@@ -123,52 +92,48 @@ class LeasedMemory:
         Each lease is given back when the last array in it is gone.
         """
         with self._lock:
-            self._left += self._spaces
-            self._spaces = []
+            self._left += self._leases
+            self._leases = []
         self._settle()
-
-    close = leave
 
     def _grow(self, needed_bytes: int) -> bool:
         """Ask for one more lease; returns whether there is one."""
         if time.monotonic() < self._asks_again:
             return False
-        held_bytes = sum(space.lease.size_bytes for space in self._spaces)
+        held_bytes = sum(lease.size_bytes for lease in self._leases)
         ahead_bytes = min(MOST_AHEAD_BYTES, max(LEAST_LEASE_BYTES, held_bytes))
         for size_bytes in sorted({max(needed_bytes, ahead_bytes), needed_bytes}, reverse=True):
             try:
                 lease = open_lease(self._calls, size_bytes)
             except (Unauthorized, NotFound):
-                self._is_local = False  # a service without leases
+                self.offered = False  # a service without leases
                 return False
             except ClientError:
                 continue
             with self._lock:
-                self._spaces.append(_Space(lease))
+                self._leases.append(lease)
             return True
         self._asks_again = time.monotonic() + _RETRY_SECONDS
         return False
 
-    def _take(
-        self, shape: tuple[int, ...], dtype: np.dtype[Any], reserved_bytes: int
-    ) -> NDArray[Any] | None:
+    def _take(self, size_bytes: int) -> Any:
+        """A range of a lease, which is free again when nothing refers to it; None for none."""
         if self._process != os.getpid():
             # The parent goes on to place arrays there.
             self._process, self._lock = os.getpid(), threading.Lock()
-            self._left, self._spaces = [*self._left, *self._spaces], []
+            self._left, self._leases = [*self._left, *self._leases], []
         self._settle()
         with self._lock:
-            for space in self._spaces:
-                offset = space.take(reserved_bytes)
+            for lease in self._leases:
+                offset = lease.take(size_bytes)
                 if offset is not None:
                     break
             else:
                 return None
-        block = (ctypes.c_uint8 * reserved_bytes).from_buffer(space.lease.memory, offset)
-        place = (os.getpid(), space, offset, reserved_bytes)
+        block = (ctypes.c_uint8 * size_bytes).from_buffer(lease.memory, offset)
+        place = (os.getpid(), lease, offset, size_bytes)
         weakref.finalize(block, self._release, *place).atexit = False
-        array: NDArray[Any] = np.ndarray(shape, dtype, block)  # type: ignore[arg-type]
-        return array
+        return block
 
     def _release(self, *place: Any) -> None:
         """Free a place. Called in a finalizer, which may interrupt the thread that has the lock."""
@@ -180,9 +145,9 @@ class LeasedMemory:
         while self._lock.acquire(blocking=False):
             try:
                 while self._released:
-                    process, space, offset, size_bytes = self._released.popleft()
+                    process, lease, offset, size_bytes = self._released.popleft()
                     if process == os.getpid():
-                        space.give(offset, size_bytes)
+                        lease.give(offset, size_bytes)
                 self._close_unused()
             finally:
                 self._lock.release()
@@ -192,14 +157,12 @@ class LeasedMemory:
     def _close_unused(self) -> None:
         """Give back the unused leases that were left, and the other unused ones but the largest."""
         idle = sorted(
-            (space for space in self._spaces if not space.used),
-            key=lambda space: space.lease.size_bytes,
+            (lease for lease in self._leases if not lease.used), key=lambda lease: lease.size_bytes
         )
-        gone = [*idle[:-1], *(space for space in self._left if not space.used)]
-        for space in gone:
-            space.lease.close()
-        self._spaces = [space for space in self._spaces if space not in gone]
-        self._left = [space for space in self._left if space not in gone]
+        for lease in [*idle[:-1], *(lease for lease in self._left if not lease.used)]:
+            lease.close()
+        self._leases = [lease for lease in self._leases if lease not in idle[:-1]]
+        self._left = [lease for lease in self._left if lease.used]
 
 
 def _has_own_places(matrix: NDArray[Any]) -> bool:

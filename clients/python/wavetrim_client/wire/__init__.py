@@ -1,7 +1,8 @@
 """How a request reaches the service, and how its answer comes back.
 
-- `request` is what is sent, `answer` what is received. `calls` repeats a request if `retries` says
-  so, and turns a problem into an error.
-- `transport` speaks HTTP with `http.client`, over sockets that `sockets` connects to an `address`.
+- `calls` sends requests of several threads, repeats one if nothing can be done twice by it, and
+  turns a problem into an error.
+- `connection` sends one request after the other with `http.client`, over a socket that `address`
+  connects.
 - `interruption` ends a call of another thread.
 """

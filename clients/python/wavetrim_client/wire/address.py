@@ -1,12 +1,21 @@
-"""Where a service is: an http or https address, or the path of a Unix socket."""
+"""Where a service is: an http or https address, or the path of a Unix socket. Sockets to it."""
 
 import os
 import re
+import socket
+import ssl
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from .interruption import find_interruption
+
+CONNECT_SECONDS: Final = 10.0
+"""How long a host may take to accept a connection; chosen."""
+
+_PAUSE_SECONDS: Final = 0.02
 _LIMIT: Final = (
     "http:// or https:// and a host, perhaps a path of ASCII characters without spaces,"
     " or the path of a Unix socket (/run/wavetrim.sock)"
@@ -21,7 +30,7 @@ class Address:
 
     Attributes:
         url: The address for messages.
-        host: Name or IP address of the machine; empty for a Unix socket.
+        host: Name or IP address of the machine; "localhost" for a Unix socket.
         port: TCP port; 0 for a Unix socket.
         socket_path: Path of the Unix socket; empty for TCP.
         tls: Whether the connection is encrypted.
@@ -32,10 +41,10 @@ class Address:
     url: str
     host: str
     port: int
-    socket_path: str
-    tls: bool
-    prefix: str
-    authority: str
+    socket_path: str = ""
+    tls: bool = False
+    prefix: str = ""
+    authority: str = "localhost"
 
 
 def parse_address(url: str | os.PathLike[str]) -> Address:
@@ -48,7 +57,7 @@ def parse_address(url: str | os.PathLike[str]) -> Address:
     path = text.removeprefix("unix:")
     if path and (path != text or path.startswith(("/", "./", "../"))):
         path = str(Path(path).absolute())
-        return Address(f"unix:{path}", "", 0, path, tls=False, prefix="", authority="localhost")
+        return Address(f"unix:{path}", "localhost", 0, path)
     shown = re.sub("//.*@", "//…@", text)  # a password is not repeated
     refused = ValueError(f"url is {shown!r}; it must be {_LIMIT}")
     try:
@@ -67,8 +76,71 @@ def parse_address(url: str | os.PathLike[str]) -> Address:
         url=text.rstrip("/"),
         host=parts.hostname,
         port=_PORTS[parts.scheme] if port is None else port,
-        socket_path="",
         tls=parts.scheme == "https",
         prefix=parts.path.rstrip("/"),
         authority=parts.netloc,
     )
+
+
+def connect_to(address: Address, tls_context: ssl.SSLContext | None) -> socket.socket:
+    """A socket that is connected to a service.
+
+    Args:
+        address: Where it is.
+        tls_context: TLS settings; required for an https address.
+
+    Raises:
+        OSError: No server answers there, or its certificate is not trusted.
+    """
+    if address.socket_path:
+        return connect_unix(address.socket_path)
+    sock = socket.create_connection((address.host, address.port), CONNECT_SECONDS)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if tls_context is None:
+        return sock
+    secured = tls_context.wrap_socket(
+        sock, server_hostname=address.host, do_handshake_on_connect=False
+    )
+    try:
+        find_interruption().watch(secured)
+        secured.do_handshake()
+    except BaseException:
+        secured.close()
+        raise
+    return secured
+
+
+def connect_unix(path: str, *, kind: int = socket.SOCK_STREAM) -> socket.socket:
+    """Connect to a Unix socket; waits while its queue is full.
+
+    Raises:
+        OSError: No server listens there, or its queue is full for too long.
+    """
+    end = time.monotonic() + CONNECT_SECONDS
+    sock = socket.socket(socket.AF_UNIX, kind)
+    try:
+        sock.settimeout(CONNECT_SECONDS)
+        while True:
+            try:
+                sock.connect(path)
+            except BlockingIOError:  # no timeout of a socket waits for a full queue
+                if time.monotonic() > end:
+                    raise
+                find_interruption().sleep(_PAUSE_SECONDS)
+            else:
+                return sock
+    except BaseException:
+        sock.close()
+        raise
+
+
+def is_stale(sock: socket.socket) -> bool:
+    """Whether the service has closed an idle connection, or sent bytes without a request."""
+    sock.settimeout(0)
+    try:
+        sock.recv(1)
+    except (BlockingIOError, ssl.SSLWantReadError):
+        return False  # of TLS a record may be there that carries no data
+    except OSError:
+        pass
+    return True

@@ -1,10 +1,21 @@
-"""Calls: requests that are repeated if necessary, and whose problems become errors."""
+"""The calls to a service: each has a connection for itself, and may be repeated.
 
+Problems become errors.
+"""
+
+import contextlib
+import copy
 import json
-from collections.abc import Callable, Iterator
-from typing import Any, Final, TypeVar
+import os
+import random
+import ssl
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, Self, TypeVar
+from urllib.parse import quote, urlencode
 
 from ..errors import (
+    ClientError,
     NotFound,
     ServiceBusy,
     ServiceRefused,
@@ -12,40 +23,73 @@ from ..errors import (
     ServiceUnreachable,
     read_refusal,
 )
-from .answer import Answer
-from .interruption import find_interruption
-from .request import Request
-from .retries import Retries
-from .transport import Transport
+from .address import CONNECT_SECONDS, Address, is_stale
+from .connection import UNDO_SECONDS, Answer, Body, Connection, Request
+from .interruption import Interrupted, find_interruption
 
 T = TypeVar("T")
+
+LONGEST_PAUSE_SECONDS: Final = 5.0
+"""If the service asks for a longer pause, the request is not repeated: the caller should know."""
+
+_FIRST_PAUSE_SECONDS: Final = 0.1
+"""Longest pause before the second try; it doubles with every try. Chosen."""
 
 _AWAY: Final = {502: ServiceUnreachable, 504: ServiceTimeout}
 """What a proxy says of a service that does not answer it."""
 
+_NO_TLS: Final = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST"})
+"""OpenSSL's reasons where a server speaks something else."""
+
 
 class Calls:
-    """The calls to one service.
+    """HTTP/1.1 calls to one service; may be used by several threads.
 
     Args:
-        transport: Sends its requests.
-        retries: Which requests are repeated, and when.
-        patience_seconds: The longest silence of the service, if shorter than the transport's.
+        address: Where the service is.
+        headers: Sent with every request.
+        timeout_seconds: The longest silence of the service; None for no limit.
+        retries: How often a request is repeated at most.
+        tls_context: TLS settings; None for the system's certificates.
+
+    Attributes:
+        url: Address of the service.
+        timeout_seconds: The longest silence of the service; None for no limit.
     """
 
     def __init__(
-        self, transport: Transport, retries: Retries, *, patience_seconds: float | None = None
+        self,
+        address: Address,
+        *,
+        headers: Mapping[str, str],
+        timeout_seconds: float | None,
+        retries: int,
+        tls_context: ssl.SSLContext | None = None,
     ) -> None:
-        self.transport = transport
+        self.url = address.url
+        self.timeout_seconds = timeout_seconds
+        self._address = address
         self._retries = retries
-        self._patience_seconds = patience_seconds
+        self._tls_context = tls_context or ssl.create_default_context() if address.tls else None
+        self._headers = {"Host": address.authority, **headers}
+        self._idle: deque[Connection] = deque()
+        self._process = os.getpid()
 
-    def within(self, patience_seconds: float | None) -> "Calls":
+    def within(self, seconds: float, *, retries: int | None = None) -> Self:
         """The same calls, during which the service may be silent for this long at most."""
-        return Calls(self.transport, self._retries, patience_seconds=patience_seconds)
+        calls = copy.copy(self)
+        if self.timeout_seconds is None or seconds < self.timeout_seconds:
+            calls.timeout_seconds = seconds
+        if retries is not None:
+            calls._retries = retries
+        return calls
 
     def receive(self, request: Request, read: Callable[[Answer], T]) -> T:
-        """Send a request and read its answer; both are repeated as `retries` decides.
+        """Send a request and read its answer; both are repeated if nothing can be done twice.
+
+        After a lost connection only a repeatable request is repeated. After 503 with Retry-After
+        every request is, as the service has done nothing. After a timeout none is: it has waited
+        long enough.
 
         Raises:
             ServiceUnreachable: There was no answer.
@@ -54,30 +98,26 @@ class Calls:
         made = 0
         while True:
             try:
-                with self.transport.exchange(
-                    request, patience_seconds=self._patience_seconds
-                ) as answer:
+                with self._exchange(request) as answer:
                     if not 200 <= answer.status < 300:
                         raise self._judge(answer)
                     return read(answer)
             except (ServiceUnreachable, ServiceBusy) as error:
-                made += 1
-                pause = self._retries.find_pause(error, made=made, repeatable=request.repeatable)
-                if pause is None:
+                pause = _find_pause(error, made, request.repeatable)
+                if made == self._retries or pause is None:
                     raise
-                if request.before_repeat is not None and isinstance(error, ServiceUnreachable):
-                    request.before_repeat()
+            made += 1
             find_interruption().sleep(pause)
 
     def ask(self, request: Request) -> Any:
         """The JSON of the answer to a request; raises what `receive` raises."""
-        content = self.receive(request, Answer.read)
+        content = self.receive(request, Answer.receive)
         try:
             return json.loads(content)
         except ValueError as error:
             shown = content[:60].decode(errors="replace")
             reason = f"its answer is not JSON but {shown!r}"
-            raise ServiceUnreachable(self.transport.url, reason) from error
+            raise ServiceUnreachable(self.url, reason) from error
 
     def get(self, path: str, **query: Any) -> Any:
         """The JSON under a path."""
@@ -101,32 +141,134 @@ class Calls:
         Raises:
             NotFound: There was nothing.
         """
-        request = Request("DELETE", path)
         try:
-            self.receive(request, Answer.read)
+            self.receive(Request("DELETE", path), Answer.receive)
         except ServiceTimeout:
             raise
         except ServiceUnreachable:
             try:
-                again = Request("DELETE", path, repeatable=True)
-                self.receive(again, Answer.read)
+                self.receive(Request("DELETE", path, repeatable=True), Answer.receive)
             except NotFound:
                 return
 
+    def close(self) -> None:
+        """Close the connections."""
+        while self._idle:
+            self._idle.pop().close()
+
+    @contextlib.contextmanager
+    def _exchange(self, request: Request) -> Iterator[Answer]:
+        """Send a request; the answer's body is received within the block.
+
+        If the block is interrupted, the request is undone.
+
+        Raises:
+            ServiceUnreachable: There is no answer, or it breaks off within the block.
+        """
+        interruption = find_interruption()
+        connection = self._take_idle() or self._connect()
+        try:
+            headers = {**self._headers, **request.headers}
+            if request.body is not None:
+                headers["Content-Length"] = str(request.body.size_bytes)
+                headers["Content-Type"] = request.body.media_type
+            encoded = {name: value.encode() for name, value in headers.items()}
+            target = self._write_target(request)
+            yield connection.ask(request, target, encoded, self.timeout_seconds)
+            interruption.check()
+        except BaseException as error:  # Ctrl-C, an interruption, or an error of the caller's
+            interrupted = interruption.take() or isinstance(error, Interrupted)
+            if interrupted or not isinstance(error, ServiceUnreachable):
+                connection.undo(request, self.within(UNDO_SECONDS).timeout_seconds)
+            if interrupted:
+                raise Interrupted from error
+            raise
+        finally:
+            if interruption.release() and connection.is_free:
+                self._idle.append(connection)
+            else:
+                connection.close()
+
+    def _take_idle(self) -> Connection | None:
+        """An idle connection of an earlier request; never one of a parent process."""
+        if self._process != os.getpid():
+            self._process = os.getpid()
+            self.close()
+        while self._idle:
+            with contextlib.suppress(IndexError):  # another thread was quicker
+                connection = self._idle.pop()
+                if not is_stale(connection.sock):
+                    return connection
+                connection.close()
+        return None
+
+    def _connect(self) -> Connection:
+        try:
+            return Connection(self._address, self._tls_context)
+        except TimeoutError as error:
+            reason = f"no connection after {CONNECT_SECONDS:g} s"
+            raise ServiceTimeout(self.url, reason) from error
+        except OSError as error:
+            raise ServiceUnreachable(self.url, _explain(error)) from error
+
+    def _write_target(self, request: Request) -> str:
+        query = {name: _show(value) for name, value in request.query.items() if value is not None}
+        path = self._address.prefix + quote(request.path)
+        return f"{path}?{urlencode(query, doseq=True)}" if query else path
+
     def _judge(self, answer: Answer) -> ServiceRefused | ServiceUnreachable:
         """The error for an answer that reports a problem."""
-        content = answer.read()
-        if (away := _AWAY.get(answer.status)) and not _is_problem(answer):
-            return away(self.transport.url, f"a proxy answers {answer.status}")
+        content = answer.receive()
+        media_type = answer.headers.get("content-type", "")
+        is_own = media_type.startswith("application/problem+json")  # proxies have no such documents
+        if answer.status in _AWAY and not is_own:
+            return _AWAY[answer.status](self.url, f"a proxy answers {answer.status}")
         try:
             problem = json.loads(content)
         except ValueError:
             problem = None
         if not isinstance(problem, dict):
-            problem = {"detail": content[:200].decode(errors="replace")}
+            problem = {"detail": _quote(content)}
         return read_refusal(answer.status, problem, retry_after=answer.headers.get("retry-after"))
 
 
-def _is_problem(answer: Answer) -> bool:
-    """Whether an answer is the service's own: a proxy has no problem documents."""
-    return answer.headers.get("content-type", "").startswith("application/problem+json")
+def make_json_body(document: object) -> Body:
+    """A JSON document as a body."""
+    content = json.dumps(document, allow_nan=False).encode()
+    return Body(len(content), lambda: iter([content]), "application/json")
+
+
+def _find_pause(error: ClientError, made: int, repeatable: bool) -> float | None:
+    """Seconds until the next try; None if there is none.
+
+    Args:
+        error: The error of the last try.
+        made: How often the request was repeated.
+        repeatable: Whether the request may arrive twice.
+    """
+    longest = min(_FIRST_PAUSE_SECONDS * 2.0**made, LONGEST_PAUSE_SECONDS)
+    pause = longest * random.random()  # noqa: S311 # so that callers do not come back together
+    if isinstance(error, ServiceBusy):
+        asked = error.retry_after_seconds
+        if error.status != 503 or asked is None or asked > LONGEST_PAUSE_SECONDS:
+            return None
+        return asked + pause
+    return pause if repeatable and not isinstance(error, ServiceTimeout) else None
+
+
+def _quote(content: bytes) -> str:
+    """The beginning of an answer that no service of wavetrim gives; a page is not shown."""
+    text = content[:200].decode(errors="replace")
+    is_page = text.lstrip().startswith("<")
+    return "the answer is a web page: of a proxy, or of another program" if is_page else text
+
+
+def _explain(error: OSError) -> object:
+    """Why there is no connection; OpenSSL's own words for what is not TLS say nothing."""
+    if isinstance(error, ssl.SSLError) and error.reason in _NO_TLS:
+        return "it speaks no TLS; an address with http:// may be right"
+    return error.strerror or error
+
+
+def _show(value: object) -> object:
+    return str(value).lower() if isinstance(value, bool) else value

@@ -18,21 +18,16 @@ class Interruption:
     """Interrupts one call, whose socket it knows. What the call does afterwards goes on."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
         self._asked = threading.Event()
         self._sock: socket.socket | None = None
         self._grace_seconds = 0.0
 
     def interrupt(self) -> None:
         """Interrupt the call: shut its socket down, or end its pause. From another thread."""
-        with self._lock:
-            self._asked.set()
-            if self._sock is None:
-                return
-            if self._grace_seconds == 0:
-                _shut_down(self._sock)
-                return
-            timer = threading.Timer(self._grace_seconds, _shut_down, [self._sock])
+        # Read after this is set, as the call looks at it after it has told or left its socket.
+        self._asked.set()
+        if (sock := self._sock) is not None:
+            timer = threading.Timer(self._grace_seconds, _shut_down, [sock])
             timer.daemon = True
             timer.start()
 
@@ -45,28 +40,26 @@ class Interruption:
                 what is to be taken back.
 
         Raises:
-            Interrupted: It was interrupted.
+            Interrupted: The call was interrupted.
         """
-        with self._lock:
-            self._sock, self._grace_seconds = sock, grace_seconds
+        self._grace_seconds, self._sock = grace_seconds, sock
         self.check()
 
     def release(self) -> bool:
         """Forget the socket; returns whether it may be used for another call."""
-        with self._lock:
-            self._sock = None
-            return not self._asked.is_set()
-
-    def check(self) -> None:
-        """Raise `Interrupted` if the call was interrupted."""
-        if self.take():
-            raise Interrupted
+        self._sock = None
+        return not self._asked.is_set()
 
     def take(self) -> bool:
         """Whether the call was interrupted; each interruption is told once."""
         asked = self._asked.is_set()
         self._asked.clear()
         return asked
+
+    def check(self) -> None:
+        """Raise `Interrupted` if the call was interrupted."""
+        if self.take():
+            raise Interrupted
 
     def sleep(self, seconds: float) -> None:
         """Sleep; raises `Interrupted` if the call is interrupted."""

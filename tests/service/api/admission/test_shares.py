@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import select
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -12,11 +13,11 @@ import numpy as np
 import pytest
 
 from tests.leases import fetch_descriptor
-from tests.limit import allow
 from tests.processes import wait_until
 from tests.server import NPY, RunningServer, decode_npy, encode_npy, open_http
 from tests.service.api.wire.wire_server import make_head
 from tests.service.tenants.tenants import OWN_KEY, manage_keys, open_caller
+from wavetrim.service.api.wire.exchange import CONTINUE
 
 FEW = ("sh", "-c", 'ulimit -n 256; exec "$@"', "sh")
 """What runs a command that may open 256 descriptors."""
@@ -124,11 +125,14 @@ def callers(server: RunningServer) -> Iterator[tuple[httpx.Client, httpx.Client]
     alice.close()
 
 
-def ask(server: RunningServer, client: httpx.Client, path: str, **head: object) -> socket.socket:
+def ask(
+    server: RunningServer, client: httpx.Client, path: str, *lines: str, method: str,
+    count: int | None = None,
+) -> socket.socket:  # fmt: skip
     """A connection on which a caller has asked."""
     connection = connect(server)
-    lines = (f"Authorization: {client.headers['Authorization']}",)
-    connection.sendall(make_head(path, head.get("count"), *lines, method=str(head["method"])))  # type: ignore[arg-type]
+    key = f"Authorization: {client.headers['Authorization']}"
+    connection.sendall(make_head(path, count, key, *lines, method=method))
     return connection
 
 
@@ -201,17 +205,23 @@ def test_connections_are_shared_among_callers(tmp_path: Path) -> None:
 def test_bodies_are_shared_among_callers(
     server: RunningServer, callers: tuple[httpx.Client, httpx.Client]
 ) -> None:
+    """Who comes last is asked for its body before others of the one who came first."""
     mallory, alice = callers
-    content = encode_npy(MATRIX)
-    alice.post("/v1/matmul", content=2 * content, headers=NPY)  # the first one starts threads
     with contextlib.ExitStack() as stack:
-        for _ in range(4):
-            connection = ask(server, mallory, "/v1/matmul", method="POST", count=2 * len(content))
-            stack.enter_context(connection)
-        began = time.monotonic()
-        product = alice.post("/v1/matmul", content=2 * content, headers=NPY)
-        assert product.status_code == 200
-        assert time.monotonic() - began < allow(1)
+        taken, *waiting = (
+            stack.enter_context(ask_to_send(server, mallory, "/v1/matrices")) for _ in range(4)
+        )
+        assert taken.recv(25) == CONTINUE
+        hers = stack.enter_context(ask_to_send(server, alice, "/v1/matrices"))
+        while not (asked := select.select([hers, *waiting], [], [], 0.1)[0]):
+            taken.sendall(bytes(1024))  # it is slow, but not silent
+        assert asked == [hers]
+        assert hers.recv(25) == CONTINUE
+
+
+def ask_to_send(server: RunningServer, client: httpx.Client, path: str) -> socket.socket:
+    """A connection on which a caller waits for its body to be wanted."""
+    return ask(server, client, path, "Expect: 100-continue", method="POST", count=2**20)
 
 
 def test_a_deleted_matrix_counts_in_its_owners_quota_until_nobody_downloads_it(

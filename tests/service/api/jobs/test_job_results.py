@@ -16,7 +16,7 @@ from tests.matrices import Array, make_matrix
 from tests.processes import wait_until
 from tests.server import RunningServer, Start
 from tests.service.storage.matrices.test_draft import count_written
-from wavetrim.service.storage.matrices.draft import WRITE_BYTES
+from wavetrim.service.storage.disk.disk_writer import WRITE_BYTES
 
 MIB = 2**20
 

@@ -13,9 +13,9 @@ from tests.server import RunningServer, decode_npy
 from wavetrim.service.api.jobs.job_schemas import JobView
 
 VIEW = {
-    "id", "state", "progress", "rows_done", "priority", "request", "plan", "timings",
+    "id", "state", "progress", "rows_done", "priority", "labels", "request", "plan", "timings",
     "verification", "result", "error", "attempts", "cancel_requested", "created_at",
-    "started_at", "finished_at", "owner",
+    "started_at", "finished_at", "owner", "expected",
 }  # fmt: skip
 
 
@@ -69,7 +69,8 @@ def test_a_posted_job_is_computed_and_its_product_fetched(server: RunningServer)
     assert job["request"] == {
         "a": job["request"]["a"], "b": job["request"]["b"], "c": None, "alpha": 1.0, "beta": 0.0,
         "kernel": "auto", "tile": None, "f": "auto", "accuracy": None, "sms": None,
-        "devices": None, "verify": True, "storage": "disk", "priority": 0,
+        "devices": None, "verify": True, "storage": "disk", "priority": 0, "labels": [],
+        "deadline": None, "timeout_seconds": None,
     }  # fmt: skip
     done = server.wait_job(job["id"])
     assert (done["state"], done["progress"], done["error"]) == ("succeeded", 1.0, None)
@@ -136,7 +137,8 @@ def test_a_running_job_shows_progress_and_has_no_result_yet(
 
 def test_a_queued_job_is_cancelled_at_once(server: RunningServer, operands) -> None:
     blocker = post(server, a=operands["slow"], b=operands["slow"]).json()
-    queued = post(server, a=operands["tall"], b=operands["wide"], priority=-1).json()
+    wait_begun(server, blocker["id"])
+    queued = post(server, a=operands["tall"], b=operands["wide"], verify=True).json()
     cancelled = server.client.delete(f"/v1/jobs/{queued['id']}")
     assert (cancelled.status_code, cancelled.json()["state"]) == (200, "cancelled")
     server.client.delete(f"/v1/jobs/{blocker['id']}")
@@ -291,7 +293,7 @@ def test_a_full_queue_asks_to_come_back_later(start_server) -> None:
     assert 1 <= int(refused.headers["Retry-After"]) <= 60
     problem = refused.json()
     assert (problem["field"], problem["value"]) == ("queued jobs", 2)
-    assert problem["limit"] == "at most 1 (max_queued_jobs)"
+    assert problem["limit"] == "at most 1 of a caller (max_queued_jobs)"
     for job in (second.json(), first):
         running.client.delete(f"/v1/jobs/{job['id']}")
 
@@ -307,6 +309,6 @@ def test_the_description_of_the_api_has_examples_that_hold(server: RunningServer
     for example in document["components"]["schemas"]["JobRequest"]["examples"]:
         response = post(server, **example)
         expect_problem(response, 404, "a", "does not exist")
-    for example in JobView.model_json_schema()["examples"]:
+    for example in document["components"]["schemas"]["JobView"]["examples"]:
         assert JobView.model_validate(example).model_dump(mode="json")["id"] == example["id"]
         assert set(example) == VIEW

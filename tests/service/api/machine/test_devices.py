@@ -38,13 +38,21 @@ def test_every_preset_is_listed_with_its_source_and_can_be_planned_for(
         assert plan["profile"]["device"] == preset["name"]
 
 
-def test_runs_correct_the_predictions_and_the_metrics_tell(server: RunningServer) -> None:
+def test_runs_correct_the_predictions_and_metrics_and_profile_tell(server: RunningServer) -> None:
+    """They run in the engine's process, which tells the service."""
     content = encode_npy(np.ones((700, 600))) + encode_npy(np.ones((600, 500)))
-    for _ in range(3):
+
+    def is_told() -> bool:
         server.client.post("/v1/matmul", content=content, headers=NPY).raise_for_status()
-    name = 'wavetrim_correction_runs{runs_like="cpu in float64"}'
-    wait_until(lambda: f"{name} 1.0" in server.client.get("/metrics").text)
+        metrics = server.client.get("/metrics").text
+        return 'wavetrim_correction_runs{runs_like="CPU: arithmetic in float64"}' in metrics
+
+    wait_until(is_told)
+    (told,) = server.client.get("/v1/profile").json()["corrections"]
+    assert told["kind"] == "CPU: arithmetic in float64"
+    assert told["runs"] >= 3
+    assert told["factor"] > 0
     query = {"m": 700, "n": 500, "k": 600, "dtype": "float64"}
     (correction,) = server.client.get("/v1/plan", params=query).json()["profile"]["corrections"]
-    assert correction["runs"] == 1
-    assert correction["runs_like"].startswith("cpu in float64, about ")
+    assert correction["runs_like"] == "CPU: arithmetic in float64"
+    assert correction["runs"] >= 3

@@ -1,8 +1,8 @@
 """Profiles over HTTP."""
 
 from tests.server import RunningServer
-from wavetrim.scheduler.profile.machine import FORMAT_VERSION, MachineProfile
 from wavetrim.scheduler.profile.presets import PRESETS
+from wavetrim.scheduler.profile.serialization import FORMAT_VERSION, read_profile
 from wavetrim.scheduler.profile.store import find_profile
 
 
@@ -12,11 +12,10 @@ def test_a_profile_has_every_number_that_plans_are_made_from(
     for name in [*(preset.name for preset in PRESETS), "H200 x3"]:
         sent = shared_server.client.get("/v1/profile", params={"device": name}).json()
         assert sent.pop("corrections") == []
-        stored = {"format": FORMAT_VERSION, "key": {}, "cpu": sent["cpu"]}
-        beside = [{**one, **stored} for one in sent.pop("beside")]
-        document = {**sent, **stored, "beside": beside}
+        beside = [{**one, "cpu": sent["cpu"]} for one in sent.pop("beside")]
+        document = {**sent, "format": FORMAT_VERSION, "beside": beside}
         expected = find_profile(name, devices=(), directory=None, cpu_threads=1)
-        assert MachineProfile.from_dict(document) == expected
+        assert read_profile(document) == expected
 
 
 def test_this_machine_has_a_profile_and_an_unknown_one_is_refused(

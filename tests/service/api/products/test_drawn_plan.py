@@ -21,7 +21,6 @@ CASES = [
     {"m": 300, "n": 200, "k": 100, "device": "cpu"},
 ]
 A100 = {"sm_count": 108, "clock_mhz": 1410, "compute_capability": "8.0", "memory_gib": 40}
-SMALL = {**A100, "memory_gib": 1}
 
 
 def ask(server: RunningServer, **query: Any) -> dict[str, Any]:
@@ -75,83 +74,11 @@ def test_each_element_is_written_once_by_queues_in_order(
         assert queue["spans"][-1]["end_seconds"] <= devices[queue["device"]]["seconds"] * 1.000001
 
 
-def test_devices_cover_c_and_their_grids_agree(
-    shared_server: RunningServer, asked: dict[str, Any]
-) -> None:
-    plan = ask(shared_server, **asked)
-    assert count_uses(plan["devices"], asked["m"], asked["n"]) == {1}
-    gpus = [one for one in plan["devices"] if one["device"] != "cpu"]
-    assert all((one["grid"] is None) == (one not in gpus) for one in plan["devices"])
-    for one in gpus:
-        grid = one["grid"]
-        tile_rows = -(-one["rows"] // grid["tile_rows"])
-        assert grid["tiles"] % tile_rows == 0
-        assert grid["tiles"] >= tile_rows * -(-one["columns"] // grid["tile_columns"])
-        assert one["waves"] == grid["waves"] == -(-grid["tiles"] // grid["slots"])
-        last = grid["tiles"] - (grid["waves"] - 1) * grid["slots"]
-        assert grid["tail_utilization"] == pytest.approx(last / grid["slots"])
-    assert plan["waves"] == sum(one["waves"] for one in gpus)
-    assert plan["divides_columns"] == (len({one["first_column"] for one in gpus}) > 1)
-    figures = {one["device"]: one for one in plan["profile"]["gpus"]}
-    assert all(figures[one["device"]]["kernel"]["source"] for one in gpus)
-    assert (plan["profile"]["joint"] is None) == (len(gpus) < 2)
-
-
-def test_the_seconds_of_each_side_are_those_of_the_curve(
-    shared_server: RunningServer, asked: dict[str, Any]
-) -> None:
-    plan, m = ask(shared_server, **asked), asked["m"]
-    points = {one["f"]: one for one in plan["curve"]}
-    assert list(points) == sorted(points)
-    assert len(points) == len(plan["curve"]) <= 700
-    assert points[m]["cpu_seconds"] == plan["cpu_only_seconds"]
-    assert points[plan["f"]] == {"f": plan["f"], **plan["predicted"]}
-    assert plan["f"] <= plan["near_f"] <= m
-    total_seconds = plan["predicted"]["total_seconds"]
-    assert plan["speedup_over_cpu"] == plan["cpu_only_seconds"] / total_seconds
-    if plan["gpu_only_seconds"] is None:
-        assert plan["no_gpu_reason"]
-        assert plan["slots"] is plan["wave_seconds"] is None
-        assert list(points) == [m]
-    else:
-        assert plan["speedup_over_gpu"] == plan["gpu_only_seconds"] / total_seconds
-        assert plan["slots"] > 0 < plan["wave_seconds"]
-        assert points[0]["gpu_seconds"] <= plan["gpu_only_seconds"]
-
-
-def test_with_the_f_of_one_wave_less_and_no_smaller_one_a_wave_is_saved(
-    shared_server: RunningServer, asked: dict[str, Any]
-) -> None:
-    plan = ask(shared_server, **asked)
-    least = plan["f_one_wave_less"]
-    if plan["f"] == asked["m"]:
-        assert least is None
-        return
-    held = {**asked, "kernel": plan["kernel"], "tile": plan["tile"]}
-    waves = [
-        sum(one["waves"] or 0 for one in ask(shared_server, **{**held, "f": f})["devices"])
-        for f in (least - 1, least)
-    ]
-    if len(plan["devices"]) <= 2:  # with fewer rows, other GPUs may be chosen
-        assert waves[1] < plan["waves"] <= waves[0]
-
-
 def test_only_drawings_have_a_schedule(shared_server: RunningServer, asked: dict[str, Any]) -> None:
     drawn, plain = (ask(shared_server, **asked, drawing=one) for one in (True, False))
-    assert plain["schedule"] is plain["near_f"] is None
-    assert len(plain["curve"]) <= 512
-    for name in ("schedule", "near_f", "curve"):
-        del drawn[name], plain[name]
+    assert drawn.pop("schedule")
+    assert plain.pop("schedule") is None
     assert drawn == plain
-
-
-def test_spans_of_very_many_steps_are_merged(shared_server: RunningServer) -> None:
-    plan = ask(shared_server, m=20_000, n=20_000, k=2_000_000, f=0, **SMALL)
-    total_seconds = plan["predicted"]["total_seconds"]
-    spans = {queue["queue"]: queue["spans"] for queue in plan["schedule"]}
-    assert max(map(len, spans.values())) <= 400
-    assert None in {one["rows"] for one in spans["kernel"]}
-    assert spans["copy out"][-1]["end_seconds"] == pytest.approx(total_seconds)
 
 
 @pytest.mark.parametrize("count", [1, 2])

@@ -2,14 +2,12 @@
 
 import json
 import urllib.request
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import wavetrim
-from tests.command import run_command
 from tests.server import RunningServer
 
 SIZES = [(0, 3, 4), (3, 0, 4), (3, 4, 0), (0, 0, 0), (0, 3, 0), (300, 200, 0)]
@@ -49,19 +47,6 @@ def test_an_empty_product_is_a_job_and_its_matrices_are_stored(
     again = client.submit(stored, b)
     again.wait()
     np.testing.assert_array_equal(again.result(), 0 * c)
-
-
-@pytest.mark.parametrize("sizes", SIZES)
-def test_an_empty_product_of_files_is_written_by_the_command_line(
-    tmp_path: Path, sizes: tuple[int, int, int]
-) -> None:
-    operands = make_operands(*sizes, "float32")
-    for name, matrix in zip("abc", operands, strict=True):
-        np.save(tmp_path / name, matrix)
-    options = ("--c", "c.npy", "--beta", "2", "-o", "out.npy")
-    done = run_command("multiply", "a.npy", "b.npy", *options, folder=tmp_path)
-    assert done.returncode == 0, done.stderr
-    np.testing.assert_array_equal(np.load(tmp_path / "out.npy"), 2 * operands[2])
 
 
 @pytest.mark.parametrize(

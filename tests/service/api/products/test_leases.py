@@ -98,28 +98,6 @@ def test_the_product_is_written_where_the_lease_has_its_place(
     assert document["verification"] is None
 
 
-def test_any_strides_of_operands_and_result(client: httpx.Client, lease: Lease) -> None:
-    orders = {
-        "rows": (8 * 40, 8), "columns": (8, 8 * 40), "gaps": (8 * 100, 16), "both": (24, 8 * 200)
-    }  # fmt: skip
-    for name, strides in orders.items():
-        for out_name, out_strides in orders.items():
-            lease.memory[:] = 0
-            a, a_place = lease.place(8, (33, 40), strides_bytes=strides)
-            b, b_place = lease.place(MIB, (40, 21), strides_bytes=strides)
-            c, c_place = lease.place(4 * MIB, (33, 21), strides_bytes=strides)
-            out, out_place = lease.place(2 * MIB, (33, 21), strides_bytes=out_strides)
-            for seed, matrix in enumerate((a, b, c)):
-                fill(matrix, seed)
-            answer = multiply(
-                client, a=a_place, b=b_place, c=c_place, out=out_place, alpha=2, beta=-1
-            )
-            assert answer.status_code == 200, answer.text
-            np.testing.assert_array_equal(out, 2 * (a @ b) - c, err_msg=f"{name} to {out_name}")
-            out[...] = 0
-            assert not lease.memory[2 * MIB : 4 * MIB].any(), "nothing between the elements"
-
-
 def test_results_between_operands_and_operands_in_several_leases(
     client: httpx.Client, lease: Lease
 ) -> None:
@@ -214,16 +192,6 @@ def test_a_result_that_overlaps_an_operand_is_refused(
     assert f"apart from {hit}" in answer.json()["limit"]
 
 
-def test_a_result_whose_elements_cover_each_other_is_refused(
-    client: httpx.Client, lease: Lease
-) -> None:
-    a, b = place(lease), place(lease, offset_bytes=MIB)
-    for strides in ((0, 8), (8, 8), (8, 0), (120, 8)):
-        out = place(lease, offset_bytes=2 * MIB, strides_bytes=strides)
-        answer = multiply(client, a=a, b=b, out=out)
-        assert (answer.status_code, answer.json()["field"]) == (422, "out.strides_bytes")
-
-
 def test_what_does_not_fit_is_refused(client: httpx.Client, lease: Lease) -> None:
     a, b, out = place(lease), place(lease, offset_bytes=MIB), place(lease, offset_bytes=2 * MIB)
     wrong = [
@@ -244,15 +212,6 @@ def test_what_does_not_fit_is_refused(client: httpx.Client, lease: Lease) -> Non
     json = {"Content-Type": "application/json"}
     assert client.post("/v1/matmul", content=b"{", headers=json).status_code == 400
     assert client.post("/v1/matmul", content=b" " * 70_000, headers=json).status_code == 413
-
-
-def test_a_refusal_of_f_says_once_what_it_must_be(client: httpx.Client, lease: Lease) -> None:
-    a, b, out = place(lease), place(lease, offset_bytes=MIB), place(lease, offset_bytes=2 * MIB)
-    for f in (True, -1, "x", 1.5, None):
-        problem = multiply(client, a=a, b=b, out=out, f=f).json()
-        assert (problem["field"], problem["value"]) == ("f", f)
-        limit = '"auto" or a whole number of rows from 0'
-        assert problem["detail"] == f"f is {f!r}; it must be {limit}"
 
 
 def test_leases_are_for_callers_over_the_unix_socket(server: RunningServer, lease: Lease) -> None:

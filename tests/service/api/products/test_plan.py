@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from tests.server import RunningServer
-from wavetrim.scheduler.problem import ITEM_BYTES, MEMORIES
 from wavetrim.service.api.products.plan_schemas import MAX_SIZE
 
 
@@ -45,17 +44,6 @@ def test_kernel_tile_and_f_can_be_given(shared_server: RunningServer) -> None:
     assert (plan["f"], plan["kernel"], plan["tile"]) == (512, "shared", "32x32x32")
 
 
-def test_a_plan_tells_the_rows_of_each_gpu(shared_server: RunningServer) -> None:
-    sizes = {"m": 16384, "n": 16384, "k": 16384, "device": "H200 x4", "memory": "pinned"}
-    whole, held = ask(shared_server, **sizes), ask(shared_server, **sizes, devices="1,3")
-    assert [one["device"] for one in whole["devices"]] == [f"cuda:{gpu}" for gpu in range(4)]
-    assert [one["device"] for one in held["devices"]] == ["cuda:1", "cuda:3"]
-    for plan in (whole, held):
-        assert sum(one["rows"] for one in plan["devices"]) == 16384
-        longest = max(one["seconds"] for one in plan["devices"])
-        assert longest == plan["predicted"]["total_seconds"]
-
-
 def test_accuracy_and_multiprocessors_can_be_given(shared_server: RunningServer) -> None:
     sizes = {"m": 4096, "n": 4096, "k": 4096, "device": "H200", "f": 0}
     plans = {
@@ -68,17 +56,6 @@ def test_accuracy_and_multiprocessors_can_be_given(shared_server: RunningServer)
     whole = ask(shared_server, **sizes, accuracy="strict")
     assert whole["sms"] is None
     assert whole["waves"] < plans["strict"]["waves"]
-
-
-def test_the_memory_of_the_operands_can_be_given(shared_server: RunningServer) -> None:
-    sizes = {"m": 16384, "n": 16384, "k": 256, "device": "H200"}
-    default = ask(shared_server, **sizes)
-    plans = {memory: ask(shared_server, **sizes, memory=memory) for memory in MEMORIES}
-    assert default == plans["pageable"]
-    seconds = {memory: plan["predicted"]["total_seconds"] for memory, plan in plans.items()}
-    assert seconds["pinned"] < seconds["pageable"]
-    for memory, plan in plans.items():
-        assert plan["memory"] == plan["profile"]["link"]["memory"] == memory
 
 
 def test_what_if_numbers_move_f_and_say_so_in_the_sources(shared_server: RunningServer) -> None:
@@ -101,12 +78,6 @@ def test_what_no_memory_can_hold_is_refused_with_both_figures(shared_server: Run
     assert "131,072.0 GiB" in refused.json()["limit"]
 
 
-def test_a_plan_says_why_no_gpu_has_a_part(shared_server: RunningServer) -> None:
-    plan = ask(shared_server, m=10, n=10, k=10, dtype="int8", device="H200")
-    assert plan["no_gpu_reason"] == "no kernel multiplies int8, so the CPU computes every row"
-    assert ask(shared_server, m=10, n=10, k=10, device="H200")["no_gpu_reason"] is None
-
-
 @pytest.mark.parametrize(
     ("query", "field"),
     [
@@ -118,6 +89,7 @@ def test_a_plan_says_why_no_gpu_has_a_part(shared_server: RunningServer) -> None
         ({"memory": "mapped"}, "memory"),
         ({"device": "Abacus"}, "device"),
         ({"kernel": "magic"}, "kernel"),
+        ({"kernel": "tensor", "device": "T4"}, "kernel"),
         ({"kernel": "shared", "tile": "33"}, "tile"),
         ({"f": 101}, "f"),
         ({"f": -1}, "f"),
@@ -133,7 +105,7 @@ def test_a_plan_says_why_no_gpu_has_a_part(shared_server: RunningServer) -> None
         ({"devices": "0+"}, "devices"),
         ({"devices": "0+7"}, "devices"),
         ({"colour": "red"}, "colour"),
-        ({"device": "A100"}, "device"),
+        ({"device": "A10 SXM"}, "device"),
         ({"cpu_threads": 0}, "cpu_threads"),
         ({"cpu_gflops": "inf"}, "cpu_gflops"),
         ({"cpu_gflops": "5e-324"}, "cpu_gflops"),
@@ -150,21 +122,3 @@ def test_a_query_that_cannot_be_met_names_the_field(
     assert problem["field"].startswith(field)
     assert str(problem["value"]) == str(query[field])
     assert problem["limit"]
-
-
-@pytest.mark.parametrize("f", ["true", "-1", "1.5", "²", "\u0661", "9" * 5000])
-def test_a_refused_number_of_rows_is_named_as_it_was_sent(
-    shared_server: RunningServer, f: str
-) -> None:
-    wanted = {"m": 100, "n": 100, "k": 100, "device": "H200", "f": f}
-    problem = shared_server.client.get("/v1/plan", params=wanted).json()
-    assert [broken["field"] for broken in problem["errors"]] == ["f"]
-    assert problem["value"][:9] == f[:9]
-    assert problem["limit"] == '"auto" or a whole number of rows from 0'
-
-
-def test_a_refused_word_comes_with_the_list(shared_server: RunningServer) -> None:
-    for name, words in (("dtype", ITEM_BYTES), ("memory", MEMORIES)):
-        problem = shared_server.client.get(f"/v1/plan?m=1&n=1&k=1&{name}=mapped").json()
-        assert problem["value"] == "mapped"
-        assert all(word in problem["limit"] for word in words)

@@ -8,11 +8,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import httpx
-import numpy as np
 import pytest
 
 from tests.limit import allow
-from tests.matrices import assert_product, make_matrix
 from tests.server import RunningServer
 
 INFER = "/v2/models/matmul/infer"
@@ -54,26 +52,6 @@ def test_members_of_gzip_are_one_body(
         assert answer.json()["outputs"][0]["data"] == [9.0]
 
 
-@pytest.mark.parametrize("size", [1000, 70_000, 2**21])
-def test_members_may_end_anywhere_in_head_and_tensors(
-    shared_server: RunningServer, size: int
-) -> None:
-    a = make_matrix(700, 700, "float32", seed=1)
-    size_bytes = {"binary_data_size": a.nbytes}
-    described = {"datatype": "FP32", "shape": a.shape, "parameters": size_bytes}
-    asked = {"binary_data_output": True}
-    inputs = [{"name": name, **described} for name in "AB"]
-    head = json.dumps({"inputs": inputs, "parameters": asked}).encode()
-    content = compress_in_pieces(head + a.tobytes() + a.tobytes(), size)
-    head_length = {"Inference-Header-Content-Length": str(len(head))}
-    answer = post(shared_server, content, **head_length)
-    assert answer.status_code == 200, answer.text
-    begin = int(answer.headers["inference-header-content-length"])
-    assert_product(np.frombuffer(answer.content[begin:], "float32").reshape(a.shape), a, a)
-    more = content + gzip.compress(b"1")
-    check_refusal(post(shared_server, more, **head_length), 400, "body")
-
-
 @pytest.mark.parametrize(
     ("rubbish", "status", "field", "limit"),
     [
@@ -103,13 +81,6 @@ def test_rubbish_after_a_member_is_refused(
     for members in (gzip.compress(JSON), gzip.compress(JSON[:9]) + gzip.compress(JSON[9:])):
         problem = check_refusal(post(shared_server, members + rubbish), status, field)
         assert limit in problem["limit"]
-
-
-def test_deflate_has_no_members(shared_server: RunningServer) -> None:
-    first, second = zlib.compress(JSON[:9]), zlib.compress(JSON[9:])
-    for content in (first + second, zlib.compress(JSON) + BLANK):
-        answer = post(shared_server, content, **{"Content-Encoding": "deflate"})
-        assert "something else" in check_refusal(answer, 400, "body")["value"]
 
 
 def test_members_together_are_not_larger_than_a_body_may_be(shared_server: RunningServer) -> None:

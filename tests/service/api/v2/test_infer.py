@@ -15,7 +15,6 @@ from tritonclient.http import InferenceServerClient, InferInput, InferRequestedO
 from tests.matrices import Array, assert_product, make_matrix
 from tests.server import RunningServer
 from wavetrim.service.api.v2.datatypes import DATATYPES, NAMES
-from wavetrim.service.api.v2.schemas import InferHead
 
 INFER = "/v2/models/matmul/infer"
 
@@ -99,18 +98,11 @@ def test_stacks_of_matrices_are_multiplied_one_by_one(
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
 
 
-def test_rows_for_the_cpu_are_those_of_each_product(shared_server: RunningServer) -> None:
-    a, b = draw_stack((3, 4, 5), 1), draw_stack((5, 6), 2)
-    client = make_client(shared_server)
-    answer = client.infer("matmul", make_inputs(a, b), parameters={"f": 4, "kernel": "auto"})
-    np.testing.assert_allclose(answer.as_numpy("C"), a @ b, rtol=0, atol=1e-12)
-    assert answer.get_response()["parameters"] == {"f": 12, "f_actual": 12}
-
-
 def test_an_answer_names_request_and_model_and_without_a_wish_it_is_json(
     shared_server: RunningServer,
 ) -> None:
-    (example,) = InferHead.model_config["json_schema_extra"]["examples"]  # type: ignore[index,call-overload]
+    schemas = shared_server.client.get("/openapi.json").json()["components"]["schemas"]
+    (example,) = schemas["InferHead"]["examples"]
     response = shared_server.client.post(INFER, json={**example, "id": "seven"})
     assert response.status_code == 200
     assert response.headers["wavetrim-f-actual"] == "1"
@@ -127,7 +119,7 @@ def test_an_answer_names_request_and_model_and_without_a_wish_it_is_json(
 def test_what_clients_add_to_every_request_is_ignored_as_triton_does(
     shared_server: RunningServer,
 ) -> None:
-    added = {"classification": 1, "priority": "high", "sequence_id": 7, "x": {"y": [1]}}
+    added = {"classification": 1, "sequence_id": 7, "x": {"y": [1]}}
     first = {"parameters": added}
     document = ask(a=first, parameters={"alpha": 2, **added}, outputs=[{"name": "C", **first}])
     answer = shared_server.client.post(f"{INFER}?client=17", json={**document, "trace": added})
@@ -137,19 +129,6 @@ def test_what_clients_add_to_every_request_is_ignored_as_triton_does(
     many = {f"p{i}": i for i in range(2000)}
     refused = shared_server.client.post(INFER, json=ask(parameters=many))
     assert (refused.status_code, refused.json()["field"]) == (422, "body")
-
-
-def test_a_model_that_is_not_there_is_named_as_it_was_asked_for(
-    shared_server: RunningServer,
-) -> None:
-    for path, said in (
-        ("nope", "model is 'nope'; it must be matmul"),
-        ("nope/versions/2", "model is 'nope, version 2'; it must be matmul, version 1"),
-        ("matmul/versions/2", "model is 'matmul, version 2'; it must be matmul, version 1"),
-    ):
-        answer = shared_server.client.get(f"/v2/models/{path}")
-        assert answer.status_code == 404
-        assert answer.json()["detail"] == said
 
 
 def test_bfloat16_is_taken_and_sent_as_json_too(shared_server: RunningServer) -> None:
@@ -229,28 +208,6 @@ def test_an_answer_is_compressed_only_as_its_caller_accepts_it(
     answer = shared_server.client.post(INFER, json=ask(), headers=headers)
     assert answer.headers.get("content-encoding") == coding
     assert answer.json()["outputs"][0]["data"] == [1.0]
-
-
-def test_a_body_in_another_coding_is_refused_by_the_one_that_it_names(
-    shared_server: RunningServer,
-) -> None:
-    for coding in ("gzip", "deflate"):
-        headers = {**JSON, "Content-Encoding": coding}
-        problem = shared_server.client.post(INFER, content=b"{}", headers=headers).json()
-        assert (problem["field"], problem["value"]) == ("Content-Encoding", coding)
-
-
-def test_bodies_whose_length_is_not_known_are_received(shared_server: RunningServer) -> None:
-    a = make_matrix(200, 200, "float32", 1)
-    head, content = encode(a, a)
-
-    def send() -> Any:
-        for begin in range(0, len(content), 70_001):
-            yield content[begin : begin + 70_001]
-
-    response = shared_server.client.post(INFER, content=send(), headers=head)
-    answer = response.content[int(response.headers["inference-header-content-length"]) :]
-    assert_product(np.frombuffer(answer, "float32").reshape(200, 200), a, a)
 
 
 def encode(*tensors: Array, changed: dict[str, Any] | None = None) -> tuple[dict[str, str], bytes]:

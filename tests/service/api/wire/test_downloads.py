@@ -24,8 +24,8 @@ ARENA, FILE = "268435456", "0"
 
 @pytest.fixture(
     scope="module",
-    params=[("tcp", FILE), ("tls", ARENA)],  # the others of both: test_protocol.py, test_sender.py
-    ids=["tcp-file", "tls-arena"],
+    params=[("tcp", FILE), ("tls", FILE), ("tls", ARENA)],  # over TCP from memory: test_protocol.py
+    ids=["tcp-file", "tls-file", "tls-arena"],
 )
 def server(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     way, arena_bytes = request.param

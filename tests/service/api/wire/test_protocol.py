@@ -7,6 +7,7 @@ import asyncio
 import random
 import re
 import socket
+import struct
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,14 +16,16 @@ from typing import Any
 import pytest
 
 from tests.limit import allow
-from tests.service.api.wire.wire_app import MIB, PLACES
+from tests.service.api.wire.wire_app import MIB
 from tests.service.api.wire.wire_server import (
     WireServer,
     make_head,
     read_answer,
     serve_wire,
-    wait_until,
 )
+
+RESET = struct.pack("ii", 1, 0)
+"""SO_LINGER on, for no time: `close` resets the connection."""
 
 SERVERS = (("uvloop", "tcp"), ("uvloop", "tls"), ("asyncio", "tls"), ("asyncio", "unix"))
 
@@ -108,14 +111,6 @@ async def send_at_once(server: WireServer, requests: bytes, count: int) -> list[
     return bodies
 
 
-def test_a_pulled_body_and_a_plain_one_share_a_connection(server: WireServer) -> None:
-    body = make_body(MIB)
-    with server.connect() as connection:
-        for path in ("/echo", "/plain", "/echo", "/plain"):
-            connection.sendall(make_head(path, len(body)) + body)
-            assert read_answer(connection) == (200, body)
-
-
 def test_chunked_bodies_take_the_ordinary_way(server: WireServer) -> None:
     body = make_body(MIB)
     with server.connect() as connection:
@@ -159,10 +154,15 @@ def test_a_refused_client_that_says_nothing_more_is_not_waited_for(server: WireS
         assert time.monotonic() - began < allow(8)
 
 
-def test_a_drop_in_mid_body_ends_the_call(server: WireServer) -> None:
+@pytest.mark.parametrize("reset", [False, True])
+def test_a_drop_in_mid_body_ends_the_call(server: WireServer, reset: bool) -> None:
+    if reset and server.way == "tls":  # which tells of a reset only when it writes
+        return
     for sent in (0, 1, 70_000, 3 * MIB):
         with server.connect() as connection:
             connection.sendall(make_head("/wait-left", 4 * MIB) + make_body(sent))
+            if reset:
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
         server.wait_event("left")
 
 
@@ -252,20 +252,6 @@ def test_requests_that_follow_an_offer_of_http_2_at_once_are_answered_in_turn(
     assert answers == [body for body in bodies for _ in range(2)]
 
 
-def test_an_answer_of_unknown_length_ends_with_the_connection_of_http_1_0(
-    server: WireServer,
-) -> None:
-    head = make_head("/stream", None, method="GET").replace(b"HTTP/1.1", b"HTTP/1.0")
-    with server.connect() as connection:
-        connection.sendall(head)
-        received = b""
-        while chunk := connection.recv(2**16):
-            received += chunk
-    head, _, body = received.partition(b"\r\n\r\n")
-    assert b"transfer-encoding" not in head
-    assert body == b"".join(bytes([i]) * (i * 1000) for i in range(5))
-
-
 def test_http_1_0_is_never_answered_with_100_continue(server: WireServer) -> None:
     for path in ("/echo", "/plain"):
         body = make_body(100_000)
@@ -325,75 +311,17 @@ def test_a_reader_that_stops_or_leaves_gives_the_memory_back(server: WireServer)
         server.wait_event("lost")
 
 
-def test_many_clients_that_come_and_drop_see_no_bytes_of_each_other(server: WireServer) -> None:
-    async def call_in_turn() -> None:
-        await asyncio.gather(*(call_and_drop(server, client) for client in range(8)))
-
-    asyncio.run(call_in_turn())
-    wait_until(lambda: server.ask("/count-places", method="GET")[1] == str(PLACES).encode(), 40)
-
-
-async def call_and_drop(server: WireServer, client: int) -> None:
-    """Requests of one client. It gives some up in the middle of the body or the answer."""
-    source = random.Random(client)
-    reader = writer = None
-    for _ in range(25):
-        if reader is None or writer is None:
-            reader, writer = await server.open()
-        body = source.randbytes(source.choice([10, 60_000, 200_000, MIB]))
-        fate = source.choice(["answer", "answer", "drop the body", "drop the answer"])
-        sent = source.randrange(len(body)) if fate == "drop the body" else len(body)
-        writer.write(make_head("/shared", len(body)) + body[:sent])
-        if fate == "answer":
-            await reader.readuntil(b"\r\n\r\n")
-            assert await reader.readexactly(len(body)) == body
-            continue
-        if fate == "drop the answer":
-            await reader.readuntil(b"\r\n\r\n")
-            await asyncio.sleep(source.random() * 0.02)
-        writer.transport.abort()
-        reader = writer = None
-    if writer is not None:
-        writer.close()
-        await writer.wait_closed()
-
-
-def test_every_request_is_in_the_access_log(server: WireServer) -> None:
-    server.ask("/echo?seed=77", make_body(MIB))
-    wait_until(lambda: '"POST /echo?seed=77 HTTP/1.1" 200' in server.read_log())
-
-
-def test_sigterm_lets_a_body_under_way_be_answered(tmp_path: Path) -> None:
-    body = make_body(MIB)  # test_service.py tells it of uvloop
-    with serve_wire(tmp_path, "asyncio", "tcp") as server, server.connect() as connection:
-        connection.sendall(make_head("/echo", len(body)) + body[:500_000])
-        time.sleep(0.3)
-        server.process.terminate()
-        time.sleep(0.3)
-        connection.sendall(body[500_000:])
-        assert read_answer(connection) == (200, body)
-        assert connection.recv(1) == b""
-        assert server.process.wait(10) in (0, -15)
-
-
-def test_sigterm_does_not_wait_for_ever_for_a_body(tmp_path: Path) -> None:
-    with serve_wire(tmp_path, "asyncio", "tcp") as server, server.connect() as connection:
-        connection.sendall(make_head("/echo", MIB) + make_body(500_000))
-        time.sleep(0.3)
-        assert server.stop() < 15
-
-
 @pytest.mark.serial
 def test_no_client_waits_for_an_acknowledgement_before_its_last_packet(tmp_path: Path) -> None:
     """Without TCP_NODELAY the client's system sends a last, short packet only then."""
     body = bytes(4 * MIB + 5000)
     seconds = []
     with serve_wire(tmp_path, "uvloop", "tcp") as server, server.connect() as connection:
-        for _ in range(120):
+        for _ in range(40):
             began = time.monotonic()
             connection.sendall(make_head("/echo", len(body)))
             connection.sendall(body[: 4 * MIB])
             connection.sendall(body[4 * MIB :])
             assert read_answer(connection) == (200, body)
             seconds.append(time.monotonic() - began)
-    assert sum(one > allow(0.035) for one in seconds) <= 2
+    assert sum(one > allow(0.035) for one in seconds) <= 1

@@ -2,13 +2,12 @@
 
 import socket
 import time
-from http.client import HTTPResponse
 
 import numpy as np
 import pytest
 
 from tests.processes import wait_until
-from tests.server import RunningServer, Start, decode_npy, encode_npy
+from tests.server import RunningServer, Start, encode_npy
 from tests.service.api.wire.wire_server import make_head, read_answer
 
 CONTENT = encode_npy(np.random.default_rng(0).random((1500, 1000)))
@@ -16,14 +15,6 @@ CONTENT = encode_npy(np.random.default_rng(0).random((1500, 1000)))
 
 def connect(server: RunningServer) -> socket.socket:
     return socket.create_connection(("127.0.0.1", server.port), timeout=30)
-
-
-def test_uploads_of_a_client_that_offers_http_2_are_stored(shared_server: RunningServer) -> None:
-    lines = ("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABk")
-    with connect(shared_server) as connection:
-        for _ in range(2):
-            connection.sendall(make_head("/v1/matrices", len(CONTENT), *lines) + CONTENT)
-            assert read_answer(connection)[0] == 201
 
 
 def ask_1_0(server: RunningServer, method: str, path: str, *lines: str) -> tuple[bytes, bytes]:
@@ -56,24 +47,6 @@ def test_events_come_without_chunks_by_http_1_0(shared_server: RunningServer) ->
     assert b"transfer-encoding" not in head
     assert body.startswith(b"event: job\n")
     assert body.endswith(b"\n\n")
-
-
-def test_uploads_and_other_requests_share_a_connection(shared_server: RunningServer) -> None:
-    with connect(shared_server) as connection:
-        connection.sendall(make_head("/v1/matrices", len(CONTENT)) + CONTENT)
-        status, stored = read_answer(connection)
-        assert status == 201
-        connection.sendall(make_head("/v1/jobs", None, method="GET"))
-        assert read_answer(connection)[0] == 200
-        matrix = stored.split(b'"id":"')[1].split(b'"')[0].decode()
-        connection.sendall(make_head(f"/v1/matrices/{matrix}/data", None, method="HEAD"))
-        with HTTPResponse(connection, method="HEAD") as response:
-            response.begin()
-            length = int(response.headers["Content-Length"])
-        connection.sendall(make_head(f"/v1/matrices/{matrix}/data", None, method="GET"))
-        status, content = read_answer(connection)
-        assert (status, len(content)) == (200, length)
-        assert np.array_equal(decode_npy(content), decode_npy(CONTENT))
 
 
 def test_a_body_under_way_is_taken_when_the_service_is_told_to_stop(start_server: Start) -> None:

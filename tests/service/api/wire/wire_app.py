@@ -1,8 +1,8 @@
 """A small ASGI application over the wire's extensions, and a server for it.
 
-    python -m tests.service.api.wire.wire_app LOOP (tcp | unix PATH | tls CERTIFICATE KEY) [--plain]
+    python -m tests.service.api.wire.wire_app LOOP (tcp | unix PATH | tls CERTIFICATE KEY)
 
-It prints its port, or the path, when it listens. `--plain` takes uvicorn's own protocol.
+It prints its port, or the path, when it listens.
 """
 
 import asyncio
@@ -12,7 +12,6 @@ import mmap
 import random
 import socket
 import sys
-from collections.abc import AsyncGenerator
 from functools import cache
 from typing import Any
 from urllib.parse import parse_qs
@@ -23,15 +22,14 @@ from starlette.requests import ClientDisconnect
 
 from wavetrim.service.api.problems import describe_error
 from wavetrim.service.api.wire.body_source import RECEIVE_INTO
+from wavetrim.service.api.wire.connection import make_protocol
 from wavetrim.service.api.wire.head import WireLimits
-from wavetrim.service.api.wire.protocol import choose_protocol
 from wavetrim.service.api.wire.reader import BodyReader
-from wavetrim.service.api.wire.sender import send_chunks, send_views
+from wavetrim.service.api.wire.sender import send_views
 from wavetrim.service.errors import ServiceError
 
 MIB = 2**20
 ARENA_BYTES = 80 * MIB
-PLACES = 4
 POISON = b"\xee"
 GRACEFUL_SECONDS = 2
 LIMITS = WireLimits(head_seconds=2.0)
@@ -43,8 +41,6 @@ class WireApp:
     def __init__(self) -> None:
         self.memory = mmap.mmap(-1, ARENA_BYTES)
         self.events: list[str] = []
-        self.places = list(range(PLACES))
-        self.place_freed = asyncio.Condition()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Handles one request."""
@@ -73,43 +69,13 @@ class WireApp:
             for begin, end in zip([0, *cuts], [*cuts, count], strict=True):
                 await reader.read_into(place[begin:end])
             await reader.finish(count)
-            pulled = RECEIVE_INTO in (scope.get("extensions") or {})
-            headers = [(b"wavetrim-pulled", str(pulled).encode())]
-            await send_views(scope, send, status=200, headers=headers, views=[place])
+            await send_views(scope, send, status=200, headers=[], views=[place])
             place[:] = POISON * count
-
-    async def shared(self, scope: Any, receive: Any, send: Any) -> None:
-        """Reads the body into a place that many requests use in turn, and sends it back.
-
-        Its patience is short: under TLS uvloop may tell only then that a client has dropped.
-        """
-        reader = self.make_reader(scope, receive, idle_seconds=8)
-        count = reader.length_bytes
-        assert count is not None
-        async with self.place_freed:
-            await self.place_freed.wait_for(lambda: bool(self.places))
-            index = self.places.pop()
-        try:
-            with memoryview(self.memory) as memory, memory[index * MIB :][:count] as place:
-                await reader.read_into(place)
-                await reader.finish(count)
-                await send_views(
-                    scope, send, status=200, headers=[], views=[place], piece_bytes=2**18
-                )
-        finally:
-            self.memory[index * MIB : (index + 1) * MIB] = POISON * MIB
-            async with self.place_freed:
-                self.places.append(index)
-                self.place_freed.notify()
-
-    async def count_places(self, scope: Any, receive: Any, send: Any) -> None:
-        """Says how many places are free."""
-        await answer(send, 200, str(len(self.places)).encode())
 
     async def small(self, scope: Any, receive: Any, send: Any) -> None:
         """Reads a short body at once, and sends it back."""
         reader = self.make_reader(scope, receive)
-        content = await reader.read_all_small()
+        content = await reader.read_rest(2**16)
         await reader.finish(len(content))
         await send_views(scope, send, status=200, headers=[], views=[memoryview(content)])
 
@@ -157,44 +123,6 @@ class WireApp:
             )
             place[:] = POISON * int(count)
         self.events.append("sent" if left else "lost")
-
-    async def chunks(
-        self, scope: Any, receive: Any, send: Any, *, count: str, fail: str = "0"
-    ) -> None:
-        """Sends an answer while it is made, in chunks of a MiB; making it may fail."""
-
-        made = 0
-
-        async def make() -> AsyncGenerator[bytes]:
-            nonlocal made
-            while made < int(count):
-                if int(fail) and made == int(fail):
-                    raise RuntimeError("this chunk cannot be made")
-                made += 1
-                await asyncio.sleep(0)  # as a file is read by a thread
-                yield bytes([made]) * MIB
-
-        try:
-            await send_chunks(
-                scope, receive, send, status=200, headers=[], chunks=make(),
-                total_bytes=int(count) * MIB, idle_seconds=1.0,
-            )  # fmt: skip
-        except RuntimeError:
-            self.events.append("failed")
-            raise
-        self.events.append("sent" if made == int(count) else "lost")
-
-    async def stream(self, scope: Any, receive: Any, send: Any) -> None:
-        """Sends an answer whose length is not known before its end."""
-
-        async def make() -> AsyncGenerator[bytes]:
-            for i in range(5):
-                yield bytes([i]) * (i * 1000)
-
-        await send_chunks(
-            scope, receive, send, status=200, headers=[], chunks=make(), total_bytes=None,
-            idle_seconds=20.0,
-        )  # fmt: skip
 
     async def give_up(self, scope: Any, receive: Any, send: Any, *, seconds: str) -> None:
         """Stops pulling after some time, and says whether anything is written from then on."""
@@ -275,7 +203,6 @@ class AnnouncedServer(uvicorn.Server):
 def main(loop: str, way: str, *options: str) -> None:
     """Serves until a signal comes."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
-    plain = "--plain" in options
     where: dict[str, Any] = {"port": 0}
     if way == "unix":
         where = {"uds": options[0]}
@@ -284,7 +211,7 @@ def main(loop: str, way: str, *options: str) -> None:
     config = uvicorn.Config(
         WireApp(),
         loop=loop,
-        http="httptools" if plain else choose_protocol(LIMITS) or "none",
+        http=make_protocol(LIMITS),
         ws="none",
         lifespan="off",
         log_config=None,

@@ -19,7 +19,6 @@ from tests.preloaded import ForkedProcess
 from tests.processes import wait_until
 
 WAYS = ("tcp", "tls", "unix")
-LOOPS = ("uvloop", "asyncio")
 
 _ASYNCIO_FAULT = re.compile(
     r"^[^\n]*asyncio Fatal error: protocol\.eof_received\(\) call failed\.\n"

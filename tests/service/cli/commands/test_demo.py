@@ -1,11 +1,9 @@
 import contextlib
 import http.server
-import signal
 import socketserver
 import subprocess
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,12 +12,11 @@ import numpy as np
 import pytest
 
 from tests.command import invoke_command, run_command, start_command
-from tests.limit import allow
 from tests.matrices import FLOATS, make_matrix, reference_product
 from tests.processes import wait_until
 from tests.server import RunningServer
+from wavetrim.service.cli.comparison import compare_product
 from wavetrim.service.cli.exits import ExitCode
-from wavetrim.service.cli.terminal.comparison import LISTED, compare_product
 
 
 def list_processes(folder: Path) -> list[str]:
@@ -38,7 +35,7 @@ def run_demo(*options: object, folder: Path) -> subprocess.CompletedProcess[str]
 
 
 def test_the_main_job_passes_and_leaves_nothing(tmp_path: Path) -> None:
-    done = run_demo("--m", 129, "--n", 65, "--k", 33, "--dtype", "int16", folder=tmp_path)
+    done = run_demo(129, 65, 33, "--dtype", "int16", folder=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "PASSED\n" in done.stdout
     assert "predicted/measured" in done.stdout
@@ -80,13 +77,9 @@ def spoil_results(url: str, spoil: Callable[[bytes], bytes]) -> Iterator[str]:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             headers = {k: v for k, v in self.headers.items() if k not in ("Host", "Connection")}
             answer = httpx.request(
-                self.command,
-                url + self.path,
-                content=body,
-                headers=headers,
-                timeout=30,
+                self.command, url + self.path, content=body, headers=headers, timeout=30,
                 verify=False,
-            )
+            )  # fmt: skip
             content = answer.content
             if self.path.endswith("/result"):
                 content = spoil(content)
@@ -96,10 +89,7 @@ def spoil_results(url: str, spoil: Callable[[bytes], bytes]) -> Iterator[str]:
             self.end_headers()
             self.wfile.write(content)
 
-        def __getattr__(self, name: str) -> Callable[[], None]:
-            if not name.startswith("do_"):  # do_GET, do_POST, do_DELETE
-                raise AttributeError(name)
-            return self.forward
+        do_GET = do_POST = do_DELETE = forward  # noqa: N815
 
         def log_message(self, *_: object) -> None:
             pass
@@ -130,31 +120,20 @@ def test_a_wrong_product_is_listed_and_ends_with_3(server: RunningServer, tmp_pa
 def test_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
     options = ["--size", 2000, "--dtype", "int64", "--runs", 1]
     with start_command("demo", *options, folder=tmp_path, TMPDIR=str(tmp_path)) as process:
-        began = time.monotonic()
-        while len(list(tmp_path.glob("*/data/matrices/*"))) < 3:  # A, B and the unfinished product
-            assert process.poll() is None, process.communicate()
-            assert time.monotonic() - began < allow(30)
-            time.sleep(0.01)
-        process.send_signal(signal.SIGINT)
-        output, errors = process.communicate(timeout=30)
-    assert process.returncode == ExitCode.INTERRUPTED
-    assert errors.endswith("wavetrim: interrupted\n")
-    assert "Traceback" not in output + errors
+        # A, B and the unfinished product.
+        process.wait_until(lambda: len(list(tmp_path.glob("*/data/matrices/*"))) == 3)
+        process.interrupt()
     assert list(tmp_path.iterdir()) == []
     assert list_processes(tmp_path) == []
 
 
-def test_a_setting_that_is_refused_starts_nothing(tmp_path: Path) -> None:
-    failed = invoke_command("demo", folder=tmp_path, WAVETRIM_CPU_THREADS="none")
-    assert failed.exit_code == ExitCode.REFUSED
-    assert "WAVETRIM_CPU_THREADS" in failed.stderr
+def test_what_is_refused_starts_nothing(tmp_path: Path) -> None:
+    setting = invoke_command("demo", folder=tmp_path, WAVETRIM_CPU_THREADS="none")
+    product = invoke_command("demo", "--dtype", "float128", folder=tmp_path)
+    assert (setting.exit_code, product.exit_code) == (ExitCode.REFUSED, ExitCode.REFUSED)
+    assert "WAVETRIM_CPU_THREADS" in setting.stderr
+    assert "dtype is 'float128'; it must be one of" in product.stderr
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_refused_product_starts_nothing(tmp_path: Path) -> None:
-    refused = invoke_command("demo", "--dtype", "float128", folder=tmp_path)
-    assert refused.exit_code == ExitCode.REFUSED
-    assert "dtype is 'float128'; it must be one of" in refused.stderr
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -162,7 +141,7 @@ def test_a_refused_product_starts_nothing(tmp_path: Path) -> None:
 def test_a_rounded_product_passes(dtype: str, k: int) -> None:
     a, b = make_matrix(33, k, dtype, 0), make_matrix(k, 17, dtype, 1)
     comparison = compare_product(reference_product(a, b).astype(dtype), a, b)
-    assert comparison.passed
+    assert comparison.differing == 0
     assert comparison.max_error <= comparison.allowed
 
 
@@ -172,27 +151,10 @@ def test_one_wrong_element_fails(dtype: str) -> None:
     found = reference_product(a, b).astype(dtype)
     found[517, 4] += 1
     comparison = compare_product(found, a, b)
-    assert not comparison.passed
-    assert [(each.row, each.column) for each in comparison.first] == [(517, 4)]
-    assert comparison.first[0].found == found[517, 4].item()
+    assert comparison.differing == 1
+    assert [first[:3] for first in comparison.first] == [(517, 4, found[517, 4].item())]
 
 
 def test_integers_are_compared_modulo_their_word() -> None:
     a, b = np.full((3, 90), 9, np.int8), np.full((90, 2), 9, np.int8)
-    assert compare_product(a @ b, a, b).passed
-
-
-def test_only_the_first_differences_are_listed() -> None:
-    a, b = make_matrix(1100, 3, "float32", 4), make_matrix(3, 5, "float32", 5)
-    comparison = compare_product(np.full((1100, 5), np.nan, np.float32), a, b)
-    assert comparison.differing == 5500
-    places = [(each.row, each.column) for each in comparison.first]
-    assert places == [(row, column) for row in range(2) for column in range(5)][:LISTED]
-
-
-def test_the_tolerance_grows_with_k() -> None:
-    allowed = []
-    for k in (10, 100, 1000):
-        a, b = make_matrix(4, k, "float32", 6), make_matrix(k, 4, "float32", 7)
-        allowed.append(compare_product(a @ b, a, b).allowed / k)
-    assert allowed == sorted(allowed)
+    assert compare_product(a @ b, a, b).differing == 0

@@ -1,17 +1,23 @@
-"""`wavetrim serve`: how it starts, drains and stops."""
+"""`wavetrim serve` and `health`: where a service listens, how it starts, drains and stops."""
 
 import re
+import shutil
 import signal
+import socket
+import ssl
+import stat
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import httpx
+import numpy as np
 import pytest
 
+from tests.certificates import make_certificate
 from tests.command import (
     StartedCommand,
     invoke_command,
@@ -19,75 +25,76 @@ from tests.command import (
     run_command,
     start_command,
 )
+from tests.environment import ROOT
 from tests.limit import allow
 from tests.matrices import make_matrix
+from tests.processes import wait_until
+from tests.server import NPY, decode_npy, encode_npy, find_free_port, open_http
+from tests.service.api.wire.wire_server import make_head, read_answer
 from wavetrim.client import Client
 from wavetrim.service.cli.exits import ExitCode
+from wavetrim.service.errors import SettingRefused
+from wavetrim.service.unix_socket import claim_socket
+
+A = np.random.default_rng(0).random((300, 400))
 
 
 @contextmanager
-def serve(folder: Path, *options: object, **variables: str) -> Iterator[tuple[str, StartedCommand]]:
-    """A service started as a user does it; yields its address as it prints it."""
-    arguments = ["serve", "--port", 0, "--data-dir", "data", *options]
-    with start_command(*arguments, folder=folder, **variables) as process:
+def serve(folder: Path, **variables: str) -> Iterator[tuple[list[str], StartedCommand]]:
+    """A service as a user starts it; yields the addresses that it prints, and stops it."""
+    settings = {"WAVETRIM_PORT": "0", "WAVETRIM_DATA_DIR": "data", **variables}
+    count = (settings.get("WAVETRIM_TCP") != "off") + ("WAVETRIM_UNIX_SOCKET" in settings)
+    with start_command("serve", folder=folder, **settings) as process:
         try:
-            line = process.stdout.readline()
-            found = re.fullmatch(r"wavetrim is serving on (http://\S+)\n", line)
-            assert found is not None, process.stderr.read()
-            yield found[1], process
+            lines = [process.stdout.readline() for _ in range(count)]
+            assert all(lines), process.stderr.read()
+            yield [line.removeprefix("wavetrim is serving on ").strip() for line in lines], process
         finally:
-            process.kill()
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=30)
 
 
-def stop(process: StartedCommand, number: int) -> tuple[str, str]:
-    process.send_signal(number)
-    return process.communicate(timeout=30)
+def check_service(client: httpx.Client) -> None:
+    """Products and matrices, whose bodies are long enough to be pulled."""
+    answer = client.post("/v1/matmul", content=encode_npy(A) + encode_npy(A.T.copy()), headers=NPY)
+    assert answer.status_code == 200, answer.text
+    np.testing.assert_allclose(decode_npy(answer.content), A @ A.T, rtol=1e-12)
+    stored = client.post("/v1/matrices", content=encode_npy(A), headers=NPY).json()
+    assert client.get(f"/v1/matrices/{stored['id']}/data").content == encode_npy(A)
+    assert client.delete(f"/v1/matrices/{stored['id']}").status_code == 204
 
 
-def test_it_serves_a_folder_of_its_own_until_ctrl_c(tmp_path: Path) -> None:
-    with serve(tmp_path) as (url, process):
+def check_health(folder: Path, **variables: str) -> None:
+    """`health` finds a service by the settings that it was started with."""
+    wait_until(lambda: invoke_command("health", folder=folder, **variables).exit_code == 0)
+    told = invoke_command("health", folder=folder, HTTP_PROXY="http://127.0.0.1:1", **variables)
+    assert re.fullmatch(r"the service at \S+ is ready\n", told.stdout)
+
+
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name
+)
+def test_it_serves_a_folder_of_its_own_until_a_signal(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    with serve(tmp_path) as ((url,), process):
         assert httpx.get(f"{url}/v1/jobs", verify=False).status_code == 200
         second = run_command("serve", "--port", 0, "--data-dir", "data", folder=tmp_path)
-        output, log = stop(process, signal.SIGINT)
-    assert process.returncode == 0
-    assert output == "", "the address is all that standard output holds"
+        process.send_signal(number)
+        output, log = process.communicate(timeout=30)
+        assert (process.returncode, output) == (0, ""), "the address is all of standard output"
     assert "Traceback" not in log
     assert "/v1/jobs" not in log, "requests are logged only when asked for"
     assert second.returncode == ExitCode.REFUSED
-    assert "a folder that no other running service uses" in second.stderr.splitlines()[-1]
+    said = second.stderr.splitlines()[-1]
+    assert f"a folder that no other running service uses, as process {process.pid} on " in said
     assert "Traceback" not in second.stderr
     assert second.stdout == ""
 
 
-def test_its_first_line_is_the_address_of_its_page(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "wavetrim", "serve", "--port", "0", "--data-dir", "data"]
-    with subprocess.Popen(
-        command,
-        cwd=tmp_path,
-        env=make_environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    ) as process:
-        assert process.stdout is not None
-        try:
-            url = process.stdout.readline().removeprefix("wavetrim is serving on ").strip()
-            assert "<title>" in httpx.get(url).text
-        finally:
-            process.terminate()
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
-def test_it_ends_with_its_terminal_as_by_other_signals(
-    tmp_path: Path, number: signal.Signals
+def test_under_nohup_it_outlives_its_terminal_and_its_first_line_is_its_pages_address(
+    tmp_path: Path,
 ) -> None:
-    with serve(tmp_path) as (_, process):
-        output, log = stop(process, number)
-    assert (process.returncode, output) == (0, "")
-    assert "Traceback" not in log
-
-
-def test_under_nohup_it_outlives_its_terminal(tmp_path: Path) -> None:
     command = ["nohup", sys.executable, "-m", "wavetrim", "serve", "--port", "0"]
     with subprocess.Popen(
         [*command, "--data-dir", "data"],
@@ -95,44 +102,206 @@ def test_under_nohup_it_outlives_its_terminal(tmp_path: Path) -> None:
         env=make_environment(),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
     ) as process:
         assert process.stdout is not None
-        url = process.stdout.readline().split()[-1]
+        url = process.stdout.readline().removeprefix("wavetrim is serving on ").strip()
         process.send_signal(signal.SIGHUP)
         time.sleep(0.3)
-        assert httpx.get(f"{url}/v1/jobs", verify=False).status_code == 200
+        assert "<title>" in httpx.get(url, verify=False).text
         process.terminate()
     assert process.returncode == 0
 
 
-def test_beyond_loopback_it_needs_a_key(tmp_path: Path) -> None:
-    refused = invoke_command("serve", "--host", "0.0.0.0", "--port", 0, folder=tmp_path)
-    assert refused.exit_code == ExitCode.REFUSED
-    assert "host is '0.0.0.0'" in refused.stderr
-    assert "WAVETRIM_API_KEY" in refused.stderr
-    assert refused.stdout == ""
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_options_go_before_the_environment(tmp_path: Path) -> None:
-    refused = invoke_command(
-        "serve", "--log-level", "loud", folder=tmp_path, WAVETRIM_LOG_LEVEL="info"
-    )
-    assert refused.exit_code == ExitCode.REFUSED
-    assert "WAVETRIM_LOG_LEVEL is 'loud'" in refused.stderr
-
-
 def test_a_second_signal_does_not_wait_for_the_job(tmp_path: Path) -> None:
-    with serve(tmp_path) as (url, process), Client(url) as client:
-        matrix = client.put(make_matrix(3300, 3300, "int64", 1))
-        job = client.submit(matrix, matrix)
-        while job.status().state == "queued":
-            time.sleep(0.01)
-        process.send_signal(signal.SIGINT)
-        time.sleep(0.2)
-        client.close()
+    with serve(tmp_path) as ((url,), process):
+        with Client(url) as client:
+            matrix = client.put(make_matrix(3300, 3300, "int64", 1))
+            job = client.submit(matrix, matrix)
+            while job.status().state == "queued":
+                time.sleep(0.01)
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.2)
         begin = time.monotonic()
-        stop(process, signal.SIGINT)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=30)
     assert process.returncode == 0
     assert time.monotonic() - begin < allow(10)
+
+
+def test_a_unix_socket_beside_tcp_is_its_users_and_no_second_service_takes_it(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "run" / "socket"
+    with serve(tmp_path, WAVETRIM_UNIX_SOCKET="run/socket") as (addresses, process):
+        assert addresses[0].startswith("http://127.0.0.1:")
+        assert addresses[1] == f"unix:{path}"
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+        second = run_command(
+            "serve", "--port", 0, "--data-dir", "other", folder=tmp_path,
+            WAVETRIM_UNIX_SOCKET=str(path),
+        )  # fmt: skip
+        assert second.returncode == ExitCode.REFUSED
+        assert "unix_socket" in second.stderr
+        assert "no other running service listens" in second.stderr
+        with open_http(path) as client:
+            check_service(client)
+        assert httpx.get(f"{addresses[0]}/healthz/live", verify=False).status_code == 200
+    assert process.returncode == 0
+    assert not path.exists()
+
+
+def test_without_tcp_there_is_no_port_and_no_key_is_needed(tmp_path: Path) -> None:
+    path = tmp_path / "socket"
+    variables = {"WAVETRIM_UNIX_SOCKET": str(path), "WAVETRIM_TCP": "off"}
+    with serve(tmp_path, WAVETRIM_HOST="0.0.0.0", **variables) as (addresses, process):
+        assert addresses == [f"unix:{path}"]
+        with open_http(path) as client:
+            check_service(client)
+        check_health(tmp_path, **variables)
+        process.kill()
+        process.wait(10)
+    assert path.is_socket()
+    gone = invoke_command("health", folder=tmp_path, **variables)
+    assert (gone.exit_code, "/socket" in gone.stderr) == (ExitCode.UNREACHABLE, True)
+    with serve(tmp_path, **variables), open_http(path) as client:  # it replaces the socket
+        assert client.get("/healthz/live").status_code == 200
+
+
+def test_tls_is_spoken_with_a_certificate(tmp_path: Path) -> None:
+    certificate, key = make_certificate(tmp_path)
+    path = tmp_path / "socket"
+    tls = {
+        "WAVETRIM_TLS_CERTIFICATE": str(certificate),
+        "WAVETRIM_TLS_KEY": str(key),
+        "WAVETRIM_PORT": str(find_free_port()),
+    }
+    with serve(tmp_path, WAVETRIM_UNIX_SOCKET=str(path), **tls) as (addresses, _):
+        assert addresses[0].startswith("https://127.0.0.1:")
+        trusted = ssl.create_default_context(cafile=str(certificate))
+        with httpx.Client(base_url=addresses[0], verify=trusted, timeout=60) as client:
+            check_service(client)
+        check_health(tmp_path, **tls)
+        with open_http(path) as client:
+            assert client.get("/healthz/live").status_code == 200, "it is not encrypted there"
+
+
+def test_health_tells_what_is_missing(tmp_path: Path) -> None:
+    port = str(find_free_port())
+    variables = {"WAVETRIM_PORT": port, "WAVETRIM_HOST": "0.0.0.0", "WAVETRIM_API_KEY": "k" * 32}
+    with serve(tmp_path, **variables) as (_, process):
+        check_health(tmp_path, **variables)
+        shutil.rmtree(tmp_path / "data" / "matrices")
+        missing = invoke_command("health", folder=tmp_path, **variables)
+        assert missing.exit_code == ExitCode.UNREACHABLE
+        assert "is not ready" in missing.stderr
+        assert "data_dir: " in missing.stderr
+        process.send_signal(signal.SIGSTOP)
+        hanging = invoke_command("health", folder=tmp_path, **variables)
+        process.send_signal(signal.SIGCONT)
+    gone = invoke_command("health", folder=tmp_path, **variables)
+    assert (hanging.exit_code, gone.exit_code) == (ExitCode.UNREACHABLE, ExitCode.UNREACHABLE)
+    assert "4 s" in hanging.stderr
+    assert f"127.0.0.1:{port}" in gone.stderr
+
+
+def test_512_callers_at_once_are_let_in_by_the_unix_socket(tmp_path: Path) -> None:
+    path = tmp_path / "socket"
+    with ExitStack() as stack, serve(tmp_path, WAVETRIM_UNIX_SOCKET=str(path)) as (_, process):
+        process.send_signal(signal.SIGSTOP)  # nobody is accepted meanwhile
+        callers = [stack.enter_context(socket.socket(socket.AF_UNIX)) for _ in range(512)]
+        for caller in callers:
+            caller.setblocking(False)
+        refused = [code for caller in callers if (code := caller.connect_ex(str(path)))]
+        process.send_signal(signal.SIGCONT)
+        assert refused == []
+        for caller in callers:
+            caller.settimeout(30)
+            caller.sendall(make_head("/healthz/live", None, method="GET"))
+        assert {read_answer(caller)[0] for caller in callers} == {200}
+
+
+def test_a_path_that_cannot_be_the_sockets_is_refused_and_what_lies_there_stays(
+    tmp_path: Path,
+) -> None:
+    file, link, foreign = (tmp_path / name for name in ("file", "link", "foreign"))
+    file.write_text("mine")
+    link.symlink_to(file)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(foreign))
+        listener.listen()
+        for path, limit in (
+            (file, "there is a file already"),
+            (link, "there is a file already"),
+            (foreign, "nobody else listens"),
+            (tmp_path / ("x" * 120), "at most 107 bytes"),
+            (file / "socket", "a socket can be made"),
+        ):
+            with pytest.raises(SettingRefused, match=limit), claim_socket(path):
+                pass
+    assert file.read_text() == "mine"
+    assert foreign.is_socket()
+
+
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        ({"HOST": "0.0.0.0"}, "host is '0.0.0.0'; it must be a loopback address (127.0.0.1) until"),
+        ({"HOST": "0.0.0.0", "UNIX_SOCKET": "socket"}, "host is '0.0.0.0'"),
+        ({"DATA_DIR": "key.pem"}, "a folder that can be written to"),
+        ({"TCP": "off"}, "tcp"),
+        ({"TCP": "maybe"}, "WAVETRIM_TCP is 'maybe'"),
+        ({"TLS_KEY": "key.pem"}, "tls_certificate"),
+        ({"TLS_CERTIFICATE": "certificate.pem"}, "tls_key"),
+        ({"TLS_CERTIFICATE": "none", "TLS_KEY": "key.pem"}, "tls_certificate"),
+        (
+            {"TLS_CERTIFICATE": "locked/certificate.pem", "TLS_KEY": "locked/key.pem"},
+            "tls_certificate",
+        ),
+        ({"LOG_LEVEL": "loud"}, "WAVETRIM_LOG_LEVEL is 'loud'"),
+        ({"PORT": "100000"}, "WAVETRIM_PORT is '100000'"),
+        ({"MAX_MATRIX_BYTES": "0"}, "WAVETRIM_MAX_MATRIX_BYTES is '0'"),
+        ({"MAX_STORAGE_BYTES": "-1"}, "WAVETRIM_MAX_STORAGE_BYTES is '-1'"),
+        ({"MAX_QUEUED_JOBS": "0"}, "WAVETRIM_MAX_QUEUED_JOBS is '0'"),
+        ({"CPU_THREADS": "4097"}, "WAVETRIM_CPU_THREADS is '4097'"),
+        ({"JOB_TIMEOUT_SECONDS": "0"}, "WAVETRIM_JOB_TIMEOUT_SECONDS is '0'"),
+        ({"DRAIN_SECONDS": "-1"}, "WAVETRIM_DRAIN_SECONDS is '-1'"),
+    ],
+)
+def test_settings_that_cannot_be_served_by_are_refused_by_name(
+    tmp_path: Path, variables: dict[str, str], message: str
+) -> None:
+    (tmp_path / "locked").mkdir()
+    make_certificate(tmp_path)
+    make_certificate(tmp_path / "locked", password=b"ab")
+    settings = {f"WAVETRIM_{name}": value for name, value in variables.items()}
+    refused = invoke_command("serve", folder=tmp_path, **{"WAVETRIM_PORT": "0", **settings})
+    assert (refused.exit_code, refused.stdout) == (ExitCode.REFUSED, "")
+    assert message in refused.stderr
+    assert "Traceback" not in refused.stderr
+    assert not (tmp_path / "wavetrim-data").exists()
+
+
+def test_buffers_of_bodies_are_not_faulted_in_again() -> None:
+    count = """
+from resource import RUSAGE_SELF, getrusage
+from wavetrim.service.server.foreground import keep_freed_memory
+
+keep_freed_memory()
+
+def fault():
+    before = getrusage(RUSAGE_SELF).ru_minflt
+    for _ in range(200):
+        kept = [bytearray(256_000) for _ in range(3)]
+        del kept
+    return getrusage(RUSAGE_SELF).ru_minflt - before
+
+fault()
+print(fault())
+"""
+    printed = subprocess.run(
+        [sys.executable, "-c", count], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    assert int(printed.stdout) < 200, "less than one page a round, of 189"

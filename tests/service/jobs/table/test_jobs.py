@@ -1,5 +1,6 @@
 """The store of jobs over real databases: SQLite and PostgreSQL."""
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, text
 
+from tests.service.drafts import begin_draft, keep_matrix, run
 from wavetrim.service.errors import CursorUnknown
 from wavetrim.service.jobs.errors import (
     IdempotencyConflict,
@@ -18,11 +20,13 @@ from wavetrim.service.jobs.errors import (
     JobNotFound,
     JobStateConflict,
     OperandNotFound,
-    QueueFull,
 )
 from wavetrim.service.jobs.job import Job, JobState
+from wavetrim.service.jobs.table.adding import find_key
+from wavetrim.service.jobs.table.ending import Success, succeed_jobs
+from wavetrim.service.jobs.table.followers import Followers
 from wavetrim.service.jobs.table.listing import decode_cursor, encode_cursor
-from wavetrim.service.jobs.table.rows import succeed_job
+from wavetrim.service.jobs.table.rows import make_row
 from wavetrim.service.jobs.table.store import JobStore
 from wavetrim.service.storage.errors import MatrixInUse, MatrixNotFound
 from wavetrim.service.storage.matrices.matrices import MatrixStore
@@ -46,7 +50,7 @@ def matrices(database: Engine, tmp_path: Path) -> MatrixStore:
 @pytest.fixture
 def request_of(matrices: MatrixStore) -> Callable[..., dict[str, Any]]:
     """Makes requests over two matrices that exist."""
-    ids = [matrices.publish(matrices.allocate(2, 2, "float32")).id for _ in range(2)]
+    ids = [keep_matrix(matrices, 2, 2).id for _ in range(2)]
 
     def make(**options: Any) -> dict[str, Any]:
         request = {
@@ -62,15 +66,27 @@ def request_of(matrices: MatrixStore) -> Callable[..., dict[str, Any]]:
 @pytest.fixture
 def add(jobs: JobStore, request_of: Callable[..., dict[str, Any]]) -> Callable[..., Job]:
     def add_job(*, priority: int = 0, **options: Any) -> Job:
-        request = request_of(priority=priority, **options)
-        return jobs.add(request, priority=priority, max_queued=100)[0]
+        return post(jobs, request_of(priority=priority, **options))[0]
 
     return add_job
 
 
+def post(
+    jobs: JobStore,
+    request: dict[str, Any],
+    *,
+    idempotency_key: str | None = None,
+) -> tuple[Job, bool]:
+    """Adds one job; returns it, and whether this call made it."""
+    key = idempotency_key and find_key(idempotency_key, "", 0)
+    row = make_row(request, shape=(2, 2, "float32"), idempotency_key=key)
+    (job,), created = asyncio.run(jobs.add([row], idempotency_key=idempotency_key))
+    return job, created
+
+
 def succeed(database: Engine, job: Job, result: str = "r") -> None:
     with database.begin() as connection:
-        succeed_job(connection, job, result=result, plan=PLAN, timings=TIMINGS, verification=None)
+        succeed_jobs(connection, [Success(job, result, PLAN, TIMINGS, None)], Followers())
 
 
 def begin(jobs: JobStore, job_id: str) -> Job | None:
@@ -80,7 +96,7 @@ def begin(jobs: JobStore, job_id: str) -> Job | None:
 
 def test_a_new_job_is_queued_as_it_was_asked_for(jobs, request_of) -> None:
     request = request_of(alpha=0.1, f=7, tile="128x128x8", priority=3)
-    job, created = jobs.add(request, priority=3, max_queued=1)
+    job, created = post(jobs, request)
     assert created
     assert job == jobs.get(job.id)
     assert job.state is JobState.QUEUED
@@ -96,12 +112,12 @@ def test_a_request_of_an_earlier_version_leaves_the_newer_options_open(
     earlier = {
         name: value for name, value in today.items() if name not in ("accuracy", "sms", "devices")
     }
-    job, _ = jobs.add(earlier, idempotency_key="k", max_queued=1)
+    job, _ = post(jobs, earlier, idempotency_key="k")
     with database.begin() as connection:
         stored = connection.scalar(text("SELECT request FROM jobs"))
         assert "accuracy" not in stored
     assert jobs.get(job.id).request == today
-    assert jobs.add(today, idempotency_key="k", max_queued=1) == (job, False)
+    assert post(jobs, today, idempotency_key="k") == (job, False)
 
 
 @pytest.mark.parametrize("job_id", ["0" * 32, "", "a\x00b", "../x", "é", "x" * 5000])
@@ -115,17 +131,8 @@ def test_an_unknown_job_is_not_found(jobs, job_id: str) -> None:
 @pytest.mark.parametrize("field", ["a", "b", "c"])
 def test_a_missing_operand_is_named(jobs, request_of, field: str) -> None:
     with pytest.raises(OperandNotFound, match=rf"{field} names matrix 'gone'") as refused:
-        jobs.add(request_of(**{field: "gone"}), max_queued=1)
+        post(jobs, request_of(**{field: "gone"}))
     assert (refused.value.field, refused.value.value) == (field, "gone")
-
-
-def test_higher_priorities_run_first_and_equal_ones_in_order(jobs, add) -> None:
-    order = [add(priority=priority) for priority in (0, 5, -1, 5, 0)]
-    started = []
-    while (job := jobs.next_queued()) is not None:
-        begin(jobs, job.id)
-        started.append(order.index(job))
-    assert started == [1, 3, 0, 4, 2]
 
 
 def test_a_job_ends_only_once(jobs, add) -> None:
@@ -149,7 +156,7 @@ def test_a_job_that_has_begun_is_read_as_running_before_its_row_says_so(jobs, ad
     assert jobs.page()[0] == (second, running)
     counts = jobs.count_by_state()
     assert (counts[JobState.QUEUED], counts[JobState.RUNNING]) == (1, 1)
-    assert jobs.next_queued() == second
+    assert jobs.list_queued() == [second]
     jobs.keep_run(running)
     jobs.running.clear()
     assert jobs.get(first.id) == running
@@ -219,17 +226,17 @@ def test_a_product_is_published_with_its_job_or_not_at_all(database, jobs, matri
     jobs.cancel(second)
     products = []
     for job in (first, second):
-        pending = matrices.allocate(2, 2, "float32")
-        products.append(pending)
+        draft = begin_draft(matrices, 2, 2)
+        products.append(pending := draft.matrix)
 
         def settle(connection, job=job, pending=pending):
-            succeed_job(connection, job, result=pending.id, plan={}, timings={}, verification=None)
+            jobs.succeed(connection, [Success(job, pending.id, {}, {}, None)])
 
         if job is first:
-            matrices.publish(pending, settle=settle)
+            run(draft.publish(settle=settle))
         else:
             with pytest.raises(JobStateConflict):
-                matrices.publish(pending, settle=settle)
+                run(draft.publish(settle=settle))
     assert matrices.get(products[0].id).path.exists()
     assert jobs.get(first.id).result == products[0].id
     with pytest.raises(MatrixNotFound):
@@ -256,7 +263,7 @@ def test_a_queued_job_is_cancelled_at_once_and_a_running_one_marked(jobs, add) -
     again = jobs.request_cancel(queued.id)
     assert again == jobs.get(queued.id)
     assert again.finished_at is not None
-    assert jobs.next_queued() is None
+    assert jobs.list_queued() == []
 
 
 def test_a_released_job_waits_as_if_it_had_not_been_tried(jobs, add) -> None:
@@ -285,7 +292,7 @@ def test_a_job_that_is_released_after_its_cancellation_is_cancelled(
     jobs.running.clear()
     later = JobStore(database)
     assert later.requeue_interrupted(max_attempts=3) == ()
-    assert later.next_queued() is None
+    assert later.list_queued() == []
     assert later.count_by_state()[JobState.CANCELLED] == 1
 
 
@@ -299,7 +306,7 @@ def test_a_cancelled_job_that_an_earlier_version_has_queued_again_never_runs(
     (settled,) = jobs.requeue_interrupted(max_attempts=3)
     assert (settled.id, settled.state) == (unwanted.id, JobState.CANCELLED)
     assert settled.finished_at is not None
-    assert jobs.next_queued() == waiting
+    assert jobs.list_queued() == [waiting]
     assert jobs.requeue_interrupted(max_attempts=3) == ()
 
 
@@ -325,7 +332,7 @@ def test_a_run_that_breaks_off_during_a_cancellation_leaves_no_running_job(
     assert (cancelled.state, cancelled.cancel_requested) == (JobState.CANCELLED, True)
     jobs.running.clear()
     assert jobs.get(job.id) == cancelled
-    assert jobs.next_queued() is None
+    assert jobs.list_queued() == []
 
 
 @pytest.mark.parametrize("end", [JobStore.release, lambda jobs, job: jobs.settle(job, 3)])
@@ -367,53 +374,29 @@ def test_a_restart_settles_what_ran(jobs, add) -> None:
     assert jobs.get(fresh.id).attempts == 1
     assert jobs.get(tired.id).error["kind"] == "interrupted"
     assert jobs.get(queued.id) == queued
-    assert jobs.next_queued().id == fresh.id
-
-
-def test_the_queue_is_bounded_by_what_waits(jobs, request_of) -> None:
-    first, _ = jobs.add(request_of(), max_queued=2)
-    jobs.add(request_of(), max_queued=2)
-    with pytest.raises(QueueFull) as refused:
-        jobs.add(request_of(), max_queued=2, retry_after_seconds=7)
-    assert refused.value.retry_after_seconds == 7
-    assert (refused.value.field, refused.value.value) == ("queued jobs", 3)
-    assert refused.value.limit == "at most 2 (max_queued_jobs)"
-    begin(jobs, first.id)
-    assert jobs.add(request_of(), max_queued=2)[1]
-
-
-def test_posts_at_the_same_moment_never_overfill_the_queue(jobs, request_of) -> None:
-    def post(_number: int) -> bool:
-        try:
-            return jobs.add(request_of(), max_queued=3)[1]
-        except QueueFull:
-            return False
-
-    with ThreadPoolExecutor(12) as pool:
-        assert sum(pool.map(post, range(12))) == 3
-    assert jobs.count_by_state()[JobState.QUEUED] == 3
+    assert [job.id for job in jobs.list_queued()] == [fresh.id, queued.id]
 
 
 def test_posts_with_one_key_make_one_job(jobs, request_of) -> None:
-    def post(_number: int) -> tuple[str, bool]:
-        job, created = jobs.add(request_of(), idempotency_key="k", max_queued=1)
+    def repeat(_number: int) -> tuple[str, bool]:
+        job, created = post(jobs, request_of(), idempotency_key="k")
         return job.id, created
 
     with ThreadPoolExecutor(12) as pool:
-        posted = list(pool.map(post, range(12)))
+        posted = list(pool.map(repeat, range(12)))
     assert len({job_id for job_id, _ in posted}) == 1
     assert sum(created for _, created in posted) == 1
 
 
 def test_a_key_stays_with_its_first_request(jobs, request_of) -> None:
-    first, _ = jobs.add(request_of(), idempotency_key="k" * 255, max_queued=1)
-    assert jobs.find_repeated(request_of(), "k" * 255) == first
-    assert jobs.find_repeated(request_of(), "other") is None
-    assert jobs.find_repeated(request_of(), None) is None
+    first, _ = post(jobs, request_of(), idempotency_key="k" * 255)
+    assert jobs.find_repeated([request_of()], "k" * 255) == [first]
+    assert jobs.find_repeated([request_of()], "other") == []
+    assert jobs.find_repeated([request_of()], None) == []
     with pytest.raises(IdempotencyConflict, match=first.id):
-        jobs.add(request_of(f=1), idempotency_key="k" * 255, max_queued=1)
+        post(jobs, request_of(f=1), idempotency_key="k" * 255)
     with pytest.raises(IdempotencyConflict):
-        jobs.find_repeated(request_of(alpha=2.0), "k" * 255)
+        jobs.find_repeated([request_of(alpha=2.0)], "k" * 255)
 
 
 def test_pages_show_the_newest_first_and_do_not_shift(jobs, add) -> None:
@@ -459,7 +442,7 @@ def test_a_foreign_cursor_is_refused(jobs, cursor: str) -> None:
 
 def test_jobs_are_counted_in_every_state(jobs, add) -> None:
     add()
-    begin(jobs, jobs.next_queued().id)
+    begin(jobs, jobs.list_queued()[0].id)
     add()
     assert jobs.count_by_state() == {
         JobState.QUEUED: 1,
@@ -472,13 +455,13 @@ def test_jobs_are_counted_in_every_state(jobs, add) -> None:
 
 def test_a_matrix_is_deleted_or_used_but_never_both(jobs, matrices, request_of) -> None:
     for _ in range(15):
-        victim = matrices.publish(matrices.allocate(2, 2, "float32")).id
+        victim = keep_matrix(matrices, 2, 2).id
         start = threading.Barrier(2)
 
-        def post(victim: str = victim, start: threading.Barrier = start) -> bool:
+        def use(victim: str = victim, start: threading.Barrier = start) -> bool:
             start.wait()
             try:
-                jobs.add(request_of(c=victim), max_queued=100)
+                post(jobs, request_of(c=victim))
             except OperandNotFound:
                 return False
             return True
@@ -492,7 +475,7 @@ def test_a_matrix_is_deleted_or_used_but_never_both(jobs, matrices, request_of) 
             return True
 
         with ThreadPoolExecutor(2) as pool:
-            posted, deleted = pool.submit(post), pool.submit(delete)
+            posted, deleted = pool.submit(use), pool.submit(delete)
             assert posted.result() != deleted.result()
 
 
@@ -505,7 +488,7 @@ def test_a_post_waits_for_a_delete_that_came_first(database, jobs, request_of) -
             text("SELECT id FROM matrices WHERE id = :id FOR UPDATE"), {"id": request["a"]}
         )
         with ThreadPoolExecutor(1) as pool:
-            adding = pool.submit(jobs.add, request, max_queued=1)
+            adding = pool.submit(post, jobs, request)
             with pytest.raises(TimeoutError):
                 adding.result(timeout=0.3)
             deleter.execute(text("DELETE FROM matrices WHERE id = :id"), {"id": request["a"]})

@@ -21,7 +21,7 @@ Ask = Callable[[str, str, bytes], tuple[int, bytes]]
 
 MOST_KEPT: Final = 4
 SIZES: Final = (20, 90, 180, 256, 400, 512)
-"""Rows and columns: from extents in shared chunks to slabs that one extent fills."""
+"""Rows and columns: from extents of a page to slabs that one extent fills."""
 
 PATIENCE_SECONDS: Final = 30.0
 

@@ -111,6 +111,7 @@ def run(server: RunningServer, address: Address, seed: int, numbers: range) -> C
                     os.kill(server.find_engine(), signal.SIGKILL)
                 ways[client.run(number)] += 1
             client.keep_some()
+            client.close()  # the service closes connections that are idle for long
             answered.wait()
             client.keep_nothing()
         except BaseException:

@@ -153,6 +153,7 @@ def test_a_refused_client_that_sends_on_slowly_sees_the_refusal_and_is_let_go(
     check_service(server)
 
 
+@pytest.mark.slow
 @pytest.mark.serial  # a body that gets no place within 10 s is refused
 def test_hundreds_of_callers_each_with_one_matrix_sent_all_get_their_product(
     start_server: Start,
@@ -176,6 +177,7 @@ def test_hundreds_of_callers_each_with_one_matrix_sent_all_get_their_product(
     check_service(server)
 
 
+@pytest.mark.slow
 def test_lost_tls_connections_keep_no_buffers(start_server: Start, tmp_path: Path) -> None:
     server, address = start(start_server, tmp_path, "tls")
     request, _ = make_request(200, 200, 2.0, 100)

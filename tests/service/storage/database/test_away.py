@@ -236,16 +236,6 @@ def test_a_damaged_database_is_refused_in_one_line(
     assert server.list_matrix_files() == files
 
 
-def test_readiness_reads_every_table(start_server: Start) -> None:
-    server = start_server()
-    server.wait_ready()
-    with sqlite3.connect(server.data_dir / "wavetrim.db") as other:
-        other.execute("ALTER TABLE jobs RENAME TO gone")
-    other.close()
-    unready = server.client.get("/healthz/ready")
-    assert (unready.status_code, list(unready.json()["missing"])) == (503, ["database"])
-
-
 def test_a_service_without_the_gpu_that_it_should_use_is_degraded_and_computes(
     start_server: Start,
 ) -> None:

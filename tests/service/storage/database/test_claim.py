@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -138,28 +137,10 @@ def test_who_waits_leaves_a_restarted_server_to_the_one_that_had_it() -> None:
         database.dispose()
 
 
-def test_an_idle_service_outlives_the_servers_limit_of_idle_sessions(
-    postgres: PostgresServer,
-) -> None:
-    url = postgres.create_database()
-    database = claim(f"{url}&options=-cidle_session_timeout%3D300")
-    time.sleep(1)
-    with pytest.raises(DatabaseTaken):
-        claim(url)
-    database.dispose()
-
-
 @pytest.mark.parametrize("url", ["sqlite:///file:{}/a.db?uri=true", "sqlite:///{}/a.db?uri=true"])
 def test_a_uri_of_sqlites_own_is_refused(tmp_path: Path, url: str) -> None:
     with pytest.raises(SettingRefused, match="a SQLite file"):
         claim(url.format(tmp_path))
-
-
-def test_a_circle_of_links_is_refused_in_words(tmp_path: Path) -> None:
-    (tmp_path / "a.db").symlink_to(tmp_path / "b.db")
-    (tmp_path / "b.db").symlink_to(tmp_path / "a.db")
-    with pytest.raises(DatabaseRefused, match="symbolic links"):
-        claim(f"sqlite:///{tmp_path}/a.db")
 
 
 def test_a_link_to_the_file_leads_to_the_same_lock(tmp_path: Path) -> None:

@@ -1,20 +1,21 @@
 """The database: SQLite's settings, transactions that lose nothing, and a real PostgreSQL."""
 
 import asyncio
-import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine, Insert, func, insert, inspect, select, text
+from sqlalchemy import Connection, Engine, Insert, func, insert, inspect, select, text
 from sqlalchemy.exc import OperationalError
 
 from tests.postgres import DATABASES
-from wavetrim.service.api.jobs.job_schemas import JobRequest
-from wavetrim.service.errors import QuotaReached, SettingRefused
+from tests.service.drafts import keep_matrix
+from wavetrim.service.errors import SettingRefused
 from wavetrim.service.jobs.errors import JobNotFound
+from wavetrim.service.jobs.request import JobRequest
+from wavetrim.service.jobs.table.adding import find_key
+from wavetrim.service.jobs.table.rows import make_row
 from wavetrim.service.jobs.table.store import JobStore
 from wavetrim.service.storage.database.api_keys import (
     add_key,
@@ -24,11 +25,11 @@ from wavetrim.service.storage.database.api_keys import (
     renew_key,
     revoke_key,
 )
-from wavetrim.service.storage.database.database import open_database, reading, unsynced
+from wavetrim.service.storage.database.database import open_database, reading
+from wavetrim.service.storage.database.shared_commits import SharedCommits
 from wavetrim.service.storage.database.tables import matrices
-from wavetrim.service.storage.errors import MatrixNotFound, StoredQuotaReached, UploadKeyTaken
+from wavetrim.service.storage.errors import MatrixNotFound, StoredQuotaReached
 from wavetrim.service.storage.matrices.matrices import MatrixStore
-from wavetrim.service.storage.matrices.upload_keys import AlreadyUploaded, UploadKey
 from wavetrim.service.tenants.tenant import Quota, Tenant
 
 
@@ -58,17 +59,6 @@ def add_matrix(database: Engine, matrix_id: str) -> None:
         connection.execute(insert_matrix(matrix_id))
 
 
-def test_tables_are_created_once_and_kept(url: str) -> None:
-    first = open_database(url)
-    add_matrix(first, "kept")
-    first.dispose()
-    second = open_database(url)
-    assert {"jobs", "matrices"} <= set(inspect(second).get_table_names())
-    with reading(second) as connection:
-        assert connection.scalar(select(matrices.c.id)) == "kept"
-    second.dispose()
-
-
 def test_services_that_start_at_the_same_moment_create_the_tables_once(url: str) -> None:
     errors: list[BaseException] = []
 
@@ -84,39 +74,6 @@ def test_services_that_start_at_the_same_moment_create_the_tables_once(url: str)
     for thread in threads:
         thread.join()
     assert errors == []
-
-
-@pytest.mark.parametrize(
-    ("pragma", "value"),
-    [("journal_mode", "wal"), ("synchronous", 2), ("foreign_keys", 1), ("busy_timeout", 10_000)],
-)
-def test_sqlite_is_configured_on_every_connection(
-    sqlite: Engine, pragma: str, value: object
-) -> None:
-    with reading(sqlite) as first, reading(sqlite) as second:
-        for connection in (first, second):
-            assert connection.scalar(text(f"PRAGMA {pragma}")) == value
-
-
-def test_a_sqlite_reader_does_not_wait_for_a_writer(sqlite: Engine) -> None:
-    add_matrix(sqlite, "old")
-    with sqlite.begin() as writer:
-        writer.execute(matrices.delete())
-        with reading(sqlite) as reader:
-            assert reader.scalar(select(func.count()).select_from(matrices)) == 1
-
-
-def test_a_database_goes_on_when_its_pool_has_lost_every_connection(
-    sqlite: Engine, tmp_path: Path
-) -> None:
-    add_matrix(sqlite, "before")
-    with sqlite.connect() as connection:
-        connection.invalidate()
-    with closing(sqlite3.connect(tmp_path / "wavetrim.db")) as other:  # would be the last one
-        other.execute("SELECT * FROM matrices").fetchall()
-    add_matrix(sqlite, "after")
-    with reading(sqlite) as connection:
-        assert len(connection.execute(select(matrices)).all()) == 2
 
 
 def test_no_file_is_made_in_the_place_of_one_that_was_moved_away(
@@ -168,50 +125,34 @@ def test_a_refused_url_shows_no_password() -> None:
     assert "hunter2" not in str(refused.value)
 
 
-def test_an_upload_key_names_one_matrix_and_goes_with_it(url: str, tmp_path: Path) -> None:
-    database = open_database(url)
-    folder = tmp_path / "matrices"
-    store = MatrixStore(database, folder, max_matrix_bytes=10**6, max_storage_bytes=10**6)
-    key = UploadKey("once", "", database)
-
-    def publish(digest: str) -> str:
-        pending = store.allocate(2, 2, "float32")
-        return store.publish(pending, settle=key.keep(pending.id, digest).add_row).id
-
-    first = publish("a" * 64)
-    with pytest.raises(AlreadyUploaded) as lost:
-        publish("b" * 64)
-    kept = key.find()
-    assert kept is not None
-    assert (kept.matrix, [path.stem for path in folder.iterdir()]) == (first, [first])
-    with pytest.raises(UploadKeyTaken, match=first):
-        kept.expect_same(lost.value.upload.digest_sha256)
-    store.delete(first)
-    assert key.find() is None
-    store.delete(publish("b" * 64))
-    database.dispose()
-
-
 def test_only_what_a_power_cut_may_undo_is_committed_without_a_sync(url: str) -> None:
     database = open_database(url)
     is_sqlite = url.startswith("sqlite")
     ask = text("PRAGMA synchronous" if is_sqlite else "SHOW synchronous_commit")
     unsafe, safe = (1, 2) if is_sqlite else ("off", "on")
-    for _ in range(2):
-        with unsynced(database) as connection:
-            assert connection.scalar(ask) == unsafe
-        with database.begin() as connection:
-            assert connection.scalar(ask) == safe
-    with unsynced(database) as connection:
+    commits = SharedCommits(database)
+
+    def read(connection: Connection) -> object:
+        return connection.scalar(ask)
+
+    def keep(connection: Connection) -> None:
         connection.execute(text("CREATE TABLE kept (a INTEGER)"))
-    with database.begin() as connection:
-        assert inspect(connection).has_table("kept")
-        connection.execute(text("DROP TABLE kept"))
-    with suppress(ZeroDivisionError), unsynced(database) as connection:
+
+    def undo(connection: Connection) -> None:
         connection.execute(text("CREATE TABLE undone (a INTEGER)"))
         raise ZeroDivisionError
+
+    for _ in range(2):
+        assert commits.add(read, durable=False).result() == unsafe
+        assert commits.add(read).result() == safe
+    commits.add(keep, durable=False).result()
+    with pytest.raises(ZeroDivisionError):
+        commits.add(undo, durable=False).result()
     with database.begin() as connection:
+        assert inspect(connection).has_table("kept")
         assert not inspect(connection).has_table("undone")
+        connection.execute(text("DROP TABLE kept"))
+    commits.close()
     database.dispose()
 
 
@@ -224,8 +165,7 @@ def test_owners_and_quotas_hold_in_both_databases(url: str, tmp_path: Path) -> N
     quota = Quota(stored_bytes=600, queued_jobs=2)
     first = add_key(database, "ada", ["read"], quota)
     mine, other, nameless = (
-        store.publish(store.allocate(8, 8, "float32", owner=owner)).id
-        for owner in ("ada", "bob", "")
+        keep_matrix(store, 8, 8, owner=owner).id for owner in ("ada", "bob", "")
     )
     assert [store.stored.count(owner) for owner in ("ada", "bob", "eve")] == [384, 384, 0]
     assert store.stored.count("") >= 384
@@ -249,18 +189,17 @@ def test_owners_and_quotas_hold_in_both_databases(url: str, tmp_path: Path) -> N
 
     def add(key: str, owner: str = "ada") -> str:
         request = JobRequest(a=mine, b=mine).model_dump()
-        return jobs.add(request, owner=owner, idempotency_key=key, max_queued=9)[0].id
+        row = make_row(request, owner=owner, idempotency_key=find_key(key, owner, 0))
+        (job,), _ = asyncio.run(jobs.add([row], owner=owner, idempotency_key=key))
+        return job.id
 
     posted = [add("once"), add("twice"), add("once", "bob"), add("once", "")]
     assert len(set(posted)) == 4
     assert add("twice") == posted[1]
-    with pytest.raises(QuotaReached, match="queued jobs would be 3"):
-        add("thrice")
     assert [jobs.count_queued(owner) for owner in ("ada", "bob", "")] == [2, 1, 1]
     with pytest.raises(JobNotFound):
         jobs.request_cancel(posted[2], "ada")
     limit_key(database, "ada", {"queued_jobs": None})
-    assert add("thrice")
     revoke_key(database, "ada")
     renewed = renew_key(database, "ada")
     (key,) = list_keys(database)

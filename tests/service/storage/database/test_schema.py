@@ -2,7 +2,6 @@
 
 import logging
 import sqlite3
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing
@@ -18,7 +17,6 @@ from sqlalchemy import Connection, Engine, create_engine, inspect, select, text
 
 from tests.changed_program import describe_constants
 from tests.command import run_command
-from tests.environment import ROOT
 from tests.postgres import DATABASES, running_postgres
 from tests.server import Start
 from tests.service.cli.test_upgrade import DONE, WAITING, make_old
@@ -107,18 +105,6 @@ def test_jobs_beyond_2_to_the_31_are_numbered(url: str, plain: Engine, revision:
         assert connection.scalar(select(jobs.c.sequence).where(jobs.c.id == "third")) == 2**31
 
 
-def test_a_start_with_nothing_to_upgrade_does_not_import_alembic(tmp_path: Path) -> None:
-    program = (
-        "import sys; from wavetrim.service.storage.database.database import open_database;"
-        f"[open_database('sqlite:///{tmp_path}/new.db').dispose() for _ in range(2)];"
-        "print('alembic' in sys.modules)"
-    )
-    told = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    assert told.stdout == "False\n"
-
-
 def test_an_older_file_is_kept_as_it_was_beside_the_upgraded_one(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -187,16 +173,6 @@ def test_tables_that_are_not_those_of_their_version_are_refused(
             connection.execute(text(one))
     with pytest.raises(DatabaseRefused, match=refusal):
         open_database(url)
-
-
-def test_what_an_operator_has_added_is_accepted(url: str, plain: Engine) -> None:
-    open_database(url).dispose()
-    with plain.begin() as connection:
-        connection.execute(text("CREATE INDEX mine ON jobs (attempts)"))
-        connection.execute(text("ALTER TABLE jobs ADD COLUMN note VARCHAR(9)"))
-        connection.execute(text("ALTER TABLE jobs ADD COLUMN shift INTEGER DEFAULT 1 NOT NULL"))
-        connection.execute(text("CREATE TABLE others (title VARCHAR(9))"))
-    open_database(url).dispose()
 
 
 @pytest.mark.parametrize("columns", ["title VARCHAR(20)", "id INTEGER, state FLOAT"])

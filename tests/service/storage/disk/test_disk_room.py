@@ -2,7 +2,6 @@
 
 import random
 import sqlite3
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -12,11 +11,12 @@ import pytest
 from sqlalchemy import Connection, Engine, event, func, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
+from tests.service.drafts import begin_draft, run
 from wavetrim.service.storage.database.database import open_database, reading
 from wavetrim.service.storage.database.tables import matrices
 from wavetrim.service.storage.errors import MatrixNotFound, StorageFull
+from wavetrim.service.storage.matrices.draft import Draft
 from wavetrim.service.storage.matrices.matrices import MatrixStore
-from wavetrim.service.storage.matrices.matrix import PendingMatrix
 
 MOST_BYTES = 100_000
 
@@ -65,12 +65,12 @@ class Walk:
         self._database = database
         self._folder = folder
         self._chance = random.Random(seed)
-        self._pending: list[PendingMatrix] = []
+        self._drafts: list[Draft] = []
         self._stored: list[str] = []
 
     @property
     def expected_bytes(self) -> int:
-        return sum_rows(self._database) + sum(pending.size_bytes for pending in self._pending)
+        return sum_rows(self._database) + sum(draft.matrix.size_bytes for draft in self._drafts)
 
     def step(self) -> None:
         begin, end = self._begin, self._end
@@ -79,21 +79,18 @@ class Walk:
 
     def _begin(self) -> None:
         with suppress(StorageFull):
-            self._pending.append(self.store.allocate(1, self._chance.randint(1, 9000), "int8"))
+            self._drafts.append(begin_draft(self.store, 1, self._chance.randint(1, 9000), "int8"))
 
     def _end(self) -> None:
-        if not self._pending:
+        if not self._drafts:
             return
-        pending = self._pending.pop(self._chance.randrange(len(self._pending)))
+        draft = self._drafts.pop(self._chance.randrange(len(self._drafts)))
         how = self._chance.random()
         with suppress(SQLAlchemyError):
             if how < 0.3:
-                self.store.discard(pending)
-            elif how < 0.5:
-                self.store.discard(pending)
-                self._stored.append(self.store.publish_in_memory(pending).id)
+                run(draft.discard())
             else:
-                self._stored.append(self.store.publish(pending).id)
+                self._stored.append(run(draft.publish()).id)
 
     def _delete(self) -> None:
         if self._stored:
@@ -109,9 +106,9 @@ class Walk:
             self.store.expire(50, start=0.0)
 
     def _restart(self) -> None:
-        for pending in self._pending:
-            self.store.discard(pending)
-        self._pending = []
+        for draft in self._drafts:
+            run(draft.discard())
+        self._drafts = []
         self.store = open_store(self._database, self._folder)
         with suppress(SQLAlchemyError):
             self.store.sweep()
@@ -126,53 +123,4 @@ def test_whatever_happens_the_count_is_the_sum_of_the_rows(
     failing.share = share
     for _ in range(600):
         walk.step()
-        assert walk.store.count_stored_bytes() == walk.expected_bytes
-
-
-def test_matrices_that_come_and_go_at_once_are_all_counted(
-    database: Engine, tmp_path: Path
-) -> None:
-    store = open_store(database, tmp_path)
-    stopping = threading.Event()
-
-    def count_anew() -> None:
-        while not stopping.is_set():
-            store._room.doubt()  # the rows are summed while they change
-            assert 0 <= store.count_stored_bytes() <= MOST_BYTES
-
-    def come_and_go(seed: int) -> None:
-        chance = random.Random(seed)
-        mine: list[str] = []
-        for _ in range(60):
-            with suppress(StorageFull):
-                mine.append(store.publish(store.allocate(1, chance.randint(1, 5000), "int8")).id)
-            if mine and chance.random() < 0.5:
-                store.delete(mine.pop())
-
-    counting = threading.Thread(target=count_anew)
-    threads = [threading.Thread(target=come_and_go, args=(seed,)) for seed in range(4)]
-    for thread in (counting, *threads):
-        thread.start()
-    for thread in threads:
-        thread.join()
-    stopping.set()
-    counting.join()
-    assert store.count_stored_bytes() == sum_rows(database)
-
-
-def test_the_rows_are_summed_once_however_many_matrices_come(
-    database: Engine, tmp_path: Path
-) -> None:
-    store = open_store(database, tmp_path)
-    sums: list[str] = []
-
-    def note(*arguments: object) -> None:
-        if "sum(" in str(arguments[2]).lower():
-            sums.append(str(arguments[2]))
-
-    event.listen(database, "before_cursor_execute", note)
-    ids = [store.publish(store.allocate(1, 100, "int8")).id for _ in range(20)]
-    for matrix_id in ids:
-        store.delete(matrix_id)
-    assert store.count_stored_bytes() == 0
-    assert len(sums) == 1
+        assert walk.store.space.count() == walk.expected_bytes

@@ -1,29 +1,24 @@
 """A full disk and publications that fail: nothing is left, and what must go on goes on."""
 
-import asyncio
 import os
 import socket
 import threading
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 import pytest
 from sqlalchemy import Connection, Engine, func, select
-from sqlalchemy.exc import IntegrityError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 from tests.mounts import mounted_tmpfs
 from tests.server import NPY, RunningServer, encode_npy
-from wavetrim.service.api.matrices.body_file import receive_matrix
-from wavetrim.service.api.wire.reader import BodyReader
-from wavetrim.service.jobs.result import FileResult
+from tests.service.drafts import begin_draft, keep_matrix, run
 from wavetrim.service.storage.database.database import open_database, reading
 from wavetrim.service.storage.database.tables import matrices
-from wavetrim.service.storage.errors import StorageFailed, StorageFull
+from wavetrim.service.storage.errors import StorageFailed
+from wavetrim.service.storage.matrices.drafts import CommitUnclear
 from wavetrim.service.storage.matrices.matrices import MatrixStore
-from wavetrim.service.storage.matrices.publication import CommitUnclear, Settle
 
 MIB = 2**20
 
@@ -88,61 +83,16 @@ def test_an_upload_of_exactly_the_free_bytes_leaves_nothing_behind() -> None:
         assert running.client.delete(f"/v1/matrices/{small}").status_code == 204
 
 
-def test_files_that_are_being_made_count_before_they_are(database: Engine, tmp_path: Path) -> None:
-    free = count_free_bytes(tmp_path)
-    store = open_store(database, tmp_path, reserve_bytes=free - 200 * MIB)
-    first, header = store.reserve(1, 120 * MIB, "int8")
-    assert (len(header), first.offset_bytes) == (4096, 4096)
-    with pytest.raises(StorageFull, match="beside the reserve"):
-        store.reserve(1, 120 * MIB, "int8")
-    store.note_made(first)
-    store.discard(store.reserve(1, 120 * MIB, "int8")[0])
-    store.discard(first)
-    assert store.count_stored_bytes() == 0
-
-
-def refuse_rows(database: Engine) -> None:
-    """Have the database refuse every new matrix."""
-    refusal = "ALTER TABLE matrices ADD CONSTRAINT refused CHECK (rows < 0) NOT VALID"
-    if database.dialect.name == "sqlite":
-        refusal = (
-            "CREATE TRIGGER refused BEFORE INSERT ON matrices "
-            "BEGIN SELECT RAISE(ABORT, 'refused'); END"
-        )
-    with database.begin() as connection:
-        connection.exec_driver_sql(refusal)
-
-
-def accept_rows(database: Engine) -> None:
-    acceptance = "ALTER TABLE matrices DROP CONSTRAINT refused"
-    if database.dialect.name == "sqlite":
-        acceptance = "DROP TRIGGER refused"
-    with database.begin() as connection:
-        connection.exec_driver_sql(acceptance)
-
-
-def test_a_refused_row_leaves_no_file(database: Engine, tmp_path: Path) -> None:
-    store = open_store(database, tmp_path)
-    refuse_rows(database)
-    try:
-        with pytest.raises(IntegrityError):
-            store.publish(store.allocate(3, 5, "float32"))
-    finally:
-        accept_rows(database)
-    assert list_files(store) == []
-    assert store.count_stored_bytes() == 0
-
-
 def test_a_file_that_cannot_be_made_durable_is_neither_there_nor_counted(
     database: Engine, tmp_path: Path
 ) -> None:
     store = open_store(database, tmp_path)
-    pending = store.allocate(3, 5, "float32")
-    os.truncate(pending.path, 10)
+    draft = begin_draft(store, 3, 5)
+    os.truncate(draft.matrix.unfinished, 10)
     with pytest.raises(StorageFailed, match="bytes long"):
-        store.publish(pending)
+        run(draft.publish())
     assert list_files(store) == []
-    assert store.count_stored_bytes() == 0
+    assert store.space.count() == 0
 
 
 class CommitProxy:
@@ -196,33 +146,10 @@ class CommitProxy:
         self._listener.close()
 
 
-async def publish_file(store: MatrixStore, settle: Settle) -> None:
-    store.publish(store.allocate(3, 5, "float32"), settle=settle)
-
-
-async def publish_product(store: MatrixStore, settle: Settle) -> None:
-    """As a job does with its product."""
-    result = FileResult(store, store.allocate(3, 5, "float32"))
-    try:
-        await result.publish(settle)
-    finally:
-        await result.end()
-
-
-async def publish_upload(store: MatrixStore, settle: Settle) -> None:
-    """As an upload does for which the arena has no room."""
-    pending, head = store.begin(3, 5, "float32")
-    body = cast("BodyReader", None)  # all elements have come already
-    async with receive_matrix(body, pending, head, store, memoryview(bytes(60))):
-        store.publish(pending, settle=settle)
-
-
-@pytest.mark.parametrize("publish", [publish_file, publish_product, publish_upload])
 @pytest.mark.parametrize(("losing", "kept"), [("answer", True), ("commit", False)])
 def test_after_an_unclear_commit_the_row_decides(
     postgres_url: str,
     tmp_path_factory: pytest.TempPathFactory,
-    publish: Callable[[MatrixStore, Settle], Awaitable[None]],
     losing: str,
     kept: bool,
 ) -> None:
@@ -234,27 +161,23 @@ def test_after_an_unclear_commit_the_row_decides(
         connection.execute(matrices.delete())
     store = open_store(database, folder)
     size_bytes = len(encode_npy(np.ones((3, 5), np.float32)))
-
-    async def lose_commit() -> None:
-        await publish(store, lambda _: setattr(proxy, "losing", losing))
-
     with pytest.raises(CommitUnclear):
-        asyncio.run(lose_commit())
+        keep_matrix(store, 3, 5, settle=lambda _: setattr(proxy, "losing", losing))
     # As long as nobody knows, the file stays and counts.
     files = list_files(store)
     assert [name.partition(".")[2] for name in files] == ["npy"]
-    assert store.count_stored_bytes() == size_bytes
+    assert store.space.count() == size_bytes
     with pytest.raises(SQLAlchemyError):
-        store.settle_unclear()
+        store.drafts.settle_unclear()
     proxy.losing, proxy.closed = None, False
-    store.settle_unclear()
+    store.drafts.settle_unclear()
     with reading(database) as connection:
         assert connection.scalar(select(func.count()).select_from(matrices)) == int(kept)
     assert list_files(store) == (files if kept else [])
-    assert store.count_stored_bytes() == (size_bytes if kept else 0)
+    assert store.space.count() == (size_bytes if kept else 0)
     if kept:
         store.delete(files[0].removesuffix(".npy"))
-        assert store.count_stored_bytes() == 0
+        assert store.space.count() == 0
     database.dispose()
     proxy.close()
 
@@ -271,7 +194,7 @@ def test_a_connection_that_ends_before_the_commit_leaves_no_file(
             other.exec_driver_sql(f"SELECT pg_terminate_backend({pid}, 5000)")
 
     with pytest.raises(OperationalError):
-        store.publish(store.allocate(3, 5, "float32"), settle=end_connection)
+        keep_matrix(store, 3, 5, settle=end_connection)
     assert list_files(store) == []
-    assert store.count_stored_bytes() == 0
+    assert store.space.count() == 0
     database.dispose()

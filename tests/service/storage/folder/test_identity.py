@@ -7,18 +7,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sqlalchemy import Engine, select, update
+from sqlalchemy import Engine, update
 
 from tests.command import run_command
 from tests.postgres import PostgresServer
 from tests.server import RunningServer, Start, encode_npy
-from tests.service.parts import make_parts
-from tests.service.storage.database.unversioned import forget_version
+from tests.service.drafts import keep_matrix
 from wavetrim.service.storage.database.database import open_database
 from wavetrim.service.storage.database.tables import identity, matrices
 from wavetrim.service.storage.errors import DataMismatch, MatrixDamaged
 from wavetrim.service.storage.folder import adoption
-from wavetrim.service.storage.folder.identity import pair, read_database_id, read_folder_id
+from wavetrim.service.storage.folder.identity import pair, read_folder_id
 from wavetrim.service.storage.matrices.matrices import MatrixStore
 
 ARRAY = np.arange(35, dtype=np.float32).reshape(5, 7)
@@ -141,12 +140,16 @@ def test_a_lost_write_ahead_log_deletes_nothing(start_server: Start) -> None:
 
 
 def test_a_lost_file_never_takes_the_place_of_an_earlier_one(tmp_path: Path) -> None:
-    parts = make_parts(tmp_path)
+    database = open_database(f"sqlite:///{tmp_path / 'wavetrim.db'}")
+    pair(database, tmp_path)
+    store = MatrixStore(
+        database, tmp_path / "matrices", max_matrix_bytes=2**20, max_storage_bytes=2**20
+    )
     contents = [encode_npy(ARRAY + number) for number in range(3)]
     for content in contents:
         (tmp_path / "matrices" / "unknown.npy").write_bytes(content)
-        parts.matrices.sweep()
-    parts.database.dispose()
+        store.sweep()
+    database.dispose()
     lost = read_files(tmp_path / "lost")
     assert lost == dict(
         zip(["unknown.npy", "unknown.1.npy", "unknown.2.npy"], contents, strict=True)
@@ -166,15 +169,14 @@ def test_only_whole_regular_npy_files_are_adopted(
     (lost / "long.npy").write_bytes(content + b"\0")
     (lost / "text.npy").write_bytes(b"no matrix")
     (lost / "link.npy").symlink_to(tmp_path / "elsewhere.npy")
-    (lost / "temporary-1.npy").write_bytes(content)
     (lost / "right.npy").write_bytes(content)
     kept, changed = list(files)[:2]
     (folder / "matrices" / kept).rename(lost / kept)
     (folder / "matrices" / changed).unlink()
     (lost / changed).write_bytes(files[changed][:-1] + b"\xff")
     done = run_command("adopt", "--data-dir", folder, folder=folder)
-    assert "adopted 1, restored 1, left as they are 6, without a file 1" in done.stdout
-    for told in ("short.npy", "long.npy", "text.npy", "link.npy", "temporary-1.npy", changed):
+    assert "adopted 1, restored 1, left as they are 5, without a file 1" in done.stdout
+    for told in ("short.npy", "long.npy", "text.npy", "link.npy", changed):
         assert told in done.stderr
     assert (folder / "matrices" / kept).read_bytes() == files[kept]
     assert (folder / "matrices" / "right.npy").read_bytes() == content
@@ -186,7 +188,7 @@ def test_a_restored_matrix_is_damaged_no_longer_if_its_checksum_says_so(
 ) -> None:
     folder = tmp_path / "matrices"
     store = MatrixStore(database, folder, max_matrix_bytes=2**20, max_storage_bytes=2**20)
-    matrix = store.publish(store.allocate(5, 7, "float32"))
+    matrix = keep_matrix(store, 5, 7)
     (tmp_path / "lost").mkdir()
     matrix.path.rename(tmp_path / "lost" / matrix.path.name)
     with pytest.raises(MatrixDamaged):
@@ -216,12 +218,6 @@ def add_row(database: Engine, matrix_id: str) -> None:
         connection.execute(matrices.insert().values(row))
 
 
-def test_new_ones_are_paired_once(database: Engine, tmp_path: Path) -> None:
-    for _ in range(2):
-        pair(database, tmp_path)
-    assert read_database_id(database) == read_folder_id(tmp_path) is not None
-
-
 def test_a_folder_without_an_id_is_new_unless_its_database_has_matrices(
     database: Engine, tmp_path: Path
 ) -> None:
@@ -235,23 +231,3 @@ def test_a_folder_without_an_id_is_new_unless_its_database_has_matrices(
         pair(database, tmp_path)
     assert adoption.adopt(database, tmp_path, tmp_path / "matrices").missing == ("known",)
     pair(database, tmp_path)
-
-
-def test_columns_that_came_later_are_added_to_a_database_in_place(
-    database: Engine, tmp_path: Path
-) -> None:
-    add_row(database, "old")
-    with database.begin() as connection:
-        if database.dialect.name == "sqlite":
-            connection.exec_driver_sql("DROP INDEX matrices_age")
-        for column in ("crc32", "place", "damaged_at"):
-            connection.exec_driver_sql(f"ALTER TABLE matrices DROP COLUMN {column}")
-        connection.exec_driver_sql("DROP TABLE identity")
-        forget_version(connection)
-    url = database.url.render_as_string(hide_password=False).replace("+psycopg", "")
-    reopened = open_database(url.replace("+pysqlite", ""))
-    with reopened.begin() as connection:
-        row = connection.execute(select(matrices)).one()
-    assert (row.id, row.crc32, row.place, row.damaged_at) == ("old", None, None, None)
-    reopened.dispose()
-    shutil.rmtree(tmp_path / "matrices", ignore_errors=True)

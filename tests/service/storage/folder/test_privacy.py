@@ -36,7 +36,7 @@ def test_all_that_a_service_keeps_is_its_users_alone_whatever_the_umask(tmp_path
         running = RunningServer(folder, kernel_cache_dir=folder / "kernels")
     try:
         running.wait_ready()
-        matrix_id = running.upload(np.ones((600, 600)))  # its file is written past the page cache
+        matrix_id = running.upload(np.ones((600, 600)))
         job = running.client.post("/v1/jobs", json={"a": matrix_id, "b": matrix_id}).json()
         assert running.wait_job(job["id"])["state"] == "succeeded"
         modes = list_modes(folder)

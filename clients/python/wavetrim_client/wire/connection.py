@@ -1,0 +1,245 @@
+"""One connection: a request and its answer, by `http.client`, on a socket of any kind.
+
+Bodies go from and into the caller's memory.
+"""
+
+import contextlib
+import json
+import select
+import ssl
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from http.client import HTTPConnection, HTTPException, HTTPResponse
+from typing import Any, Final
+
+from ..errors import ServiceTimeout, ServiceUnreachable
+from .address import Address, connect_to
+from .interruption import find_interruption
+
+PIECE_BYTES: Final = 2**20
+"""Bodies are read and written in pieces of about this size, so that a caller sees progress;
+chosen."""
+
+UNDO_SECONDS: Final = 5.0
+"""How long the service may be silent while an interrupted call takes back what it has done: who
+presses Ctrl-C does not wait for a whole timeout. Chosen."""
+
+_MOST_BYTES: Final = 2**24
+"""How much is received at once: if the connection breaks in between, so much is lost. Chosen."""
+
+_SMALL_BYTES: Final = 2**17
+"""Pieces are joined up to this size; chosen: a small request is sent at once."""
+
+_MOST_SECONDS: Final = (2**31 - 1) / 1e3
+"""The longest timeout that a socket takes: 25 days."""
+
+
+NPY: Final = "application/x-npy"
+"""The media type of .npy files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """Bytes to be sent.
+
+    Attributes:
+        size_bytes: How many.
+        read_pieces: Reads them from their start, in pieces; called again if they are sent again.
+        media_type: What they are.
+    """
+
+    size_bytes: int
+    read_pieces: Callable[[], Iterator[bytes | memoryview]]
+    media_type: str = NPY
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request to the service.
+
+    Attributes:
+        method: HTTP method.
+        path: Path of the route.
+        query: Query parameters; those that are None are left out, lists are repeated.
+        headers: Headers besides those of every request.
+        body: The body; None for none.
+        repeatable: Whether it may be sent again after its connection broke, because it changes
+            nothing, or because the service recognizes a repetition.
+        undo: Takes back what the service has done if the caller is interrupted after the whole
+            request was sent; receives the answer's JSON.
+    """
+
+    method: str
+    path: str
+    query: Mapping[str, Any] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: Body | None = None
+    repeatable: bool = False
+    undo: Callable[[Any], None] | None = None
+
+
+class Answer(HTTPResponse):
+    """The answer to a request, whose body is still to be received.
+
+    Attributes:
+        name_failures: Raises failures of the connection as errors of the client.
+        content: What `receive` has received.
+    """
+
+    name_failures: Callable[[], contextlib.AbstractContextManager[None]]
+    content = b""
+
+    def receive_into(self, view: memoryview) -> int:
+        """Receive some of the body into memory; returns how many bytes, 0 at its end.
+
+        Raises:
+            ServiceUnreachable: The connection broke, or the service is silent.
+        """
+        with self.name_failures():
+            count = self.readinto(view[:_MOST_BYTES])
+            if count == 0 and self.length:
+                raise ConnectionError(f"the answer ends {self.length} bytes too early")
+        return count
+
+    def receive(self) -> bytes:
+        """The body; may be called again. Raises what `receive_into` raises."""
+        buffer = memoryview(bytearray(2**16))
+        while count := self.receive_into(buffer):
+            self.content += buffer[:count]
+        return self.content
+
+
+class _Closed(Exception):
+    """The service takes no more of a request; it may have answered before."""
+
+
+class Connection(HTTPConnection):
+    """A connection to the service, for one request after the other.
+
+    Args:
+        address: Where the service is.
+        tls_context: TLS settings; required for an https address.
+    """
+
+    response_class = Answer
+
+    def __init__(self, address: Address, tls_context: ssl.SSLContext | None) -> None:
+        super().__init__(address.host, address.port)
+        self._answer: Answer | None = None
+        self._url = address.url
+        self.sock = connect_to(address, tls_context)
+        self._seconds: float | None = None
+        self._held = bytearray()
+        self._is_sent = False
+
+    @property
+    def is_free(self) -> bool:
+        """Whether the answer has arrived completely, and another request can be sent."""
+        answer = self._answer
+        return self._is_sent and answer is not None and answer.isclosed() and not answer.will_close
+
+    def ask(
+        self, request: Request, target: str, headers: Mapping[str, Any], seconds: float | None
+    ) -> Answer:
+        """Send a request and receive the head of its answer.
+
+        The service may answer, or close the connection, before it has taken the whole body.
+        """
+        self._is_sent, self._answer = False, None
+        self._limit_silence(seconds)
+        with contextlib.suppress(_Closed):
+            body = None if request.body is None else request.body.read_pieces()
+            self.request(request.method, target, body, headers)
+            self._send_held(grace_seconds=UNDO_SECONDS if request.undo else 0.0)
+            self._is_sent = True
+        return self._receive()
+
+    def send(self, data: Any) -> None:
+        """Send a piece of a request, or hold it for those that follow."""
+        if len(self._held) + len(data) > _SMALL_BYTES:
+            self._send_held()
+        if len(data) > _SMALL_BYTES:
+            self._send_all(data)
+        else:
+            self._held += data
+
+    def close(self) -> None:
+        """Close the connection, and what is left of the answer."""
+        if self._answer is not None:
+            self._answer.close()
+        super().close()
+
+    def undo(self, request: Request, seconds: float | None) -> None:
+        """Take back what the service has done; what fails on the way is ignored.
+
+        Before it has the whole request, the service does nothing.
+        """
+        if request.undo is None or not self._is_sent:
+            return
+        with contextlib.suppress(Exception):
+            self._limit_silence(seconds)
+            answer = self._answer or self._receive()
+            if 200 <= answer.status < 300:
+                request.undo(json.loads(answer.receive()))
+
+    def _limit_silence(self, seconds: float | None) -> None:
+        self._seconds = seconds
+        self.sock.settimeout(None if seconds is None else min(seconds, _MOST_SECONDS))
+
+    def _send_held(self, grace_seconds: float = 0.0) -> None:
+        held, self._held = self._held, bytearray()
+        self._send_all(held, grace_seconds)
+
+    def _send_all(self, data: bytes | bytearray | memoryview, grace_seconds: float = 0.0) -> None:
+        find_interruption().watch(self.sock, grace_seconds)
+        view = memoryview(data)
+        with self._name_failures():
+            try:
+                if len(view) <= _SMALL_BYTES or isinstance(self.sock, ssl.SSLSocket):
+                    self.sock.sendall(view)
+                    return
+                while view:
+                    self._wait_for_room()
+                    view = view[self.sock.send(view) :]
+            except TimeoutError:
+                raise
+            except OSError as error:
+                raise _Closed from error
+
+    def _wait_for_room(self) -> None:
+        """Wait until the service takes bytes.
+
+        Over TLS this is not asked, as the bytes that arrive may be TLS's own.
+
+        Raises:
+            _Closed: It answers before.
+            TimeoutError: It does neither.
+        """
+        seconds = self.sock.gettimeout()
+        poll = select.poll()
+        poll.register(self.sock, select.POLLIN | select.POLLOUT)
+        found = poll.poll(None if seconds is None else seconds * 1e3)
+        if not found:
+            raise TimeoutError
+        if found[0][1] & ~select.POLLOUT:
+            raise _Closed
+
+    def _receive(self) -> Answer:
+        with self._name_failures():
+            answer = self.getresponse()
+        assert isinstance(answer, Answer)
+        answer.name_failures = self._name_failures
+        self._answer = answer
+        return answer
+
+    @contextlib.contextmanager
+    def _name_failures(self) -> Iterator[None]:
+        """Raise failures of the connection as errors of the client."""
+        try:
+            yield
+        except TimeoutError as error:
+            raise ServiceTimeout(self._url, f"silent for {self._seconds:g} s") from error
+        except OSError as error:
+            raise ServiceUnreachable(self._url, error.strerror or error) from error
+        except HTTPException as error:
+            raise ServiceUnreachable(self._url, error or type(error).__name__) from error

@@ -1,0 +1,71 @@
+"""Steps with the layouts of their operands in device memory."""
+
+from dataclasses import dataclass
+
+from wavetrim.kernels.gemm.operands import Layout
+from wavetrim.kernels.gemm.terms import TermMemory
+from wavetrim.kernels.schedule.buffers import pitch_items
+from wavetrim.kernels.schedule.steps import Step, StepPlan
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StepLayout:
+    """A step with the layouts of its parts of A, B and C. It equals only itself.
+
+    Attributes:
+        step: The step.
+        a: Layout of A[rows, depth].
+        b: Layout of B[depth, columns].
+        c: Layout of C[rows, columns].
+        terms: Memory for the terms of A and B; None for kernels without terms.
+    """
+
+    step: Step
+    a: Layout
+    b: Layout
+    c: Layout
+    terms: TermMemory | None
+
+
+def lay_out_steps(
+    plan: StepPlan, start: int, resident_b: Layout | None = None
+) -> tuple[StepLayout, ...]:
+    """Give each step its addresses: the buffers of A, B and C lie in this order, then the terms.
+
+    Args:
+        plan: The plan.
+        start: Address of device memory of the size of all buffers.
+        resident_b: Layout of all of B if it is on the device already; None if it has buffers.
+    """
+    buffers, item_bytes = plan.buffers, plan.buffers.item_bytes
+    first_b = start + buffers.a_slots * buffers.a_bytes
+    first_c = first_b + buffers.b_slots * buffers.b_bytes
+    terms = first_c + buffers.c_slots * buffers.c_bytes
+
+    def lay_out_step(step: Step) -> StepLayout:
+        rows, depth, width = range(len(step.rows)), step.buffer_depth, len(step.columns)
+        a = lay_out(start + step.a_slot * buffers.a_bytes, len(rows), depth, item_bytes)
+        b = lay_out(first_b + step.b_slot * buffers.b_bytes, depth, width, item_bytes)
+        c = lay_out(first_c + step.c_slot * buffers.c_bytes, len(rows), width, item_bytes)
+        shift = step.depth_offset - step.depth.start
+        used = range(step.depth.start + shift, step.depth.stop + shift)
+        if resident_b is None:
+            b_layout = b.cut(used, range(width))
+        else:
+            b_layout = resident_b.cut(step.depth, step.columns)
+        memory = TermMemory(terms, depth, step.depth_offset, step.begins_b)
+        return StepLayout(
+            step,
+            a.cut(rows, used),
+            b_layout,
+            c.cut(rows, range(width)),
+            memory if buffers.term_bytes else None,
+        )
+
+    return tuple(lay_out_step(step) for step in plan.steps)
+
+
+def lay_out(pointer: int, rows: int, columns: int, item_bytes: int) -> Layout:
+    """A matrix that fills a buffer, with the padding of its rows."""
+    pitch = pitch_items(columns, item_bytes)
+    return Layout(pointer, rows, columns, pitch, item_bytes, padding=pitch - columns)

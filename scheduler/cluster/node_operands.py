@@ -1,0 +1,85 @@
+"""The operands that a node keeps between products: a B that comes again is not sent again.
+
+The head decides which. The least recently used ones are dropped if memory is short, but none that a
+product uses. An operand's name is the id of a stored matrix, which never changes and is never used
+again. So a kept operand is right even when the matrix was deleted.
+"""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+KEPT_SHARE: Final = 0.25
+"""Share of a node's memory that kept operands may take; chosen."""
+
+
+@dataclass(slots=True)
+class NodeOperand:
+    """One operand at a node.
+
+    Attributes:
+        size_bytes: Its size.
+        is_there: Whether all of it has been sent.
+        sent: Objects of Ray's that are there once it is: any product may wait for them.
+        users: Number of products that use it.
+        sending: Held while one product sends it, so that others wait.
+    """
+
+    size_bytes: int
+    is_there: bool = False
+    sent: list[Any] = field(default_factory=list)
+    users: int = 0
+    sending: threading.Lock = field(default_factory=threading.Lock)
+
+
+class NodeOperands:
+    """The operands that one node keeps. Thread-safe.
+
+    Args:
+        capacity_bytes: Most bytes of all of them; those in use may take more.
+        forget: Makes the node drop one.
+    """
+
+    def __init__(self, capacity_bytes: int, forget: Callable[[str], None]) -> None:
+        self._capacity_bytes = capacity_bytes
+        self._forget = forget
+        self._kept: OrderedDict[str, NodeOperand] = OrderedDict()
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def use(self, name: str, size_bytes: int, *, keep: bool) -> Iterator[NodeOperand]:
+        """Use an operand: it stays at the node until the block ends, with `keep` also longer."""
+        with self._lock:
+            one = self._kept.setdefault(name, NodeOperand(size_bytes))
+            self._kept.move_to_end(name)
+            one.users += 1
+            self._make_room()
+        try:
+            yield one
+        finally:
+            with self._lock:
+                one.users -= 1
+                if not one.users and not (keep and one.is_there):
+                    self._drop(name)
+                self._make_room()
+
+    def list_names(self) -> list[str]:
+        """The operands that are there."""
+        with self._lock:
+            return [name for name, one in self._kept.items() if one.is_there]
+
+    def _make_room(self) -> None:
+        used = sum(one.size_bytes for one in self._kept.values())
+        for name, one in tuple(self._kept.items()):
+            if used <= self._capacity_bytes:
+                return
+            if not one.users:
+                used -= one.size_bytes
+                self._drop(name)
+
+    def _drop(self, name: str) -> None:
+        del self._kept[name]
+        self._forget(name)

@@ -1,0 +1,143 @@
+"""Products that are planned: an executor, its profiles and plans, for a caller's own process."""
+
+import threading
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from numpy.typing import NDArray
+
+from wavetrim.cpu.threads import blas_limit
+from wavetrim.scheduler.calibration.profiles import open_profiles
+from wavetrim.scheduler.errors import ExecutionError, PlanError
+from wavetrim.scheduler.execution.executor import Executor
+from wavetrim.scheduler.options import PlanOptions
+from wavetrim.scheduler.planning.cache import PlanCache
+from wavetrim.scheduler.planning.plan import Plan
+from wavetrim.scheduler.problem import GemmProblem
+from wavetrim.scheduler.profile.machine import MachineProfile
+from wavetrim.scheduler.profile.store import find_profile
+
+if TYPE_CHECKING:
+    from wavetrim.scheduler.local.machine import LocalMachine
+
+Matrix = NDArray[Any]
+
+
+class PlannedProducts:
+    """Plans and runs products of a machine, one at a time. Thread-safe."""
+
+    def __init__(self, machine: "LocalMachine") -> None:
+        options = machine.options
+        self._machine = machine
+        self._executor = Executor(
+            cache_dir=options.cache_dir,
+            devices=machine.gpus if machine.has_gpu else (),
+            cpu_threads=1 if machine.has_ended else options.count_threads(),
+            gpu_memory_bytes=options.gpu_memory_bytes,
+            lends_blas=True,
+        )
+        self._profiles = open_profiles(self._executor, options.profile_dir, lock=machine.lock)
+        self._plans = PlanCache()
+        self._is_running = False
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether other threads want the cores, as the latest products showed."""
+        return self._executor.is_crowded
+
+    def find_profile(self, *, cpu_only: bool = False) -> MachineProfile:
+        """The profile of this machine, or of its CPU alone."""
+        return self._profiles.find("cpu" if cpu_only else None)
+
+    def choose(self, problem: GemmProblem, options: PlanOptions, device: str | None) -> Plan:
+        """The plan of a product on this machine.
+
+        Args:
+            problem: The product.
+            options: Options of the plan.
+            device: "cpu" or "gpu" to compute all rows there, unless F is given; None for the best.
+
+        Raises:
+            PlanError: An option cannot be met, or the device does not exist.
+        """
+        if device == "cpu" and options.devices not in (None, "none"):
+            raise PlanError("devices", options.devices, 'None or "none" beside device "cpu"')
+        if device == "cpu" or not self._machine.has_gpu:
+            return self._plans.choose(problem, self._cpu_profile, options)
+        plan = self._plans.choose(problem, self._profiles.find(), options)
+        if options.f != "auto":
+            return plan
+        if device is None:
+            return self._adapt(plan, options)
+        if plan.no_gpu_reason is not None:
+            raise PlanError("device", device, f'None or "cpu": {plan.no_gpu_reason}')
+        return self._plans.choose(problem, plan.profile, replace(options, f=0))
+
+    def _adapt(self, plan: Plan, options: PlanOptions) -> Plan:
+        """The plan, or another one for its product while other threads want the cores."""
+        numpy_has_cores = not self._machine.numpy.is_crowded
+        if numpy_has_cores and not self.is_crowded:
+            return plan
+        f = plan.find_crowded_f(numpy_has_cores=numpy_has_cores)
+        if f == plan.f:
+            return plan
+        return self._plans.choose(plan.problem, plan.profile, replace(options, f=f))
+
+    @cached_property
+    def _cpu_profile(self) -> MachineProfile:
+        """An estimated profile: if the CPU computes all rows, no plan depends on its speed."""
+        return find_profile(
+            "cpu", devices=(), directory=None, cpu_threads=self._executor.pool.threads
+        )
+
+    def run(
+        self, plan: Plan, a: Matrix, b: Matrix, c: Matrix, *, alpha: float, beta: float
+    ) -> None:
+        """C ← αA·B + βC as the plan divides it.
+
+        Raises:
+            ExecutionError: A device failed, the interpreter exits, or this thread is in a product,
+                which a signal handler or a finalizer has interrupted.
+        """
+        machine = self._machine
+        try:
+            with machine.lock:
+                self._refuse_nested()
+                self._is_running = True
+                try:
+                    self._executor.run(
+                        plan, a, b, c, alpha=alpha, beta=beta, cancelled=lambda: machine.has_ended
+                    )
+                except BaseException:
+                    # Ctrl-C comes at any moment, also between taking a lock and noting that.
+                    self._executor.free_devices()
+                    blas_limit.end()
+                    raise
+                finally:
+                    self._is_running = False
+        except BaseException:
+            if machine.has_ended:
+                end_with_interpreter()
+            raise
+
+    def _refuse_nested(self) -> None:
+        if self._is_running:  # by this thread, which has the turn
+            raise ExecutionError("a product of this thread is running, and has to end first")
+
+    def close(self) -> None:
+        """End the threads and free memory."""
+        self._executor.close()
+
+
+def end_with_interpreter() -> NoReturn:
+    """Refuse a product that was cut off because the interpreter exits.
+
+    A daemon thread waits here until the process ends: its error would only be printed.
+
+    Raises:
+        ExecutionError: In any other thread.
+    """
+    if threading.current_thread().daemon:
+        threading.Event().wait()
+    raise ExecutionError("the interpreter exits, and wavetrim's threads have ended")

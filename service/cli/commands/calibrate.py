@@ -1,0 +1,164 @@
+"""`wavetrim calibrate`: measure this machine."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from wavetrim.kernels.device import DeviceInfo
+from wavetrim.scheduler.calibration.calibrate import CALIBRATION_SECONDS
+from wavetrim.scheduler.calibration.gpus import calibrate_gpus
+from wavetrim.scheduler.execution.executor import Executor
+from wavetrim.scheduler.profile.machine import MachineProfile
+from wavetrim.scheduler.profile.store import find_profile, store_profile
+from wavetrim.service.cli import machine, options
+from wavetrim.service.cli.exits import CommandFailed
+from wavetrim.service.cli.steadiness import (
+    MOST_SPREAD,
+    Steadiness,
+    describe_others,
+    read_core_times,
+)
+from wavetrim.service.cli.terminal import display
+from wavetrim.service.cli.terminal.units import format_gflops, format_seconds
+
+
+def calibrate(
+    *,
+    profile_dir: options.ProfileDir = None,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Store the profile even if runs differ by more than 15%."),
+    ] = False,
+) -> None:
+    """Measure this machine's CPU, links and kernels, and store them.
+
+    It takes about 10 s for each model of GPU, and some seconds for each further GPU.
+
+    Later plans use this profile: those of the service from the next job on. It holds for this GPU,
+    driver, libraries and number of threads. The same product is timed before and after: if its
+    runs differ by more than 15%, predictions may be off by as much, and an existing profile is
+    kept. Other programs are reported if the system's counters show them at work.
+
+    Example:
+        wavetrim calibrate
+    """
+    settings = machine.load_machine_settings(profile_dir=profile_dir)
+    machine.check_folder("--profile-dir", settings.profile_dir)
+
+    def open_executor(devices: Sequence[DeviceInfo]) -> Executor:
+        return Executor(
+            cache_dir=settings.kernel_cache_dir,
+            devices=devices,
+            cpu_threads=machine.count_threads(settings),
+            gpu_memory_bytes=settings.gpu_memory_bytes,
+        )
+
+    executor = open_executor(machine.find_devices(settings))
+    steadiness, notes = Steadiness(), display.open_notes()
+    before = find_profile(
+        None,
+        devices=executor.devices,
+        directory=settings.profile_dir,
+        cpu_threads=executor.pool.threads,
+    )
+    with (
+        executor,
+        display.announce_compiling(notes),
+        display.show_share(notes, "measure", seconds=CALIBRATION_SECONDS) as move,
+    ):
+        at_first = read_core_times()
+        steadiness.measure(executor, before)
+        measured = calibrate_gpus(
+            open_executor,
+            executor.devices,
+            cache_dir=settings.kernel_cache_dir,
+            report=lambda what, share: move(min(share, 0.95), what),
+        )
+        steadiness.measure(executor, measured)
+        others = describe_others(at_first, read_core_times())
+    output = display.open_output()
+    for profile in measured.gpus or (measured,):
+        _print_profile(profile, output)
+    if others:
+        notes.print(others, markup=False)
+    had_profile = before.measured_at is not None
+    check_steadiness(
+        steadiness, notes, saw_others=others is not None, had_profile=had_profile, force=force
+    )
+    for profile in measured.gpus or (measured,):
+        path = store_profile(replace(profile, beside=()), settings.profile_dir)
+        output.print(f"stored in {path}", markup=False, soft_wrap=True)
+    if (joint := measured.joint) is not None:
+        output.print(
+            f"{len(measured.gpus)} GPUs together: {joint.in_gbytes_per_second:.1f} GB/s in, "
+            f"{joint.out_gbytes_per_second:.1f} out, {joint.both_gbytes_per_second:.1f} both ways"
+        )
+        if joint.peer_gbytes_per_second:
+            output.print(f"GPU to GPU: {joint.peer_gbytes_per_second:.1f} GB/s each way")
+
+
+def check_steadiness(
+    steadiness: Steadiness,
+    notes: Console,
+    *,
+    saw_others: bool,
+    had_profile: bool,
+    force: bool,
+) -> None:
+    """Print by how much runs of the same product differed, and refuse unreliable ones.
+
+    Args:
+        steadiness: The runs.
+        notes: Where it is printed.
+        saw_others: Whether the system's counters show that other programs were at work.
+        had_profile: Whether there is an earlier profile.
+        force: Whether unreliable runs are accepted in place of it.
+
+    Raises:
+        CommandFailed: They differ too much, and there is an earlier profile.
+    """
+    spreads = steadiness.list_spreads()
+    shown = ", ".join(f"{name} {spread:.0%}" for name, spread in spreads.items())
+    notes.print(f"runs of the same product, before and after, differ by: {shown}", markup=False)
+    most = max(spreads.values())
+    if most <= MOST_SPREAD:
+        return
+    cause = "other programs were at work" if saw_others else "no other program was seen at work"
+    told = (
+        f"runs differ by {most:.0%}, more than {MOST_SPREAD:.0%}, and {cause}: "
+        "predictions may be off by as much"
+    )
+    if had_profile and not force:
+        raise CommandFailed(f"{told}. The old profile is kept; --force stores this one")
+    advice = " Calibrate again when the machine is at rest." if saw_others else ""
+    notes.print(f"{told}.{advice}", markup=False)
+
+
+def _print_profile(profile: MachineProfile, output: Console) -> None:
+    output.print(f"{profile.device}, {profile.source}", markup=False)
+    cpu = profile.cpu
+    output.print(
+        f"CPU, {cpu.threads} threads: float32 {format_gflops(cpu.float32_gflops)}, float64 "
+        f"{format_gflops(cpu.float64_gflops)}, one thread {format_gflops(cpu.thread_gflops)}, "
+        f"{format_seconds(cpu.start_seconds)} a start"
+    )
+    output.print(
+        f"memory: {cpu.read_gbytes_per_second:.1f} GB/s read, "
+        f"{cpu.write_gbytes_per_second:.1f} GB/s written"
+    )
+    for link in profile.links:
+        output.print(
+            f"link, {link.memory} memory: {link.in_gbytes_per_second:.1f} GB/s in, "
+            f"{link.out_gbytes_per_second:.1f} GB/s out, both at once {link.duplex:.2f} times as "
+            f"long, {format_seconds(link.call_seconds)} a call"
+        )
+    if profile.kernels:
+        kernels = Table("kernel", "tile", "element type", title="kernels", title_justify="left")
+        kernels.add_column("rate", justify="right")
+        for rate in profile.kernels:
+            kernels.add_row(rate.kernel, rate.tile, rate.dtype, format_gflops(rate.gflops))
+        output.print(kernels)

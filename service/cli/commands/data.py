@@ -1,0 +1,75 @@
+"""Commands for the data folder of a service on this machine: `backup` and `adopt`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from wavetrim.service.cli import machine
+from wavetrim.service.cli.exits import CommandFailed
+from wavetrim.service.cli.options import DataDir
+from wavetrim.service.storage.database.claim import Claiming
+from wavetrim.service.storage.folder import adoption
+from wavetrim.service.storage.folder.backup import back_up
+from wavetrim.service.storage.folder.data_folder import claim_folder, keep_private
+
+
+def backup(
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FOLDER", help="New, empty, or an earlier backup of the same service."
+        ),
+    ],
+    *,
+    data_dir: DataDir = None,
+) -> None:
+    """Copy the data folder and its database to another folder.
+
+    It is a folder of this machine. The service may run. Matrices that an earlier backup has are not
+    copied again, and those that were deleted since then are removed from it. A PostgreSQL database
+    is not in the copy: dump it first. Exits with 1 if a matrix's file is damaged; all others are
+    copied.
+
+    Example:
+        wavetrim backup backup-of-today
+    """
+    settings = machine.load_settings(data_dir=data_dir)
+    with keep_private():
+        done = back_up(settings.database, settings.data_dir, settings.matrix_dir, folder)
+    for matrix_id, reason in done.damaged:
+        typer.echo(f"not copied: matrix {matrix_id}: {reason}", err=True)
+    typer.echo(
+        f"copied {done.copied}, kept {done.kept}, removed {done.removed} matrices"
+        + ("" if done.has_database else "; the database is its server's: pg_dump copies it")
+    )
+    if done.damaged:
+        raise CommandFailed(f"{len(done.damaged)} matrices are damaged and not in the backup")
+
+
+def adopt(*, data_dir: DataDir = None) -> None:
+    """Register the matrices of a data folder in the database in use.
+
+    Both get the same id. For a data folder whose database was lost or replaced, and for files that
+    a start has moved to `lost`. Files that are not whole .npy files stay as they are. The service
+    must not run.
+
+    Example:
+        wavetrim adopt
+    """
+    settings = machine.load_settings(data_dir=data_dir)
+    with claim_folder(settings.data_dir):
+        database = Claiming(settings.database, settings.data_dir)()
+        try:
+            done = adoption.adopt(database, settings.data_dir, settings.matrix_dir)
+        finally:
+            database.dispose()
+    for path, reason in done.refused:
+        typer.echo(f"left as it is: {path}: {reason}", err=True)
+    for matrix_id in done.missing:
+        typer.echo(f"without a file: matrix {matrix_id}", err=True)
+    typer.echo(
+        f"adopted {len(done.adopted)}, restored {len(done.restored)}, "
+        f"left as they are {len(done.refused)}, without a file {len(done.missing)}; "
+        f"database and folder have the id {done.identity}"
+    )

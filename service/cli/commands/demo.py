@@ -1,0 +1,190 @@
+"""`wavetrim demo`: a product from upload to download, checked; or over the nodes of a cluster.
+
+A product that is too large for one node is a list of jobs. B is stored once; each job has some rows
+of A, and its result has the same rows of C. Each job goes to the machine that should end it first.
+One node is killed meanwhile: its jobs are computed elsewhere.
+"""
+
+import contextlib
+import tempfile
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+from rich.console import Console
+
+from wavetrim.client import Client
+from wavetrim.native.element_types import find_dtype, is_integer
+from wavetrim.scheduler.problem import GemmProblem
+from wavetrim.service.cli import machine, options
+from wavetrim.service.cli.client import open_client
+from wavetrim.service.cli.comparison import Comparison, compare_product
+from wavetrim.service.cli.exits import CommandFailed, ExitCode
+from wavetrim.service.cli.local import LocalCluster, run_cluster, run_service, wait_for_nodes
+from wavetrim.service.cli.terminal import display
+
+_BLOCKS: Final = 16
+"""Row blocks of a product over nodes; chosen, so that each machine computes several."""
+
+
+def demo(
+    m: Annotated[int | None, options.name_size("M")] = None,
+    n: Annotated[int | None, options.name_size("N")] = None,
+    k: Annotated[int | None, options.name_size("K")] = None,
+    *,
+    size: Annotated[int, options.product(min=1, help="M, N and K, if they are not given.")] = 2048,
+    dtype: options.Dtype = "float32",
+    runs: Annotated[
+        int, typer.Option(min=1, help="How often to post the job; the first pays for start-up.")
+    ] = 2,
+    url: Annotated[
+        str | None,
+        options.service(
+            help="Address of a running service.", show_default="one is started for the demo"
+        ),
+    ] = None,
+    nodes: Annotated[
+        int,
+        options.service(
+            min=0,
+            help="Start a cluster of this many nodes on this machine, multiply by jobs of row "
+            "blocks, and kill a node meanwhile.",
+        ),
+    ] = 0,
+    api_key: options.ApiKey = None,
+) -> None:
+    """Multiply two matrices by a service that is started for it, and check them.
+
+    The product is compared with NumPy's. It prints the plan (F, tile, waves), predicted and
+    measured seconds, and PASSED or FAILED. No process and no file is left behind, even after
+    Ctrl-C; a service at --url keeps nothing.
+
+    Example:
+        wavetrim demo --size 512
+    """
+    m, n, k = (size if one is None else one for one in (m, n, k))
+    problem = GemmProblem(m, n, k, dtype)
+    output = display.open_output()
+    with tempfile.TemporaryDirectory(prefix="wavetrim-demo-") as name:
+        folder = Path(name)
+        with _open_service(folder, url, api_key, nodes) as (client, cluster):
+            output.print(f"C[{m},{n}] = A[{m},{k}] · B[{k},{n}], {dtype}", markup=False)
+            output.print(f"service: {client.url}", soft_wrap=True)
+            if cluster is not None:
+                output.print(f"cluster: {nodes} nodes at {cluster.address}", soft_wrap=True)
+                compared = _multiply_over_nodes(client, cluster, problem, output)
+            else:
+                compared = _multiply(client, folder, problem, runs, output)
+    _print_comparison(compared, problem, output)
+    if compared.differing:
+        raise CommandFailed("the product is wrong", ExitCode.WRONG)
+
+
+@contextlib.contextmanager
+def _open_service(
+    folder: Path, url: str | None, api_key: str | None, nodes: int
+) -> Iterator[tuple[Client, LocalCluster | None]]:
+    """A client of a service, and the cluster that was started for it."""
+    if url is not None:
+        with open_client(url, api_key) as client:
+            yield client, None
+        return
+    settings = machine.load_machine_settings()
+    with contextlib.ExitStack() as started:
+        cluster = started.enter_context(run_cluster(folder, settings, nodes)) if nodes else None
+        address = None if cluster is None else cluster.address
+        client = started.enter_context(run_service(folder, settings, ray_address=address))
+        if cluster is not None:
+            wait_for_nodes(client, nodes)
+        yield client, cluster
+
+
+def _multiply(
+    client: Client, folder: Path, problem: GemmProblem, runs: int, output: Console
+) -> Comparison:
+    """Upload, post, wait, fetch and compare. Stored matrices are removed again."""
+    shapes = {"A": (problem.m, problem.k), "B": (problem.k, problem.n)}
+    stored: list[str] = []
+    with contextlib.ExitStack() as undo:
+        for seed, (name, shape) in enumerate(shapes.items()):
+            path = folder / f"{name}.npy"
+            np.save(path, _make_matrix(shape, problem.dtype, seed))
+            with display.show_bytes(output) as move:
+                watch = partial(move, f"upload {path.name}")
+                stored.append(client.put(path, digest=True, on_progress=watch).id)
+            undo.callback(client.discard, [stored[-1]])
+        for run in range(1, runs + 1):
+            job = client.submit(*stored)
+            undo.callback(client.take_back, [job.id])
+            with display.show_share(output, f"job, run {run} of {runs}") as move_share:
+                ended = job.wait(progress=lambda status: move_share(status.progress))
+        product = folder / "C.npy"
+        with display.show_bytes(output) as move:
+            job.download(product, on_progress=partial(move, f"fetch {product.name}"))
+    assert ended.plan is not None, "a job that has succeeded has a plan"
+    output.print(display.make_plan_table(ended.plan, problem.m))
+    output.print(display.make_timings_table(ended.timings or {}, ended.plan))
+    # NumPy reads bfloat16 as raw bytes.
+    kind = find_dtype(problem.dtype)
+    a, b, c = (np.load(folder / f"{name}.npy", mmap_mode="r").view(kind) for name in "ABC")
+    return compare_product(c, a, b)
+
+
+def _multiply_over_nodes(
+    client: Client, cluster: LocalCluster, problem: GemmProblem, output: Console
+) -> Comparison:
+    """The same by a job for each block of rows; a node is killed after the first of them."""
+    a = _make_matrix((problem.m, problem.k), problem.dtype, seed=0)
+    b = _make_matrix((problem.k, problem.n), problem.dtype, seed=1)
+    stored = client.put(b)
+    blocks = np.array_split(a, min(len(a), _BLOCKS))
+    jobs = [client.submit(block, stored) for block in blocks]
+    parts: list[NDArray[Any]] = []
+    start = 0
+    with display.show_share(output, f"{len(jobs)} jobs of row blocks") as move:
+        for done, (block, job) in enumerate(zip(blocks, jobs, strict=True), 1):
+            parts.append(job.result())
+            if done == 1:
+                cluster.kill_last()
+                output.print("a node was killed while jobs were computed")
+            node = (job.status().plan or {}).get("node")
+            where = "this machine" if node is None else f"node {node['id'][:12]}"
+            output.print(f"rows {start} to {start + len(block)}: {where}")
+            start += len(block)
+            move(done / len(jobs))
+    return compare_product(np.concatenate(parts).view(find_dtype(problem.dtype)), a, b)
+
+
+def _make_matrix(shape: tuple[int, int], dtype: str, seed: int) -> NDArray[Any]:
+    """A random matrix: floats (and parts of complex numbers) from -1 to 1, one-digit integers."""
+    rng = np.random.default_rng(seed)
+    kind = find_dtype(dtype)
+    if is_integer(kind):
+        return rng.integers(0, 10, shape).astype(kind)
+    matrix = (rng.random(shape, np.float32) * 2 - 1).astype(kind)
+    if kind.kind == "c":
+        matrix.imag = rng.random(shape, np.float32) * 2 - 1
+    return matrix
+
+
+def _print_comparison(compared: Comparison, problem: GemmProblem, output: Console) -> None:
+    """Print PASSED or FAILED, and the first elements that differ."""
+    elements = problem.m * problem.n
+    output.print(
+        f"compared with NumPy: {elements} elements, largest error {compared.max_error:.3g}, "
+        f"at most {compared.allowed:.3g} allowed at K = {problem.k}",
+        soft_wrap=True,
+    )
+    if not compared.differing:
+        output.print("[bold green]PASSED[/]")
+        return
+    output.print(f"{'row':>8} {'column':>8} {'service':>24} {'NumPy':>24}")
+    for row, column, found, expected in compared.first:
+        output.print(f"{row:>8} {column:>8} {found:>24.17g} {expected:>24.17g}")
+    if compared.differing > len(compared.first):
+        output.print("…")
+    output.print(f"[bold red]FAILED[/]: {compared.differing} of {elements} elements differ")

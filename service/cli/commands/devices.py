@@ -1,0 +1,120 @@
+"""`wavetrim devices`: the GPUs that can be planned for, and a service's nodes."""
+
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from wavetrim.kernels.device import explain_no_devices
+from wavetrim.scheduler.profile.machine import GpuModel
+from wavetrim.scheduler.profile.presets import PRESETS, describe_gpu
+from wavetrim.scheduler.profile.store import find_profile
+from wavetrim.service.cli import machine, options
+from wavetrim.service.cli.client import open_client
+from wavetrim.service.cli.terminal import display
+from wavetrim.service.cli.terminal.units import format_seconds
+
+
+def devices(
+    *,
+    url: Annotated[
+        str | None,
+        typer.Option(help="A service: list its devices, and its cluster's nodes.", metavar="URL"),
+    ] = None,
+    api_key: options.ApiKey = None,
+    as_json: options.Json = False,
+) -> None:
+    """List GPUs and CPU threads, and the presets of `plan --device`.
+
+    With --url, the devices of that service and of the nodes of its cluster.
+
+    Example:
+        wavetrim devices
+    """
+    if url is not None:
+        _list_service(url, api_key, as_json=as_json)
+        return
+    settings = machine.load_machine_settings()
+    local, threads = machine.find_devices(settings), machine.count_threads(settings)
+    profile = find_profile(None, devices=local, directory=settings.profile_dir, cpu_threads=threads)
+    reason = None if local else explain_no_devices(settings.devices)
+    if as_json:
+        document = {
+            "devices": [asdict(info) for info in local],
+            "no_gpu_reason": reason,
+            "cpu_threads": threads,
+            "profile": {
+                "device": profile.device,
+                "source": profile.source,
+                "measured_at": profile.measured_at,
+            },
+            "presets": [asdict(preset) for preset in PRESETS],
+        }
+        display.print_json(document)
+        return
+    output = display.open_output()
+    if local:
+        named = [(f"cuda:{info.index} {info.name}", describe_gpu(info)) for info in local]
+        output.print(_make_table("GPUs of this machine", named))
+        for info in local:
+            output.print(f"cuda:{info.index}: {info.uuid}, driver {info.driver_version}")
+    else:
+        output.print(f"There is no GPU, and the CPU computes every row: {reason}.", markup=False)
+    output.print(f"CPU threads: {threads}")
+    output.print(f"profile: {profile.device}: {profile.source}", markup=False, soft_wrap=True)
+    presets = [(preset.name, preset) for preset in PRESETS]
+    output.print(_make_table("Presets", presets))
+
+
+def _list_service(url: str, api_key: str | None, *, as_json: bool) -> None:
+    with open_client(url, api_key) as client:
+        found = client.devices()
+    if as_json:
+        display.print_json(found)
+        return
+    network = ("call", "GB/s in", "GB/s out")
+    heads = ("engine", "host", "GPUs", "CPU threads", *network, "profile")
+    table = display.make_list(*heads, wraps=True)
+    gpus = ", ".join(gpu["name"] for gpu in found["devices"]) or "none"
+    source = found["profile"]["source"]
+    table.add_row("here", url, gpus, str(found["cpu_threads"]), "", "", "", source)
+    for node in found["nodes"]:
+        gpus = ", ".join(gpu["name"] for gpu in node["devices"]) or "none"
+        network = node["network"]
+        table.add_row(
+            node["id"][:12],
+            node["host"],
+            gpus,
+            str(node["cpu_threads"]),
+            format_seconds(network["call_seconds"]),
+            f"{network['in_bytes_per_second'] / 1e9:.2f}",
+            f"{network['out_bytes_per_second'] / 1e9:.2f}",
+            node["profile"]["source"],
+        )
+    output = display.open_output()
+    if (reason := found["no_gpu_reason"]) is not None:
+        output.print(f"The service has no GPU: {reason}.", markup=False)
+    output.print(table)
+
+
+def _make_table(title: str, named: Iterable[tuple[str, GpuModel]]) -> Table:
+    peaks = ("float32", "float64", "float64 tc", "float16 tc")
+    numbers = ("SMs", "GiB", *peaks, "memory", "link")
+    table = display.make_list("device", *numbers, right=numbers)
+    table.title = f"{title}: peaks in TFLOP/s (tc: tensor cores), bandwidths in GB/s"
+    table.title_style = "bold"
+    for name, gpu in named:
+        table.add_row(
+            name,
+            str(gpu.sm_count),
+            f"{gpu.memory_bytes / 2**30:.0f}",
+            f"{gpu.float32_gflops / 1e3:.1f}",
+            f"{gpu.float64_gflops / 1e3:.1f}",
+            f"{gpu.float64_tensor_gflops / 1e3:.1f}",
+            f"{gpu.float16_tensor_gflops / 1e3:.0f}",
+            f"{gpu.memory_gbytes_per_second:.0f}",
+            f"{gpu.link_gbytes_per_second:g}",
+        )
+    return table

@@ -1,0 +1,296 @@
+"""Commands that measure this machine for lessons: `probe`, and the experiments of `reproduce`."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Annotated, Final, TypeVar
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from wavetrim.lab.experiments import (
+    compara_kernels,
+    hybrid_f,
+    matmatgpu,
+    mulmat,
+    mulmatcua,
+    sdk_multiply,
+)
+from wavetrim.lab.probes.catalog import PROBES, find_probe
+from wavetrim.lab.reports.bench import Bench, CpuBench, pick_device
+from wavetrim.lab.reports.plot import require_drawing
+from wavetrim.lab.reports.report import Report, write_report
+from wavetrim.lab.reports.table import Table as Figures
+from wavetrim.scheduler.errors import FieldError
+from wavetrim.scheduler.problem import GemmProblem
+from wavetrim.service.cli import machine
+from wavetrim.service.cli.exits import CommandFailed, ExitCode
+from wavetrim.service.cli.options import K, M, N
+from wavetrim.service.cli.terminal import display
+
+_Bench = TypeVar("_Bench", Bench, CpuBench)
+_Out = Annotated[
+    Path,
+    typer.Option(
+        "--out", metavar="DIR", file_okay=False, help="Folder for the Markdown, CSV and PNG files."
+    ),
+]
+_PROBE_OUT: Final = Path("wavetrim-probe")
+_OUT: Final = Path("wavetrim-reproduce")
+_W = Annotated[int, typer.Option("--w", min=1, help="Width of the kernel's tile.")]
+_Kernel = Annotated[str, typer.Option(help="A kernel of the catalog with W x W tiles.")]
+_Sizes = Annotated[str, typer.Option(metavar="N,N,…", help="Values of N.")]
+_Widths = Annotated[str, typer.Option("--w", metavar="W,W,…", help="Widths of the tile.")]
+_Stride = Annotated[int | None, typer.Option(min=1, show_default="16 more than the columns")]
+
+
+def probe(
+    *,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="NAME", help="What to measure.", show_default="list them"),
+    ] = None,
+    out: _Out = _PROBE_OUT,
+) -> None:
+    """Measure one part of this machine: memory, links, kernels or CPU.
+
+    Prints tables and writes them as Markdown, CSV and PNG, with the reference's figures if there
+    are any. Without NAME it lists what can be measured.
+
+    Example:
+        wavetrim probe cpu-rows --out figures
+    """
+    if name is None:
+        shown = Table(box=None, show_header=False, pad_edge=False)
+        shown.add_column(style="bold", no_wrap=True)
+        shown.add_column()
+        for one in PROBES:
+            shown.add_row(one.name, escape(one.shows))
+        display.open_output().print(shown)
+        return
+    found = find_probe(name)
+    wrong = "what was moved or computed is wrong"
+    settings = machine.load_machine_settings()
+    if found.run_without_gpu is None or machine.find_devices(settings):
+        _measure(found.name, out, found.run, _open_bench(), wrong)
+    else:
+        bench = CpuBench(machine.count_threads(settings), settings.own_cache_dir)
+        _measure(found.name, out, found.run_without_gpu, bench, wrong)
+
+
+def reproduce() -> None:
+    """Run an experiment of the reference programs on this GPU.
+
+    Its results are written as Markdown, CSV and PNG, with the reference's own figures.
+    """
+
+
+def compara(
+    *, sizes: _Sizes = "512,1024,2048,4096", widths: _Widths = "4,8,16,32", out: _Out = _OUT
+) -> None:
+    """Compare the kernels simple, coalesced and shared on C[N,N] = A[N,W]·B[W,N]: Tables 1–9.
+
+    Example:
+        wavetrim reproduce compara-kernels --out figures
+    """
+    numbers = read_numbers("--sizes", sizes), read_numbers("--w", widths)
+    _run_experiment(compara_kernels, out, *numbers)
+
+
+def square(
+    *,
+    sizes: _Sizes = "512,1024,2048,4096",
+    widths: _Widths = "4,8,16,32",
+    kernel: _Kernel = "shared",
+    out: _Out = _OUT,
+) -> None:
+    """Multiply square matrices with tiles of each width: Tables 10–16, times and GFLOP/s.
+
+    Example:
+        wavetrim reproduce mulmatcua --kernel simple --out figures
+    """
+    numbers = read_numbers("--sizes", sizes), read_numbers("--w", widths)
+    _run_experiment(mulmatcua, out, *numbers, kernel)
+
+
+def rectangular(
+    m: M = 224,
+    n: N = 256,
+    k: K = 192,
+    *,
+    w: _W = 32,
+    kernel: _Kernel = "shared",
+    out: _Out = _OUT,
+) -> None:
+    """Multiply rectangular matrices, and show the grid: S x T blocks that take R steps each.
+
+    Example:
+        wavetrim reproduce mulmat 224 256 192 --w 32 --out figures
+    """
+    problem = GemmProblem(m, n, k)
+    _run_experiment(mulmat, out, problem, w, kernel)
+
+
+def hybrid(
+    m: M = 2048,
+    n: N = 2048,
+    k: K = 2048,
+    *,
+    w: _W = 4,
+    f: Annotated[
+        str, typer.Option("--f", metavar="F,F,…", help="Rows of C that the CPU computes.")
+    ] = "0,4,8,16,24,32",
+    kernel: _Kernel = "shared",
+    out: _Out = _OUT,
+) -> None:
+    """Give the last F rows to the CPU: seconds of kernel, transfer, GPU and CPU: Table 17.
+
+    Example:
+        wavetrim reproduce hybrid-f --f 0,4,8,16,24,32 --out figures
+    """
+    problem, rows = GemmProblem(m, n, k), read_numbers("--f", f, least=0)
+    _run_experiment(hybrid_f, out, problem, w, rows, kernel)
+
+
+def padded(
+    m: M = 2000,
+    n: N = 2100,
+    k: K = 1900,
+    *,
+    lda: _Stride = None,
+    ldb: _Stride = None,
+    ldc: _Stride = None,
+    out: _Out = _OUT,
+) -> None:
+    """Add A·B to C in float64 with leading dimensions, by both kernels; padding stays untouched.
+
+    Example:
+        wavetrim reproduce matmatgpu 2000 2100 1900 --out figures
+    """
+    problem = GemmProblem(m, n, k, "float64")
+    strides = matmatgpu.LeadingDimensions(lda, ldb, ldc)
+    _run_experiment(matmatgpu, out, problem, strides)
+
+
+def checked(
+    m: M = 160,
+    n: N = 256,
+    k: K = 96,
+    *,
+    w: _W = 32,
+    kernel: _Kernel = "shared",
+    out: _Out = _OUT,
+) -> None:
+    """Multiply random matrices and compare with the CPU's product: PASSED, or what differs.
+
+    Example:
+        wavetrim reproduce sdk-multiply 160 256 96 --w 32 --out figures
+    """
+    problem = GemmProblem(m, n, k)
+    _run_experiment(sdk_multiply, out, problem, w, kernel)
+
+
+GROUPS: Final = {
+    "reproduce": {
+        compara_kernels.NAME: compara,
+        mulmatcua.NAME: square,
+        mulmat.NAME: rectangular,
+        hybrid_f.NAME: hybrid,
+        matmatgpu.NAME: padded,
+        sdk_multiply.NAME: checked,
+    }
+}
+"""The experiments, by name."""
+
+
+def _run_experiment(experiment: ModuleType, out: Path, *arguments: object) -> None:
+    def run(bench: Bench) -> Report:
+        report: Report = experiment.run_experiment(bench, *arguments)
+        return report
+
+    _measure(experiment.NAME, out, run, _open_bench(), "the product is wrong")
+
+
+def read_numbers(option: str, text: str, *, least: int = 1) -> tuple[int, ...]:
+    """Whole numbers from a list with commas, each once.
+
+    Raises:
+        FieldError: One is no whole number, or is too small.
+    """
+    words = [word.strip() for word in text.split(",")]
+    if not all(word.isascii() and word.isdigit() and int(word) >= least for word in words):
+        raise FieldError(option, text, f"whole numbers of at least {least} with commas between")
+    return tuple(dict.fromkeys(map(int, words)))
+
+
+def _open_bench() -> Bench:
+    """This machine's GPUs.
+
+    Raises:
+        DeviceUnavailable: There is none; the message says what is missing.
+    """
+    settings = machine.load_machine_settings()
+    devices = machine.find_devices(settings)
+    return Bench(
+        device=pick_device(devices, settings.devices),
+        others=tuple(devices[1:]),
+        cache_dir=settings.own_cache_dir,
+        cpu_threads=machine.count_threads(settings),
+        gpu_memory_bytes=settings.gpu_memory_bytes,
+    )
+
+
+def _measure(
+    name: str, out: Path, run: Callable[[_Bench], Report], bench: _Bench, wrong: str
+) -> None:
+    """Measure with a progress bar, after checking that the results can be drawn and written.
+
+    Raises:
+        DrawingUnavailable: matplotlib is not installed.
+        CommandFailed: The folder cannot be written to, or a result was wrong.
+    """
+    require_drawing()
+    machine.check_folder("--out", out)
+    notes = display.open_notes()
+    with display.announce_compiling(notes), display.show_share(notes, name) as move:
+        report = run(replace(bench, tell=move))
+    finish_report(report, out, wrong)
+
+
+def finish_report(report: Report, out: Path, wrong: str) -> None:
+    """Write the report's files and print its tables.
+
+    Args:
+        report: What to write and print.
+        out: Folder of the files.
+        wrong: What to say if the report did not pass.
+
+    Raises:
+        CommandFailed: A result was wrong.
+    """
+    files = write_report(report, out)
+    output = display.open_output()
+    output.print(report.title, markup=False)
+    output.print(f"Measured on {report.hardware}.", markup=False, soft_wrap=True)
+    for sentence in report.findings:
+        output.print(sentence, markup=False)
+    for figures in report.tables:
+        output.print(f"\n{figures.title}", style="bold", markup=False)
+        output.print(_make_table(figures))
+    for file in files:
+        output.print(f"written: {file}", markup=False, soft_wrap=True)
+    if not report.passed:
+        raise CommandFailed(f"{report.name}: {wrong}", ExitCode.WRONG)
+
+
+def _make_table(figures: Figures) -> Table:
+    shown = Table()
+    for column, name in enumerate(figures.head):
+        # Heads may take several lines, figures never do.
+        least = max(map(len, (*name.split(), *(row[column] for row in figures.rows))))
+        shown.add_column(name, justify="right" if column else "left", min_width=least)
+    for row in figures.rows:
+        shown.add_row(*row)
+    return shown

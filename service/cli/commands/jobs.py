@@ -1,0 +1,284 @@
+"""Commands for jobs: `jobs` lists them, `status` shows one; `fetch`, `cancel` and `priority`."""
+
+import time
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from functools import partial
+from itertools import islice
+from typing import Annotated, Final
+
+import typer
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from wavetrim.client import Job, JobStatus
+from wavetrim.service.cli import options
+from wavetrim.service.cli.client import ServiceOptions, find_job
+from wavetrim.service.cli.exits import CommandFailed, ExitCode
+from wavetrim.service.cli.matrix_files import check_output
+from wavetrim.service.cli.terminal import display
+from wavetrim.service.cli.terminal.units import format_seconds
+
+_PAUSE_SECONDS: Final = 1.0
+"""Between two looks at jobs that are watched; chosen."""
+
+_State = Annotated[
+    str | None,
+    typer.Option(
+        help="List only jobs that are queued, running, succeeded, failed or cancelled.",
+        show_default="all",
+    ),
+]
+_Limit = Annotated[int, typer.Option(min=1, max=100, help="The most jobs to list.")]
+_JobId = Annotated[str, typer.Argument(metavar="JOB", help="Id of a job.")]
+
+
+def jobs(
+    *,
+    label: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="LABEL",
+            help="List only jobs with this label; with all of them if given several times.",
+            show_default="all",
+        ),
+    ] = None,
+    state: _State = None,
+    limit: _Limit = 20,
+    watch: Annotated[
+        bool,
+        typer.Option("--watch", help="Show the list anew each second, until all jobs have ended."),
+    ] = False,
+    service: ServiceOptions,
+) -> None:
+    """List the latest jobs.
+
+    A queued job shows how many go before it, and a job that has not ended when it should. Its
+    `status` tells the times between which it ends with 90%, and the reason.
+
+    Example:
+        wavetrim jobs --limit 5
+    """
+    with service.open() as client:
+
+        def look() -> list[JobStatus]:
+            return [*islice(client.jobs(label=label, state=state, page=limit), limit)]
+
+        screen = display.open_notes() if service.as_json else display.open_output()
+        found = _watch(look, screen) if watch else look()
+    if service.as_json or not watch:
+        service.show([job.document for job in found], _show_list(found))
+
+
+def status(
+    job: Annotated[
+        str | None,
+        typer.Argument(metavar="[JOB]", help="Id of a job.", show_default="the latest jobs"),
+    ] = None,
+    *,
+    state: _State = None,
+    limit: _Limit = 20,
+    service: ServiceOptions,
+) -> None:
+    """Show one job, or list the latest ones.
+
+    Example:
+        wavetrim status --limit 5
+    """
+    if job is None:
+        jobs(state=state, limit=limit, service=service)
+        return
+    with service.open() as client:
+        found = client.job(find_job(client, job)).status()
+    service.show(found.document, describe_job(found))
+
+
+def fetch(
+    job: _JobId,
+    *,
+    output: options.Output,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until the job has ended.")] = False,
+    service: ServiceOptions,
+) -> None:
+    """Download the product of a job that has succeeded.
+
+    After a lost connection the download goes on where it broke. The file appears once it is
+    complete and its length and digest are right.
+
+    Example:
+        python -c "from numpy import *; save('A', eye(512)); save('B', eye(512))"
+        wavetrim fetch $(wavetrim submit A.npy B.npy) -o C.npy --wait
+    """
+    check_output(output, {})
+    notes = display.open_notes()
+    with service.open() as client:
+        posted = client.job(find_job(client, job))
+        if wait:
+            wait_for_job(posted, notes)
+        with display.show_bytes(notes) as move:
+            size_bytes = posted.download(output, on_progress=partial(move, f"fetch {output.name}"))
+    if service.as_json:
+        display.print_json({"job": posted.id, "file": str(output), "bytes": size_bytes})
+
+
+def cancel(
+    job: Annotated[
+        str | None, typer.Argument(metavar="[JOB]", help="Id of a job.", show_default=False)
+    ] = None,
+    *,
+    label: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="LABEL",
+            help="Cancel all jobs with this label that have not ended; several must all be there.",
+        ),
+    ] = None,
+    service: ServiceOptions,
+) -> None:
+    """Cancel a job, or all jobs of a label.
+
+    A queued job ends at once, a running one as soon as the engine lets it go.
+
+    Example:
+        python -c "from numpy import *; save('A', eye(512)); save('B', eye(512))"
+        wavetrim cancel $(wavetrim submit A.npy B.npy)
+    """
+    if (job is None) == (not label):
+        raise CommandFailed("cancel takes either a JOB or --label LABEL", ExitCode.REFUSED)
+    with service.open() as client:
+        if job is None:
+            count = client.cancel_labelled(label or [])
+            document: object = {"cancelled": count}
+            said = f"cancelled {count} jobs with the label {' and '.join(label or [])}"
+        else:
+            found = client.cancel(find_job(client, job))
+            document = found.document
+            state = found.state if found.is_finished else f"{found.state}, and is told to stop"
+            said = f"job {found.id}: {state}"
+    service.show(document, said)
+
+
+def priority(
+    job: _JobId,
+    to: Annotated[
+        int, typer.Argument(metavar="N", min=-1000, max=1000, help="A higher one goes first.")
+    ],
+    *,
+    service: ServiceOptions,
+) -> None:
+    """Change the priority of a queued job.
+
+    It counts among your own jobs. Write a negative one after two dashes: -- -5.
+
+    Example:
+        python -c "from numpy import *; save('A', eye(512)); save('B', eye(512))"
+        wavetrim priority $(wavetrim submit A.npy B.npy) 5
+    """
+    with service.open() as client:
+        found = client.job(find_job(client, job)).set_priority(to)
+    service.show(found.document, f"job {found.id}: {found.state}, priority {to}")
+
+
+def wait_for_job(job: Job, notes: Console) -> JobStatus:
+    """Wait with a progress bar until a job has succeeded, and show its plan and timings.
+
+    Raises:
+        JobUnsuccessful: It failed or was cancelled.
+    """
+    try:
+        with display.show_share(notes, "multiply") as move:
+            ended = job.wait(progress=lambda job: move(job.progress, _tell_end(job)))
+    except KeyboardInterrupt:
+        notes.print(f"the job goes on; `wavetrim status {job.id}` shows it", markup=False)
+        raise
+    notes.print(describe_job(ended))
+    return ended
+
+
+def describe_job(job: JobStatus) -> Group:
+    """All that is known of a job."""
+    line = f"job {job.id}: {job.state}"
+    shown: list[RenderableType] = [
+        Text(f"{line}, {job.progress:.0%}" if job.state == "running" else line)
+    ]
+    if job.labels:
+        shown.append(Text(f"labels: {', '.join(job.labels)}"))
+    if job.expected is not None:
+        first, last = map(_show_time, job.expected.ends_between)
+        shown.append(Text(f"{_tell_end(job)}, with 90% between {first} and {last}"))
+        shown.append(Text(job.expected.reason))
+    if job.plan is not None:
+        shown.append(display.make_plan_table(job.plan, job.plan["f"] + job.plan["gpu_rows"]))
+    if job.plan is not None and job.timings is not None:
+        shown.append(display.make_timings_table(job.timings, job.plan))
+    if job.verification is not None:
+        outcome = "passed" if job.verification["passed"] else "failed"
+        shown.append(Text(f"verification {outcome}: {display.describe_check(job.verification)}"))
+    if job.result is not None:
+        shown.append(Text(f"result: matrix {job.result}"))
+    if job.error is not None:
+        shown.append(Text(f"error: {job.error.get('message')}", style="red"))
+    return Group(*shown)
+
+
+def _watch(look: Callable[[], list[JobStatus]], console: Console) -> list[JobStatus]:
+    """Show jobs until all have ended."""
+    with Live(console=console, auto_refresh=False) as screen:
+        while True:
+            found = look()
+            screen.update(_show_list(found), refresh=True)
+            if all(job.is_finished for job in found):
+                return found
+            time.sleep(_PAUSE_SECONDS)
+
+
+def _show_list(found: Sequence[JobStatus]) -> Table | str:
+    """A table of jobs, or that there are none."""
+    if not found:
+        return "no jobs"
+    numbers = ("F", "total, end")
+    table = display.make_list("job", "state", *numbers, "created", right=numbers)
+    for job in found:
+        labels = escape(", ".join(job.labels))
+        table.add_row(
+            f"{job.id}\n  {labels}" if labels else job.id,
+            _show_state(job),
+            str(job.plan["f"]) if job.plan else "",
+            _show_total(job),
+            _show_time(datetime.fromisoformat(job.document["created_at"])),
+        )
+    return table
+
+
+def _show_state(job: JobStatus) -> str:
+    """A job's state, with its progress or how many go before it."""
+    if job.state == "running":
+        return f"running {job.progress:.0%}"
+    if job.expected is None:
+        return job.state
+    place = f" after {job.expected.position}" if job.expected.position else ", next"
+    return job.state + place
+
+
+def _show_total(job: JobStatus) -> str:
+    """How long a job took, or the time at which it should end."""
+    if (total := (job.timings or {}).get("total_seconds")) is not None:
+        return format_seconds(total)
+    return "" if job.expected is None else _show_time(job.expected.ends_at)
+
+
+def _tell_end(job: JobStatus) -> str:
+    """When a job should end, and how many go before it; empty if the service does not say."""
+    if job.expected is None:
+        return ""
+    before = f" after {job.expected.position} others" if job.expected.position else ""
+    return f"ends at {_show_time(job.expected.ends_at)}{before}"
+
+
+def _show_time(at: datetime) -> str:
+    """A time in this machine's time zone; of other days the day."""
+    is_today = at.astimezone().date() == datetime.now().astimezone().date()
+    return at.astimezone().strftime("%H:%M:%S" if is_today else "%m-%d %H:%M")

@@ -1,1 +1,0 @@
-"""Commands for jobs: `submit`, `status`, `fetch` and `cancel`."""

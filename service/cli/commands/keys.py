@@ -1,0 +1,198 @@
+"""`wavetrim keys`: keys of several callers, made, listed and revoked while the service runs."""
+
+import contextlib
+import re
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+from sqlalchemy import Engine
+
+from wavetrim.service.cli import machine
+from wavetrim.service.cli.options import DataDir
+from wavetrim.service.cli.terminal.units import format_bytes, read_size
+from wavetrim.service.errors import FieldProblem
+from wavetrim.service.storage.database.api_keys import (
+    add_key,
+    limit_key,
+    list_keys,
+    renew_key,
+    revoke_key,
+)
+from wavetrim.service.storage.database.database import open_database
+from wavetrim.service.storage.folder.data_folder import keep_private
+from wavetrim.service.tenants.tenant import SCOPES, Quota
+
+_NAME: Final = re.compile(r"[A-Za-z0-9._@-]{1,64}", re.ASCII)
+
+
+def _option(metavar: str, words: str) -> Any:
+    return typer.Option(metavar=metavar, help=words, show_default="none", rich_help_panel="Quotas")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaOptions:
+    """The quotas of a key."""
+
+    max_stored_bytes: Annotated[
+        str | None, _option("SIZE", "The most that its matrices may take, such as 20GiB.")
+    ] = None
+    max_queued_jobs: Annotated[
+        str | None, _option("COUNT", "The most of its jobs that may wait.")
+    ] = None
+    max_bytes_in_flight: Annotated[
+        str | None,
+        _option(
+            "SIZE", "The most that its uploads, products in one call and leases may hold at once."
+        ),
+    ] = None
+
+    def read(self) -> dict[str, int | None]:
+        """The quotas that are named; None removes one.
+
+        Raises:
+            FieldProblem: One is neither a number nor none.
+        """
+        named = {name: text for name, text in asdict(self).items() if text is not None}
+        return {name.removeprefix("max_"): _read_most(name, text) for name, text in named.items()}
+
+
+def keys() -> None:
+    """Keys of several callers, each with a name, scopes and quotas.
+
+    A running service notices changes within a second or two. The database stores only their hashes.
+    """
+
+
+def add(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the caller.")],
+    *,
+    scope: Annotated[
+        list[str],
+        typer.Option(
+            metavar="SCOPE",
+            help="read (look), compute (store, compute, remove) or admin (all); several times.",
+        ),
+    ] = ["read", "compute"],  # noqa: B006
+    quotas: QuotaOptions,
+    data_dir: DataDir = None,
+) -> None:
+    """Make a key and print it, once. From then on every call needs one.
+
+    Example:
+        wavetrim keys add ada --max-queued-jobs 10
+    """
+    if not _NAME.fullmatch(name):
+        raise FieldProblem("name", name, "1 to 64 letters, digits, dots, dashes, _ and @")
+    for one in scope:
+        if one not in SCOPES:
+            raise FieldProblem("scope", one, f"one of {', '.join(SCOPES)}")
+    quota = Quota(**quotas.read())
+    with _open(data_dir) as database:
+        typer.echo(add_key(database, name, scope, quota))
+
+
+def limit(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the key.")],
+    *,
+    quotas: QuotaOptions,
+    data_dir: DataDir = None,
+) -> None:
+    """Change quotas of a key; those that are not named stay, "none" removes one.
+
+    Example:
+        wavetrim keys limit ada --max-stored-bytes 20GiB
+    """
+    most = quotas.read()
+    if not most:
+        raise FieldProblem("quotas", "none named", "--max-stored-bytes or another one")
+    with _open(data_dir) as database:
+        limit_key(database, name, most)
+
+
+def list_(*, data_dir: DataDir = None) -> None:
+    """List the keys' names, scopes, times and quotas; the keys themselves are not stored.
+
+    Example:
+        wavetrim keys list
+    """
+    with _open(data_dir) as database:
+        for key in list_keys(database):
+            state = "" if key.revoked_at is None else f"  revoked {_show(key.revoked_at)}"
+            scopes = ",".join(sorted(key.tenant.scopes))
+            quotas = "".join(f"  {one}" for one in _show_quotas(key.tenant.quota))
+            typer.echo(f"{key.tenant.name}  {scopes}  made {_show(key.created_at)}{state}{quotas}")
+
+
+def renew(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the key.")],
+    *,
+    data_dir: DataDir = None,
+) -> None:
+    """Make another key for a name and print it, once. The old one is refused from then on.
+
+    Example:
+        wavetrim keys renew ada
+    """
+    with _open(data_dir) as database:
+        typer.echo(renew_key(database, name))
+
+
+def revoke(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the key.")],
+    *,
+    data_dir: DataDir = None,
+) -> None:
+    """Refuse a key from now on. Its name cannot be used again, and what belongs to it stays.
+
+    Example:
+        wavetrim keys revoke ada
+    """
+    with _open(data_dir) as database:
+        revoke_key(database, name)
+    typer.echo(f"revoked {name}")
+
+
+GROUPS: Final = {
+    "keys": {"add": add, "limit": limit, "list": list_, "renew": renew, "revoke": revoke}
+}
+
+
+@contextlib.contextmanager
+def _open(data_dir: Path | None) -> Iterator[Engine]:
+    """The service's database."""
+    with keep_private():
+        database = open_database(machine.load_settings(data_dir=data_dir).database, upgrades=False)
+        try:
+            yield database
+        finally:
+            database.dispose()
+
+
+def _read_most(name: str, text: str) -> int | None:
+    if text == "none":
+        return None
+    if name == "max_queued_jobs":
+        most, words = int(text) if text.isdecimal() else -1, "a count"
+    else:
+        most, words = read_size(text), "a size such as 20GiB"
+    if not 0 <= most < 2**63:
+        raise FieldProblem(f"--{name.replace('_', '-')}", text, f"{words}, or none")
+    return most
+
+
+def _show_quotas(quota: Quota) -> Iterator[str]:
+    """A key's quotas in words."""
+    if quota.stored_bytes is not None:
+        yield f"stores at most {format_bytes(quota.stored_bytes)}"
+    if quota.queued_jobs is not None:
+        yield f"queues at most {quota.queued_jobs} jobs"
+    if quota.bytes_in_flight is not None:
+        yield f"at most {format_bytes(quota.bytes_in_flight)} in flight"
+
+
+def _show(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,4 +1,0 @@
-"""Commands about this machine: `plan`, `multiply`, `devices`; `calibrate`, `probe`, `reproduce`.
-
-The last two share `reports`.
-"""

@@ -1,1 +1,0 @@
-"""Commands for stored matrices: `upload`, `matrices`, `download` and `rm`."""

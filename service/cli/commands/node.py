@@ -1,0 +1,157 @@
+"""`wavetrim node`: join this machine to a Ray cluster, to compute for a service elsewhere."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+import wavetrim
+from wavetrim.scheduler.profile.store import find_profile
+from wavetrim.service.cli import machine
+from wavetrim.service.cli.exits import CommandFailed, ExitCode
+from wavetrim.service.cli.terminal.units import read_size
+from wavetrim.service.errors import FieldProblem
+from wavetrim.service.machine_settings import MachineSettings
+from wavetrim.service.ray_address import check_ray_address
+
+_RAYS_PORTS: Final = (8265, *range(10001, 20000), 52365)
+"""Ports that Ray has for its dashboard, its clients, its workers and its agents."""
+
+_ANSWER_SECONDS: Final = 10
+"""How long a head may take to say whether it takes the token; chosen."""
+
+
+def node(
+    *,
+    address: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="The head of the cluster to join.")
+    ] = None,
+    head: Annotated[
+        bool, typer.Option("--head", help="Begin a cluster; the service runs on this machine.")
+    ] = False,
+    host: Annotated[
+        str, typer.Option(help="The address under which the cluster reaches this machine.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port of the head.")] = 6379,
+    store_bytes: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="Ray's shared memory, for matrices that are sent: bytes, or a size such as 2GiB.",
+            show_default="30% of the memory",
+        ),
+    ] = None,
+    temp_dir: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Folder of Ray's logs and sockets, set by the head."),
+    ] = None,
+    calibrate: Annotated[
+        bool,
+        typer.Option("--calibrate", help="First measure this machine, if that was never done."),
+    ] = False,
+) -> None:
+    """Join this machine to a cluster, and compute until Ctrl-C or SIGTERM.
+
+    Every machine of a cluster needs the same token (RAY_AUTH_TOKEN, or ~/.ray/auth_token). Devices,
+    threads and folders are set as for a service, by WAVETRIM_... in the environment.
+
+    Example:
+        ray get-auth-token --generate
+        wavetrim node --head --host 10.0.0.1
+        wavetrim node --address 10.0.0.1:6379 --host 10.0.0.2
+        WAVETRIM_RAY_ADDRESS=10.0.0.1:6379 wavetrim serve
+    """
+    if (address is None) == (not head):
+        raise CommandFailed("node takes either --head or --address HOST:PORT", ExitCode.REFUSED)
+    if head and calibrate:
+        raise CommandFailed("--calibrate is for nodes: the head computes nothing", ExitCode.REFUSED)
+    _check_ports(address, port)
+    store = None if store_bytes is None else read_size(store_bytes)
+    if store is not None and store < 0:
+        raise FieldProblem("--store-bytes", store_bytes, "a size such as 2GiB")
+    if find_spec("ray") is None:
+        raise CommandFailed("Ray is not installed: pip install 'wavetrim[ray]'", ExitCode.FAILED)
+    from wavetrim.scheduler.cluster.start import (
+        NodeStart,
+        check_token,
+        make_command,
+        make_environment,
+    )
+
+    check_token(os.environ)
+    settings = machine.load_machine_settings()
+    start = NodeStart(address, port, host, machine.count_threads(settings), store, temp_dir)
+    command = make_command(start)
+    code = Path(wavetrim.__file__).parents[1]
+    environment = make_environment(os.environ, code=code)
+    if address is not None:
+        _check_admission(address, environment)
+    if calibrate:
+        _measure_if_new(settings)
+    environment |= {
+        "WAVETRIM_KERNEL_CACHE_DIR": str(settings.kernel_cache_dir),
+        "WAVETRIM_PROFILE_DIR": str(settings.profile_dir),
+    }
+    if settings.gpu_memory_bytes is not None:
+        environment["WAVETRIM_GPU_MEMORY_BYTES"] = str(int(settings.gpu_memory_bytes))
+    os.execve(command[0], command, environment)  # noqa: S606 - Ray's own command, by its path
+
+
+def _check_ports(address: str | None, port: int) -> None:
+    """Make sure of the head's address, or of its port if this is the head.
+
+    Raises:
+        FieldProblem: The port is one of Ray's own.
+        CommandFailed: The address is none.
+    """
+    if address is None:
+        if port in _RAYS_PORTS:
+            limit = "none of Ray's own, 8265, 10001 to 19999 and 52365"
+            raise FieldProblem("--port", port, limit)
+        return
+    try:
+        check_ray_address(address)
+    except ValueError as error:
+        raise CommandFailed(f"--address: {error}", ExitCode.REFUSED) from error
+
+
+def _check_admission(address: str, environment: Mapping[str, str]) -> None:
+    """Ask the head whether it takes the token of this machine, as Ray only says so in a traceback.
+
+    A head that does not answer is left to Ray, which waits for it.
+
+    Raises:
+        CommandFailed: It does not.
+    """
+    command = [sys.executable, "-m", "ray.scripts.scripts", "status", "--address", address]
+    try:
+        said = subprocess.run(  # noqa: S603 - Ray's own command; the address was checked
+            command, env=environment, capture_output=True, timeout=_ANSWER_SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return
+    if b"AuthenticationError" in said.stderr:
+        message = (
+            f"the cluster at {address} refuses the token of this machine (RAY_AUTH_TOKEN, or "
+            "~/.ray/auth_token); it must be the same on every machine of the cluster"
+        )
+        raise CommandFailed(message, ExitCode.REFUSED)
+
+
+def _measure_if_new(settings: MachineSettings) -> None:
+    """Calibrate, as that command does, unless a profile of this machine is stored."""
+    from wavetrim.service.cli.commands.calibrate import calibrate
+
+    profile = find_profile(
+        None,
+        devices=machine.find_devices(settings),
+        directory=settings.profile_dir,
+        cpu_threads=machine.count_threads(settings),
+    )
+    if any(one.measured_at is None for one in profile.gpus or (profile,)):
+        calibrate()

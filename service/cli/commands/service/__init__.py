@@ -1,1 +1,0 @@
-"""Commands to run a service: `demo`, `serve`, `keys`, `node`, `backup` and `adopt`."""

@@ -1,0 +1,257 @@
+"""`wavetrim submit`: post products to a service as jobs."""
+
+import contextlib
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Final, NamedTuple
+
+import typer
+
+from wavetrim.client import Client, Matrix
+from wavetrim.scheduler.engine.messages import Operand
+from wavetrim.scheduler.errors import FieldError
+from wavetrim.service.cli import options
+from wavetrim.service.cli.client import ServiceOptions, find_matrix, store_files
+from wavetrim.service.cli.commands.jobs import wait_for_job
+from wavetrim.service.cli.exits import CommandFailed, ExitCode
+from wavetrim.service.cli.matrix_files import open_matrix
+from wavetrim.service.cli.terminal import display
+from wavetrim.service.errors import FieldProblem
+from wavetrim.service.jobs.operands import check_operands
+
+_NAMES: Final = {"a": "A", "b": "B", "c": "C0"}
+
+_MATRIX_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,40}")
+
+_MOST_PRODUCTS: Final = 1000
+"""Jobs that the service takes at once."""
+
+
+class _Product(NamedTuple):
+    """What is to be multiplied.
+
+    Attributes:
+        names: The operands "a", "b" and "c" as they were named: files, or ids.
+        line: Where they were named; empty for the command line.
+    """
+
+    names: Mapping[str, str]
+    line: str = ""
+
+    @contextlib.contextmanager
+    def explain(self) -> Iterator[None]:
+        """Say in a refusal within the block which line it is about."""
+        try:
+            yield
+        except (FieldError, FieldProblem) as error:
+            if not self.line:
+                raise
+            raise CommandFailed(f"{self.line}: {error}", ExitCode.REFUSED) from error
+
+
+def submit(
+    a: Annotated[
+        str | None, typer.Argument(metavar="A", help="M x K: a .npy file or a matrix id.")
+    ] = None,
+    b: Annotated[
+        str | None, typer.Argument(metavar="B", help="K x N: a .npy file or a matrix id.")
+    ] = None,
+    *,
+    listed: Annotated[
+        Path | None,
+        typer.Option(
+            "--list",
+            metavar="FILE",
+            help="Post a job for each line: A and B, divided by a space. # begins a comment.",
+            exists=True,
+            dir_okay=False,
+            readable=True,
+        ),
+    ] = None,
+    c: Annotated[
+        str | None,
+        options.product(
+            "--c", metavar="C0", help="M x N, added beta times: a .npy file or a matrix id."
+        ),
+    ] = None,
+    product: options.ProductOptions,
+    priority: Annotated[
+        int, typer.Option(min=-1000, max=1000, help="Of your jobs a higher one goes first.")
+    ] = 0,
+    label: Annotated[
+        list[str] | None,
+        typer.Option(metavar="LABEL", help="A name to list and cancel jobs by; several times."),
+    ] = None,
+    deadline: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="When the job must have ended, such as 2026-03-01T18:00; refused if it cannot be.",
+        ),
+    ] = None,
+    timeout: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            help="How long the job may run.",
+            show_default="the service's limit",
+        ),
+    ] = None,
+    storage: Annotated[
+        str, typer.Option(help="Where the result is kept: disk, or memory until the service ends.")
+    ] = "disk",
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until the job has ended.")] = False,
+    service: ServiceOptions,
+) -> None:
+    """Upload matrices, post products of them as jobs, and print their ids.
+
+    The result of an earlier job can be an operand: give its matrix id, which `wavetrim status JOB`
+    shows, in place of a file. With --list there is a job for each line of a file, and all other
+    options are those of every job. All jobs are posted, or none. If they are refused, or the
+    command is interrupted before they are posted, the uploaded matrices are removed again.
+
+    Example:
+        python -c "from numpy import *; save('A', eye(512)); save('B', eye(512))"
+        wavetrim submit A.npy B.npy --wait
+        echo 'A.npy B.npy  # a comment' > products.txt
+        echo 'B.npy A.npy' >> products.txt
+        wavetrim submit --list products.txt
+    """
+    if storage not in ("disk", "memory"):
+        raise typer.BadParameter(f"it is {storage!r}; it must be disk or memory")
+    asked = product.read().as_dict() | {
+        "alpha": product.alpha,
+        "beta": product.beta,
+        "verify": product.verify,
+        "priority": priority,
+        "storage": storage,
+        "labels": label,
+        "deadline": None if deadline is None else _read_time(deadline),
+        "timeout_seconds": timeout,
+    }
+    if listed is not None and a is not None:
+        raise CommandFailed("submit takes A and B, or --list FILE, not both", ExitCode.REFUSED)
+    products = [_name_product(a, b)] if listed is None else _read_list(listed)
+    if c is not None:
+        products = [one._replace(names={**one.names, "c": c}) for one in products]
+    files = _open_files(products)
+    with service.open() as client:
+        stored = _check_products(client, products, files, product)
+        with store_files(client, [Path(text) for text in files]) as uploaded:
+            stored |= zip(files, uploaded, strict=True)
+            operands = [
+                {name: stored[text] for name, text in one.names.items()} for one in products
+            ]
+            if listed is None:
+                jobs = [client.submit(**(asked | operands[0]))]
+            else:
+                jobs = client.submit_many([[*one.values()] for one in operands], **asked)
+        if not service.as_json:
+            typer.echo("\n".join(job.id for job in jobs))
+        for job in jobs if wait else ():
+            wait_for_job(job, display.open_notes())
+        if service.as_json:
+            shown = [job.status().document for job in jobs]
+            display.print_json(shown[0] if listed is None else shown)
+
+
+def _name_product(a: str | None, b: str | None) -> _Product:
+    """The product of the command line.
+
+    Raises:
+        CommandFailed: An operand is missing.
+    """
+    if a is None or b is None:
+        missing = "A" if a is None else "B"
+        message = f"{missing} is missing: name two files or matrices, or --list FILE of such pairs"
+        raise CommandFailed(message, ExitCode.REFUSED)
+    return _Product({"a": a, "b": b})
+
+
+def _read_list(file: Path) -> list[_Product]:
+    """A product for each line of a list that is not empty.
+
+    Raises:
+        CommandFailed: A line has not two names, or the list is empty or too long.
+    """
+    products = []
+    for number, line in enumerate(file.read_text(errors="replace").splitlines(), start=1):
+        try:
+            names = shlex.split(line, comments=True)
+        except ValueError:  # a quote that does not end
+            names = [line]
+        if names and len(names) != 2:
+            limit = "two names, of A and B; one with spaces is in quotes"
+            message = f"{file}, line {number} is {line!r}; it must be {limit}"
+            raise CommandFailed(message, ExitCode.REFUSED)
+        if names:
+            products.append(_Product(dict(zip("ab", names, strict=True)), f"{file}, line {number}"))
+    if not 1 <= len(products) <= _MOST_PRODUCTS:
+        message = f"{file} has {len(products)} products; it must have 1 to {_MOST_PRODUCTS}"
+        raise CommandFailed(message, ExitCode.REFUSED)
+    return products
+
+
+def _open_files(products: Iterable[_Product]) -> dict[str, Operand]:
+    """The operands that are files, by what they were named.
+
+    Raises:
+        FieldError: One is neither a file nor what may be an id.
+        FieldProblem: One is a file, but not of a matrix.
+    """
+    found: dict[str, Operand] = {}
+    for product in products:
+        for name, text in product.names.items():
+            with product.explain():
+                if Path(text).exists():
+                    if text not in found:
+                        found[text] = open_matrix(Path(text))
+                elif not _MATRIX_ID.fullmatch(text):
+                    limit = "a .npy file that is there, or the id of a matrix"
+                    raise FieldError(_NAMES[name], text, limit)
+    return found
+
+
+def _check_products(
+    client: Client,
+    products: Iterable[_Product],
+    files: Mapping[str, Operand],
+    asked: options.ProductOptions,
+) -> dict[str, Matrix]:
+    """Make sure that operands fit together; returns those that are stored already."""
+    known, stored = dict(files), {}
+    for product in products:
+        for text in product.names.values():
+            if text not in known:
+                stored[text] = client.matrix(find_matrix(client, text))
+                shape: tuple[int, ...] = stored[text].shape
+                stack = shape[0] if len(shape) > 2 else None
+                known[text] = Operand(
+                    text, 0, shape[-2], shape[-1], stored[text].dtype, stack=stack
+                )
+        operands = {name: known[text] for name, text in product.names.items()}
+        with product.explain():
+            check_operands(
+                operands["a"],
+                operands["b"],
+                operands.get("c"),
+                alpha=asked.alpha,
+                beta=asked.beta,
+            )
+    return stored
+
+
+def _read_time(text: str) -> datetime:
+    """A time, local if it has no zone.
+
+    Raises:
+        FieldError: It is none.
+    """
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError as error:
+        limit = "a time such as 2026-03-01T18:00, or with its zone 2026-03-01T18:00+02:00"
+        raise FieldError("--deadline", text, limit) from error

@@ -1,0 +1,246 @@
+"""When jobs end: told of each while it waits and runs, and learned from each.
+
+What is told when a job is accepted is remembered until it ends, and then compared. Between two
+answers about a job some time passes: who follows many jobs does not make them dearer.
+"""
+
+from collections.abc import Sequence
+from operator import attrgetter
+from typing import Final
+
+from wavetrim.service.clock import read_clock
+from wavetrim.service.jobs.estimate import (
+    Ahead,
+    Expected,
+    Group,
+    Others,
+    describe_wait,
+    find_ahead,
+    make_group,
+)
+from wavetrim.service.jobs.inline import INLINE_SECONDS
+from wavetrim.service.jobs.job import Job, JobState
+from wavetrim.service.jobs.lanes.engine_queue import EngineQueue
+from wavetrim.service.jobs.lanes.turn import Turn
+from wavetrim.service.jobs.live import LiveJob, LiveJobs
+from wavetrim.service.jobs.order import Waits
+from wavetrim.service.jobs.past import LEAST_AHEAD, Span
+from wavetrim.service.jobs.queue import Queue
+
+KEPT_SECONDS: Final = 0.25
+"""How long an answer about a job is given again; chosen."""
+
+_MOST_GROUPS: Final = 16
+"""Kinds of the caller's products, and of all others', that are looked at; of more, some stand for
+all. Chosen, to bound the time of an answer."""
+
+_BRIEF_SECONDS: Final = 2e-3
+"""Seconds between two ends of jobs that the service computes itself, before it is known; chosen."""
+
+_BRIEF_WEIGHT: Final = 0.05
+"""Weight of the newest of them in their mean; chosen."""
+
+_MOST_AWAITED: Final = 64
+"""Jobs that are looked at for one that waits for their results; chosen, to bound its time."""
+
+_SPREAD: Final = (1.0, 0.5, 2.0)
+"""Median and bounds of the time of such a job, over what is predicted; chosen."""
+
+_find_stretch = attrgetter("stretch")
+
+_YOUNG: Final = "; few jobs have ended since the service started, so the intervals are wide"
+
+
+class Ends:
+    """Tells when jobs should end. To be used from one event loop.
+
+    Args:
+        engines: Where products wait for the engines.
+        brief: The queue of the jobs that the service computes itself.
+        live: The jobs that have not ended.
+    """
+
+    def __init__(self, engines: EngineQueue, brief: Queue, live: LiveJobs) -> None:
+        self._engines, self._past = engines, engines.past
+        self._brief, self._live = brief, live
+        self._brief_seconds = _BRIEF_SECONDS
+        self._last_brief = 0.0
+
+    def accept(self, jobs: Sequence[LiveJob]) -> None:
+        """Remember what is told of jobs that were just accepted."""
+        for one in jobs:
+            if one.turn is not None and one.turn.queue is not None:
+                self._look(one, one.turn)
+
+    def foresee(self, candidate: Turn) -> Expected:
+        """What would be told of a product if it were posted now."""
+        is_brief = candidate.predicted_seconds <= INLINE_SECONDS
+        ahead, begin, end = self._estimate(candidate, is_brief)
+        spans = self._past.calibrate(read_clock(), begin, end)
+        return self._describe(candidate, ahead, spans, is_brief)
+
+    def tell(self, job: Job) -> Expected | None:
+        """When a job begins and ends; None if it has ended, or is not known here."""
+        one = self._live.find(job.id)
+        if one is None or job.state.finished:
+            return None
+        if one.turn is None:
+            return self._tell_dependent(one)
+        now = read_clock()
+        if job.state is JobState.RUNNING and job.started_at is not None:
+            return self._tell_running(one, one.turn, now, job.started_at)
+        if one.answer is None or now - one.answer[0] > KEPT_SECONDS:
+            self._look(one, one.turn)
+        assert one.answer is not None
+        return one.answer[1]
+
+    def _tell_dependent(self, job: LiveJob) -> Expected:
+        """The answer about a job that waits for the results of others, and for theirs in turn."""
+        now, left = read_clock(), list(job.job.awaited)
+        begins, own_seconds, before = Span(now, now, now), 0.0, set[str]()
+        while left and len(before) < _MOST_AWAITED:
+            if (name := left.pop()) in before or (other := self._live.find(name)) is None:
+                continue
+            before.add(name)
+            if other.turn is None:
+                own_seconds += max(LEAST_AHEAD, other.predicted_seconds)
+                left += other.job.awaited
+            elif (told := self.tell(other.job)) is not None:
+                begins = Span(*map(max, begins, told.ends))
+        begins = _delay(begins, own_seconds)
+        results = "result of 1 job" if len(before) == 1 else f"results of {len(before)} jobs"
+        reason = f"waits for the {results}{self._note}"
+        ends = _delay(begins, max(LEAST_AHEAD, job.predicted_seconds))
+        return Expected(len(before), begins, ends, reason)
+
+    def find_left(self) -> float:
+        """Seconds until the next product should begin."""
+        running = self._engines.list_running()
+        now = read_clock()
+        return sum(self._find_left(turn, now) for turn in running) / _count_abreast(running)
+
+    def learn(self, one: LiveJob, job: Job) -> None:
+        """Learn from a job that has ended."""
+        turn, begun_at, ended_at = one.turn, job.started_at, job.finished_at
+        first_try = job.state is JobState.SUCCEEDED and job.attempts == 1
+        if turn is None or not first_try or begun_at is None or ended_at is None:
+            return
+        if one.is_inline:
+            gap = ended_at - max(self._last_brief, turn.since)
+            self._brief_seconds += _BRIEF_WEIGHT * (max(0.0, gap) - self._brief_seconds)
+            self._last_brief = ended_at
+        elif turn.ended_at is not None:
+            self._past.learn_trail(turn.kind, ended_at - turn.ended_at)
+        if one.told is None:
+            return
+        told_at, ahead, begin, end = one.told
+        if not ahead.seconds and not one.is_inline:
+            self._past.learn_lead(begun_at - told_at)
+        self._past.learn_end((told_at, begin, end), begun=begun_at, ended=ended_at)
+
+    def _look(self, one: LiveJob, turn: Turn) -> None:
+        """Find an answer anew; the first one is what was told, unless no engine was there yet."""
+        now = read_clock()
+        ahead, begin, end = self._estimate(turn, one.is_inline)
+        if one.answer is None and self._engines.is_ready:
+            one.told = now, ahead, begin, end
+        spans = self._past.calibrate(now, begin, end)
+        one.answer = now, self._describe(turn, ahead, spans, one.is_inline)
+
+    def _estimate(self, job: Turn, is_brief: bool) -> tuple[Ahead, float, float]:
+        """What goes before a job, when it should begin, and when it should end."""
+        now = read_clock()
+        if is_brief:
+            begun = sum(one.is_inline for one in self._live.running)
+            left_seconds = begun * self._brief_seconds
+            ahead = self._find_ahead(job, self._brief, left_seconds, now=now)
+            begin = now + ahead.seconds
+            return ahead, begin, begin + self._brief_seconds
+        running = self._engines.list_running()
+        left_seconds = sum(self._find_left(turn, now) for turn in running)
+        abreast = _count_abreast(running)
+        ahead = self._find_ahead(job, self._engines.queue, left_seconds, now=now, abreast=abreast)
+        begin = now + max(ahead.seconds, self._past.find_lead())
+        seconds = self._past.find_seconds(job.kind, job.predicted_seconds)
+        return ahead, begin, begin + seconds + self._past.find_trail(job.kind)
+
+    def _find_ahead(
+        self, job: Waits, queue: Queue, left_seconds: float, *, now: float, abreast: int = 1
+    ) -> Ahead:
+        callers = [caller for caller in queue.callers if caller != job.caller]
+        times = -(-len(callers) // _MOST_GROUPS) or 1
+        looked = callers[::times]
+        most = _MOST_GROUPS // max(1, len(looked))
+        others = [
+            Others(queue.find_served(caller), self._list_groups(queue, caller, most), times)
+            for caller in looked
+        ]
+        return find_ahead(
+            job,
+            self._list_groups(queue, job.caller, _MOST_GROUPS),
+            others,
+            served_seconds=queue.find_served(job.caller),
+            now=now,
+            left_seconds=left_seconds,
+            abreast=abreast,
+        )
+
+    def _list_groups(self, queue: Queue, caller: str, most: int) -> list[Group]:
+        """What waits of a caller, in at most some groups."""
+        kinds = queue.list_kinds(caller)
+        step = -(-len(kinds) // most) or 1
+        groups = []
+        for turns in kinds[::step]:
+            seconds = self._brief_seconds
+            if queue is not self._brief:
+                first = turns[0]
+                seconds = self._past.find_seconds(first.kind, first.predicted_seconds)
+            groups.append(make_group(turns, seconds, step))
+        return sorted(groups, key=_find_stretch)
+
+    def _find_left(self, turn: Turn, now: float) -> float:
+        """What is left of a product that runs; a late one goes on for as long as it is late."""
+        seconds = self._past.find_seconds(turn.kind, turn.predicted_seconds)
+        began_at = turn.begun_at or turn.sent_at or now
+        return max(LEAST_AHEAD, abs(seconds - (now - began_at)))
+
+    def _describe(
+        self, job: Waits, ahead: Ahead, spans: tuple[Span, Span], is_brief: bool
+    ) -> Expected:
+        """The answer about a job that waits."""
+        running = [] if is_brief else self._engines.list_running()
+        own = sum(turn.caller == job.caller for turn in running)
+        reason = describe_wait(
+            ahead.own + own, ahead.others + len(running) - own, self._engines.devices
+        )
+        if not self._engines.is_ready:
+            reason = "waits for the engine, which starts"
+        return Expected(ahead.own + ahead.others, *spans, reason + self._note)
+
+    def _tell_running(self, one: LiveJob, turn: Turn, now: float, started_at: float) -> Expected:
+        """The answer about a job that runs, or whose result is written."""
+        trail = self._past.find_trail(turn.kind)
+        if one.is_inline:
+            end, reason = now + self._brief_seconds, "is computed by the service itself"
+        elif turn.ended_at is not None:
+            end, reason = turn.ended_at + trail, "its result is being written"
+        else:
+            left = self._find_left(turn, now)
+            end, reason = now + left + trail, f"runs on {self._engines.devices}"
+        _, ends = self._past.calibrate(now, now, end)
+        begins = Span(started_at, started_at, started_at)
+        return Expected(0, begins, ends, reason + self._note)
+
+    @property
+    def _note(self) -> str:
+        return _YOUNG if self._past.is_young else ""
+
+
+def _count_abreast(running: Sequence[Turn]) -> int:
+    """How many products run at once: those that wait at an engine for its devices do not."""
+    return max(1, sum(turn.begun_at is not None for turn in running))
+
+
+def _delay(span: Span, seconds: float) -> Span:
+    """A time some predicted seconds later."""
+    return Span(*(one + factor * seconds for one, factor in zip(span, _SPREAD, strict=True)))

@@ -1,0 +1,229 @@
+"""The way of products to the engines, in the order of the queue.
+
+Jobs and products in one call wait in the same queue. On a machine without a GPU one product runs at
+a time. With GPUs, a single product may have all devices; while several wait, each takes the devices
+on which it ends first, and others run at the same time (`planning/device_sets.py`). A few small
+products are sent ahead, and for each device the next one a moment before it is free, so that the
+engine can begin it without waiting for a message. A job whose matrices are not in memory yet is
+asked for (`Turn.on_wanted`) when its devices are nearly free.
+
+With a cluster, a product goes to the engine where it should end first, including what is queued
+there; the GPUs of this machine have lanes as before. A product that waits for an engine keeps its
+place there: later ones may go to other engines, but not overtake it at that one. If a node is lost,
+another engine computes its products anew.
+"""
+
+import asyncio
+import logging
+import math
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from wavetrim.scheduler.engine.messages import Message, RunRequest
+from wavetrim.service.engine.fleet import Fleet
+from wavetrim.service.jobs.lanes.running import RunningProducts
+from wavetrim.service.jobs.lanes.turn import Turn, resolve
+from wavetrim.service.jobs.plans import Plans
+from wavetrim.service.jobs.queue import Queue
+from wavetrim.service.threads import run_to_end
+
+logger = logging.getLogger(__name__)
+
+LANE_RUNS: Final = 2
+"""Jobs for each GPU, and for the CPU, whose matrices are brought into memory: one that is computed,
+and the next one."""
+
+LOOK_AHEAD: Final = 32
+"""Waiting products that are considered at a time; chosen, to bound the time that it takes."""
+
+LOOK_SECONDS: Final = 5e-3
+"""Least time until waiting products are considered again although nothing has ended; chosen."""
+
+AHEAD_SECONDS: Final = 5e-3
+"""Time before its devices should be free at which the next product is sent, so that they need not
+wait for an answer and a message; chosen."""
+
+
+class EngineQueue(RunningProducts):
+    """Lets products wait for the engines and hands them over in order.
+
+    To be used from one event loop.
+
+    Args:
+        fleet: The engines.
+        plans: Say how long they take.
+
+    Attributes:
+        queue: The products that wait.
+    """
+
+    def __init__(self, fleet: Fleet, plans: Plans) -> None:
+        super().__init__(fleet, plans)
+        self.queue = Queue()
+        self._estimating: set[asyncio.Task[None]] = set()
+        self._look: asyncio.TimerHandle | None = None
+        self.on_change = self.advance
+
+    @property
+    def waiting(self) -> int:
+        """How many products wait that are ready."""
+        return sum(turn.is_ready for turn in self.queue.list_all())
+
+    @property
+    def most_runs(self) -> int:
+        """How many jobs are brought into memory at a time, those that are computed included."""
+        return LANE_RUNS * (1 + len(self._here.devices)) + self._cluster.most_runs
+
+    @property
+    def longest_wait_seconds(self) -> float:
+        """The longest expected time until all devices of a waiting product are free."""
+        if not self._here.devices:
+            *before, _last = [one.predicted_seconds for one in self.queue.list_all()] or [0.0]
+            return self._load.find_busy() + sum(before) if self.queue else 0.0
+        now = time.monotonic()
+        promised = [
+            turn.begins_at - now for turn in self.queue.list_all() if turn.begins_at is not None
+        ]
+        return max([0.0, *promised])
+
+    def enter(self, turn: Turn) -> None:
+        """Let a product wait, unless it does already; if it is ready, it may begin at once."""
+        self.queue.add(turn)
+        self.advance()
+
+    def advance(self) -> None:
+        """Send the products that may begin; called whenever an engine or a turn has changed."""
+        if self._fleet.nodes:
+            self._advance_everywhere()
+        elif self._here.ready and self.queue:
+            self._advance_here()
+            if self._here.devices and self.queue:
+                self._place_here(self.queue.list_first(LOOK_AHEAD))
+
+    async def stop(self, turn: Turn) -> None:
+        """Stop a product: do not send it, or have its engine stop it (`stop_sent`)."""
+        self.give_up(turn)
+        if not turn.final.done():
+            await self.stop_sent(turn)
+
+    def cancel(self, turn: Turn) -> None:
+        """Ask the engine that has a product to stop it; one that waits is given up."""
+        self.give_up(turn)
+        turn.cancel()
+
+    def give_up(self, turn: Turn, message: Message | None = None) -> None:
+        """Give up a product if it still waits; one that was sent to an engine goes on.
+
+        Args:
+            turn: The product.
+            message: Its final message; None if it was cancelled.
+        """
+        if not turn.has_left:
+            if turn.queue is not None:
+                turn.queue.remove(turn)
+            turn.begin()
+            resolve(turn.final, message or {"type": "cancelled", "job": turn.request.job})
+            self.on_left()
+
+    def _advance_here(self) -> None:
+        """Send products that may have all devices: a single one, and small ones ahead."""
+        if self._load.is_full:
+            return
+        for turn in self.queue.list_first(LOOK_AHEAD):
+            if not turn.is_ready:
+                continue
+            if not self._load.has_room(turn) or self._has_lanes(turn):
+                return
+            self.send_here(turn, turn.predicted_seconds)
+
+    def _has_lanes(self, turn: Turn) -> bool:
+        """Whether a product gets only some devices: others wait, or B is on some of the GPUs."""
+        if turn.is_small or not self._here.devices:
+            return False
+        if len(self.queue) > 1 and self._host.is_known(turn):
+            return True
+        return self._host.prefers_gpu(turn)
+
+    def _place_here(self, turns: Sequence[Turn]) -> None:
+        """Send those products whose devices are nearly free; look again when others should be.
+
+        A later one never delays an earlier one. Choices that are missing or old are found anew; a
+        product without any is passed over.
+        """
+        known: list[Turn] = []
+        next_look = math.inf
+        for turn in turns:
+            if not self._host.is_fresh(turn):
+                self._estimate(turn, self._host.find)
+            if self._host.is_known(turn):
+                known.append(turn)
+        behind = len(self.queue) - len(turns)
+        for turn, place in self._host.place(known, behind=behind).items():
+            lane = place.choice.device_set
+            if not turn.is_ready:
+                if place.begins <= AHEAD_SECONDS:
+                    turn.on_wanted()
+            elif place.begins > AHEAD_SECONDS:
+                next_look = min(next_look, place.begins - AHEAD_SECONDS)
+            elif place.begins > 0 and not self._load.may_follow(lane):
+                next_look = min(next_look, place.begins)
+            elif lane or not self._load.has_many_small:
+                self.send_here(turn, place.choice.seconds, lane)
+        self._look_again(next_look)
+
+    def _look_again(self, seconds: float) -> None:
+        """Advance after some time even if nothing ends: devices of others may be free by then."""
+        if self._look is not None:
+            self._look.cancel()
+            self._look = None
+        if seconds < math.inf:
+            loop = asyncio.get_running_loop()
+            self._look = loop.call_later(max(LOOK_SECONDS, seconds), self.advance)
+
+    def _advance_everywhere(self) -> None:
+        """Send waiting products to the engines of the cluster; each keeps its place at its engine.
+
+        Those that should be computed here are divided among the GPUs of this machine.
+        """
+        here: list[Turn] = []
+        reserved: dict[str, float] = {}
+        for turn in self.queue.list_first(LOOK_AHEAD):
+            if not self._cluster.is_known(turn.request):
+                self._estimate(turn, self._cluster.find)
+                continue
+            offer = self._cluster.choose(turn, reserved)
+            if offer is None:
+                continue
+            engine = offer.engine
+            if engine == self._here.id and self._here.devices:
+                here.append(turn)
+            elif self._cluster.has_room(engine, turn, reserved):
+                if turn.is_ready:
+                    self.send(turn, offer)
+                    continue
+                turn.on_wanted()
+            reserved[engine] = reserved.get(engine, 0.0) + offer.seconds
+        self._place_here(here)
+
+    def _estimate(self, turn: Turn, find: Callable[[RunRequest], object]) -> None:
+        """Find, in a thread, how long a product would take where; then advance."""
+
+        async def estimate() -> None:
+            try:
+                await run_to_end(find, turn.request)
+            except Exception as error:  # it would wait for ever
+                job = turn.request.job
+                logger.exception("product %s cannot be planned", job)
+                reason = f"it cannot be planned: {type(error).__name__}: {error}"
+                failed = {"type": "failed", "job": job, "kind": "engine", "message": reason}
+                self.give_up(turn, {**failed, "retryable": True})
+            finally:
+                turn.is_being_estimated = False
+            self.advance()
+
+        if not turn.is_being_estimated:
+            turn.is_being_estimated = True
+            task = asyncio.create_task(estimate(), name="estimate")
+            self._estimating.add(task)
+            task.add_done_callback(self._estimating.discard)

@@ -1,0 +1,142 @@
+"""The jobs that have not ended, as the process has them: one object a job.
+
+A live job waits for the results of others (it has no turn then), waits for its turn, is brought
+into memory, runs, and has its result written.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain, islice
+from typing import TYPE_CHECKING
+
+from wavetrim.service.jobs.job import Job
+from wavetrim.service.jobs.operands import Operands
+
+if TYPE_CHECKING:
+    from wavetrim.service.jobs.estimate import Ahead, Expected
+    from wavetrim.service.jobs.lanes.turn import Turn
+
+
+@dataclass(slots=True, eq=False)
+class LiveJob:
+    """A job that has not ended.
+
+    Attributes:
+        job: The job as it is now.
+        operands: Its A, B and C; None if they are still to be found.
+        predicted_seconds: How long it should take, before it has a turn.
+        is_counted: Whether each try is written to the database before it begins. A job that ends
+            the service at once would otherwise be tried for ever.
+        turn: Its turn, from when its operands are there.
+        is_inline: Whether the service computes it itself, without an engine.
+        task: Brings it into memory and runs it, once it was taken from the queue.
+        has_begun: Whether an engine has it, or had it. Until then the job is queued.
+        is_computed: Whether no engine will have it any more.
+        has_try: Whether its next try was written before it begins.
+        is_stopped: Whether it is to end as soon as the engine lets go of it.
+        failure: Kind and message that it is to fail with then; None if it was cancelled.
+        written: The job as it was last written while it runs.
+        written_at: When that was.
+        writing: Writes it.
+        told: What was told when it was accepted: when, what goes first, begin and end; None if it
+            was not.
+        answer: The last answer about its end, and when that was found.
+        deadline: Ends it at its deadline.
+        timeout: Ends it when it has run for as long as it may.
+    """
+
+    job: Job
+    operands: Operands | None = None
+    predicted_seconds: float = 0.0
+    is_counted: bool = False
+    turn: "Turn | None" = None
+    is_inline: bool = False
+    task: asyncio.Task[None] | None = None
+    has_begun: bool = False
+    is_computed: bool = False
+    has_try: bool = False
+    is_stopped: bool = False
+    failure: tuple[str, str] | None = None
+    written: Job | None = None
+    written_at: float = 0.0
+    writing: asyncio.Task[None] | None = None
+    told: "tuple[float, Ahead, float, float] | None" = None
+    answer: "tuple[float, Expected] | None" = None
+    deadline: asyncio.TimerHandle | None = None
+    timeout: asyncio.TimerHandle | None = None
+
+
+class LiveJobs:
+    """All live jobs, by their ids. To be used from one event loop.
+
+    Attributes:
+        running: Those that were taken from the queue.
+    """
+
+    def __init__(self) -> None:
+        self._jobs: dict[str, LiveJob] = {}
+        self._queued: Counter[str] = Counter()
+        self.running: set[LiveJob] = set()
+
+    def __iter__(self) -> Iterator[LiveJob]:
+        """Those that run first, and then those that wait for their turns."""
+        waiting = (one for one in self._jobs.values() if one.turn and not one.task)
+        return chain(self.running, waiting)
+
+    def list_next(self, owner: str | None, most: int) -> list[Job]:
+        """Some jobs that wait for their turns or run, those that run first.
+
+        Args:
+            owner: Whose they are; None for anybody's.
+            most: The most jobs to return.
+        """
+        found = (live.job for live in self)
+        return list(islice((job for job in found if owner in (None, job.owner)), most))
+
+    def find(self, job_id: str) -> LiveJob | None:
+        """A job; None if it has ended, or is unknown."""
+        return self._jobs.get(job_id)
+
+    def find_job(self, job_id: str) -> Job | None:
+        """A job as it is now; None if it has ended, or is unknown."""
+        live = self._jobs.get(job_id)
+        return None if live is None else live.job
+
+    def add(self, live: LiveJob) -> None:
+        """A job was accepted."""
+        self._jobs[live.job.id] = live
+        self.reserve(live.job.owner, 1)
+
+    def begin(self, live: LiveJob) -> None:
+        """A job begins."""
+        if not live.has_begun:
+            live.has_begun = True
+            self.reserve(live.job.owner, -1)
+
+    def remove(self, live: LiveJob) -> None:
+        """A job has ended."""
+        for timer in (live.deadline, live.timeout):
+            if timer is not None:
+                timer.cancel()
+        if self._jobs.pop(live.job.id, None) is not None and not live.has_begun:
+            self.reserve(live.job.owner, -1)
+
+    def count_queued(self, owner: str) -> int:
+        """How many jobs of an owner have not begun, or are being accepted."""
+        return self._queued.get(owner, 0)
+
+    def reserve(self, owner: str, count: int) -> None:
+        """Count more jobs, or fewer: those that are being accepted may not pass the limit."""
+        self._queued[owner] += count
+        if not self._queued[owner]:
+            del self._queued[owner]
+
+    def count_running(self, *, is_inline: bool) -> int:
+        """How many were taken from the queue and not computed yet.
+
+        Args:
+            is_inline: Whether to count those that the service computes itself, or all others.
+        """
+        return sum(one.is_inline == is_inline and not one.is_computed for one in self.running)

@@ -1,0 +1,184 @@
+"""What products and jobs that have ended teach about the next ones. It ends with the process.
+
+1. *Seconds.* A product takes what its plan predicts, times how long products of its kind took
+   lately. A kind is an element type, sizes rounded to powers of two, and the devices asked for. A
+   new kind has the factor of all kinds.
+
+       seconds = predicted · median(took / predicted)
+
+2. *Beside the product.* A job needs its operands in memory before its product, and its result on
+   disk after it: the medians *lead* and *trail*.
+
+3. *How sure.* A job that has ended tells by what ratio the answer at its acceptance was off:
+
+       r = (ended − accepted) / (told − accepted)
+
+   The next answers are corrected by the median of the last 60 ratios, and lie with 90% between
+   their 5% and 95% quantiles. This is split conformal prediction (V. Vovk and others, 2005), which
+   supposes only that the next job is like the last ones. Before there are 19, too few for 90%, an
+   interval reaches from a fourth of the time to four times. When a job begins is corrected so, too,
+   by
+
+       (begun − told begin) / (told end − accepted)
+"""
+
+import math
+from bisect import bisect_left, insort
+from collections import deque
+from typing import Final, NamedTuple, TypeAlias
+
+from wavetrim.kernels.last_used import LastUsed
+from wavetrim.service.jobs.order import LEAST_SECONDS
+
+Kind: TypeAlias = tuple[str, int, int, int, str | None]
+"""Element type, bits of M, N and K, and the devices asked for."""
+
+LEAST_ENDS: Final = 19
+"""Ratios from which both ends of a 90% interval can be told: 0.05 · (19 + 1) = 1."""
+
+_MOST_ENDS: Final = 60
+"""Ratios that are kept; chosen: answers follow a change of load within as many jobs. Simulated, 200
+are no better, nor are those of a kind alone."""
+
+_MOST_RUNS: Final = 15
+"""Runs of a kind whose median counts; chosen, as for corrections of plans."""
+
+_MOST_KINDS: Final = 256
+
+_WIDE: Final = 4.0
+"""Factor of an interval while nothing is known; chosen: predictions for a machine that is not
+calibrated are 0.2 to 0.7 of the truth."""
+
+LEAST_AHEAD: Final = 1e-4
+"""Least time until what is told, so that ratios are finite; chosen."""
+
+
+def find_kind(m: int, n: int, k: int, dtype: str, devices: str | None) -> Kind:
+    """The kind of a product."""
+    return dtype, m.bit_length(), n.bit_length(), k.bit_length(), devices
+
+
+class Span(NamedTuple):
+    """What is not sure, such as a time: its median, and where it lies with 90%."""
+
+    at: float
+    low: float
+    high: float
+
+
+class Lately:
+    """The last values of something that is measured.
+
+    Args:
+        most: How many are kept.
+    """
+
+    def __init__(self, most: int = _MOST_RUNS) -> None:
+        self._values: deque[float] = deque(maxlen=most)
+        self._sorted: list[float] = []
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def add(self, value: float) -> None:
+        """One more was measured."""
+        if len(self._values) == self._values.maxlen:
+            del self._sorted[bisect_left(self._sorted, self._values[0])]
+        self._values.append(value)
+        insort(self._sorted, value)
+
+    def find_middle(self, default: float) -> float:
+        """The median; the default if nothing was measured."""
+        middle, odd = divmod(len(self._sorted), 2)
+        if odd:
+            return self._sorted[middle]
+        return (self._sorted[middle - 1] + self._sorted[middle]) / 2 if middle else default
+
+    def describe(self) -> Span:
+        """The median, and where the next value lies with 90%; from at least `LEAST_ENDS`."""
+        low = math.floor(0.05 * (len(self) + 1) + 1e-9) - 1
+        return Span(self.find_middle(0.0), self._sorted[low], self._sorted[-1 - low])
+
+
+class _Known:
+    """What is known of a kind: factors of predictions, and trails."""
+
+    def __init__(self) -> None:
+        self.factors, self.trails = Lately(), Lately()
+
+
+class Past:
+    """What is known, by kind and of all jobs. To be used from one event loop."""
+
+    def __init__(self) -> None:
+        self._kinds = LastUsed[Kind, _Known](_MOST_KINDS)
+        self._all = _Known()
+        self._shifts, self._ratios = Lately(_MOST_ENDS), Lately(_MOST_ENDS)
+        self._leads = Lately()
+
+    @property
+    def is_young(self) -> bool:
+        """Whether so few jobs have ended that intervals are wide."""
+        return len(self._ratios) < LEAST_ENDS
+
+    def learn_run(self, kind: Kind, predicted_seconds: float, seconds: float) -> None:
+        """A product took some seconds on its devices."""
+        factor = seconds / max(LEAST_SECONDS, predicted_seconds)
+        for known in (self._find(kind), self._all):
+            known.factors.add(factor)
+
+    def learn_lead(self, seconds: float) -> None:
+        """A job that had nothing ahead of it began so long after it was accepted."""
+        self._leads.add(seconds)
+
+    def learn_trail(self, kind: Kind, seconds: float) -> None:
+        """A job ended so long after its product."""
+        for known in (self._find(kind), self._all):
+            known.trails.add(seconds)
+
+    def learn_end(self, told: tuple[float, float, float], *, begun: float, ended: float) -> None:
+        """A job has ended, of which something was told.
+
+        Args:
+            told: When that was, and when it should begin and end.
+            begun: When it began.
+            ended: When it ended.
+        """
+        at, begin, end = told
+        seconds = max(LEAST_AHEAD, end - at)
+        self._shifts.add((begun - begin) / seconds)
+        self._ratios.add((ended - at) / seconds)
+
+    def find_seconds(self, kind: Kind, predicted_seconds: float) -> float:
+        """How long a product should take on its devices."""
+        known = self._kinds.find(kind)
+        factors = known.factors if known and known.factors else self._all.factors
+        return max(LEAST_SECONDS, predicted_seconds) * factors.find_middle(1.0)
+
+    def find_lead(self) -> float:
+        """How long it takes until a job begins that has nothing ahead of it."""
+        return self._leads.find_middle(LEAST_AHEAD)
+
+    def find_trail(self, kind: Kind) -> float:
+        """How long it takes from the end of a product to that of its job."""
+        known = self._kinds.find(kind)
+        trails = known.trails if known and known.trails else self._all.trails
+        return trails.find_middle(0.0)
+
+    def calibrate(self, now: float, begin: float, end: float) -> tuple[Span, Span]:
+        """What is told of a job that should begin and end at some times: when it does so."""
+        seconds, ahead = max(LEAST_AHEAD, end - now), begin - now
+        shifts, ratios = Span(0.0, -ahead, _WIDE * ahead - ahead), Span(1.0, 1 / _WIDE, _WIDE)
+        if not self.is_young:
+            ratios = self._ratios.describe()
+            shifts = Span(*(seconds * shift for shift in self._shifts.describe()))
+        ends = Span(*(now + seconds * ratio for ratio in ratios))
+        # A job begins from now on, and before it ends.
+        pairs = zip(shifts, ends, strict=True)
+        return Span(*(min(latest, max(now, begin + shift)) for shift, latest in pairs)), ends
+
+    def _find(self, kind: Kind) -> _Known:
+        known = self._kinds.find(kind)
+        if known is None:
+            self._kinds.keep(kind, known := _Known())
+        return known

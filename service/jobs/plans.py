@@ -1,0 +1,132 @@
+"""Plans by shape: made once, when a product is posted or first waits for an engine.
+
+They say how long products should take. A plan for a new shape takes milliseconds, so it is made in
+a thread.
+"""
+
+import time
+from dataclasses import replace
+from typing import Final
+
+from wavetrim.kernels.last_used import LastUsed
+from wavetrim.scheduler.engine.messages import RunRequest
+from wavetrim.scheduler.errors import FieldError
+from wavetrim.scheduler.options import NO_OPTIONS, PlanOptions
+from wavetrim.scheduler.planning.cache import CAPACITY, PlanCache
+from wavetrim.scheduler.planning.plan import Plan
+from wavetrim.scheduler.problem import GemmProblem, Memory
+from wavetrim.scheduler.profile.machine import MachineProfile
+from wavetrim.scheduler.profile.provider import ProfileProvider
+from wavetrim.service.engine.engine import Engine
+from wavetrim.service.threads import run_to_end
+
+UNKNOWN_RATE: Final = 2e10
+"""Operations a second of a product that is not planned yet; chosen, as a CPU core has."""
+
+_LOOK_SECONDS: Final = 0.1
+"""How long a new calibration may go unnoticed: to look for one is a call of the system; chosen."""
+
+_Shape = tuple[int, int, int, int, str, PlanOptions | None]
+
+
+class Plans:
+    """The plans of this machine, and how long the nodes of a cluster take. Thread-safe.
+
+    Args:
+        engine: This machine's; has the profile that its plans are made from.
+
+    Attributes:
+        cache: All plans.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.cache = PlanCache()
+        # The profile is kept as well, so no other one gets the same id. No problem: it is refused.
+        self._known = LastUsed[_Shape, tuple[MachineProfile, GemmProblem | None]](CAPACITY)
+        self._looked: tuple[ProfileProvider, MachineProfile, float] | None = None
+
+    def plan(self, request: RunRequest) -> Plan | None:
+        """The plan of a product for this machine; None before the engine has run.
+
+        Args:
+            request: The product, wherever its matrices lie.
+
+        Raises:
+            FieldError: An option cannot be met for this product on this machine.
+        """
+        if self._engine.cpu_threads is None:
+            return None
+        has_gpu = bool(self._engine.devices)
+        return self._choose(request, self._find_profile(), has_gpu=has_gpu)
+
+    async def plan_once(self, request: RunRequest) -> None:
+        """Plan a product unless one of its shape was planned; raises as `plan`."""
+        known = self._known.find(_find_shape(request, self._find_profile()))
+        if known is None or known[1] is None:  # a refusal is told each time
+            await run_to_end(self.plan, request)
+
+    def predict(self, request: RunRequest) -> float:
+        """How long this machine should take for a product, or for all products of a stack.
+
+        It is a guess from the size if it was not planned yet.
+        """
+        profile = self._find_profile()
+        known = self._known.find(_find_shape(request, profile))
+        if known is None or known[1] is None:
+            return 2.0 * request.terms / UNKNOWN_RATE
+        plan = self.cache.choose(known[1], profile, request.options)
+        return request.products * plan.predicted.total_seconds
+
+    def knows(self, request: RunRequest, profile: MachineProfile) -> bool:
+        """Whether a product was planned for a machine, or refused."""
+        return _find_shape(request, profile) in self._known
+
+    def refuses(self, request: RunRequest, profile: MachineProfile) -> bool:
+        """Whether a machine is known not to meet a product's options."""
+        _, problem = self._known.find(_find_shape(request, profile)) or (None, request)
+        return problem is None
+
+    def find_seconds(
+        self, request: RunRequest, profile: MachineProfile, *, has_gpu: bool
+    ) -> float | None:
+        """How long a machine should take for one product; None if it cannot meet its options."""
+        try:
+            plan = self._choose(request, profile, has_gpu=has_gpu)
+        except FieldError:
+            return None
+        return plan.predicted.total_seconds
+
+    def _choose(self, request: RunRequest, profile: MachineProfile, *, has_gpu: bool) -> Plan:
+        shape, options = _find_shape(request, profile), request.options
+        _, problem = self._known.find(shape) or (profile, None)
+        if problem is not None:
+            return self.cache.choose(problem, profile, options)
+        memory: Memory = "pinned" if has_gpu else "pageable"
+        problem = replace(read_problem(request), memory=memory)
+        try:
+            plan = self.cache.choose(problem, profile, options)
+        except FieldError:
+            self._known.keep(shape, (profile, None))
+            raise
+        self._known.keep(shape, (profile, problem))
+        return plan
+
+    def _find_profile(self) -> MachineProfile:
+        """The engine's profile; a new calibration is noticed a moment later."""
+        now, profiles, looked = time.monotonic(), self._engine.profiles, self._looked
+        if looked is None or looked[0] is not profiles or now - looked[2] > _LOOK_SECONDS:
+            looked = self._looked = profiles, profiles.find(), now
+        return looked[1]
+
+
+def read_problem(request: RunRequest) -> GemmProblem:
+    """The sizes and element type of a product, or of one of a stack, wherever they lie."""
+    out = request.out
+    return GemmProblem(out.rows, out.columns, request.a.columns, out.dtype, may_be_empty=True)
+
+
+def _find_shape(request: RunRequest, profile: MachineProfile) -> _Shape:
+    out, options = request.out, request.options
+    chosen = None if options == NO_OPTIONS else options
+    return id(profile), out.rows, out.columns, request.a.columns, out.dtype, chosen

@@ -1,0 +1,135 @@
+"""Jobs are added: all of a POST or none, once for each Idempotency-Key.
+
+A row protects its operands: matrices that it names are not removed, and the end of a job that it
+waits for reaches it (`ending`). So operands are looked at once more in the transaction that adds
+the row.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from sqlalchemy import Connection, bindparam, insert, select
+
+from wavetrim.service.jobs.errors import IdempotencyConflict, OperandNotFound
+from wavetrim.service.jobs.job import Job, list_promised
+from wavetrim.service.jobs.operands import find_result
+from wavetrim.service.jobs.table.followers import Followers
+from wavetrim.service.jobs.table.listing import find_jobs
+from wavetrim.service.jobs.table.rows import read_job, read_new, split
+from wavetrim.service.storage.database.ownership import scope_key
+from wavetrim.service.storage.database.tables import job_labels, jobs, matrices
+
+_NAMED: Final = ("a", "b", "c")
+
+_OPTIONAL: Final[dict[str, Any]] = {
+    "storage": "disk",
+    "labels": [],
+    "deadline": None,
+    "timeout_seconds": None,
+}
+"""Defaults of fields that stored requests of earlier versions lack."""
+
+# Statements that every job needs are built once, as building one takes as long as running it.
+_ADDED: Final = insert(jobs)
+_LOCKED: Final = (
+    select(matrices.c.id)
+    .where(matrices.c.id.in_(bindparam("ids", expanding=True)))
+    .order_by(matrices.c.id)
+    .with_for_update(read=True)
+)
+
+
+def find_key(key: str, owner: str, index: int) -> str:
+    """The Idempotency-Key of a job of a POST as it is stored: the first one has it as it is."""
+    scoped = scope_key(owner, key)
+    if not index:
+        return scoped
+    return "\n" + hashlib.sha256(f"{scoped}\n{index}".encode()).hexdigest()
+
+
+def find_first(
+    connection: Connection, requests: Sequence[Mapping[str, Any]], owner: str, key: str | None
+) -> list[Job]:
+    """The jobs that the same POST has made before; none without a key.
+
+    Raises:
+        IdempotencyConflict: Those jobs have other requests.
+    """
+    if key is None:
+        return []
+    # One more than there are requests: an earlier POST may have made more.
+    keys = [find_key(key, owner, index) for index in range(len(requests) + 1)]
+    found: dict[str | None, Job] = {}
+    for some in split(keys):
+        made = connection.execute(select(jobs).where(jobs.c.idempotency_key.in_(some)))
+        found |= {job.idempotency_key: job for job in map(read_job, made)}
+    if not found:
+        return []
+    same = [found[one] for one in keys[:-1] if one in found]
+    pairs = zip(same, requests, strict=False)
+    if len(same) != len(requests) or keys[-1] in found or any(_differ(*pair) for pair in pairs):
+        raise IdempotencyConflict(key, next(iter(found.values())).id)
+    return same
+
+
+def _differ(job: Job, request: Mapping[str, Any]) -> bool:
+    return _OPTIONAL | job.request != _OPTIONAL | dict(request)
+
+
+def add_jobs(
+    connection: Connection, rows: Sequence[Mapping[str, Any]], followers: Followers
+) -> list[Job]:
+    """Add the rows of new jobs; those that wait for others become followers of these.
+
+    Raises:
+        OperandNotFound: An operand does not exist (any more), nor a job that would make it.
+        OperandEnded: A job that was to make an operand has failed or was cancelled.
+    """
+    if not rows:
+        return []
+    rows = _take_results(connection, rows)
+    _lock_operands(connection, rows)
+    connection.execute(_ADDED, rows)
+    labels = [
+        {"job": row["id"], "label": label}
+        for row in rows
+        for label in set(row["request"].get("labels", ()))
+    ]
+    if labels:
+        connection.execute(insert(job_labels), labels)
+    added = [read_new(row) for row in rows]
+    for job in added:
+        followers.add(job.id, job.awaited)
+    return added
+
+
+def _take_results(
+    connection: Connection, rows: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """The rows with the results of those jobs as operands that have succeeded by now."""
+    taken = [dict(row) for row in rows]
+    named = [(row, name, job_id) for row in taken for name in _NAMED
+             for job_id in list_promised(row[name])]  # fmt: skip
+    found = find_jobs(connection, {job_id for _, _, job_id in named}) if named else {}
+    for row, name, job_id in named:
+        result = find_result(name, job_id, found)
+        if isinstance(result, str):
+            row[name] = result
+    return taken
+
+
+def _lock_operands(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Lock operands' rows against deletion until the jobs' rows are there to protect them."""
+    named = [
+        (row[field], field)
+        for row in rows
+        for field in _NAMED
+        if row[field] is not None and not list_promised(row[field])
+    ]
+    found: set[str] = set()
+    for some in split(sorted({name for name, _ in named})):
+        found |= set(connection.scalars(_LOCKED, {"ids": some}))
+    for name, field in named:
+        if name not in found:
+            raise OperandNotFound(field, name)

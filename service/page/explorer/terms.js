@@ -1,0 +1,24 @@
+/** Words that explain themselves where they are pointed at, touched or focused. */
+
+import { make } from "../dom.js";
+
+const MEANINGS = {
+  slot: "Slot: a place on the GPU where one block of threads runs. A block computes one tile.",
+  tile: "Tile: the part of C that one block of threads computes.",
+  wave: "Wave: the tiles that run at the same time, one in each slot. It takes as long when some slots have none.",
+};
+
+/** A text whose words "slot", "tile" and "wave" explain themselves, each where it is first. */
+export function explain(text) {
+  const met = new Set();
+  const parts = text.split(/\b((?:slot|tile|wave)s?)\b/).map((part) => {
+    const word = part.replace(/s$/, "");
+    if (!Object.hasOwn(MEANINGS, word) || met.has(word)) return part;
+    met.add(word);
+    const meaning = MEANINGS[word];
+    const told = { role: "note", "data-meaning": meaning, "aria-label": `${part} (${meaning})` };
+    const onclick = ({ target }) => target.focus(); // not all browsers do so where it is touched
+    return make("span", { className: "term", tabIndex: 0, textContent: part, onclick, ...told });
+  });
+  return make("span", { className: "explained" }, ...parts);
+}

@@ -1,0 +1,92 @@
+"""Where the service listens: TCP, with TLS or without, a Unix socket, or both."""
+
+import contextlib
+import errno
+import os
+import socket
+import ssl
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from wavetrim.service.errors import ServiceError, SettingRefused
+from wavetrim.service.settings import Settings
+from wavetrim.service.unix_socket import BACKLOG, claim_socket
+
+
+class CannotListen(ServiceError):
+    """The system does not give the service its address."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listeners:
+    """The sockets of a service, at least one of the two.
+
+    Attributes:
+        tcp: The socket of host and port.
+        tls: How its connections are encrypted; None if they are not.
+        unix: The Unix socket, which is not encrypted, as it does not leave the machine.
+    """
+
+    tcp: socket.socket | None
+    tls: ssl.SSLContext | None
+    unix: socket.socket | None
+
+
+@contextlib.contextmanager
+def listen(settings: Settings) -> Iterator[Listeners]:
+    """Listens where the settings say, until the block ends.
+
+    Raises:
+        CannotListen: The address cannot be listened on.
+        SettingRefused: The Unix socket, the certificate or the key cannot be used.
+    """
+    if settings.tcp == "off" and settings.unix_socket is None:
+        raise SettingRefused("tcp", settings.tcp, "on as long as there is no unix_socket")
+    tls = _load_certificate(settings)
+    with contextlib.ExitStack() as stack:
+        tcp = unix = None
+        if settings.tcp == "on":
+            tcp = stack.enter_context(_listen_tcp(settings))
+        if settings.unix_socket is not None:
+            unix = stack.enter_context(claim_socket(settings.unix_socket))
+        yield Listeners(tcp=tcp, tls=tls, unix=unix)
+
+
+def _listen_tcp(settings: Settings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    address = (settings.host, settings.port)
+    try:
+        return socket.create_server(address, family=family, backlog=BACKLOG)
+    except OSError as error:
+        # The messages of asyncio and of the socket module repeat the address.
+        reason = str(error.strerror).partition(" (while")[0]
+        message = f"cannot listen on {settings.host} port {settings.port}: {reason}"
+        raise CannotListen(f"{message}; {_tell_way_out(error)}") from error
+
+
+def _tell_way_out(error: OSError) -> str:
+    """What to change, in words of the command, or of `make serve`, which has no options."""
+    by_make = bool(os.environ.get("MAKELEVEL"))
+    if error.errno in (errno.EADDRINUSE, errno.EACCES):
+        if by_make:
+            return "`WAVETRIM_PORT=9000 make serve` takes another port, 0 one that is free"
+        return "--port names another one, 0 takes one that is free"
+    option = "WAVETRIM_HOST" if by_make else "--host"
+    return f"{option} takes an address of this machine, or 0.0.0.0 for all of them"
+
+
+def _load_certificate(settings: Settings) -> ssl.SSLContext | None:
+    certificate, key = settings.tls_certificate, settings.tls_key
+    if certificate is None and key is None:
+        return None
+    if certificate is None or key is None:
+        name = "tls_key" if key is None else "tls_certificate"
+        raise SettingRefused(name, None, "given where its counterpart is")
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    try:
+        # Without a password OpenSSL would ask on the terminal for that of an encrypted key.
+        context.load_cert_chain(certificate, key, password="")
+    except OSError as error:
+        limit = f"a PEM certificate that its unencrypted tls_key belongs to ({error})"
+        raise SettingRefused("tls_certificate", str(certificate), limit) from error
+    return context

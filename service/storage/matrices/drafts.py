@@ -1,0 +1,283 @@
+"""Drafts: matrices that are received or computed, until their rows say that they are stored.
+
+A matrix's whole .npy file lies in one extent of the arena, and is written to disk meanwhile. It
+stays there when it is stored, as its own cache. If the arena has no memory, it lies in the mapped
+file that it becomes: `<id>.part`, named `<id>.npy` when complete.
+
+After a failed commit it is not known whether the row exists. To find out, it is added once more:
+that waits for a transaction that may still commit it, and fails if the row exists.
+"""
+
+import asyncio
+import errno
+import logging
+import os
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from sqlalchemy import Connection, insert
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
+
+from wavetrim.service.clock import read_clock
+from wavetrim.service.errors import BodyTooLarge
+from wavetrim.service.storage.arena.arena import ArenaFull
+from wavetrim.service.storage.database.shared_commits import CommitLost, Together, make_all
+from wavetrim.service.storage.database.tables import matrices
+from wavetrim.service.storage.disk.disk_writer import WRITE_BYTES
+from wavetrim.service.storage.disk.new_file import explain, remove
+from wavetrim.service.storage.matrices.draft import Draft
+from wavetrim.service.storage.matrices.matrix import Matrix, count_data_bytes
+from wavetrim.service.storage.matrices.npy import format_header
+from wavetrim.service.storage.memory.extent import Hold
+from wavetrim.service.storage.memory.intake import Fill, Intake
+from wavetrim.service.storage.memory.mapped_file import MappedFile, map_file
+from wavetrim.service.threads import finish, run_to_end
+
+if TYPE_CHECKING:
+    from wavetrim.service.storage.matrices.matrices import MatrixStore
+
+logger = logging.getLogger(__name__)
+
+Settle = Callable[[Connection], None]
+"""Changes more rows in the transaction that adds a matrix's row; if it raises, nothing is added."""
+
+_ADDED: Final = insert(matrices)
+_COLUMNS: Final = tuple(matrices.c.keys())
+
+
+class CommitUnclear(SQLAlchemyError):
+    """The answer to a commit was lost, and the database does not say whether it took place."""
+
+
+class Drafts:
+    """Begins matrices, and adds them to their store.
+
+    Coroutines are to be used from one event loop, everything else from any thread.
+
+    Attributes:
+        store: The store.
+    """
+
+    def __init__(self, store: "MatrixStore") -> None:
+        self.store = store
+        self._unclear: dict[str, Matrix] = {}
+
+    def describe(
+        self,
+        rows: int,
+        columns: int,
+        dtype: str,
+        *,
+        fortran_order: bool = False,
+        owner: str = "",
+        stack: int | None = None,
+    ) -> Matrix:
+        """A new matrix, or stack, that takes no memory and no file yet.
+
+        Raises:
+            BodyTooLarge: It would be larger than a matrix may be.
+        """
+        header = format_header(
+            rows, columns, dtype, fortran_order=fortran_order, stack=stack, stored=True
+        )
+        size_bytes = len(header) + count_data_bytes(rows, columns, dtype, stack)
+        most_bytes = self.store.max_matrix_bytes
+        if size_bytes > most_bytes:
+            limit = f"at most {most_bytes} bytes (max_matrix_bytes)"
+            raise BodyTooLarge("matrix size", size_bytes, limit)
+        name = uuid.uuid4().hex[:30]
+        return Matrix(
+            name, rows, columns, dtype, fortran_order, len(header), size_bytes,
+            path=self.store.folder / f"{name}.npy", owner=owner, stack=stack,
+        )  # fmt: skip
+
+    async def begin(self, matrix: Matrix, *, on_disk: bool = True) -> Draft:
+        """Begin a matrix that is computed. On disk it has space for all of it from now on.
+
+        Raises:
+            StorageFull: There is no space on disk; or no memory, for a matrix that is stored only
+                there.
+        """
+        if on_disk:
+            await run_to_end(self.store.space.begin, matrix.id, matrix.size_bytes, growing=False)
+        try:
+            hold = await self._obtain(matrix, on_disk=on_disk)
+        except BaseException:
+            self.store.space.give(matrix.id)
+            raise
+        return Draft(self, matrix, hold, on_disk=on_disk, growing=False)
+
+    async def receive(self, matrix: Matrix, fill: Fill, *, on_disk: bool = True) -> Draft:
+        """Receive a matrix into memory that grows with it, and write it to disk meanwhile.
+
+        Args:
+            matrix: From `describe`.
+            fill: Receives its next bytes, without a header.
+            on_disk: False if it is stored in memory only.
+
+        Raises:
+            StorageFull: There is no space for it.
+            StorageFailed: Its file cannot be written.
+            Exception: What `fill` has raised. Nothing of the matrix is left then.
+        """
+        if on_disk:
+            await run_to_end(self.store.space.begin, matrix.id, matrix.size_bytes, growing=True)
+        make_file = partial(self._map, matrix, growing=True) if on_disk else None
+        intake = Intake(
+            self.store.arena, matrix.size_bytes, "storage",
+            begin_bytes=matrix.offset_bytes, make_file=make_file,
+        )  # fmt: skip
+        with closing(intake):
+            try:
+                extent = await intake.open(fill)
+            except BaseException:
+                self.store.space.give(matrix.id)
+                raise
+            draft = Draft(self, matrix, extent.hold("storage"), on_disk=on_disk, growing=True)
+            try:
+                await draft.write(0, intake.filled_bytes)
+                await intake.fill_rest(fill, step_bytes=WRITE_BYTES, on_step=draft.write)
+            except BaseException:
+                await draft.discard()
+                raise
+        return draft
+
+    async def add(self, draft: Draft, matrix: Matrix, settle: Settle | None) -> Matrix:
+        """Add the row of a draft that is written; it is then found under its id.
+
+        The commit of a matrix that is stored in memory does not wait for the disk.
+
+        Args:
+            draft: The draft.
+            matrix: Its description, with the checksums and the place.
+            settle: Changes more rows in the same transaction.
+
+        Raises:
+            CommitUnclear: The row may exist or not: `settle_unclear` decides.
+            Exception: What `settle` or the database raised; the row does not exist, nor the file.
+        """
+        matrix = replace(matrix, created_at=read_clock())
+        on_disk = matrix.place == "disk"
+        written = self._look_at_file(matrix) if on_disk else None
+        if not isinstance(draft.hold.extent, MappedFile):
+            # This comes before its row: whoever sees that may delete the matrix, also from here.
+            self.store.cache.add(matrix.id, draft.hold, on_disk=on_disk)
+        try:
+            await finish(self._commit(matrix, settle))
+        except BaseException:
+            self.store.cache.drop(matrix.id)
+            raise
+        self.store.note_stored(matrix, written)
+        return matrix
+
+    def settle_unclear(self) -> None:
+        """Ends the drafts whose commit was not answered: the row decides.
+
+        Raises:
+            sqlalchemy.exc.SQLAlchemyError: The database does not answer; they stay unclear.
+        """
+        for matrix in list(self._unclear.values()):
+            if self._has_row(matrix):
+                self.store.space.keep(matrix.id, matrix.size_bytes)
+            else:
+                logger.warning("matrix %s was not committed: its file is removed", matrix.id)
+                self._remove(matrix)
+            del self._unclear[matrix.id]
+
+    def explain(self, error: OSError, size_bytes: int) -> Exception:
+        """The error for the caller of a failed write; the failure is noted for readiness, too."""
+        if error.errno != errno.EFBIG:
+            reason = error.strerror or str(error)
+            self.store.writes.note_failure("data_dir", f"the last write failed ({reason})")
+        return explain(error, self.store.folder, size_bytes)
+
+    @contextmanager
+    def extending(self, matrix: Matrix, length_bytes: int) -> Iterator[None]:
+        """Takes space for a file up to a length, to which it grows within the block."""
+        try:
+            with self.store.space.extending(matrix.id, matrix.size_bytes, length_bytes):
+                yield
+        except OSError as error:
+            raise self.explain(error, matrix.size_bytes) from error
+
+    async def _obtain(self, matrix: Matrix, *, on_disk: bool) -> Hold:
+        """Memory for a whole matrix: of the arena, or else the mapped file that it becomes."""
+        try:
+            return await self.store.arena.obtain(matrix.size_bytes, "storage")
+        except ArenaFull:
+            if not on_disk:
+                raise
+            return await self._map(matrix, growing=False)
+
+    async def _map(self, matrix: Matrix, *, growing: bool) -> Hold:
+        extending = partial(self.extending, matrix)
+        return await map_file(
+            matrix.unfinished, matrix.size_bytes, "storage", extending=extending, growing=growing
+        )
+
+    def _look_at_file(self, matrix: Matrix) -> os.stat_result:
+        """What the file system says of a file that has just been written."""
+        try:
+            written = matrix.path.lstat()
+        except OSError as error:
+            self._remove(matrix)
+            raise self.explain(error, matrix.size_bytes) from error
+        self.store.writes.note_success("data_dir")
+        return written
+
+    async def _commit(self, matrix: Matrix, settle: Settle | None) -> None:
+        change = Together(_add_rows, (_describe_row(matrix), settle))
+        added = self.store.commits.add(change, durable=matrix.place == "disk")
+        try:
+            await asyncio.wrap_future(added)
+        except BaseException as error:
+            await run_to_end(self._end_failed, matrix, error)
+        else:
+            self.store.space.keep(matrix.id, matrix.size_bytes)
+
+    def _end_failed(self, matrix: Matrix, error: BaseException) -> None:
+        """End a commit that has failed; returns if the row is there nevertheless."""
+        try:
+            there = isinstance(error, CommitLost) and self._has_row(matrix)
+        except SQLAlchemyError as unanswered:
+            if matrix.place == "disk":  # its bytes stay counted until the row has decided
+                self._unclear[matrix.id] = matrix
+            raise CommitUnclear(f"the commit of matrix {matrix.id} is unclear") from unanswered
+        if not there:
+            self._remove(matrix)
+            raise error.cause if isinstance(error, CommitLost) else error
+        self.store.space.keep(matrix.id, matrix.size_bytes)
+
+    def _has_row(self, matrix: Matrix) -> bool:
+        """Whether a matrix's row exists, once all transactions that are open now have ended."""
+        try:
+            with self.store.database.connect() as connection, connection.begin() as transaction:
+                connection.execute(_ADDED, _describe_row(matrix))
+                transaction.rollback()
+        except IntegrityError:
+            return True
+        return False
+
+    def _remove(self, matrix: Matrix) -> None:
+        if matrix.place == "disk":
+            remove(matrix.path)
+            self.store.space.give(matrix.id)
+
+
+def _add_rows(
+    connection: Connection, added: Sequence[tuple[dict[str, Any], Settle | None]]
+) -> Sequence[None]:
+    """Add the rows of matrices that are published together."""
+    connection.execute(_ADDED, [row for row, _ in added])
+    make_all(connection, [settle for _, settle in added if settle is not None])
+    return [None] * len(added)
+
+
+def _describe_row(matrix: Matrix) -> dict[str, Any]:
+    """The columns of a matrix's row."""
+    row = {name: getattr(matrix, name) for name in _COLUMNS}
+    return row | {"owner": matrix.owner or None}

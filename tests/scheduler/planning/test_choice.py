@@ -1,0 +1,125 @@
+"""The plan: the CPU alone, the GPU alone, or a split where that pays."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.scheduler.profiles import (
+    H200,
+    change_cpu,
+    make_small_machine,
+)
+from wavetrim.kernels.schedule.steps import cut_steps
+from wavetrim.scheduler.errors import PlanError
+from wavetrim.scheduler.options import PlanOptions
+from wavetrim.scheduler.planning.choice import choose_plan
+from wavetrim.scheduler.planning.description import describe_plan
+from wavetrim.scheduler.planning.device_sets import CPU
+from wavetrim.scheduler.planning.split import SPLIT_GAIN
+from wavetrim.scheduler.problem import ITEM_BYTES, MEMORIES, GemmProblem
+from wavetrim.scheduler.profile.presets import PRESETS
+from wavetrim.scheduler.profile.store import build_preset_profile
+
+SMALL = make_small_machine()
+SQUARE = GemmProblem(1000, 1000, 1000, memory="pinned")
+SIZES = st.integers(1, 20_000)
+problems = st.builds(
+    GemmProblem, SIZES, SIZES, SIZES, st.sampled_from(["float32", "float64"]),
+    st.sampled_from(MEMORIES),
+)  # fmt: skip
+presets = st.sampled_from([build_preset_profile(gpu, "test", 16) for gpu in PRESETS])
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(
+    m=st.integers(300, 1000), n=st.integers(500, 1500), k=st.integers(500, 1500),
+    dtype=st.sampled_from(["float32", "float64"]), memory=st.sampled_from(MEMORIES),
+    link=st.floats(0.1, 10),
+)  # fmt: skip
+def test_f_is_a_best_one_of_all_rows_of_tiles(m, n, k, dtype, memory, link):
+    """Or the faster device's rows, if no split gains enough over that."""
+    profile = make_small_machine(in_gbytes_per_second=link)
+    plan = choose_plan(GemmProblem(m, n, k, dtype, memory), profile)
+    times, tile_m = plan.times, plan.times.alone.spec.tile.m
+
+    def find_seconds(f):
+        return times.find_seconds(times.price(f))
+
+    alone_seconds = min(find_seconds(0), find_seconds(m))
+    split_seconds = min(map(find_seconds, range(m - tile_m, 0, -tile_m)), default=alone_seconds)
+    promised = (1 - SPLIT_GAIN[memory]) * alone_seconds
+    best = split_seconds if split_seconds <= promised else alone_seconds
+    assert plan.chosen_seconds <= 1.01 * best
+
+
+@settings(max_examples=60, deadline=None)
+@given(problem=problems, profile=presets, sms=st.sampled_from([None, 8]))
+def test_a_split_promises_its_gain_over_the_better_device(problem, profile, sms):
+    plan = choose_plan(problem, profile, PlanOptions(sms=sms))
+    gpu = choose_plan(problem, profile, PlanOptions(sms=sms, f=0)).chosen_seconds
+    cpu = choose_plan(problem, profile, PlanOptions(sms=sms, f=problem.m)).chosen_seconds
+    promised = (1 - SPLIT_GAIN[problem.memory]) * min(gpu, cpu)
+    assert plan.chosen_seconds <= (promised if 0 < plan.f < problem.m else min(gpu, cpu))
+    if plan.refused is not None:
+        assert promised < plan.refused.seconds < min(gpu, cpu)
+
+
+def rate_cpu(gflops):
+    return change_cpu(SMALL, float32_gflops=gflops, thread_gflops=gflops / 8)
+
+
+def test_the_cpu_takes_more_rows_the_faster_it_is():
+    plans = [choose_plan(SQUARE, rate_cpu(gflops)) for gflops in (0.1, 10, 40, 4000)]
+    rows = [plan.f for plan in plans]
+    assert rows[0] == 0 < rows[1] < rows[2] < rows[3] == 1000
+    assert plans[2].waves < plans[2].waves_gpu_only
+    assert (plans[0].spec is None, plans[3].spec is None) == (False, True)
+
+
+def test_a_split_that_gains_too_little_is_told():
+    plans = [choose_plan(SQUARE, rate_cpu(gflops)) for gflops in range(1, 20)]
+    refused = [plan for plan in plans if plan.refused is not None]
+    assert refused
+    for plan in refused:
+        assert plan.f == 0
+        assert 0.95 * plan.chosen_seconds < plan.refused.seconds < plan.chosen_seconds
+
+
+@pytest.mark.parametrize(
+    ("kernel", "slots"), [("bulk", {1: 1, 66: 66}), ("cublas", {8: 8, 13: 8, 131: 128, 132: 132})]
+)
+def test_a_wave_has_slots_on_the_multiprocessors_that_are_held(kernel, slots):
+    """cuBLAS is held to whole partitions of them."""
+    for sms, wanted in slots.items():
+        plan = choose_plan(SQUARE, H200, PlanOptions(kernel, f=0, sms=sms))
+        assert plan.gpu_parts[0].problem.slots == wanted
+        assert describe_plan(plan)["sms"] == sms
+
+
+@settings(max_examples=30, deadline=None)
+@given(problem=problems, profile=presets, sms=st.sampled_from([None, 8]))
+def test_the_list_of_parts_that_is_priced_is_the_one_that_runs(problem, profile, sms):
+    plan = choose_plan(problem, profile, PlanOptions(sms=sms))
+    side = plan.times.in_split if plan.f else plan.times.alone
+    for part in plan.gpu_parts:
+        steps = cut_steps(part.problem, part.cut, side.members[0].memory_bytes).steps
+        spans = side.trace(part)
+        run = [(step.rows, step.columns, step.depth, step.begins_b) for step in steps]
+        assert [tuple(span.part) for span in spans] == run
+        assert spans[-1].copy_out[1] == part.seconds
+
+
+@pytest.mark.parametrize("shape", [(0, 5, 5), (5, 0, 5), (5, 5, 0)])
+def test_an_empty_product_is_the_cpus_and_its_options_are_checked(shape):
+    problem = GemmProblem(*shape, may_be_empty=True)
+    assert choose_plan(problem, H200).device_set == {CPU}
+    with pytest.raises(PlanError, match="kernel is 'fastest'"):
+        choose_plan(problem, H200, PlanOptions("fastest"))
+
+
+@pytest.mark.parametrize("dtype", ITEM_BYTES)
+def test_every_element_type_has_a_plan_on_every_preset(dtype):
+    for gpu in PRESETS:
+        profile = build_preset_profile(gpu, "test", 16)
+        plan = choose_plan(GemmProblem(3456, 4096, 4096, dtype), profile)
+        assert plan.predicted.total_seconds > 0

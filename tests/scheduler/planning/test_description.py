@@ -1,0 +1,78 @@
+"""What a plan says of itself: the seconds over F, its queues, and JSON."""
+
+import json
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.scheduler.profiles import H200, find_preset_profile, make_small_machine
+from wavetrim.scheduler.options import PlanOptions
+from wavetrim.scheduler.planning.choice import choose_plan, choose_plan_on
+from wavetrim.scheduler.planning.curve import describe_curve, list_edges
+from wavetrim.scheduler.planning.description import describe_plan
+from wavetrim.scheduler.planning.queues import list_queues
+from wavetrim.scheduler.problem import MEMORIES, GemmProblem
+
+TWO = find_preset_profile("H100 SXM x2")
+SPLIT = choose_plan(GemmProblem(1000, 1000, 1000, memory="pinned"), make_small_machine())
+WIDE = choose_plan_on(GemmProblem(1000, 16384, 8192), TWO, PlanOptions("cublas"), (0, 1))
+SIZES = st.integers(1, 20_000)
+
+
+@settings(max_examples=10, deadline=None)
+@given(m=SIZES, n=SIZES, k=SIZES, kernel=st.sampled_from(["auto", "simple"]))
+def test_the_curve_rises_in_f_with_both_ends_and_the_chosen_f(m, n, k, kernel):
+    plan = choose_plan(GemmProblem(m, n, k), H200, PlanOptions(kernel))
+    points = describe_curve(plan)
+    drawn = [point["f"] for point in points]
+    assert drawn == sorted(set(drawn))
+    assert {0, plan.f, m} <= set(drawn)
+    assert len(drawn) <= 512
+    for point in points:
+        assert point["total_seconds"] == max(point["gpu_seconds"], point["cpu_seconds"])
+    chosen = points[drawn.index(plan.f)]
+    assert chosen["total_seconds"] == plan.predicted.total_seconds
+
+
+@pytest.mark.parametrize("plan", [SPLIT, WIDE], ids=["split", "columns"])
+def test_the_curve_has_both_ends_of_each_wave(plan):
+    problem, m = plan.times.alone.members[0].problem, plan.problem.m
+    drawn, edges = {point["f"] for point in describe_curve(plan)}, list_edges(plan, 0, m, most=99)
+    assert {*edges, *(edge - 1 for edge in edges if edge)} <= drawn
+    waves = problem.count_waves(m)
+    assert [problem.count_waves(m - edge) for edge in edges] == [*range(waves, -1, -1)]
+    if waves > 1:
+        assert problem.count_waves(m - edges[1] + 1) == waves
+
+
+@settings(max_examples=20, deadline=None)
+@given(m=SIZES, n=SIZES, k=SIZES, memory=st.sampled_from(MEMORIES), f=st.sampled_from(["auto", 1]))
+def test_queues_are_within_the_predicted_seconds_and_compute_all_of_c(m, n, k, memory, f):
+    plan = choose_plan(GemmProblem(m, n, k, memory=memory), TWO, PlanOptions(f=f))
+    queues = list_queues(plan)
+    total_seconds = plan.predicted.total_seconds * (1 + 1e-9)
+    for queue in queues:
+        assert all(before.end <= after.begin for before, after in pairwise(queue.spans))
+        assert all(0 <= span.begin <= span.end <= total_seconds for span in queue.spans)
+    done = [span for queue in queues if queue.work in ("kernel", "cpu") for span in queue.spans]
+    assert sum(len(span.rows) * len(span.columns) * span.depth for span in done) == m * n * k
+    assert all(span.rows.stop <= m and span.columns.stop <= n for span in done)
+
+
+@pytest.mark.parametrize("drawing", [False, True])
+@pytest.mark.parametrize("plan", [SPLIT, WIDE, choose_plan(GemmProblem(9, 9, 9), H200)], ids=str)
+def test_a_plan_is_described_in_json_with_what_decided(plan, drawing):
+    described = json.loads(json.dumps(plan.describe(drawing=drawing)))
+    assert described.keys() > describe_plan(plan).keys()
+    assert described["f"] == plan.f
+    assert described["predicted"]["total_seconds"] == plan.predicted.total_seconds
+    assert (described["schedule"] is not None) == drawing
+    profile = described["profile"]
+    for group in (profile["link"], profile["cpu"], *filter(None, [profile["kernel"]])):
+        assert group["source"]
+    memory = plan.problem.memory
+    assert (described["memory"], profile["link"]["memory"]) == (memory, memory)
+    assert profile["cpu"]["threads_beside_gpu"] == {"pageable": 14, "pinned": 15}[memory]
+    assert str(plan.f) in str(plan)

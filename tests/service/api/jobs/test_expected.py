@@ -1,0 +1,295 @@
+"""When a job begins and ends, over HTTP: told, followed, and held to deadlines."""
+
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from tests.limit import allow
+from tests.processes import wait_until
+from tests.server import NPY, RunningServer, encode_npy
+from tests.service.tenants.tenants import OWN_KEY, manage_keys, open_caller
+
+SLOW = np.ones((700, 700), np.int64)
+"""Its square takes some tenths of a second: int64 has no fast product."""
+
+SPAN = {"position", "starts_at", "starts_between", "ends_at", "ends_between", "reason"}
+
+
+@pytest.fixture(scope="module")
+def service(make_server: Any) -> RunningServer:
+    running: RunningServer = make_server(api_key=OWN_KEY, job_timeout_seconds=600)
+    running.wait_ready()
+    return running
+
+
+@pytest.fixture(scope="module")
+def make_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    started: list[RunningServer] = []
+
+    def make(**settings: Any) -> RunningServer:
+        started.append(RunningServer(tmp_path_factory.mktemp("service") / "data", **settings))
+        return started[-1]
+
+    yield make
+    for one in started:
+        one.stop()
+
+
+@pytest.fixture(scope="module")
+def callers(service: RunningServer) -> Iterator[list[httpx.Client]]:
+    opened = [open_caller(service, manage_keys(service, "add", name)) for name in ("ada", "bob")]
+    yield opened
+    for one in opened:
+        one.close()
+
+
+def upload(client: httpx.Client, array: Any) -> str:
+    return str(client.post("/v1/matrices", content=encode_npy(array), headers=NPY).json()["id"])
+
+
+def post(client: httpx.Client, a: str, **options: Any) -> dict[str, Any]:
+    answer = client.post("/v1/jobs", json={"a": a, "b": a, "storage": "memory", **options})
+    assert answer.status_code == 202, answer.text
+    return dict(answer.json())
+
+
+def get(client: httpx.Client, job: dict[str, Any], **query: Any) -> dict[str, Any]:
+    return dict(client.get(f"/v1/jobs/{job['id']}", params=query).json())
+
+
+def cancel(client: httpx.Client, jobs: list[dict[str, Any]]) -> None:
+    for one in jobs:
+        client.delete(f"/v1/jobs/{one['id']}")
+    for one in jobs:
+        get(client, one, wait_seconds=30)
+
+
+def begin(client: httpx.Client, a: str) -> dict[str, Any]:
+    """A job that runs."""
+    job = post(client, a)
+    wait_until(lambda: get(client, job)["state"] == "running")
+    return job
+
+
+def read(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()
+
+
+def later(seconds: float) -> str:
+    return (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat()
+
+
+def test_a_lone_job_is_next_and_says_so(callers: list[httpx.Client]) -> None:
+    ada, _ = callers
+    job = post(ada, upload(ada, SLOW))
+    expected = job["expected"]
+    assert set(expected) == SPAN
+    assert expected["position"] == 0
+    assert expected["reason"].startswith("is next on the CPU")
+    for at, between in (("starts_at", "starts_between"), ("ends_at", "ends_between")):
+        low, high = map(read, expected[between])
+        assert low <= read(expected[at]) <= high
+    assert read(expected["starts_at"]) <= read(expected["ends_at"])
+    ended = get(ada, job, wait_seconds=60)
+    assert ended["state"] == "succeeded"
+    assert ended["expected"] is None
+
+
+def test_a_new_service_says_that_its_intervals_are_wide(start_server: Any) -> None:
+    running: RunningServer = start_server()
+    running.wait_ready()
+    expected = post(running.client, upload(running.client, SLOW))["expected"]
+    assert expected["reason"].endswith(
+        "; few jobs have ended since the service started, so the intervals are wide"
+    )
+    low, high = map(read, expected["ends_between"])
+    assert high - low > 3 * (read(expected["ends_at"]) - low)
+
+
+def test_jobs_behind_others_have_their_place_and_later_ends(callers: list[httpx.Client]) -> None:
+    ada, _ = callers
+    slow = upload(ada, SLOW)
+    first = begin(ada, slow)
+    jobs = [post(ada, slow) for _ in range(5)]
+    told = [one["expected"] for one in jobs]
+    assert [one["position"] for one in told] == [0, 1, 2, 3, 4]
+    assert told[4]["reason"].startswith("waits for 5 products of yours on the CPU")
+    assert [one["ends_at"] for one in told] == sorted(one["ends_at"] for one in told)
+    runs = get(ada, first)
+    if runs["state"] == "running":
+        assert runs["expected"]["reason"].startswith("runs on the CPU")
+        assert runs["expected"]["starts_at"] == runs["started_at"]
+    listed = {one["id"]: one for one in ada.get("/v1/jobs").json()["jobs"]}
+    assert listed[jobs[4]["id"]]["expected"]["position"] <= 4
+    cancel(ada, [first, *jobs])
+
+
+def test_a_short_job_is_told_that_it_goes_before_long_ones(callers: list[httpx.Client]) -> None:
+    ada, _ = callers
+    slow = upload(ada, np.ones((1000, 1000), np.int64))
+    long = [begin(ada, slow), *(post(ada, slow) for _ in range(4))]
+    short = post(ada, upload(ada, np.ones((200, 200), np.int64)))
+    assert short["expected"]["position"] <= 1, "one may have waited for so long that it is before"
+    assert long[4]["expected"]["position"] >= 2
+    smallest = post(ada, upload(ada, np.ones((16, 16))))
+    assert smallest["expected"]["position"] == 0, "the service computes it itself"
+    cancel(ada, [*long, short])
+    assert get(ada, smallest, wait_seconds=60)["state"] == "succeeded"
+
+
+def test_of_others_a_caller_sees_numbers_and_devices_only(callers: list[httpx.Client]) -> None:
+    ada, bob = callers
+    slow = upload(ada, SLOW)
+    flood = [begin(ada, slow), *(post(ada, slow) for _ in range(6))]
+    job = post(bob, upload(bob, SLOW))
+    expected = job["expected"]
+    assert expected["reason"].startswith("waits for ")
+    assert " of other callers on the CPU" in expected["reason"]
+    assert "yours" not in expected["reason"]
+    assert expected["position"] <= 2, "it waits for its share, not for all"
+    assert not any(word in expected["reason"] for word in ("ada", slow, "700", "int64"))
+    planned = bob.get("/v1/plan?m=700&n=700&k=700&dtype=int64&queued=true").json()
+    assert planned["expected"]["position"] >= 1, "bob's own is before"
+    assert "ada" not in str(planned["expected"])
+    cancel(ada, flood)
+    get(bob, job, wait_seconds=60)
+
+
+def test_a_plan_says_when_the_product_would_end_as_a_job(callers: list[httpx.Client]) -> None:
+    ada, _ = callers
+    query = "/v1/plan?m=700&n=700&k=700&dtype=int64"
+    assert "expected" not in ada.get(query).json()
+    free = ada.get(f"{query}&queued=true").json()["expected"]
+    assert free["reason"].startswith("is next on the CPU")
+    slow = upload(ada, SLOW)
+    jobs = [begin(ada, slow), *(post(ada, slow) for _ in range(5))]
+    behind = ada.get(f"{query}&queued=true").json()["expected"]
+    assert behind["position"] >= 3
+    refused = ada.get(f"{query}&queued=true&device=H200")
+    assert refused.status_code == 422
+    assert refused.json()["field"] == "queued"
+    cancel(ada, jobs)
+
+
+def test_followers_hear_that_the_queue_moves(callers: list[httpx.Client]) -> None:
+    ada, _ = callers
+    slow = upload(ada, SLOW)
+    jobs = [begin(ada, slow), *(post(ada, slow) for _ in range(8))]
+    positions, until = [], time.monotonic() + allow(20)
+    with ada.stream("GET", f"/v1/jobs/{jobs[-1]['id']}/events") as stream:
+        for line in stream.iter_lines():
+            if line.startswith("data: ") and '"state":"queued"' in line:
+                positions.append(line.split('"position":')[1].split(",")[0])
+            if len(set(positions)) > 1 or time.monotonic() > until:
+                break
+    assert len(set(positions)) > 1, positions
+    cancel(ada, jobs)
+
+
+def test_a_deadline_that_cannot_be_met_is_refused(callers: list[httpx.Client]) -> None:
+    ada, _ = callers
+    slow = upload(ada, SLOW)
+    jobs = [begin(ada, slow), *(post(ada, slow) for _ in range(9))]
+    deadline = later(0.02)
+    answer = ada.post("/v1/jobs", json={"a": slow, "b": slow, "deadline": deadline})
+    assert answer.status_code == 422, answer.text
+    problem = answer.json()
+    assert (problem["field"], problem["value"]) == ("deadline", deadline)
+    assert "the job should end at " in problem["limit"]
+    assert "with 90% between " in problem["limit"]
+    accepted = post(ada, slow, deadline=later(600))
+    cancel(ada, [*jobs, accepted])
+
+
+@pytest.mark.parametrize("deadline", ["soon", "2026-03-01T12:00:00", 12, "2026-03-01"])
+def test_a_deadline_is_a_time_with_its_zone(callers: list[httpx.Client], deadline: Any) -> None:
+    ada, _ = callers
+    answer = ada.post("/v1/jobs", json={"a": "a", "b": "b", "deadline": deadline})
+    assert answer.status_code == 422
+    assert answer.json()["field"] == "deadline"
+
+
+def expect_end(job: dict[str, Any], kind: str, at: float) -> None:
+    """The job has failed for some reason, at some time."""
+    assert job["state"] == "failed", job
+    assert job["error"]["kind"] == kind
+    assert abs(read(job["finished_at"]) - at) <= allow(0.5)
+
+
+def post_with_deadline(client: httpx.Client, a: str, size: int, **options: Any) -> dict[str, Any]:
+    """Post a job whose deadline is the earliest that is accepted, or a little later."""
+    for _ in range(20):
+        query = f"/v1/plan?m={size}&n={size}&k={size}&dtype=int64&queued=true"
+        ends = client.get(query).json()["expected"]
+        low, at = read(ends["ends_between"][0]), read(ends["ends_at"])
+        deadline = datetime.fromtimestamp(low + 0.2 * (at - low) + 0.05, UTC).isoformat()
+        wanted = {"a": a, "b": a, "storage": "memory", "deadline": deadline, **options}
+        answer = client.post("/v1/jobs", json=wanted)
+        if answer.status_code == 202:
+            return dict(answer.json())
+    raise AssertionError(answer.text)
+
+
+def test_a_job_whose_deadline_passes_in_the_queue_ends_then(callers: list[httpx.Client]) -> None:
+    ada, _ = callers
+    slow, quick = upload(ada, np.ones((1200, 1200), np.int64)), upload(ada, SLOW)
+    first = begin(ada, slow)
+    job = post_with_deadline(ada, quick, len(SLOW))
+    # What comes later and goes first is not foreseen.
+    later_ones = [post(ada, slow, priority=1000) for _ in range(9)]
+    ended = get(ada, job, wait_seconds=60)
+    expect_end(ended, "deadline", read(job["request"]["deadline"]))
+    assert job["id"] not in str(ada.get("/v1/jobs?state=queued").json())
+    cancel(ada, [first, *later_ones])
+
+
+def test_a_job_whose_deadline_passes_while_it_runs_ends_then(callers: list[httpx.Client]) -> None:
+    ada, _ = callers
+    slow = upload(ada, np.ones((1200, 1200), np.int64))
+    for _ in range(8):  # some may end before it: that is what 90% says
+        job = post_with_deadline(ada, slow, 1200)
+        ended = get(ada, job, wait_seconds=60)
+        if ended["state"] == "failed":
+            break
+    expect_end(ended, "deadline", read(job["request"]["deadline"]))
+    assert ended["started_at"] is not None
+    assert ended["attempts"] == 1
+    after = post(ada, upload(ada, np.ones((9, 9))))
+    assert get(ada, after, wait_seconds=30)["state"] == "succeeded"
+
+
+def test_a_job_may_run_for_its_timeout_only(callers: list[httpx.Client]) -> None:
+    ada, _ = callers
+    slow = upload(ada, np.ones((1800, 1800), np.int64))
+    ended = get(ada, post(ada, slow, timeout_seconds=0.5), wait_seconds=30)
+    expect_end(ended, "timeout", read(ended["started_at"]) + 0.5)
+    assert ended["attempts"] == 1
+    assert "0.5 s (timeout_seconds)" in ended["error"]["message"]
+
+
+def test_a_timeout_is_at_most_the_services(callers: list[httpx.Client]) -> None:
+    ada, _ = callers
+    a = upload(ada, np.ones((9, 9)))
+    answer = ada.post("/v1/jobs", json={"a": a, "b": a, "timeout_seconds": 601})
+    assert answer.status_code == 422
+    problem = answer.json()
+    assert (problem["field"], problem["value"]) == ("timeout_seconds", 601)
+    assert problem["limit"] == "at most 600 (job_timeout_seconds)"
+
+
+def test_a_deadline_outlives_a_restart(start_server: Any, tmp_path_factory: Any) -> None:
+    folder = tmp_path_factory.mktemp("restart") / "data"
+    with RunningServer(folder, drain_seconds=0) as before:
+        slow = upload(before.client, np.ones((1500, 1500), np.int64))
+        begin(before.client, slow)
+        deadline = later(allow(4))
+        job = post(before.client, slow, deadline=deadline, storage="disk")
+    with RunningServer(folder) as after:
+        ended = get(after.client, job, wait_seconds=50)
+        if ended["state"] != "succeeded":
+            assert ended["error"]["kind"] == "deadline"

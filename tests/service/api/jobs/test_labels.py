@@ -1,0 +1,185 @@
+"""Labels of jobs, by which they are found and cancelled, and a priority that is changed."""
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from tests.processes import wait_until
+from tests.server import RunningServer
+from tests.service.tenants.tenants import OWN_KEY, manage_keys, open_caller, store
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    with RunningServer(tmp_path_factory.mktemp("labels") / "data", api_key=OWN_KEY) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def ada(server: RunningServer) -> Iterator[httpx.Client]:
+    client = open_caller(server, manage_keys(server, "add", "ada"))
+    yield client
+    client.close()
+
+
+@pytest.fixture(scope="module")
+def bob(server: RunningServer) -> Iterator[httpx.Client]:
+    client = open_caller(server, manage_keys(server, "add", "bob"))
+    yield client
+    client.close()
+
+
+@contextmanager
+def stopped(server: RunningServer) -> Iterator[None]:
+    """The engine does nothing meanwhile."""
+    engine = server.find_engine()
+    os.kill(engine, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(engine, signal.SIGCONT)
+
+
+def post(client: httpx.Client, *labels: str, size: int = 2, **options: Any) -> str:
+    """Post a job that the engine computes; returns its id."""
+    matrix = store(client, size)["id"]
+    request = {"a": matrix, "b": matrix, "verify": True, "labels": list(labels), **options}
+    answer = client.post("/v1/jobs", json=request)
+    assert answer.status_code == 202, answer.text
+    assert answer.json()["labels"] == answer.json()["request"]["labels"] == list(labels)
+    return str(answer.json()["id"])
+
+
+def list_ids(client: httpx.Client, *labels: str, **query: str) -> list[str]:
+    params: Any = [*(("label", one) for one in labels), *query.items()]
+    answer = client.get("/v1/jobs", params=params)
+    assert answer.status_code == 200, answer.text
+    return [job["id"] for job in answer.json()["jobs"]]
+
+
+def wait_end(client: httpx.Client, job_id: str) -> dict[str, Any]:
+    job: dict[str, Any] = client.get(f"/v1/jobs/{job_id}?wait_seconds=60").json()
+    return job
+
+
+def test_jobs_are_found_by_all_of_their_labels(ada: httpx.Client, bob: httpx.Client) -> None:
+    night, both, twice = post(ada, "night"), post(ada, "night", "größe 7"), post(ada, "x", "x")
+    other = post(bob, "night")
+    assert list_ids(ada, "night") == [both, night]
+    assert list_ids(ada, "night", "größe 7") == [both]
+    assert list_ids(ada, "x", "x") == [twice]
+    assert list_ids(ada, "none") == []
+    assert list_ids(bob, "night") == [other]
+    for job_id in (night, both, twice):
+        assert wait_end(ada, job_id)["labels"]
+    assert list_ids(ada, "night", state="succeeded", limit="1") == [both]
+
+
+def test_unfinished_jobs_are_cancelled_by_label(
+    server: RunningServer, ada: httpx.Client, bob: httpx.Client
+) -> None:
+    done = post(ada, "sweep")
+    wait_end(ada, done)
+    with stopped(server):
+        runs = post(ada, "sweep")
+        wait_until(lambda: wait_state(ada, runs) == "running")
+        waits = [post(ada, "sweep", "second", a={"job": runs}) for _ in range(3)]
+        needs = post(ada, a={"job": waits[0]})
+        other, hers = post(bob, "sweep"), post(ada, "other")
+        narrow = ada.delete("/v1/jobs", params=[("label", "second"), ("label", "gone")])
+        assert (narrow.status_code, narrow.json()) == (200, {"cancelled": 0})
+        answer = ada.delete("/v1/jobs", params={"label": "sweep"})
+        assert (answer.status_code, answer.json()) == (200, {"cancelled": 4})
+    assert {wait_end(ada, one)["state"] for one in (*waits, needs)} == {"cancelled"}
+    # The engine may have computed it before it heard that.
+    assert wait_end(ada, runs)["cancel_requested"]
+    assert waits[0] in wait_end(ada, needs)["error"]["message"]
+    assert wait_end(ada, done)["state"] == wait_end(ada, hers)["state"] == "succeeded"
+    assert wait_end(bob, other)["state"] == "succeeded"
+    assert ada.delete("/v1/jobs", params={"label": "sweep"}).json() == {"cancelled": 0}
+
+
+def wait_state(client: httpx.Client, job_id: str) -> str:
+    return str(client.get(f"/v1/jobs/{job_id}").json()["state"])
+
+
+def test_jobs_are_not_cancelled_without_a_label(ada: httpx.Client) -> None:
+    refused = ada.delete("/v1/jobs")
+    assert (refused.status_code, refused.json()["field"]) == (422, "label")
+
+
+@pytest.mark.parametrize(
+    "labels", [["x"] * 9, [""], ["x" * 65], ["a\nb"], ["a\x00"], [3], "night", None]
+)
+def test_labels_that_cannot_be_kept_are_refused(ada: httpx.Client, labels: Any) -> None:
+    matrix = store(ada)["id"]
+    refused = ada.post("/v1/jobs", json={"a": matrix, "b": matrix, "labels": labels})
+    assert refused.status_code == 422
+    assert refused.json()["field"].startswith("labels")
+    if isinstance(labels, list) and 3 not in labels:
+        for method in ("GET", "DELETE"):
+            answer = ada.request(method, "/v1/jobs", params=[("label", one) for one in labels])
+            assert answer.status_code == 422
+            assert answer.json()["field"].startswith("label")
+
+
+def test_a_label_stays_as_long_as_its_job(start_server: Any) -> None:
+    server = start_server(job_ttl_seconds=2)
+    server.wait_ready()
+    a = server.upload(np.ones((2, 2)))
+    job_id = server.post_job(a, a, labels=["old"])
+    server.wait_job(job_id)
+    wait_until(lambda: list_ids(server.client, "old") == [], 60)
+    again = server.post_job(a, a, labels=["old"])
+    server.wait_job(again)
+    server.stop()
+    server.restart()
+    assert list_ids(server.client, "old") in ([again], [])
+
+
+def test_the_priority_of_a_queued_job_counts_at_once(
+    server: RunningServer, ada: httpx.Client
+) -> None:
+    with stopped(server):
+        first = post(ada, size=600)
+        wait_until(lambda: wait_state(ada, first) == "running")
+        jobs = [post(ada, size=600) for _ in range(6)]
+        changed = ada.patch(f"/v1/jobs/{jobs[-1]}", json={"priority": 1000})
+        assert (changed.status_code, changed.json()["priority"]) == (200, 1000)
+        held = post(ada, size=600, a={"job": jobs[-1]})
+        assert ada.patch(f"/v1/jobs/{held}", json={"priority": 900}).json()["priority"] == 900
+        refused = ada.patch(f"/v1/jobs/{first}", json={"priority": 1})
+        assert (refused.status_code, refused.json()["field"]) == (409, "state")
+        assert refused.json()["value"] == "running"
+    ended = [wait_end(ada, one) for one in (*jobs, held)]
+    assert [job["priority"] for job in ended] == [0, 0, 0, 0, 0, 1000, 900]
+    order = sorted(range(7), key=lambda number: ended[number]["started_at"])
+    assert order[0] == 5
+    assert order.index(6) < 6  # others began later, though they were posted earlier
+    refused = ada.patch(f"/v1/jobs/{first}", json={"priority": 1})
+    assert (refused.status_code, refused.json()["value"]) == (409, "succeeded")
+    assert wait_end(ada, first)["priority"] == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"priority": 1001}, "priority"),
+        ({"priority": "high"}, "priority"),
+        ({}, "priority"),
+        ({"priority": 1, "alpha": 2.0}, "alpha"),
+    ],
+)
+def test_a_change_that_cannot_be_made_is_refused(
+    ada: httpx.Client, change: dict[str, Any], field: str
+) -> None:
+    job_id = post(ada)
+    refused = ada.patch(f"/v1/jobs/{job_id}", json=change)
+    assert (refused.status_code, refused.json()["field"]) == (422, field)
+    assert ada.patch("/v1/jobs/none", json={"priority": 1}).status_code == 404

@@ -1,0 +1,261 @@
+"""Stacks over HTTP, in one call and as jobs: `numpy.matmul` of files with three dimensions."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from tests.matrices import Array, assert_product, make_matrix
+from tests.server import NPY, RunningServer, decode_npy, encode_npy
+from wavetrim.scheduler.problem import ITEM_BYTES
+
+MIB = 2**20
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    with RunningServer(tmp_path_factory.mktemp("stacks") / "data", arena_poison=True) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def without_arena(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """A service whose larger matrices are files."""
+    with RunningServer(tmp_path_factory.mktemp("files") / "data", arena_bytes=2 * MIB) as running:
+        yield running
+
+
+def draw(shape: Sequence[int], seed: int, dtype: str = "float64") -> Array:
+    """A matrix, or a stack of different ones."""
+    rows = int(np.prod(shape[:-1]))
+    return np.ascontiguousarray(make_matrix(rows, shape[-1], dtype, seed)).reshape(shape)
+
+
+def multiply(server: RunningServer, *arrays: Array, **query: Any) -> httpx.Response:
+    content = b"".join(map(encode_npy, arrays))
+    return server.client.post("/v1/matmul", content=content, headers=NPY, params=query)
+
+
+def store(server: RunningServer, array: Array) -> dict[str, Any]:
+    answer = server.client.post("/v1/matrices", content=encode_npy(array), headers=NPY)
+    assert answer.status_code == 201, answer.text
+    document: dict[str, Any] = answer.json()
+    return document
+
+
+def run_job(server: RunningServer, *arrays: Array, **options: Any) -> tuple[dict[str, Any], Array]:
+    """A job's record and its result, fetched as a file."""
+    ids = [store(server, array)["id"] for array in arrays]
+    named = dict(zip("abc", ids, strict=False))
+    posted = server.client.post("/v1/jobs", json={**named, **options})
+    assert posted.status_code == 202, posted.text
+    job = server.wait_job(posted.json()["id"])
+    assert job["state"] == "succeeded", job
+    return job, server.download(f"/v1/matrices/{job['result']}/data")
+
+
+SHAPES = [
+    [(4, 2, 3), (4, 3, 5)],
+    [(4, 2, 3), (3, 5)],
+    [(2, 3), (4, 3, 5)],
+    [(1, 2, 3), (4, 3, 5)],
+    [(4, 2, 3), (1, 3, 5)],
+    [(1, 2, 3), (1, 3, 5)],
+    [(1, 2, 3), (3, 5)],
+    [(4, 2, 3), (3, 5), (4, 2, 5)],
+    [(4, 2, 3), (3, 5), (2, 5)],
+    [(4, 2, 3), (4, 3, 5), (1, 2, 5)],
+    [(2, 3), (3, 5), (4, 2, 5)],
+    [(7, 1, 1), (7, 1, 1)],
+    [(3, 257, 31), (3, 31, 129), (3, 257, 129)],
+    [(2, 301, 200), (2, 200, 190)],
+    [(700, 33, 17), (700, 17, 9)],
+]
+
+
+@pytest.mark.parametrize("verify", [False, True])
+@pytest.mark.parametrize("shapes", SHAPES, ids=str)
+def test_stacks_are_multiplied_as_numpy_does(
+    server: RunningServer, shapes: list[tuple[int, ...]], verify: bool
+) -> None:
+    arrays = [draw(shape, seed) for seed, shape in enumerate(shapes)]
+    beta = 0.5 * (len(arrays) > 2)
+    answer = multiply(server, *arrays, alpha=2, beta=beta, verify=verify)
+    assert answer.status_code == 200, answer.text
+    found = decode_npy(answer.content)
+    expected = 2 * (arrays[0] @ arrays[1]) + (beta * arrays[2] if beta else 0)
+    assert found.shape == expected.shape
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("dtype", ITEM_BYTES)
+@pytest.mark.parametrize("shapes", [[(5, 7, 3), (5, 3, 4), (7, 4)], [(3, 9, 8), (8, 7), (3, 9, 7)]])
+def test_the_products_are_those_of_every_element_type(
+    server: RunningServer, shapes: list[tuple[int, ...]], dtype: str
+) -> None:
+    a, b, c = (draw(shape, seed, dtype) for seed, shape in enumerate(shapes))
+    found = decode_npy(multiply(server, a, b, c, alpha=2, beta=3, verify=True).content).view(dtype)
+    b, c = (np.broadcast_to(one, (len(a), *one.shape[-2:])) for one in (b, c))
+    for product, *matrices in zip(found, a, b, c, strict=True):
+        assert_product(product, *matrices, alpha=2, beta=3)
+
+
+def test_the_result_has_the_type_that_is_asked_for(server: RunningServer) -> None:
+    a, b = draw((3, 5, 4), 1, "int16"), draw((3, 4, 2), 2, "float32")
+    found = decode_npy(multiply(server, a, b, dtype="float64").content)
+    assert found.dtype == np.float64
+    np.testing.assert_allclose(found, a.astype(np.float64) @ b, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        [(0, 2, 3), (0, 3, 4)],
+        [(0, 2, 3), (3, 4)],
+        [(2, 3), (0, 3, 4)],
+        [(0, 2, 3), (1, 3, 4)],
+        [(5, 0, 3), (5, 3, 4)],
+        [(5, 2, 3), (5, 3, 0)],
+        [(5, 2, 0), (5, 0, 4)],
+        [(5, 2, 0), (0, 4)],
+        [(5, 2, 0), (5, 0, 4), (2, 4)],
+    ],
+    ids=str,
+)
+def test_empty_stacks_have_numpys_shapes(
+    server: RunningServer, shapes: list[tuple[int, ...]]
+) -> None:
+    arrays = [draw(shape, seed) if np.prod(shape) else np.zeros(shape) for seed, shape in
+              enumerate(shapes)]  # fmt: skip
+    beta = 2.0 * (len(arrays) > 2)
+    expected = arrays[0] @ arrays[1] + (beta * arrays[2] if beta else 0)
+    for query in ({}, {"verify": True}):
+        answer = multiply(server, *arrays, beta=beta, **query)
+        assert answer.status_code == 200, answer.text
+        np.testing.assert_array_equal(decode_npy(answer.content), expected)
+    _, found = run_job(server, *arrays, beta=beta)
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("names", [("A",), ("B",), ("A", "B", "C")])
+@pytest.mark.parametrize("verify", [False, True])
+def test_files_in_fortran_order_are_read_as_numpy_does(
+    server: RunningServer, names: tuple[str, ...], verify: bool
+) -> None:
+    arrays = dict(zip("ABC", (draw(s, i) for i, s in enumerate(SHAPES[-3])), strict=True))
+    sent = [np.asfortranarray(one) if name in names else one for name, one in arrays.items()]
+    answer = multiply(server, *sent, beta=-1, verify=verify)
+    assert answer.status_code == 200, answer.text
+    a, b, c = arrays.values()
+    np.testing.assert_allclose(decode_npy(answer.content), a @ b - c, rtol=0, atol=1e-10)
+    _, found = run_job(server, *sent, beta=-1, verify=verify)
+    np.testing.assert_allclose(found, a @ b - c, rtol=0, atol=1e-10)
+
+
+def test_a_given_f_is_that_of_each_product(server: RunningServer) -> None:
+    a, b = draw((3, 4, 5), 1), draw((5, 6), 2)
+    answer = multiply(server, a, b, f=4)
+    np.testing.assert_allclose(decode_npy(answer.content), a @ b, rtol=0, atol=1e-12)
+    assert answer.headers["wavetrim-f"] == answer.headers["wavetrim-f-actual"] == "12"
+    assert multiply(server, a, b).headers["wavetrim-f"] == "12", "one product of all rows"
+    assert multiply(server, a, b, f=5).json()["field"] == "f"
+
+
+@pytest.mark.parametrize(
+    ("shapes", "field", "value"),
+    [
+        ([(4, 2, 3), (5, 3, 4)], "shape of b", [5, 3, 4]),
+        ([(4, 2, 3), (4, 2, 4)], "shape of b", [4, 2, 4]),
+        ([(4, 2, 3), (4, 3, 4), (3, 2, 4)], "shape of c", [3, 2, 4]),
+        ([(4, 2, 3), (4, 3, 4), (4, 2, 5)], "shape of c", [4, 2, 5]),
+    ],
+    ids=str,
+)
+def test_what_does_not_fit_is_refused_with_field_value_and_limit(
+    server: RunningServer, shapes: list[tuple[int, ...]], field: str, value: Any
+) -> None:
+    arrays = [np.zeros(shape) for shape in shapes]
+    refused = multiply(server, *arrays, beta=len(arrays) - 2)
+    assert refused.status_code == 422
+    problem = refused.json()
+    assert (problem["field"], problem["value"]) == (field, value)
+    assert problem["limit"]
+
+
+@pytest.mark.parametrize("shape", [(), (2,), (2, 2, 2, 2)])
+def test_files_of_other_dimensions_are_refused(
+    server: RunningServer, shape: tuple[int, ...]
+) -> None:
+    content = encode_npy(np.zeros(shape))
+    for path in ("/v1/matmul", "/v1/matrices"):
+        refused = server.client.post(path, content=content, headers=NPY)
+        assert (refused.status_code, refused.json()["field"]) == (400, "shape")
+        assert refused.json()["limit"] == (
+            f"of 2 dimensions, or of 3 for a stack; it has {len(shape)}"
+        )
+
+
+def test_a_job_of_stored_stacks_makes_a_stack(server: RunningServer) -> None:
+    a, b = draw((6, 40, 30), 1, "float32"), draw((6, 30, 20), 2, "float32")
+    record = store(server, a)
+    assert record["shape"] == [6, 40, 30]
+    assert record["bytes"] == len(encode_npy(a))
+    job, found = run_job(server, a, b, alpha=2, verify=True)
+    assert (job["plan"]["stack"], job["plan"]["f"], job["timings"]["f_actual"]) == (6, 40, 240)
+    assert job["verification"]["elements_checked"] == 6 * 40 * 20
+    np.testing.assert_allclose(found, 2 * (a @ b), rtol=1e-4, atol=1e-4)
+    path = f"/v1/matrices/{job['result']}/data"
+    part = server.client.get(path, headers={"Range": "bytes=128-131"})
+    assert part.content == encode_npy(found)[128:132]
+    assert store(server, found)["shape"] == [6, 40, 20]
+    listed = server.client.get("/v1/matrices").json()["matrices"]
+    assert [6, 40, 20] in [one["shape"] for one in listed]
+
+
+def test_a_job_of_a_stack_with_one_b_is_one_product(server: RunningServer) -> None:
+    a, b = draw((6, 40, 30), 1), draw((30, 20), 2)
+    job, found = run_job(server, a, b)
+    assert (job["plan"]["stack"], job["plan"]["f"]) == (None, 240)
+    assert found.shape == (6, 40, 20)
+    np.testing.assert_allclose(found, a @ b, rtol=0, atol=1e-12)
+
+
+def test_jobs_of_stacks_that_do_not_fit_are_refused(server: RunningServer) -> None:
+    a, b = (store(server, np.zeros(shape))["id"] for shape in ((4, 2, 3), (5, 3, 4)))
+    refused = server.client.post("/v1/jobs", json={"a": a, "b": b})
+    assert refused.status_code == 422
+    assert refused.json()["limit"] == "a stack of 4, as a is (4, 2, 3), or of one matrix"
+
+
+def test_a_large_result_is_written_while_it_is_computed(server: RunningServer) -> None:
+    a, b = draw((60, 200, 210), 1), draw((60, 210, 220), 2)  # a result of 21 MB
+    job, found = run_job(server, a, b)
+    assert job["plan"]["stack"] == 60
+    np.testing.assert_allclose(found, a @ b, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_stacks_in_files_are_read_from_there(without_arena: RunningServer, order: Any) -> None:
+    a, b = draw((20, 150, 140), 1), draw((20, 140, 130), 2)
+    sent = [np.asarray(one, order=order) for one in (a, b)]
+    _, found = run_job(without_arena, *sent, verify=True)
+    np.testing.assert_allclose(found, a @ b, rtol=0, atol=1e-10)
+    answer = multiply(without_arena, *sent)
+    np.testing.assert_allclose(decode_npy(answer.content), a @ b, rtol=0, atol=1e-10)
+
+
+def test_bytes_of_a_stack_count_against_limits(tmp_path: Path) -> None:
+    with RunningServer(tmp_path / "data", max_matrix_bytes=40_000) as server:
+        assert multiply(server, np.zeros((9, 10, 10)), np.zeros((10, 10))).status_code == 200
+        for arrays in (
+            [np.zeros((60, 10, 10)), np.zeros((10, 10))],
+            [np.zeros((9, 100, 1)), np.zeros((9, 1, 100))],
+        ):
+            refused = multiply(server, *arrays)
+            assert refused.status_code == 413, refused.text
+            assert "max_matrix_bytes" in refused.json()["limit"]
+        large = encode_npy(np.zeros((60, 10, 10)))
+        assert server.client.post("/v1/matrices", content=large, headers=NPY).status_code == 413

@@ -1,0 +1,51 @@
+"""Matrices that tests store without a service: drafts in mapped files, as with a full arena."""
+
+import asyncio
+from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import numpy as np
+
+from tests.matrices import Array
+from wavetrim.service.storage.matrices.draft import Draft
+from wavetrim.service.storage.matrices.drafts import Settle
+from wavetrim.service.storage.matrices.matrices import MatrixStore
+from wavetrim.service.storage.matrices.matrix import Matrix
+
+T = TypeVar("T")
+
+
+def begin_draft(
+    store: MatrixStore, rows: int, columns: int, dtype: str = "float32", *, owner: str = ""
+) -> Draft:
+    """A draft of zeros."""
+    return run(store.drafts.begin(store.drafts.describe(rows, columns, dtype, owner=owner)))
+
+
+def keep_matrix(
+    store: MatrixStore,
+    rows: int,
+    columns: int,
+    dtype: str = "float32",
+    *,
+    owner: str = "",
+    settle: Settle | None = None,
+) -> Matrix:
+    """Store a matrix of zeros."""
+    return run(begin_draft(store, rows, columns, dtype, owner=owner).publish(settle=settle))
+
+
+def keep_array(store: MatrixStore, array: Array) -> Matrix:
+    """Store an array."""
+    draft = begin_draft(store, *array.shape, str(array.dtype))
+    elements = np.frombuffer(draft.view, array.dtype, offset=draft.matrix.offset_bytes)
+    elements[:] = array.ravel()
+    del elements
+    return run(draft.publish())
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """Run in a thread of its own: the caller's may have an event loop that runs."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, work).result()

@@ -1,0 +1,198 @@
+"""Rows of jobs that wait for others, and labels, over real databases: SQLite and PostgreSQL."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, func, select
+
+from tests.service.drafts import begin_draft, keep_matrix, run
+from wavetrim.service.jobs.errors import JobNotQueued, OperandEnded, OperandJobNotFound
+from wavetrim.service.jobs.job import Job, JobState
+from wavetrim.service.jobs.request import JobRequest
+from wavetrim.service.jobs.table.ending import Success
+from wavetrim.service.jobs.table.rows import make_row
+from wavetrim.service.jobs.table.store import JobStore
+from wavetrim.service.storage.database.database import reading
+from wavetrim.service.storage.database.shared_commits import SharedCommits
+from wavetrim.service.storage.database.tables import job_labels
+from wavetrim.service.storage.errors import MatrixInUse
+from wavetrim.service.storage.matrices.matrices import MatrixStore
+
+SHAPE = (2, 2, "float32", None)
+
+
+@pytest.fixture
+def commits(database: Engine) -> SharedCommits:
+    return SharedCommits(database)
+
+
+@pytest.fixture
+def jobs(database: Engine, commits: SharedCommits) -> JobStore:
+    return JobStore(database, commits)
+
+
+@pytest.fixture
+def matrices(database: Engine, commits: SharedCommits, tmp_path: Path) -> MatrixStore:
+    return MatrixStore(
+        database, tmp_path / "matrices", max_matrix_bytes=2**20, max_storage_bytes=2**24,
+        commits=commits,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def add(jobs: JobStore, matrices: MatrixStore) -> Callable[..., Job]:
+    """Adds a job of stored matrices, or of other jobs."""
+    stored = keep_matrix(matrices, *SHAPE[:3]).id
+
+    def add_job(*awaited: Job, labels: tuple[str, ...] = ()) -> Job:
+        named: Any = [{"job": job.id} for job in awaited] + [stored] * 2
+        request = JobRequest(a=named[0], b=named[1], labels=list(labels)).model_dump()
+        (job,), _ = asyncio.run(jobs.add([make_row(request, shape=SHAPE)]))
+        return job
+
+    return add_job
+
+
+@pytest.fixture
+def succeed(jobs: JobStore, matrices: MatrixStore) -> Callable[[Job], str]:
+    """Publishes the product of a job; returns its id."""
+
+    def publish(job: Job) -> str:
+        draft = begin_draft(matrices, *SHAPE[:3])
+        result = draft.matrix.id
+        success = Success(job, result, {}, {}, None)
+        run(draft.publish(settle=lambda connection: jobs.succeed(connection, [success])))
+        return result
+
+    return publish
+
+
+def test_a_result_becomes_an_operand_in_the_transaction_that_publishes_it(
+    jobs, matrices, add, succeed
+) -> None:
+    first, second = add(), add()
+    both = add(first, second)
+    assert both.awaited == [first.id, second.id]
+    result = succeed(first)
+    half = jobs.get(both.id)
+    assert (half.a, half.awaited, half.state) == (result, [second.id], JobState.QUEUED)
+    with pytest.raises(MatrixInUse, match=both.id):
+        matrices.delete(result)
+    other = succeed(second)
+    whole = jobs.get(both.id)
+    assert (whole.a, whole.b, whole.awaited) == (result, other, [])
+    assert whole.request["a"] == {"job": first.id}
+    assert jobs.expire(0.0, start=0.0, most=0) == 2  # both are forgotten, and not needed
+    assert matrices.expire(1e-9, start=0.0) == [first.a]
+    assert set(matrices.find([result, other])) == {result, other}
+
+
+def test_a_job_that_is_added_after_an_end_gets_the_result_or_is_refused(jobs, add, succeed) -> None:
+    first, failed = add(), add()
+    result = succeed(first)
+    assert (add(first).a, add(first, first).b) == (result, result)
+    jobs.fail(failed, "memory", "no room")
+    with pytest.raises(OperandEnded, match="failed: no room"):
+        add(failed)
+    jobs.expire(0.0, start=0.0, most=0)
+    with pytest.raises(OperandJobNotFound):
+        add(first)
+
+
+def test_an_end_without_a_result_ends_all_that_waits_for_it(jobs, add) -> None:
+    first, free = add(), add()
+    left, right = add(first), add(free, first)
+    last = add(left, right)
+    jobs.fail(first, "memory", "no room")
+    found = [jobs.get(job.id) for job in (left, right, last, free)]
+    states = [job.state for job in found]
+    assert states == [JobState.FAILED] * 3 + [JobState.QUEUED]
+    messages = [job.error["message"] for job in found[:3]]
+    assert messages[0] == messages[1]
+    assert messages[0] == f"it needs the result of job {first.id}, which failed: no room"
+    assert messages[2].endswith(f", and so that of job {first.id}, which failed: no room")
+    assert all(job.finished_at is not None for job in found[:3])
+
+
+@pytest.mark.parametrize("runs", [False, True])
+def test_a_restart_ends_what_waits_for_a_job_that_it_ends(database, jobs, add, runs: bool) -> None:
+    first = add()
+    second = add(first)
+    third = add(second)
+    begun = jobs.keep_run(first.begin_try(1.0))
+    if runs:
+        jobs.running[first.id] = begun
+    jobs.request_cancel(first.id)
+    later = JobStore(database)
+    settled = later.requeue_interrupted(max_attempts=3)
+    assert [(job.id, job.state) for job in settled] == [(first.id, JobState.CANCELLED)]
+    assert later.get(second.id).state is later.get(third.id).state is JobState.CANCELLED
+    assert first.id in later.get(third.id).error["message"]
+    assert later.list_queued() == []
+
+
+def test_what_waits_survives_a_restart(database, jobs, matrices, add, succeed) -> None:
+    first = add()
+    second = add(first)
+    jobs.keep_run(first.begin_try(1.0))
+    later = JobStore(database)
+    assert [job.id for job in later.requeue_interrupted(max_attempts=3)] == [first.id]
+    assert later.followers.find(first.id) == [second.id]
+    assert [job.awaited for job in later.list_queued()] == [[], [first.id]]
+
+
+def test_a_job_waits_for_an_end_or_has_heard_of_it_but_never_misses_it(jobs, add, succeed) -> None:
+    for number in range(10):
+        first = add()
+        with ThreadPoolExecutor(4) as pool:
+            adding = [pool.submit(add, first) for _ in range(3)]
+            ending = pool.submit(succeed, first) if number % 2 else pool.submit(jobs.cancel, first)
+            ended = ending.result()
+        for one in adding:
+            try:
+                job = jobs.get(one.result().id)
+            except OperandEnded:
+                continue
+            assert (job.a == ended) if number % 2 else (job.state is JobState.CANCELLED)
+
+
+def test_a_thousand_jobs_hear_of_one_end(jobs, matrices, succeed, add) -> None:
+    first = add()
+    request = JobRequest(a={"job": first.id}, b=first.a).model_dump()
+    rows = [make_row(request, shape=SHAPE) for _ in range(1000)]
+    added, _ = asyncio.run(jobs.add(rows))
+    result = succeed(first)
+    assert {job.a for job in jobs.find([job.id for job in added]).values()} == {result}
+
+
+def test_only_the_priority_of_a_queued_job_is_changed(jobs, add, succeed) -> None:
+    job = add()
+    assert jobs.change_priority(job.id, 7).priority == jobs.get(job.id).priority == 7
+    jobs.running[job.id] = job.begin_try(1.0)
+    with pytest.raises(JobNotQueued, match="is running; it must be queued"):
+        jobs.change_priority(job.id, 8)
+    jobs.running.clear()
+    succeed(job)
+    with pytest.raises(JobNotQueued, match="is succeeded"):
+        jobs.change_priority(job.id, 8)
+    assert jobs.get(job.id).priority == 7
+
+
+def test_labels_find_jobs_and_go_with_them(database, jobs, add, succeed) -> None:
+    one, both = add(labels=("x",)), add(labels=("x", "ä y", "x"))
+    add()
+    assert jobs.page(labels=["x"])[0] == (both, one)
+    assert jobs.page(labels=["x", "ä y"])[0] == (both,)
+    page, cursor = jobs.page(labels=["x"], limit=1)
+    assert (page, jobs.page(labels=["x"], limit=1, cursor=cursor)) == ((both,), ((one,), None))
+    assert jobs.list_unfinished(["x"], "") == [both.id, one.id]
+    assert jobs.list_unfinished(["x"], "ada") == []
+    succeed(both)
+    assert jobs.list_unfinished(["x"], "") == [one.id]
+    assert jobs.expire(0.0, start=0.0, most=0) == 1
+    with reading(database) as connection:
+        assert connection.scalar(select(func.count()).select_from(job_labels)) == 1

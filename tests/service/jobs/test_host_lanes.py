@@ -1,0 +1,38 @@
+"""The lanes of a product are found once a shape; nobody waits for what is only out of date."""
+
+import asyncio
+from pathlib import Path
+
+from wavetrim.scheduler.engine.messages import Operand, RunRequest
+from wavetrim.scheduler.planning.cache import PlanCache
+from wavetrim.scheduler.planning.device_sets import CPU
+from wavetrim.service.engine.engine import Engine
+from wavetrim.service.jobs.lanes.host_lanes import HostLanes
+from wavetrim.service.jobs.lanes.load import Load
+from wavetrim.service.jobs.lanes.turn import Turn
+from wavetrim.service.settings import Settings
+
+PLACE = Operand(1, 0, 900, 900, "float32")
+
+
+async def make_turn(b_key: str) -> Turn:
+    return Turn(RunRequest("job", PLACE, PLACE, None, PLACE, b_key=b_key))
+
+
+def test_choices_are_those_of_the_shape_until_it_is_known_where_b_is(tmp_path: Path) -> None:
+    lanes = HostLanes(Engine(Settings(data_dir=tmp_path)), Load(), PlanCache())
+    mine, other = asyncio.run(make_turn("mine")), asyncio.run(make_turn("other"))
+    assert not lanes.is_known(mine)
+    (found,) = lanes.find(mine.request)
+    assert found.device_set == {CPU}
+    assert lanes.find_kept(mine) == lanes.find_kept(other) == (found,)
+    assert lanes.is_fresh(mine)
+    lanes.learn(mine, {"b_on": [0]})
+    assert not lanes.is_fresh(mine)
+    assert lanes.is_fresh(other)
+    assert lanes.find_kept(mine) == (found,)
+    lanes.find(mine.request)
+    assert lanes.is_fresh(mine)
+    lanes.learn(mine, {"b_on": []})
+    assert lanes.is_fresh(mine)
+    assert not lanes.prefers_gpu(mine)

@@ -1,0 +1,98 @@
+"""The queue: whose turn it is, as callers come and go."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from wavetrim.scheduler.engine.messages import Operand, RunRequest
+from wavetrim.service.clock import read_clock
+from wavetrim.service.jobs.lanes.turn import Turn
+from wavetrim.service.jobs.queue import Queue
+
+PLACE = Operand(1, 0, 900, 900, "float32")
+
+
+def run(scenario: Callable[[], None]) -> None:
+    async def start() -> None:
+        scenario()
+
+    asyncio.run(start())
+
+
+def add(queue: Queue, caller: str, seconds: float = 1.0, *, age: float = 0.0) -> Turn:
+    request = RunRequest("job", PLACE, PLACE, None, PLACE)
+    since = read_clock() - age
+    turn = Turn(request, caller=caller, since=since, predicted_seconds=seconds)
+    queue.add(turn)
+    return turn
+
+
+def begin_next(queue: Queue) -> str:
+    turn = queue.list_first(1)[0]
+    queue.begin(turn)
+    return turn.caller
+
+
+def test_a_caller_that_comes_late_is_neither_last_nor_alone() -> None:
+    def scenario() -> None:
+        queue = Queue()
+        for _ in range(60):
+            add(queue, "ada")
+        for _ in range(30):
+            begin_next(queue)
+        for _ in range(9):
+            add(queue, "bob")
+        callers = [begin_next(queue) for _ in range(10)]
+        assert 4 <= callers.count("bob") <= 6
+        assert set(callers[:2]) == {"ada", "bob"}
+
+    run(scenario)
+
+
+def test_turns_are_not_saved_up_while_others_wait() -> None:
+    def scenario() -> None:
+        queue = Queue()
+        first = add(queue, "bob")
+        for _ in range(40):
+            add(queue, "ada")
+        queue.begin(first)
+        for _ in range(20):
+            begin_next(queue)
+        for _ in range(20):
+            add(queue, "bob")
+        callers = [begin_next(queue) for _ in range(10)]
+        assert 4 <= callers.count("bob") <= 6
+
+    run(scenario)
+
+
+def test_what_was_computed_while_nobody_waited_costs_no_turn() -> None:
+    def scenario() -> None:
+        queue = Queue()
+        for _ in range(50):
+            add(queue, "ada")
+            begin_next(queue)
+        add(queue, "ada", age=1.0)
+        add(queue, "bob")
+        assert begin_next(queue) == "ada"
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("begins", [True, False])
+def test_what_has_left_is_not_counted(begins: bool) -> None:
+    def scenario() -> None:
+        queue = Queue()
+        turns = [add(queue, "ada", seconds, age=seconds) for seconds in (1.0, 2.0, 1.0)]
+        queue.add(turns[0])  # it waits already
+        assert (len(queue), queue.count("ada"), queue.count("bob")) == (3, 3, 0)
+        leave = queue.begin if begins else queue.remove
+        leave(turns[0])
+        queue.remove(turns[0])
+        assert queue.list_all() in ([turns[1], turns[2]], [turns[2], turns[1]])
+        for turn in turns[1:]:
+            leave(turn)
+        assert (len(queue), queue.count("ada"), queue.list_all()) == (0, 0, [])
+
+    run(scenario)

@@ -1,0 +1,134 @@
+"""Changes that are committed together: all are made once, and nobody hears of one before."""
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, Engine, event, text
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
+
+from wavetrim.service.storage.database.database import reading
+from wavetrim.service.storage.database.shared_commits import CommitLost, SharedCommits, Together
+
+INSERT = text(
+    "INSERT INTO upload_keys (key, matrix, digest_sha256) VALUES (:key, :matrix, 'digest')"
+)
+MATRIX = text(
+    "INSERT INTO matrices (id, rows, columns, dtype, fortran_order, offset_bytes, size_bytes,"
+    " created_at) VALUES (:id, 1, 1, 'int8', false, 0, 0, 0)"
+)
+
+
+def add(key: str, matrix: str = "m") -> Callable[[Connection], str]:
+    def change(connection: Connection) -> str:
+        connection.execute(INSERT, {"key": key, "matrix": matrix})
+        return key
+
+    return change
+
+
+def list_keys(database: Engine) -> list[str]:
+    with reading(database) as connection:
+        return list(connection.scalars(text("SELECT key FROM upload_keys ORDER BY key")))
+
+
+@pytest.fixture
+def commits(database: Engine) -> SharedCommits:
+    with database.begin() as connection:
+        connection.execute(MATRIX, {"id": "m"})
+    return SharedCommits(database)
+
+
+def count_commits(database: Engine) -> list[object]:
+    seen: list[object] = []
+    event.listen(database, "commit", seen.append)
+    return seen
+
+
+def hold_first(commits: SharedCommits) -> threading.Event:
+    """Have the next commit wait until the event is set."""
+    entered, goes_on = threading.Event(), threading.Event()
+
+    def wait(_: Connection) -> None:
+        entered.set()
+        goes_on.wait(30)
+
+    commits.add(wait)
+    entered.wait(30)
+    return goes_on
+
+
+def test_what_arrives_during_a_commit_shares_the_next_one(
+    database: Engine, commits: SharedCommits
+) -> None:
+    seen = count_commits(database)
+    goes_on = hold_first(commits)
+    added = [commits.add(add(key)) for key in "abcdef"]
+    assert not any(one.done() for one in added)
+    goes_on.set()
+    assert [one.result(30) for one in added] == list("abcdef")
+    assert list_keys(database) == list("abcdef")
+    assert len(seen) == 2
+    commits.close()
+
+
+def test_a_change_that_fails_takes_no_other_with_it(
+    database: Engine, commits: SharedCommits
+) -> None:
+    goes_on = hold_first(commits)
+    first, twice, none, last = (commits.add(add(*one)) for one in ("a", "a", ("b", "x"), "c"))
+    goes_on.set()
+    assert (first.result(30), last.result(30)) == ("a", "c")
+    for failed in (twice, none):
+        with pytest.raises(IntegrityError):
+            failed.result(30)
+    assert list_keys(database) == ["a", "c"]
+    commits.close()
+
+
+def test_a_commit_that_is_not_answered_is_unclear_to_all_who_share_it(
+    database: Engine, commits: SharedCommits
+) -> None:
+    goes_on = hold_first(commits)
+    added = [commits.add(add(key)) for key in "ab"]
+    losing: list[Any] = []
+
+    def lose(_: Connection) -> None:
+        if losing:
+            raise SQLAlchemyError("no answer")
+
+    event.listen(database, "commit", lose)
+    last = commits.add(lambda _: losing.append(True))
+    goes_on.set()
+    for one in (*added, last):
+        with pytest.raises(CommitLost):
+            one.result(30)
+    losing.clear()
+    assert list_keys(database) == []
+    assert commits.add(add("a")).result(30) == "a"
+    commits.close()
+    assert list_keys(database) == ["a"]
+
+
+def test_changes_of_a_kind_are_made_together_and_by_themselves_if_one_cannot_be(
+    database: Engine, commits: SharedCommits
+) -> None:
+    made: list[list[str]] = []
+
+    def add_all(connection: Connection, keys: Sequence[str]) -> Sequence[str]:
+        made.append(list(keys))
+        connection.execute(INSERT, [{"key": key, "matrix": "m"} for key in keys])
+        return [key.upper() for key in keys]
+
+    for keys in ("abc", "dee"):
+        goes_on = hold_first(commits)
+        asked = [commits.add(Together(add_all, key)) for key in keys]
+        goes_on.set()
+        if keys == "abc":
+            assert [one.result() for one in asked] == ["A", "B", "C"]
+            assert made == [["a", "b", "c"]]
+    with pytest.raises(IntegrityError):
+        asked[-1].result()
+    assert [one.result() for one in asked[:-1]] == ["D", "E"]
+    assert list_keys(database) == ["a", "b", "c", "d", "e"]
