@@ -12,9 +12,10 @@ float32, float64, the complex types of both and bfloat16 go to threads in C (`na
 call a BLAS limited to one thread (`blas` finds it) through the C `library` and never need the
 interpreter. Python's own threads would take its lock one after the other, and the thread that
 launches kernels wants it at the same time. BLAS's own threads are not used beside a GPU: after each
-product they spin for 0.1 s, on cores that copies and the next product want. What depends only on
-layouts is `prepared` once. A product is one call of the library; if it reports progress, one call
-for each block that the calling thread computes.
+product they spin for 0.1 s, on cores that copies and the next product want. But if they spin
+already, after a product of the caller's own (`spinning`), they compute the next one, too. What
+depends only on layouts is `prepared` once. A product is one call of the library; if it reports
+progress, one call for each block that the calling thread computes.
 
 - `native/calls.c`: the calls. A caller wakes a few threads, those wake others, and each begins at
   once. Nobody waits for a thread that comes too late. However a call ends, it returns only when no

@@ -25,10 +25,6 @@ STAGING_THREADS: Final = 12  # threads; H200, 16 cores; 00c1096
 """Most threads that copy to and from slabs, the caller included; eight copy as fast as a link of
 55 GB/s transfers one way."""
 
-SMALL_PRODUCT_BYTES: Final = 12 << 20  # bytes; chosen
-"""Largest A, B and C together that are copied whole before the first transfer. If their layout
-forbids that, the calling thread stages them alone."""
-
 # The CPU's part
 
 MIN_BLOCK_TERMS: Final = 1 << 21  # terms, M N K; H100, 16 cores; 1603ae0

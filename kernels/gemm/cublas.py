@@ -29,9 +29,47 @@ _TYPES: Final[dict[str, tuple[int, int, type[np.inexact[Any]]]]] = {
     "complex64": (4, 69, np.complex64),
     "complex128": (5, 70, np.complex128),
 }
-EXACT_MODE: Final = 16
+HALVES: Final = ("float16", "bfloat16")
+_DEFAULT_MODE: Final = 0
+_EXACT_MODE: Final = 16
 """CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION. By default cuBLAS may divide K among blocks and
-add their sums in the element type, which for bfloat16 is off by several units of the last place."""
+add their sums in the element type, which for bfloat16 is off by several units of the last place.
+For longer types it only keeps cuBLAS from faster kernels: 1024³ of float32 takes 78 µs, not 58."""
+
+
+class CublasHandles:
+    """Handles of cuBLAS on one stream, created when they are first needed.
+
+    Args:
+        stream: CuPy's stream, of the device that is the current one.
+    """
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self._handles: dict[int, int] = {}
+
+    def find(self, dtype: str) -> int:
+        """The handle for products of an element type; the stream's device is the current one."""
+        mode = find_mode(dtype)
+        if mode not in self._handles:
+            from cupy.cuda import cublas
+
+            handle = self._handles[mode] = cublas.create()
+            cublas.setStream(handle, self._stream.ptr)
+            cublas.setMathMode(handle, mode)
+        return self._handles[mode]
+
+    def close(self) -> None:
+        """Give them back."""
+        while self._handles:
+            from cupy.cuda import cublas
+
+            cublas.destroy(self._handles.popitem()[1])
+
+
+def find_mode(dtype: str) -> int:
+    """The math mode with which products of an element type are as exact as promised."""
+    return _EXACT_MODE if dtype in HALVES else _DEFAULT_MODE
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +78,7 @@ class CublasCall:
 
     Attributes:
         label: The catalog entry, for messages.
+        mode: The math mode.
         library: CuPy's cuBLAS module.
         find_handle: Returns the calling thread's handle; each thread has its own.
         arguments: Arguments of cublasGemmEx after the handle.
@@ -50,6 +89,7 @@ class CublasCall:
     """
 
     label: str
+    mode: int
     library: Any
     find_handle: Callable[[], int]
     arguments: tuple[int, ...]
@@ -84,10 +124,10 @@ class CublasCall:
             raise DeviceFailure(f"{self.label}: {error}", poisoned=poisoned) from error
 
     def _multiply(self) -> None:
-        """Call cuBLAS in the exact mode; the handle is CuPy's, whose own products set another."""
+        """Call cuBLAS in its mode; the handle is CuPy's, whose own products set another."""
         library, handle = self.library, self.find_handle()
         before = library.getMathMode(handle)
-        library.setMathMode(handle, EXACT_MODE)
+        library.setMathMode(handle, self.mode)
         try:
             library.gemmEx(handle, *self.arguments)
         finally:
@@ -106,12 +146,39 @@ def find_gemm_address() -> int | None:
     return ctypes.cast(library.cublasGemmEx, ctypes.c_void_p).value
 
 
+def find_arguments(spec: KernelSpec, product: Product) -> tuple[tuple[int, ...], NDArray[Any]]:
+    """Arguments of cublasGemmEx after the handle, and α and β, to which they point.
+
+    cuBLAS is column-major, so it computes Cᵀ ← αBᵀ·Aᵀ + βCᵀ, which is the same memory.
+
+    Args:
+        spec: The catalog entry.
+        product: The product.
+
+    Raises:
+        OperandError: A size exceeds 32 bits.
+    """
+    a, b, c = product.a, product.b, product.c
+    largest = max(a.leading_dimension, b.leading_dimension, c.leading_dimension, c.rows)
+    if largest > _MOST:
+        raise OperandError(f"a size is {largest}; cuBLAS takes at most {_MOST}")
+    data_type, compute_type, scalar = _TYPES[spec.dtype]
+    factors = np.array([product.alpha, product.beta], scalar)
+    alpha: int = factors.ctypes.data
+    arguments = (
+        *(_NOT_TRANSPOSED, _NOT_TRANSPOSED, c.columns, c.rows, product.k, alpha),
+        *(b.pointer, data_type, b.leading_dimension),
+        *(a.pointer, data_type, a.leading_dimension, alpha + factors.itemsize),
+        *(c.pointer, data_type, c.leading_dimension, compute_type, _DEFAULT_ALGORITHM),
+    )
+    return arguments, factors
+
+
 def prepare_cublas(spec: KernelSpec, product: Product, sms: int | None = None) -> PreparedLaunch:
     """Prepare a product by cuBLAS.
 
-    cuBLAS is column-major, so it computes Cᵀ ← αBᵀ·Aᵀ + βCᵀ, which is the same memory. The
-    stream of a green context limits the multiprocessors. cuBLAS's own SM count target would not: it
-    makes cuBLAS choose a slower kernel, which runs on all of them.
+    The stream of a green context limits the multiprocessors. cuBLAS's own SM count target would
+    not: it makes cuBLAS choose a slower kernel, which runs on all of them.
 
     Args:
         spec: The catalog entry.
@@ -127,22 +194,10 @@ def prepare_cublas(spec: KernelSpec, product: Product, sms: int | None = None) -
         from cupy.cuda import cublas, device
     except ImportError as error:
         raise DeviceUnavailable(f"cuBLAS is not installed: {error}") from error
-    a, b, c = product.a, product.b, product.c
-    largest = max(a.leading_dimension, b.leading_dimension, c.leading_dimension, c.rows)
-    if largest > _MOST:
-        raise OperandError(f"a size is {largest}; cuBLAS takes at most {_MOST}")
-    data_type, compute_type, scalar = _TYPES[spec.dtype]
-    factors = np.array([product.alpha, product.beta], scalar)
-    alpha: int = factors.ctypes.data
-    arguments = (
-        *(_NOT_TRANSPOSED, _NOT_TRANSPOSED, c.columns, c.rows, product.k, alpha),
-        *(b.pointer, data_type, b.leading_dimension),
-        *(a.pointer, data_type, a.leading_dimension, alpha + factors.itemsize),
-        *(c.pointer, data_type, c.leading_dimension, compute_type, _DEFAULT_ALGORITHM),
-    )
+    arguments, factors = find_arguments(spec, product)
     limit = None if sms is None or sms == count_sms() else sms
     call = CublasCall(
-        *(spec.label, cublas, device.get_cublas_handle, arguments, factors),
+        *(spec.label, find_mode(spec.dtype), cublas, device.get_cublas_handle, arguments, factors),
         *(limit, spec.sms_quantum, np.array(arguments, np.int64)),
     )
     return PreparedLaunch(spec.label, (call,))

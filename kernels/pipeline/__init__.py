@@ -2,21 +2,18 @@
 
 In the order of a product's way:
 
-1. `pipeline` takes a product (`host_product`) with its cut, and chooses between two paths.
-2. `device_memory` has the buffers for the steps of the cut (`schedule/`), and `step_layouts` gives
+1. A product whose copies are short goes the `straight` way: copies in, cuBLAS, a copy out.
+2. `pipeline` takes any other product (`host_product`) with its cut, and chooses between two paths.
+3. `device_memory` has the buffers for the steps of the cut (`schedule/`), and `step_layouts` gives
    the steps their addresses. Both are cached by shape, as are the prepared launches for each
    kernel, α, β and number of multiprocessors (`launch_cache`).
-3. `direct_path` is for page-locked memory: the steps are recorded once as `commands`, which C
-   enqueues. Pageable products of up to 12 MiB go this way, too, copied whole through page-locked
-   memory: enqueueing steps from Python takes longer.
-4. `staged_path` is for all others: `staged_loop` enqueues the steps one by one.
-5. `arrivals` reports rows that are final, and reads the times of finished steps between launches.
+4. `direct_path` is for page-locked memory: the steps are recorded once as `commands`, which C
+   enqueues.
+5. `staged_path` is for all others: `staged_loop` enqueues the steps one by one.
+6. `arrivals` reports rows that are final, and reads the times of finished steps between launches.
 
 The `resident_cache` has operands that stay on the GPU between products, so that no step copies them
 in. Each has memory of its own. If buffers and residents do not both fit, residents are evicted.
-
-A `recorded_product` runs recorded commands again with other operands, and skips steps 1 to 4. It is
-for short products from page-locked memory.
 
 A `team` is several GPUs that share a product. Their commands are cached for the next product of the
 same plan. One call enqueues them, a step of each GPU at a time.

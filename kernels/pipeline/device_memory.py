@@ -116,6 +116,24 @@ class DeviceMemory:
             return None
         return Resident(lay_out(memory.ptr, rows, columns, item_bytes), size_bytes, memory)
 
+    def reserve(self, size_bytes: int) -> int | None:
+        """Address of the memory, which then has at least this size; None if it may not have it."""
+        import cupy
+
+        if size_bytes > self.size_bytes:
+            if size_bytes > self._find_limit():
+                return None
+            self.free()
+            self._evict_for(size_bytes)
+            try:
+                self._memory = cupy.cuda.Memory(size_bytes)
+            except cupy.cuda.runtime.CUDARuntimeError as error:
+                if not is_out_of_memory(error):
+                    raise
+                return None
+        address: int = self._memory.ptr
+        return address
+
     def free(self) -> None:
         """Free the memory, and drop what is only valid in it."""
         self._memory = None

@@ -1,37 +1,99 @@
 """Products as command buffers, which are recorded once, cached and submitted.
 
-For page-locked operands, and for small pageable ones, which are copied into page-locked memory. If
-the machine is crowded, the driver copies them: threads that share a copy would wait for each other.
+For page-locked operands; on a crowded machine also for pageable ones, which the driver then copies:
+threads that share a copy would wait for each other.
 """
 
-import time
-from collections.abc import Callable, Sequence
-from typing import Any, Final
-
-import numpy as np
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from wavetrim.kernels.device import DeviceInfo
+from wavetrim.kernels.gemm.cublas import CublasHandles
 from wavetrim.kernels.gemm.dispatch import check_sms
 from wavetrim.kernels.gemm.prepared import bind_context
 from wavetrim.kernels.pipeline.commands.command_buffer import CommandBuffer, Timed
 from wavetrim.kernels.pipeline.commands.exchange import ExchangeRank
 from wavetrim.kernels.pipeline.commands.recording import record_commands
-from wavetrim.kernels.pipeline.commands.submission import Submitter
+from wavetrim.kernels.pipeline.commands.submission import Submitter, Waiting
 from wavetrim.kernels.pipeline.device_memory import DeviceMemory
-from wavetrim.kernels.pipeline.host_product import GpuTimings, HostProduct
+from wavetrim.kernels.pipeline.host_product import GpuTimings, HostProduct, PlainOperands
 from wavetrim.kernels.pipeline.step_layouts import StepLayout
 from wavetrim.kernels.schedule.panels import PanelProblem
 from wavetrim.kernels.schedule.steps import Cut, take_whole
-from wavetrim.kernels.transfer.bounce import BounceBuffer
+from wavetrim.kernels.spec import KernelSpec
 from wavetrim.kernels.transfer.copies import HostOperand
-from wavetrim.kernels.transfer.host_copies import copy_matrix, stream_matrix
 from wavetrim.kernels.transfer.pinned import Matrix, has_adjacent_rows
 from wavetrim.native.pool import ThreadPool
-from wavetrim.native.tuned import PART_BYTES, SMALL_PRODUCT_BYTES
+
+if TYPE_CHECKING:
+    from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 
 _CROWDED_BYTES: Final = 64 << 20
 """Largest A, B and C together that the driver copies on a crowded machine. Chosen: a thread without
 a core delays a shared copy by up to 3 ms, and in that time the driver copies 30 MB."""
+
+
+class DirectProduct:
+    """C ← αA·B + βC for row-major operands of one shape in page-locked memory.
+
+    What `GpuPipeline.multiply` finds for each product is found once: that may take a tenth of the
+    time of a product of some milliseconds, after other work, when its code is in no cache.
+
+    Args:
+        pipeline: The GPU; it has a direct path.
+        spec: The kernel.
+        shape: M, N and K.
+        cut: How the rows are cut into steps.
+        alpha: Factor of the product.
+        beta: Factor of the old C.
+    """
+
+    def __init__(
+        self,
+        pipeline: "GpuPipeline",
+        spec: KernelSpec,
+        shape: tuple[int, int, int],
+        cut: Cut,
+        *,
+        alpha: float,
+        beta: float,
+    ) -> None:
+        assert pipeline.direct is not None, "only it has commands"
+        self._pipeline, self._direct = pipeline, pipeline.direct
+        self._spec, self._cut, self._factors = spec, cut, (alpha, beta)
+        self._operands = PlainOperands(shape, spec.dtype)
+        self._buffer: CommandBuffer | None = None
+        self._generation: int | None = None  # that of the device memory for which it is recorded
+        self._waiting = Waiting.AWAKE
+
+    def run(self, a: Matrix, b: Matrix, c: Matrix, addresses: Sequence[int]) -> bool:
+        """Compute it, as `StraightProduct.run` does.
+
+        Raises:
+            KernelsError: As for `GpuPipeline.multiply`.
+        """
+        found = self._operands.locate(a, b, c, addresses)
+        if found is None:
+            return False
+        pitches = a.strides[0], b.strides[0], c.strides[0]
+        with self._pipeline.lock:
+            try:
+                if self._direct.generation != self._generation:
+                    self._find_commands(a, b, c)
+                if self._buffer is None:
+                    return False
+                run = self._direct.submitter.run_unwatched
+                run(self._buffer, found, pitches, self._waiting)
+            except BaseException as error:
+                self._pipeline.recover(error)
+        return True
+
+    def _find_commands(self, a: Matrix, b: Matrix, c: Matrix) -> None:
+        """Record the commands, or find them, for the device memory as it is divided now."""
+        product = HostProduct(self._spec, a, b, c, *self._factors)
+        self._buffer = self._direct.find_buffer(product, self._cut, Timed.NOTHING)
+        self._generation = self._direct.generation
+        self._waiting = Waiting.AWAKE if product.is_awaited_awake else Waiting.NAPPING
 
 
 class DirectPath:
@@ -41,6 +103,7 @@ class DirectPath:
         device: The device.
         copiers: Threads that copy within host memory, with the C library.
         streams: CuPy's streams of the queues, in their order.
+        handles: Handles of cuBLAS on the stream of the kernels.
         memory: The device memory, with the launches and command buffers that are valid in it.
 
     Attributes:
@@ -48,15 +111,19 @@ class DirectPath:
     """
 
     def __init__(
-        self, device: DeviceInfo, copiers: ThreadPool, streams: Sequence[Any], memory: DeviceMemory
+        self,
+        device: DeviceInfo,
+        copiers: ThreadPool,
+        streams: Sequence[Any],
+        handles: CublasHandles,
+        memory: DeviceMemory,
     ) -> None:
         bind_context()
         self._copiers = copiers
         self._device = device
         self._compute = streams[1]
         self._memory = memory
-        self.submitter = Submitter(copiers.library, streams)
-        self._bounce = BounceBuffer(device.index)
+        self.submitter = Submitter(copiers.library, streams, handles)
 
     def compute(
         self, product: HostProduct, operands: Sequence[HostOperand], cut: Cut
@@ -75,7 +142,7 @@ class DirectPath:
         """
         if product.needs_staging(operands):
             if not self._leaves_copies(product):
-                return self._compute_copied(product, operands, cut)
+                return None
             # The driver's copies do not overlap, so a step is enough.
             cut = take_whole(product.find_panels(self._device.sm_count, staged=False))
         timed = Timed.EACH if product.timed else Timed.NOTHING
@@ -130,11 +197,6 @@ class DirectPath:
             commands.keep(key, buffer)
         return buffer
 
-    def close(self) -> None:
-        """Free the memory, and what libraries have allocated."""
-        self.submitter.close()
-        self._bounce.close()
-
     def _leaves_copies(self, product: HostProduct) -> bool:
         """Whether the driver copies pageable operands, in the calling thread alone."""
         return (
@@ -142,64 +204,6 @@ class DirectPath:
             and self._copiers.is_crowded
             and all(map(has_adjacent_rows, (product.a, product.b, product.c)))
         )
-
-    def _compute_copied(
-        self,
-        product: HostProduct,
-        operands: Sequence[HostOperand],
-        cut: Cut,
-    ) -> GpuTimings | None:
-        """Compute a small product from copies of its pageable operands.
-
-        Overlapping copies and transfers would save less than enqueueing steps one by one costs.
-        Returns None if the product must be staged.
-        """
-        if product.copied_bytes > SMALL_PRODUCT_BYTES:
-            return None
-        started = time.perf_counter()
-        copies = self._find_bounce(product, operands)
-        if copies is None:
-            return None
-        a, b, c = copies
-        read = (product.a, a), (product.b, b), (product.c, c if product.beta else product.c)
-        for matrix, copy in read:
-            if copy is not matrix:
-                self._copy(copy, matrix, by=stream_matrix)  # the GPU reads it next
-        # Its rows are final once they are copied back.
-        copied = product._replace(a=a, b=b, c=c, progress=None, final=None)
-        timings = self.compute(copied, copied.describe_operands(), cut)
-        if timings is None:
-            return None
-        if c is not product.c:
-            self._copy(product.c, c, by=copy_matrix)
-        rows = len(c)
-        if product.progress is not None:
-            product.progress(rows)
-        if product.final is not None:
-            product.final(range(rows))
-        if product.timed:
-            return timings
-        return timings._replace(gpu_seconds=time.perf_counter() - started)
-
-    def _copy(
-        self, target: Matrix, source: Matrix, *, by: Callable[[ThreadPool, Matrix, Matrix], None]
-    ) -> None:
-        """Copy a matrix, with other threads if it is larger than one thread takes at a time."""
-        if source.nbytes <= PART_BYTES:
-            np.copyto(target, source)
-        else:
-            by(self._copiers, target, source)
-
-    def _find_bounce(
-        self, product: HostProduct, operands: Sequence[HostOperand]
-    ) -> tuple[Matrix, Matrix, Matrix] | None:
-        """Page-locked memory for those of A, B and C that are copied; not for a resident B."""
-        a, b, c = operands
-        if product.resident_b is None:
-            found = self._bounce.find_matrices((a, b, c))
-            return None if found is None else (found[0], found[1], found[2])
-        found = self._bounce.find_matrices((a, c))
-        return None if found is None else (found[0], product.b, found[1])
 
     def _record(
         self,
@@ -216,7 +220,7 @@ class DirectPath:
         check_sms(spec, product.sms, self._device.sm_count)
         steps = self._memory.prepare(problem, cut, product.resident_b)
         with cupy.cuda.Device(self._device.index):
-            if spec.is_cublas and not self.submitter.has_gemm:
+            if spec.is_cublas and not self.submitter.find_gemm(spec.dtype):
                 return None
             with self._compute:
                 bind_context()

@@ -12,6 +12,7 @@ from wavetrim.kernels.spec import KernelSpec
 from wavetrim.kernels.transfer.copies import HostOperand, describe_operand
 from wavetrim.kernels.transfer.pinned import Matrix
 from wavetrim.native.element_types import find_accumulator, find_dtype
+from wavetrim.native.library import find_address
 
 AWAKE_PRODUCT_BYTES: Final = 512 << 20  # bytes
 """Largest A, B and C together for which the calling thread awaits transfers without naps. Chosen:
@@ -31,6 +32,46 @@ class GpuTimings(NamedTuple):
     kernel_seconds: float | None
     transfer_seconds: float | None
     gpu_seconds: float
+
+
+class PlainOperands:
+    """Row-major operands of one shape and type, with a writable C that shares no memory.
+
+    Args:
+        shape: M, N and K.
+        dtype: Name of the element type.
+    """
+
+    def __init__(self, shape: tuple[int, int, int], dtype: str) -> None:
+        m, n, k = shape
+        self.shapes, self.dtype = ((m, k), (k, n), (m, n)), find_dtype(dtype)
+
+    def locate(
+        self, a: Matrix, b: Matrix, c: Matrix, addresses: Sequence[int] | None = None
+    ) -> Sequence[int] | None:
+        """Addresses of A, B and C; None if they are others.
+
+        One long function, as calls of Python are what it saves.
+
+        Args:
+            a: A.
+            b: B.
+            c: C.
+            addresses: The addresses, if they are known.
+        """
+        a_flags, b_flags, c_flags = a.flags, b.flags, c.flags
+        if (a.shape, b.shape, c.shape) != self.shapes or not c_flags.writeable:
+            return None
+        if not (a.dtype is b.dtype is c.dtype is self.dtype):
+            return None
+        if not (a_flags.c_contiguous and b_flags.c_contiguous and c_flags.c_contiguous):
+            return None
+        found = addresses or (find_address(a), find_address(b), find_address(c))
+        at_a, at_b, at_c = found
+        c_end = at_c + c.nbytes
+        if at_a < c_end and at_c < at_a + a.nbytes:
+            return None
+        return None if at_b < c_end and at_c < at_b + b.nbytes else found
 
 
 class HostProduct(NamedTuple):

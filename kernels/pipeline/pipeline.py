@@ -18,6 +18,7 @@ from wavetrim.kernels.errors import (
     list_cuda_errors,
     translate_failures,
 )
+from wavetrim.kernels.gemm.cublas import CublasHandles
 from wavetrim.kernels.gemm.launch import load_functions, make_persistent
 from wavetrim.kernels.pipeline.device_memory import DeviceMemory
 from wavetrim.kernels.pipeline.direct_path import DirectPath
@@ -28,6 +29,7 @@ from wavetrim.kernels.pipeline.resident_cache import (
     ResidentCache,
 )
 from wavetrim.kernels.pipeline.staged_path import StagedPath
+from wavetrim.kernels.pipeline.straight import StraightProducts
 from wavetrim.kernels.schedule.steps import Cut
 from wavetrim.kernels.spec import KernelSpec
 from wavetrim.kernels.transfer.host_copies import open_copiers
@@ -52,7 +54,10 @@ class GpuPipeline:
     Attributes:
         lock: Locked while a product or a team uses the GPU.
         residents: The operands that stay.
+        straight: The products that go the straight way.
         direct: Computes products from page-locked memory; None if there is no C library.
+        compute_stream: CuPy's stream of the kernels.
+        handles: Handles of cuBLAS on it, for calls while `lock` is locked.
 
     Raises:
         DeviceUnavailable: There is no such device.
@@ -79,11 +84,16 @@ class GpuPipeline:
                 gpu_memory_bytes, cache_dir=cache_dir, residents=self.residents
             )
             self._staged = StagedPath(self._device, self._copiers, self._memory)
+            self.compute_stream = self._staged.streams[1]
+            self.handles = CublasHandles(self.compute_stream)
+            self.straight = StraightProducts(self)
             self.direct: DirectPath | None = None
             if self._copiers is not None:
                 between = cupy.cuda.Stream(non_blocking=True)
                 streams = *self._staged.streams, between
-                self.direct = DirectPath(self._device, self._copiers, streams, self._memory)
+                self.direct = DirectPath(
+                    self._device, self._copiers, streams, self.handles, self._memory
+                )
         self._cache_dir = cache_dir
 
     def compile(self, spec: KernelSpec, *, sms: int | None = None) -> None:
@@ -230,6 +240,15 @@ class GpuPipeline:
             return True
 
     @property
+    def generation(self) -> int:
+        """Number of the device memory; another one is at another place."""
+        return self._memory.generation
+
+    def reserve(self, size_bytes: int) -> int | None:
+        """Address of device memory of this size; None if it is too small. Lock `lock` before."""
+        return self._memory.reserve(size_bytes)
+
+    @property
     def is_crowded(self) -> bool:
         """Whether threads that copy have lately lost their cores to other threads."""
         return self._copiers is not None and self._copiers.is_crowded
@@ -245,10 +264,9 @@ class GpuPipeline:
 
         with self.lock, cupy.cuda.Device(self._device.index):
             self._staged.close()
-            if self.direct is not None:
-                self.direct.close()
             if self._copiers is not None:
                 self._copiers.close()
+            self.handles.close()
             self._memory.free()
             self.residents.shrink(0)
 

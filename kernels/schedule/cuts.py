@@ -105,6 +105,9 @@ def find_bound(problem: PanelProblem, rows: int, rates: Rates) -> float:
 def list_cuts(problem: PanelProblem, rates: Rates) -> Iterator[Cut]:
     """All cuts that are tried: some numbers of panels, with and without parts of K in the first."""
     m, k = problem.m, problem.k
+    if problem.is_straight:
+        yield Cut(first_rows=m, panel_rows=m, depth=k)
+        return
     # All rows in one panel are not rounded to whole waves.
     sizes = list(dict.fromkeys([m, *(_round_rows(problem, divide_up(m, one)) for one in PANELS)]))
     for rows in sizes:

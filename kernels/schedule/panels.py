@@ -39,6 +39,7 @@ class PanelProblem:
         stream_k_short: Whether the kernel divides a product of less than one wave among all slots.
         staged: Whether copies go through page-locked slabs.
         b_resident: Whether B is on the GPU already, so that no step copies it in.
+        is_straight: Whether it is one step, which goes the straight way (`pipeline/straight.py`).
     """
 
     m: int
@@ -54,6 +55,7 @@ class PanelProblem:
     stream_k_short: bool = False
     staged: bool = False
     b_resident: bool = False
+    is_straight: bool = False
 
     @property
     def tiles_per_tile_row(self) -> int:
@@ -111,6 +113,7 @@ def describe_product(
     *,
     staged: bool,
     b_resident: bool,
+    is_straight: bool = False,
 ) -> PanelProblem:
     """What decides how a kernel's product is cut; the planner and the pipeline ask the same.
 
@@ -120,6 +123,7 @@ def describe_product(
         slots: Thread blocks that run at the same time.
         staged: Whether copies go through page-locked slabs.
         b_resident: Whether B is on the GPU already.
+        is_straight: Whether it is one step, which goes the straight way.
     """
     (m, n, k), tile = shape, spec.tile
     return PanelProblem(
@@ -127,7 +131,7 @@ def describe_product(
         tile_m=tile.m, tile_n=tile.n, tile_k=tile.k, slots=slots,
         term_item_bytes=find_term_item_bytes(spec, k),
         stream_k_tail=spec.stream_k_tail, stream_k_short=spec.stream_k_short,
-        staged=staged, b_resident=b_resident,
+        staged=staged, b_resident=b_resident, is_straight=is_straight,
     )  # fmt: skip
 
 

@@ -7,9 +7,8 @@
   page-locked, its transfers are commands, which C submits (`native/commands.c`). `pinned`
   page-locks matrices and knows which are; of others it asks CUDA each time.
 - *Pageable* memory: a stage (`stages`) copies it in pieces of up to 1 MiB through page-locked
-  slabs, on the memory node next to the GPU (`nodes`). A small product is copied whole (`bounce`),
-  and then runs as from page-locked memory; on a crowded machine (`wavetrim.native`) the driver
-  copies it.
+  slabs, on the memory node next to the GPU (`nodes`). Small products, and on a crowded machine
+  (`wavetrim.native`) others, are copied by the driver.
 
 A stage is C (`native_stage`, loaded by `host_library`): handing the interpreter's lock from thread
 to thread takes Python longer than a piece, and the launching thread wants that lock, too.

@@ -151,20 +151,22 @@ def is_locked(matrix: Matrix, address: int) -> bool:
     return bool(ask(address).type == _HOST and ask(last).type == _HOST)
 
 
-def find_locked(*matrices: Matrix) -> list[int] | None:
-    """Addresses of row-major matrices in memory that was locked here; None if one is not.
+def locate(a: Matrix, b: Matrix, c: Matrix) -> tuple[tuple[int, int, int], bool]:
+    """Addresses of three row-major matrices, and whether all of their memory was locked here.
 
-    Faster than `is_pinned`, because it does not ask CUDA.
+    Faster than `is_pinned`, because it does not ask CUDA, and calls no other function of Python.
     """
-    addresses = []
-    for matrix in matrices:
-        if not matrix.flags.c_contiguous:
-            return None
-        address = find_address(matrix)
-        if address + matrix.nbytes > _find_region_end(address):
-            return None
-        addresses.append(address)
-    return addresses
+    # NumPy's own way to the address is slower, but no call of Python.
+    at_a: int = a.__array_interface__["data"][0]
+    at_b: int = b.__array_interface__["data"][0]
+    at_c: int = c.__array_interface__["data"][0]
+    addresses = at_a, at_b, at_c
+    for address, matrix in ((at_a, a), (at_b, b), (at_c, c)):
+        behind = bisect_left(_locked, (address + 1, 0))
+        before = _locked[max(0, behind - 1) : behind]
+        if not before or address + matrix.nbytes > before[0][1]:
+            return addresses, False
+    return addresses, True
 
 
 def _find_region_end(address: int) -> int:

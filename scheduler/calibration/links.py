@@ -37,13 +37,14 @@ _PANELS: Final = 8
 """Panels of the product that copies both ways; chosen."""
 
 _TINY: Final = 64
-"""Side of a tiny product; chosen."""
+_CUT_KERNEL: Final = "register"
+"""Side of a tiny product, and a kernel by which it does not go the straight way; chosen."""
 
-_COPIED: Final = GemmProblem(768, 768, 768)
-"""A product that is copied within host memory first, if pageable; chosen."""
+_STRAIGHT: Final = 64, 640
+"""Sides of two products that go the straight way; chosen."""
 
 _MOST_COPY_GBYTES: Final = 200.0
-"""Rate above which copies within host memory take no noticeable time; chosen."""
+"""Rate above which the driver's copies from pageable memory take no more time; chosen."""
 
 _MOST_DUPLEX: Final = 2.0
 """The factor of directions that take turns."""
@@ -68,9 +69,9 @@ class GpuBench:
         memory = self.memories.setdefault(problem.memory, OperandMemory(problem.memory, 264 << 20))
         return memory.take(problem.dtype, problem.m, problem.n, problem.k)
 
-    def plan(self, problem: GemmProblem, f: int) -> Plan:
-        """The plan with an F by the current profile."""
-        return choose_plan(problem, self.profile, PlanOptions(f=f))
+    def plan(self, problem: GemmProblem, f: int, kernel: str = "auto") -> Plan:
+        """The plan with an F, and perhaps a kernel, by the current profile."""
+        return choose_plan(problem, self.profile, PlanOptions(f=f, kernel=kernel))
 
     def time_plan(self, plan: Plan, budget_seconds: float) -> float:
         """Median seconds of calls that run a plan, as users do."""
@@ -80,16 +81,15 @@ class GpuBench:
 
 def measure_links(bench: GpuBench, source: str) -> tuple[tuple[LinkModel, ...], CpuModel]:
     """The links, and the CPU with its rate of copies."""
-    tiny, copied = (
-        {memory: _time_side(bench, side, memory) for memory in MEMORIES}
-        for side in (_TINY, _COPIED.m)
-    )
+    tiny = {memory: _time_side(bench, _TINY, memory, _CUT_KERNEL) for memory in MEMORIES}
+    straight = {memory: _time_straight(bench, memory) for memory in MEMORIES}
     rated = [
         replace(_measure_rates(bench, memory, tiny[memory]), source=source) for memory in MEMORIES
     ]
-    # The rates of copies in host memory are part of what a small pageable product takes.
-    copied_gbytes = 1e-9 * _COPIED.copied_bytes
-    copy_seconds = (copied["pageable"] - tiny["pageable"]) - (copied["pinned"] - tiny["pinned"])
+    # What the driver's copies from pageable memory take more than those from page-locked memory.
+    small, large = (GemmProblem(side, side, side).copied_bytes for side in _STRAIGHT)
+    copied_gbytes = 1e-9 * (large - small)
+    copy_seconds = straight["pageable"] - straight["pinned"]
     copy_seconds = max(copy_seconds, copied_gbytes / _MOST_COPY_GBYTES)
     cpu = replace(bench.profile.cpu, copy_gbytes_per_second=copied_gbytes / copy_seconds)
     free = tuple(replace(link, call_seconds=0.0) for link in rated)
@@ -103,7 +103,7 @@ def measure_links(bench: GpuBench, source: str) -> tuple[tuple[LinkModel, ...], 
 
 def _find_call(bench: GpuBench, memory: Memory, tiny_seconds: float) -> float:
     """Seconds of a call, by a profile with which it takes no time."""
-    plan = bench.plan(GemmProblem(_TINY, _TINY, _TINY, memory=memory), f=0)
+    plan = bench.plan(GemmProblem(_TINY, _TINY, _TINY, memory=memory), 0, _CUT_KERNEL)
     return max(0.0, tiny_seconds - plan.predicted.total_seconds)
 
 
@@ -130,10 +130,16 @@ def _measure_rates(bench: GpuBench, memory: Memory, tiny_seconds: float) -> Link
     )
 
 
-def _time_side(bench: GpuBench, side: int, memory: Memory) -> float:
+def _time_side(bench: GpuBench, side: int, memory: Memory, kernel: str = "auto") -> float:
     """Median seconds of a small product on the GPU."""
     problem = GemmProblem(side, side, side, memory=memory)
-    return bench.time_plan(bench.plan(problem, f=0), _QUICK_SECONDS)
+    return bench.time_plan(bench.plan(problem, 0, kernel), _QUICK_SECONDS)
+
+
+def _time_straight(bench: GpuBench, memory: Memory) -> float:
+    """How much longer the larger of two straight products takes than the smaller."""
+    small, large = (_time_side(bench, side, memory) for side in _STRAIGHT)
+    return large - small
 
 
 def _time_cut(bench: GpuBench, memory: Memory, shape: tuple[int, int, int], panels: int) -> float:

@@ -10,8 +10,10 @@ import numpy as np
 from wavetrim.cpu.gemm import CpuPool
 from wavetrim.kernels.device import DeviceInfo
 from wavetrim.kernels.errors import KernelsError
+from wavetrim.kernels.pipeline.direct_path import DirectProduct
 from wavetrim.kernels.pipeline.host_product import GpuTimings
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
+from wavetrim.kernels.pipeline.straight import StraightProduct
 from wavetrim.native.call_threads import CallThreads
 from wavetrim.scheduler.errors import ExecutionCancelled
 from wavetrim.scheduler.execution.gpu_alone import GpuAlone
@@ -28,7 +30,11 @@ from wavetrim.scheduler.execution.product import (
 from wavetrim.scheduler.execution.rows_done import RowsDone
 from wavetrim.scheduler.execution.run import Execution, raise_translated
 from wavetrim.scheduler.execution.run_notes import RunNotes
-from wavetrim.scheduler.execution.short_products import ShortProducts, report_all
+from wavetrim.scheduler.execution.short_products import (
+    ShortProducts,
+    find_straight,
+    report_all,
+)
 from wavetrim.scheduler.execution.teams import Teams
 from wavetrim.scheduler.execution.timings import Timings, sum_up
 from wavetrim.scheduler.execution.watchdog import Watchdog
@@ -87,7 +93,9 @@ class Executor:
         self._teams = Teams(self.pipelines)
         self._occupancy = Occupancy([CPU, *range(len(self.devices))])
         self._notes = RunNotes()
-        self._shorts = ShortProducts(self.pool, self._teams, self._occupancy, self._notes, watchdog)
+        self._shorts = ShortProducts(
+            self.pool, self.pipelines, self._occupancy, self._notes, watchdog
+        )
         # By identity: comparing kernels takes longer than enqueueing one.
         self._prepared: Plan | None = None
 
@@ -134,18 +142,29 @@ class Executor:
             ExecutionCancelled: `cancelled` returned True; C is incomplete.
             ExecutionError: A device failed; C is incomplete.
         """
-        if plan.is_short and (plan.f or not (timed or b_key)):
-            if cancelled is not None and cancelled():
-                raise ExecutionCancelled("the execution was asked to stop")
-            compute = self._shorts.compute_on_cpu if plan.f else self._shorts.compute_on_gpu
-            timings = compute(plan, a, b, c, alpha=alpha, beta=beta)
-            if timings is not None:
-                report_all(plan, progress, final)
-                return timings
+        is_straight = plan.is_straight and alpha != 0 and not (timed or b_key)
+        if not (is_straight or plan.is_short):
+            product = PlannedProduct(
+                plan, a, b, c, alpha, beta, progress, cancelled, final, timed, b_key
+            )
+            return self._run(product)
+        if cancelled is not None and cancelled():
+            raise ExecutionCancelled("the execution was asked to stop")
+        timings: Timings | None = None
+        if is_straight:
+            timings = self._shorts.compute_straight(plan, a, b, c, alpha=alpha, beta=beta)
+        elif plan.f:
+            timings = self._shorts.compute_on_cpu(plan, a, b, c, alpha=alpha, beta=beta)
+        if timings is None:
+            product = PlannedProduct(plan, a, b, c, alpha, beta, timed=timed, b_key=b_key)
+            timings = self._run(product)
+        report_all(plan, progress, final)
+        return timings
+
+    def _run(self, product: PlannedProduct) -> Timings:
+        """Compute a product in its parts."""
+        plan, a, b, c = product.plan, product.a, product.b, product.c
         check_operands(plan, a, b, c)
-        product = PlannedProduct(
-            plan, a, b, c, alpha, beta, progress, cancelled, final, timed, b_key
-        )
         with self._occupancy.acquire(plan.device_set) as stay:
             if plan is not self._prepared:
                 self._prepare(plan, c.dtype)
@@ -169,6 +188,21 @@ class Executor:
             product, teams=self._teams, pool=self.pool, gpu_threads=self._gpu_threads,
             watchdog=self._watchdog,
         ).compute()  # fmt: skip
+
+    def find_gpu_product(self, plan: Plan, alpha: float) -> StraightProduct | DirectProduct | None:
+        """The product of a plan without the checks and notes that `run` makes.
+
+        None where it needs the host meanwhile, other GPUs or the CPU, or takes long.
+        """
+        if plan.is_straight:
+            return find_straight(plan, self.pipelines, alpha, beta=0.0)
+        pipeline = self.pipelines[plan.gpu_parts[0].position] if plan.is_gpu_alone else None
+        if pipeline is None or pipeline.direct is None or not plan.is_short or plan.sms is not None:
+            return None
+        assert plan.spec is not None, "a plan with GPU rows names a kernel"
+        shape = plan.problem.m, plan.problem.n, plan.problem.k
+        cut = plan.gpu_parts[0].cut
+        return DirectProduct(pipeline, plan.spec, shape, cut, alpha=alpha, beta=0.0)
 
     @property
     def is_crowded(self) -> bool:

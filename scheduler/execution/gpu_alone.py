@@ -56,11 +56,12 @@ class GpuAlone:
             if counter is not None:
                 counter.add("gpu", rows)
 
+        is_counted = counter is not None or (watchdog is not None and not plan.is_short)
         with watchdog.watch(plan.prices.total_seconds) if watchdog else NOTHING as watched:
             return self._pipelines[position].multiply(
                 plan.spec, product.a, product.b, product.c,
                 cut=plan.gpu_parts[0].cut, alpha=product.alpha, beta=product.beta,
-                progress=count_rows if watchdog or counter else None,
+                progress=count_rows if is_counted else None,
                 cancelled=product.cancelled, sms=plan.sms, timed=product.timed,
                 final=None if final is None else lambda rows: final([rows]), b_key=product.b_key,
             )  # fmt: skip

@@ -35,11 +35,11 @@ class PlannedProduct(NamedTuple):
     c: Matrix
     alpha: float
     beta: float
-    progress: Callable[[RowsDone], None] | None
-    cancelled: Callable[[], bool] | None
-    final: Callable[[Sequence[range]], None] | None
-    timed: bool
-    b_key: str | None
+    progress: Callable[[RowsDone], None] | None = None
+    cancelled: Callable[[], bool] | None = None
+    final: Callable[[Sequence[range]], None] | None = None
+    timed: bool = False
+    b_key: str | None = None
 
 
 def check_operands(plan: Plan, a: Matrix, b: Matrix, c: Matrix) -> None:

@@ -1,31 +1,23 @@
-"""Products of at most 5 ms (`Plan.is_short`), with as little Python as possible.
+"""Products without parts, with as little Python as possible: short ones of the CPU, straight ones.
 
-After other work the caches have none of the executor's code, and each call costs some µs. So a
-short product is not reported while it is computed, and cannot be stopped.
+After other work the caches have none of the executor's code, and each call costs some µs. So such a
+product is not reported while it is computed, and cannot be stopped.
 """
 
 import time
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
 
 from wavetrim.cpu.gemm import CpuPool
-from wavetrim.kernels.pipeline.recorded_product import (
-    RecordedKind,
-    RecordedProduct,
-    RecordedTeamProduct,
-)
-from wavetrim.scheduler.execution.decision_cache import DecisionCache
+from wavetrim.kernels.pipeline.pipeline import GpuPipeline
+from wavetrim.kernels.pipeline.straight import StraightProduct
 from wavetrim.scheduler.execution.occupancy import Occupancy
 from wavetrim.scheduler.execution.product import NOTHING, Matrix, check_operands, prepare_cpu_part
 from wavetrim.scheduler.execution.rows_done import RowsDone
 from wavetrim.scheduler.execution.run import raise_translated
 from wavetrim.scheduler.execution.run_notes import RunNotes
-from wavetrim.scheduler.execution.teams import Teams
-from wavetrim.scheduler.execution.timings import Timings, list_part_seconds
+from wavetrim.scheduler.execution.timings import Timings
 from wavetrim.scheduler.execution.watchdog import Watchdog
 from wavetrim.scheduler.planning.plan import Plan
-
-_Recorded: TypeAlias = RecordedProduct | RecordedTeamProduct
 
 
 class ShortProducts:
@@ -34,14 +26,13 @@ class ShortProducts:
     def __init__(
         self,
         pool: CpuPool,
-        teams: Teams,
+        pipelines: Sequence[GpuPipeline],
         occupancy: Occupancy,
         notes: RunNotes,
         watchdog: Watchdog | None,
     ) -> None:
-        self._pool, self._teams = pool, teams
+        self._pool, self._pipelines = pool, pipelines
         self._occupancy, self._notes, self._watchdog = occupancy, notes, watchdog
-        self._recorded = DecisionCache[tuple[float, float, _Recorded | None]]()
 
     def compute_on_cpu(
         self, plan: Plan, a: Matrix, b: Matrix, c: Matrix, *, alpha: float, beta: float
@@ -72,56 +63,38 @@ class ShortProducts:
         self._notes.note(plan, timings, alone=alone)
         return timings
 
-    def compute_on_gpu(
+    def compute_straight(
         self, plan: Plan, a: Matrix, b: Matrix, c: Matrix, *, alpha: float, beta: float
     ) -> Timings | None:
-        """Compute a product on GPUs alone; None if no commands are recorded for it.
+        """Compute a product the straight way; None, with nothing done, if it cannot.
 
         Raises:
             ExecutionError: As `Executor.run`.
         """
-        recorded = self._find_recorded(plan, alpha, beta)
-        if recorded is None:
-            return None
-        watchdog = self._watchdog
+        watchdog, (part,) = self._watchdog, plan.gpu_parts
         with self._occupancy.acquire(plan.device_set) as stay:
             started = time.perf_counter()
             try:
+                product = find_straight(plan, self._pipelines, alpha, beta)
                 with watchdog.watch(plan.prices.total_seconds) if watchdog else NOTHING:
-                    gpu_seconds = recorded.run(a, b, c)
-                    if gpu_seconds is None:
+                    if not product.run(a, b, c):
                         return None
             except BaseException as error:
                 raise_translated(error)
             seconds = time.perf_counter() - started
-        part_seconds = list_part_seconds(plan, seconds, gpu_seconds)
-        timings = Timings(None, None, seconds, 0.0, seconds, 0, part_seconds)
+        timings = Timings(None, None, seconds, 0.0, seconds, 0, ((part.position, seconds),))
         self._notes.note(plan, timings, alone=stay.was_alone)
         return timings
 
-    def _find_recorded(self, plan: Plan, alpha: float, beta: float) -> _Recorded | None:
-        """The recorded commands of a plan; None the first time that it is run."""
-        kept = self._recorded.find(plan)
-        recorded = None
-        if kept is not None:
-            kept_alpha, kept_beta, recorded = kept
-            if recorded is not None and alpha == kept_alpha and beta == kept_beta:
-                return recorded
-            recorded = self._record(plan, alpha, beta)
-        self._recorded.keep(plan, (alpha, beta, recorded))
-        return recorded
 
-    def _record(self, plan: Plan, alpha: float, beta: float) -> _Recorded | None:
-        pipelines = [self._teams.pipelines[part.position] for part in plan.gpu_parts]
-        if alpha == 0 or any(one.direct is None for one in pipelines):  # with 0 only C is scaled
-            return None
-        assert plan.spec is not None, "a plan with GPU rows names a kernel"
-        problem = plan.problem
-        shape = problem.m, problem.n, problem.k
-        kind = RecordedKind(plan.spec, shape, alpha=alpha, beta=beta, sms=plan.sms)
-        if plan.is_gpu_alone:
-            return RecordedProduct(pipelines[0], kind, plan.gpu_parts[0].cut)
-        return RecordedTeamProduct(self._teams.find(plan), kind)
+def find_straight(
+    plan: Plan, pipelines: Sequence[GpuPipeline], alpha: float, beta: float
+) -> StraightProduct:
+    """The product of a plan that goes the straight way."""
+    assert plan.spec is not None, "a plan with GPU rows names a kernel"
+    problem, (part,) = plan.problem, plan.gpu_parts
+    straight = pipelines[part.position].straight
+    return straight.find(plan.spec, (problem.m, problem.n, problem.k), alpha, beta)
 
 
 def report_all(

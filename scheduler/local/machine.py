@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wavetrim.cpu.numpy_products import NumpyProducts
+from wavetrim.cpu.spinning import SpinningThreads
 from wavetrim.cpu.threads import blas_limit, count_default_threads
 from wavetrim.kernels.device import (
     DeviceInfo,
@@ -26,6 +27,7 @@ from wavetrim.scheduler.errors import PlanError
 from wavetrim.scheduler.local.thread_locks import ThreadLocks
 
 if TYPE_CHECKING:
+    from wavetrim.scheduler.local.known import KnownProducts
     from wavetrim.scheduler.local.planned import PlannedProducts
 
 Matrix = NDArray[Any]
@@ -79,6 +81,8 @@ class LocalMachine:
         lock: Taken by the product that is running, if threads share it or a plan is run.
         thread_locks: A lock for each thread, taken while it calls BLAS outside `lock`.
         numpy: Products of NumPy.
+        spinning: Other threads of this process that are busy between products.
+        known: Products that take a way to the GPU that is known; None before the first.
         has_gpu: Whether there is a usable GPU.
         has_ended: Whether the interpreter exits: neither threads nor GPUs are used any more.
     """
@@ -89,8 +93,10 @@ class LocalMachine:
         self.has_gpu, self.has_ended = bool(self.gpus), False
         self.lock = threading.RLock()  # a signal handler may fork
         self.numpy = NumpyProducts(options.count_threads())
+        self.spinning = SpinningThreads()
         self.thread_locks = ThreadLocks()
         self._planned: PlannedProducts | None = None
+        self.known: KnownProducts | None = None
 
     @property
     def planned(self) -> "PlannedProducts":
@@ -131,8 +137,8 @@ class LocalMachine:
     def suits_numpy(self, m: int, n: int, k: int, dtype: np.dtype[Any]) -> bool:
         """Whether NumPy is to compute a large product of the CPU alone.
 
-        Threads of BLAS that spin afterwards take the cores from copies to a GPU, so where there is
-        one NumPy computes it only while others have the cores: most often BLAS's own threads.
+        Threads of BLAS that spin afterwards take the cores from copies to a GPU. So where there is
+        one NumPy computes it only while others have the cores, or BLAS's threads spin anyway.
         """
         if self.has_gpu and not (self.numpy.is_crowded or self.planned.is_crowded):
             return False
@@ -162,7 +168,7 @@ class LocalMachine:
 
         The calling thread alone computes what comes after that.
         """
-        self.has_gpu, self.has_ended = False, True
+        self.has_gpu, self.has_ended, self.known = False, True, None
         with self.lock:
             if self._planned is not None:
                 self._planned.close()

@@ -28,6 +28,7 @@ from wavetrim.scheduler.local.arrays import (
     read_factor,
 )
 from wavetrim.scheduler.local.machine import LocalMachine
+from wavetrim.scheduler.local.process import find_known
 from wavetrim.scheduler.local.stacks import Matrices, StackProblem, find_stack_problem, unstack
 from wavetrim.scheduler.options import (
     NO_OPTIONS,
@@ -101,6 +102,10 @@ def multiply(
         devices: GPUs that may be used.
         verify: Whether to check the result.
     """
+    if accuracy is c is device is devices is None and not verify and (known := find_known()):
+        found = known.multiply(a, b, out, alpha=alpha, beta=beta, f=f)
+        if found is not None:
+            return found
     left, right = read_array("a", a), read_array("b", b)
     problem = find_stack_problem(left.shape, right.shape)
     dtype = find_dtype(left.dtype, right.dtype, c)
@@ -115,20 +120,30 @@ def multiply(
     is_free = accuracy is devices is None and isinstance(f, str) and f == "auto"
     options = NO_OPTIONS if is_free else _read_options(f, accuracy, devices)
     product = _Product(problem, dtype, alpha, beta, options, device)
-    result = out
-    if result is None or not can_write(result, problem, left, right, addend):
-        result = np.empty(problem.shape, dtype)
-    if addend is not None and addend is not result:
-        np.copyto(result, addend, casting="same_kind")
+    result = _find_result(out, product, left, right, addend)
     if verify:
         _compute_and_verify(machine, product, left, right, result)
     else:
         _compute(machine, product, left, right, result)
+    if machine.has_gpu:
+        machine.spinning.mark()
     if out is None:
         return result if result.ndim else result[()]
     if result is not out:
         np.copyto(out, result)
     return out
+
+
+def _find_result(
+    out: Array | None, product: _Product, left: Array, right: Array, addend: Array | None
+) -> Array:
+    """Memory that the product is computed in: `out` or a new array, which holds C."""
+    result = out
+    if result is None or not can_write(result, product.problem, left, right, addend):
+        result = np.empty(product.problem.shape, product.dtype)
+    if addend is not None and addend is not result:
+        np.copyto(result, addend, casting="same_kind")
+    return result
 
 
 def _read_options(f: Any, accuracy: str | None, devices: str | None) -> PlanOptions:
@@ -167,6 +182,9 @@ def _compute(
     lay_out = np.asarray if is_integer(product.dtype) or not plan.f else _lay_out
     for a, b, c in parts or unstack(left, right, result, problem, fold=fold):
         machine.planned.run(plan, lay_out(a), lay_out(b), c, alpha=product.alpha, beta=product.beta)
+    is_usual = options is NO_OPTIONS and device is None and product.beta == 0
+    if is_usual and product.alpha != 0 and left.ndim == right.ndim == 2:
+        machine.planned.keep_way(plan, left, right, product.alpha)
 
 
 def _compute_alone(product: _Product, left: Array, right: Array, result: Array) -> None:

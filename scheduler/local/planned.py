@@ -1,9 +1,10 @@
 """Products that are planned: an executor, its profiles and plans, for a caller's own process."""
 
 import threading
+from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from numpy.typing import NDArray
 
@@ -11,6 +12,8 @@ from wavetrim.cpu.threads import blas_limit
 from wavetrim.scheduler.calibration.profiles import open_profiles
 from wavetrim.scheduler.errors import ExecutionError, PlanError
 from wavetrim.scheduler.execution.executor import Executor
+from wavetrim.scheduler.execution.run import raise_translated
+from wavetrim.scheduler.local.known import KnownProducts
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.cache import PlanCache
 from wavetrim.scheduler.planning.plan import Plan
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from wavetrim.scheduler.local.machine import LocalMachine
 
 Matrix = NDArray[Any]
+T = TypeVar("T")
 
 
 class PlannedProducts:
@@ -44,7 +48,7 @@ class PlannedProducts:
     @property
     def is_crowded(self) -> bool:
         """Whether other threads want the cores, as the latest products showed."""
-        return self._executor.is_crowded
+        return self._executor.is_crowded or self._machine.spinning.are_there()
 
     def find_profile(self, *, cpu_only: bool = False) -> MachineProfile:
         """The profile of this machine, or of its CPU alone."""
@@ -100,20 +104,31 @@ class PlannedProducts:
             ExecutionError: A device failed, the interpreter exits, or this thread is in a product,
                 which a signal handler or a finalizer has interrupted.
         """
+        run = partial(self._executor.run, alpha=alpha, beta=beta, cancelled=self._has_ended)
+        self._run_alone(run, plan, a, b, c)
+
+    def keep_way(self, plan: Plan, a: Matrix, b: Matrix, alpha: float) -> None:
+        """Let products like one that a GPU has computed take the same way at once."""
+        product = self._executor.find_gpu_product(plan, alpha)
+        if product is not None:
+            known = self._machine.known = self._machine.known or KnownProducts(self._run_alone)
+            known.keep(a, b, alpha, plan.problem.memory, product)
+
+    def _run_alone(self, run: Callable[..., T], *arguments: Any) -> T:
+        """Run a product, while no other one runs."""
         machine = self._machine
         try:
             with machine.lock:
-                self._refuse_nested()
+                if self._is_running or machine.has_ended:  # by this thread, which has the turn
+                    self._refuse()
                 self._is_running = True
                 try:
-                    self._executor.run(
-                        plan, a, b, c, alpha=alpha, beta=beta, cancelled=lambda: machine.has_ended
-                    )
-                except BaseException:
+                    return run(*arguments)
+                except BaseException as error:
                     # Ctrl-C comes at any moment, also between taking a lock and noting that.
                     self._executor.free_devices()
                     blas_limit.end()
-                    raise
+                    raise_translated(error)
                 finally:
                     self._is_running = False
         except BaseException:
@@ -121,9 +136,12 @@ class PlannedProducts:
                 end_with_interpreter()
             raise
 
-    def _refuse_nested(self) -> None:
-        if self._is_running:  # by this thread, which has the turn
-            raise ExecutionError("a product of this thread is running, and has to end first")
+    def _refuse(self) -> NoReturn:
+        """Refuse a product now that this thread has the turn, which it then gives to others."""
+        raise ExecutionError("a product of this thread is running, and has to end first")
+
+    def _has_ended(self) -> bool:
+        return self._machine.has_ended
 
     def close(self) -> None:
         """End the threads and free memory."""

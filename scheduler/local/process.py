@@ -12,10 +12,13 @@ import threading
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from wavetrim.scheduler.errors import ForkedProcess
 from wavetrim.scheduler.local.machine import LocalMachine, LocalOptions
+
+if TYPE_CHECKING:
+    from wavetrim.scheduler.local.known import KnownProducts
 
 FORKED: Final = (
     "this process was forked from one that used the GPU, and CUDA does not survive a fork; start "
@@ -89,6 +92,11 @@ class _Process:
             self._inherited.append(self._machine)
             self._machine = None
 
+    def find_known(self) -> "KnownProducts | None":
+        """Products whose way to the GPU of this process is known; None without any."""
+        machine = self._machine
+        return None if machine is None or self._inherited else machine.known
+
 
 _process: Final = _Process()
 atexit.register(_process.end)
@@ -98,3 +106,4 @@ os.register_at_fork(
     after_in_child=_process.begin_child,
 )
 find_machine: Final = _process.find
+find_known: Final = _process.find_known

@@ -18,6 +18,7 @@ from wavetrim.scheduler.options import (
     check_devices,
     find_accuracy,
 )
+from wavetrim.scheduler.planning.gpu_rows import can_go_straight
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.estimate import is_measured
 from wavetrim.scheduler.profile.machine import MachineProfile
@@ -37,7 +38,9 @@ def find_candidates(
 ) -> tuple[KernelSpec, ...]:
     """The kernels that may compute a product; empty if only the CPU can.
 
-    If the rate of any of them was measured, those whose rates are only assumed are left out.
+    A product that can go the straight way is left to cuBLAS, which knows small shapes: 37x46x6098
+    takes it 25 µs on an H200, the fastest of ours 145. Otherwise, if the rate of any kernel was
+    measured, those whose rates are only assumed are left out.
 
     Raises:
         PlanError: The product cannot have this kernel, tile, accuracy or number of multiprocessors
@@ -56,6 +59,8 @@ def find_candidates(
         raise PlanError("kernel", options.kernel, limit)
     if options.sms is not None:
         runnable = _find_limited(problem, profile, options, runnable)
+    elif options.kernel == "auto" and gpu is not None and can_go_straight(problem, profile):
+        runnable = [spec for spec in runnable if spec.is_cublas] or runnable
     measured = [spec for spec in runnable if is_measured(profile, spec)]
     return tuple(measured or runnable)
 

@@ -9,7 +9,6 @@ from wavetrim.scheduler.planning.gpu_rows import (
     GpuPart,
     build_member,
     count_slots,
-    find_link,
 )
 from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.planning.queues import Queue, Span, list_queues, merge_spans
@@ -237,7 +236,7 @@ def _describe_joint(plan: Plan) -> dict[str, Any] | None:
     machine = plan.profile
     if len(machine.gpus) < 2 or plan.problem.memory == "pageable":
         return None
-    links = [find_link(plan.problem, gpu) for gpu in machine.gpus]
+    links = [gpu.find_link(plan.problem.memory) for gpu in machine.gpus]
     return asdict(machine.joint or estimate_joint(links))
 
 

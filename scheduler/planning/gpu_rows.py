@@ -18,7 +18,6 @@ from wavetrim.kernels.schedule.panels import PanelProblem, describe_product, div
 from wavetrim.kernels.schedule.steps import Cut
 from wavetrim.kernels.schedule.timeline import Rates, Spans
 from wavetrim.kernels.spec import KernelSpec
-from wavetrim.native.tuned import SMALL_PRODUCT_BYTES
 from wavetrim.scheduler.problem import GemmProblem, Memory
 from wavetrim.scheduler.profile.estimate import find_rate
 from wavetrim.scheduler.profile.machine import LinkModel, MachineProfile
@@ -37,6 +36,15 @@ STEP_SECONDS: Final[dict[Memory, float]] = {"pageable": 4e-5, "pinned": 1.3e-5}
 ROW_SECONDS: Final = 4e-8
 """Time that a row adds to a page-locked copy of parts of rows; on an H100 7 to 47 ns for parts of 2
 to 32 KiB (1f09f97)."""
+
+STRAIGHT_SECONDS: Final[dict[Memory, float]] = {"pageable": 1.2e-3, "pinned": 4e-4}
+"""Longest copies of a product that goes the straight way. To cut it would let copies overlap, which
+saves a part of that time, and costs as much: some steps, or waking the threads that stage. In turns
+with others on an H200, where 4e-4 s are 22 MB: 21 MB take 409 µs straight and 527 cut, 50 MB 957
+and 901; from pageable memory 6 MB take 0.65 and 1.1 ms, 21 MB 1.8 and 1.4."""
+
+STRAIGHT_CALL_SECONDS: Final = 4e-5
+"""Time of a straight product without its bytes; 64³ takes 35 to 60 µs on an H100 and an H200."""
 
 _THREADS_AN_SM: Final = 1024
 _BLOCKS_AN_SM: Final = 16
@@ -184,11 +192,18 @@ def build_gpu_side(
         sms: Limit of multiprocessors; None for all. It reduces the blocks of a wave in proportion,
             not its time.
     """
-    return GpuSide((position,), (build_member(problem, profile, spec, sms),), spec)
+    is_straight = sms is None and spec.is_cublas and can_go_straight(problem, profile)
+    member = build_member(problem, profile, spec, sms, is_straight=is_straight)
+    return GpuSide((position,), (member,), spec)
 
 
 def build_member(
-    problem: GemmProblem, profile: MachineProfile, spec: KernelSpec, sms: int | None
+    problem: GemmProblem,
+    profile: MachineProfile,
+    spec: KernelSpec,
+    sms: int | None,
+    *,
+    is_straight: bool = False,
 ) -> GpuRows:
     """One GPU with one kernel, as a member of a side."""
     gpu = profile.gpu
@@ -197,12 +212,14 @@ def build_member(
         spec,
         (problem.m, problem.n, problem.k),
         count_slots(spec, gpu.sm_count, sms),
-        staged=problem.memory == "pageable" and not is_copied_first(problem),
+        staged=problem.memory == "pageable" and not is_straight,
         b_resident=problem.b_resident,
+        is_straight=is_straight,
     )
     resident_bytes = problem.b_bytes - problem.copied_b_bytes
     memory_bytes = int(MEMORY_SHARE * gpu.memory_bytes) - resident_bytes
-    return GpuRows(panels, _build_rates(problem, profile, spec), memory_bytes)
+    rates = _build_rates(problem, profile, spec, is_straight=is_straight)
+    return GpuRows(panels, rates, memory_bytes)
 
 
 def count_slots(spec: KernelSpec, sm_count: int, sms: int | None = None) -> int:
@@ -212,28 +229,37 @@ def count_slots(spec: KernelSpec, sm_count: int, sms: int | None = None) -> int:
     return max(1, usable) * (1 if fills else min(_BLOCKS_AN_SM, _THREADS_AN_SM // spec.threads))
 
 
-def is_copied_first(problem: GemmProblem) -> bool:
-    """Whether the product is copied whole into page-locked memory first (`DirectPath`)."""
-    return problem.memory == "pageable" and problem.copied_bytes <= SMALL_PRODUCT_BYTES
+def can_go_straight(problem: GemmProblem, profile: MachineProfile) -> bool:
+    """Whether a product by cuBLAS goes the straight way: its copies take so little time."""
+    if problem.b_resident:
+        return False
+    item_bytes, m, n, k = problem.item_bytes, problem.m, problem.n, problem.k
+    link = find_straight_link(problem, profile)
+    in_seconds = (m + n) * k * item_bytes / (1e9 * link.in_gbytes_per_second)
+    out_seconds = m * n * item_bytes / (1e9 * link.out_gbytes_per_second)
+    return in_seconds + out_seconds <= STRAIGHT_SECONDS[problem.memory]
 
 
-def find_link(problem: GemmProblem, profile: MachineProfile) -> LinkModel:
-    """The link of a product; if it is copied first, the copies in host memory are a part of it."""
-    link = profile.find_link(problem.memory)
-    if not is_copied_first(problem):
+def find_straight_link(problem: GemmProblem, profile: MachineProfile) -> LinkModel:
+    """The link of a straight product: the driver copies pageable memory in the calling thread."""
+    link = replace(profile.find_link("pinned"), call_seconds=STRAIGHT_CALL_SECONDS)
+    if problem.memory == "pinned":
         return link
-    direct, copied = profile.find_link("pinned"), profile.cpu.copy_gbytes_per_second
+    copied = profile.cpu.copy_gbytes_per_second
     return replace(
-        direct,
-        in_gbytes_per_second=1 / (1 / direct.in_gbytes_per_second + 1 / copied),
-        out_gbytes_per_second=1 / (1 / direct.out_gbytes_per_second + 1 / copied),
-        call_seconds=link.call_seconds,
+        link,
+        in_gbytes_per_second=1 / (1 / link.in_gbytes_per_second + 1 / copied),
+        out_gbytes_per_second=1 / (1 / link.out_gbytes_per_second + 1 / copied),
     )
 
 
-def _build_rates(problem: GemmProblem, profile: MachineProfile, spec: KernelSpec) -> Rates:
+def _build_rates(
+    problem: GemmProblem, profile: MachineProfile, spec: KernelSpec, *, is_straight: bool
+) -> Rates:
     """The rates of a machine's link and one kernel, without a CPU part."""
-    gpu, link = profile.gpu, find_link(problem, profile)
+    gpu, link = profile.gpu, profile.find_link(problem.memory)
+    if is_straight:
+        link = find_straight_link(problem, profile)
     assert gpu is not None, "only a machine with a GPU runs kernels"
     rate = find_rate(profile, spec)
     wave_items = spec.tile.m * spec.tile.n * count_slots(spec, gpu.sm_count)
@@ -242,8 +268,8 @@ def _build_rates(problem: GemmProblem, profile: MachineProfile, spec: KernelSpec
         out_bytes_per_second=link.out_gbytes_per_second * 1e9,
         duplex=link.duplex,
         call_seconds=link.call_seconds,
-        step_seconds=STEP_SECONDS["pinned" if is_copied_first(problem) else problem.memory],
-        row_seconds=ROW_SECONDS if problem.memory == "pinned" else 0.0,
+        step_seconds=0.0 if is_straight else STEP_SECONDS[problem.memory],
+        row_seconds=ROW_SECONDS if problem.memory == "pinned" and not is_straight else 0.0,
         launch_seconds=LAUNCH_SECONDS,
         wave_seconds=wave_items * problem.item_bytes / (gpu.memory_gbytes_per_second * 1e9),
         depth_seconds=2 * wave_items / (rate.gflops * 1e9),

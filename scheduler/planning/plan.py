@@ -143,6 +143,11 @@ class Plan:
         return self.f == self.problem.m or (self.f == 0 and self.problem.memory == "pinned")
 
     @cached_property
+    def is_straight(self) -> bool:
+        """Whether one GPU computes all rows the straight way."""
+        return self.is_gpu_alone and self.gpu_parts[0].problem.is_straight
+
+    @cached_property
     def device_set(self) -> DeviceSet:
         """The devices that have rows."""
         return frozenset([part.position for part in self.gpu_parts] + [CPU] * (self.f > 0))

@@ -16,7 +16,6 @@ from wavetrim.scheduler.planning.gpu_rows import (
     GpuSide,
     build_member,
     find_even_part,
-    find_link,
 )
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.estimate import estimate_joint
@@ -138,7 +137,7 @@ def _find_shares(
     """
     if problem.memory == "pageable":
         return (1 / len(gpus),) * 3
-    links = [find_link(problem, one) for one in gpus]
+    links = [one.find_link(problem.memory) for one in gpus]
     joint = machine.joint or estimate_joint(links)
     both = sum((one.in_gbytes_per_second + one.out_gbytes_per_second) / one.duplex for one in links)
     return (

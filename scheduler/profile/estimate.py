@@ -81,8 +81,8 @@ READ_GBYTES_PER_SECOND: Final = 5.5
 WRITE_GBYTES_PER_SECOND: Final = 4.0
 """Memory that one of all threads reads and writes, 1e9 bytes a second."""
 
-COPY_GBYTES_PER_SECOND: Final = 20.0
-"""Copies within host memory by all threads, 1e9 bytes a second."""
+COPY_GBYTES_PER_SECOND: Final = 12.0
+"""The driver's copies between pageable memory and its own, 1e9 bytes a second."""
 
 START_SECONDS: Final = 50e-6
 """Seconds to wake all threads, and to join them; chosen."""

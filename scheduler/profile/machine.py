@@ -150,7 +150,7 @@ class CpuModel:
         thread_gflops: Rate of one thread alone, in float32.
         read_gbytes_per_second: Rate at which all threads read operands, 1e9 bytes a second.
         write_gbytes_per_second: Rate at which they write a C that no cache holds.
-        copy_gbytes_per_second: Rate of their copies within host memory.
+        copy_gbytes_per_second: Rate of the driver's copies between pageable memory and its own.
         start_seconds: Time to wake all threads, and to join them.
         cache_bytes: Size of the caches that cores do not share.
         source: Where the figures come from.

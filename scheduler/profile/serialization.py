@@ -13,7 +13,7 @@ from wavetrim.scheduler.profile.machine import MachineProfile
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-FORMAT_VERSION: Final = 5
+FORMAT_VERSION: Final = 6
 
 _NOT_WRITTEN: Final[Any] = {"corrections": True, "beside": {"__all__": {"corrections"}}}
 

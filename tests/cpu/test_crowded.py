@@ -10,6 +10,7 @@ import pytest
 from benchmarks.host.conditions import burn_cores
 from tests.limit import allow
 from tests.matrices import assert_product
+from tests.processes import run_python
 from wavetrim.cpu.gemm import CpuPool
 from wavetrim.cpu.numpy_products import NumpyProducts
 from wavetrim.cpu.threads import usable_cores
@@ -79,3 +80,30 @@ def test_what_numpy_computes_as_fast_as_blocks() -> None:
     assert not numpy.suit(5_000, 5_000, 1, double), "NumPy has one thread for it"
     fewer = NumpyProducts(usable_cores() - 1)
     assert not fewer.suit(500, 500, 500, double), "BLAS would use more threads"
+
+
+SPIN = """
+import time, numpy
+from wavetrim.cpu.spinning import SpinningThreads
+
+def watch(seconds):
+    spinning.mark()
+    began = time.monotonic()
+    while time.monotonic() < began + seconds:
+        pass
+    return spinning.are_there()
+
+spinning, matrix = SpinningThreads(), numpy.ones((600, 600))
+seen = False
+while not seen:  # another process may have their cores
+    matrix @ matrix
+    seen = watch(0.01)
+time.sleep(1)
+print(watch(0.01))
+"""
+
+
+@pytest.mark.skipif(CORES < 2, reason="BLAS has threads beside the caller's")
+def test_threads_of_blas_that_spin_are_seen_until_they_sleep(tmp_path: Path) -> None:
+    ended = run_python(SPIN, folder=tmp_path, OPENBLAS_NUM_THREADS=str(CORES))
+    assert (ended.stdout, ended.stderr) == ("False\n", "")

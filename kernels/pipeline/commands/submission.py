@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from wavetrim.kernels.errors import DeviceFailure
 from wavetrim.kernels.events import EventPool
-from wavetrim.kernels.gemm.cublas import EXACT_MODE, find_gemm_address
+from wavetrim.kernels.gemm.cublas import HALVES, CublasHandles, find_gemm_address
 from wavetrim.kernels.pipeline.arrivals import RowReports
-from wavetrim.kernels.pipeline.commands.command_buffer import COMPUTE, CommandBuffer, Timed
+from wavetrim.kernels.pipeline.commands.command_buffer import CommandBuffer, Timed
 from wavetrim.kernels.pipeline.host_product import GpuTimings, HostProduct
 from wavetrim.kernels.transfer.copies import HostOperand
 
@@ -42,7 +42,7 @@ class Binding(ctypes.Structure):
         ("streams", ctypes.c_void_p * _QUEUES),
         ("events", ctypes.c_void_p),
         ("peers", ctypes.c_void_p),
-        ("handle", ctypes.c_void_p),
+        ("handles", ctypes.c_void_p * 2),
         ("multiply", ctypes.c_void_p),
         ("hosts", ctypes.c_void_p * OPERANDS),
         ("pitches", ctypes.c_int64 * OPERANDS),
@@ -57,6 +57,7 @@ class Submitter:
     Args:
         library: The C library.
         streams: CuPy's streams of the queues, in their order.
+        handles: Handles of cuBLAS on the stream of the kernels.
 
     Attributes:
         binding: What its buffers refer to by index.
@@ -64,14 +65,16 @@ class Submitter:
         library: The C library.
     """
 
-    def __init__(self, library: ctypes.CDLL, streams: Sequence[Any]) -> None:
+    def __init__(
+        self, library: ctypes.CDLL, streams: Sequence[Any], handles: CublasHandles
+    ) -> None:
         from cupy.cuda import driver
 
         self.library = library
         self._run, self._read = library.run_commands, library.read_spans
         self._events = EventPool(timed=False), EventPool(timed=True)
         self._streams = tuple(streams)  # kept alive
-        self._handle: int | None = None
+        self._handles = handles
         self.binding = binding = Binding()
         self.address = ctypes.addressof(binding)
         self._hosts, self._pitches = binding.hosts, binding.pitches
@@ -79,17 +82,15 @@ class Submitter:
         for queue, stream in enumerate(streams):
             binding.streams[queue] = stream.ptr
 
-    @property
-    def has_gemm(self) -> bool:
-        """Whether commands can call cuBLAS. The first question creates its handle."""
-        if self._handle is None:
-            from cupy.cuda import cublas
+    def find_gemm(self, dtype: str) -> bool:
+        """Whether commands can call cuBLAS; it is found for an element type, the handle included.
 
-            self._handle = cublas.create()
-            cublas.setStream(self._handle, self._streams[COMPUTE].ptr)
-            cublas.setMathMode(self._handle, EXACT_MODE)
-            self.binding.handle = self._handle
+        The first time its handle is created, so the pipeline's device must be the current one.
+        """
+        if not self.binding.multiply:
             self.binding.multiply = find_gemm_address()
+        handle = self._handles.find(dtype)
+        self.binding.handles[dtype in HALVES] = handle
         return bool(self.binding.multiply)
 
     def reserve_events(self, buffer: CommandBuffer) -> int:
@@ -175,14 +176,6 @@ class Submitter:
             self._advance(buffer, steps, steps, store.event, waiting)
             reports.report(store.step)
         return self._read_spans(buffer)
-
-    def close(self) -> None:
-        """Give back cuBLAS's handle."""
-        handle, self._handle = self._handle, None
-        if handle is not None:
-            from cupy.cuda import cublas
-
-            cublas.destroy(handle)
 
     def _run_watched(self, buffer: CommandBuffer, product: HostProduct, waiting: Waiting) -> None:
         """Compute the product, and report its rows as they arrive."""

@@ -20,6 +20,8 @@ typedef struct {
     int64_t words[WORDS];
 } Command;
 
+enum { HALF = 2, BFLOAT16 = 14 };  // types of cuBLAS, as in kernels/gemm/cublas.py
+
 // cublasGemmEx. Returns a cublasStatus_t.
 typedef int (*Multiply)(
     void* handle, int transpose_a, int transpose_b, int m, int n, int k, const void* alpha, const void* a,
@@ -32,7 +34,7 @@ typedef struct {
     void* streams[QUEUES];
     void* const* events;
     void* const* const* peers;  // the events of each GPU of an exchange
-    void* handle;  // of cuBLAS, in the stream of its commands
+    void* handles[2];  // of cuBLAS, in the stream of its commands: for all types, and for those of 16 bits
     Multiply multiply;
     char* hosts[OPERANDS];  // first elements of A, B, C in page-locked memory
     int64_t pitches[OPERANDS];  // bytes from row to row there
@@ -100,8 +102,9 @@ static int launch(const int64_t* words, void* stream)
 static int multiply(const int64_t* arguments, const Binding* binding)
 {
     const int64_t* x = arguments;
+    void* const handle = binding->handles[x[7] == HALF || x[7] == BFLOAT16];
     return -binding->multiply(
-        binding->handle, x[0], x[1], x[2], x[3], x[4], (void*)x[5], (void*)x[6], x[7], x[8], (void*)x[9], x[10],
+        handle, x[0], x[1], x[2], x[3], x[4], (void*)x[5], (void*)x[6], x[7], x[8], (void*)x[9], x[10],
         x[11], (void*)x[12], (void*)x[13], x[14], x[15], x[16], x[17]);
 }
 

@@ -13,8 +13,8 @@ from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.errors import DeviceFailure, OperandError
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.kernels.transfer.pinned import (
-    find_locked,
     is_pinned,
+    locate,
     lock_matrix,
     lock_region,
     pin_array,
@@ -37,22 +37,22 @@ def test_pinned_memory_is_recognised() -> None:
     assert not is_pinned(np.ones((30, 50)))
 
 
-def test_addresses_are_found_of_row_major_matrices_that_are_locked_as_a_whole() -> None:
+def test_addresses_are_found_and_whether_all_of_the_memory_was_locked() -> None:
     first, second = pin_matrix(30, 50, "float64"), pin_matrix(3, 5, "float32")
-    assert find_locked(first, second) == [first.ctypes.data, second.ctypes.data]
-    assert find_locked(first[4:]) == [first[4:].ctypes.data]
-    for other in (first.T, first[:, 1:], first[::-1], np.ones((30, 50))):
-        assert find_locked(second, other) is None
+    addresses = first.ctypes.data, first[4:].ctypes.data, second.ctypes.data
+    assert locate(first, first[4:], second) == (addresses, True)
+    other = np.ones((30, 50))
+    assert locate(first, other, second)[1] is False
     read_only = first[:2]
     read_only.flags.writeable = False
-    assert find_locked(read_only) == [first.ctypes.data]
+    assert locate(read_only, first, second)[1] is True
     matrix = np.ones((300, 500), "float32")
     region = matrix[100:200]
     with lock_matrix(region):
-        assert find_locked(region, region[1:]) == [region.ctypes.data, region[1:].ctypes.data]
-        assert find_locked(matrix[99:200]) is None
-        assert find_locked(matrix[100:201]) is None
-    assert find_locked(region) is None
+        assert locate(region, region[1:], second)[1] is True
+        assert locate(matrix[99:200], region, second)[1] is False
+        assert locate(region, matrix[100:201], second)[1] is False
+    assert locate(region, first, second)[1] is False
 
 
 def test_a_view_keeps_pinned_memory_alive() -> None:

@@ -10,6 +10,16 @@ from wavetrim.kernels.pipeline.resident_cache import Resident, ResidentCache
 from wavetrim.kernels.pipeline.team import Listener
 
 
+class NoStraightWay:
+    """Leaves all products to `multiply`."""
+
+    def find(self, *_):
+        return self
+
+    def run(self, *_):
+        return False
+
+
 class HostPipeline:
     """Multiplies in host memory, panel by panel; is called as `GpuPipeline` is.
 
@@ -29,6 +39,7 @@ class HostPipeline:
     resident_bytes = 0
     submits = False
     direct = None
+    straight = NoStraightWay()
 
     def __init__(self, index=0, **_):
         self.index = self.device_index = index

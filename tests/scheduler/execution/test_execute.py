@@ -198,8 +198,9 @@ def test_wherever_the_boundary_is_every_row_is_computed_once(
 
 @pytest.mark.gpu
 def test_the_second_product_of_a_thread_runs_in_that_thread(gpu_executor):
-    a, b = make_matrix(700, 300, "float64", seed=1), make_matrix(300, 500, "float64", seed=2)
-    plan = plan_for(gpu_executor, 700, 500, 300, "float64", kernel="cublas", f=0)
+    m, n, k = 3000, 1500, 2000
+    a, b = make_matrix(m, k, "float64", seed=1), make_matrix(k, n, "float64", seed=2)
+    plan = plan_for(gpu_executor, m, n, k, "float64", kernel="cublas", f=0)
     seen = []
 
     def note(_):
@@ -207,7 +208,7 @@ def test_the_second_product_of_a_thread_runs_in_that_thread(gpu_executor):
 
     def run_twice():
         for _ in range(2):
-            c = poison(np.empty((700, 500)))
+            c = poison(np.empty((m, n)))
             gpu_executor.run(plan, a, b, c, progress=note)
             assert verify_product(a, b, None, c).passed
 

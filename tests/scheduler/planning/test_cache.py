@@ -9,7 +9,6 @@ import pytest
 
 from tests.scheduler.clock import Clock
 from tests.scheduler.profiles import change_cpu, make_small_machine, run_as_if
-from wavetrim.scheduler.execution.decision_cache import DecisionCache
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.cache import PlanCache
 from wavetrim.scheduler.planning.choice import choose_plan
@@ -85,16 +84,15 @@ def test_a_plan_whose_runs_are_off_by_less_than_a_fifth_stays_and_tells(
 
 
 def test_a_plan_whose_runs_are_off_by_more_is_chosen_anew_once(machine: MachineProfile) -> None:
-    cache, kept = PlanCache(), DecisionCache[str]()
+    cache = PlanCache()
     plan = cache.choose(SQUARE, machine, ON_GPU)
-    kept.keep(plan, "commands")
     for _ in range(KEPT_RUNS):
         run_as_if(plan, 1.5)
     later = cache.choose(SQUARE, machine, ON_GPU)
     assert later is not plan
     assert cache.choose(SQUARE, machine, ON_GPU) is later
     assert later.chosen_seconds == pytest.approx(1.5 * plan.prices.total_seconds)
-    assert kept.find(later) == "commands", "it decides the same"
+    assert later.decision is plan.decision, "what is kept for it serves the new plan, too"
 
 
 def test_a_split_that_does_not_pay_is_chosen_no_more_and_tried_again_later(

@@ -27,7 +27,7 @@ MEETING = {
 
 
 def find(dtype="float32", profile=H200, **options):
-    return find_candidates(GemmProblem(512, 512, 512, dtype), profile, PlanOptions(**options))
+    return find_candidates(GemmProblem(4096, 4096, 4096, dtype), profile, PlanOptions(**options))
 
 
 def refuse(dtype="float32", profile=H200, **options):
@@ -93,3 +93,16 @@ def test_cublas_is_no_candidate_for_fewer_multiprocessors_than_a_partition_has(d
 def test_a_kernel_that_plans_do_not_choose_can_be_named():
     assert "shared" not in {spec.name for spec in find()}
     assert {spec.name for spec in find(kernel="shared")} == {"shared"}
+
+
+def test_a_product_whose_copies_are_short_is_left_to_cublas_in_one_step():
+    for memory, size in (("pinned", 1024), ("pageable", 700)):
+        plan = choose_plan(GemmProblem(size, size, size, memory=memory), H200, PlanOptions(f=0))
+        assert plan.is_straight
+        assert plan.spec.is_cublas
+        larger = choose_plan(GemmProblem(4096, 4096, 4096, memory=memory), H200, PlanOptions(f=0))
+        assert not larger.is_straight
+    strict = PlanOptions(f=0, accuracy="strict")
+    assert not choose_plan(GemmProblem(512, 512, 512), H200, strict).is_straight
+    limited = PlanOptions(f=0, kernel="cublas", sms=64)
+    assert not choose_plan(GemmProblem(512, 512, 512), H200, limited).is_straight

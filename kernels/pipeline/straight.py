@@ -1,0 +1,141 @@
+"""The straight way of a small product: copies in, one call of cuBLAS, one copy out, one wait.
+
+A product whose copies take less time than some steps is not cut: nothing of it overlaps. The
+calling thread makes the few calls itself, and the driver copies page-locked and ordinary memory
+alike. What a shape needs is found once, and serves all operands of that shape.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from wavetrim.kernels.gemm.cublas import find_arguments
+from wavetrim.kernels.gemm.operands import Layout, Product
+from wavetrim.kernels.gemm.prepared import bind_context
+from wavetrim.kernels.last_used import LastUsed
+from wavetrim.kernels.pipeline.host_product import PlainOperands
+from wavetrim.kernels.spec import KernelSpec
+from wavetrim.kernels.transfer.pinned import Matrix
+
+if TYPE_CHECKING:
+    from wavetrim.kernels.pipeline.pipeline import GpuPipeline
+
+_ALIGNMENT_BYTES: Final = 256
+"""Matrices on the device begin at multiples of this, as CUDA's own allocations do."""
+
+_KEPT: Final = 512
+"""Shapes that are kept; chosen, to bound host memory."""
+
+_IN, _OUT = 1, 2  # cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost
+
+
+class StraightProduct:
+    """C ← αA·B + βC by cuBLAS, for row-major operands of one shape and type.
+
+    Args:
+        pipeline: The GPU.
+        spec: cuBLAS's entry of the catalog.
+        shape: M, N and K.
+        alpha: Factor of the product.
+        beta: Factor of the old C.
+    """
+
+    def __init__(
+        self,
+        pipeline: "GpuPipeline",
+        spec: KernelSpec,
+        shape: tuple[int, int, int],
+        alpha: float,
+        beta: float,
+    ) -> None:
+        import cupy
+        from cupy.cuda import cublas, runtime
+
+        self._pipeline, self._spec = pipeline, spec
+        self._alpha, self._beta = alpha, beta
+        self._operands = PlainOperands(shape, spec.dtype)
+        self._device = cupy.cuda.Device(pipeline.device_index)
+        self._copy, self._await = runtime.memcpyAsync, runtime.streamSynchronize
+        self._gemm, self._handle = cublas.gemmEx, 0
+        self._generation: int | None = None  # that of the device memory where its operands lie
+        self._places: tuple[int, int, int] = (0, 0, 0)
+        self._call: Any = None
+
+    def run(self, a: Matrix, b: Matrix, c: Matrix, addresses: Sequence[int] | None = None) -> bool:
+        """Compute it, and wait for it.
+
+        Args:
+            a: A.
+            b: B.
+            c: C, written in place.
+            addresses: Those of all three, where they are known.
+
+        Returns:
+            False, with nothing done, if `GpuPipeline.multiply` must compute it: operands of another
+            shape, type or layout, a C that shares memory with A or B, too little device memory.
+
+        Raises:
+            KernelsError: As for `GpuPipeline.multiply`.
+        """
+        found = self._operands.locate(a, b, c, addresses)
+        if found is None:
+            return False
+        at_a, at_b, at_c = found
+        pipeline, copy, stream = self._pipeline, self._copy, self._pipeline.compute_stream
+        address: int = stream.ptr
+        with pipeline.lock:
+            try:
+                with self._device, stream:
+                    if pipeline.generation != self._generation and not self._place():
+                        return False
+                    a_place, b_place, c_place = self._places
+                    copy(a_place, at_a, a.nbytes, _IN, address)
+                    copy(b_place, at_b, b.nbytes, _IN, address)
+                    if self._beta != 0:
+                        copy(c_place, at_c, c.nbytes, _IN, address)
+                    self._gemm(self._handle, *self._call)
+                    copy(at_c, c_place, c.nbytes, _OUT, address)
+                    self._await(address)
+            except BaseException as error:
+                pipeline.recover(error)
+        return True
+
+    def _place(self) -> bool:
+        """Give the operands their places in device memory; False if that is too small."""
+        item_bytes, shapes = self._spec.item_bytes, self._operands.shapes
+        places, end = [], 0
+        for rows, columns in shapes:
+            places.append(end)
+            end += -(-rows * columns * item_bytes // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES
+        start = self._pipeline.reserve(end)
+        if start is None:
+            return False
+        bind_context()
+        self._handle = self._pipeline.handles.find(self._spec.dtype)
+        a, b, c = (
+            Layout(start + place, *shape, shape[1], item_bytes)
+            for place, shape in zip(places, shapes, strict=True)
+        )
+        self._places = a.pointer, b.pointer, c.pointer
+        product = Product(a, b, c, a.columns, self._alpha, self._beta)
+        self._call, self._factors = find_arguments(self._spec, product)
+        self._generation = self._pipeline.generation
+        return True
+
+
+class StraightProducts:
+    """The straight products of one GPU, by kernel, shape and factors."""
+
+    def __init__(self, pipeline: "GpuPipeline") -> None:
+        self._pipeline = pipeline
+        self._kept = LastUsed[tuple[object, ...], StraightProduct](_KEPT)
+
+    def find(
+        self, spec: KernelSpec, shape: tuple[int, int, int], alpha: float, beta: float
+    ) -> StraightProduct:
+        """The product of a shape, as `StraightProduct` describes it."""
+        key = spec.dtype, shape, alpha, beta
+        kept = self._kept.find(key)
+        if kept is None:
+            kept = StraightProduct(self._pipeline, spec, shape, alpha, beta)
+            self._kept.keep(key, kept)
+        return kept
