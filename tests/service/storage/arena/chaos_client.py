@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from typing import Final
 
@@ -13,8 +14,12 @@ import numpy as np
 
 from tests.server import encode_npy
 from tests.service.api.wire.wire_server import make_context, make_head
-from tests.service.storage.arena.chaos_matrices import KeptSquares, make_square
-from tests.service.storage.known_products import KnownProduct, make_product
+from tests.service.storage.arena.chaos_matrices import (
+    KeptSquares,
+    KnownProduct,
+    make_product,
+    make_square,
+)
 
 PATIENCE_SECONDS: Final = 30.0
 """A silent service is given up after this: it hangs."""
@@ -44,48 +49,28 @@ class Address:
 
 
 class ClientConnection:
-    """A connection and what was read of it too far."""
+    """A connection and the answers on it."""
 
     def __init__(self, address: Address, *, receive_buffer: int | None = None) -> None:
         self.socket = address.connect(receive_buffer=receive_buffer)
-        self._ahead = b""
 
-    def receive(self, most: int = 2**18) -> bytes:
-        """Some bytes; none at the end."""
-        if self._ahead:
-            taken, self._ahead = self._ahead[:most], self._ahead[most:]
-            return taken
-        return self.socket.recv(most)
-
-    def read_head(self) -> tuple[int, dict[str, str]]:
-        """An answer's status and fields.
-
-        Raises:
-            EOFError: The connection ended before.
-        """
-        read = b""
-        while b"\r\n\r\n" not in read:
-            chunk = self.receive()
-            if not chunk:
-                raise EOFError(f"the connection ended after {read!r}")
-            read += chunk
-        head, self._ahead = read.split(b"\r\n\r\n", 1)[0], read.split(b"\r\n\r\n", 1)[1]
-        lines = head.decode("latin-1").split("\r\n")
-        fields = dict(line.lower().split(": ", 1) for line in lines[1:])
-        return int(lines[0].split()[1]), fields
+    def begin_answer(self) -> HTTPResponse:
+        """An answer whose head has been read."""
+        answer = HTTPResponse(self.socket, method="POST")
+        answer.begin()
+        return answer
 
     def read_answer(self, pause: Callable[[], None] = lambda: None) -> tuple[int, bytes, bool]:
         """An answer's status and body, and whether the connection can have another request."""
-        status, fields = self.read_head()
-        left, parts = int(fields.get("content-length", 0)), []
-        while left:
-            pause()
-            chunk = self.receive(min(left, 2**18))
-            if not chunk:
-                raise EOFError(f"the connection ended {left} bytes before the answer's end")
-            left -= len(chunk)
-            parts.append(chunk)
-        return status, b"".join(parts), fields.get("connection") != "close"
+        with self.begin_answer() as answer:
+            parts, left = [], answer.length or 0
+            while left:
+                pause()
+                parts.append(answer.read(min(left, 2**18)))
+                left -= len(parts[-1])
+                if not parts[-1]:
+                    raise EOFError(f"the connection ended {left} bytes before the answer's end")
+            return answer.status, b"".join(parts), not answer.will_close
 
     def close(self, *, reset: bool = False) -> None:
         """Leave; with a reset, whatever is under way."""
@@ -134,7 +119,7 @@ class ChaosClient:
         began = time.monotonic()
         try:
             _WAYS[way][0](self)
-        except (AssertionError, OSError, EOFError) as error:
+        except (AssertionError, OSError, EOFError, HTTPException) as error:
             passed = time.monotonic() - began
             raise AssertionError(
                 f"request {number}, {way}, after {passed:.1f} s: {error!r}"
@@ -171,7 +156,7 @@ class ChaosClient:
         """The second request's beginning comes with the first one's end."""
         first, second = self._make(), self._make()
         content = self._head(second) + second.body
-        cut = self._draw(0, min(len(content), 2**16) + 1)  # what the service's socket takes unread
+        cut = self._draw(0, min(len(content), 2**16))  # what the service's socket takes unread
         self._send(self._head(first) + first.body + content[:cut])
         self._expect(first)
         self._send(content[cut:])
@@ -230,12 +215,9 @@ class ChaosClient:
         """The connection goes in the answer; what has come is the product's beginning."""
         product = self._make()
         self._send(self._head(product) + product.body)
-        connection = self._connect()
-        status, _ = connection.read_head()
-        read, wanted = b"", self._draw(0, len(product.answer))
-        while status == 200 and len(read) < wanted:
-            read += connection.receive(wanted - len(read))
-        assert (status, read) == (200, product.answer[: len(read)])
+        with self._connect().begin_answer() as answer:
+            read = answer.read(self._draw(0, len(product.answer)))
+            assert (answer.status, read) == (200, product.answer[: len(read)])
         self._leave()
 
     # What they are made of.

@@ -6,9 +6,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy import Engine, Table
+from sqlalchemy import Connection, Engine, Table
 
-from wavetrim.service.storage.database.tables import jobs, matrices
+from wavetrim.service.storage.database.tables import VERSION_TABLE, jobs, matrices
 
 FAILED_EVERY: Final = 1000
 """Jobs whose number is a multiple of it have failed; one was cancelled, the others succeeded."""
@@ -73,19 +73,21 @@ def _describe_job(number: int, matrix_count: int, at: float) -> dict[str, Any]:
 def _insert(database: Engine, table: Table, rows: Iterator[dict[str, Any]]) -> None:
     """Past SQLAlchemy, which would take minutes to look at each value."""
     first = next(rows)
-    names = ",".join(first)
-    values = (tuple(row.values()) for row in chain([first], rows))
     connection = database.raw_connection()
     try:
-        cursor = connection.cursor()
-        if database.dialect.name == "sqlite":
-            cursor.execute("BEGIN")
-            marks = ",".join("?" * len(first))
-            cursor.executemany(f"INSERT INTO {table.name} ({names}) VALUES ({marks})", values)
-        else:
-            with cursor.copy(f"COPY {table.name} ({names}) FROM STDIN") as copy:
-                for row in values:
-                    copy.write_row(row)
+        marks = ",".join("?" * len(first))
+        insert = f"INSERT INTO {table.name} ({','.join(first)}) VALUES ({marks})"
+        connection.cursor().executemany(
+            insert, (tuple(row.values()) for row in chain([first], rows))
+        )
         connection.commit()
     finally:
         connection.close()
+
+
+def forget_version(connection: Connection) -> None:
+    """Take away what versions with `schema_version` have added, so that it is added anew."""
+    connection.exec_driver_sql(f"DROP TABLE {VERSION_TABLE}")
+    connection.exec_driver_sql("DROP TABLE job_labels")
+    for table, column in (("jobs", "trace"), ("jobs", "shape"), ("matrices", "stack")):
+        connection.exec_driver_sql(f"ALTER TABLE {table} DROP COLUMN {column}")

@@ -6,13 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, text
+from sqlalchemy import text
 
 from tests.limit import allow
-from tests.postgres import DATABASES, running_postgres
 from tests.server import RunningServer
-from tests.service.storage.database.stored_jobs import FAILED_EVERY, fill_jobs, fill_matrices
-from tests.service.storage.database.unversioned import forget_version
+from tests.service.storage.database.stored_jobs import (
+    FAILED_EVERY,
+    fill_jobs,
+    fill_matrices,
+    forget_version,
+)
 from wavetrim.service.jobs.job import JobState
 from wavetrim.service.jobs.table.listing import encode_cursor
 from wavetrim.service.storage.database.database import open_database
@@ -102,19 +105,3 @@ def test_pages_of_a_rare_state_have_all_of_its_jobs(server: RunningServer) -> No
         found += [int(job["id"], 16) for job in page["jobs"]]
         cursor = page["next_cursor"]
     assert found == list(range(0, JOBS, FAILED_EVERY))[::-1]
-
-
-@pytest.fixture(params=DATABASES)
-def database(request: pytest.FixtureRequest, folder: Path) -> Iterator[Engine]:
-    if request.param == "sqlite":
-        opened = open_database(f"sqlite:///{folder / 'wavetrim.db'}")
-        yield opened
-        opened.dispose()
-        return
-    with running_postgres() as postgres:
-        opened = open_database(postgres.url)
-        fill_jobs(opened, JOBS // 10, matrix_count=MATRICES, until=time.time())
-        with opened.begin() as connection:
-            connection.execute(text("ANALYZE jobs"))
-        yield opened
-        opened.dispose()
