@@ -6,7 +6,6 @@ import time
 import numpy as np
 import pytest
 
-from tests.limit import allow
 from tests.matrices import FLOATS, draw_operands, draw_pinned, is_poison, make_matrix, poison
 from tests.scheduler.profiles import find_executor_profile
 from wavetrim.kernels.device import list_devices
@@ -161,15 +160,15 @@ def test_rows_computed_in_groups_of_columns_are_final_after_the_last_group(kerne
     assert counts[-1] == m
 
 
-def test_a_cancelled_execution_ends_soon(cpu_executor):
+def test_a_cancelled_execution_ends_early(cpu_executor):
     a = make_matrix(1500, 1500, "int64", seed=1)
-    stop = threading.Event()
-    threading.Timer(0.2, stop.set).start()
     plan = plan_for(cpu_executor, 1500, 1500, 1500, "int64")
-    start = time.perf_counter()
+    seen = []
     with pytest.raises(ExecutionCancelled):
-        cpu_executor.run(plan, a, a, np.empty_like(a), cancelled=stop.is_set)
-    assert time.perf_counter() - start < allow(2)
+        cpu_executor.run(
+            plan, a, a, np.empty_like(a), progress=seen.append, cancelled=lambda: bool(seen)
+        )
+    assert seen[-1].share < 1
 
 
 @pytest.mark.gpu
