@@ -1,6 +1,8 @@
 """Stored files that were changed behind the service's back are never served or computed with."""
 
+import os
 import shutil
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -96,14 +98,16 @@ def test_a_large_changed_file_never_arrives_whole(server: RunningServer) -> None
 
 
 def test_a_job_whose_operand_has_changed_fails_at_once(server: RunningServer) -> None:
-    slow = server.upload(make_matrix(900, 900, "int64", seed=1))
-    operands = [server.upload(make_matrix(900, 9, "int64", seed=2)) for _ in CHANGES]
-    # The others wait for the first while their operands are changed.
+    a = server.upload(make_matrix(900, 900, "int64", seed=1))
+    kept, *operands = (server.upload(make_matrix(900, 9, "int64", seed=2)) for _ in range(6))
+    engine = server.find_engine()
+    os.kill(engine, signal.SIGSTOP)  # the others wait for the first
     first, *others = (
-        server.client.post("/v1/jobs", json={"a": slow, "b": b}).json() for b in (slow, *operands)
+        server.client.post("/v1/jobs", json={"a": a, "b": b}).json() for b in (kept, *operands)
     )
     for change, operand in zip(CHANGES, operands, strict=True):
         change(find_file(server, operand))
+    os.kill(engine, signal.SIGCONT)
     for change, operand, posted in zip(CHANGES, operands, others, strict=True):
         job = server.wait_job(posted["id"])
         told = job["state"], job["error"]["kind"], job["attempts"]

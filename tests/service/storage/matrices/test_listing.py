@@ -163,11 +163,12 @@ def test_finished_jobs_are_forgotten_by_age_and_by_number(database: Engine) -> N
 def test_the_service_removes_by_itself_what_is_too_old(start_server: Start) -> None:
     server = start_server(matrix_ttl_seconds=2, job_ttl_seconds=2)
     server.wait_ready()
-    used, small = (server.upload(np.ones((size, size), np.float32)) for size in (90, 4))
+    small = server.upload(np.ones((4, 4), np.float32))
     done = server.client.post("/v1/jobs", json={"a": small, "b": small}).json()["id"]
     server.wait_job(done)
     engine = server.find_engine()
     os.kill(engine, signal.SIGSTOP)  # the next job does not end
+    used = server.upload(np.ones((90, 90), np.float32))
     request = {"a": used, "b": used, "verify": True}
     unfinished = server.client.post("/v1/jobs", json=request).json()["id"]
     old = f"/v1/jobs/{done}"
