@@ -18,7 +18,6 @@ from tests.processes import wait_until
 from tests.server import NPY, RunningServer, encode_npy
 from tests.service.api.wire.wire_server import make_head
 from tests.service.tenants.tenants import (
-    OWN_KEY,
     finish_job,
     manage_keys,
     open_caller,
@@ -28,13 +27,6 @@ from tests.service.tenants.tenants import (
 
 MIB = 2**20
 FILE_BYTES = len(encode_npy(np.ones((20, 20))))
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    folder = tmp_path_factory.mktemp("quotas")
-    with RunningServer(folder / "data", api_key=OWN_KEY, unix_socket=folder / "socket") as running:
-        yield running
 
 
 @pytest.fixture

@@ -164,39 +164,6 @@ async def test_100000_random_steps_keep_every_extents_bytes() -> None:
 
 
 @on_loop
-async def test_a_leased_slab_counts_until_the_engine_has_let_go_of_it() -> None:
-    leaving, may_leave = asyncio.Event(), asyncio.Event()
-
-    async def let_go(slab: Slab) -> None:
-        leaving.set()
-        await may_leave.wait()
-
-    async with running_arena(limit=8 * MIB, patience_seconds=0.2) as arena:
-        told: list[Slab] = []
-        arena.supply.on_made, arena.supply.on_leaving = told.append, let_go
-        slab = await arena.lease(3 * MIB)
-        assert told[-1] is slab, "the engine is told of it"
-        assert slab in arena.supply.shared
-        assert slab.id not in arena.supply.slabs, "no extent comes to lie in it"
-        state = arena.describe()
-        assert (slab.size_bytes, state["leases"], state["leased_bytes"]) == (4 * MIB, 1, 4 * MIB)
-        assert state["made_bytes"] == 8 * MIB
-        hold = take(arena, 1000)
-        with pytest.raises(ArenaFull, match="bytes is 1; it must be what the arena may still take"):
-            await arena.lease(1)
-        arena.supply.give_leased_back(slab, on_closed=lambda: None)
-        await leaving.wait()
-        assert arena.describe()["made_bytes"] == 8 * MIB, "it may still be written to"
-        with pytest.raises(ArenaFull):
-            await arena.lease(1)
-        may_leave.set()
-        await until(lambda: arena.describe()["made_bytes"] <= 4 * MIB)
-        assert slab.fd == -1
-        arena.supply.give_leased_back(await arena.lease(4 * MIB), on_closed=lambda: None)
-        hold.release()
-
-
-@on_loop
 async def test_a_lease_whose_caller_leaves_while_it_is_made_is_given_back() -> None:
     async with running_arena(limit=64 * MIB) as arena:
         making = asyncio.create_task(arena.lease(32 * MIB))
