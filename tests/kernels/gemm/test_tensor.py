@@ -176,6 +176,7 @@ def test_elements_of_few_products_are_rounded_once(k: int, kernel_cache: Path) -
     assert (error <= 2.0**-24 * abs(expected) + k * 2.0**-50 * scale).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spec", [SHORT, SHORT_LIMITED, STRICT_LIMITED])
 def test_the_kernels_that_replace_it_spill_no_registers(
     spec: KernelSpec, kernel_cache: Path
@@ -187,6 +188,7 @@ def test_the_kernels_that_replace_it_spill_no_registers(
     assert compiled.registers * spec.threads * spec.tiling.blocks_per_sm <= 65536
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spec", HOLDABLE_FLOAT64, ids=lambda spec: spec.label)
 def test_a_block_of_a_held_float64_product_fills_a_multiprocessor(
     spec: KernelSpec, kernel_cache: Path
