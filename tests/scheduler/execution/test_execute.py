@@ -1,6 +1,5 @@
 """Execution: both parts into one C, timings, progress, cancellation, failures."""
 
-import threading
 import time
 
 import numpy as np
@@ -175,28 +174,6 @@ def test_a_cancelled_execution_ends_early(cpu_executor):
             plan, a, a, np.empty_like(a), progress=seen.append, cancelled=lambda: bool(seen)
         )
     assert seen[-1].share < 1
-
-
-@pytest.mark.gpu
-def test_the_second_product_of_a_thread_runs_in_that_thread(gpu_executor):
-    a, b = make_matrix(700, 300, "float64", seed=1), make_matrix(300, 500, "float64", seed=2)
-    plan = plan_for(gpu_executor, 700, 500, 300, "float64", kernel="cublas", f=0)
-    seen = []
-
-    def note(_):
-        seen.append(threading.current_thread().name)
-
-    def run_twice():
-        for _ in range(2):
-            c = poison(np.empty((700, 500)))
-            gpu_executor.run(plan, a, b, c, progress=note)
-            assert verify_product(a, b, None, c).passed
-
-    caller = threading.Thread(target=run_twice, name="caller")
-    caller.start()
-    caller.join()
-    assert seen[0] != "caller"
-    assert seen[-1] == "caller"
 
 
 @pytest.mark.gpu
