@@ -47,7 +47,7 @@ def test_the_cpu_alone_computes_every_row(cpu_executor, m, n, k, dtype):
 def check_final_rows(executor, plan, a, b, before, beta):
     """Run a plan of whole operands; check rows when they are final, and what is reported last.
 
-    Returns the numbers of final rows.
+    Returns the numbers of final rows, and the timings.
     """
     expected = a @ b + (beta * before if beta else 0)
     c = before.copy() if beta else poison(before.copy())
@@ -64,7 +64,7 @@ def check_final_rows(executor, plan, a, b, before, beta):
     assert timings.f_actual == plan.f
     assert seen[-1].share == pytest.approx(1.0)
     assert seen[-1].gpu == pytest.approx(len(c) - plan.f)
-    return counts
+    return counts, timings
 
 
 @pytest.mark.parametrize("beta", [0.0, 2.0])
@@ -73,7 +73,7 @@ def test_rows_are_reported_final_only_when_they_are(cpu_executor, beta):
     cpu_executor.pool.prepare()
     plan = plan_for(cpu_executor, m, n, k)
     operands = draw_operands(m, n, k)
-    counts = check_final_rows(cpu_executor, plan, *operands, beta)
+    counts, _ = check_final_rows(cpu_executor, plan, *operands, beta)
     assert counts[-1] == m
 
 
@@ -147,7 +147,7 @@ def test_rows_of_both_parts_are_reported_final_only_when_they_are(
     m, n, k = shape
     plan = plan_for(gpu_executor, m, n, k, f=int(planned * m))
     operands = draw_operands(m, n, k)
-    counts = check_final_rows(gpu_executor, plan, *operands, beta)
+    counts, _ = check_final_rows(gpu_executor, plan, *operands, beta)
     assert counts
     assert max(counts) <= m
 
@@ -161,7 +161,7 @@ def test_rows_computed_in_groups_of_columns_are_final_after_the_last_group(kerne
         cache_dir=kernel_cache, devices=list_devices(), gpu_memory_bytes=24 << 20
     ) as executor:
         plan = plan_for(executor, m, n, k, f=0)
-        counts = check_final_rows(executor, plan, *operands, beta)
+        counts, _ = check_final_rows(executor, plan, *operands, beta)
     assert counts[-1] == m
 
 

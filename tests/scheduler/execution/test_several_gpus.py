@@ -9,8 +9,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.matrices import draw_operands, poison
+from tests.matrices import draw_operands
 from tests.scheduler.execution.host_pipeline import HostTeam
+from tests.scheduler.execution.test_execute import check_final_rows
 from tests.scheduler.profiles import find_executor_profile, find_preset_profile
 from wavetrim.scheduler.errors import ExecutionError
 from wavetrim.scheduler.options import PlanOptions
@@ -49,24 +50,10 @@ def submits(request, executor, monkeypatch):
 @pytest.mark.parametrize("f", [0, 500])
 @pytest.mark.parametrize("beta", [0.0, 2.0])
 def test_all_devices_compute_their_rows_of_one_product(executor, f, beta):
-    a, b, before = draw_operands(*SHAPE)
-    expected = a @ b + (beta * before if beta else 0)
-    c = before.copy() if beta else poison(before.copy())
-    seen, counts = [], []
-
-    def check(final):
-        counts.append(sum(map(len, final)))
-        for rows in final:
-            assert np.array_equal(c[rows.start : rows.stop], expected[rows.start : rows.stop])
-
     plan = plan_for(f=f)
-    timings = executor.run(plan, a, b, c, beta=beta, progress=seen.append, final=check)
-    assert np.array_equal(c, expected)
+    counts, _ = check_final_rows(executor, plan, *draw_operands(*SHAPE), beta)
     computed = [pipeline.rows for pipeline in executor.pipelines]
     assert computed == [len(part.rows) for part in plan.gpu_parts]
-    assert timings.f_actual == f
-    assert seen[-1].share == pytest.approx(1.0)
-    assert seen[-1].cpu == pytest.approx(f)
     assert counts == sorted(counts)
     assert max(counts) <= SHAPE[0]
 
@@ -75,22 +62,12 @@ def test_all_devices_compute_their_rows_of_one_product(executor, f, beta):
 @pytest.mark.parametrize("f", [0, 60])
 @pytest.mark.parametrize("beta", [0.0, 2.0])
 def test_gpus_divide_the_columns_of_a_wide_product(executor, f, beta):
+    """A row is final only once all GPUs have written their columns of it."""
     profile = find_preset_profile("H200 x3", cpu_threads=2)
     problem = GemmProblem(250, 8000, 600, memory="pinned")
-    options = PlanOptions("register", f=f)
-    plan = choose_plan_on(problem, profile, options, range(3))
+    plan = choose_plan_on(problem, profile, PlanOptions("register", f=f), range(3))
     assert plan.divides_columns
-    a, b, before = draw_operands(250, 8000, 600)
-    expected = a @ b + (beta * before if beta else 0)
-    c = before.copy() if beta else poison(before.copy())
-    seen, finals = [], []
-    timings = executor.run(plan, a, b, c, beta=beta, progress=seen.append, final=finals.append)
-    assert np.array_equal(c, expected)
-    assert timings.f_actual == f
-    assert seen[-1].share == pytest.approx(1.0)
-    assert seen[-1].cpu == pytest.approx(f)
-    # A row is final only once all GPUs have written their columns of it.
-    assert all(rows.start >= 250 - f for final in finals for rows in final)
+    _, timings = check_final_rows(executor, plan, *draw_operands(250, 8000, 600), beta)
     assert [position for position, _ in timings.part_seconds] == [0, 1, 2]
 
 
