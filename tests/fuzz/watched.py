@@ -13,7 +13,6 @@ import contextlib
 import re
 import time
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -178,9 +177,9 @@ class WatchedService:
     def forget_matrices(self) -> None:
         """Delete all matrices but `matrices`, as far as no job needs them."""
         kept = {matrix.id for matrix in self.matrices}
-        for matrix in self._list_matrices():
-            if matrix not in kept:
-                self.server.client.delete(f"/v1/matrices/{matrix}")
+        for matrix in self.server.list_all("matrices"):
+            if matrix["id"] not in kept:
+                self.server.client.delete(f"/v1/matrices/{matrix['id']}")
 
     def _store(self) -> Stored:
         array = self._random.random((self._side, self._side))
@@ -188,13 +187,6 @@ class WatchedService:
         answer = self.server.client.get(f"/v1/matrices/{matrix}/data")
         assert np.array_equal(decode_npy(answer.content), array)
         return Stored(matrix, answer.content)  # whose header may be longer than it was
-
-    def _list_matrices(self) -> Iterator[str]:
-        page = {"next_cursor": ""}
-        while page["next_cursor"] is not None:
-            query = {"cursor": page["next_cursor"]} if page["next_cursor"] else {}
-            page = self.server.client.get("/v1/matrices", params=query).json()
-            yield from [matrix["id"] for matrix in page["matrices"]]
 
     def _warm_up(self) -> None:
         """Have the service start all threads and fill all pools that it ever will."""
