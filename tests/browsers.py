@@ -7,10 +7,10 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-import matplotlib.image
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from PIL import Image
 
 from docs.browser import Browser, Page, start_browser
 from tests.environment import ROOT
@@ -97,13 +97,18 @@ def find_barriers(page: Page) -> list[Any]:
     return barriers
 
 
+def read_picture(file: BytesIO | Path) -> NDArray[Any]:
+    """The pixels of a picture: rows, columns, and colours from 0 to 1."""
+    with Image.open(file) as image:
+        return np.asarray(image) / 255
+
+
 def expect_picture(drawn: bytes, kept: Path) -> None:
     """Assert that a picture looks like the one in a file.
 
     Means over squares are compared, because fonts differ among machines and times among runs.
     """
-    new = matplotlib.image.imread(BytesIO(drawn), format="png")
-    old = matplotlib.image.imread(kept)
+    new, old = read_picture(BytesIO(drawn)), read_picture(kept)
     assert new.shape == old.shape
     difference = np.abs(_shrink(new) - _shrink(old))
     assert difference.max() < 0.25

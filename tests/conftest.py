@@ -49,7 +49,6 @@ LONG_FILES: Final = (
     "page/test_product_form",
     "service/api/jobs/test_events",
     "cpu/test_gemm",
-    "cluster/test_head",
     "service/api/jobs/test_job_results",
     "service/api/products/test_matmul",
     "kernels/test_compile",

@@ -6,7 +6,6 @@ import mmap
 import os
 import socket
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Any, Self
 
 import httpx
@@ -53,12 +52,7 @@ class Lease:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.connection.close()
         os.close(self.fd)
 

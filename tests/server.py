@@ -199,6 +199,18 @@ class RunningServer:
                 return job
             assert time.monotonic() - began < allow(seconds), job
 
+    def list_all(self, what: str, limit: int = 200) -> list[dict[str, Any]]:
+        """All "matrices" or "jobs", by pages of at most this number."""
+        found: list[dict[str, Any]] = []
+        query: dict[str, Any] = {"limit": limit}
+        while True:
+            page = self.client.get(f"/v1/{what}", params=query).json()
+            assert len(page[what]) <= limit
+            found += page[what]
+            if page["next_cursor"] is None:
+                return found
+            query["cursor"] = page["next_cursor"]
+
     def read_metric(self, name: str) -> float:
         """A metric's value by its name with labels; 0 if there is none yet."""
         text = self.client.get("/metrics").text

@@ -56,10 +56,8 @@ def test_the_gpu_alone_has_a_least_time() -> None:
 
 
 def test_a_run_writes_its_rows_and_its_table(tmp_path: Path) -> None:
-    sizes, rounds = ("300x200x100", "64x500x90"), ("--rounds", "2", "--runs", "2")
-    ended = run_contest(
-        tmp_path, "--shapes", *sizes, *rounds, "--conditions", "quiet", "busy", "half"
-    )
+    small = ("--shapes", "300x200x100", "--rounds", "2", "--runs", "2")
+    ended = run_contest(tmp_path, *small, "--conditions", "quiet", "busy", "half")
     assert ended.returncode == 0, ended.stderr
     (results,) = read_contests(tmp_path)
     made = results.document["conditions"]
@@ -70,13 +68,13 @@ def test_a_run_writes_its_rows_and_its_table(tmp_path: Path) -> None:
     for condition in measured:
         rows = [row for row in results.rows if row.condition == condition]
         pageable = [row for row in rows if row.memory == "pageable" and row.baseline == "numpy"]
-        assert [row.shape for row in pageable] == [(300, 200, 100), (64, 500, 90)]
+        assert [row.shape for row in pageable] == [(300, 200, 100)]
         assert all(row.f is not None for row in rows if row.baseline == OURS)
         assert all(len(row.runs) <= 2 <= row.turns <= 4 and row.seconds > 0 for row in rows)
     assert render_regret([results]) == "", "there were no sweeps"
     table = render_times([results])
     assert [line.split(" | ")[1:4] for line in table.splitlines() if " cores (" in line] == [
-        [condition, "pageable", "2"] for condition in measured
+        [condition, "pageable", "1"] for condition in measured
     ]
 
 

@@ -1,18 +1,21 @@
 """A product at one node: what it keeps of products that were cancelled, and of B.
 
-While one product sends B, others wait: they can be cancelled, and have a deadline.
+While one product sends B, others wait: they can be cancelled, and have a deadline. There is no
+cluster: an actor's calls are made at once, by the thread that asks for them, so a test decides what
+happens between two steps. The node, its engine and the products are real.
 """
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
-from tests.cluster.ray_here import NODE_ID, RayHere
+from tests.cluster.local_cluster import ENVIRONMENT
 from tests.matrices import Array, make_matrix
 from wavetrim.scheduler.engine.messages import Operand, RunRequest
 from wavetrim.scheduler.engine.operands import Operands
@@ -27,13 +30,71 @@ STORE_BYTES = 2**16
 """So small that B is sent in parts, and A in blocks."""
 
 
+class Call:
+    """One method of an actor."""
+
+    def __init__(self, actor: "Actor", name: str) -> None:
+        self._actor = actor
+        self._name = name
+
+    def options(self, **_: Any) -> "Call":
+        return self
+
+    def remote(self, *arguments: Any) -> Any:
+        self._actor.calls.append((self._name, *arguments))
+        return getattr(self._actor.engine, self._name)(*arguments)
+
+
+class Actor:
+    """An actor of this process.
+
+    Attributes:
+        engine: What its calls go to.
+        calls: Name and arguments of each call.
+        waits: Whether an answer that is waited for is not there yet.
+    """
+
+    def __init__(self, engine: Any) -> None:
+        self.engine = engine
+        self.calls: list[tuple[Any, ...]] = []
+        self.waits = False
+
+    def __getattr__(self, name: str) -> Call:
+        return Call(self, name)
+
+    def wait(self, objects: Sequence[Any], *, timeout: float) -> tuple[Sequence[Any], ...]:
+        """As `ray.wait`."""
+        del timeout
+        return ((), objects) if self.waits else (objects, ())
+
+
 @pytest.fixture
-def node(here: RayHere) -> "NodeHandle":
+def actor(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kernel_cache: Path) -> Actor:
+    """The engine of a node without a GPU, in place of Ray's actor."""
+    variables = {
+        "WAVETRIM_DEVICES": "none", "WAVETRIM_CPU_THREADS": "1",
+        "WAVETRIM_KERNEL_CACHE_DIR": str(kernel_cache), "WAVETRIM_PROFILE_DIR": str(tmp_path),
+    }  # fmt: skip
+    for name, value in {**ENVIRONMENT, **variables}.items():
+        monkeypatch.setenv(name, value)
+    import ray  # which reads these
+
+    from wavetrim.scheduler.cluster.node import NodeEngine
+
+    actor = Actor(NodeEngine())
+    monkeypatch.setattr(ray, "get", lambda value, timeout=None: value)
+    monkeypatch.setattr(ray, "put", lambda value: value)
+    monkeypatch.setattr(ray, "wait", actor.wait)
+    return actor
+
+
+@pytest.fixture
+def node(actor: Actor) -> "NodeHandle":
     from wavetrim.scheduler.cluster.membership import NodeHandle
     from wavetrim.scheduler.cluster.node_operands import NodeOperands
 
-    operands = NodeOperands(2**30, here.actor.forget.remote)
-    return NodeHandle(NODE_ID, here.actor, Network(1e-3, 1e9, 1e9), STORE_BYTES, operands)
+    operands = NodeOperands(2**30, actor.forget.remote)
+    return NodeHandle("node", actor, Network(1e-3, 1e9, 1e9), STORE_BYTES, operands)
 
 
 A, B = make_matrix(SIZE, SIZE, "float32", seed=1), make_matrix(SIZE, SIZE, "float32", seed=2)
@@ -59,22 +120,22 @@ def multiply(
     ).run()  # fmt: skip
 
 
-def test_a_node_forgets_that_a_product_was_cancelled(here: RayHere, node: "NodeHandle") -> None:
+def test_a_node_forgets_that_a_product_was_cancelled(actor: Actor, node: "NodeHandle") -> None:
     out = np.zeros_like(A)
-    here.waits = True
+    actor.waits = True
     with pytest.raises(ExecutionCancelled):
         multiply(node, out, job="j-0", cancelled=lambda: True)
-    here.waits = False
+    actor.waits = False
     assert multiply(node, out, job="j-0", cancelled=lambda: False)["type"] == "succeeded"
     assert np.allclose(out, A @ B, atol=1e-3)
 
 
 def test_a_b_that_two_products_find_gone_is_sent_once_more(
-    here: RayHere, node: "NodeHandle"
+    actor: Actor, node: "NodeHandle"
 ) -> None:
     outs = [np.zeros_like(A) for _ in range(3)]
     multiply(node, outs[0], job="j-0", b_key="kept", cancelled=lambda: False)
-    here.actor.engine.forget("kept")  # as if the engine had started again
+    actor.engine.forget("kept")  # as if the engine had started again
     found, sent = threading.Event(), threading.Event()
 
     def wait_for_other() -> bool:
@@ -82,19 +143,19 @@ def test_a_b_that_two_products_find_gone_is_sent_once_more(
         sent.wait()
         return False
 
-    here.waits = True
+    actor.waits = True
     late = threading.Thread(
         target=multiply, args=(node, outs[1]),
         kwargs={"job": "k-0", "b_key": "kept", "cancelled": wait_for_other},
     )  # fmt: skip
     late.start()
     found.wait()  # its first blocks were answered: B is gone
-    here.waits = False
+    actor.waits = False
     multiply(node, outs[2], job="l-0", b_key="kept", cancelled=lambda: False)
     sent.set()
     late.join()
     assert all(np.allclose(out, A @ B, atol=1e-3) for out in outs)
-    begun = [call for call in here.actor.calls if call[0] == "keep" and call[3] == 0]
+    begun = [call for call in actor.calls if call[0] == "keep" and call[3] == 0]
     assert len(begun) == 2
 
 

@@ -266,3 +266,19 @@ def test_a_node_that_leaves_in_the_middle_is_replaced(
     wait_until(lambda: len(list_nodes(server)) == NODES - 1, 60)
     cluster.add_node()
     wait_for_nodes(server, NODES)
+
+
+def test_jobs_end_right_when_rays_head_is_killed(
+    cluster: LocalCluster, server: RunningServer, client: Client
+) -> None:
+    """The last test, as the cluster is none any more: the service goes on by itself."""
+    a, b = make_matrix(ROWS, 600, "int64", seed=1), make_matrix(600, 500, "int64", seed=2)
+    stored = client.put(a), client.put(b)
+    jobs = [client.submit(*stored) for _ in range(4)]
+    wait_until(lambda: any(job.status().progress > 0 for job in jobs))
+    cluster.kill_head()
+    for job in jobs:
+        assert job.wait().state == "succeeded"
+        assert np.array_equal(job.result(), multiply_exactly(a, b))
+    wait_until(lambda: list_nodes(server) == [], 60)
+    assert client.submit(*stored).wait().state == "succeeded"

@@ -67,52 +67,59 @@ def test_the_largest_short_integers_stay_exact_over_a_long_k(pool: CpuPool, dtyp
     assert int(c[0, 0]) % 65536 == int(a[0, 0]) * int(b[0, 0]) * 70_001 % 65536
 
 
-@settings(max_examples=60, deadline=None)
+def arrange(matrix: Matrix, layout: str) -> tuple[Matrix, Matrix]:
+    """A view with the values of a matrix in a layout, and all of its memory, 7 elsewhere."""
+    if "columns" in layout:
+        view, whole = arrange(matrix.T, layout.replace("columns", "rows"))
+        return view.T, whole
+    rows, columns = matrix.shape
+    step_down, step_right = (2, 3) if layout == "skipping" else (1, 1)
+    padding = 7 if "padded" in layout else 0
+    whole = np.full((step_down * rows, step_right * columns + padding), 7, matrix.dtype)
+    view = whole[::step_down, : step_right * columns : step_right]
+    view = view[::-1, ::-1] if layout == "backwards" else view
+    view[...] = matrix
+    return view, whole
+
+
+LAYOUTS = ("rows", "columns", "padded rows", "padded columns", "skipping", "backwards")
+SIZES = st.integers(0, 3) | st.integers(1, 300)
+
+
+@settings(max_examples=200)
 @given(
-    shape=st.tuples(st.integers(1, 200), st.integers(1, 200), st.integers(1, 200)),
-    dtype=st.sampled_from([*FLOATS, "int8", "int32"]),
-    factors=st.tuples(st.sampled_from([0, 1, -2, 3]), st.sampled_from([0, 1, -1, 2])),
-    layout=st.sampled_from(["plain", "padded", "fortran", "skipping", "backwards"]),
-    seed=st.integers(0, 2**32 - 1),
+    shape=st.tuples(SIZES, SIZES, SIZES | st.integers(1, 4000)),
+    dtype=st.sampled_from([*FLOATS, "int8", "int32", "int64"]),
+    factors=st.tuples(st.sampled_from([0, 1, -2]), st.sampled_from([0, 1, 2])),
+    layouts=st.tuples(*[st.sampled_from(LAYOUTS)] * 3),
+    threads=st.integers(1, 4),
+    reports=st.booleans(),
 )
 def test_every_layout_and_factor_gives_the_same_product(
     open_pool: OpenPool,
     shape: tuple[int, int, int],
     dtype: str,
     factors: tuple[int, int],
-    layout: str,
-    seed: int,
+    layouts: tuple[str, str, str],
+    threads: int,
+    reports: bool,
 ) -> None:
+    """Also what is reported adds up to all rows, and nothing around C is written."""
     (m, n, k), (alpha, beta) = shape, factors
-    rng = np.random.default_rng(seed)
-    a, b, c = (rng.integers(-4, 5, shape) for shape in ((m, k), (k, n), (m, n)))
-    computed = arrange(c.astype(dtype), layout)
-    with open_pool(2) as pool:
-        pool.multiply(
-            arrange(a.astype(dtype), layout),
-            arrange(b.astype(dtype), layout),
-            computed,
-            alpha=alpha,
-            beta=beta,
-        )
-    assert np.array_equal(computed, (alpha * (a @ b) + beta * c).astype(dtype))
-
-
-def arrange(matrix: Matrix, layout: str) -> Matrix:
-    """A view with the values of `matrix` and another memory layout."""
-    rows, columns = matrix.shape
-    if layout == "fortran":
-        return np.asfortranarray(matrix)
-    if layout == "padded":
-        view = np.zeros((rows, columns + 7), matrix.dtype)[:, 3 : 3 + columns]
-    elif layout == "skipping":
-        view = np.zeros((2 * rows, 3 * columns), matrix.dtype)[::2, ::3]
-    elif layout == "backwards":
-        view = np.zeros((rows, columns), matrix.dtype)[::-1, ::-1]
-    else:
-        view = np.zeros((rows, columns), matrix.dtype)
-    view[...] = matrix
-    return view
+    rng = np.random.default_rng(1)
+    a, b, before = (rng.integers(-1, 2, shape) for shape in ((m, k), (k, n), (m, n)))
+    (left, _), (right, _), (c, whole) = (
+        arrange(matrix.astype(dtype), layout)
+        for matrix, layout in zip((a, b, before), layouts, strict=True)
+    )
+    told: list[float] = []
+    progress = told.append if reports else None
+    with open_pool(4) as pool:
+        pool.multiply(left, right, c, alpha=alpha, beta=beta, threads=threads, progress=progress)
+    assert np.array_equal(c, (alpha * (a @ b) + beta * before).astype(dtype))
+    assert not reports or sum(told) == pytest.approx(m if n else 0)
+    c[...] = 7
+    assert np.all(whole == 7)
 
 
 @pytest.mark.parametrize("dtype", FLOATS)

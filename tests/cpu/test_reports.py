@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.matrices import FLOATS, draw_operands
+from tests.matrices import draw_operands
 from wavetrim.cpu.errors import ProductCancelled
 from wavetrim.cpu.gemm import CpuPool
 
@@ -25,33 +25,6 @@ def pools(kernel_cache: Path) -> Iterator[dict[int, CpuPool]]:
     yield opened
     for pool in opened.values():
         pool.close()
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    shape=st.tuples(st.integers(0, 400), st.integers(0, 200), st.integers(0, 3000)),
-    dtype=st.sampled_from([*FLOATS, "int8", "int64"]),
-    factors=st.tuples(st.sampled_from([0, 1, -2]), st.sampled_from([0, 1, 2])),
-    threads=st.integers(1, 4),
-)
-def test_progress_adds_up_to_the_rows_of_a_right_product(
-    open_pool: OpenPool,
-    shape: tuple[int, int, int],
-    dtype: str,
-    factors: tuple[int, int],
-    threads: int,
-) -> None:
-    (m, n, k), (alpha, beta) = shape, factors
-    rng = np.random.default_rng(1)
-    a, b, c = (rng.integers(-1, 2, shape).astype(dtype) for shape in ((m, k), (k, n), (m, n)))
-    with np.errstate(all="ignore"):
-        product = a.real.astype(np.int64) @ b.real.astype(np.int64)
-        expected = (alpha * product + beta * c.real.astype(np.int64)).astype(dtype)
-    told: list[float] = []
-    with open_pool(4) as pool:
-        pool.multiply(a, b, c, alpha=alpha, beta=beta, threads=threads, progress=told.append)
-    assert np.array_equal(c, expected)
-    assert sum(told) == pytest.approx(m if n else 0)
 
 
 def test_progress_comes_in_the_calling_thread(pool: CpuPool) -> None:

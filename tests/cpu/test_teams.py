@@ -9,11 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from tests.matrices import assert_product, make_matrix
 from wavetrim.cpu.blas import find_blas
 from wavetrim.cpu.errors import ProductCancelled
 from wavetrim.cpu.gemm import CpuPool
@@ -25,51 +22,6 @@ from wavetrim.native.pool import ThreadPool
 
 Matrix = NDArray[Any]
 OpenPool = Callable[[int], CpuPool]
-
-
-def lie(values: Matrix, layout: str) -> Matrix:
-    """The same values in another layout that BLAS takes."""
-    rows, columns = values.shape
-    order = "F" if "columns" in layout else "C"
-    pad = 5 if "padded" in layout else 0
-    outer, inner = (columns, rows) if order == "F" else (rows, columns)
-    buffer = np.full((outer, inner + pad), np.nan, values.dtype)[:, :inner]
-    view = buffer.T if order == "F" else buffer
-    view[...] = values
-    return view
-
-
-LAYOUTS = ("rows", "columns", "padded rows", "padded columns")
-SIZES = st.one_of(st.integers(1, 3), st.integers(1, 150))
-
-
-@settings(max_examples=150)
-@given(
-    shape=st.tuples(SIZES, SIZES, st.one_of(st.integers(1, 3), st.integers(1, 4000))),
-    layouts=st.tuples(*[st.sampled_from(LAYOUTS)] * 3),
-    dtype=st.sampled_from(["float32", "float64"]),
-    factors=st.tuples(st.sampled_from([1, -2.5]), st.sampled_from([0, 1, 0.75])),
-    threads=st.integers(1, 4),
-)
-def test_operands_by_rows_and_by_columns_give_the_same_product(
-    open_pool: OpenPool,
-    shape: tuple[int, int, int],
-    layouts: tuple[str, str, str],
-    dtype: str,
-    factors: tuple[float, float],
-    threads: int,
-) -> None:
-    (m, n, k), (alpha, beta) = shape, factors
-    a, b = (
-        lie(make_matrix(*s, dtype, 1), o) for s, o in zip([(m, k), (k, n)], layouts, strict=False)
-    )
-    old = make_matrix(m, n, dtype, 3)
-    c = lie(np.full_like(old, np.nan) if beta == 0 else old, layouts[2])
-    with open_pool(4) as pool:
-        pool.multiply(a, b, c, alpha=alpha, beta=beta, threads=threads)
-    assert_product(c, a, b, old, alpha=alpha, beta=beta)
-    around = c.base if "padded" in layouts[2] and c.base is not None else c
-    assert np.count_nonzero(np.isnan(around)) == around.size - c.size
 
 
 def test_products_that_blas_does_not_take_are_left_to_python(

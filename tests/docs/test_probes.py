@@ -66,10 +66,3 @@ def test_a_probe_with_wrong_results_is_not_published(tmp_path: Path) -> None:
     with pytest.raises(RunError, match=r"banks.csv: a result was wrong"):
         publish_runs(tmp_path / "found", tmp_path / "kept")
     assert not (tmp_path / "kept").exists()
-
-
-@pytest.fixture
-def banks(tmp_path: Path) -> Path:
-    """A folder with one probe, for a test to change."""
-    write_report(read_banks(), tmp_path / "banks")
-    return tmp_path / "banks"

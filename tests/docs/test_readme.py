@@ -139,6 +139,7 @@ def test_every_make_command_named_exists() -> None:
         assert set(named) <= targets, document
 
 
+@pytest.mark.slow
 def test_make_demo_checks_its_product() -> None:
     assert "`make demo`" in README
     demo = subprocess.run(

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-import httpx
 import numpy as np
 from numpy.typing import NDArray
 
@@ -144,13 +143,13 @@ class Ledger:
 
     def _check_jobs(self) -> None:
         known = self._ended | set(self.jobs)
-        for job in self._list("jobs"):
+        for job in self.server.list_all("jobs"):
             if job["id"] not in known:
                 self.note("doubled", f"job {job['id']}, which nobody was told of")
 
     def _check_matrices(self, expected: dict[str, Array]) -> None:
         """Compare all that is stored, as it is listed, answered and in the folder."""
-        listed = {matrix["id"] for matrix in self._list("matrices")}
+        listed = {matrix["id"] for matrix in self.server.list_all("matrices")}
         for matrix_id in listed - set(expected):
             self.note("doubled", f"matrix {matrix_id}, which nobody was told of")
         for matrix_id, matrix in expected.items():
@@ -181,16 +180,6 @@ class Ledger:
             self.note("damaged", path)
 
     def _list_results(self) -> Iterator[str]:
-        for job in self._list("jobs"):
+        for job in self.server.list_all("jobs"):
             if job["id"] in self.jobs and job["result"] is not None:
                 yield job["result"]
-
-    def _list(self, what: str) -> Iterator[dict[str, Any]]:
-        cursor: str | None = None
-        while True:
-            parameters = httpx.QueryParams({"limit": 200} | ({"cursor": cursor} if cursor else {}))
-            page = self.server.client.get(f"/v1/{what}", params=parameters).json()
-            yield from page[what]
-            cursor = page["next_cursor"]
-            if cursor is None:
-                return

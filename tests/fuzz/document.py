@@ -61,7 +61,7 @@ def _run(service: WatchedService, url: str, seconds: float, seed: int, lease: st
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
         "SCHEMATHESIS_HOOKS": "tests.fuzz.document_hooks",
-        "FUZZ_MATRICES": ",".join(service.matrices),
+        "FUZZ_MATRICES": ",".join(matrix.id for matrix in service.matrices),
         "FUZZ_LEASE": lease,
     }
     folder = service.unix_socket.parent

@@ -39,7 +39,6 @@ _SHARES: Final = {
     "fields": Share(weight=2, most_bytes=300),
     "json": Share(weight=2, most_bytes=200),
     "message": Share(weight=1, most_bytes=600),
-    "place": Share(weight=1, most_bytes=16),
 }
 """By the names of `tests.fuzz.targets`, which is imported only where its modules are watched."""
 
@@ -48,7 +47,6 @@ _CORPUS: Final = Path(__file__).with_name("corpus")
 _INSTRUMENTED: Final = (
     "uvicorn.protocols.http",
     "wavetrim.scheduler.engine.messages",
-    "wavetrim.scheduler.engine.layout",
     "wavetrim.scheduler.options",
     "wavetrim.service.api.admission.body_route",
     "wavetrim.service.api.admission.checks",

@@ -7,24 +7,20 @@ how the bytes were cut.
 
 import io
 import json
-import struct
 import warnings
 from collections.abc import Callable
-from itertools import product
 from math import prod
 from typing import Any, Final
 
 import numpy as np
 
 from tests.fuzz.fault import Fault
-from wavetrim.scheduler.engine.layout import check_layout
 from wavetrim.scheduler.engine.messages import (
     MessageError,
     RunRequest,
     decode_message,
     encode_message,
 )
-from wavetrim.scheduler.errors import SlabError
 from wavetrim.scheduler.problem import ITEM_BYTES
 from wavetrim.service.api.admission.body_route import read_query
 from wavetrim.service.api.admission.checks import check_hosts
@@ -51,7 +47,6 @@ from wavetrim.service.storage.matrices.npy import (
 
 _SIZE_BYTES: Final = 1000
 _SETTINGS: Final = Settings(_env_file=None)  # type: ignore[call-arg]
-_PLACE: Final = struct.Struct("<qBBBhh")
 
 
 def check_npy(data: bytes) -> None:
@@ -208,30 +203,6 @@ def check_message(data: bytes) -> None:
         raise Fault(f"{request} comes back as {again}")
 
 
-def check_lease_place(data: bytes) -> None:
-    """Each element of a matrix that has a place lies in the memory, and none on another."""
-    if len(data) < _PLACE.size:
-        return
-    offset, rows, columns, choices, down, across = _PLACE.unpack(data[: _PLACE.size])
-    rows, columns, item = rows % 12, columns % 12, 2 ** (choices % 4)
-    strides_bytes = None if choices & 4 else (down, across)
-    try:
-        strides = check_layout(
-            _SIZE_BYTES, offset_bytes=offset, rows=rows, columns=columns, item_bytes=item,
-            strides_bytes=strides_bytes, fortran_order=bool(choices & 8),
-        )  # fmt: skip
-    except SlabError as error:
-        describe_refusal(error)
-        return
-    begins = {
-        offset + i * strides[0] + j * strides[1] for i, j in product(range(rows), range(columns))
-    }
-    if len(begins) < rows * columns or any(begin % item for begin in begins):
-        raise Fault(f"elements of {(rows, columns)} lie on each other: {strides}")
-    if any(not 0 <= begin <= _SIZE_BYTES - item for begin in begins):
-        raise Fault(f"elements of {(rows, columns)} lie outside: {strides} from {offset}")
-
-
 TARGETS: Final[dict[str, Callable[[bytes], None]]] = {
     "npy": check_npy,
     "body": check_body,
@@ -239,6 +210,5 @@ TARGETS: Final[dict[str, Callable[[bytes], None]]] = {
     "fields": check_fields,
     "json": check_json,
     "message": check_message,
-    "place": check_lease_place,
 }
 """By their names, which are those of their corpora's folders."""

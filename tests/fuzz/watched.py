@@ -13,13 +13,12 @@ import contextlib
 import re
 import time
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
-from typing import Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -48,7 +47,15 @@ NEVER = "never-"
 
 _SETTLE_SECONDS = 40.0
 _ANSWERED = re.compile(r"request_log \[(\S+)[^\]]*\] \S+ .* (\d{3}) ([\d.]+) ms for \S+$")
-_BROKEN = re.compile(r"Traceback|incident|Fatal|the engine \(pid \d+\) ended|never retrieved")
+_BROKEN = re.compile(r"Traceback|incident|Fatal|never retrieved")
+_ENGINE_ENDED = re.compile(r"the engine \(pid \d+\) ended")
+
+
+class Stored(NamedTuple):
+    """A stored matrix: its id and its .npy file."""
+
+    id: str
+    content: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,36 +80,42 @@ class Holdings:
 class WatchedService:
     """A service in a folder of its own, with a key, over TCP and a Unix socket.
 
+    Args:
+        side: Rows and columns of the matrices that are stored in it.
+        is_killed: Whether somebody kills its engine.
+        settings: Settings of the service, in place of the usual ones.
+
     Attributes:
         server: The service.
         unix_socket: Path of its Unix socket.
-        matrices: Ids of square matrices that are stored in it, all of one shape and type.
+        matrices: Square matrices that are stored in it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, side: int = 5, is_killed: bool = False, **settings: Any) -> None:
+        self._side = side
+        self._is_killed = is_killed
         self._folder = TemporaryDirectory(prefix="wavetrim-fuzz-")
         folder = Path(self._folder.name)
         self.unix_socket = folder / "socket"
+        usual = {"arena_bytes": 2**28, "arena_poison": True, "upload_idle_seconds": 5}
         self.server = RunningServer(
             folder / "data",
             api_key=KEY,
             unix_socket=self.unix_socket,
             metrics="key",
-            arena_bytes=2**28,
-            arena_poison=True,
-            upload_idle_seconds=5,
             kernel_cache_dir=folder / "kernels",
+            **{**usual, **settings},
         )
         self._random = np.random.default_rng(0)
         self._read_bytes = 0
         self._statuses: Counter[int] = Counter()
-        self.matrices: tuple[str, ...] = ()
+        self.matrices: tuple[Stored, ...] = ()
 
     def __enter__(self) -> Self:
         try:
             self.server.client.headers.update(AUTHORIZED)
             self.server.wait_ready()
-            self.matrices = tuple(self.server.upload(np.eye(5)) for _ in range(3))
+            self.matrices = tuple(self._store() for _ in range(3))
             self._warm_up()
             self._before = self.look()
         except BaseException:
@@ -163,16 +176,17 @@ class WatchedService:
 
     def forget_matrices(self) -> None:
         """Delete all matrices but `matrices`, as far as no job needs them."""
-        for matrix in self._list_matrices():
-            if matrix not in self.matrices:
-                self.server.client.delete(f"/v1/matrices/{matrix}")
+        kept = {matrix.id for matrix in self.matrices}
+        for matrix in self.server.list_all("matrices"):
+            if matrix["id"] not in kept:
+                self.server.client.delete(f"/v1/matrices/{matrix['id']}")
 
-    def _list_matrices(self) -> Iterator[str]:
-        page = {"next_cursor": ""}
-        while page["next_cursor"] is not None:
-            query = {"cursor": page["next_cursor"]} if page["next_cursor"] else {}
-            page = self.server.client.get("/v1/matrices", params=query).json()
-            yield from [matrix["id"] for matrix in page["matrices"]]
+    def _store(self) -> Stored:
+        array = self._random.random((self._side, self._side))
+        matrix = self.server.upload(array)
+        answer = self.server.client.get(f"/v1/matrices/{matrix}/data")
+        assert np.array_equal(decode_npy(answer.content), array)
+        return Stored(matrix, answer.content)  # whose header may be longer than it was
 
     def _warm_up(self) -> None:
         """Have the service start all threads and fill all pools that it ever will."""
@@ -204,6 +218,8 @@ class WatchedService:
         end = time.monotonic() + _SETTLE_SECONDS
         while True:
             self.forget_matrices()
+            for _ in range(200):  # so that its garbage is collected: errors refer to mapped files
+                self.server.client.get("/healthz/live")
             after = self.look()
             grown = after.find_growth(self._before)
             if not grown:
@@ -223,7 +239,7 @@ class WatchedService:
         self._read_bytes += len(content)
         lines = content.decode(errors="replace").splitlines()
         for number, line in enumerate(lines):
-            if _BROKEN.search(line):
+            if _BROKEN.search(line) or (not self._is_killed and _ENGINE_ENDED.search(line)):
                 told = "\n".join(lines[max(0, number - 5) : number + 80])
                 raise Fault(f"the log says: {line}\n{told}")
             if found := _ANSWERED.search(line):

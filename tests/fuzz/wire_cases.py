@@ -5,8 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from tests.fuzz.watched import AUTHORIZED, NEVER
+from tests.fuzz.watched import AUTHORIZED, NEVER, Stored
 from tests.fuzz.wire_requests import Request, draw_request, format_request, plant_request
+
+Way = Literal["tcp", "tls", "unix", "lease"]
 
 End = Literal["half-close", "wait", "reset"]
 """Behind the last byte: shut the sending direction, or do nothing, or break off."""
@@ -21,21 +23,23 @@ class Case:
 
     Attributes:
         number: With the seed, what it was drawn from.
-        way: Where it goes: "tcp", "unix", or "lease", the socket that hands out leases.
+        way: Where it goes: "tcp", "tls", "unix", or "lease", the socket that hands out leases.
         pieces: What is sent, one after the other.
         pauses: How long is waited behind each of them, in seconds.
         end: What happens behind the last byte.
         requests: What is asked, if all of it is well-formed.
         planted: Ids of requests that are to be none unless a strict parser finds them.
+        reads_slowly: Whether answers are read a little at a time.
     """
 
     number: int
-    way: Literal["tcp", "unix", "lease"]
+    way: Way
     pieces: tuple[bytes, ...]
     pauses: tuple[float, ...]
     end: End
     requests: tuple[Request, ...] | None = None
     planted: frozenset[str] = frozenset()
+    reads_slowly: bool = False
 
     @property
     def content(self) -> bytes:
@@ -43,13 +47,13 @@ class Case:
         return b"".join(self.pieces)
 
 
-def draw_case(seed: int, number: int, matrices: Sequence[str]) -> Case:
+def draw_case(seed: int, number: int, matrices: Sequence[Stored]) -> Case:
     """A connection's bytes.
 
     Args:
         seed: Of the run.
         number: Of the connection.
-        matrices: Ids of stored matrices, of the same length in every run.
+        matrices: Stored matrices, whose ids have the same length in every run.
     """
     source = random.Random(f"{seed}:{number}")
     kind = source.choices(
@@ -58,7 +62,25 @@ def draw_case(seed: int, number: int, matrices: Sequence[str]) -> Case:
     return kind(source, number, matrices)
 
 
-def _draw_valid(source: random.Random, number: int, matrices: Sequence[str]) -> Case:
+def draw_heavy_case(seed: int, number: int, matrices: Sequence[Stored], *, way: Way) -> Case:
+    """Well-formed requests for much memory, some of whose callers vanish or read slowly."""
+    source = random.Random(f"{seed}:{number}")
+    count = source.choice([1, 1, 2])
+    requests = [draw_request(source, f"r{number}.{i}", matrices, heavy=True) for i in range(count)]
+    content = b"".join(
+        format_request(source, request, closes=request is requests[-1]) for request in requests
+    )
+    reads_slowly = source.random() < 0.2
+    if source.random() < 0.7:
+        whole = Case(number, way, (content,), (), "wait", tuple(requests))
+        return replace(_cut(source, whole), reads_slowly=reads_slowly)
+    # All was sent by some who vanish, and the answer may have begun.
+    content = content[: source.choice([len(content), source.randint(1, len(content))])]
+    case = _cut(source, Case(number, way, (content,), (), "reset"))
+    return replace(case, pauses=(*case.pauses[:-1], source.choice([0.0, 0.001, 0.02])))
+
+
+def _draw_valid(source: random.Random, number: int, matrices: Sequence[Stored]) -> Case:
     """Some requests one behind the other, cut anywhere."""
     count = source.choice([1, 1, 2, 3, 8])
     requests = [draw_request(source, f"r{number}.{i}", matrices) for i in range(count)]
@@ -72,7 +94,7 @@ def _draw_valid(source: random.Random, number: int, matrices: Sequence[str]) -> 
     return _cut(source, Case(number, _draw_way(source), (content,), (), end, tuple(requests)))
 
 
-def _draw_mutated(source: random.Random, number: int, matrices: Sequence[str]) -> Case:
+def _draw_mutated(source: random.Random, number: int, matrices: Sequence[Stored]) -> Case:
     """Such requests with some bytes changed."""
     requests = [
         request
@@ -91,7 +113,7 @@ def _draw_mutated(source: random.Random, number: int, matrices: Sequence[str]) -
     return _cut(source, case)
 
 
-def _draw_conflict(source: random.Random, number: int, matrices: Sequence[str]) -> Case:
+def _draw_conflict(source: random.Random, number: int, matrices: Sequence[Stored]) -> Case:
     """A body whose length is told in two ways, with a request in what one of them leaves over."""
     del matrices
     planted = plant_request(f"{NEVER}{number}")
@@ -129,7 +151,7 @@ def _draw_conflict(source: random.Random, number: int, matrices: Sequence[str]) 
     return _cut(source, Case(number, _draw_way(source), (content,), (), "half-close"))
 
 
-def _draw_garbage(source: random.Random, number: int, matrices: Sequence[str]) -> Case:
+def _draw_garbage(source: random.Random, number: int, matrices: Sequence[Stored]) -> Case:
     """What is no HTTP/1.1 at all, alone or behind a request."""
     noise = bytes(source.randrange(256) for _ in range(source.choice([1, 20, 500])))
     content = source.choice(_FOREIGN) + source.choice([b"", noise])
@@ -140,7 +162,7 @@ def _draw_garbage(source: random.Random, number: int, matrices: Sequence[str]) -
     return _cut(source, Case(number, _draw_way(source), (content,), (), end))
 
 
-def _draw_lease(source: random.Random, number: int, matrices: Sequence[str]) -> Case:
+def _draw_lease(source: random.Random, number: int, matrices: Sequence[Stored]) -> Case:
     """Packets on the socket of the leases."""
     del matrices
     sizes = [source.choice([1, 43, 255, 256, 257, 5000]) for _ in range(source.choice([1, 1, 3]))]

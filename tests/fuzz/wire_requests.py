@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from tests.fuzz.watched import AUTHORIZED, NEVER
+from tests.fuzz.watched import AUTHORIZED, NEVER, Stored
 from tests.server import decode_npy, encode_npy
 
 NPY: Final = "application/x-npy"
@@ -35,7 +35,7 @@ class Request:
         fields: Its header, without those of its body's length.
         body: Its body; None where it has none.
         chunked: Whether the body goes in chunks.
-        is_right: Whether an answer's body is the right one, where its status is 200.
+        is_right: Whether an answer's body is the right one, where its status is 200 or 206.
     """
 
     id: str
@@ -48,15 +48,19 @@ class Request:
     is_right: Callable[[bytes], bool] = field(default=lambda _body: True, repr=False)
 
 
-def draw_request(source: random.Random, identity: str, matrices: Sequence[str]) -> Request:
+def draw_request(
+    source: random.Random, identity: str, matrices: Sequence[Stored], *, heavy: bool = False
+) -> Request:
     """A well-formed request with what may come in between: a key, and odd fields.
 
     Args:
         source: Randomness.
         identity: Its id.
-        matrices: Ids of matrices that are stored.
+        matrices: Matrices that are stored.
+        heavy: Whether it needs memory of the arena, or files where that is full.
     """
-    request = source.choices(_KINDS, _WEIGHTS)[0](source, identity, source.choice(matrices))
+    kinds, weights = (_HEAVY_KINDS, _HEAVY_WEIGHTS) if heavy else (_KINDS, _WEIGHTS)
+    request = source.choices(kinds, weights)[0](source, identity, source.choice(matrices))
     fields = [("Host", source.choice(["localhost", "127.0.0.1", "[::1]:8000", "a.example"]))]
     fields += [("X-Request-Id", identity), *request.fields]
     if request.statuses != frozenset({401}):
@@ -118,7 +122,7 @@ def plant_request(identity: str, target: str = "/healthz/live") -> bytes:
     return f"GET {target} HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: {identity}\r\n\r\n".encode()
 
 
-def _infer(source: random.Random, identity: str, matrix: str) -> Request:
+def _infer(source: random.Random, identity: str, matrix: Stored) -> Request:
     """A document for /v2, within the bounds of its structure or beyond."""
     del matrix
     count = source.choice([1, 100, 1000])
@@ -144,24 +148,28 @@ def _tensor(name: str, rows: int) -> str:
     return f'{{"name": "{name}", "datatype": "FP32", "shape": [{rows}, 1], "data": [{data}]}}'
 
 
-def _get(target: str) -> Callable[[random.Random, str, str], Request]:
+def _get(target: str) -> Callable[[random.Random, str, Stored], Request]:
     return lambda _source, identity, _matrix: Request(identity, "GET", target)
 
 
-def _read_matrix(source: random.Random, identity: str, matrix: str) -> Request:
-    method, suffix, fields, status = source.choice(
+def _read_matrix(source: random.Random, identity: str, matrix: Stored) -> Request:
+    past = f"bytes={len(matrix.content)}-"
+    method, suffix, fields, status, expected = source.choice(
         [
-            ("GET", "", (), 200),
-            ("GET", "/data", (), 200),
-            ("HEAD", "/data", (), 200),
-            ("GET", "/data", (("Range", "bytes=5-77"),), 206),
-            ("GET", "/data", (("Range", "bytes=999999-"),), 416),
+            ("GET", "", (), 200, None),
+            ("GET", "/data", (), 200, matrix.content),
+            ("HEAD", "/data", (), 200, b""),
+            ("GET", "/data", (("Range", "bytes=5-77"),), 206, matrix.content[5:78]),
+            ("GET", "/data", (("Range", past),), 416, None),
         ]
     )
-    return Request(identity, method, f"/v1/matrices/{matrix}{suffix}", frozenset({status}), fields)
+    return Request(
+        identity, method, f"/v1/matrices/{matrix.id}{suffix}", frozenset({status}), fields,
+        is_right=lambda content: expected in (None, content),
+    )  # fmt: skip
 
 
-def _miss(source: random.Random, identity: str, matrix: str) -> Request:
+def _miss(source: random.Random, identity: str, matrix: Stored) -> Request:
     del matrix
     method, target, status = source.choice(
         [
@@ -179,16 +187,16 @@ def _miss(source: random.Random, identity: str, matrix: str) -> Request:
     return Request(identity, method, target, frozenset({status}))
 
 
-def _post_document(source: random.Random, identity: str, matrix: str) -> Request:
+def _post_document(source: random.Random, identity: str, matrix: Stored) -> Request:
     """A JSON body, into which a request is planted where it is long enough."""
     planted = plant_request(f"{NEVER}{identity}").decode()
     escaped = planted.replace("\r", "\\r").replace("\n", "\\n")
     body, status = source.choice(
         [
-            (f'{{"a": "{matrix}", "b": "none"}}', 404),
+            (f'{{"a": "{matrix.id}", "b": "none"}}', 404),
             (f'{{"a": "{escaped}", "b": "x"}}', 422),
             (planted, 400),
-            (f'{{"a": "{matrix}", "b": "x", \r\n\r\n{planted}', 400),
+            (f'{{"a": "{matrix.id}", "b": "x", \r\n\r\n{planted}', 400),
             (" " * 600_000, 413),
         ]
     )
@@ -199,33 +207,56 @@ def _post_document(source: random.Random, identity: str, matrix: str) -> Request
     )  # fmt: skip
 
 
-def _multiply(source: random.Random, identity: str, matrix: str) -> Request:
+def _multiply(source: random.Random, identity: str, matrix: Stored) -> Request:
     """Two matrices whose product is known; large ones are pulled into their place."""
     del matrix
-    numbers = np.random.default_rng(source.getrandbits(32))
     most = 130 if source.random() < 0.3 else 12
+    return _draw_product(source, identity, most, "int64", _OK | _FULL)
+
+
+def _multiply_large(source: random.Random, identity: str, matrix: Stored) -> Request:
+    """Such matrices of up to 2 MiB, each of whose elements is exact."""
+    del matrix
+    most = 512 if source.random() < 0.3 else 60
+    return _draw_product(source, identity, most, source.choice(["float32", "float64"]), _OK)
+
+
+def _draw_product(
+    source: random.Random, identity: str, most: int, dtype: str, statuses: frozenset[int]
+) -> Request:
+    numbers = np.random.default_rng(source.getrandbits(32))
     m, k, n = numbers.integers(1, most + 1, 3)
-    a, b = numbers.integers(-9, 10, (m, k)), numbers.integers(-9, 10, (k, n))
+    a, b = (numbers.integers(-9, 10, shape).astype(dtype) for shape in ((m, k), (k, n)))
     body = encode_npy(a) + encode_npy(b)
     return Request(
-        identity, "POST", "/v1/matmul", _OK | _FULL, (("Content-Type", NPY),), body,
+        identity, "POST", "/v1/matmul", statuses, (("Content-Type", NPY),), body,
         chunked=source.random() < 0.3,
         is_right=lambda content: np.array_equal(decode_npy(content), a @ b),
     )  # fmt: skip
 
 
-def _store(source: random.Random, identity: str, matrix: str) -> Request:
+def _store(source: random.Random, identity: str, matrix: Stored) -> Request:
     del matrix
-    side = source.choice([1, 3, 20, 110])
+    return _draw_upload(source, identity, [1, 3, 20, 110], ["memory", "memory", "disk"])
+
+
+def _store_large(source: random.Random, identity: str, matrix: Stored) -> Request:
+    del matrix
+    return _draw_upload(source, identity, [20, 90, 180, 256, 400, 512], ["disk"])
+
+
+def _draw_upload(
+    source: random.Random, identity: str, sides: list[int], places: list[str]
+) -> Request:
+    side, where = source.choice(sides), source.choice(places)
     body = encode_npy(np.full((side, side), 0.5))
-    where = source.choice(["memory", "memory", "disk"])
     return Request(
         identity, "POST", f"/v1/matrices?storage={where}", frozenset({201}) | _FULL,
         (("Content-Type", NPY),), body, chunked=source.random() < 0.3,
     )  # fmt: skip
 
 
-def _refused_upload(source: random.Random, identity: str, matrix: str) -> Request:
+def _refused_upload(source: random.Random, identity: str, matrix: Stored) -> Request:
     """A body that is refused at its beginning, while a planted request is in the rest of it."""
     del matrix
     planted = plant_request(f"{NEVER}{identity}") * source.choice([1, 3, 2000])
@@ -236,9 +267,9 @@ def _refused_upload(source: random.Random, identity: str, matrix: str) -> Reques
     )  # fmt: skip
 
 
-def _without_key(source: random.Random, identity: str, matrix: str) -> Request:
+def _without_key(source: random.Random, identity: str, matrix: Stored) -> Request:
     planted = plant_request(f"{NEVER}{identity}") * source.choice([1, 100])
-    target = source.choice(["/v1/matrices", "/v1/matmul", "/v1/jobs", f"/v1/matrices/{matrix}"])
+    target = source.choice(["/v1/matrices", "/v1/matmul", "/v1/jobs", f"/v1/matrices/{matrix.id}"])
     return Request(
         identity, "POST", target, frozenset({401}), (("Content-Type", NPY),), planted,
         chunked=source.random() < 0.3,
@@ -250,3 +281,6 @@ _KINDS: Final = (
     _miss, _post_document, _multiply, _store, _refused_upload, _without_key, _infer,
 )  # fmt: skip
 _WEIGHTS: Final = (3, 1, 1, 3, 3, 3, 4, 2, 2, 2, 0.5)
+
+_HEAVY_KINDS: Final = (_multiply_large, _store_large, _read_matrix)
+_HEAVY_WEIGHTS: Final = (8, 1, 2)

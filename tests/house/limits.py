@@ -15,7 +15,7 @@ ROOM_LINES: Final = {
     "page": 5_500,
     "scheduler": 11_400,
     "service": 29_440,
-    "tests": 44_070,
+    "tests": 42_570,
     "wavetrim": 260,
 }
 

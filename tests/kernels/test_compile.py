@@ -87,6 +87,7 @@ def test_tiled_kernels_leave_registers_for_the_blocks_that_they_promise(
             assert compiled.registers * spec.threads * blocks <= 65536
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("spec", "arch"),
     [(STRICT, "sm_100"), (STRICT_LIMITED, "sm_90a"), (SHORT_LIMITED, "sm_90a")],

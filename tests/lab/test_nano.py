@@ -56,8 +56,6 @@ def test_the_simulated_gpu_shows_the_staircase() -> None:
     steps = {row[1]: float(row[2]) for row in rows}
     assert steps["4"] / steps["5"] == pytest.approx(4 / 5, rel=0.05)
     assert len({row[2] for row in rows}) == 3
-    _, full = run_nano("640", CUDA_VISIBLE_DEVICES="")
-    assert [row[0] for row in full if row[5]] == ["0"]
 
 
 @pytest.mark.parametrize("arch", ["sm_75", "sm_90", "sm_120"])

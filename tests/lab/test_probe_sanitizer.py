@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kernels.compute_sanitizer import run_compute_sanitizer
+from tests.kernels.test_sanitizer import run_compute_sanitizer
 
 
 @pytest.mark.gpu

@@ -1,35 +1,12 @@
 import gc
 import threading
 import weakref
-from collections.abc import Iterator
 from concurrent.futures import CancelledError, Future
 
 import pytest
 
 from tests.processes import wait_until
 from wavetrim.native.call_threads import CallThreads
-
-
-@pytest.fixture
-def threads() -> Iterator[CallThreads]:
-    made = CallThreads(3, "calls")
-    yield made
-    made.close()
-
-
-def test_results_and_errors_come_back(threads: CallThreads) -> None:
-    assert [threads.submit(divmod, n, 7).result() for n in range(50)] == [
-        divmod(n, 7) for n in range(50)
-    ]
-    with pytest.raises(ZeroDivisionError):
-        threads.submit(divmod, 1, 0).result()
-    assert threads.submit(int, "11", base=2).result() == 3
-
-
-def test_as_many_calls_run_at_once_as_there_are_threads(threads: CallThreads) -> None:
-    together = threading.Barrier(3)
-    numbers = [threads.submit(together.wait, 30) for _ in range(6)]  # two times three
-    assert sorted(each.result() for each in numbers) == [0, 0, 1, 1, 2, 2]
 
 
 def test_closing_waits_for_submitted_calls_and_ends_the_threads() -> None:

@@ -9,13 +9,20 @@ from io import BytesIO
 from typing import Any
 from urllib.parse import urlencode
 
-import matplotlib.image
 import numpy as np
 import pytest
 
 from docs.browser import Browser, Page
 from docs.explorer_pictures import PICTURES
-from tests.browsers import SHOWN, expect_picture, find_barriers, go, show, show_anew
+from tests.browsers import (
+    SHOWN,
+    expect_picture,
+    find_barriers,
+    go,
+    read_picture,
+    show,
+    show_anew,
+)
 from tests.page.explorer import (
     FILE,
     change,
@@ -263,7 +270,7 @@ def test_a_malformed_address_shows_the_default_product(page: Page) -> None:
 
 def test_a_picture_is_saved(page: Page, saved: Callable[[str], bytes]) -> None:
     show(page, f"{FILE}{SPLIT}")
-    picture = matplotlib.image.imread(BytesIO(saved("Save a picture")), format="png")
+    picture = read_picture(BytesIO(saved("Save a picture")))
     assert picture.shape[0] > 1000
     assert picture.shape[1] > 800
     assert len(np.unique(picture[::7, ::7].reshape(-1, picture.shape[2]), axis=0)) > 40

@@ -44,6 +44,7 @@ def test_blocks_are_the_fewest_whole_clusters_that_need_no_more_waves(
         assert -(-tiles // (blocks - cluster)) > -(-tiles // most)
 
 
+@pytest.mark.slow
 @with_specs()
 def test_warpgroups_multiply_both_types_and_wait_once_a_stage(
     spec: KernelSpec, kernel_cache: Path

@@ -101,31 +101,6 @@ def test_errors_are_no_larger_than_those_of_cublas(kind: str, k: int, kernel_cac
 
 @pytest.mark.gpu
 @needs_tensor
-@pytest.mark.parametrize("padding", [0, 1, 4])
-@pytest.mark.parametrize(
-    "shape",
-    [(1, 1, 128), (127, 129, 129), (129, 1, 191), (257, 385, 640), (700, 130, 1033)],
-    ids=str,
-)
-def test_ragged_products_with_any_alignment_are_right(
-    shape: tuple[int, int, int], padding: int, kernel_cache: Path
-) -> None:
-    import cupy
-
-    m, n, k = shape
-    a, b = make_matrix(m, k, "float32", 1), make_matrix(k, n, "float32", 2)
-    c = make_matrix(m, n, "float32", 3)
-    memory = [cupy.full((len(x), x.shape[1] + padding), np.nan, x.dtype) for x in (a, b, c)]
-    views = [of[:, : x.shape[1]] for of, x in zip(memory, (a, b, c), strict=True)]
-    for view, x in zip(views, (a, b, c), strict=True):
-        view[...] = cupy.asarray(x)
-    multiply_on_device(TENSOR, *views, alpha=-1.5, beta=0.5, cache_dir=kernel_cache)
-    assert_product(cupy.asnumpy(views[2]), a, b, c, alpha=-1.5, beta=0.5)
-    assert bool(cupy.isnan(memory[2][:, n:]).all())
-
-
-@pytest.mark.gpu
-@needs_tensor
 def test_a_product_with_little_memory_is_computed_in_more_parts(kernel_cache: Path) -> None:
     import cupy
 
@@ -201,6 +176,7 @@ def test_elements_of_few_products_are_rounded_once(k: int, kernel_cache: Path) -
     assert (error <= 2.0**-24 * abs(expected) + k * 2.0**-50 * scale).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spec", [SHORT, SHORT_LIMITED, STRICT_LIMITED])
 def test_the_kernels_that_replace_it_spill_no_registers(
     spec: KernelSpec, kernel_cache: Path
@@ -212,6 +188,7 @@ def test_the_kernels_that_replace_it_spill_no_registers(
     assert compiled.registers * spec.threads * spec.tiling.blocks_per_sm <= 65536
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spec", HOLDABLE_FLOAT64, ids=lambda spec: spec.label)
 def test_a_block_of_a_held_float64_product_fills_a_multiprocessor(
     spec: KernelSpec, kernel_cache: Path

@@ -175,34 +175,6 @@ def test_a_product_is_enqueued_at_once_and_awaited_later(
     assert (timings.kernel_seconds is not None) == timed
 
 
-def test_a_team_s_commands_serve_other_matrices_and_other_device_memory(
-    pipeline: GpuPipeline,
-) -> None:
-    """The part begins within rows and columns; another product then replaces all buffers."""
-    spec, (m, n, k) = find_kernel("cublas", "float32"), (700, 900, 300)
-    rows, columns = range(128, m), range(64, n - 3)
-    part = TeamPart(pipeline, rows, columns, find_cut(np.empty((len(rows), n)), np.empty((m, k))))
-    team = Team([part], exchanges=False)
-    others = 1.0, 1.0, 2.0, 1.0
-    for number, alpha in enumerate(others):
-        a, b, c = (
-            pin_copy(make_matrix(*shape, "float32", 10 * number + seed))
-            for seed, shape in enumerate(((m, k), (k, n), (m, n + number)))
-        )
-        c = c[:, :n]
-        expected = c.copy()
-        block = np.ix_(rows, columns)
-        expected[block] = alpha * (a[rows.start :].astype(float) @ b[:, columns.start : n - 3])
-        finish = team.enqueue(HostProduct(spec, a, b, c, alpha=alpha, beta=0.0))
-        assert finish is not None
-        (timings,) = finish()
-        assert timings.gpu_seconds > 0
-        assert np.allclose(c, expected, rtol=1e-3, atol=1e-3)
-        large = [pin_copy(one) for one in draw(2000 + 1000 * number, 1500, 1200, "float32")]
-        out = pin_copy(make_output(2000 + 1000 * number, 1500, "float32"))
-        pipeline.multiply(spec, *large, out, cut=find_cut(out, large[0]))
-
-
 def test_a_product_that_is_staged_is_not_enqueued_at_once(pipeline: GpuPipeline) -> None:
     a, b = draw(300, 200, 100, "float32")
     c = make_output(300, 200, "float32")

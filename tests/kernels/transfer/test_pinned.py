@@ -84,16 +84,6 @@ def test_freed_pinned_memory_is_not_pinned() -> None:
     assert not is_pinned(nobodys.reshape(2000, 1000))  # reads none of it
 
 
-def test_more_rows_than_were_locked_are_not_pinned() -> None:
-    matrix = np.ones((2 << 11, 1 << 10), "float32")
-    half = matrix[: 1 << 11]
-    with lock_matrix(half):
-        assert is_pinned(half)
-        assert is_pinned(half[5:])
-        assert not is_pinned(matrix)
-    assert not is_pinned(half)
-
-
 def test_a_matrix_is_pinned_only_within_one_locked_region() -> None:
     memory = np.zeros(3 << 20, np.uint8)
     begin = -memory.ctypes.data % 4096

@@ -127,6 +127,18 @@ def test_a_row_that_changes_after_it_was_final_is_computed_again(shared, tmp_pat
     assert_product(product[start : start + 1], a[start : start + 1], a)
 
 
+@pytest.mark.parametrize(("size", "products"), [(40, 10_000), (400, 20)])
+def test_a_stack_is_cancelled_between_its_products(shared, tmp_path, size, products):
+    a = np.ones((size, size), "int64")  # 64-bit integers have no fast product
+    request = make_request(tmp_path, a, np.ones((products, size, size), "int64"))
+    shared.send(request.as_message())
+    shared.receive_until("planned")
+    began = time.monotonic()
+    shared.cancel("job-1")
+    assert shared.receive_until("succeeded", "cancelled", "failed")[-1]["type"] == "cancelled"
+    assert time.monotonic() - began < allow(2)
+
+
 def test_a_shutdown_ends_the_worker(worker):
     worker.send({"type": "shutdown"})
     assert worker.process.wait(timeout=allow(10)) == 0
@@ -180,3 +192,27 @@ def test_the_cpu_alone_leaves_the_gpu_alone(start, tmp_path):
         -1
     ]
     assert (succeeded["plan"]["f"], succeeded["timings"]["gpu_seconds"]) == (300, 0)
+
+
+def draw_stack(*shape, seed):
+    rows = int(np.prod(shape[:-1]))
+    return np.ascontiguousarray(make_matrix(rows, shape[-1], "float32", seed)).reshape(shape)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("verify", [False, True])
+def test_the_gpu_computes_the_products_of_a_stack(start, tmp_path, verify):
+    worker = start(device="0")
+    worker.receive()
+    a, b = draw_stack(4, 700, 300, seed=1), draw_stack(4, 300, 500, seed=2)
+    c = draw_stack(700, 500, seed=3)
+    request = make_request(
+        tmp_path, a, b, c, alpha=2.0, beta=-1.0, options=PlanOptions(f=100), verify=verify
+    )
+    done = worker.run(request)[-1]
+    assert done["type"] == "succeeded", done
+    plan, timings = done["plan"], done["timings"]
+    assert (plan["stack"], plan["gpu_rows"], plan["f"]) == (4, 600, 100)
+    assert timings["f_actual"] == 400
+    assert timings["gpu_seconds"] > 0
+    np.testing.assert_allclose(read(request.out), 2 * (a @ b) - c, rtol=0, atol=1e-3)

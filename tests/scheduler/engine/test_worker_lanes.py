@@ -1,4 +1,4 @@
-"""Products in lanes: several at once in one engine process."""
+"""Products in slabs of an engine process: several at once, in lanes; a B that becomes resident."""
 
 from dataclasses import replace
 
@@ -8,10 +8,12 @@ import pytest
 from tests.environment import clear_environment
 from tests.host_gpus import write_sitecustomize
 from tests.matrices import assert_product, make_matrix
+from tests.scheduler.engine.worker_process import make_request, read
 from wavetrim.scheduler.engine.messages import (
     Operand,
     RunRequest,
 )
+from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.device_sets import CPU
 
 
@@ -52,12 +54,13 @@ def test_products_in_lanes_run_at_once_and_release_their_slab(lanes):
     while len(ends) < 3:
         message = lanes.receive()
         if message["type"] == "begun":
+            assert "1" not in ends
             begun[message["job"]] = message["lane"]
         else:
             assert message["type"] == "succeeded", message
             ends.append(message["job"])
     assert begun == {"1": [0], "2": [1]}
-    assert ends == ["3", "2", "1"]
+    assert ends[-1] == "1", "the first waits for no other"
     lanes.send({"type": "drop", "slab": 7})
     assert lanes.receive() == {"type": "dropped", "slab": 7}
     for _, matrices in runs.values():
@@ -86,3 +89,32 @@ def test_a_run_in_a_lane_is_cancelled_and_a_shutdown_ends_all(lanes):
     lanes.tell({"type": "shutdown"})
     lanes.send({"type": "shutdown"})
     assert lanes.process.wait(timeout=10) == 0
+
+
+@pytest.mark.gpu
+def test_only_a_stored_b_in_a_slab_and_of_the_results_type_becomes_resident(start, tmp_path):
+    worker = start(device="0")
+    worker.receive()
+    a, b = make_matrix(16, 2048, "float32", seed=1), make_matrix(2048, 2048, "float32", seed=2)
+    memory = worker.share_slab(5, 2**25)
+    memory[: b.nbytes] = b.reshape(-1).view(np.uint8)
+    halves = b.astype("float16")
+    memory[2**24 : 2**24 + halves.nbytes] = halves.reshape(-1).view(np.uint8)
+    in_file = make_request(tmp_path, a, b, b_key="in a file", options=PlanOptions(f=0))
+    requests = (
+        replace(in_file, b=Operand(5, 0, 2048, 2048, "float32"), b_key="kept"),
+        in_file,
+        replace(in_file, b=Operand(5, 2**24, 2048, 2048, "float16"), b_key="converted"),
+    )
+    seen = []
+    for request in requests:
+        for _ in range(4):
+            succeeded = worker.run(request)[-1]
+            assert np.allclose(read(request.out), a @ b, atol=0.1)
+            seen.append(succeeded["plan"]["resident"])
+    assert (seen[0], seen[3], any(seen[4:])) == (False, True, False)
+    worker.send({"type": "forget", "matrix": "kept"})
+    worker.run(in_file)  # after it, the worker has forgotten
+    worker.tell({"type": "ping"})
+    (told,) = worker.receive(worker.control)["residents"]
+    assert (told["operands"], told["size_bytes"], told["fetches"]) == (0, 0, 1)

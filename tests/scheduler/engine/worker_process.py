@@ -105,8 +105,9 @@ def read(operand):
 
 
 def make_request(folder, a, b, c=None, **options):
-    """A request whose operands are saved in a folder."""
-    out = poison(np.empty((a.shape[0], b.shape[1]), a.dtype))
+    """A request for a product, or a stack of them, whose operands are saved in a folder."""
+    stack = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    out = poison(np.empty((*stack, a.shape[-2], b.shape[-1]), a.dtype))
     return RunRequest(
         job="job-1",
         a=write(folder, "a.npy", a),

@@ -29,6 +29,8 @@ class HostPipeline:
         panel_rows: Rows of a panel.
         fails: Whether each product and each fetch of an operand fails.
         row_seconds: Seconds that each row of C takes.
+        gate: An event that each product waits for; None not to wait.
+        runs: How many products have begun.
         resident_bytes: Limit of resident operands.
         submits: Whether products can be enqueued at once, by a `HostTeam`.
     """
@@ -36,6 +38,8 @@ class HostPipeline:
     panel_rows = 128
     fails = False
     row_seconds = 0.0
+    gate = None
+    runs = 0
     resident_bytes = 0
     submits = False
     direct = None
@@ -64,7 +68,9 @@ class HostPipeline:
         b = b if resident is None else resident.memory
         if begun is not None:
             begun()
-        threading.Event().wait(0.01)
+        self.runs += 1
+        if self.gate is not None:
+            self.gate.wait(30)
         if self.fails:
             raise DeviceFailure("the GPU is lost")
         self.rows = 0

@@ -139,9 +139,9 @@ def test_the_wait_for_a_busy_gpu_is_no_lack_of_progress(engine):
     """Another product's part may be in the GPU's thread for longer than a stall."""
     residents, ended = engine.executor.residents, threading.Event()
     stalled = []
-    residents._watchdog = Watchdog(0.05, stalled.append)
+    residents._watchdog = Watchdog(0.3, stalled.append)
     busy = residents._gpu_threads[0].submit(ended.wait)
-    threading.Timer(0.3, ended.set).start()
+    threading.Timer(0.6, ended.set).start()
     assert residents.keep("b", draw(64), (0,))
     busy.result()
     assert stalled == []

@@ -12,7 +12,6 @@ import pytest
 
 from tests.environment import SHARED_SETTINGS
 from tests.kernels.cupy_without_gpu import UUIDS, write_cupy
-from tests.limit import allow
 from tests.matrices import make_matrix
 from tests.scheduler.engine.worker_process import make_request
 from wavetrim.scheduler.engine.messages import FINAL_TYPES
@@ -71,42 +70,6 @@ async def wait_for_plan(engine: Engine, message: dict[str, Any]) -> "asyncio.Fut
     run = await start_run(engine, message, lambda _event: planned.set())
     await planned.wait()
     return run
-
-
-def test_an_engine_that_is_killed_fails_its_run_and_starts_again(tmp_path: Path) -> None:
-    engine = make_engine(tmp_path)
-
-    async def scenario() -> None:
-        message = make_run(tmp_path)
-        run = await wait_for_plan(engine, message)
-        first = engine.pid
-        assert first is not None
-        os.kill(first, signal.SIGKILL)
-        failed = await run
-        assert (failed["type"], failed["kind"]) == ("failed", "engine")
-        assert failed["retryable"]
-        assert "killed by signal 9" in failed["message"]
-        assert not engine.ready
-        await engine.wait_ready()
-        assert engine.pid != first
-        assert engine.restarts == 1
-        again = await compute(engine, message)
-        assert again["type"] == "succeeded"
-
-    run_with_engine(engine, scenario)
-
-
-def test_a_run_that_is_cancelled_stops_early(tmp_path: Path) -> None:
-    engine = make_engine(tmp_path)
-
-    async def scenario() -> None:
-        run = await wait_for_plan(engine, make_run(tmp_path, 2400))
-        began = time.monotonic()
-        engine.cancel("job-1")
-        assert (await run)["type"] == "cancelled"
-        assert time.monotonic() - began < allow(3)
-
-    run_with_engine(engine, scenario)
 
 
 @pytest.mark.serial

@@ -94,7 +94,7 @@ def test_a_trace_that_is_none_is_not_taken_over(server: RunningServer, header: s
 
 
 def test_a_request_that_a_stop_cuts_is_a_line_of_the_log(start_server: Start) -> None:
-    server = start_server(drain_seconds=1)
+    server = start_server(drain_seconds=0, last_answers_seconds=1)
     server.wait_ready()
     name = server.upload(np.ones((3000, 3000)))
     with socket.create_connection(("127.0.0.1", server.port)) as stalled:

@@ -15,9 +15,12 @@ OWN_KEY = "the-service's-own-key"
 
 def manage_keys(server: RunningServer, *arguments: object) -> str:
     """Run `wavetrim keys` while a service runs; returns what it prints."""
+    url = server.settings.get("database_url")
+    variables = {} if url is None else {"WAVETRIM_DATABASE_URL": str(url)}
     done = invoke_command(
-        "keys", *arguments, "--data-dir", server.data_dir, folder=server.data_dir.parent
-    )
+        "keys", *arguments, "--data-dir", server.data_dir, folder=server.data_dir.parent,
+        **variables,
+    )  # fmt: skip
     assert done.exit_code == 0, done.output
     return done.stdout.strip()
 

@@ -44,13 +44,6 @@ class Things:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    folder = tmp_path_factory.mktemp("tenants")
-    with RunningServer(folder / "data", api_key=OWN_KEY, unix_socket=folder / "socket") as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
 def callers(server: RunningServer) -> Iterator[Callers]:
     socket = Path(str(server.settings["unix_socket"]))
     made = [manage_keys(server, "add", name) for name in ("ada", "bob")]

@@ -15,7 +15,6 @@ import pytest
 from tests.matrices import Array, make_matrix
 from tests.processes import wait_until
 from tests.server import RunningServer, Start
-from tests.service.storage.matrices.test_draft import count_written
 from wavetrim.service.storage.disk.disk_writer import WRITE_BYTES
 
 MIB = 2**20
@@ -53,6 +52,17 @@ def has_begun_to_write(server: RunningServer) -> bool:
         for path in (server.data_dir / "matrices").glob("*.part"):
             return count_written(path) >= WRITE_BYTES
     return False
+
+
+def count_written(path: Path) -> int:
+    """Bytes of a file that were written, not only reserved."""
+    written = end = 0
+    with path.open("rb") as file, suppress(OSError):  # there is no data after the last byte
+        while True:
+            begin = os.lseek(file.fileno(), end, os.SEEK_DATA)
+            end = os.lseek(file.fileno(), begin, os.SEEK_HOLE)
+            written += end - begin
+    return written
 
 
 def count_commits(server: RunningServer) -> int:

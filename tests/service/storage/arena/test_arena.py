@@ -2,10 +2,8 @@
 
 import asyncio
 import contextlib
-import gc
 import os
 import random
-import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
 from functools import partial, wraps
 from pathlib import Path
@@ -19,7 +17,7 @@ from wavetrim.service.api.problems import describe_error
 from wavetrim.service.storage.arena.arena import Arena, ArenaFull
 from wavetrim.service.storage.arena.memory_limit import read_room
 from wavetrim.service.storage.arena.slab import NoRoom, Slab, make_slab
-from wavetrim.service.storage.memory.extent import ExtentFreed, Hold
+from wavetrim.service.storage.memory.extent import Hold
 
 MIB = 2**20
 GIB = 2**30
@@ -122,23 +120,6 @@ async def test_the_last_holder_frees_an_extent_and_poison_shows_it() -> None:
 
 
 @on_loop
-async def test_a_second_release_of_one_hold_lets_go_of_nothing() -> None:
-    async with running_arena() as arena:
-        first = take(arena, 1000)
-        second = first.extent.hold("disk")
-        for _ in range(3):
-            first.release()
-        assert first.extent.holders == ("disk",)
-        second.release()
-        others = take(arena, 1000)
-        second.release()
-        assert others.extent.holders == ("matrix",)
-        assert arena.describe()["extents"] == 1
-        with pytest.raises(ExtentFreed, match="extent of 1000 bytes"):
-            first.extent.hold("engine")
-
-
-@on_loop
 async def test_100000_random_steps_keep_every_extents_bytes() -> None:
     drawn = random.Random(7)
     async with running_arena(limit=16 * MIB, slab=16 * MIB) as arena:
@@ -179,66 +160,7 @@ async def test_100000_random_steps_keep_every_extents_bytes() -> None:
         assert arena.try_obtain(16 * MIB, "matrix") is not None
 
 
-@on_loop
-async def test_threads_release_while_the_loop_obtains() -> None:
-    async with running_arena(limit=32 * MIB, slab=32 * MIB, poison=False) as arena:
-        handed: list[list[Hold]] = [[] for _ in range(4)]
-        done = threading.Event()
-
-        def release_all(holds: list[Hold]) -> None:
-            while not done.is_set() or holds:
-                if holds:
-                    holds.pop().release()
-
-        threads = [threading.Thread(target=release_all, args=(holds,)) for holds in handed]
-        for thread in threads:
-            thread.start()
-        for step in range(10_000):
-            while (hold := arena.try_obtain(1000 + step % 90_000, "disk")) is None:  # noqa: ASYNC110
-                await asyncio.sleep(0)
-            handed[step % 4].append(hold.extent.hold("engine"))
-            hold.release()
-        done.set()
-        for thread in threads:
-            await asyncio.to_thread(thread.join)
-        assert (arena.describe()["extents"], arena.describe()["used_bytes"]) == (0, 0)
-        assert arena.try_obtain(32 * MIB, "matrix") is not None
-
-
 # Growth, limits, eviction
-
-
-@on_loop
-async def test_a_leased_slab_counts_until_the_engine_has_let_go_of_it() -> None:
-    leaving, may_leave = asyncio.Event(), asyncio.Event()
-
-    async def let_go(slab: Slab) -> None:
-        leaving.set()
-        await may_leave.wait()
-
-    async with running_arena(limit=8 * MIB, patience_seconds=0.2) as arena:
-        told: list[Slab] = []
-        arena.supply.on_made, arena.supply.on_leaving = told.append, let_go
-        slab = await arena.lease(3 * MIB)
-        assert told[-1] is slab, "the engine is told of it"
-        assert slab in arena.supply.shared
-        assert slab.id not in arena.supply.slabs, "no extent comes to lie in it"
-        state = arena.describe()
-        assert (slab.size_bytes, state["leases"], state["leased_bytes"]) == (4 * MIB, 1, 4 * MIB)
-        assert state["made_bytes"] == 8 * MIB
-        hold = take(arena, 1000)
-        with pytest.raises(ArenaFull, match="bytes is 1; it must be what the arena may still take"):
-            await arena.lease(1)
-        arena.supply.give_leased_back(slab, on_closed=lambda: None)
-        await leaving.wait()
-        assert arena.describe()["made_bytes"] == 8 * MIB, "it may still be written to"
-        with pytest.raises(ArenaFull):
-            await arena.lease(1)
-        may_leave.set()
-        await until(lambda: arena.describe()["made_bytes"] <= 4 * MIB)
-        assert slab.fd == -1
-        arena.supply.give_leased_back(await arena.lease(4 * MIB), on_closed=lambda: None)
-        hold.release()
 
 
 @on_loop
@@ -296,26 +218,6 @@ async def test_a_group_at_its_limit_is_answered_with_full_and_never_with_growth(
 
 
 @on_loop
-async def test_unused_slabs_leave_but_for_one_ahead_and_their_memory_with_them() -> None:
-    async with running_arena(limit=64 * MIB, idle_seconds=0.2) as arena:
-        kept = take(arena, 1000)
-        kept.extent.view[:] = b"k" * 1000
-        holds = [await arena.obtain(4 * MIB, "matrix") for _ in range(4)]
-        holds.append(await arena.obtain(10 * MIB, "matrix"))
-        copies = [os.dup(slab.fd) for slab in arena.supply.slabs.values()]
-        assert sum(map(count_bytes, copies)) == arena.describe()["made_bytes"]
-        for hold in holds:
-            hold.release()
-        await until(lambda: arena.describe()["made_bytes"] == 8 * MIB)
-        assert sum(map(count_bytes, copies)) == 8 * MIB
-        await asyncio.sleep(0.5)
-        assert arena.describe()["made_bytes"] == 8 * MIB
-        assert bytes(kept.extent.view) == b"k" * 1000
-        for fd in copies:
-            os.close(fd)
-
-
-@on_loop
 async def test_a_leaving_slab_keeps_its_memory_until_the_engine_has_let_go() -> None:
     async with running_arena(limit=64 * MIB, idle_seconds=0.1) as arena:
         acknowledged, leaving = asyncio.Event(), list[Slab]()
@@ -339,87 +241,3 @@ async def test_a_leaving_slab_keeps_its_memory_until_the_engine_has_let_go() -> 
         acknowledged.set()
         await until(lambda: arena.describe()["made_bytes"] == 14 * MIB)
         assert leaving[0].fd == -1
-
-
-@on_loop
-async def test_a_slab_stays_while_the_engine_does_not_let_go(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    async with running_arena(limit=64 * MIB, idle_seconds=0.1) as arena:
-        calls = 0
-
-        async def leave(slab: Slab) -> None:
-            nonlocal calls
-            calls += 1
-            if calls == 1:
-                raise ConnectionResetError
-
-        arena.supply.on_leaving = leave
-        (await arena.obtain(10 * MIB, "matrix")).release()
-        await until(lambda: calls >= 1)
-        assert arena.describe()["made_bytes"] == 14 * MIB
-        await until(lambda: arena.describe()["made_bytes"] == 4 * MIB)
-        assert calls == 2
-        assert "slab 2 cannot leave yet" in caplog.text
-
-
-@on_loop
-async def test_many_at_once_with_growth_eviction_and_leaving_keep_all_bytes() -> None:
-    drawn, cached, served = random.Random(3), dict[bytes, Hold](), 0
-
-    async with running_arena(limit=48 * MIB, idle_seconds=0.05) as arena:
-
-        async def leave(slab: Slab) -> None:
-            await asyncio.sleep(drawn.random() / 20)
-
-        def evict(missing: int) -> int:
-            if not cached:
-                return 0
-            hold = cached.pop(next(iter(cached)))
-            hold.release()
-            return len(hold.extent.view)
-
-        arena.supply.on_leaving = leave
-        arena.evict = evict
-
-        async def use(number: int) -> None:
-            nonlocal served
-            for step in range(60):
-                size = drawn.choice([1000, 70_000, MIB, 3 * MIB, 9 * MIB]) + step
-                try:
-                    hold = await arena.obtain(size, "matrix")
-                except ArenaFull:
-                    await asyncio.sleep(drawn.random() / 50)
-                    continue
-                stamp = number.to_bytes(4, "big") + step.to_bytes(4, "big")
-                hold.extent.view[:8] = hold.extent.view[-8:] = stamp
-                engine = hold.extent.hold("engine")
-                await asyncio.sleep(drawn.random() / 100)
-                view = engine.extent.view
-                assert bytes(view[:8]) == bytes(view[-8:]) == stamp
-                engine.release()
-                served += 1
-                if drawn.random() < 0.3:
-                    cached[stamp] = hold
-                else:
-                    hold.release()
-
-        await asyncio.gather(*(use(number) for number in range(24)))
-        assert served > 500
-        for stamp, hold in cached.items():
-            assert bytes(hold.extent.view[:8]) == bytes(hold.extent.view[-8:]) == stamp
-            hold.release()
-        state = arena.describe()
-        assert (state["extents"], state["used_bytes"]) == (0, 0)
-        assert state["evictions"] > 0
-        await until(lambda: arena.describe()["made_bytes"] == 4 * MIB)
-
-
-def test_closing_leaves_no_descriptor_and_no_mapping() -> None:
-    async def use() -> None:
-        async with running_arena(limit=64 * MIB) as arena:
-            (await arena.obtain(20 * MIB, "matrix")).release()
-
-    asyncio.run(use())
-    gc.collect()
-    assert count_open() == 0

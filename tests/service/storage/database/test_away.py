@@ -40,7 +40,7 @@ def locked(path: Path) -> Iterator[None]:
 def test_a_locked_database_is_told_and_readiness_knows_until_a_write_succeeds(
     start_server: Start,
 ) -> None:
-    server = start_server()
+    server = start_server(busy_timeout_seconds=1)
     server.wait_ready()
     matrix_id = server.upload(np.ones((3, 3)))
     job = {"a": matrix_id, "b": matrix_id}

@@ -1,6 +1,5 @@
 """The database: SQLite's settings, transactions that lose nothing, and a real PostgreSQL."""
 
-import asyncio
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,27 +9,10 @@ from sqlalchemy import Connection, Engine, Insert, func, insert, inspect, select
 from sqlalchemy.exc import OperationalError
 
 from tests.postgres import DATABASES
-from tests.service.drafts import keep_matrix
 from wavetrim.service.errors import SettingRefused
-from wavetrim.service.jobs.errors import JobNotFound
-from wavetrim.service.jobs.request import JobRequest
-from wavetrim.service.jobs.table.adding import find_key
-from wavetrim.service.jobs.table.rows import make_row
-from wavetrim.service.jobs.table.store import JobStore
-from wavetrim.service.storage.database.api_keys import (
-    add_key,
-    digest_key,
-    limit_key,
-    list_keys,
-    renew_key,
-    revoke_key,
-)
 from wavetrim.service.storage.database.database import open_database, reading
 from wavetrim.service.storage.database.shared_commits import SharedCommits
 from wavetrim.service.storage.database.tables import matrices
-from wavetrim.service.storage.errors import MatrixNotFound, StoredQuotaReached
-from wavetrim.service.storage.matrices.matrices import MatrixStore
-from wavetrim.service.tenants.tenant import Quota, Tenant
 
 
 @pytest.fixture(params=DATABASES)
@@ -153,57 +135,4 @@ def test_only_what_a_power_cut_may_undo_is_committed_without_a_sync(url: str) ->
         assert not inspect(connection).has_table("undone")
         connection.execute(text("DROP TABLE kept"))
     commits.close()
-    database.dispose()
-
-
-def test_owners_and_quotas_hold_in_both_databases(url: str, tmp_path: Path) -> None:
-    database = open_database(url)
-    store = MatrixStore(
-        database, tmp_path / "matrices", max_matrix_bytes=10**6, max_storage_bytes=10**6
-    )
-    jobs = JobStore(database)
-    quota = Quota(stored_bytes=600, queued_jobs=2)
-    first = add_key(database, "ada", ["read"], quota)
-    mine, other, nameless = (
-        keep_matrix(store, 8, 8, owner=owner).id for owner in ("ada", "bob", "")
-    )
-    assert [store.stored.count(owner) for owner in ("ada", "bob", "eve")] == [384, 384, 0]
-    assert store.stored.count("") >= 384
-    assert store.get(mine, "ada").owner == store.get(mine).owner == "ada"
-    for matrix_id, owner in ((other, "ada"), (mine, ""), (nameless, "ada")):
-        with pytest.raises(MatrixNotFound):
-            store.get(matrix_id, owner)
-        with pytest.raises(MatrixNotFound):
-            store.delete(matrix_id, owner)
-    assert [matrix.id for (matrix, _) in store.page(owner="ada")[0]] == [mine]
-
-    async def reserve_twice() -> None:
-        async with store.stored.reserve("ada", 216), store.stored.reserve("bob", 10**9):
-            with pytest.raises(StoredQuotaReached, match="stored bytes is 601"):
-                async with store.stored.reserve("ada", 1):
-                    pass
-        async with store.stored.reserve("ada", 216):
-            pass
-
-    asyncio.run(reserve_twice())
-
-    def add(key: str, owner: str = "ada") -> str:
-        request = JobRequest(a=mine, b=mine).model_dump()
-        row = make_row(request, owner=owner, idempotency_key=find_key(key, owner, 0))
-        (job,), _ = asyncio.run(jobs.add([row], owner=owner, idempotency_key=key))
-        return job.id
-
-    posted = [add("once"), add("twice"), add("once", "bob"), add("once", "")]
-    assert len(set(posted)) == 4
-    assert add("twice") == posted[1]
-    assert [jobs.count_queued(owner) for owner in ("ada", "bob", "")] == [2, 1, 1]
-    with pytest.raises(JobNotFound):
-        jobs.request_cancel(posted[2], "ada")
-    limit_key(database, "ada", {"queued_jobs": None})
-    revoke_key(database, "ada")
-    renewed = renew_key(database, "ada")
-    (key,) = list_keys(database)
-    assert key.digest_sha256 == digest_key(renewed.encode()) != digest_key(first.encode())
-    assert key.tenant == Tenant("ada", frozenset({"read"}), Quota(stored_bytes=600))
-    assert key.revoked_at is None
     database.dispose()

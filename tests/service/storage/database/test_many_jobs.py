@@ -1,27 +1,27 @@
 """A service that has done 300,000 jobs starts and lists them as one that has done none."""
 
+import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, text
+from sqlalchemy import Connection, text
 
 from tests.limit import allow
-from tests.postgres import DATABASES, running_postgres
 from tests.server import RunningServer
-from tests.service.storage.database.stored_jobs import FAILED_EVERY, fill_jobs, fill_matrices
-from tests.service.storage.database.unversioned import forget_version
 from wavetrim.service.jobs.job import JobState
 from wavetrim.service.jobs.table.listing import encode_cursor
 from wavetrim.service.storage.database.database import open_database
+from wavetrim.service.storage.database.tables import VERSION_TABLE
 from wavetrim.service.storage.folder.identity import pair
 
 pytestmark = pytest.mark.slow
 
 JOBS = 300_000
 MATRICES = 10_000
+FAILED_EVERY = 1000
 RESTART_SECONDS = 5.0
 PAGE_SECONDS = 0.05
 PAGES = [
@@ -41,11 +41,58 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for name in ("jobs_state", "jobs_end"):
             connection.execute(text(f"DROP INDEX {name}"))
         forget_version(connection)
+        fill(connection, json.dumps(PLAN))
     pair(database, path)
-    fill_matrices(database, path / "matrices", MATRICES, created_at=time.time())
-    fill_jobs(database, JOBS, matrix_count=MATRICES, until=time.time())
+    (path / "matrices").mkdir()
+    for number in range(MATRICES):  # no job has to read them
+        (path / "matrices" / f"{number:030x}.npy").write_bytes(bytes(144))
     database.dispose()
     return path
+
+
+PLAN = {
+    "memory": "pageable", "f": 4, "gpu_rows": 0, "kernel": None, "tile": None, "accuracy": None,
+    "sms": None, "waves": 0, "waves_gpu_only": 0, "tail_utilization": 0.0,
+    "predicted": {"gpu_seconds": 0.0, "cpu_seconds": 0.01, "total_seconds": 0.01},
+    "speedup_over_gpu": None, "speedup_over_cpu": 1.0, "text": "x" * 200,
+}  # fmt: skip
+
+
+def forget_version(connection: Connection) -> None:
+    """Take away what versions with `schema_version` have added, so that it is added anew."""
+    connection.exec_driver_sql(f"DROP TABLE {VERSION_TABLE}")
+    connection.exec_driver_sql("DROP TABLE job_labels")
+    for table, column in (("jobs", "trace"), ("jobs", "shape"), ("matrices", "stack")):
+        connection.exec_driver_sql(f"ALTER TABLE {table} DROP COLUMN {column}")
+
+
+def fill(connection: Connection, plan: str) -> None:
+    """Add matrices that came now, and finished jobs of them, one a second until now."""
+    numbers = "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i + 1 < :count)"
+    connection.execute(
+        text(
+            f"{numbers} INSERT INTO matrices (id, rows, columns, dtype, fortran_order,"
+            " offset_bytes, size_bytes, created_at, place)"
+            " SELECT printf('%030x', i), 2, 2, 'float32', false, 128, 144, :now, 'disk' FROM n"
+        ),
+        {"count": MATRICES, "now": time.time()},
+    )
+    a, b, result = (f"printf('%030x', (i + {n}) % {MATRICES})" for n in range(3))
+    state = f"CASE WHEN i % {FAILED_EVERY} = 0 THEN 'failed' WHEN i = 7 THEN 'cancelled'"
+    at = ":now - :count + i"
+    connection.execute(
+        text(
+            f"{numbers} INSERT INTO jobs (id, state, priority, request, a, b, result, progress,"
+            " attempts, cancel_requested, plan, timings, created_at, started_at, finished_at)"
+            f" SELECT printf('%032x', i), {state} ELSE 'succeeded' END, 0,"
+            f" json_object('a', {a}, 'b', {b}, 'c', null, 'alpha', 1.0, 'beta', 0.0),"
+            f" {a}, {b}, {result}, 1.0, 1, false, :plan, :timings, {at}, {at}, {at} FROM n"
+        ),
+        {
+            "count": JOBS, "now": time.time(), "plan": plan,
+            "timings": json.dumps({"kernel_seconds": 0.01, "total_seconds": 0.02}),
+        },
+    )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -102,19 +149,3 @@ def test_pages_of_a_rare_state_have_all_of_its_jobs(server: RunningServer) -> No
         found += [int(job["id"], 16) for job in page["jobs"]]
         cursor = page["next_cursor"]
     assert found == list(range(0, JOBS, FAILED_EVERY))[::-1]
-
-
-@pytest.fixture(params=DATABASES)
-def database(request: pytest.FixtureRequest, folder: Path) -> Iterator[Engine]:
-    if request.param == "sqlite":
-        opened = open_database(f"sqlite:///{folder / 'wavetrim.db'}")
-        yield opened
-        opened.dispose()
-        return
-    with running_postgres() as postgres:
-        opened = open_database(postgres.url)
-        fill_jobs(opened, JOBS // 10, matrix_count=MATRICES, until=time.time())
-        with opened.begin() as connection:
-            connection.execute(text("ANALYZE jobs"))
-        yield opened
-        opened.dispose()

@@ -40,12 +40,6 @@ def commits(database: Engine) -> SharedCommits:
     return SharedCommits(database)
 
 
-def count_commits(database: Engine) -> list[object]:
-    seen: list[object] = []
-    event.listen(database, "commit", seen.append)
-    return seen
-
-
 def hold_first(commits: SharedCommits) -> threading.Event:
     """Have the next commit wait until the event is set."""
     entered, goes_on = threading.Event(), threading.Event()
@@ -57,20 +51,6 @@ def hold_first(commits: SharedCommits) -> threading.Event:
     commits.add(wait)
     entered.wait(30)
     return goes_on
-
-
-def test_what_arrives_during_a_commit_shares_the_next_one(
-    database: Engine, commits: SharedCommits
-) -> None:
-    seen = count_commits(database)
-    goes_on = hold_first(commits)
-    added = [commits.add(add(key)) for key in "abcdef"]
-    assert not any(one.done() for one in added)
-    goes_on.set()
-    assert [one.result(30) for one in added] == list("abcdef")
-    assert list_keys(database) == list("abcdef")
-    assert len(seen) == 2
-    commits.close()
 
 
 def test_a_change_that_fails_takes_no_other_with_it(

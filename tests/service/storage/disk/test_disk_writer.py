@@ -7,7 +7,6 @@ import random
 import threading
 import zlib
 from collections.abc import Iterator
-from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ import pytest
 
 from wavetrim.service.storage.database.write_record import WriteRecord
 from wavetrim.service.storage.disk.disk_writer import DiskWriter
-from wavetrim.service.storage.disk.file_write import FileWrite, WriteAborted
+from wavetrim.service.storage.disk.file_write import FileWrite
 from wavetrim.service.storage.matrices.npy import format_header
 
 SECONDS = 30
@@ -87,33 +86,6 @@ def test_pieces_of_all_sizes_in_any_order_make_the_file(
     path = tmp_path / "a"
     memory = memory if aligned else memoryview(b" " + memory)[1:]
     expect_written(path, memory, write_all(writer, path, memory, cuts, growing=growing))
-
-
-def test_an_aborted_file_is_gone_and_its_memory_free(
-    writer: DiskWriter, memory: memoryview, tmp_path: Path
-) -> None:
-    file = begin_file(writer, tmp_path / "a")
-    pieces: list[Future[None]] = [
-        file.write(len(HEADER) + n * 4096, memory[:4096]) for n in range(50)
-    ]
-    file.abort().result(SECONDS)
-    assert all(piece.done() for piece in pieces)
-    assert list(tmp_path.iterdir()) == []
-    with pytest.raises(WriteAborted):
-        file.finish().result(SECONDS)
-
-
-@pytest.mark.parametrize("left_out", [(0, 1), (5000, 9000), (DATA_BYTES - 1, DATA_BYTES)])
-def test_a_file_with_a_hole_is_refused_and_removed(
-    writer: DiskWriter, memory: memoryview, tmp_path: Path, left_out: tuple[int, int]
-) -> None:
-    file = begin_file(writer, tmp_path / "a")
-    begin, end = left_out
-    file.write(len(HEADER), memory[:begin])
-    file.write(len(HEADER) + end, memory[end:])
-    with pytest.raises(OSError, match="bytes"):
-        file.finish().result(SECONDS)
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_file_that_is_there_is_neither_overwritten_nor_removed(

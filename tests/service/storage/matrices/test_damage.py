@@ -1,7 +1,14 @@
-"""Stored files that were changed behind the service's back are never served or computed with."""
+"""Files that change behind the service's back are never served or computed with.
 
+A folder of matrices that is away, like an unmounted disk, is waited for, not given up.
+"""
+
+import errno
+import os
 import shutil
+import signal
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -9,7 +16,9 @@ import numpy as np
 import pytest
 
 from tests.matrices import make_matrix
-from tests.server import RunningServer, Start
+from tests.server import NPY, RunningServer, Start, encode_npy
+from wavetrim.service.storage.disk.new_file import explain
+from wavetrim.service.storage.errors import StorageFailed, StorageFull
 
 ARRAY = np.arange(35_000, dtype=np.float32).reshape(50, 700)
 LARGE_BYTES = 80 * 2**20
@@ -96,14 +105,16 @@ def test_a_large_changed_file_never_arrives_whole(server: RunningServer) -> None
 
 
 def test_a_job_whose_operand_has_changed_fails_at_once(server: RunningServer) -> None:
-    slow = server.upload(make_matrix(900, 900, "int64", seed=1))
-    operands = [server.upload(make_matrix(900, 9, "int64", seed=2)) for _ in CHANGES]
-    # The others wait for the first while their operands are changed.
+    a = server.upload(make_matrix(900, 900, "int64", seed=1))
+    kept, *operands = (server.upload(make_matrix(900, 9, "int64", seed=2)) for _ in range(6))
+    engine = server.find_engine()
+    os.kill(engine, signal.SIGSTOP)  # the others wait for the first
     first, *others = (
-        server.client.post("/v1/jobs", json={"a": slow, "b": b}).json() for b in (slow, *operands)
+        server.client.post("/v1/jobs", json={"a": a, "b": b}).json() for b in (kept, *operands)
     )
     for change, operand in zip(CHANGES, operands, strict=True):
         change(find_file(server, operand))
+    os.kill(engine, signal.SIGCONT)
     for change, operand, posted in zip(CHANGES, operands, others, strict=True):
         job = server.wait_job(posted["id"])
         told = job["state"], job["error"]["kind"], job["attempts"]
@@ -140,3 +151,85 @@ def test_files_that_changed_while_the_service_was_down_are_neither_computed_with
     assert running.client.get(f"/v1/matrices/{sent}/data").status_code == 409
     arena = running.client.get("/v1/devices").json()["arena"]
     assert arena["used_bytes"] == 0
+
+
+# The folder is away
+
+WIDE = np.arange(35_000, dtype=np.float64).reshape(350, 100)
+OTHER = np.ones((100, 350))
+
+
+@pytest.fixture(scope="module")
+def arena_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    with RunningServer(tmp_path_factory.mktemp("kept") / "data") as running:
+        yield running
+
+
+@contextmanager
+def folder_away(server: RunningServer) -> Iterator[None]:
+    folder = server.data_dir / "matrices"
+    folder.rename(folder.with_name("elsewhere"))
+    try:
+        yield
+    finally:
+        folder.with_name("elsewhere").rename(folder)
+
+
+def store(server: RunningServer) -> httpx.Response:
+    return server.client.post("/v1/matrices", content=encode_npy(WIDE), headers=NPY)
+
+
+def check_refused(answer: httpx.Response, folder: Path) -> None:
+    problem = answer.json()
+    assert answer.status_code == 503, problem
+    assert problem["type"].endswith("storage-failed")
+    assert (problem["field"], problem["value"]) == ("data_dir", str(folder))
+    assert "a folder whose files can be read and written" in problem["limit"]
+    assert answer.headers["retry-after"] == "5"
+
+
+@pytest.mark.parametrize("name", ["server", "arena_server"])
+def test_an_upload_is_refused_until_the_folder_is_back(
+    request: pytest.FixtureRequest, name: str
+) -> None:
+    server: RunningServer = request.getfixturevalue(name)
+    logged = len(server.read_log())
+    with folder_away(server):
+        check_refused(store(server), server.data_dir / "matrices")
+    assert store(server).status_code == 201
+    assert "incident" not in server.read_log()[logged:]
+
+
+def test_a_product_that_has_no_memory_but_files_is_refused(server: RunningServer) -> None:
+    content = encode_npy(WIDE) + encode_npy(OTHER)
+    with folder_away(server):
+        answer = server.client.post("/v1/matmul", content=content, headers=NPY)
+        check_refused(answer, server.data_dir / "matrices")
+    assert server.client.post("/v1/matmul", content=content, headers=NPY).status_code == 200
+
+
+def test_a_matrix_is_not_damaged_because_the_folder_was_away(server: RunningServer) -> None:
+    first, second = server.upload(WIDE), server.upload(OTHER)
+    path = f"/v1/matrices/{first}"
+    with folder_away(server):
+        check_refused(server.client.get(f"{path}/data"), server.data_dir / "matrices")
+        job = server.wait_job(server.post_job(first, second))
+        assert (job["state"], job["error"]["kind"]) == ("failed", "storage")
+    assert server.client.get(path).json()["state"] == "stored"
+    assert np.array_equal(server.download(f"{path}/data"), WIDE)
+    assert server.wait_job(server.post_job(first, second))["state"] == "succeeded"
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (OSError(errno.EROFS, "Read-only file system"), StorageFailed),
+        (OSError(errno.EIO, "Input/output error"), StorageFailed),
+        (OSError(errno.ENOSPC, "No space left on device"), StorageFull),
+        (OSError("a part was written twice"), OSError),
+    ],
+)
+def test_a_failed_write_is_told_by_its_reason(error: OSError, kind: type[Exception]) -> None:
+    told = explain(error, Path("/matrices"), 100)
+    assert type(told) is kind
+    assert (error.strerror or str(error)) in str(told)

@@ -4,7 +4,6 @@ import os
 import signal
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -51,22 +50,9 @@ def add_job(
     return job_id
 
 
-def list_all(server: RunningServer, limit: int) -> list[dict[str, Any]]:
-    """The matrices of all pages."""
-    found: list[dict[str, Any]] = []
-    query: dict[str, Any] = {"limit": limit}
-    while True:
-        page = server.client.get("/v1/matrices", params=query).json()
-        assert len(page["matrices"]) <= limit
-        found += page["matrices"]
-        if page["next_cursor"] is None:
-            return found
-        query["cursor"] = page["next_cursor"]
-
-
 def test_matrices_are_listed_newest_first_page_by_page(server: RunningServer) -> None:
     ids = [server.upload(ARRAY) for _ in range(7)]
-    listed = list_all(server, 3)
+    listed = server.list_all("matrices", 3)
     assert [entry["id"] for entry in listed] == ids[::-1]
     first = listed[0]
     single = server.client.get(f"/v1/matrices/{first['id']}").json()
@@ -95,7 +81,7 @@ def test_a_matrix_names_the_unfinished_jobs_that_use_it(server: RunningServer) -
     posted = [
         server.client.post("/v1/jobs", json={"a": slow, "b": slow}).json()["id"] for _ in range(2)
     ]
-    listed = {entry["id"]: entry["used_by"] for entry in list_all(server, 200)}
+    listed = {entry["id"]: entry["used_by"] for entry in server.list_all("matrices", 200)}
     assert (listed[slow], listed[other]) == (posted, [])
     for job_id in posted:
         server.client.delete(f"/v1/jobs/{job_id}")
@@ -163,19 +149,19 @@ def test_finished_jobs_are_forgotten_by_age_and_by_number(database: Engine) -> N
 def test_the_service_removes_by_itself_what_is_too_old(start_server: Start) -> None:
     server = start_server(matrix_ttl_seconds=2, job_ttl_seconds=2)
     server.wait_ready()
-    used, small = (server.upload(np.ones((size, size), np.float32)) for size in (90, 4))
+    small = server.upload(np.ones((4, 4), np.float32))
     done = server.client.post("/v1/jobs", json={"a": small, "b": small}).json()["id"]
     server.wait_job(done)
     engine = server.find_engine()
     os.kill(engine, signal.SIGSTOP)  # the next job does not end
+    used = server.upload(np.ones((90, 90), np.float32))
     request = {"a": used, "b": used, "verify": True}
     unfinished = server.client.post("/v1/jobs", json=request).json()["id"]
     old = f"/v1/jobs/{done}"
-    wait_until(
-        lambda: server.client.get(old).status_code != 200 and len(list_all(server, 9)) == 1, 60
-    )
+    wait_until(lambda: server.client.get(old).status_code != 200, 60)
+    wait_until(lambda: len(server.list_all("matrices")) == 1, 60)
     # What the unfinished job needs is still there.
     assert server.client.get(f"/v1/jobs/{unfinished}").json()["state"] in ("queued", "running")
-    assert [entry["id"] for entry in list_all(server, 9)] == [used]
+    assert [entry["id"] for entry in server.list_all("matrices", 9)] == [used]
     os.kill(engine, signal.SIGCONT)
     server.client.delete(f"/v1/jobs/{unfinished}")
