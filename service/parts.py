@@ -171,7 +171,7 @@ def make_parts(frame: Frame, database: Database) -> Parts:
     cluster = None if settings.ray_address is None else Cluster(settings)
     fleet = Fleet(engine, cluster)
     plans, news = Plans(engine), JobNews()
-    engines = EngineQueue(fleet, plans)
+    engines = EngineQueue(fleet, plans, settings.job_timeout_seconds)
     engines.on_answer = lambda turn, _: metrics.record_lane(turn.waited_seconds, turn.request.size)
     metrics.engine_pid = lambda: engine.pid
     slabs = SharedSlabs(arena, fleet.processes)
@@ -179,7 +179,7 @@ def make_parts(frame: Frame, database: Database) -> Parts:
         _connect(process, slabs, engines)
     inline = InlineProducts(plans, settings.kernel_cache_dir)
     products = Products(
-        engines, engine, settings, metrics,
+        engines, settings, metrics,
         inline=inline, plans=plans, traces=frame.traces,
     )  # fmt: skip
     dispatcher = Dispatcher(

@@ -16,7 +16,6 @@ from sqlalchemy.exc import SQLAlchemyError
 from wavetrim.scheduler.errors import FieldError
 from wavetrim.service.engine.engine import Engine
 from wavetrim.service.errors import Draining, ServiceError
-from wavetrim.service.jobs.attempt import Attempts
 from wavetrim.service.jobs.ends import Ends
 from wavetrim.service.jobs.inline import InlineProducts
 from wavetrim.service.jobs.job import MOST_TRIES, Job, JobState
@@ -83,10 +82,9 @@ class Dispatcher:
         self.posting = Posting(
             jobs, self.live, matrices, plans=plans, ends=self.ends, settings=settings
         )
-        attempts = Attempts(engines, engine, settings.job_timeout_seconds)
         runner = Runner(
             jobs, self.live, matrices,
-            engines=engines, attempts=attempts, inline=inline, news=news,
+            engines=engines, inline=inline, news=news,
         )  # fmt: skip
         self._life = Lifecycle(
             jobs, self.live, self.posting, runner, engines=engines, brief=brief, inline=inline,

@@ -17,7 +17,6 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from wavetrim.service.clock import read_clock
 from wavetrim.service.errors import ServiceError
-from wavetrim.service.jobs.attempt import Attempts
 from wavetrim.service.jobs.errors import JobStateConflict
 from wavetrim.service.jobs.inline import InlineProducts
 from wavetrim.service.jobs.job import MOST_TRIES, Job
@@ -50,8 +49,7 @@ class Runner:
         jobs: Keeps the jobs.
         live: Those that have not ended.
         matrices: Has their operands.
-        engines: Where jobs wait for the engines.
-        attempts: Tries them there.
+        engines: Where they are tried.
         inline: Computes the smallest.
         news: Hears how far they have come.
     """
@@ -63,13 +61,12 @@ class Runner:
         matrices: MatrixStore,
         *,
         engines: EngineQueue,
-        attempts: Attempts,
         inline: InlineProducts,
         news: JobNews,
     ) -> None:
         self._jobs, self._live, self._news = jobs, live, news
         self._matrices = matrices
-        self._engines, self._attempts, self._inline = engines, attempts, inline
+        self._engines, self._inline = engines, inline
 
     def stop(self, live: LiveJob, failure: tuple[str, str] | None = None) -> None:
         """Have a job end as soon as the engine lets go of it.
@@ -82,7 +79,7 @@ class Runner:
         if failure is None and live.has_begun:
             self._update(live, replace(live.job, cancel_requested=True))
         if live.turn is not None:
-            self._attempts.stop(live.turn, "ended")
+            self._engines.stop(live.turn, "ended")
 
     async def run(self, live: LiveJob) -> Job | None:
         """Run a job.
@@ -176,9 +173,9 @@ class Runner:
         work.draft.begin_anew()
         turn = self._make_ready(live, work)
         try:
-            message = await self._attempts.run(turn, on_slow=partial(self._write_news, live))
+            message = await self._engines.run(turn)
         except asyncio.CancelledError:
-            await self._engines.stop(turn)
+            await self._engines.end(turn)
             raise
         finally:
             if live.writing is not None:  # it would come after the end that is written next
@@ -202,6 +199,7 @@ class Runner:
         if turn.has_left:
             turn = live.turn = turn.repeat()
         turn.on_begin = partial(self._begin, live)
+        turn.on_slow = partial(self._write_news, live)
         turn.on_message = lambda message: self._take_message(live, message, work.draft)
         turn.make_ready(replace(work.request, cpu_only=tries >= MOST_TRIES), work.rooms)
         return turn

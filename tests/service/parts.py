@@ -86,10 +86,10 @@ def make_parts(folder: Path, *, watch: Watch | None = None, **settings: Any) -> 
     metrics = Metrics()
     engine = Engine(chosen, watch=watch, on_restart=metrics.engine_restarts.inc)
     plans = Plans(engine)
-    engines = EngineQueue(Fleet(engine), plans)
+    engines = EngineQueue(Fleet(engine), plans, chosen.job_timeout_seconds)
     engine.on_ready = engines.advance
     inline = InlineProducts(plans, chosen.kernel_cache_dir)
-    products = Products(engines, engine, chosen, metrics, inline=inline, plans=plans)
+    products = Products(engines, chosen, metrics, inline=inline, plans=plans)
     dispatcher = Dispatcher(
         jobs, matrices, engine, engines=engines, plans=plans, products=products,
         inline=inline, news=JobNews(), settings=chosen, metrics=metrics,

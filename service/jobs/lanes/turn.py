@@ -1,8 +1,9 @@
 """One product's way through queue and lane."""
 
 import asyncio
+import math
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from wavetrim.scheduler.engine.messages import Message, RunRequest
@@ -11,6 +12,7 @@ from wavetrim.service.jobs.past import find_kind
 from wavetrim.service.storage.memory.extent import Extent, Hold
 
 if TYPE_CHECKING:
+    from wavetrim.service.jobs.lanes.load import EngineRun
     from wavetrim.service.jobs.queue import Queue
 
 
@@ -34,11 +36,14 @@ class Turn:
         on_wanted: Called when it would begin now if it were ready.
         on_begin: Called when the product is sent to an engine.
         on_message: Receives the engine's messages before the final one.
+        on_slow: Called now and then while it waits and runs, unless it is quick.
+        until: When it is stopped for its deadline, by `time.perf_counter`.
         queue: Where it waits; None if it does not.
         is_ready: Whether it can be sent.
         final: Becomes the engine's final message; "cancelled" if it was given up before its turn.
         has_left: Whether it waits no more, since it was sent to an engine or given up.
         stopped: Why it was stopped; None if nobody has stopped it.
+        entered_at: When it began to wait, by `time.perf_counter`.
         waited_seconds: How long it has waited for that, and for its devices if they were busy.
         kind: Its kind, by which seconds are learned.
         sent_at: When it was sent to an engine, UTC seconds; None before.
@@ -49,15 +54,14 @@ class Turn:
         is_being_estimated: Whether a thread is finding how long the engines would take.
         begins_at: When all its devices should be free, by the monotonic clock; later products do
             not delay it. None before that is known.
-        cancel: Asks the engine that has it to stop.
-        restart_engine: Ends that engine by force.
+        run: The product at its engine; None before it was sent.
     """
 
     __slots__ = (
-        "_entered", "begins_at", "begun_at", "caller", "cancel", "ended_at", "final", "has_left",
-        "holds", "is_being_estimated", "is_ready", "is_small", "kind", "losses", "on_begin",
-        "on_message", "on_wanted", "predicted_seconds", "priority", "queue", "request",
-        "restart_engine", "rooms", "sent_at", "since", "stopped", "waited_seconds",
+        "begins_at", "begun_at", "caller", "ended_at", "entered_at", "final", "has_left", "holds",
+        "is_being_estimated", "is_ready", "is_small", "kind", "losses", "on_begin", "on_message",
+        "on_slow", "on_wanted", "predicted_seconds", "priority", "queue", "request", "rooms", "run",
+        "sent_at", "since", "stopped", "until", "waited_seconds",
     )  # fmt: skip
 
     def __init__(
@@ -76,7 +80,7 @@ class Turn:
         self.priority = priority
         self.rooms: Sequence[Extent] = ()
         self.holds: list[Hold] = []
-        self._entered = time.perf_counter()
+        self.entered_at = time.perf_counter()
         self.waited_seconds = 0.0
         out, devices = request.out, request.options.devices
         self.kind = find_kind(out.rows, out.columns, request.a.columns, out.dtype, devices)
@@ -85,7 +89,9 @@ class Turn:
         self.ended_at: float | None = None
         self.on_wanted: Callable[[], None] = _do_nothing
         self.on_begin: Callable[[], None] = _do_nothing
-        self.on_message: Callable[[Message], None] | None = None
+        self.on_message: Callable[[Message], None] = _ignore
+        self.on_slow: Callable[[], None] = _do_nothing
+        self.until = math.inf
         self.queue: Queue | None = None
         self.is_ready = False
         self.final: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
@@ -95,8 +101,7 @@ class Turn:
         self.losses = 0
         self.is_being_estimated = False
         self.begins_at: float | None = None
-        self.cancel: Callable[[], None] = _do_nothing
-        self.restart_engine: Callable[[str], Awaitable[None]] = _end_nothing
+        self.run: EngineRun | None = None
 
     @property
     def needs_no_device(self) -> bool:
@@ -113,7 +118,7 @@ class Turn:
                 is gone, even if nobody waits for the product any more.
         """
         self.request, self.rooms, self.is_ready = request, rooms, True
-        self._entered = time.perf_counter()
+        self.entered_at = time.perf_counter()
 
     def change_priority(self, priority: int) -> None:
         """It goes before or after others of its caller from now on."""
@@ -138,15 +143,15 @@ class Turn:
 
     def note_wait(self) -> None:
         """The product has waited until now."""
-        self.waited_seconds = time.perf_counter() - self._entered
+        self.waited_seconds = time.perf_counter() - self.entered_at
 
 
 def _do_nothing() -> None:
-    """No engine has the product."""
+    """Nobody wants to know."""
 
 
-async def _end_nothing(_reason: str) -> None:
-    """No engine has the product."""
+def _ignore(_message: Message) -> None:
+    """Nobody wants to know."""
 
 
 def resolve(future: asyncio.Future[Any], result: Any) -> None:
