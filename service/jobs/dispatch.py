@@ -26,7 +26,6 @@ from wavetrim.service.jobs.news import JobNews
 from wavetrim.service.jobs.plans import Plans
 from wavetrim.service.jobs.posting import Posted, Posting
 from wavetrim.service.jobs.products import Products
-from wavetrim.service.jobs.queue import Queue
 from wavetrim.service.jobs.request import JobRequest
 from wavetrim.service.jobs.run import Runner
 from wavetrim.service.jobs.table.rows import split
@@ -75,20 +74,15 @@ class Dispatcher:
         self._engine, self._engines = engine, engines
         self._plans = plans
         self._products = products
-        self._news = news
-        self.live = LiveJobs()
-        brief = Queue()
-        self.ends = Ends(engines, brief, self.live)
+        self.live = LiveJobs(jobs.running, news)
+        self.ends = Ends(engines, self.live)
         self.posting = Posting(
             jobs, self.live, matrices, plans=plans, ends=self.ends, settings=settings
         )
-        runner = Runner(
-            jobs, self.live, matrices,
-            engines=engines, inline=inline, news=news,
-        )  # fmt: skip
+        runner = Runner(jobs, self.live, matrices, engines=engines, inline=inline)
         self._life = Lifecycle(
-            jobs, self.live, self.posting, runner, engines=engines, brief=brief, inline=inline,
-            plans=plans, ends=self.ends, news=news, metrics=metrics, traces=traces,
+            jobs, self.live, self.posting, runner, engines=engines, inline=inline,
+            plans=plans, ends=self.ends, metrics=metrics, traces=traces,
         )  # fmt: skip
 
     @property
@@ -159,9 +153,9 @@ class Dispatcher:
         """Let jobs wait that were just added, and remember what is told of them."""
         added = []
         for job, one in zip(jobs, posted, strict=True):
-            seconds = self._plans.predict(one.product)
-            added.append(live := LiveJob(job, one.operands, seconds))
-            self._life.add(live, is_ready=one.operands is not None, product=one.product)
+            live = LiveJob(job, one.operands, one.product, self._plans.predict(one.product))
+            self._life.add(live, is_ready=one.operands is not None)
+            added.append(live)
         self.ends.accept(added)
         self._life.advance()
 
@@ -225,12 +219,9 @@ class Dispatcher:
         job = await run_to_end(self.jobs.change_priority, job_id, priority, owner)
         if (live := self.live.find(job_id)) is None:
             return job  # it has ended meanwhile
-        live.job = replace(live.job, priority=priority)
-        if live.has_begun:
-            self.jobs.running[job_id] = live.job
         if live.turn is not None:
             live.turn.change_priority(priority)
-        self._news.tell(live.job)
+        self.live.update(live, replace(live.job, priority=priority))
         return live.job
 
     async def wait(
@@ -252,7 +243,7 @@ class Dispatcher:
         """
         clock = asyncio.get_running_loop().time
         until = None if most_seconds is None else clock() + most_seconds
-        with self._news.listen(job_id=job_id, owner=owner) as listener:
+        with self.live.news.listen(job_id=job_id, owner=owner) as listener:
             job = self.live.find_job(job_id)
             if job is None or owner not in (None, job.owner):
                 job = await run_to_end(self.jobs.get, job_id, owner)
@@ -274,7 +265,7 @@ class Dispatcher:
         for live in self.live.running:
             if not live.has_begun and live.task is not None:
                 live.task.cancel()
-        self._news.wake()
+        self.live.news.wake()
 
     async def drain(self, seconds: float) -> None:
         """Take no new work, and give the running jobs some seconds to finish."""
@@ -282,7 +273,7 @@ class Dispatcher:
         ending: set[asyncio.Task[None]] = {asyncio.create_task(self._engines.wait_idle())}
         ending |= {live.task for live in self.live.running if live.task is not None}
         await asyncio.wait(ending, timeout=seconds)
-        self._news.end()
+        self.live.news.end()
 
     async def stop(self) -> None:
         """End now: jobs that still run go back to the queue, for the next start."""
@@ -290,7 +281,7 @@ class Dispatcher:
         for task in (tasks := set(self._life.tasks)):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        self._news.end()
+        self.live.news.end()
 
     def _refuse(self) -> Draining:
         return Draining(self._settings.drain_seconds)

@@ -56,13 +56,12 @@ class Ends:
 
     Args:
         engines: Where products wait for the engines.
-        brief: The queue of the jobs that the service computes itself.
         live: The jobs that have not ended.
     """
 
-    def __init__(self, engines: EngineQueue, brief: Queue, live: LiveJobs) -> None:
+    def __init__(self, engines: EngineQueue, live: LiveJobs) -> None:
         self._engines, self._past = engines, engines.past
-        self._brief, self._live = brief, live
+        self._live = live
         self._brief_seconds = _BRIEF_SECONDS
         self._last_brief = 0.0
 
@@ -153,7 +152,7 @@ class Ends:
         if is_brief:
             begun = sum(one.is_inline for one in self._live.running)
             left_seconds = begun * self._brief_seconds
-            ahead = self._find_ahead(job, self._brief, left_seconds, now=now)
+            ahead = self._find_ahead(job, self._live.brief, left_seconds, now=now)
             begin = now + ahead.seconds
             return ahead, begin, begin + self._brief_seconds
         running = self._engines.list_running()
@@ -192,7 +191,7 @@ class Ends:
         groups = []
         for turns in kinds[::step]:
             seconds = self._brief_seconds
-            if queue is not self._brief:
+            if queue is not self._live.brief:
                 first = turns[0]
                 seconds = self._past.find_seconds(first.kind, first.predicted_seconds)
             groups.append(make_group(turns, seconds, step))

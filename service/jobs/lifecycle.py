@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from wavetrim.scheduler.engine.messages import RunRequest
 from wavetrim.scheduler.errors import FieldError
 from wavetrim.service.clock import read_clock, read_time
 from wavetrim.service.engine.engine import Engine
@@ -24,11 +23,9 @@ from wavetrim.service.jobs.job import MOST_TRIES, Job, JobState
 from wavetrim.service.jobs.lanes.engine_queue import EngineQueue
 from wavetrim.service.jobs.lanes.turn import Turn
 from wavetrim.service.jobs.live import LiveJob, LiveJobs
-from wavetrim.service.jobs.news import JobNews
 from wavetrim.service.jobs.operands import Operands
 from wavetrim.service.jobs.plans import Plans
 from wavetrim.service.jobs.posting import Posting, sketch
-from wavetrim.service.jobs.queue import Queue
 from wavetrim.service.jobs.run import Runner
 from wavetrim.service.jobs.table.store import JobStore
 from wavetrim.service.telemetry.metrics import Metrics
@@ -64,11 +61,9 @@ class Lifecycle:
         posting: Reads their rows and operands.
         runner: Runs them.
         engines: Where they wait for the engines.
-        brief: The queue of the jobs that the service computes itself: they take no device.
-        inline: Says which these are.
+        inline: Says which the service computes itself.
         plans: Say how long jobs should take.
         ends: Tells when they should end.
-        news: Hears of them.
         metrics: Counts them.
         traces: Makes their spans; None without.
 
@@ -85,18 +80,15 @@ class Lifecycle:
         runner: Runner,
         *,
         engines: EngineQueue,
-        brief: Queue,
         inline: InlineProducts,
         plans: Plans,
         ends: Ends,
-        news: JobNews,
         metrics: Metrics,
         traces: "Traces | None",
     ) -> None:
         self._jobs, self._live, self._posting, self._runner = jobs, live, posting, runner
-        self._engines, self._brief, self._inline = engines, brief, inline
-        self._plans = plans
-        self._ends, self._news = ends, news
+        self._engines, self._inline = engines, inline
+        self._plans, self._ends = plans, ends
         self._metrics, self._traces = metrics, traces
         self.may_begin = True
         self.tasks: set[asyncio.Task[None]] = set()
@@ -108,13 +100,12 @@ class Lifecycle:
         task.add_done_callback(self.tasks.discard)
         return task
 
-    def add(self, live: LiveJob, *, is_ready: bool, product: RunRequest | None = None) -> None:
+    def add(self, live: LiveJob, *, is_ready: bool) -> None:
         """A job lives from now on.
 
         Args:
             live: The job.
             is_ready: Whether it waits for no result of another job, as far as is known.
-            product: Its product; None if it is still to be sketched.
         """
         self._live.add(live)
         if (deadline := live.job.request.get("deadline")) is not None:
@@ -122,27 +113,28 @@ class Lifecycle:
             loop = asyncio.get_running_loop()
             live.deadline = loop.call_later(seconds, self._end_overdue, live)
         if is_ready:
-            self._let_wait(live, product)
+            self._let_wait(live)
             return
-        self._news.tell(live.job)
+        self._live.update(live, live.job)
         if not live.job.awaited or any(self._live.find(one) is None for one in live.job.awaited):
             # Those jobs may have ended before this one lived.
             self.start(self.look_at([live.job.id]))
 
-    def _let_wait(self, live: LiveJob, product: RunRequest | None = None) -> None:
+    def _let_wait(self, live: LiveJob) -> None:
         """Let a job whose operands are there wait for its turn."""
         job = live.job
-        product = product or sketch(live.operands, job.request, job.b)
+        if live.product is None or live.product.b_key is None:
+            live.product = sketch(live.operands, job.request, job.b)
         live.turn = turn = Turn(
-            product,
+            live.product,
             caller=job.owner,
             since=job.created_at,
-            predicted_seconds=self._plans.predict(product),
+            predicted_seconds=live.predicted_seconds or self._plans.predict(live.product),
             priority=job.priority,
         )
         turn.on_wanted = partial(self._begin, live)
         self._enter_queue(live)
-        self._news.tell(job)
+        self._live.update(live, job)
 
     def _enter_queue(self, live: LiveJob) -> None:
         """Let a job wait in its queue: the service computes the smallest itself."""
@@ -150,7 +142,7 @@ class Lifecycle:
         assert turn is not None
         is_brief = turn.predicted_seconds <= INLINE_SECONDS
         live.is_inline = is_brief and live.task is None and self._inline.takes(turn.request)
-        (self._brief if live.is_inline else self._engines.queue).add(turn)
+        (self._live.brief if live.is_inline else self._engines.queue).add(turn)
 
     async def look_at(self, ids: Collection[str]) -> None:
         """Those of some jobs that wait for others: do they have all operands, or have ended?"""
@@ -192,9 +184,10 @@ class Lifecycle:
         """Begin the jobs that are next in the queues."""
         if not self.may_begin:
             return
-        while self._brief and self._live.count_running(is_inline=True) < INLINE_RUNS:
-            (turn,) = self._brief.list_first(1)
-            self._brief.begin(turn)
+        brief = self._live.brief
+        while brief and self._live.count_running(is_inline=True) < INLINE_RUNS:
+            (turn,) = brief.list_first(1)
+            brief.begin(turn)
             turn.on_wanted()
         engines = self._engines
         for turn in engines.queue.list_first(max(1, engines.most_runs - engines.running)):
@@ -220,11 +213,10 @@ class Lifecycle:
         except Exception as error:
             logger.exception("job %s broke off", live.job.id)
             if not live.has_begun:
-                live.job = live.job.begin_try(read_clock())
+                self._live.update(live, live.job.begin_try(read_clock()))
             ended = await self._end_broken(live.job, error)
         finally:
             self._live.running.discard(live)
-            self._jobs.running.pop(live.job.id, None)
         if ended is None or ended.state.finished:
             self.end(live, ended)
         else:
@@ -277,7 +269,7 @@ class Lifecycle:
         self._live.remove(live)
         self._ends.learn(live, ended)
         self._record(live, ended)
-        self._news.tell(ended)
+        self._live.news.tell(ended)
         if followers := self._jobs.followers.take(ended.id):
             self.start(self.look_at(followers))
 
