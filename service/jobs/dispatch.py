@@ -18,7 +18,7 @@ from wavetrim.service.engine.engine import Engine
 from wavetrim.service.errors import Draining, ServiceError
 from wavetrim.service.jobs.ends import Ends
 from wavetrim.service.jobs.inline import InlineProducts
-from wavetrim.service.jobs.job import MOST_TRIES, Job, JobState
+from wavetrim.service.jobs.job import Job, JobState
 from wavetrim.service.jobs.lanes.engine_queue import EngineQueue
 from wavetrim.service.jobs.lifecycle import Lifecycle
 from wavetrim.service.jobs.live import LiveJob, LiveJobs
@@ -92,7 +92,7 @@ class Dispatcher:
 
     async def start(self) -> None:
         """Put the jobs that an earlier service left unfinished back into the queue, and begin."""
-        for job in await run_to_end(self.jobs.requeue_interrupted, MOST_TRIES):
+        for job in await run_to_end(self.jobs.requeue_interrupted):
             logger.warning("job %s was interrupted; it is %s now", job.id, job.state)
         for job, operands in await run_to_end(self.posting.read_queued):
             live = LiveJob(job, operands, is_counted=True)

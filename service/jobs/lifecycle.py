@@ -19,7 +19,7 @@ from wavetrim.service.clock import read_clock, read_time
 from wavetrim.service.engine.engine import Engine
 from wavetrim.service.jobs.ends import Ends
 from wavetrim.service.jobs.inline import INLINE_SECONDS, InlineProducts
-from wavetrim.service.jobs.job import MOST_TRIES, Job, JobState
+from wavetrim.service.jobs.job import Job, JobState
 from wavetrim.service.jobs.lanes.engine_queue import EngineQueue
 from wavetrim.service.jobs.lanes.turn import Turn
 from wavetrim.service.jobs.live import LiveJob, LiveJobs
@@ -232,7 +232,7 @@ class Lifecycle:
         while True:
             try:
                 if isinstance(error, SQLAlchemyError):
-                    return await run_to_end(self._jobs.settle, job, MOST_TRIES)
+                    return await run_to_end(self._jobs.settle, job)
                 message = "an unexpected error; the service's log has the details"
                 return await run_to_end(self._jobs.fail, job, "internal", message)
             except SQLAlchemyError:

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, bindparam, insert, select
 from wavetrim.service.jobs.errors import IdempotencyConflict, OperandNotFound
 from wavetrim.service.jobs.job import Job, list_promised
 from wavetrim.service.jobs.operands import find_result
-from wavetrim.service.jobs.table.followers import Followers
+from wavetrim.service.jobs.table.ending import Followers
 from wavetrim.service.jobs.table.listing import find_jobs
 from wavetrim.service.jobs.table.rows import read_job, read_new, split
 from wavetrim.service.storage.database.ownership import scope_key

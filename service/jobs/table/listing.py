@@ -141,12 +141,6 @@ class JobReader:
         counts[JobState.RUNNING] += begun
         return counts
 
-    def count_queued(self, owner: str) -> int:
-        """How many jobs of an owner wait, not counting those that run."""
-        waiting = is_in_state(JobState.QUEUED, self.running), is_owned(jobs, owner)
-        with reading(self._database) as connection:
-            return connection.scalar(select(func.count()).where(*waiting)) or 0
-
     def _show(self, row: Job) -> Job:
         running = self.running.get(row.id)
         return row if running is None else running.show_running(row)

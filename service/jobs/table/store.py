@@ -11,22 +11,21 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, Engine
 
 from wavetrim.service.jobs.errors import JobFinished, JobNotQueued
-from wavetrim.service.jobs.job import UNFINISHED, Job, JobState
+from wavetrim.service.jobs.job import Job, JobState
 from wavetrim.service.jobs.table.adding import add_jobs, find_first
 from wavetrim.service.jobs.table.ending import (
+    Followers,
     Success,
+    break_off,
     cancel_job,
     fail_job,
     list_interrupted,
     mark_cancelled,
-    release_job,
-    settle_job,
     succeed_jobs,
 )
-from wavetrim.service.jobs.table.followers import Followers
 from wavetrim.service.jobs.table.forgetting import forget_finished
 from wavetrim.service.jobs.table.listing import JobReader, list_waiting
-from wavetrim.service.jobs.table.rows import describe_run, update_job
+from wavetrim.service.jobs.table.rows import change_row, describe_job
 from wavetrim.service.storage.database.database import reading
 from wavetrim.service.storage.database.shared_commits import CommitLost, SharedCommits, Together
 from wavetrim.service.threads import await_end
@@ -118,7 +117,7 @@ class JobStore(JobReader):
             The job; None when it has ended, or was cancelled before it began.
         """
         return self._change(
-            lambda connection: update_job(connection, job.id, UNFINISHED, describe_run(job)),
+            lambda connection: change_row(connection, job.id, describe_job(job)),
             durable=False,
         )
 
@@ -140,9 +139,24 @@ class JobStore(JobReader):
         Returns:
             The job as it is now; None when it had ended before.
         """
-        return self._change(
-            lambda connection: self._give_up(release_job(connection, job, self.followers))
-        )
+        return self._break_off(job, counts=False)
+
+    def settle(self, job: Job) -> Job | None:
+        """Settle one job whose run broke off, as `requeue_interrupted` does.
+
+        Returns:
+            The job as it is now; None when it had ended before.
+        """
+        return self._break_off(job, counts=True)
+
+    def _break_off(self, job: Job, *, counts: bool) -> Job | None:
+        def change(connection: Connection) -> Job | None:
+            changed = break_off(connection, job, self.followers, counts=counts)
+            if changed is not None and job.id in self.running:
+                self.running[job.id] = changed  # who cancels it next finds it so
+            return changed
+
+        return self._change(change)
 
     def request_cancel(self, job_id: str, owner: str | None = None) -> Job:
         """Cancels a queued job at once and marks a running one; a cancelled job stays as it is.
@@ -189,14 +203,14 @@ class JobStore(JobReader):
             running = self.running.get(job_id)
             if running is not None and running.state is JobState.RUNNING:
                 return None
-            return update_job(connection, job_id, (JobState.QUEUED,), {"priority": priority})
+            return change_row(connection, job_id, {"priority": priority}, (JobState.QUEUED,))
 
         job = self._change(change)
         if job is None:
             raise JobNotQueued(job_id, self.get(job_id).state)
         return job
 
-    def requeue_interrupted(self, max_attempts: int) -> tuple[Job, ...]:
+    def requeue_interrupted(self) -> tuple[Job, ...]:
         """Settle the jobs that ran when the service ended; called once, before any job starts.
 
         A job goes back to the queue; if its tries are used up it fails, and if its cancellation
@@ -210,24 +224,10 @@ class JobStore(JobReader):
             for job_id, awaited in list_waiting(connection):
                 self.followers.add(job_id, awaited)
             settled = (
-                settle_job(connection, one, max_attempts, self.followers)
+                break_off(connection, one, self.followers, counts=True)
                 for one in list_interrupted(connection)
             )
             return tuple(job for job in settled if job is not None)
-
-        return self._change(change)
-
-    def settle(self, job: Job, max_attempts: int) -> Job | None:
-        """Settle one job whose run broke off, as `requeue_interrupted` does.
-
-        Returns:
-            The job as it is now; None when it had ended before.
-        """
-
-        def change(connection: Connection) -> Job | None:
-            update_job(connection, job.id, UNFINISHED, describe_run(job))
-            settled = settle_job(connection, job.id, max_attempts, self.followers)
-            return self._give_up(settled)
 
         return self._change(change)
 
@@ -241,9 +241,3 @@ class JobStore(JobReader):
             return self._commits.add(change, durable=durable).result()
         except CommitLost as lost:
             raise lost.cause from lost
-
-    def _give_up(self, job: Job | None) -> Job | None:
-        """A run gives up its job: who cancels it next finds it so."""
-        if job is not None and job.id in self.running:
-            self.running[job.id] = job
-        return job

@@ -128,7 +128,7 @@ def test_a_restart_ends_what_waits_for_a_job_that_it_ends(database, jobs, add, r
         jobs.running[first.id] = begun
     jobs.request_cancel(first.id)
     later = JobStore(database)
-    settled = later.requeue_interrupted(max_attempts=3)
+    settled = later.requeue_interrupted()
     assert [(job.id, job.state) for job in settled] == [(first.id, JobState.CANCELLED)]
     assert later.get(second.id).state is later.get(third.id).state is JobState.CANCELLED
     assert first.id in later.get(third.id).error["message"]
@@ -140,7 +140,7 @@ def test_what_waits_survives_a_restart(database, jobs, matrices, add, succeed) -
     second = add(first)
     jobs.keep_run(first.begin_try(1.0))
     later = JobStore(database)
-    assert [job.id for job in later.requeue_interrupted(max_attempts=3)] == [first.id]
+    assert [job.id for job in later.requeue_interrupted()] == [first.id]
     assert later.followers.find(first.id) == [second.id]
     assert [job.awaited for job in later.list_queued()] == [[], [first.id]]
 

@@ -21,10 +21,9 @@ from wavetrim.service.jobs.errors import (
     JobStateConflict,
     OperandNotFound,
 )
-from wavetrim.service.jobs.job import Job, JobState
+from wavetrim.service.jobs.job import MOST_TRIES, Job, JobState
 from wavetrim.service.jobs.table.adding import find_key
-from wavetrim.service.jobs.table.ending import Success, succeed_jobs
-from wavetrim.service.jobs.table.followers import Followers
+from wavetrim.service.jobs.table.ending import Followers, Success, succeed_jobs
 from wavetrim.service.jobs.table.listing import decode_cursor, encode_cursor
 from wavetrim.service.jobs.table.rows import make_row
 from wavetrim.service.jobs.table.store import JobStore
@@ -180,7 +179,7 @@ def test_a_cancel_of_a_job_that_has_begun_is_written_as_such(jobs, add) -> None:
     assert (marked.state, marked.cancel_requested) == (JobState.RUNNING, True)
     jobs.running.clear()
     assert jobs.get(job.id) == marked
-    (settled,) = jobs.requeue_interrupted(max_attempts=3)
+    (settled,) = jobs.requeue_interrupted()
     assert settled.state is JobState.CANCELLED
 
 
@@ -188,7 +187,7 @@ def test_a_job_that_was_cancelled_as_it_began_does_not_go_on(database, jobs, add
     job = add().begin_try(time.time())
     jobs.request_cancel(job.id)
     assert jobs.keep_run(job) is None
-    assert jobs.settle(job, 3) is None
+    assert jobs.settle(job) is None
     with pytest.raises(JobStateConflict):
         succeed(database, job)
     assert jobs.get(job.id).state is JobState.CANCELLED
@@ -213,7 +212,7 @@ def test_nothing_changes_a_finished_job(database, jobs, add) -> None:
     assert jobs.fail(job, "device", "late") is None
     assert jobs.cancel(job) is None
     assert jobs.release(job) is None
-    assert jobs.settle(job, 3) is None
+    assert jobs.settle(job) is None
     with pytest.raises(JobStateConflict):
         succeed(database, job, "other")
     with pytest.raises(JobFinished, match="is succeeded; it must be queued or running"):
@@ -291,7 +290,7 @@ def test_a_job_that_is_released_after_its_cancellation_is_cancelled(
     assert jobs.get(job.id) == released
     jobs.running.clear()
     later = JobStore(database)
-    assert later.requeue_interrupted(max_attempts=3) == ()
+    assert later.requeue_interrupted() == ()
     assert later.list_queued() == []
     assert later.count_by_state()[JobState.CANCELLED] == 1
 
@@ -303,14 +302,14 @@ def test_a_cancelled_job_that_an_earlier_version_has_queued_again_never_runs(
     with database.begin() as connection:
         mark = text("UPDATE jobs SET cancel_requested = :yes WHERE id = :id")
         connection.execute(mark, {"yes": True, "id": unwanted.id})
-    (settled,) = jobs.requeue_interrupted(max_attempts=3)
+    (settled,) = jobs.requeue_interrupted()
     assert (settled.id, settled.state) == (unwanted.id, JobState.CANCELLED)
     assert settled.finished_at is not None
     assert jobs.list_queued() == [waiting]
-    assert jobs.requeue_interrupted(max_attempts=3) == ()
+    assert jobs.requeue_interrupted() == ()
 
 
-@pytest.mark.parametrize("end", [JobStore.release, lambda jobs, job: jobs.settle(job, 3)])
+@pytest.mark.parametrize("end", [JobStore.release, lambda jobs, job: jobs.settle(job)])
 @pytest.mark.parametrize("has_ended", [False, True])
 def test_a_run_that_breaks_off_during_a_cancellation_leaves_no_running_job(
     jobs, add, monkeypatch: pytest.MonkeyPatch, end: Callable[..., Job], has_ended: bool
@@ -335,7 +334,7 @@ def test_a_run_that_breaks_off_during_a_cancellation_leaves_no_running_job(
     assert jobs.list_queued() == []
 
 
-@pytest.mark.parametrize("end", [JobStore.release, lambda jobs, job: jobs.settle(job, 3)])
+@pytest.mark.parametrize("end", [JobStore.release, lambda jobs, job: jobs.settle(job)])
 def test_a_run_that_breaks_off_while_it_is_cancelled_never_goes_on(
     jobs, add, end: Callable[..., Job]
 ) -> None:
@@ -363,9 +362,10 @@ def test_a_restart_settles_what_ran(jobs, add) -> None:
     fresh, tired, unwanted, queued = (add() for _ in range(4))
     for job in (fresh, tired, unwanted):
         begin(jobs, job.id)
-    begin(jobs, tired.id)
+    for _ in range(MOST_TRIES - 1):
+        begin(jobs, tired.id)
     jobs.request_cancel(unwanted.id)
-    settled = {job.id: job.state for job in jobs.requeue_interrupted(max_attempts=2)}
+    settled = {job.id: job.state for job in jobs.requeue_interrupted()}
     assert settled == {
         fresh.id: JobState.QUEUED,
         tired.id: JobState.FAILED,

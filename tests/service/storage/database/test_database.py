@@ -196,7 +196,6 @@ def test_owners_and_quotas_hold_in_both_databases(url: str, tmp_path: Path) -> N
     posted = [add("once"), add("twice"), add("once", "bob"), add("once", "")]
     assert len(set(posted)) == 4
     assert add("twice") == posted[1]
-    assert [jobs.count_queued(owner) for owner in ("ada", "bob", "")] == [2, 1, 1]
     with pytest.raises(JobNotFound):
         jobs.request_cancel(posted[2], "ada")
     limit_key(database, "ada", {"queued_jobs": None})
