@@ -24,7 +24,7 @@ from wavetrim.service.jobs.lifecycle import Lifecycle
 from wavetrim.service.jobs.live import LiveJob, LiveJobs
 from wavetrim.service.jobs.news import JobNews
 from wavetrim.service.jobs.plans import Plans
-from wavetrim.service.jobs.posting import Posted, Posting
+from wavetrim.service.jobs.posting import Posting
 from wavetrim.service.jobs.products import Products
 from wavetrim.service.jobs.request import JobRequest
 from wavetrim.service.jobs.run import Runner
@@ -94,9 +94,8 @@ class Dispatcher:
         """Put the jobs that an earlier service left unfinished back into the queue, and begin."""
         for job in await run_to_end(self.jobs.requeue_interrupted):
             logger.warning("job %s was interrupted; it is %s now", job.id, job.state)
-        for job, operands in await run_to_end(self.posting.read_queued):
-            live = LiveJob(job, operands, is_counted=True)
-            self._life.add(live, is_ready=not job.awaited)
+        for live in await run_to_end(self.posting.read_unfinished):
+            self._life.add(live)
         self._life.start(self._life.predict_anew(self._engine))
         self._life.advance()
 
@@ -132,7 +131,7 @@ class Dispatcher:
         if self.draining:
             raise self._refuse()
         try:
-            posted = await self.posting.check(requests, tenant)
+            posted = await self.posting.check(requests, idempotency_key, tenant)
         except (ServiceError, FieldError):
             # A repeated POST gets its jobs even when an operand is gone by now.
             asked = [request.model_dump() for request in requests]
@@ -145,36 +144,32 @@ class Dispatcher:
             jobs, created = await self._add(posted, idempotency_key, tenant)
         finally:
             self.live.reserve(tenant.name, -len(posted))
-        if created:
-            self._begin_lives(jobs, posted)
-        return jobs, created
-
-    def _begin_lives(self, jobs: Sequence[Job], posted: Sequence[Posted]) -> None:
-        """Let jobs wait that were just added, and remember what is told of them."""
-        added = []
-        for job, one in zip(jobs, posted, strict=True):
-            live = LiveJob(job, one.operands, one.product, self._plans.predict(one.product))
-            self._life.add(live, is_ready=one.operands is not None)
-            added.append(live)
-        self.ends.accept(added)
+        if not created:
+            return jobs, False
+        for live, job in zip(posted, jobs, strict=True):
+            live.job = job
+            self._life.add(live)
+        self.ends.accept(posted)
         self._life.advance()
+        return jobs, True
 
     async def _add(
-        self, posted: Sequence[Posted], idempotency_key: str | None, tenant: Tenant
+        self, posted: Sequence[LiveJob], idempotency_key: str | None, tenant: Tenant
     ) -> tuple[list[Job], bool]:
         """Write the jobs' rows; if it is not known whether that worked, find out later."""
-        rows = self.posting.make_rows(posted, idempotency_key, tenant)
+        new = [live.job for live in posted]
         try:
-            return await self.jobs.add(rows, idempotency_key=idempotency_key, owner=tenant.name)
+            return await self.jobs.add(new, idempotency_key=idempotency_key, owner=tenant.name)
         except (SQLAlchemyError, asyncio.CancelledError):
-            self._life.start(self._find_added([row["id"] for row in rows]))
+            self._life.start(self._find_added([job.id for job in new]))
             raise
 
     async def _find_added(self, job_ids: Sequence[str]) -> None:
         """Let the jobs of a POST wait that were added although it has failed."""
-        for job, _ in await self._life.read(job_ids):
-            if job.state is JobState.QUEUED and self.live.find(job.id) is None:
-                self._life.add(LiveJob(job), is_ready=False)
+        for live in await self._life.read(job_ids):
+            if live.job.state is JobState.QUEUED and self.live.find(live.job.id) is None:
+                self._life.add(live)
+        self._life.advance()
 
     async def cancel(self, job_id: str, owner: str | None = None) -> Job:
         """Cancel a job: a queued one at once, the running one as soon as the engine lets go.
@@ -197,7 +192,7 @@ class Dispatcher:
     async def cancel_labelled(self, labels: Sequence[str], owner: str) -> int:
         """Cancel an owner's unfinished jobs that have all of some labels; returns how many."""
         count = 0
-        for some in split(await run_to_end(self.jobs.list_unfinished, labels, owner)):
+        for some in split(await run_to_end(self.jobs.list_labelled, labels, owner)):
             cancelled = await run_to_end(self.jobs.cancel_all, some)
             for job in cancelled:
                 self._life.cancel(job)

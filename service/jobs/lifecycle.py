@@ -21,9 +21,8 @@ from wavetrim.service.jobs.ends import Ends
 from wavetrim.service.jobs.inline import INLINE_SECONDS, InlineProducts
 from wavetrim.service.jobs.job import Job, JobState
 from wavetrim.service.jobs.lanes.engine_queue import EngineQueue
-from wavetrim.service.jobs.lanes.turn import Turn
 from wavetrim.service.jobs.live import LiveJob, LiveJobs
-from wavetrim.service.jobs.operands import Operands
+from wavetrim.service.jobs.operands import Promised
 from wavetrim.service.jobs.plans import Plans
 from wavetrim.service.jobs.posting import Posting, sketch
 from wavetrim.service.jobs.run import Runner
@@ -100,39 +99,36 @@ class Lifecycle:
         task.add_done_callback(self.tasks.discard)
         return task
 
-    def add(self, live: LiveJob, *, is_ready: bool) -> None:
-        """A job lives from now on.
-
-        Args:
-            live: The job.
-            is_ready: Whether it waits for no result of another job, as far as is known.
-        """
+    def add(self, live: LiveJob) -> None:
+        """A job lives from now on."""
         self._live.add(live)
         if (deadline := live.job.request.get("deadline")) is not None:
             seconds = max(0.0, read_time(deadline) - read_clock())
             loop = asyncio.get_running_loop()
             live.deadline = loop.call_later(seconds, self._end_overdue, live)
-        if is_ready:
+        if not live.job.awaited:
             self._let_wait(live)
             return
         self._live.update(live, live.job)
-        if not live.job.awaited or any(self._live.find(one) is None for one in live.job.awaited):
+        if any(self._live.find(one) is None for one in live.job.awaited):
             # Those jobs may have ended before this one lived.
             self.start(self.look_at([live.job.id]))
 
     def _let_wait(self, live: LiveJob) -> None:
         """Let a job whose operands are there wait for its turn."""
         job = live.job
-        if live.product is None or live.product.b_key is None:
-            live.product = sketch(live.operands, job.request, job.b)
-        live.turn = turn = Turn(
-            live.product,
-            caller=job.owner,
-            since=job.created_at,
-            predicted_seconds=live.predicted_seconds or self._plans.predict(live.product),
-            priority=job.priority,
-        )
-        turn.on_wanted = partial(self._begin, live)
+        if live.product is None:
+            if live.operands is None:  # one is gone, which its run will find
+                nothing = Promised(0, 0, "float32", None)
+                live.product = sketch(job.request, nothing, nothing, None)
+            else:
+                live.product = sketch(job.request, *live.operands)
+            live.predicted_seconds = self._plans.predict(live.product)
+        elif live.product.b_key is None:
+            live.product = replace(live.product, b_key=job.b)
+            live.predicted_seconds = self._plans.predict(live.product)
+        live.turn = live.make_turn()
+        live.turn.on_wanted = partial(self._begin, live)
         self._enter_queue(live)
         self._live.update(live, job)
 
@@ -146,18 +142,19 @@ class Lifecycle:
 
     async def look_at(self, ids: Collection[str]) -> None:
         """Those of some jobs that wait for others: do they have all operands, or have ended?"""
-        for job, operands in await self.read(ids):
-            live = self._live.find(job.id)
+        for row in await self.read(ids):
+            job, live = row.job, self._live.find(row.job.id)
             if live is None or live.turn is not None:
                 continue  # it is not added yet, or was cancelled meanwhile
             if job.state.finished:
                 self.end(live, job)
             elif not job.awaited:
-                live.job, live.operands = replace(job, priority=live.job.priority), operands
+                live.job = replace(job, priority=live.job.priority)
+                live.operands = row.operands
                 self._let_wait(live)
         self.advance()
 
-    async def read(self, ids: Collection[str]) -> list[tuple[Job, Operands | None]]:
+    async def read(self, ids: Collection[str]) -> list[LiveJob]:
         """Some jobs and their operands, as soon as the database answers."""
         while True:
             try:
@@ -221,7 +218,9 @@ class Lifecycle:
             self.end(live, ended)
         else:
             self._live.remove(live)
-            self.add(LiveJob(ended, is_counted=live.is_counted), is_ready=True)
+            again = LiveJob(ended, None, live.product, live.predicted_seconds)
+            again.is_counted = live.is_counted
+            self.add(again)
         self.advance()
 
     async def _end_broken(self, job: Job, error: Exception) -> Job | None:
@@ -276,7 +275,7 @@ class Lifecycle:
     async def _find_end(self, live: LiveJob) -> None:
         """End a job as its row says."""
         found = await self.read([live.job.id])
-        self.end(live, found[0][0] if found else live.job)
+        self.end(live, found[0].job if found else live.job)
 
     def _record(self, live: LiveJob, job: Job) -> None:
         """Count a job that has finished, and make its spans."""

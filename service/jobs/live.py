@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 from wavetrim.scheduler.engine.messages import RunRequest
 from wavetrim.service.jobs.job import Job, JobState
+from wavetrim.service.jobs.lanes.turn import Turn
 from wavetrim.service.jobs.news import JobNews
 from wavetrim.service.jobs.operands import Operands
 from wavetrim.service.jobs.queue import Queue
 
 if TYPE_CHECKING:
     from wavetrim.service.jobs.estimate import Ahead, Expected
-    from wavetrim.service.jobs.lanes.turn import Turn
 
 
 @dataclass(slots=True, eq=False)
@@ -53,7 +53,7 @@ class LiveJob:
     product: RunRequest | None = None
     predicted_seconds: float = 0.0
     is_counted: bool = False
-    turn: "Turn | None" = None
+    turn: Turn | None = None
     is_inline: bool = False
     task: asyncio.Task[None] | None = None
     is_computed: bool = False
@@ -70,6 +70,17 @@ class LiveJob:
     def has_begun(self) -> bool:
         """Whether an engine has it, or had it. Until then the job is queued."""
         return self.job.state is JobState.RUNNING
+
+    def make_turn(self) -> Turn:
+        """A turn of its product, which is known."""
+        assert self.product is not None
+        return Turn(
+            self.product,
+            caller=self.job.owner,
+            since=self.job.created_at,
+            predicted_seconds=self.predicted_seconds,
+            priority=self.job.priority,
+        )
 
 
 class LiveJobs:

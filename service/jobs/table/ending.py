@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, or_, select, update
+from sqlalchemy import Connection, select, update
 
 from wavetrim.service.clock import read_clock
 from wavetrim.service.jobs.errors import JobStateConflict
@@ -177,16 +177,6 @@ def find_row(connection: Connection, job_id: str) -> Job | None:
     """A job as its row has it."""
     row = connection.execute(select(jobs).where(jobs.c.id == job_id)).one_or_none()
     return None if row is None else read_job(row)
-
-
-def list_interrupted(connection: Connection) -> list[Job]:
-    """The jobs whose runs broke off, while no job runs: none may stay so.
-
-    A cancellation is kept in the row of a job that runs. So one that is queued there has run, too.
-    """
-    unwanted: ColumnElement[bool] = and_(jobs.c.state == JobState.QUEUED, jobs.c.cancel_requested)
-    interrupted = or_(jobs.c.state == JobState.RUNNING, unwanted)
-    return [read_job(row) for row in connection.execute(select(jobs).where(interrupted)).all()]
 
 
 def _end_followers(connection: Connection, ended: Job | None, followers: Followers) -> Job | None:

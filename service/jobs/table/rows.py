@@ -31,15 +31,7 @@ _AT_ONCE: Final = 500
 
 _OPEN: Final = NO_OPTIONS.as_dict()
 
-_NEW: Final[dict[str, Any]] = {
-    **dict.fromkeys(
-        ("result", "plan", "timings", "verification", "error", "started_at", "finished_at")
-    ),
-    "progress": 0.0,
-    "attempts": 0,
-    "cancel_requested": False,
-}
-"""What a new job has not got yet."""
+_COLUMNS: Final = tuple(column.name for column in jobs.c if column.name != "sequence")
 
 _WRITTEN: Final = (
     "state", "progress", "attempts", "started_at", "finished_at", "plan", "timings",
@@ -47,15 +39,15 @@ _WRITTEN: Final = (
 )  # fmt: skip
 
 
-def make_row(
+def make_job(
     request: Mapping[str, Any],
     *,
     shape: Shape | None = None,
     owner: str = "",
     trace: str | None = None,
     idempotency_key: str | None = None,
-) -> dict[str, Any]:
-    """The row of a new job.
+) -> Job:
+    """A new job, which has no row yet.
 
     Args:
         request: The request, ready for JSON; `a`, `b` and `c` are ids of matrices, or of jobs as
@@ -65,18 +57,33 @@ def make_row(
         trace: The `traceparent` of the request.
         idempotency_key: Its key, as it is stored.
     """
-    return {
-        "id": uuid.uuid4().hex,
-        "state": JobState.QUEUED,
-        "priority": request["priority"],
-        "request": dict(request),
-        **{name: _name_operand(request.get(name)) for name in ("a", "b", "c")},
-        "shape": shape,
-        "idempotency_key": idempotency_key,
-        "created_at": read_clock(),
-        "owner": owner or None,
-        "trace": trace,
-    }
+    a, b, c = (_name_operand(request.get(name)) for name in ("a", "b", "c"))
+    assert a is not None
+    assert b is not None
+    return Job(
+        id=uuid.uuid4().hex,
+        state=JobState.QUEUED,
+        priority=request["priority"],
+        request=dict(request),
+        a=a,
+        b=b,
+        c=c,
+        shape=shape,
+        result=None,
+        progress=0.0,
+        attempts=0,
+        cancel_requested=False,
+        plan=None,
+        timings=None,
+        verification=None,
+        error=None,
+        idempotency_key=idempotency_key,
+        created_at=read_clock(),
+        started_at=None,
+        finished_at=None,
+        owner=owner,
+        trace=trace,
+    )
 
 
 def _name_operand(asked: str | Mapping[str, str] | None) -> str | None:
@@ -84,24 +91,19 @@ def _name_operand(asked: str | Mapping[str, str] | None) -> str | None:
     return asked if asked is None or isinstance(asked, str) else PROMISE + asked["job"]
 
 
-def read_new(row: Mapping[str, Any]) -> Job:
-    """The job of a row that has just been added."""
-    return _make_job({**_NEW, **row})
+def make_row(job: Job) -> dict[str, Any]:
+    """The row of a new job."""
+    return {name: getattr(job, name) for name in _COLUMNS} | {"owner": job.owner or None}
 
 
 def read_job(row: Row[Any]) -> Job:
-    """The job of a row of the jobs table."""
-    columns = dict(row._mapping)
-    del columns["sequence"]
-    return _make_job(columns)
-
-
-def _make_job(columns: dict[str, Any]) -> Job:
-    """The job of a row's columns.
+    """The job of a row of the jobs table.
 
     Options that a stored request lacks, because an earlier version did not have them, are left
     open, as if it were posted now.
     """
+    columns = dict(row._mapping)
+    del columns["sequence"]
     columns["owner"] = columns["owner"] or ""
     columns["state"] = JobState(columns["state"])
     columns["request"] = _OPEN | columns["request"]

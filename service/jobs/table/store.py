@@ -19,12 +19,11 @@ from wavetrim.service.jobs.table.ending import (
     break_off,
     cancel_job,
     fail_job,
-    list_interrupted,
     mark_cancelled,
     succeed_jobs,
 )
 from wavetrim.service.jobs.table.forgetting import forget_finished
-from wavetrim.service.jobs.table.listing import JobReader, list_waiting
+from wavetrim.service.jobs.table.listing import JobReader, list_unfinished
 from wavetrim.service.jobs.table.rows import change_row, describe_job
 from wavetrim.service.storage.database.database import reading
 from wavetrim.service.storage.database.shared_commits import CommitLost, SharedCommits, Together
@@ -32,8 +31,8 @@ from wavetrim.service.threads import await_end
 
 R = TypeVar("R")
 
-_Post = tuple[Sequence[Mapping[str, Any]], str | None, str]
-"""The rows of a POST's jobs, its Idempotency-Key, and its owner."""
+_Post = tuple[Sequence[Job], str | None, str]
+"""A POST's jobs, its Idempotency-Key, and its owner."""
 
 
 class JobStore(JobReader):
@@ -54,7 +53,7 @@ class JobStore(JobReader):
 
     async def add(
         self,
-        rows: Sequence[Mapping[str, Any]],
+        new: Sequence[Job],
         *,
         idempotency_key: str | None = None,
         owner: str = "",
@@ -62,7 +61,7 @@ class JobStore(JobReader):
         """Queues jobs, all or none.
 
         Args:
-            rows: As `make_row` makes them, at least one.
+            new: As `make_job` makes them, at least one.
             idempotency_key: Makes a repeated call of the owner's return the first jobs.
             owner: Name of the tenant to whom they belong.
 
@@ -74,7 +73,7 @@ class JobStore(JobReader):
             OperandNotFound: An operand does not exist (any more).
             OperandEnded: A job that was to make an operand has failed or was cancelled.
         """
-        change = Together(self._add_posts, (rows, idempotency_key, owner))
+        change = Together(self._add_posts, (new, idempotency_key, owner))
         try:
             return await await_end(self._commits.add(change))
         except CommitLost as lost:
@@ -85,14 +84,14 @@ class JobStore(JobReader):
     ) -> list[tuple[list[Job], bool]]:
         """Add the jobs of POSTs that are committed together."""
         firsts = [
-            find_first(connection, [row["request"] for row in rows], owner, key)
-            for rows, key, owner in posts
+            find_first(connection, [job.request for job in posted], owner, key)
+            for posted, key, owner in posts
         ]
-        new = [rows for (rows, _, _), first in zip(posts, firsts, strict=True) if not first]
+        new = [posted for (posted, _, _), first in zip(posts, firsts, strict=True) if not first]
         added = iter(add_jobs(connection, list(chain.from_iterable(new)), self.followers))
         return [
-            (first, False) if first else (list(islice(added, len(rows))), True)
-            for (rows, _, _), first in zip(posts, firsts, strict=True)
+            (first, False) if first else (list(islice(added, len(posted))), True)
+            for (posted, _, _), first in zip(posts, firsts, strict=True)
         ]
 
     def succeed(self, connection: Connection, successes: Sequence[Success]) -> Sequence[None]:
@@ -221,12 +220,15 @@ class JobStore(JobReader):
         """
 
         def change(connection: Connection) -> tuple[Job, ...]:
-            for job_id, awaited in list_waiting(connection):
-                self.followers.add(job_id, awaited)
-            settled = (
-                break_off(connection, one, self.followers, counts=True)
-                for one in list_interrupted(connection)
-            )
+            unfinished = list_unfinished(connection)
+            for job in unfinished:
+                self.followers.add(job.id, job.awaited)
+            # A cancellation is kept in the row of a job that runs, even if it is queued there.
+            settled = [
+                break_off(connection, job, self.followers, counts=True)
+                for job in unfinished
+                if job.state is JobState.RUNNING or job.cancel_requested
+            ]
             return tuple(job for job in settled if job is not None)
 
         return self._change(change)

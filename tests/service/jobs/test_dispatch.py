@@ -20,7 +20,7 @@ from wavetrim.service.jobs.errors import OperandNotFound
 from wavetrim.service.jobs.job import Job, JobState
 from wavetrim.service.jobs.live import LiveJob
 from wavetrim.service.jobs.run import Runner
-from wavetrim.service.jobs.table.rows import make_row
+from wavetrim.service.jobs.table.rows import make_job
 from wavetrim.service.jobs.table.store import JobStore
 from wavetrim.service.storage.errors import MatrixInUse
 
@@ -373,7 +373,7 @@ def test_a_stop_while_a_try_is_written_leaves_its_job_as_if_it_had_not_begun(
     before = make_parts(tmp_path)
     operand = before.store(np.ones((2, 2), np.float32))
     asked = ask(operand, operand).model_dump()
-    (job,), _ = asyncio.run(before.jobs.add([make_row(asked)]))
+    (job,), _ = asyncio.run(before.jobs.add([make_job(asked)]))
     before.database.dispose()
 
     async def scenario() -> None:

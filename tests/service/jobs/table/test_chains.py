@@ -14,7 +14,7 @@ from wavetrim.service.jobs.errors import JobNotQueued, OperandEnded, OperandJobN
 from wavetrim.service.jobs.job import Job, JobState
 from wavetrim.service.jobs.request import JobRequest
 from wavetrim.service.jobs.table.ending import Success
-from wavetrim.service.jobs.table.rows import make_row
+from wavetrim.service.jobs.table.rows import make_job
 from wavetrim.service.jobs.table.store import JobStore
 from wavetrim.service.storage.database.database import reading
 from wavetrim.service.storage.database.shared_commits import SharedCommits
@@ -51,7 +51,7 @@ def add(jobs: JobStore, matrices: MatrixStore) -> Callable[..., Job]:
     def add_job(*awaited: Job, labels: tuple[str, ...] = ()) -> Job:
         named: Any = [{"job": job.id} for job in awaited] + [stored] * 2
         request = JobRequest(a=named[0], b=named[1], labels=list(labels)).model_dump()
-        (job,), _ = asyncio.run(jobs.add([make_row(request, shape=SHAPE)]))
+        (job,), _ = asyncio.run(jobs.add([make_job(request, shape=SHAPE)]))
         return job
 
     return add_job
@@ -132,7 +132,7 @@ def test_a_restart_ends_what_waits_for_a_job_that_it_ends(database, jobs, add, r
     assert [(job.id, job.state) for job in settled] == [(first.id, JobState.CANCELLED)]
     assert later.get(second.id).state is later.get(third.id).state is JobState.CANCELLED
     assert first.id in later.get(third.id).error["message"]
-    assert later.list_queued() == []
+    assert later.list_unfinished() == []
 
 
 def test_what_waits_survives_a_restart(database, jobs, matrices, add, succeed) -> None:
@@ -142,7 +142,7 @@ def test_what_waits_survives_a_restart(database, jobs, matrices, add, succeed) -
     later = JobStore(database)
     assert [job.id for job in later.requeue_interrupted()] == [first.id]
     assert later.followers.find(first.id) == [second.id]
-    assert [job.awaited for job in later.list_queued()] == [[], [first.id]]
+    assert [job.awaited for job in later.list_unfinished()] == [[], [first.id]]
 
 
 def test_a_job_waits_for_an_end_or_has_heard_of_it_but_never_misses_it(jobs, add, succeed) -> None:
@@ -163,7 +163,7 @@ def test_a_job_waits_for_an_end_or_has_heard_of_it_but_never_misses_it(jobs, add
 def test_a_thousand_jobs_hear_of_one_end(jobs, matrices, succeed, add) -> None:
     first = add()
     request = JobRequest(a={"job": first.id}, b=first.a).model_dump()
-    rows = [make_row(request, shape=SHAPE) for _ in range(1000)]
+    rows = [make_job(request, shape=SHAPE) for _ in range(1000)]
     added, _ = asyncio.run(jobs.add(rows))
     result = succeed(first)
     assert {job.a for job in jobs.find([job.id for job in added]).values()} == {result}
@@ -189,10 +189,10 @@ def test_labels_find_jobs_and_go_with_them(database, jobs, add, succeed) -> None
     assert jobs.page(labels=["x", "ä y"])[0] == (both,)
     page, cursor = jobs.page(labels=["x"], limit=1)
     assert (page, jobs.page(labels=["x"], limit=1, cursor=cursor)) == ((both,), ((one,), None))
-    assert jobs.list_unfinished(["x"], "") == [both.id, one.id]
-    assert jobs.list_unfinished(["x"], "ada") == []
+    assert jobs.list_labelled(["x"], "") == [both.id, one.id]
+    assert jobs.list_labelled(["x"], "ada") == []
     succeed(both)
-    assert jobs.list_unfinished(["x"], "") == [one.id]
+    assert jobs.list_labelled(["x"], "") == [one.id]
     assert jobs.expire(0.0, start=0.0, most=0) == 1
     with reading(database) as connection:
         assert connection.scalar(select(func.count()).select_from(job_labels)) == 1

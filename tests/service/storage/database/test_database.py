@@ -15,7 +15,7 @@ from wavetrim.service.errors import SettingRefused
 from wavetrim.service.jobs.errors import JobNotFound
 from wavetrim.service.jobs.request import JobRequest
 from wavetrim.service.jobs.table.adding import find_key
-from wavetrim.service.jobs.table.rows import make_row
+from wavetrim.service.jobs.table.rows import make_job
 from wavetrim.service.jobs.table.store import JobStore
 from wavetrim.service.storage.database.api_keys import (
     add_key,
@@ -189,7 +189,7 @@ def test_owners_and_quotas_hold_in_both_databases(url: str, tmp_path: Path) -> N
 
     def add(key: str, owner: str = "ada") -> str:
         request = JobRequest(a=mine, b=mine).model_dump()
-        row = make_row(request, owner=owner, idempotency_key=find_key(key, owner, 0))
+        row = make_job(request, owner=owner, idempotency_key=find_key(key, owner, 0))
         (job,), _ = asyncio.run(jobs.add([row], owner=owner, idempotency_key=key))
         return job.id
 
