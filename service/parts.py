@@ -19,6 +19,7 @@ from wavetrim.service.housekeeping import Housekeeping
 from wavetrim.service.jobs.dispatch import Dispatcher
 from wavetrim.service.jobs.inline import InlineProducts
 from wavetrim.service.jobs.lanes.engine_queue import EngineQueue
+from wavetrim.service.jobs.live import JobParts, LiveJobs
 from wavetrim.service.jobs.news import JobNews
 from wavetrim.service.jobs.plans import Plans
 from wavetrim.service.jobs.products import Products
@@ -182,11 +183,12 @@ def make_parts(frame: Frame, database: Database) -> Parts:
         engines, settings, metrics,
         inline=inline, plans=plans, traces=frame.traces,
     )  # fmt: skip
-    dispatcher = Dispatcher(
-        jobs, store, engine, engines=engines, plans=plans, products=products,
-        inline=inline, news=news, settings=settings, metrics=metrics,
+    job_parts = JobParts(
+        jobs=jobs, live=LiveJobs(jobs.running, news), matrices=store, engine=engine,
+        engines=engines, inline=inline, plans=plans, settings=settings, metrics=metrics,
         traces=frame.traces,
     )  # fmt: skip
+    dispatcher = Dispatcher(job_parts, products)
     if cluster is not None:
         cluster.on_change = dispatcher.look_again
     return Parts(

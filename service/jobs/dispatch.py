@@ -9,35 +9,21 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from sqlalchemy.exc import SQLAlchemyError
 
 from wavetrim.scheduler.errors import FieldError
-from wavetrim.service.engine.engine import Engine
 from wavetrim.service.errors import Draining, ServiceError
 from wavetrim.service.jobs.ends import Ends
-from wavetrim.service.jobs.inline import InlineProducts
 from wavetrim.service.jobs.job import Job, JobState
-from wavetrim.service.jobs.lanes.engine_queue import EngineQueue
 from wavetrim.service.jobs.lifecycle import Lifecycle
-from wavetrim.service.jobs.live import LiveJob, LiveJobs
-from wavetrim.service.jobs.news import JobNews
-from wavetrim.service.jobs.plans import Plans
+from wavetrim.service.jobs.live import JobParts, LiveJob
 from wavetrim.service.jobs.posting import Posting
 from wavetrim.service.jobs.products import Products
 from wavetrim.service.jobs.request import JobRequest
-from wavetrim.service.jobs.run import Runner
 from wavetrim.service.jobs.table.rows import split
-from wavetrim.service.jobs.table.store import JobStore
-from wavetrim.service.settings import Settings
-from wavetrim.service.storage.matrices.matrices import MatrixStore
-from wavetrim.service.telemetry.metrics import Metrics
 from wavetrim.service.tenants.tenant import ONE_TENANT, Tenant
 from wavetrim.service.threads import run_to_end
-
-if TYPE_CHECKING:
-    from wavetrim.service.telemetry.traces import Traces
 
 logger = logging.getLogger(__name__)
 
@@ -47,6 +33,10 @@ class Dispatcher:
 
     To be used from one event loop.
 
+    Args:
+        parts: What jobs meet on their way.
+        products: Those in one call, which end with the service, too.
+
     Attributes:
         jobs: Keeps them.
         live: Those that have not ended.
@@ -54,36 +44,13 @@ class Dispatcher:
         ends: Tells when they should end.
     """
 
-    def __init__(
-        self,
-        jobs: JobStore,
-        matrices: MatrixStore,
-        engine: Engine,
-        *,
-        engines: EngineQueue,
-        plans: Plans,
-        products: Products,
-        inline: InlineProducts,
-        news: JobNews,
-        settings: Settings,
-        metrics: Metrics,
-        traces: "Traces | None" = None,
-    ) -> None:
-        self.jobs = jobs
-        self._settings = settings
-        self._engine, self._engines = engine, engines
-        self._plans = plans
-        self._products = products
-        self.live = LiveJobs(jobs.running, news)
-        self.ends = Ends(engines, self.live)
-        self.posting = Posting(
-            jobs, self.live, matrices, plans=plans, ends=self.ends, settings=settings
-        )
-        runner = Runner(jobs, self.live, matrices, engines=engines, inline=inline)
-        self._life = Lifecycle(
-            jobs, self.live, self.posting, runner, engines=engines, inline=inline,
-            plans=plans, ends=self.ends, metrics=metrics, traces=traces,
-        )  # fmt: skip
+    def __init__(self, parts: JobParts, products: Products) -> None:
+        self.jobs, self.live = parts.jobs, parts.live
+        self.ends = Ends(parts.engines, parts.live)
+        self.posting = Posting(parts, self.ends)
+        self._life = Lifecycle(parts, self.posting, self.ends)
+        self._engine, self._engines = parts.engine, parts.engines
+        self._settings, self._products = parts.settings, products
 
     @property
     def draining(self) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Coroutine
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -18,21 +18,14 @@ from wavetrim.scheduler.errors import FieldError
 from wavetrim.service.clock import read_clock, read_time
 from wavetrim.service.engine.engine import Engine
 from wavetrim.service.jobs.ends import Ends
-from wavetrim.service.jobs.inline import INLINE_SECONDS, InlineProducts
+from wavetrim.service.jobs.inline import INLINE_SECONDS
 from wavetrim.service.jobs.job import Job, JobState
-from wavetrim.service.jobs.lanes.engine_queue import EngineQueue
-from wavetrim.service.jobs.live import LiveJob, LiveJobs
+from wavetrim.service.jobs.live import JobParts, LiveJob
 from wavetrim.service.jobs.operands import Promised
-from wavetrim.service.jobs.plans import Plans
 from wavetrim.service.jobs.posting import Posting, sketch
 from wavetrim.service.jobs.run import Runner
-from wavetrim.service.jobs.table.store import JobStore
-from wavetrim.service.telemetry.metrics import Metrics
 from wavetrim.service.telemetry.trace import trace_parent
 from wavetrim.service.threads import run_to_end
-
-if TYPE_CHECKING:
-    from wavetrim.service.telemetry.traces import Traces
 
 logger = logging.getLogger(__name__)
 
@@ -55,43 +48,23 @@ class Lifecycle:
     To be used from one event loop.
 
     Args:
-        jobs: Keeps the jobs.
-        live: Those that have not ended.
+        parts: What jobs meet on their way.
         posting: Reads their rows and operands.
-        runner: Runs them.
-        engines: Where they wait for the engines.
-        inline: Says which the service computes itself.
-        plans: Say how long jobs should take.
         ends: Tells when they should end.
-        metrics: Counts them.
-        traces: Makes their spans; None without.
 
     Attributes:
         may_begin: Whether jobs may begin at all.
         tasks: What is done besides: runs, and reading rows.
     """
 
-    def __init__(
-        self,
-        jobs: JobStore,
-        live: LiveJobs,
-        posting: Posting,
-        runner: Runner,
-        *,
-        engines: EngineQueue,
-        inline: InlineProducts,
-        plans: Plans,
-        ends: Ends,
-        metrics: Metrics,
-        traces: "Traces | None",
-    ) -> None:
-        self._jobs, self._live, self._posting, self._runner = jobs, live, posting, runner
-        self._engines, self._inline = engines, inline
-        self._plans, self._ends = plans, ends
-        self._metrics, self._traces = metrics, traces
+    def __init__(self, parts: JobParts, posting: Posting, ends: Ends) -> None:
+        self._jobs, self._live, self._plans = parts.jobs, parts.live, parts.plans
+        self._engines, self._inline = parts.engines, parts.inline
+        self._metrics, self._traces = parts.metrics, parts.traces
+        self._posting, self._ends, self._runner = posting, ends, Runner(parts)
         self.may_begin = True
         self.tasks: set[asyncio.Task[None]] = set()
-        engines.on_left = self.advance
+        parts.engines.on_left = self.advance
 
     def start(self, work: Coroutine[Any, Any, None], name: str = "jobs") -> asyncio.Task[None]:
         """Do something besides, until it is done or the service stops."""

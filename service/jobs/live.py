@@ -19,7 +19,16 @@ from wavetrim.service.jobs.operands import Operands
 from wavetrim.service.jobs.queue import Queue
 
 if TYPE_CHECKING:
+    from wavetrim.service.engine.engine import Engine
     from wavetrim.service.jobs.estimate import Ahead, Expected
+    from wavetrim.service.jobs.inline import InlineProducts
+    from wavetrim.service.jobs.lanes.engine_queue import EngineQueue
+    from wavetrim.service.jobs.plans import Plans
+    from wavetrim.service.jobs.table.store import JobStore
+    from wavetrim.service.settings import Settings
+    from wavetrim.service.storage.matrices.matrices import MatrixStore
+    from wavetrim.service.telemetry.metrics import Metrics
+    from wavetrim.service.telemetry.traces import Traces
 
 
 @dataclass(slots=True, eq=False)
@@ -167,3 +176,32 @@ class LiveJobs:
             is_inline: Whether to count those that the service computes itself, or all others.
         """
         return sum(one.is_inline == is_inline and not one.is_computed for one in self.running)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobParts:
+    """What a job meets on its way.
+
+    Attributes:
+        jobs: Keeps jobs.
+        live: Those that have not ended.
+        matrices: Has their operands and results.
+        engine: This machine's.
+        engines: Where they wait for the engines.
+        inline: Computes the smallest without an engine.
+        plans: Say how long they should take.
+        settings: How many may wait, and how long one may run.
+        metrics: Counts them.
+        traces: Makes their spans; None without.
+    """
+
+    jobs: "JobStore"
+    live: LiveJobs
+    matrices: "MatrixStore"
+    engine: "Engine"
+    engines: "EngineQueue"
+    inline: "InlineProducts"
+    plans: "Plans"
+    settings: "Settings"
+    metrics: "Metrics"
+    traces: "Traces | None" = None

@@ -14,7 +14,7 @@ from wavetrim.service.jobs.errors import DeadlineMissed, QueueFull
 from wavetrim.service.jobs.estimate import Expected
 from wavetrim.service.jobs.job import Job
 from wavetrim.service.jobs.lanes.turn import Turn
-from wavetrim.service.jobs.live import LiveJob, LiveJobs
+from wavetrim.service.jobs.live import JobParts, LiveJob
 from wavetrim.service.jobs.operands import (
     Operands,
     Promised,
@@ -23,14 +23,10 @@ from wavetrim.service.jobs.operands import (
     find_result,
     list_ids,
 )
-from wavetrim.service.jobs.plans import Plans
 from wavetrim.service.jobs.request import JobOperand, JobRequest
 from wavetrim.service.jobs.stacks import find_stack, fold
 from wavetrim.service.jobs.table.adding import find_key
 from wavetrim.service.jobs.table.rows import make_job
-from wavetrim.service.jobs.table.store import JobStore
-from wavetrim.service.settings import Settings
-from wavetrim.service.storage.matrices.matrices import MatrixStore
 from wavetrim.service.storage.matrices.matrix import Matrix
 from wavetrim.service.telemetry.trace import trace_parent
 from wavetrim.service.tenants.tenant import Tenant
@@ -41,28 +37,13 @@ class Posting:
     """Checks requests, and makes them jobs.
 
     Args:
-        jobs: Keeps the jobs.
-        live: Those that have not ended.
-        matrices: Has their operands.
-        plans: Plans them: options that cannot be met are refused.
+        parts: What jobs meet on their way; options that its plans cannot meet are refused.
         ends: Tells when they should end.
-        settings: How many may wait, and how long one may run.
     """
 
-    def __init__(
-        self,
-        jobs: JobStore,
-        live: LiveJobs,
-        matrices: MatrixStore,
-        *,
-        plans: Plans,
-        ends: Ends,
-        settings: Settings,
-    ) -> None:
-        self._jobs, self._live = jobs, live
-        self._matrices = matrices
-        self._plans, self._ends = plans, ends
-        self._settings = settings
+    def __init__(self, parts: JobParts, ends: Ends) -> None:
+        self._jobs, self._live, self._matrices = parts.jobs, parts.live, parts.matrices
+        self._plans, self._settings, self._ends = parts.plans, parts.settings, ends
 
     async def check(
         self, requests: Sequence[JobRequest], key: str | None, tenant: Tenant

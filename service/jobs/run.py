@@ -18,19 +18,15 @@ from sqlalchemy.exc import SQLAlchemyError
 from wavetrim.service.clock import read_clock
 from wavetrim.service.errors import ServiceError
 from wavetrim.service.jobs.errors import JobStateConflict
-from wavetrim.service.jobs.inline import InlineProducts
 from wavetrim.service.jobs.job import MOST_TRIES, Job
-from wavetrim.service.jobs.lanes.engine_queue import EngineQueue
 from wavetrim.service.jobs.lanes.turn import Turn
-from wavetrim.service.jobs.live import LiveJob, LiveJobs
+from wavetrim.service.jobs.live import JobParts, LiveJob
 from wavetrim.service.jobs.operands import find_matrices
 from wavetrim.service.jobs.table.ending import Success
-from wavetrim.service.jobs.table.store import JobStore
 from wavetrim.service.jobs.work import Work, check_files, find_changed, prepare
 from wavetrim.service.storage.database.shared_commits import Together
 from wavetrim.service.storage.errors import StorageFailed, StorageFull
 from wavetrim.service.storage.matrices.draft import Draft
-from wavetrim.service.storage.matrices.matrices import MatrixStore
 from wavetrim.service.threads import run_to_end
 
 logger = logging.getLogger(__name__)
@@ -45,25 +41,12 @@ class Runner:
     The first tries run as the request says, the last of several on the CPU alone.
 
     Args:
-        jobs: Keeps the jobs.
-        live: Those that have not ended.
-        matrices: Has their operands.
-        engines: Where they are tried.
-        inline: Computes the smallest.
+        parts: What jobs meet on their way.
     """
 
-    def __init__(
-        self,
-        jobs: JobStore,
-        live: LiveJobs,
-        matrices: MatrixStore,
-        *,
-        engines: EngineQueue,
-        inline: InlineProducts,
-    ) -> None:
-        self._jobs, self._live = jobs, live
-        self._matrices = matrices
-        self._engines, self._inline = engines, inline
+    def __init__(self, parts: JobParts) -> None:
+        self._jobs, self._live, self._matrices = parts.jobs, parts.live, parts.matrices
+        self._engines, self._inline = parts.engines, parts.inline
 
     def stop(self, live: LiveJob, failure: tuple[str, str] | None = None) -> None:
         """Have a job end as soon as the engine lets go of it.

@@ -165,7 +165,7 @@ class FileWrite:
     def _write_cached(self, offset: int, view: memoryview) -> None:
         assert self._file is not None, "a file is made first"
         write_whole(self._file, view, offset)
-        if view and not self._is_small:  # have the system begin to write: else it would only when the file is finished
+        if view and not self._is_small:  # else the system would write it when the file is finished
             os.posix_fadvise(self._file, offset, len(view), os.POSIX_FADV_DONTNEED)
 
     def _sync(self) -> None:
