@@ -150,7 +150,7 @@ class Dispatcher:
 
         Raises:
             JobNotFound: There is no job of that id.
-            JobFinished: The job has succeeded or failed already.
+            JobStateConflict: The job has succeeded or failed already.
         """
         job = await run_to_end(self.jobs.request_cancel, job_id, owner)
         self._life.cancel(job)
@@ -176,7 +176,7 @@ class Dispatcher:
 
         Raises:
             JobNotFound: There is no job of that id.
-            JobNotQueued: The job runs, or has ended.
+            JobStateConflict: The job runs, or has ended.
         """
         job = await run_to_end(self.jobs.change_priority, job_id, priority, owner)
         if (live := self.live.find(job_id)) is None:

@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, bindparam, insert, select
 
-from wavetrim.service.jobs.errors import IdempotencyConflict, OperandNotFound
+from wavetrim.service.errors import FieldProblem
+from wavetrim.service.jobs.errors import OperandNotFound
 from wavetrim.service.jobs.job import PROMISE, Job, list_promised
 from wavetrim.service.jobs.operands import find_result
 from wavetrim.service.jobs.table.ending import Followers
@@ -55,7 +56,7 @@ def find_first(
     """The jobs that the same POST has made before; none without a key.
 
     Raises:
-        IdempotencyConflict: Those jobs have other requests.
+        FieldProblem: Those jobs have other requests.
     """
     if key is None:
         return []
@@ -70,7 +71,9 @@ def find_first(
     same = [found[one] for one in keys[:-1] if one in found]
     pairs = zip(same, requests, strict=False)
     if len(same) != len(requests) or keys[-1] in found or any(_differ(*pair) for pair in pairs):
-        raise IdempotencyConflict(key, next(iter(found.values())).id)
+        first = next(iter(found.values()))
+        limit = f"a new key, or come with the request of job {first.id}, which it made"
+        raise FieldProblem("Idempotency-Key", key, limit)
     return same
 
 

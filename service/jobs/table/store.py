@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine
 
-from wavetrim.service.jobs.errors import JobFinished, JobNotQueued
+from wavetrim.service.jobs.errors import JobStateConflict
 from wavetrim.service.jobs.job import Job, JobState
 from wavetrim.service.jobs.table.adding import add_jobs, find_first
 from wavetrim.service.jobs.table.ending import (
@@ -69,7 +69,7 @@ class JobStore(JobReader):
             The jobs, and whether this call made them.
 
         Raises:
-            IdempotencyConflict: The key belongs to jobs with other requests.
+            FieldProblem: The key belongs to jobs with other requests.
             OperandNotFound: An operand does not exist (any more).
             OperandEnded: A job that was to make an operand has failed or was cancelled.
         """
@@ -104,7 +104,7 @@ class JobStore(JobReader):
         """The jobs that the owner's earlier POST with the same key made; none without.
 
         Raises:
-            IdempotencyConflict: The key belongs to jobs with other requests.
+            FieldProblem: The key belongs to jobs with other requests.
         """
         with reading(self._database) as connection:
             return find_first(connection, requests, owner, idempotency_key)
@@ -166,13 +166,13 @@ class JobStore(JobReader):
 
         Raises:
             JobNotFound: There is no job of that id.
-            JobFinished: The job has succeeded or failed already.
+            JobStateConflict: The job has succeeded or failed already.
         """
         self.get(job_id, owner)  # an owner never changes
         changed = self.cancel_all([job_id])
         job = changed[0] if changed else self.get(job_id)
         if job.state in (JobState.SUCCEEDED, JobState.FAILED):
-            raise JobFinished(job_id, job.state)
+            raise JobStateConflict(job_id, job.state, "queued or running to be cancelled")
         return job
 
     def cancel_all(self, ids: Sequence[str]) -> list[Job]:
@@ -194,7 +194,7 @@ class JobStore(JobReader):
 
         Raises:
             JobNotFound: There is no job of that id.
-            JobNotQueued: The job runs, or has ended.
+            JobStateConflict: The job runs, or has ended.
         """
         self.get(job_id, owner)
 
@@ -206,7 +206,8 @@ class JobStore(JobReader):
 
         job = self._change(change)
         if job is None:
-            raise JobNotQueued(job_id, self.get(job_id).state)
+            limit = "queued for its priority to be changed"
+            raise JobStateConflict(job_id, self.get(job_id).state, limit)
         return job
 
     def requeue_interrupted(self) -> tuple[Job, ...]:

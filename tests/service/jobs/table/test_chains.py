@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import Engine, func, select
 
 from tests.service.drafts import begin_draft, keep_matrix, run
-from wavetrim.service.jobs.errors import JobNotQueued, OperandEnded, OperandJobNotFound
+from wavetrim.service.jobs.errors import JobStateConflict, OperandEnded, OperandJobNotFound
 from wavetrim.service.jobs.job import Job, JobState
 from wavetrim.service.jobs.request import JobRequest
 from wavetrim.service.jobs.table.ending import Success
@@ -173,11 +173,11 @@ def test_only_the_priority_of_a_queued_job_is_changed(jobs, add, succeed) -> Non
     job = add()
     assert jobs.change_priority(job.id, 7).priority == jobs.get(job.id).priority == 7
     jobs.running[job.id] = job.begin_try(1.0)
-    with pytest.raises(JobNotQueued, match="is running; it must be queued"):
+    with pytest.raises(JobStateConflict, match="is running; it must be queued"):
         jobs.change_priority(job.id, 8)
     jobs.running.clear()
     succeed(job)
-    with pytest.raises(JobNotQueued, match="is succeeded"):
+    with pytest.raises(JobStateConflict, match="is succeeded"):
         jobs.change_priority(job.id, 8)
     assert jobs.get(job.id).priority == 7
 
