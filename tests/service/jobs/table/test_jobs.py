@@ -125,13 +125,6 @@ def test_an_unknown_job_is_not_found(jobs, job_id: str) -> None:
         jobs.request_cancel(job_id)
 
 
-@pytest.mark.parametrize("field", ["a", "b", "c"])
-def test_a_missing_operand_is_named(jobs, request_of, field: str) -> None:
-    with pytest.raises(OperandNotFound, match=rf"{field} names matrix 'gone'") as refused:
-        post(jobs, request_of(**{field: "gone"}))
-    assert (refused.value.field, refused.value.value) == (field, "gone")
-
-
 def test_a_job_ends_only_once(jobs, add) -> None:
     for job in (add(), begin(jobs, add().id)):
         ends = [jobs.cancel, lambda job: jobs.fail(job, "device", "broken")] * 4
@@ -240,13 +233,6 @@ def test_a_product_is_published_with_its_job_or_not_at_all(database, jobs, matri
     assert {path.stem for path in matrices.folder.glob("*")} == {
         first.a, first.b, products[0].id,
     }  # fmt: skip
-
-
-def test_a_failure_says_what_failed_after_how_many_tries(jobs, add) -> None:
-    job = begin(jobs, begin(jobs, add().id).id)
-    failed = jobs.fail(job, "memory", "not enough")
-    assert failed.state is JobState.FAILED
-    assert failed.error == {"kind": "memory", "message": "not enough", "attempts": 2}
 
 
 def test_a_queued_job_is_cancelled_at_once_and_a_running_one_marked(jobs, add) -> None:
@@ -427,27 +413,6 @@ def test_a_cursor_tells_nothing_of_other_callers(jobs, add) -> None:
         with pytest.raises(CursorUnknown):
             jobs.page(cursor=encode_cursor(job_id), owner=owner)
     assert jobs.page(cursor=cursor) == ((first,), None)
-
-
-@pytest.mark.parametrize(
-    "cursor", ["", "x", "!", "YmVmb3JlOg", "YmVmb3JlOi0x", "é", "A" * 64, "YmVmb3JlOjFh"]
-)
-def test_a_foreign_cursor_is_refused(jobs, cursor: str) -> None:
-    with pytest.raises(CursorUnknown):
-        jobs.page(cursor=cursor)
-
-
-def test_jobs_are_counted_in_every_state(jobs, add) -> None:
-    add()
-    begin(jobs, jobs.list_unfinished()[0].id)
-    add()
-    assert jobs.count_by_state() == {
-        JobState.QUEUED: 1,
-        JobState.RUNNING: 1,
-        JobState.SUCCEEDED: 0,
-        JobState.FAILED: 0,
-        JobState.CANCELLED: 0,
-    }
 
 
 def test_a_matrix_is_deleted_or_used_but_never_both(jobs, matrices, request_of) -> None:
