@@ -20,7 +20,7 @@ from wavetrim.service.jobs.queue import Queue
 
 if TYPE_CHECKING:
     from wavetrim.service.engine.engine import Engine
-    from wavetrim.service.jobs.estimate import Ahead, Expected
+    from wavetrim.service.jobs.estimate import Answer
     from wavetrim.service.jobs.inline import InlineProducts
     from wavetrim.service.jobs.lanes.engine_queue import EngineQueue
     from wavetrim.service.jobs.plans import Plans
@@ -50,9 +50,8 @@ class LiveJob:
         is_stopped: Whether it is to end as soon as the engine lets go of it.
         failure: Kind and message that it is to fail with then; None if it was cancelled.
         writing: Writes that its try has begun, if that is slow.
-        told: What was told when it was accepted: when, what goes first, begin and end; None if it
-            was not.
-        answer: The last answer about its end, and when that was found.
+        told: What was told when it was accepted; None if that was nothing.
+        answer: The last answer about its end.
         deadline: Ends it at its deadline.
         timeout: Ends it when it has run for as long as it may.
     """
@@ -70,8 +69,8 @@ class LiveJob:
     is_stopped: bool = False
     failure: tuple[str, str] | None = None
     writing: asyncio.Task[None] | None = None
-    told: "tuple[float, Ahead, float, float] | None" = None
-    answer: "tuple[float, Expected] | None" = None
+    told: "Answer | None" = None
+    answer: "Answer | None" = None
     deadline: asyncio.TimerHandle | None = None
     timeout: asyncio.TimerHandle | None = None
 

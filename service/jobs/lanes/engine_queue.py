@@ -21,6 +21,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from wavetrim.scheduler.engine.messages import Message, RunRequest
+from wavetrim.scheduler.planning.device_sets import Choice
 from wavetrim.service.engine.fleet import Fleet
 from wavetrim.service.jobs.lanes.running import RunningProducts
 from wavetrim.service.jobs.lanes.turn import Turn
@@ -139,7 +140,7 @@ class EngineQueue(RunningProducts):
         """Whether a product gets only some devices: others wait, or B is on some of the GPUs."""
         if turn.is_small or not self._here.devices:
             return False
-        if len(self.queue) > 1 and self._host.is_known(turn):
+        if len(self.queue) > 1 and self._host.find_kept(turn) is not None:
             return True
         return self._host.prefers_gpu(turn)
 
@@ -149,13 +150,13 @@ class EngineQueue(RunningProducts):
         A later one never delays an earlier one. Choices that are missing or old are found anew; a
         product without any is passed over.
         """
-        known: list[Turn] = []
+        known: dict[Turn, Sequence[Choice]] = {}
         next_look = math.inf
         for turn in turns:
             if not self._host.is_fresh(turn):
                 self._estimate(turn, self._host.find)
-            if self._host.is_known(turn):
-                known.append(turn)
+            if (choices := self._host.find_kept(turn)) is not None:
+                known[turn] = choices
         behind = len(self.queue) - len(turns)
         for turn, place in self._host.place(known, behind=behind).items():
             lane = place.choice.device_set
