@@ -6,10 +6,11 @@ other. So what a change has read stays true until it is committed.
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain, islice
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection, Engine, delete, select
 
+from wavetrim.service.clock import read_clock
 from wavetrim.service.jobs.errors import JobStateConflict
 from wavetrim.service.jobs.job import Job, JobState
 from wavetrim.service.jobs.table.adding import add_jobs, find_first
@@ -22,14 +23,19 @@ from wavetrim.service.jobs.table.ending import (
     mark_cancelled,
     succeed_jobs,
 )
-from wavetrim.service.jobs.table.forgetting import forget_finished
 from wavetrim.service.jobs.table.listing import JobReader, list_unfinished
 from wavetrim.service.jobs.table.rows import change_row, describe_job
 from wavetrim.service.storage.database.database import reading
 from wavetrim.service.storage.database.shared_commits import CommitLost, SharedCommits, Together
+from wavetrim.service.storage.database.tables import jobs
 from wavetrim.service.threads import await_end
 
 R = TypeVar("R")
+
+_BATCH: Final = 500
+"""Jobs that are forgotten in one transaction; chosen, so that other writers need not wait long."""
+
+_FINISHED: Final = jobs.c.state.in_([state for state in JobState if state.finished])
 
 _Post = tuple[Sequence[Job], str | None, str]
 """A POST's jobs, its Idempotency-Key, and its owner."""
@@ -235,8 +241,38 @@ class JobStore(JobReader):
         return self._change(change)
 
     def expire(self, ttl_seconds: float, *, start: float, most: int) -> int:
-        """Forgets finished jobs, as `forget_finished` does; returns how many."""
-        return forget_finished(self._database, ttl_seconds, start=start, most=most)
+        """Forgets finished jobs that are too old or too many; their products stay.
+
+        Args:
+            ttl_seconds: Jobs that ended this long ago are forgotten; 0 for none.
+            start: The time before which no age is counted.
+            most: Jobs beyond this number are forgotten, the oldest first.
+
+        Returns:
+            How many were forgotten.
+        """
+        before = read_clock() - ttl_seconds
+        if not ttl_seconds or start >= before:
+            before = 0.0
+        newest = select(jobs.c.sequence).where(_FINISHED).order_by(jobs.c.sequence.desc())
+        with reading(self._database) as connection:
+            last_sequence = connection.scalar(newest.offset(most).limit(1)) or 0
+        forgotten = 0
+        while count := self._forget_batch(before, last_sequence):
+            forgotten += count
+        return forgotten
+
+    def _forget_batch(self, before: float, last_sequence: int) -> int:
+        wanted = select(jobs.c.sequence).limit(_BATCH)
+        # Two queries, each answered by an index. Only a finished job has a `finished_at`.
+        old = wanted.where(jobs.c.finished_at < before).order_by(jobs.c.finished_at)
+        many = wanted.where(jobs.c.sequence <= last_sequence, _FINISHED).order_by(jobs.c.sequence)
+        with reading(self._database) as connection:
+            batch = [*connection.scalars(old)] or [*connection.scalars(many)]
+        if batch:
+            with self._database.begin() as connection:
+                connection.execute(delete(jobs).where(jobs.c.sequence.in_(batch), _FINISHED))
+        return len(batch)
 
     def _change(self, change: Callable[[Connection], R], *, durable: bool = True) -> R:
         """Change rows, and return when that is committed."""
