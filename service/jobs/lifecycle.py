@@ -39,6 +39,9 @@ WRITING_RUNS: Final = 16
 PAUSE_SECONDS: Final = 1.0
 """Between two tries to reach a database that does not answer."""
 
+_GONE: Final = (Promised(0, 0, "float32", None),) * 2 + (None,)
+"""In place of operands that are gone, which the job's run will find."""
+
 _OVERDUE: Final = "deadline", "the job did not end before its deadline"
 
 
@@ -90,15 +93,9 @@ class Lifecycle:
     def _let_wait(self, live: LiveJob) -> None:
         """Let a job whose operands are there wait for its turn."""
         job = live.job
-        if live.product is None:
-            if live.operands is None:  # one is gone, which its run will find
-                nothing = Promised(0, 0, "float32", None)
-                live.product = sketch(job.request, nothing, nothing, None)
-            else:
-                live.product = sketch(job.request, *live.operands)
-            live.predicted_seconds = self._plans.predict(live.product)
-        elif live.product.b_key is None:
-            live.product = replace(live.product, b_key=job.b)
+        product = live.product or sketch(job.request, *(live.operands or _GONE))
+        if live.product is None or product.b_key is None:
+            live.product = replace(product, b_key=job.b)
             live.predicted_seconds = self._plans.predict(live.product)
         live.turn = live.make_turn()
         live.turn.on_wanted = partial(self._begin, live)
