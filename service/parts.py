@@ -179,15 +179,12 @@ def make_parts(frame: Frame, database: Database) -> Parts:
     for process in fleet.processes:
         _connect(process, slabs, engines)
     inline = InlineProducts(plans, settings.kernel_cache_dir)
-    products = Products(
-        engines, settings, metrics,
-        inline=inline, plans=plans, traces=frame.traces,
-    )  # fmt: skip
     job_parts = JobParts(
         jobs=jobs, live=LiveJobs(jobs.running, news), matrices=store, engine=engine,
         engines=engines, inline=inline, plans=plans, settings=settings, metrics=metrics,
         traces=frame.traces,
     )  # fmt: skip
+    products = Products(job_parts)
     dispatcher = Dispatcher(job_parts, products)
     if cluster is not None:
         cluster.on_change = dispatcher.look_again

@@ -7,11 +7,17 @@ from wavetrim.service.storage.errors import MatrixNotFound
 
 
 class JobNotFound(ServiceError):
-    """No job has this id."""
+    """No job has this id.
 
-    def __init__(self, job_id: str) -> None:
-        super().__init__(f"there is no job {job_id!r}")
-        self.field = "id"
+    Args:
+        job_id: The id.
+        field: Where it was named: "a", "b" or "c" of a job that needs its result; "id" otherwise.
+    """
+
+    def __init__(self, job_id: str, field: str = "id") -> None:
+        named = f"{field} names job {job_id!r}, which does not exist"
+        super().__init__(f"there is no job {job_id!r}" if field == "id" else named)
+        self.field = field
         self.value = job_id
 
 
@@ -58,20 +64,6 @@ class OperandNotFound(MatrixNotFound):
     def __init__(self, field: str, matrix_id: str) -> None:
         super().__init__(matrix_id)
         self.args = (f"{field} names matrix {matrix_id!r}, which does not exist",)
-        self.field = field
-
-
-class OperandJobNotFound(JobNotFound):
-    """A job names another one, whose result it needs, that does not exist.
-
-    Attributes:
-        field: "a", "b" or "c".
-        value: The id that was named.
-    """
-
-    def __init__(self, field: str, job_id: str) -> None:
-        super().__init__(job_id)
-        self.args = (f"{field} names job {job_id!r}, which does not exist",)
         self.field = field
 
 

@@ -179,7 +179,7 @@ class LiveJobs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobParts:
-    """What a job meets on its way.
+    """What a job meets on its way, and a product in one call.
 
     Attributes:
         jobs: Keeps jobs.

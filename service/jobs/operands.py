@@ -15,8 +15,8 @@ from wavetrim.native.element_types import find_dtype, find_limits, is_integer
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.service.errors import FieldProblem
 from wavetrim.service.jobs.errors import (
+    JobNotFound,
     OperandEnded,
-    OperandJobNotFound,
     OperandNotFound,
     ShapesDiffer,
 )
@@ -84,12 +84,12 @@ def find_result(field: str, job_id: str, found: Mapping[str, Job]) -> str | Prom
         found: The jobs that exist, by id.
 
     Raises:
-        OperandJobNotFound: It does not exist.
+        JobNotFound: It does not exist.
         OperandEnded: It has no result, and will have none.
     """
     job = found.get(job_id)
     if job is None:
-        raise OperandJobNotFound(field, job_id)
+        raise JobNotFound(job_id, field)
     if job.state in (JobState.FAILED, JobState.CANCELLED):
         raise OperandEnded(field, job_id, job.say_end())
     if job.result is not None:

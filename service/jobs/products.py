@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from starlette.requests import ClientDisconnect
 
@@ -16,17 +16,10 @@ from wavetrim.scheduler.engine.messages import RunRequest
 from wavetrim.service.clock import read_clock
 from wavetrim.service.errors import Draining
 from wavetrim.service.jobs.errors import JobFailed, QueueFull
-from wavetrim.service.jobs.inline import InlineProducts
 from wavetrim.service.jobs.job import MOST_TRIES
-from wavetrim.service.jobs.lanes.engine_queue import EngineQueue
 from wavetrim.service.jobs.lanes.turn import Turn
-from wavetrim.service.jobs.plans import Plans
-from wavetrim.service.settings import Settings
+from wavetrim.service.jobs.live import JobParts
 from wavetrim.service.storage.memory.extent import Extent
-from wavetrim.service.telemetry.metrics import Metrics
-
-if TYPE_CHECKING:
-    from wavetrim.service.telemetry.traces import Traces
 
 logger = logging.getLogger(__name__)
 
@@ -37,30 +30,12 @@ class Products:
     To be used from one event loop.
 
     Args:
-        engines: Where they wait for the engine.
-        settings: How many may wait.
-        metrics: Counts them.
-        inline: Computes the smallest.
-        plans: Say how long the others should take.
-        traces: Makes their spans; None without.
+        parts: What they meet on their way, as jobs do.
     """
 
-    def __init__(
-        self,
-        engines: EngineQueue,
-        settings: Settings,
-        metrics: Metrics,
-        *,
-        inline: InlineProducts,
-        plans: Plans,
-        traces: "Traces | None" = None,
-    ) -> None:
-        self._settings = settings
-        self._metrics = metrics
-        self._traces = traces
-        self._inline = inline
-        self._plans = plans
-        self._engines = engines
+    def __init__(self, parts: JobParts) -> None:
+        self._engines, self._inline, self._plans = parts.engines, parts.inline, parts.plans
+        self._settings, self._metrics, self._traces = parts.settings, parts.metrics, parts.traces
         self._turns: set[Turn] = set()
         self._draining = False
 

@@ -90,11 +90,11 @@ def make_parts(folder: Path, *, watch: Watch | None = None, **settings: Any) -> 
     engines = EngineQueue(Fleet(engine), plans, chosen.job_timeout_seconds)
     engine.on_ready = engines.advance
     inline = InlineProducts(plans, chosen.kernel_cache_dir)
-    products = Products(engines, chosen, metrics, inline=inline, plans=plans)
     job_parts = JobParts(
         jobs=jobs, live=LiveJobs(jobs.running, JobNews()), matrices=matrices, engine=engine,
         engines=engines, inline=inline, plans=plans, settings=chosen, metrics=metrics,
     )  # fmt: skip
+    products = Products(job_parts)
     dispatcher = Dispatcher(job_parts, products)
     return Parts(chosen, database, matrices, jobs, engine, metrics, engines, products, dispatcher)
 

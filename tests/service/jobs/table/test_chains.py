@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import Engine, func, select
 
 from tests.service.drafts import begin_draft, keep_matrix, run
-from wavetrim.service.jobs.errors import JobStateConflict, OperandEnded, OperandJobNotFound
+from wavetrim.service.jobs.errors import JobNotFound, JobStateConflict, OperandEnded
 from wavetrim.service.jobs.job import Job, JobState
 from wavetrim.service.jobs.request import JobRequest
 from wavetrim.service.jobs.table.ending import Success
@@ -99,7 +99,7 @@ def test_a_job_that_is_added_after_an_end_gets_the_result_or_is_refused(jobs, ad
     with pytest.raises(OperandEnded, match="failed: no room"):
         add(failed)
     jobs.expire(0.0, start=0.0, most=0)
-    with pytest.raises(OperandJobNotFound):
+    with pytest.raises(JobNotFound):
         add(first)
 
 
