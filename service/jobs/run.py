@@ -232,6 +232,7 @@ class Runner:
                 self.stop(live)
         except SQLAlchemyError:
             logger.exception("job %s: its begin could not be written", live.job.id)
+            live.writing = None  # the next look tries again
 
     async def _write(self, live: LiveJob) -> bool:
         """Write how far the job has come; False if it was cancelled before it began."""

@@ -22,11 +22,8 @@ from typing import Final
 
 from wavetrim.scheduler.engine.messages import Message, RunRequest
 from wavetrim.scheduler.planning.device_sets import Choice
-from wavetrim.service.engine.fleet import Fleet
 from wavetrim.service.jobs.lanes.running import RunningProducts
 from wavetrim.service.jobs.lanes.turn import Turn
-from wavetrim.service.jobs.plans import Plans
-from wavetrim.service.jobs.queue import Queue
 from wavetrim.service.threads import run_to_end
 
 logger = logging.getLogger(__name__)
@@ -50,22 +47,9 @@ class EngineQueue(RunningProducts):
     """Lets products wait for the engines and hands them over in order.
 
     To be used from one event loop.
-
-    Args:
-        fleet: The engines.
-        plans: Say how long they take.
-        timeout_seconds: How long an engine may have one.
-
-    Attributes:
-        queue: The products that wait.
     """
 
-    def __init__(self, fleet: Fleet, plans: Plans, timeout_seconds: float) -> None:
-        super().__init__(fleet, plans, timeout_seconds)
-        self.queue = Queue()
-        self._estimating: set[asyncio.Task[None]] = set()
-        self._look: asyncio.TimerHandle | None = None
-        self.on_change = self.advance
+    _look: asyncio.TimerHandle | None = None
 
     @property
     def waiting(self) -> int:
@@ -223,6 +207,4 @@ class EngineQueue(RunningProducts):
 
         if not turn.is_being_estimated:
             turn.is_being_estimated = True
-            task = asyncio.create_task(estimate(), name="estimate")
-            self._estimating.add(task)
-            task.add_done_callback(self._estimating.discard)
+            self._begin_task(estimate(), "estimate")

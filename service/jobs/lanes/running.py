@@ -9,7 +9,7 @@ import logging
 import secrets
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -24,6 +24,7 @@ from wavetrim.service.jobs.lanes.load import EngineRun, Load
 from wavetrim.service.jobs.lanes.turn import Turn, resolve
 from wavetrim.service.jobs.past import Past
 from wavetrim.service.jobs.plans import Plans
+from wavetrim.service.jobs.queue import Queue
 
 logger = logging.getLogger(__name__)
 
@@ -50,8 +51,8 @@ class RunningProducts:
 
     Attributes:
         past: What those that have ended taught.
+        queue: The products that wait.
         tries: The products that are being tried: they wait for an engine, or one has them.
-        on_change: Called when an engine may have another product.
         on_left: Called when a product has ended, or does not wait any more: others may come next.
         on_answer: Called with a product and its final message, after those who wait for it.
     """
@@ -65,11 +66,11 @@ class RunningProducts:
         self._host = HostLanes(fleet.here, self._load, plans.cache)
         self._cluster = ClusterLanes(fleet, self._loads, plans)
         self._running: dict[str, Turn] = {}
-        self._stopping: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self.past = Past()
+        self.queue = Queue()
         self.tries: set[Turn] = set()
-        self.on_change: Callable[[], None] = lambda: None
         self.on_left: Callable[[], None] = lambda: None
         self.on_answer: Callable[[Turn, Message], None] | None = None
 
@@ -95,6 +96,10 @@ class RunningProducts:
     def describe(self) -> list[LaneState]:
         """What each device of this machine does."""
         return self._host.describe()
+
+    def advance(self) -> None:
+        """Send the products that may begin; called whenever an engine or a turn has changed."""
+        raise NotImplementedError
 
     async def wait_idle(self) -> None:
         """Wait until no engine has a product."""
@@ -125,9 +130,11 @@ class RunningProducts:
         turn.stopped = turn.stopped or reason
         self.give_up(turn)
         if not turn.final.done():
-            task = asyncio.create_task(self.end(turn), name="stop")
-            self._stopping.add(task)
-            task.add_done_callback(self._stopping.discard)
+            self._begin_task(self.end(turn), "stop")
+
+    def _begin_task(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        self._tasks.add(task := asyncio.create_task(work, name=name))
+        task.add_done_callback(self._tasks.discard)
 
     async def end(self, turn: Turn) -> None:
         """Stop a product: do not send it, or ask its engine, and at last end that engine.
@@ -224,7 +231,7 @@ class RunningProducts:
             self._load.begin(run, frozenset(message["lane"]), message["seconds"])
             turn.begun_at = read_clock()
             turn.note_wait()
-            self.on_change()
+            self.advance()
         elif message["type"] not in FINAL_TYPES:
             turn.on_message(message)
         else:
@@ -270,7 +277,7 @@ class RunningProducts:
         if message["type"] == "succeeded" and began_at is not None:
             self.past.learn_run(turn.kind, turn.predicted_seconds, turn.ended_at - began_at)
         resolve(turn.final, message)
-        self.on_change()
+        self.advance()
         self.on_left()
         if self.on_answer is not None:
             asyncio.get_running_loop().call_soon(self.on_answer, turn, message)
