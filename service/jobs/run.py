@@ -84,7 +84,7 @@ class Runner:
                 await self._release(live.job)
             raise
         finally:
-            if live.turn is not None:
+            if live.turn is not None and live.turn.queue is not None:
                 self._engines.give_up(live.turn)
 
     async def _release(self, job: Job) -> None:

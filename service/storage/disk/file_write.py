@@ -31,7 +31,7 @@ from wavetrim.service.storage.disk.new_file import (
 T = TypeVar("T")
 PAGE_BYTES: Final = 4096
 
-SMALL_BYTES: Final = 2**20
+SMALL_BYTES: Final = 2**18
 """A file below this goes through the cache as a whole, and waits for no commit; chosen: what that
 costs is more than it takes to write the file."""
 
