@@ -19,6 +19,7 @@ from wavetrim.service.housekeeping import Housekeeping
 from wavetrim.service.jobs.dispatch import Dispatcher
 from wavetrim.service.jobs.inline import InlineProducts
 from wavetrim.service.jobs.lanes.engine_queue import EngineQueue
+from wavetrim.service.jobs.live import JobParts, LiveJobs
 from wavetrim.service.jobs.news import JobNews
 from wavetrim.service.jobs.plans import Plans
 from wavetrim.service.jobs.products import Products
@@ -171,22 +172,20 @@ def make_parts(frame: Frame, database: Database) -> Parts:
     cluster = None if settings.ray_address is None else Cluster(settings)
     fleet = Fleet(engine, cluster)
     plans, news = Plans(engine), JobNews()
-    engines = EngineQueue(fleet, plans)
+    engines = EngineQueue(fleet, plans, settings.job_timeout_seconds)
     engines.on_answer = lambda turn, _: metrics.record_lane(turn.waited_seconds, turn.request.size)
     metrics.engine_pid = lambda: engine.pid
     slabs = SharedSlabs(arena, fleet.processes)
     for process in fleet.processes:
         _connect(process, slabs, engines)
     inline = InlineProducts(plans, settings.kernel_cache_dir)
-    products = Products(
-        engines, engine, settings, metrics,
-        inline=inline, plans=plans, traces=frame.traces,
-    )  # fmt: skip
-    dispatcher = Dispatcher(
-        jobs, store, engine, engines=engines, plans=plans, products=products,
-        inline=inline, news=news, settings=settings, metrics=metrics,
+    job_parts = JobParts(
+        jobs=jobs, live=LiveJobs(jobs.running, news), matrices=store, engine=engine,
+        engines=engines, inline=inline, plans=plans, settings=settings, metrics=metrics,
         traces=frame.traces,
     )  # fmt: skip
+    products = Products(job_parts)
+    dispatcher = Dispatcher(job_parts, products)
     if cluster is not None:
         cluster.on_change = dispatcher.look_again
     return Parts(

@@ -18,9 +18,8 @@ In the order of a job's way:
 5. `work` makes a run ready: `operands` are found in the arena, or read into it while their CRC-32
    is checked. The engine reads others from their files, which are checked again after the product.
    The result has memory of its own.
-6. `attempt` is one try, with its time-out, of a job or of a product in one call (`products`).
-   `lanes/` is the way to the engines. Only the smallest do not take it: they are computed at once
-   (`inline`).
+6. `lanes/` is the way to the engines, of jobs and of products in one call (`products`). Only the
+   smallest do not take it: they are computed at once (`inline`).
 7. While the engine computes, it tells which rows are final, and `storage/matrices/draft.py` hands
    these to the disk's writer. Another try begins another file.
 8. `news` tells followers of each change, and those who wait of the end, from memory.

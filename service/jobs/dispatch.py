@@ -9,37 +9,21 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from sqlalchemy.exc import SQLAlchemyError
 
 from wavetrim.scheduler.errors import FieldError
-from wavetrim.service.engine.engine import Engine
 from wavetrim.service.errors import Draining, ServiceError
-from wavetrim.service.jobs.attempt import Attempts
 from wavetrim.service.jobs.ends import Ends
-from wavetrim.service.jobs.inline import InlineProducts
-from wavetrim.service.jobs.job import MOST_TRIES, Job, JobState
-from wavetrim.service.jobs.lanes.engine_queue import EngineQueue
+from wavetrim.service.jobs.job import Job, JobState
 from wavetrim.service.jobs.lifecycle import Lifecycle
-from wavetrim.service.jobs.live import LiveJob, LiveJobs
-from wavetrim.service.jobs.news import JobNews
-from wavetrim.service.jobs.plans import Plans
-from wavetrim.service.jobs.posting import Posted, Posting
+from wavetrim.service.jobs.live import JobParts, LiveJob
+from wavetrim.service.jobs.posting import Posting
 from wavetrim.service.jobs.products import Products
-from wavetrim.service.jobs.queue import Queue
 from wavetrim.service.jobs.request import JobRequest
-from wavetrim.service.jobs.run import Runner
 from wavetrim.service.jobs.table.rows import split
-from wavetrim.service.jobs.table.store import JobStore
-from wavetrim.service.settings import Settings
-from wavetrim.service.storage.matrices.matrices import MatrixStore
-from wavetrim.service.telemetry.metrics import Metrics
 from wavetrim.service.tenants.tenant import ONE_TENANT, Tenant
 from wavetrim.service.threads import run_to_end
-
-if TYPE_CHECKING:
-    from wavetrim.service.telemetry.traces import Traces
 
 logger = logging.getLogger(__name__)
 
@@ -49,6 +33,10 @@ class Dispatcher:
 
     To be used from one event loop.
 
+    Args:
+        parts: What jobs meet on their way.
+        products: Those in one call, which end with the service, too.
+
     Attributes:
         jobs: Keeps them.
         live: Those that have not ended.
@@ -56,42 +44,13 @@ class Dispatcher:
         ends: Tells when they should end.
     """
 
-    def __init__(
-        self,
-        jobs: JobStore,
-        matrices: MatrixStore,
-        engine: Engine,
-        *,
-        engines: EngineQueue,
-        plans: Plans,
-        products: Products,
-        inline: InlineProducts,
-        news: JobNews,
-        settings: Settings,
-        metrics: Metrics,
-        traces: "Traces | None" = None,
-    ) -> None:
-        self.jobs = jobs
-        self._settings = settings
-        self._engine, self._engines = engine, engines
-        self._plans = plans
-        self._products = products
-        self._news = news
-        self.live = LiveJobs()
-        brief = Queue()
-        self.ends = Ends(engines, brief, self.live)
-        self.posting = Posting(
-            jobs, self.live, matrices, plans=plans, ends=self.ends, settings=settings
-        )
-        attempts = Attempts(engines, engine, settings.job_timeout_seconds)
-        runner = Runner(
-            jobs, self.live, matrices,
-            engines=engines, attempts=attempts, inline=inline, news=news,
-        )  # fmt: skip
-        self._life = Lifecycle(
-            jobs, self.live, self.posting, runner, engines=engines, brief=brief, inline=inline,
-            plans=plans, ends=self.ends, news=news, metrics=metrics, traces=traces,
-        )  # fmt: skip
+    def __init__(self, parts: JobParts, products: Products) -> None:
+        self.jobs, self.live = parts.jobs, parts.live
+        self.ends = Ends(parts.engines, parts.live)
+        self.posting = Posting(parts, self.ends)
+        self._life = Lifecycle(parts, self.posting, self.ends)
+        self._engine, self._engines = parts.engine, parts.engines
+        self._settings, self._products = parts.settings, products
 
     @property
     def draining(self) -> bool:
@@ -100,11 +59,10 @@ class Dispatcher:
 
     async def start(self) -> None:
         """Put the jobs that an earlier service left unfinished back into the queue, and begin."""
-        for job in await run_to_end(self.jobs.requeue_interrupted, MOST_TRIES):
+        for job in await run_to_end(self.jobs.requeue_interrupted):
             logger.warning("job %s was interrupted; it is %s now", job.id, job.state)
-        for job, operands in await run_to_end(self.posting.read_queued):
-            live = LiveJob(job, operands, is_counted=True)
-            self._life.add(live, is_ready=not job.awaited)
+        for live in await run_to_end(self.posting.read_unfinished):
+            self._life.add(live)
         self._life.start(self._life.predict_anew(self._engine))
         self._life.advance()
 
@@ -140,7 +98,7 @@ class Dispatcher:
         if self.draining:
             raise self._refuse()
         try:
-            posted = await self.posting.check(requests, tenant)
+            posted = await self.posting.check(requests, idempotency_key, tenant)
         except (ServiceError, FieldError):
             # A repeated POST gets its jobs even when an operand is gone by now.
             asked = [request.model_dump() for request in requests]
@@ -153,36 +111,32 @@ class Dispatcher:
             jobs, created = await self._add(posted, idempotency_key, tenant)
         finally:
             self.live.reserve(tenant.name, -len(posted))
-        if created:
-            self._begin_lives(jobs, posted)
-        return jobs, created
-
-    def _begin_lives(self, jobs: Sequence[Job], posted: Sequence[Posted]) -> None:
-        """Let jobs wait that were just added, and remember what is told of them."""
-        added = []
-        for job, one in zip(jobs, posted, strict=True):
-            seconds = self._plans.predict(one.product)
-            added.append(live := LiveJob(job, one.operands, seconds))
-            self._life.add(live, is_ready=one.operands is not None, product=one.product)
-        self.ends.accept(added)
+        if not created:
+            return jobs, False
+        for live, job in zip(posted, jobs, strict=True):
+            live.job = job
+            self._life.add(live)
+        self.ends.accept(posted)
         self._life.advance()
+        return jobs, True
 
     async def _add(
-        self, posted: Sequence[Posted], idempotency_key: str | None, tenant: Tenant
+        self, posted: Sequence[LiveJob], idempotency_key: str | None, tenant: Tenant
     ) -> tuple[list[Job], bool]:
         """Write the jobs' rows; if it is not known whether that worked, find out later."""
-        rows = self.posting.make_rows(posted, idempotency_key, tenant)
+        new = [live.job for live in posted]
         try:
-            return await self.jobs.add(rows, idempotency_key=idempotency_key, owner=tenant.name)
+            return await self.jobs.add(new, idempotency_key=idempotency_key, owner=tenant.name)
         except (SQLAlchemyError, asyncio.CancelledError):
-            self._life.start(self._find_added([row["id"] for row in rows]))
+            self._life.start(self._find_added([job.id for job in new]))
             raise
 
     async def _find_added(self, job_ids: Sequence[str]) -> None:
         """Let the jobs of a POST wait that were added although it has failed."""
-        for job, _ in await self._life.read(job_ids):
-            if job.state is JobState.QUEUED and self.live.find(job.id) is None:
-                self._life.add(LiveJob(job), is_ready=False)
+        for live in await self._life.read(job_ids):
+            if live.job.state is JobState.QUEUED and self.live.find(live.job.id) is None:
+                self._life.add(live)
+        self._life.advance()
 
     async def cancel(self, job_id: str, owner: str | None = None) -> Job:
         """Cancel a job: a queued one at once, the running one as soon as the engine lets go.
@@ -196,7 +150,7 @@ class Dispatcher:
 
         Raises:
             JobNotFound: There is no job of that id.
-            JobFinished: The job has succeeded or failed already.
+            JobStateConflict: The job has succeeded or failed already.
         """
         job = await run_to_end(self.jobs.request_cancel, job_id, owner)
         self._life.cancel(job)
@@ -205,7 +159,7 @@ class Dispatcher:
     async def cancel_labelled(self, labels: Sequence[str], owner: str) -> int:
         """Cancel an owner's unfinished jobs that have all of some labels; returns how many."""
         count = 0
-        for some in split(await run_to_end(self.jobs.list_unfinished, labels, owner)):
+        for some in split(await run_to_end(self.jobs.list_labelled, labels, owner)):
             cancelled = await run_to_end(self.jobs.cancel_all, some)
             for job in cancelled:
                 self._life.cancel(job)
@@ -222,17 +176,14 @@ class Dispatcher:
 
         Raises:
             JobNotFound: There is no job of that id.
-            JobNotQueued: The job runs, or has ended.
+            JobStateConflict: The job runs, or has ended.
         """
         job = await run_to_end(self.jobs.change_priority, job_id, priority, owner)
         if (live := self.live.find(job_id)) is None:
             return job  # it has ended meanwhile
-        live.job = replace(live.job, priority=priority)
-        if live.has_begun:
-            self.jobs.running[job_id] = live.job
         if live.turn is not None:
             live.turn.change_priority(priority)
-        self._news.tell(live.job)
+        self.live.update(live, replace(live.job, priority=priority))
         return live.job
 
     async def wait(
@@ -254,7 +205,7 @@ class Dispatcher:
         """
         clock = asyncio.get_running_loop().time
         until = None if most_seconds is None else clock() + most_seconds
-        with self._news.listen(job_id=job_id, owner=owner) as listener:
+        with self.live.news.listen(job_id=job_id, owner=owner) as listener:
             job = self.live.find_job(job_id)
             if job is None or owner not in (None, job.owner):
                 job = await run_to_end(self.jobs.get, job_id, owner)
@@ -276,7 +227,7 @@ class Dispatcher:
         for live in self.live.running:
             if not live.has_begun and live.task is not None:
                 live.task.cancel()
-        self._news.wake()
+        self.live.news.wake()
 
     async def drain(self, seconds: float) -> None:
         """Take no new work, and give the running jobs some seconds to finish."""
@@ -284,7 +235,7 @@ class Dispatcher:
         ending: set[asyncio.Task[None]] = {asyncio.create_task(self._engines.wait_idle())}
         ending |= {live.task for live in self.live.running if live.task is not None}
         await asyncio.wait(ending, timeout=seconds)
-        self._news.end()
+        self.live.news.end()
 
     async def stop(self) -> None:
         """End now: jobs that still run go back to the queue, for the next start."""
@@ -292,7 +243,7 @@ class Dispatcher:
         for task in (tasks := set(self._life.tasks)):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        self._news.end()
+        self.live.news.end()
 
     def _refuse(self) -> Draining:
         return Draining(self._settings.drain_seconds)

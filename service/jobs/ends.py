@@ -11,6 +11,7 @@ from typing import Final
 from wavetrim.service.clock import read_clock
 from wavetrim.service.jobs.estimate import (
     Ahead,
+    Answer,
     Expected,
     Group,
     Others,
@@ -56,13 +57,12 @@ class Ends:
 
     Args:
         engines: Where products wait for the engines.
-        brief: The queue of the jobs that the service computes itself.
         live: The jobs that have not ended.
     """
 
-    def __init__(self, engines: EngineQueue, brief: Queue, live: LiveJobs) -> None:
+    def __init__(self, engines: EngineQueue, live: LiveJobs) -> None:
         self._engines, self._past = engines, engines.past
-        self._brief, self._live = brief, live
+        self._live = live
         self._brief_seconds = _BRIEF_SECONDS
         self._last_brief = 0.0
 
@@ -74,10 +74,7 @@ class Ends:
 
     def foresee(self, candidate: Turn) -> Expected:
         """What would be told of a product if it were posted now."""
-        is_brief = candidate.predicted_seconds <= INLINE_SECONDS
-        ahead, begin, end = self._estimate(candidate, is_brief)
-        spans = self._past.calibrate(read_clock(), begin, end)
-        return self._describe(candidate, ahead, spans, is_brief)
+        return self._find(candidate, candidate.predicted_seconds <= INLINE_SECONDS).expected
 
     def tell(self, job: Job) -> Expected | None:
         """When a job begins and ends; None if it has ended, or is not known here."""
@@ -89,10 +86,9 @@ class Ends:
         now = read_clock()
         if job.state is JobState.RUNNING and job.started_at is not None:
             return self._tell_running(one, one.turn, now, job.started_at)
-        if one.answer is None or now - one.answer[0] > KEPT_SECONDS:
-            self._look(one, one.turn)
-        assert one.answer is not None
-        return one.answer[1]
+        if one.answer is None or now - one.answer.at > KEPT_SECONDS:
+            return self._look(one, one.turn)
+        return one.answer.expected
 
     def _tell_dependent(self, job: LiveJob) -> Expected:
         """The answer about a job that waits for the results of others, and for theirs in turn."""
@@ -133,39 +129,45 @@ class Ends:
             self._past.learn_trail(turn.kind, ended_at - turn.ended_at)
         if one.told is None:
             return
-        told_at, ahead, begin, end = one.told
-        if not ahead.seconds and not one.is_inline:
-            self._past.learn_lead(begun_at - told_at)
-        self._past.learn_end((told_at, begin, end), begun=begun_at, ended=ended_at)
+        told = one.told
+        if not told.ahead_seconds and not one.is_inline:
+            self._past.learn_lead(begun_at - told.at)
+        self._past.learn_end((told.at, told.begin, told.end), begun=begun_at, ended=ended_at)
 
-    def _look(self, one: LiveJob, turn: Turn) -> None:
+    def _look(self, one: LiveJob, turn: Turn) -> Expected:
         """Find an answer anew; the first one is what was told, unless no engine was there yet."""
-        now = read_clock()
-        ahead, begin, end = self._estimate(turn, one.is_inline)
+        answer = self._find(turn, one.is_inline)
         if one.answer is None and self._engines.is_ready:
-            one.told = now, ahead, begin, end
-        spans = self._past.calibrate(now, begin, end)
-        one.answer = now, self._describe(turn, ahead, spans, one.is_inline)
+            one.told = answer
+        one.answer = answer
+        return answer.expected
 
-    def _estimate(self, job: Turn, is_brief: bool) -> tuple[Ahead, float, float]:
-        """What goes before a job, when it should begin, and when it should end."""
-        now = read_clock()
+    def _find(self, job: Turn, is_brief: bool) -> Answer:
+        """The answer about a job that waits."""
+        now, past = read_clock(), self._past
         if is_brief:
-            begun = sum(one.is_inline for one in self._live.running)
-            left_seconds = begun * self._brief_seconds
-            ahead = self._find_ahead(job, self._brief, left_seconds, now=now)
-            begin = now + ahead.seconds
-            return ahead, begin, begin + self._brief_seconds
-        running = self._engines.list_running()
-        left_seconds = sum(self._find_left(turn, now) for turn in running)
-        abreast = _count_abreast(running)
-        ahead = self._find_ahead(job, self._engines.queue, left_seconds, now=now, abreast=abreast)
-        begin = now + max(ahead.seconds, self._past.find_lead())
-        seconds = self._past.find_seconds(job.kind, job.predicted_seconds)
-        return ahead, begin, begin + seconds + self._past.find_trail(job.kind)
+            queue, running = self._live.brief, list[Turn]()
+            left_seconds = self._brief_seconds * sum(one.is_inline for one in self._live.running)
+            lead, seconds = 0.0, self._brief_seconds
+        else:
+            queue, running = self._engines.queue, self._engines.list_running()
+            left_seconds = sum(self._find_left(turn, now) for turn in running)
+            lead, seconds = past.find_lead(), past.find_seconds(job.kind, job.predicted_seconds)
+            seconds += past.find_trail(job.kind)
+        ahead = self._find_ahead(job, queue, left_seconds, now=now, abreast=_count_abreast(running))
+        begin = now + max(ahead.seconds, lead)
+        end = begin + seconds
+        own = ahead.own + sum(turn.caller == job.caller for turn in running)
+        reason = "waits for the engine, which starts"
+        if self._engines.is_ready:
+            all_ = ahead.own + ahead.others + len(running)
+            reason = describe_wait(own, all_ - own, self._engines.devices)
+        spans = past.calibrate(now, begin, end)
+        expected = Expected(ahead.own + ahead.others, *spans, reason + self._note)
+        return Answer(now, ahead.seconds, begin, end, expected)
 
     def _find_ahead(
-        self, job: Waits, queue: Queue, left_seconds: float, *, now: float, abreast: int = 1
+        self, job: Waits, queue: Queue, left_seconds: float, *, now: float, abreast: int
     ) -> Ahead:
         callers = [caller for caller in queue.callers if caller != job.caller]
         times = -(-len(callers) // _MOST_GROUPS) or 1
@@ -192,7 +194,7 @@ class Ends:
         groups = []
         for turns in kinds[::step]:
             seconds = self._brief_seconds
-            if queue is not self._brief:
+            if queue is not self._live.brief:
                 first = turns[0]
                 seconds = self._past.find_seconds(first.kind, first.predicted_seconds)
             groups.append(make_group(turns, seconds, step))
@@ -203,19 +205,6 @@ class Ends:
         seconds = self._past.find_seconds(turn.kind, turn.predicted_seconds)
         began_at = turn.begun_at or turn.sent_at or now
         return max(LEAST_AHEAD, abs(seconds - (now - began_at)))
-
-    def _describe(
-        self, job: Waits, ahead: Ahead, spans: tuple[Span, Span], is_brief: bool
-    ) -> Expected:
-        """The answer about a job that waits."""
-        running = [] if is_brief else self._engines.list_running()
-        own = sum(turn.caller == job.caller for turn in running)
-        reason = describe_wait(
-            ahead.own + own, ahead.others + len(running) - own, self._engines.devices
-        )
-        if not self._engines.is_ready:
-            reason = "waits for the engine, which starts"
-        return Expected(ahead.own + ahead.others, *spans, reason + self._note)
 
     def _tell_running(self, one: LiveJob, turn: Turn, now: float, started_at: float) -> Expected:
         """The answer about a job that runs, or whose result is written."""

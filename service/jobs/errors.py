@@ -7,11 +7,17 @@ from wavetrim.service.storage.errors import MatrixNotFound
 
 
 class JobNotFound(ServiceError):
-    """No job has this id."""
+    """No job has this id.
 
-    def __init__(self, job_id: str) -> None:
-        super().__init__(f"there is no job {job_id!r}")
-        self.field = "id"
+    Args:
+        job_id: The id.
+        field: Where it was named: "a", "b" or "c" of a job that needs its result; "id" otherwise.
+    """
+
+    def __init__(self, job_id: str, field: str = "id") -> None:
+        named = f"{field} names job {job_id!r}, which does not exist"
+        super().__init__(f"there is no job {job_id!r}" if field == "id" else named)
+        self.field = field
         self.value = job_id
 
 
@@ -61,32 +67,6 @@ class OperandNotFound(MatrixNotFound):
         self.field = field
 
 
-class OperandJobNotFound(JobNotFound):
-    """A job names another one, whose result it needs, that does not exist.
-
-    Attributes:
-        field: "a", "b" or "c".
-        value: The id that was named.
-    """
-
-    def __init__(self, field: str, job_id: str) -> None:
-        super().__init__(job_id)
-        self.args = (f"{field} names job {job_id!r}, which does not exist",)
-        self.field = field
-
-
-class OperandMissing(FieldProblem):
-    """The request needs an operand that it does not name."""
-
-
-class DtypesDiffer(FieldProblem):
-    """The element types of two operands differ, or one cannot be converted."""
-
-
-class FactorRefused(FieldProblem):
-    """Alpha or beta cannot be a factor of matrices of this element type."""
-
-
 class DeadlineMissed(FieldProblem):
     """A job would not end before its deadline.
 
@@ -99,14 +79,6 @@ class DeadlineMissed(FieldProblem):
         at, low, high = (f"{show_time(one):%Y-%m-%dT%H:%M:%S.%fZ}" for one in ends)
         limit = f"after {low}: the job should end at {at}, and with 90% between {low} and {high}"
         super().__init__("deadline", deadline, limit)
-
-
-class IdempotencyConflict(FieldProblem):
-    """The Idempotency-Key belongs to an earlier job with another request."""
-
-    def __init__(self, idempotency_key: str, job_id: str) -> None:
-        limit = f"a new key, or come with the request of job {job_id}, which it made"
-        super().__init__("Idempotency-Key", idempotency_key, limit)
 
 
 class JobStateConflict(ServiceError):
@@ -138,20 +110,6 @@ class OperandEnded(JobStateConflict):
         super().__init__(job_id, end, limit)
         self.args = (f"{field} names job {job_id}, which {end}; it must be {limit}",)
         self.field, self.value = field, job_id
-
-
-class JobFinished(JobStateConflict):
-    """A finished job cannot be cancelled."""
-
-    def __init__(self, job_id: str, state: str) -> None:
-        super().__init__(job_id, state, "queued or running to be cancelled")
-
-
-class JobNotQueued(JobStateConflict):
-    """The priority of a job that runs, or has ended, cannot be changed."""
-
-    def __init__(self, job_id: str, state: str) -> None:
-        super().__init__(job_id, state, "queued for its priority to be changed")
 
 
 class ResultMissing(JobStateConflict):

@@ -175,6 +175,25 @@ class Expected:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What was found of a job that waits, before it was corrected by what was learned, and after.
+
+    Attributes:
+        at: When that was, UTC seconds.
+        ahead_seconds: How long what goes before it should take.
+        begin: When it should begin.
+        end: When it should end.
+        expected: What is told of it.
+    """
+
+    at: float
+    ahead_seconds: float
+    begin: float
+    end: float
+    expected: Expected
+
+
 def describe_wait(own: int, others: int, devices: str) -> str:
     """What a job waits for.
 

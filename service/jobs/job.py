@@ -45,7 +45,7 @@ class JobState(StrEnum):
         return self in (JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """One row of the jobs table, as it was when it was read.
 
@@ -76,25 +76,25 @@ class Job:
     """
 
     id: str
-    state: JobState
+    state: JobState = JobState.QUEUED
     priority: int
     request: dict[str, Any]
     a: str
     b: str
     c: str | None
     shape: Shape | None
-    result: str | None
-    progress: float
-    attempts: int
-    cancel_requested: bool
-    plan: dict[str, Any] | None
-    timings: dict[str, float | None] | None
-    verification: dict[str, Any] | None
-    error: dict[str, Any] | None
+    result: str | None = None
+    progress: float = 0.0
+    attempts: int = 0
+    cancel_requested: bool = False
+    plan: dict[str, Any] | None = None
+    timings: dict[str, float | None] | None = None
+    verification: dict[str, Any] | None = None
+    error: dict[str, Any] | None = None
     idempotency_key: str | None
     created_at: float
-    started_at: float | None
-    finished_at: float | None
+    started_at: float | None = None
+    finished_at: float | None = None
     owner: str
     trace: str | None
     rows_done: dict[str, float] | None = None

@@ -10,33 +10,22 @@ from collections.abc import Collection, Coroutine
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from wavetrim.scheduler.engine.messages import RunRequest
 from wavetrim.scheduler.errors import FieldError
 from wavetrim.service.clock import read_clock, read_time
 from wavetrim.service.engine.engine import Engine
 from wavetrim.service.jobs.ends import Ends
-from wavetrim.service.jobs.inline import INLINE_SECONDS, InlineProducts
-from wavetrim.service.jobs.job import MOST_TRIES, Job, JobState
-from wavetrim.service.jobs.lanes.engine_queue import EngineQueue
-from wavetrim.service.jobs.lanes.turn import Turn
-from wavetrim.service.jobs.live import LiveJob, LiveJobs
-from wavetrim.service.jobs.news import JobNews
-from wavetrim.service.jobs.operands import Operands
-from wavetrim.service.jobs.plans import Plans
+from wavetrim.service.jobs.inline import INLINE_SECONDS
+from wavetrim.service.jobs.job import Job, JobState
+from wavetrim.service.jobs.live import JobParts, LiveJob
+from wavetrim.service.jobs.operands import Promised
 from wavetrim.service.jobs.posting import Posting, sketch
-from wavetrim.service.jobs.queue import Queue
 from wavetrim.service.jobs.run import Runner
-from wavetrim.service.jobs.table.store import JobStore
-from wavetrim.service.telemetry.metrics import Metrics
 from wavetrim.service.telemetry.trace import trace_parent
 from wavetrim.service.threads import run_to_end
-
-if TYPE_CHECKING:
-    from wavetrim.service.telemetry.traces import Traces
 
 logger = logging.getLogger(__name__)
 
@@ -50,6 +39,9 @@ WRITING_RUNS: Final = 16
 PAUSE_SECONDS: Final = 1.0
 """Between two tries to reach a database that does not answer."""
 
+_GONE: Final = (Promised(0, 0, "float32", None),) * 2 + (None,)
+"""In place of operands that are gone, which the job's run will find."""
+
 _OVERDUE: Final = "deadline", "the job did not end before its deadline"
 
 
@@ -59,48 +51,23 @@ class Lifecycle:
     To be used from one event loop.
 
     Args:
-        jobs: Keeps the jobs.
-        live: Those that have not ended.
+        parts: What jobs meet on their way.
         posting: Reads their rows and operands.
-        runner: Runs them.
-        engines: Where they wait for the engines.
-        brief: The queue of the jobs that the service computes itself: they take no device.
-        inline: Says which these are.
-        plans: Say how long jobs should take.
         ends: Tells when they should end.
-        news: Hears of them.
-        metrics: Counts them.
-        traces: Makes their spans; None without.
 
     Attributes:
         may_begin: Whether jobs may begin at all.
         tasks: What is done besides: runs, and reading rows.
     """
 
-    def __init__(
-        self,
-        jobs: JobStore,
-        live: LiveJobs,
-        posting: Posting,
-        runner: Runner,
-        *,
-        engines: EngineQueue,
-        brief: Queue,
-        inline: InlineProducts,
-        plans: Plans,
-        ends: Ends,
-        news: JobNews,
-        metrics: Metrics,
-        traces: "Traces | None",
-    ) -> None:
-        self._jobs, self._live, self._posting, self._runner = jobs, live, posting, runner
-        self._engines, self._brief, self._inline = engines, brief, inline
-        self._plans = plans
-        self._ends, self._news = ends, news
-        self._metrics, self._traces = metrics, traces
+    def __init__(self, parts: JobParts, posting: Posting, ends: Ends) -> None:
+        self._jobs, self._live, self._plans = parts.jobs, parts.live, parts.plans
+        self._engines, self._inline = parts.engines, parts.inline
+        self._metrics, self._traces = parts.metrics, parts.traces
+        self._posting, self._ends, self._runner = posting, ends, Runner(parts)
         self.may_begin = True
         self.tasks: set[asyncio.Task[None]] = set()
-        engines.on_left = self.advance
+        parts.engines.on_left = self.advance
 
     def start(self, work: Coroutine[Any, Any, None], name: str = "jobs") -> asyncio.Task[None]:
         """Do something besides, until it is done or the service stops."""
@@ -108,41 +75,32 @@ class Lifecycle:
         task.add_done_callback(self.tasks.discard)
         return task
 
-    def add(self, live: LiveJob, *, is_ready: bool, product: RunRequest | None = None) -> None:
-        """A job lives from now on.
-
-        Args:
-            live: The job.
-            is_ready: Whether it waits for no result of another job, as far as is known.
-            product: Its product; None if it is still to be sketched.
-        """
+    def add(self, live: LiveJob) -> None:
+        """A job lives from now on."""
         self._live.add(live)
         if (deadline := live.job.request.get("deadline")) is not None:
             seconds = max(0.0, read_time(deadline) - read_clock())
             loop = asyncio.get_running_loop()
             live.deadline = loop.call_later(seconds, self._end_overdue, live)
-        if is_ready:
-            self._let_wait(live, product)
+        if not live.job.awaited:
+            self._let_wait(live)
             return
-        self._news.tell(live.job)
-        if not live.job.awaited or any(self._live.find(one) is None for one in live.job.awaited):
+        self._live.update(live, live.job)
+        if any(self._live.find(one) is None for one in live.job.awaited):
             # Those jobs may have ended before this one lived.
             self.start(self.look_at([live.job.id]))
 
-    def _let_wait(self, live: LiveJob, product: RunRequest | None = None) -> None:
+    def _let_wait(self, live: LiveJob) -> None:
         """Let a job whose operands are there wait for its turn."""
         job = live.job
-        product = product or sketch(live.operands, job.request, job.b)
-        live.turn = turn = Turn(
-            product,
-            caller=job.owner,
-            since=job.created_at,
-            predicted_seconds=self._plans.predict(product),
-            priority=job.priority,
-        )
-        turn.on_wanted = partial(self._begin, live)
+        product = live.product or sketch(job.request, *(live.operands or _GONE))
+        if live.product is None or product.b_key is None:
+            live.product = replace(product, b_key=job.b)
+            live.predicted_seconds = self._plans.predict(live.product)
+        live.turn = live.make_turn()
+        live.turn.on_wanted = partial(self._begin, live)
         self._enter_queue(live)
-        self._news.tell(job)
+        self._live.update(live, job)
 
     def _enter_queue(self, live: LiveJob) -> None:
         """Let a job wait in its queue: the service computes the smallest itself."""
@@ -150,22 +108,23 @@ class Lifecycle:
         assert turn is not None
         is_brief = turn.predicted_seconds <= INLINE_SECONDS
         live.is_inline = is_brief and live.task is None and self._inline.takes(turn.request)
-        (self._brief if live.is_inline else self._engines.queue).add(turn)
+        (self._live.brief if live.is_inline else self._engines.queue).add(turn)
 
     async def look_at(self, ids: Collection[str]) -> None:
         """Those of some jobs that wait for others: do they have all operands, or have ended?"""
-        for job, operands in await self.read(ids):
-            live = self._live.find(job.id)
+        for row in await self.read(ids):
+            job, live = row.job, self._live.find(row.job.id)
             if live is None or live.turn is not None:
                 continue  # it is not added yet, or was cancelled meanwhile
             if job.state.finished:
                 self.end(live, job)
             elif not job.awaited:
-                live.job, live.operands = replace(job, priority=live.job.priority), operands
+                live.job = replace(job, priority=live.job.priority)
+                live.operands = row.operands
                 self._let_wait(live)
         self.advance()
 
-    async def read(self, ids: Collection[str]) -> list[tuple[Job, Operands | None]]:
+    async def read(self, ids: Collection[str]) -> list[LiveJob]:
         """Some jobs and their operands, as soon as the database answers."""
         while True:
             try:
@@ -192,9 +151,10 @@ class Lifecycle:
         """Begin the jobs that are next in the queues."""
         if not self.may_begin:
             return
-        while self._brief and self._live.count_running(is_inline=True) < INLINE_RUNS:
-            (turn,) = self._brief.list_first(1)
-            self._brief.begin(turn)
+        brief = self._live.brief
+        while brief and self._live.count_running(is_inline=True) < INLINE_RUNS:
+            (turn,) = brief.list_first(1)
+            brief.begin(turn)
             turn.on_wanted()
         engines = self._engines
         for turn in engines.queue.list_first(max(1, engines.most_runs - engines.running)):
@@ -220,16 +180,17 @@ class Lifecycle:
         except Exception as error:
             logger.exception("job %s broke off", live.job.id)
             if not live.has_begun:
-                live.job = live.job.begin_try(read_clock())
+                self._live.update(live, live.job.begin_try(read_clock()))
             ended = await self._end_broken(live.job, error)
         finally:
             self._live.running.discard(live)
-            self._jobs.running.pop(live.job.id, None)
         if ended is None or ended.state.finished:
             self.end(live, ended)
         else:
             self._live.remove(live)
-            self.add(LiveJob(ended, is_counted=live.is_counted), is_ready=True)
+            again = LiveJob(ended, None, live.product, live.predicted_seconds)
+            again.is_counted = live.is_counted
+            self.add(again)
         self.advance()
 
     async def _end_broken(self, job: Job, error: Exception) -> Job | None:
@@ -240,7 +201,7 @@ class Lifecycle:
         while True:
             try:
                 if isinstance(error, SQLAlchemyError):
-                    return await run_to_end(self._jobs.settle, job, MOST_TRIES)
+                    return await run_to_end(self._jobs.settle, job)
                 message = "an unexpected error; the service's log has the details"
                 return await run_to_end(self._jobs.fail, job, "internal", message)
             except SQLAlchemyError:
@@ -277,14 +238,14 @@ class Lifecycle:
         self._live.remove(live)
         self._ends.learn(live, ended)
         self._record(live, ended)
-        self._news.tell(ended)
+        self._live.news.tell(ended)
         if followers := self._jobs.followers.take(ended.id):
             self.start(self.look_at(followers))
 
     async def _find_end(self, live: LiveJob) -> None:
         """End a job as its row says."""
         found = await self.read([live.job.id])
-        self.end(live, found[0][0] if found else live.job)
+        self.end(live, found[0].job if found else live.job)
 
     def _record(self, live: LiveJob, job: Job) -> None:
         """Count a job that has finished, and make its spans."""

@@ -11,12 +11,24 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
-from wavetrim.service.jobs.job import Job
+from wavetrim.scheduler.engine.messages import RunRequest
+from wavetrim.service.jobs.job import Job, JobState
+from wavetrim.service.jobs.lanes.turn import Turn
+from wavetrim.service.jobs.news import JobNews
 from wavetrim.service.jobs.operands import Operands
+from wavetrim.service.jobs.queue import Queue
 
 if TYPE_CHECKING:
-    from wavetrim.service.jobs.estimate import Ahead, Expected
-    from wavetrim.service.jobs.lanes.turn import Turn
+    from wavetrim.service.engine.engine import Engine
+    from wavetrim.service.jobs.estimate import Answer
+    from wavetrim.service.jobs.inline import InlineProducts
+    from wavetrim.service.jobs.lanes.engine_queue import EngineQueue
+    from wavetrim.service.jobs.plans import Plans
+    from wavetrim.service.jobs.table.store import JobStore
+    from wavetrim.service.settings import Settings
+    from wavetrim.service.storage.matrices.matrices import MatrixStore
+    from wavetrim.service.telemetry.metrics import Metrics
+    from wavetrim.service.telemetry.traces import Traces
 
 
 @dataclass(slots=True, eq=False)
@@ -26,58 +38,77 @@ class LiveJob:
     Attributes:
         job: The job as it is now.
         operands: Its A, B and C; None if they are still to be found.
-        predicted_seconds: How long it should take, before it has a turn.
+        product: Its product; None if it is still to be sketched.
+        predicted_seconds: How long it should take; 0 before that is known.
         is_counted: Whether each try is written to the database before it begins. A job that ends
             the service at once would otherwise be tried for ever.
         turn: Its turn, from when its operands are there.
         is_inline: Whether the service computes it itself, without an engine.
         task: Brings it into memory and runs it, once it was taken from the queue.
-        has_begun: Whether an engine has it, or had it. Until then the job is queued.
         is_computed: Whether no engine will have it any more.
         has_try: Whether its next try was written before it begins.
         is_stopped: Whether it is to end as soon as the engine lets go of it.
         failure: Kind and message that it is to fail with then; None if it was cancelled.
-        written: The job as it was last written while it runs.
-        written_at: When that was.
-        writing: Writes it.
-        told: What was told when it was accepted: when, what goes first, begin and end; None if it
-            was not.
-        answer: The last answer about its end, and when that was found.
+        writing: Writes that its try has begun, if that is slow.
+        told: What was told when it was accepted; None if that was nothing.
+        answer: The last answer about its end.
         deadline: Ends it at its deadline.
         timeout: Ends it when it has run for as long as it may.
     """
 
     job: Job
     operands: Operands | None = None
+    product: RunRequest | None = None
     predicted_seconds: float = 0.0
     is_counted: bool = False
-    turn: "Turn | None" = None
+    turn: Turn | None = None
     is_inline: bool = False
     task: asyncio.Task[None] | None = None
-    has_begun: bool = False
     is_computed: bool = False
     has_try: bool = False
     is_stopped: bool = False
     failure: tuple[str, str] | None = None
-    written: Job | None = None
-    written_at: float = 0.0
     writing: asyncio.Task[None] | None = None
-    told: "tuple[float, Ahead, float, float] | None" = None
-    answer: "tuple[float, Expected] | None" = None
+    told: "Answer | None" = None
+    answer: "Answer | None" = None
     deadline: asyncio.TimerHandle | None = None
     timeout: asyncio.TimerHandle | None = None
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether an engine has it, or had it. Until then the job is queued."""
+        return self.job.state is JobState.RUNNING
+
+    def make_turn(self) -> Turn:
+        """A turn of its product, which is known."""
+        assert self.product is not None
+        return Turn(
+            self.product,
+            caller=self.job.owner,
+            since=self.job.created_at,
+            predicted_seconds=self.predicted_seconds,
+            priority=self.job.priority,
+        )
 
 
 class LiveJobs:
     """All live jobs, by their ids. To be used from one event loop.
 
+    Args:
+        begun: Is kept up to date: the jobs that have begun, for those who read rows.
+        news: Hears of each change.
+
     Attributes:
-        running: Those that were taken from the queue.
+        news: As given.
+        brief: The queue of the jobs that the service computes itself: they take no device.
+        running: Those that were taken from a queue.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, begun: dict[str, Job], news: JobNews) -> None:
         self._jobs: dict[str, LiveJob] = {}
         self._queued: Counter[str] = Counter()
+        self._begun, self.news = begun, news
+        self.brief = Queue()
         self.running: set[LiveJob] = set()
 
     def __iter__(self) -> Iterator[LiveJob]:
@@ -109,14 +140,18 @@ class LiveJobs:
         self._jobs[live.job.id] = live
         self.reserve(live.job.owner, 1)
 
-    def begin(self, live: LiveJob) -> None:
-        """A job begins."""
-        if not live.has_begun:
-            live.has_begun = True
-            self.reserve(live.job.owner, -1)
+    def update(self, live: LiveJob, job: Job) -> None:
+        """A job has changed; the first change that has it run lets others be queued."""
+        if job.state is JobState.RUNNING and not live.has_begun:
+            self.reserve(job.owner, -1)
+        live.job = job
+        if live.has_begun:
+            self._begun[job.id] = job
+        self.news.tell(job)
 
     def remove(self, live: LiveJob) -> None:
-        """A job has ended."""
+        """A job has ended, or begins another life."""
+        self._begun.pop(live.job.id, None)
         for timer in (live.deadline, live.timeout):
             if timer is not None:
                 timer.cancel()
@@ -140,3 +175,32 @@ class LiveJobs:
             is_inline: Whether to count those that the service computes itself, or all others.
         """
         return sum(one.is_inline == is_inline and not one.is_computed for one in self.running)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobParts:
+    """What a job meets on its way, and a product in one call.
+
+    Attributes:
+        jobs: Keeps jobs.
+        live: Those that have not ended.
+        matrices: Has their operands and results.
+        engine: This machine's.
+        engines: Where they wait for the engines.
+        inline: Computes the smallest without an engine.
+        plans: Say how long they should take.
+        settings: How many may wait, and how long one may run.
+        metrics: Counts them.
+        traces: Makes their spans; None without.
+    """
+
+    jobs: "JobStore"
+    live: LiveJobs
+    matrices: "MatrixStore"
+    engine: "Engine"
+    engines: "EngineQueue"
+    inline: "InlineProducts"
+    plans: "Plans"
+    settings: "Settings"
+    metrics: "Metrics"
+    traces: "Traces | None" = None

@@ -13,12 +13,10 @@ import numpy as np
 
 from wavetrim.native.element_types import find_dtype, find_limits, is_integer
 from wavetrim.scheduler.problem import GemmProblem
+from wavetrim.service.errors import FieldProblem
 from wavetrim.service.jobs.errors import (
-    DtypesDiffer,
-    FactorRefused,
+    JobNotFound,
     OperandEnded,
-    OperandJobNotFound,
-    OperandMissing,
     OperandNotFound,
     ShapesDiffer,
 )
@@ -86,12 +84,12 @@ def find_result(field: str, job_id: str, found: Mapping[str, Job]) -> str | Prom
         found: The jobs that exist, by id.
 
     Raises:
-        OperandJobNotFound: It does not exist.
+        JobNotFound: It does not exist.
         OperandEnded: It has no result, and will have none.
     """
     job = found.get(job_id)
     if job is None:
-        raise OperandJobNotFound(field, job_id)
+        raise JobNotFound(job_id, field)
     if job.state in (JobState.FAILED, JobState.CANCELLED):
         raise OperandEnded(field, job_id, job.say_end())
     if job.result is not None:
@@ -149,9 +147,8 @@ def check_operands(
 
     Raises:
         ShapesDiffer: Sizes do not fit; both shapes are in the message.
-        DtypesDiffer: The element types are not the same, or cannot be converted.
-        OperandMissing: beta is not 0 and there is no C.
-        FactorRefused: Alpha or beta is not whole or too large for integers, or infinite in the
+        FieldProblem: The element types are not the same, or cannot be converted; beta is not 0 and
+            there is no C; alpha or beta is not whole or too large for integers, or infinite in the
             element type.
     """
     if a.columns != b.rows:
@@ -165,7 +162,7 @@ def check_operands(
         if operand is not None:
             _check_dtype(field, operand.dtype, a.dtype, dtype)
     if c is None and beta != 0:
-        raise OperandMissing("c", None, f"a matrix, because beta is {beta}, not 0")
+        raise FieldProblem("c", None, f"a matrix, because beta is {beta}, not 0")
     for field, factor in (("alpha", alpha), ("beta", beta)):
         _check_factor(field, factor, dtype or a.dtype)
     problem = GemmProblem(a.rows, b.columns, a.columns, dtype or a.dtype, may_be_empty=True)
@@ -175,10 +172,10 @@ def check_operands(
 def _check_dtype(field: str, found: str, first: str, wanted: str | None) -> None:
     if wanted is None:
         if found != first:
-            raise DtypesDiffer(f"dtype of {field}", found, f"{first}, as a's")
+            raise FieldProblem(f"dtype of {field}", found, f"{first}, as a's")
     elif not np.can_cast(_name_kind(found), _name_kind(wanted), "same_kind"):
         limit = f"one that becomes {wanted} (dtype) without losing its kind, as NumPy has it"
-        raise DtypesDiffer(f"dtype of {field}", found, limit)
+        raise FieldProblem(f"dtype of {field}", found, limit)
 
 
 def _name_kind(dtype: str) -> str:
@@ -190,11 +187,11 @@ def _check_factor(field: str, value: float, dtype: str) -> None:
     largest = _find_largest(dtype)
     if largest is None:
         if value != int(value):
-            raise FactorRefused(field, value, f"a whole number, because the matrices are {dtype}")
+            raise FieldProblem(field, value, f"a whole number, because the matrices are {dtype}")
         if abs(value) >= MOST_WHOLE:
-            raise FactorRefused(field, value, f"below {MOST_WHOLE} in size for {dtype}")
+            raise FieldProblem(field, value, f"below {MOST_WHOLE} in size for {dtype}")
     elif abs(value) > largest:
-        raise FactorRefused(field, value, f"at most {largest} in size for {dtype}")
+        raise FieldProblem(field, value, f"at most {largest} in size for {dtype}")
 
 
 @lru_cache

@@ -8,27 +8,18 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from starlette.requests import ClientDisconnect
 
 from wavetrim.scheduler.engine.messages import RunRequest
 from wavetrim.service.clock import read_clock
-from wavetrim.service.engine.engine import Engine
 from wavetrim.service.errors import Draining
-from wavetrim.service.jobs.attempt import Attempts
 from wavetrim.service.jobs.errors import JobFailed, QueueFull
-from wavetrim.service.jobs.inline import InlineProducts
 from wavetrim.service.jobs.job import MOST_TRIES
-from wavetrim.service.jobs.lanes.engine_queue import EngineQueue
 from wavetrim.service.jobs.lanes.turn import Turn
-from wavetrim.service.jobs.plans import Plans
-from wavetrim.service.settings import Settings
+from wavetrim.service.jobs.live import JobParts
 from wavetrim.service.storage.memory.extent import Extent
-from wavetrim.service.telemetry.metrics import Metrics
-
-if TYPE_CHECKING:
-    from wavetrim.service.telemetry.traces import Traces
 
 logger = logging.getLogger(__name__)
 
@@ -39,32 +30,13 @@ class Products:
     To be used from one event loop.
 
     Args:
-        engines: Where they wait for the engine.
-        engine: Computes them.
-        settings: How often and how long they are tried, and how many may wait.
-        metrics: Counts them.
-        inline: Computes the smallest.
-        plans: Say how long the others should take.
-        traces: Makes their spans; None without.
+        parts: What they meet on their way, as jobs do.
     """
 
-    def __init__(
-        self,
-        engines: EngineQueue,
-        engine: Engine,
-        settings: Settings,
-        metrics: Metrics,
-        *,
-        inline: InlineProducts,
-        plans: Plans,
-        traces: "Traces | None" = None,
-    ) -> None:
-        self._settings = settings
-        self._metrics = metrics
-        self._traces = traces
-        self._inline = inline
-        self._plans = plans
-        self._attempts = Attempts(engines, engine, settings.job_timeout_seconds)
+    def __init__(self, parts: JobParts) -> None:
+        self._engines, self._inline, self._plans = parts.engines, parts.inline, parts.plans
+        self._settings, self._metrics, self._traces = parts.settings, parts.metrics, parts.traces
+        self._turns: set[Turn] = set()
         self._draining = False
 
     def check_admission(self, caller: str) -> None:
@@ -79,8 +51,7 @@ class Products:
         """
         if self._draining:
             raise Draining(self._settings.drain_seconds)
-        turns = self._attempts.turns
-        waiting = sum(turn.queue is not None and turn.caller == caller for turn in turns)
+        waiting = sum(one.queue is not None and one.caller == caller for one in self._turns)
         most = self._settings.max_queued_jobs
         if waiting >= most:
             raise QueueFull("waiting products", waiting + 1, most, 1)
@@ -139,11 +110,13 @@ class Products:
         for attempt in range(1, MOST_TRIES + 1):
             trial = replace(request, job=secrets.token_hex(16), cpu_only=attempt == MOST_TRIES)
             turn.make_ready(trial, rooms)
-            message = await self._attempts.run(
-                turn,
-                on_slow=partial(leaving.watch, partial(self._attempts.stop, turn, "left")),
-                until=math.inf if until is None else until,
-            )
+            turn.on_slow = partial(leaving.watch, partial(self._engines.stop, turn, "left"))
+            turn.until = math.inf if until is None else until
+            self._turns.add(turn)
+            try:
+                message = await self._engines.run(turn)
+            finally:
+                self._turns.discard(turn)
             if message["type"] == "succeeded":
                 return {**message, "queue_seconds": turn.waited_seconds}
             if message["type"] == "cancelled":
@@ -174,9 +147,9 @@ class Products:
     def begin_drain(self) -> None:
         """Take no new products; waiting ones are given up, those that an engine has go on."""
         self._draining = True
-        for turn in tuple(self._attempts.turns):
+        for turn in tuple(self._turns):
             if turn.queue is not None:
-                self._attempts.stop(turn, "drain")
+                self._engines.stop(turn, "drain")
 
 
 class _Leaving:

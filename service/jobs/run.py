@@ -17,28 +17,22 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from wavetrim.service.clock import read_clock
 from wavetrim.service.errors import ServiceError
-from wavetrim.service.jobs.attempt import Attempts
 from wavetrim.service.jobs.errors import JobStateConflict
-from wavetrim.service.jobs.inline import InlineProducts
 from wavetrim.service.jobs.job import MOST_TRIES, Job
-from wavetrim.service.jobs.lanes.engine_queue import EngineQueue
 from wavetrim.service.jobs.lanes.turn import Turn
-from wavetrim.service.jobs.live import LiveJob, LiveJobs
-from wavetrim.service.jobs.news import JobNews
+from wavetrim.service.jobs.live import JobParts, LiveJob
 from wavetrim.service.jobs.operands import find_matrices
 from wavetrim.service.jobs.table.ending import Success
-from wavetrim.service.jobs.table.store import JobStore
 from wavetrim.service.jobs.work import Work, check_files, find_changed, prepare
 from wavetrim.service.storage.database.shared_commits import Together
 from wavetrim.service.storage.errors import StorageFailed, StorageFull
 from wavetrim.service.storage.matrices.draft import Draft
-from wavetrim.service.storage.matrices.matrices import MatrixStore
 from wavetrim.service.threads import run_to_end
 
 logger = logging.getLogger(__name__)
 
-_NEWS_SECONDS: Final = 0.2
-"""Time between two writes of a running job's state, plan and progress to the database; chosen."""
+_SLOW_SECONDS: Final = 0.2
+"""Time that a try has taken when its row says that it has begun; chosen."""
 
 
 class Runner:
@@ -47,29 +41,12 @@ class Runner:
     The first tries run as the request says, the last of several on the CPU alone.
 
     Args:
-        jobs: Keeps the jobs.
-        live: Those that have not ended.
-        matrices: Has their operands.
-        engines: Where jobs wait for the engines.
-        attempts: Tries them there.
-        inline: Computes the smallest.
-        news: Hears how far they have come.
+        parts: What jobs meet on their way.
     """
 
-    def __init__(
-        self,
-        jobs: JobStore,
-        live: LiveJobs,
-        matrices: MatrixStore,
-        *,
-        engines: EngineQueue,
-        attempts: Attempts,
-        inline: InlineProducts,
-        news: JobNews,
-    ) -> None:
-        self._jobs, self._live, self._news = jobs, live, news
-        self._matrices = matrices
-        self._engines, self._attempts, self._inline = engines, attempts, inline
+    def __init__(self, parts: JobParts) -> None:
+        self._jobs, self._live, self._matrices = parts.jobs, parts.live, parts.matrices
+        self._engines, self._inline = parts.engines, parts.inline
 
     def stop(self, live: LiveJob, failure: tuple[str, str] | None = None) -> None:
         """Have a job end as soon as the engine lets go of it.
@@ -80,9 +57,9 @@ class Runner:
         """
         live.is_stopped, live.failure = True, live.failure or failure
         if failure is None and live.has_begun:
-            self._update(live, replace(live.job, cancel_requested=True))
+            self._live.update(live, replace(live.job, cancel_requested=True))
         if live.turn is not None:
-            self._attempts.stop(live.turn, "ended")
+            self._engines.stop(live.turn, "ended")
 
     async def run(self, live: LiveJob) -> Job | None:
         """Run a job.
@@ -107,7 +84,7 @@ class Runner:
                 await self._release(live.job)
             raise
         finally:
-            if live.turn is not None:
+            if live.turn is not None and live.turn.queue is not None:
                 self._engines.give_up(live.turn)
 
     async def _release(self, job: Job) -> None:
@@ -176,9 +153,9 @@ class Runner:
         work.draft.begin_anew()
         turn = self._make_ready(live, work)
         try:
-            message = await self._attempts.run(turn, on_slow=partial(self._write_news, live))
+            message = await self._engines.run(turn)
         except asyncio.CancelledError:
-            await self._engines.stop(turn)
+            await self._engines.end(turn)
             raise
         finally:
             if live.writing is not None:  # it would come after the end that is written next
@@ -202,6 +179,7 @@ class Runner:
         if turn.has_left:
             turn = live.turn = turn.repeat()
         turn.on_begin = partial(self._begin, live)
+        turn.on_slow, live.writing = partial(self._write_slow, live), None
         turn.on_message = lambda message: self._take_message(live, message, work.draft)
         turn.make_ready(replace(work.request, cpu_only=tries >= MOST_TRIES), work.rooms)
         return turn
@@ -210,10 +188,10 @@ class Runner:
         """Remember plan and progress, and have final rows written."""
         match message["type"]:
             case "planned":
-                self._update(live, replace(live.job, plan=message["plan"]))
+                self._live.update(live, replace(live.job, plan=message["plan"]))
             case "progress":
                 progress, rows = message["progress"], message["rows"]
-                self._update(live, replace(live.job, progress=progress, rows_done=rows))
+                self._live.update(live, replace(live.job, progress=progress, rows_done=rows))
             case "rows":
                 draft.write_final([range(*rows) for rows in message["final"]])
             case "again":
@@ -222,9 +200,8 @@ class Runner:
     def _begin(self, live: LiveJob) -> None:
         """An engine has the job."""
         if not live.has_try:
-            self._update(live, live.job.begin_try(read_clock()))
+            self._live.update(live, live.job.begin_try(read_clock()))
         live.has_try = False
-        self._live.begin(live)
         seconds = live.job.request.get("timeout_seconds")
         if seconds is not None and live.timeout is None:
             failure = "timeout", f"the job ran for longer than {seconds:g} s (timeout_seconds)"
@@ -233,27 +210,20 @@ class Runner:
 
     async def _write_try(self, live: LiveJob) -> bool:
         """Write the next try before it begins; False if the job was cancelled meanwhile."""
-        self._update(live, live.job.begin_try(read_clock()))
+        self._live.update(live, live.job.begin_try(read_clock()))
         live.has_try = True
-        self._live.begin(live)
         return await self._write(live)
 
-    def _update(self, live: LiveJob, job: Job) -> None:
-        live.job = self._jobs.running[job.id] = job
-        self._news.tell(job)
+    def _write_slow(self, live: LiveJob) -> None:
+        """Have it written that a try has begun, once it has run for a while.
 
-    def _write_news(self, live: LiveJob) -> None:
-        """Have it written how far a job has come.
-
-        The first write comes late: it would take a core from a product that may end before it, and
-        success writes plan and start as well.
+        Sooner, that would take a core from a product that may end before it.
         """
-        turn, now = live.turn, read_clock()
-        if turn is None or turn.sent_at is None or live.job is live.written:
+        turn = live.turn
+        assert turn is not None
+        if turn.sent_at is None or live.writing is not None:
             return
-        if live.writing is not None and not live.writing.done():
-            return
-        if now - max(turn.sent_at, live.written_at) >= _NEWS_SECONDS:
+        if read_clock() - turn.sent_at >= _SLOW_SECONDS:
             live.writing = asyncio.create_task(self._write_or_stop(live), name="job-news")
 
     async def _write_or_stop(self, live: LiveJob) -> None:
@@ -261,11 +231,11 @@ class Runner:
             if not await self._write(live):
                 self.stop(live)
         except SQLAlchemyError:
-            logger.exception("job %s: a message could not be kept", live.job.id)
+            logger.exception("job %s: its begin could not be written", live.job.id)
+            live.writing = None  # the next look tries again
 
     async def _write(self, live: LiveJob) -> bool:
         """Write how far the job has come; False if it was cancelled before it began."""
-        live.written, live.written_at = live.job, read_clock()
         return await run_to_end(self._jobs.keep_run, live.job) is not None
 
     async def _succeed(self, live: LiveJob, work: Work, message: Mapping[str, Any]) -> Job | None:

@@ -39,10 +39,11 @@ def get_me(call: Call) -> MeView:
     """Show who calls, with its quotas and how much of them is used."""
     parts, tenant = call.parts, call.tenant
     quota, name = tenant.quota, tenant.name
+    queued = parts.dispatcher.live.count_queued(name)
     return MeView(
         name=name,
         scopes=[scope for scope in SCOPES if scope in tenant.scopes],
         stored_bytes=QuotaView(used=parts.matrices.stored.count(name), limit=quota.stored_bytes),
-        queued_jobs=QuotaView(used=parts.jobs.count_queued(name), limit=quota.queued_jobs),
+        queued_jobs=QuotaView(used=queued, limit=quota.queued_jobs),
         bytes_in_flight=QuotaView(used=parts.in_flight.count(name), limit=quota.bytes_in_flight),
     )

@@ -156,10 +156,9 @@ def _fit(
     """Check that tensors fit together; returns each product, and how many a stack has.
 
     Raises:
-        FieldProblem: An input is missing or given twice.
+        FieldProblem: An input is missing or given twice, the element types are not the same, or
+            alpha or beta is not whole for integers, or infinite in the element type.
         ShapesDiffer: Sizes do not fit.
-        DtypesDiffer: The element types are not the same.
-        FactorRefused: Alpha or beta is not whole for integers, or infinite in the element type.
     """
     names = [tensor.name for tensor in tensors]
     if sorted(set(names)) != sorted(names) or not {"A", "B"} <= set(names):

@@ -1,8 +1,9 @@
 """Which engine of a cluster computes a product: the one that should end it first."""
 
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from wavetrim.scheduler.engine.messages import Message, RunRequest
 from wavetrim.scheduler.options import NO_OPTIONS, PlanOptions
@@ -11,8 +12,7 @@ from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.service.engine.cluster import ClusterNode
 from wavetrim.service.engine.fleet import Fleet
-from wavetrim.service.jobs.lanes.load import Load
-from wavetrim.service.jobs.lanes.node_run import NodeRun
+from wavetrim.service.jobs.lanes.load import EngineRun, Load
 from wavetrim.service.jobs.lanes.turn import Turn
 from wavetrim.service.jobs.plans import Plans
 
@@ -24,7 +24,7 @@ _MEMORY_SHARE: Final = 0.5
 
 
 class ClusterLanes:
-    """Chooses engines for products, and has them computed there. To be used from one event loop.
+    """Chooses engines for products. To be used from one event loop.
 
     Args:
         fleet: The engines.
@@ -106,35 +106,24 @@ class ClusterLanes:
 
     def has_room(self, engine_id: str, turn: Turn, reserved: Mapping[str, float]) -> bool:
         """Whether an engine may have a product now."""
-        if engine_id in reserved or self._fleet.find(engine_id) is None:
+        if engine_id in reserved:
             return False
         load = self._loads[engine_id]
         if engine_id == self._fleet.here.id:
             return load.has_room(turn)
         return len(load.runs) < NODE_RUNS
 
-    def start(
-        self,
-        turn: Turn,
-        offer: Offer,
-        *,
-        take: Callable[[Message], None],
-        lost: Callable[[Message], None],
-    ) -> None:
-        """Have a product computed by a node.
-
-        Args:
-            turn: The product.
-            offer: The node's offer, as chosen just now.
-            take: Receives the messages about it.
-            lost: Called with the failure of a node that is lost.
-        """
-        (node,) = (one for one in self._fleet.nodes if one.id == offer.engine)
-        load = self._loads[node.id]
-        run = NodeRun(turn.request, node, seconds=offer.seconds, take=take, lost=lost)
-        turn.cancel, turn.restart_engine = run.cancel, run.restart_engine
-        was_idle = load.add(run.job, turn, offer.seconds)
-        run.start(was_idle=was_idle, ended=load.remove)
+    def learn(self, run: EngineRun, message: Message) -> dict[str, Any]:
+        """Learn from a node's success for later products; returns its plan with the node."""
+        node = run.engine
+        assert isinstance(node, ClusterNode)
+        node.resident = frozenset(message.get("resident", ()))
+        if run.is_alone:  # its time says how fast the node is
+            seconds = time.monotonic() - run.began
+            node.note_run(expected_seconds=run.seconds, measured_seconds=seconds)
+        plan = message["plan"]
+        predicted = {**plan["predicted"], "total_seconds": run.seconds}
+        return {**plan, "predicted": predicted, "node": {"id": node.id, "host": node.host}}
 
 
 def _find_traffic(request: RunRequest) -> Traffic:

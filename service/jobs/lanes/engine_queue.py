@@ -21,11 +21,9 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from wavetrim.scheduler.engine.messages import Message, RunRequest
-from wavetrim.service.engine.fleet import Fleet
+from wavetrim.scheduler.planning.device_sets import Choice
 from wavetrim.service.jobs.lanes.running import RunningProducts
-from wavetrim.service.jobs.lanes.turn import Turn, resolve
-from wavetrim.service.jobs.plans import Plans
-from wavetrim.service.jobs.queue import Queue
+from wavetrim.service.jobs.lanes.turn import Turn
 from wavetrim.service.threads import run_to_end
 
 logger = logging.getLogger(__name__)
@@ -49,21 +47,9 @@ class EngineQueue(RunningProducts):
     """Lets products wait for the engines and hands them over in order.
 
     To be used from one event loop.
-
-    Args:
-        fleet: The engines.
-        plans: Say how long they take.
-
-    Attributes:
-        queue: The products that wait.
     """
 
-    def __init__(self, fleet: Fleet, plans: Plans) -> None:
-        super().__init__(fleet, plans)
-        self.queue = Queue()
-        self._estimating: set[asyncio.Task[None]] = set()
-        self._look: asyncio.TimerHandle | None = None
-        self.on_change = self.advance
+    _look: asyncio.TimerHandle | None = None
 
     @property
     def waiting(self) -> int:
@@ -87,10 +73,32 @@ class EngineQueue(RunningProducts):
         ]
         return max([0.0, *promised])
 
-    def enter(self, turn: Turn) -> None:
-        """Let a product wait, unless it does already; if it is ready, it may begin at once."""
+    async def run(self, turn: Turn) -> Message:
+        """Let a product wait for an engine, and return its final message.
+
+        Args:
+            turn: The product, which is ready.
+
+        Returns:
+            The engine's message; "cancelled" for one that was stopped (`Turn.stopped` says why),
+            but "failed" for one that has timed out.
+        """
         self.queue.add(turn)
+        self.tries.add(turn)
         self.advance()
+        self.watch_tries()
+        try:
+            message = await turn.final
+        except asyncio.CancelledError:
+            self.give_up(turn)
+            if turn.run is not None:
+                turn.run.cancel()
+            raise
+        finally:
+            self.tries.discard(turn)
+        if message["type"] == "succeeded" or turn.stopped is None:
+            return message
+        return self.explain_stop(turn)
 
     def advance(self) -> None:
         """Send the products that may begin; called whenever an engine or a turn has changed."""
@@ -101,31 +109,6 @@ class EngineQueue(RunningProducts):
             if self._here.devices and self.queue:
                 self._place_here(self.queue.list_first(LOOK_AHEAD))
 
-    async def stop(self, turn: Turn) -> None:
-        """Stop a product: do not send it, or have its engine stop it (`stop_sent`)."""
-        self.give_up(turn)
-        if not turn.final.done():
-            await self.stop_sent(turn)
-
-    def cancel(self, turn: Turn) -> None:
-        """Ask the engine that has a product to stop it; one that waits is given up."""
-        self.give_up(turn)
-        turn.cancel()
-
-    def give_up(self, turn: Turn, message: Message | None = None) -> None:
-        """Give up a product if it still waits; one that was sent to an engine goes on.
-
-        Args:
-            turn: The product.
-            message: Its final message; None if it was cancelled.
-        """
-        if not turn.has_left:
-            if turn.queue is not None:
-                turn.queue.remove(turn)
-            turn.begin()
-            resolve(turn.final, message or {"type": "cancelled", "job": turn.request.job})
-            self.on_left()
-
     def _advance_here(self) -> None:
         """Send products that may have all devices: a single one, and small ones ahead."""
         if self._load.is_full:
@@ -135,13 +118,13 @@ class EngineQueue(RunningProducts):
                 continue
             if not self._load.has_room(turn) or self._has_lanes(turn):
                 return
-            self.send_here(turn, turn.predicted_seconds)
+            self.send(turn, self._here, turn.predicted_seconds)
 
     def _has_lanes(self, turn: Turn) -> bool:
         """Whether a product gets only some devices: others wait, or B is on some of the GPUs."""
         if turn.is_small or not self._here.devices:
             return False
-        if len(self.queue) > 1 and self._host.is_known(turn):
+        if len(self.queue) > 1 and self._host.find_kept(turn) is not None:
             return True
         return self._host.prefers_gpu(turn)
 
@@ -151,13 +134,13 @@ class EngineQueue(RunningProducts):
         A later one never delays an earlier one. Choices that are missing or old are found anew; a
         product without any is passed over.
         """
-        known: list[Turn] = []
+        known: dict[Turn, Sequence[Choice]] = {}
         next_look = math.inf
         for turn in turns:
             if not self._host.is_fresh(turn):
                 self._estimate(turn, self._host.find)
-            if self._host.is_known(turn):
-                known.append(turn)
+            if (choices := self._host.find_kept(turn)) is not None:
+                known[turn] = choices
         behind = len(self.queue) - len(turns)
         for turn, place in self._host.place(known, behind=behind).items():
             lane = place.choice.device_set
@@ -169,7 +152,7 @@ class EngineQueue(RunningProducts):
             elif place.begins > 0 and not self._load.may_follow(lane):
                 next_look = min(next_look, place.begins)
             elif lane or not self._load.has_many_small:
-                self.send_here(turn, place.choice.seconds, lane)
+                self.send(turn, self._here, place.choice.seconds, lane)
         self._look_again(next_look)
 
     def _look_again(self, seconds: float) -> None:
@@ -195,15 +178,15 @@ class EngineQueue(RunningProducts):
             offer = self._cluster.choose(turn, reserved)
             if offer is None:
                 continue
-            engine = offer.engine
-            if engine == self._here.id and self._here.devices:
+            name, engine = offer.engine, self._fleet.find(offer.engine)
+            if name == self._here.id and self._here.devices:
                 here.append(turn)
-            elif self._cluster.has_room(engine, turn, reserved):
+            elif engine is not None and self._cluster.has_room(name, turn, reserved):
                 if turn.is_ready:
-                    self.send(turn, offer)
+                    self.send(turn, engine, offer.seconds)
                     continue
                 turn.on_wanted()
-            reserved[engine] = reserved.get(engine, 0.0) + offer.seconds
+            reserved[name] = reserved.get(name, 0.0) + offer.seconds
         self._place_here(here)
 
     def _estimate(self, turn: Turn, find: Callable[[RunRequest], object]) -> None:
@@ -224,6 +207,4 @@ class EngineQueue(RunningProducts):
 
         if not turn.is_being_estimated:
             turn.is_being_estimated = True
-            task = asyncio.create_task(estimate(), name="estimate")
-            self._estimating.add(task)
-            task.add_done_callback(self._estimating.discard)
+            self._begin_task(estimate(), "estimate")

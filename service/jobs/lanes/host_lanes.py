@@ -5,7 +5,7 @@ Which a product may take is found once for each shape, in a thread.
 
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -91,10 +91,6 @@ class HostLanes:
         """Whether a product's choices were found not long ago, for the present profile."""
         return turn.needs_no_device or self._find_fresh(turn.request) is not None
 
-    def is_known(self, turn: Turn) -> bool:
-        """Whether `place` can be called without `find`."""
-        return self.find_kept(turn) is not None
-
     def find_kept(self, turn: Turn) -> tuple[Choice, ...] | None:
         """The choices of a product as last found, even if not fresh; None if there are none."""
         if turn.needs_no_device:
@@ -146,25 +142,25 @@ class HostLanes:
         if len(self._residents) > _CAPACITY:
             self._residents.popitem(last=False)
 
-    def place(self, turns: Sequence[Turn], *, behind: int) -> dict[Turn, Assignment]:
-        """Choose where products that `is_known` are computed, in their order.
+    def place(
+        self, waiting: Mapping[Turn, Sequence[Choice]], *, behind: int
+    ) -> dict[Turn, Assignment]:
+        """Choose where products are computed, in their order.
 
         One that must wait for its devices has them reserved (`Turn.begins_at`).
 
         Args:
-            turns: The products.
+            waiting: The products, each with its choices.
             behind: Further products that wait.
         """
-        known = [(turn, self.find_kept(turn)) for turn in turns]
         devices = self._devices
-        waiting = [(turn, choices) for turn, choices in known if choices is not None]
         places = assign_devices(
-            [choices for _, choices in waiting],
+            list(waiting.values()),
             self._load.list_busy(devices),
             len(devices) - 1,
             behind=behind,
         )
-        placed = {turn: place for (turn, _), place in zip(waiting, places, strict=True)}
+        placed = dict(zip(waiting, places, strict=True))
         now = time.monotonic()
         for turn, place in placed.items():
             turn.begins_at = now + place.begins

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from wavetrim.scheduler.planning.device_sets import DeviceSet
+from wavetrim.service.engine.fleet import AnyEngine
 from wavetrim.service.jobs.lanes.turn import Turn
 
 AHEAD: Final = 8
@@ -16,51 +17,70 @@ _LEAST_SECONDS: Final = 1e-3
 """Least time that a product is expected to go on until it has ended; chosen."""
 
 
-@dataclass(slots=True)
-class _Run:
-    """A product, when it should end, and the devices that work at it; None until that is known."""
+@dataclass(slots=True, eq=False)
+class EngineRun:
+    """A product that an engine has. Times are those of the monotonic clock.
+
+    Attributes:
+        turn: The product.
+        engine: The engine.
+        job: The id that the engine knows it by.
+        seconds: How long it should take.
+        lane: The devices that work at it; None while that is not known, or for all.
+        began: When it was sent.
+        ends_at: When it should end.
+        is_alone: Whether the engine had nothing else to do when it was sent.
+        is_stopped: Whether the engine was asked to stop it.
+    """
 
     turn: Turn
-    ends_at: float
-    lane: DeviceSet | None
+    engine: AnyEngine
+    job: str
+    seconds: float
+    lane: DeviceSet | None = None
+    began: float = 0.0
+    ends_at: float = 0.0
+    is_alone: bool = False
+    is_stopped: bool = False
+
+    def cancel(self) -> None:
+        """Ask the engine to stop."""
+        self.is_stopped = True
+        self.engine.cancel(self.job)
+
+    async def end_engine(self, reason: str) -> None:
+        """End the engine by force; another one is started."""
+        self.is_stopped = True
+        await self.engine.restart(reason)
 
 
 class Load:
     """What one engine has to do.
 
     Attributes:
-        runs: Its products, by job. Times are those of the monotonic clock.
+        runs: Its products, in the order in which they were sent.
     """
 
     def __init__(self) -> None:
-        self.runs: dict[str, _Run] = {}
+        self.runs: list[EngineRun] = []
         self._large = 0
 
-    def add(self, job: str, turn: Turn, seconds: float, lane: DeviceSet | None = None) -> bool:
-        """A product was sent to the engine; returns whether it had nothing else to do.
+    def add(self, run: EngineRun) -> None:
+        """A product was sent to the engine: it comes after what its devices have to do."""
+        run.began, run.is_alone = time.monotonic(), not self.runs
+        self.runs.append(run)
+        run.ends_at = self._find_begin(run) + run.seconds
+        self._large += not run.turn.is_small
 
-        Args:
-            job: Id of the product.
-            turn: Its turn.
-            seconds: How long it should take.
-            lane: The devices that work at it, after what they have to do; None for all.
-        """
-        was_idle = not self.runs
-        self.runs[job] = run = _Run(turn, 0.0, lane)
-        run.ends_at = self._find_begin(run) + seconds
-        self._large += not turn.is_small
-        return was_idle
-
-    def begin(self, job: str, lane: DeviceSet, seconds: float) -> None:
+    def begin(self, run: EngineRun, lane: DeviceSet, seconds: float) -> None:
         """The engine says which devices work at a product, and how long it should take."""
-        run = self.runs[job]
         run.lane = lane
         run.ends_at = self._find_begin(run) + seconds
 
-    def _find_begin(self, run: _Run) -> float:
+    def _find_begin(self, run: EngineRun) -> float:
         """When a product begins: once its devices have done what was sent before."""
         now = time.monotonic()
-        earlier = itertools.takewhile(lambda other: other is not run, self.runs.values())
+        earlier = itertools.takewhile(lambda other: other is not run, self.runs)
         begins = [
             max(now + _LEAST_SECONDS, other.ends_at)
             for other in earlier
@@ -68,9 +88,9 @@ class Load:
         ]
         return max(begins, default=now)
 
-    def remove(self, job: str) -> None:
+    def remove(self, run: EngineRun) -> None:
         """A product has ended."""
-        run = self.runs.pop(job)
+        self.runs.remove(run)
         self._large -= not run.turn.is_small
 
     def has_room(self, turn: Turn) -> bool:
@@ -94,7 +114,7 @@ class Load:
 
         None may while the engine has not said which devices another product takes.
         """
-        lanes = [run.lane for run in self.runs.values()]
+        lanes = [run.lane for run in self.runs]
         return (
             all(sum(one is not None and device in one for one in lanes) < 2 for device in lane)
             and None not in lanes
@@ -104,7 +124,7 @@ class Load:
         """Seconds that the engine should be busy; more than 0 while it has a product."""
         if not self.runs:
             return 0.0
-        last = max(run.ends_at for run in self.runs.values())
+        last = max(run.ends_at for run in self.runs)
         return max(_LEAST_SECONDS, last - time.monotonic())
 
     def list_busy(self, devices: Iterable[int]) -> dict[int, float]:
@@ -117,7 +137,8 @@ class Load:
             devices: All devices of the engine.
         """
         now, busy = time.monotonic(), dict.fromkeys(devices, 0.0)
-        for run in list(self.runs.values()):  # they come and go while a thread asks for metrics
+        now, busy = time.monotonic(), dict.fromkeys(devices, 0.0)
+        for run in list(self.runs):  # they come and go while a thread asks for metrics
             left_seconds = max(_LEAST_SECONDS, abs(run.ends_at - now))
             for device in busy if run.lane is None else run.lane:
                 busy[device] = max(busy.get(device, 0.0), left_seconds)

@@ -1,25 +1,30 @@
-"""The products that the engines have: sent to them, moved if a node is lost, stopped, and ended."""
+"""The products that engines try: sent to them, moved if a node is lost, stopped, and ended.
+
+A try is stopped when its caller leaves or cancels it, or when it takes too long. One timer looks at
+all tries, since a timer for each would cost a small one 10 µs; quick ones end before it looks.
+"""
 
 import asyncio
 import logging
+import secrets
+import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from wavetrim.scheduler.engine.messages import FINAL_TYPES, Message
-from wavetrim.scheduler.planning.device_sets import CPU
-from wavetrim.scheduler.planning.device_sets import DeviceSet as Devices
-from wavetrim.scheduler.planning.placing import Offer
+from wavetrim.scheduler.planning.device_sets import CPU, DeviceSet
 from wavetrim.service.clock import read_clock
-from wavetrim.service.engine.fleet import Fleet
+from wavetrim.service.engine.fleet import AnyEngine, Fleet
 from wavetrim.service.jobs.lanes.cluster_lanes import ClusterLanes
 from wavetrim.service.jobs.lanes.host_lanes import HostLanes, LaneState
-from wavetrim.service.jobs.lanes.load import Load
+from wavetrim.service.jobs.lanes.load import EngineRun, Load
 from wavetrim.service.jobs.lanes.turn import Turn, resolve
 from wavetrim.service.jobs.past import Past
 from wavetrim.service.jobs.plans import Plans
+from wavetrim.service.jobs.queue import Queue
 
 logger = logging.getLogger(__name__)
 
@@ -29,6 +34,12 @@ MOST_LOSSES: Final = 32
 STOP_GRACE_SECONDS: Final = 5.0
 """How long an engine may take to stop a product before it is killed; chosen."""
 
+LOOK_SECONDS: Final = 0.05
+"""Time between two looks at tries, and the age from which they are looked at; chosen."""
+
+_NODE_FAILURES: Final = frozenset({"node", "engine", "gone", "memory", "device", "internal"})
+"""Kinds of failure that are a node's own: another engine may succeed."""
+
 
 class RunningProducts:
     """Has products computed by the engines. To be used from one event loop.
@@ -36,24 +47,30 @@ class RunningProducts:
     Args:
         fleet: The engines.
         plans: Say how long products take.
+        timeout_seconds: How long an engine may have one.
 
     Attributes:
         past: What those that have ended taught.
-        on_change: Called when an engine may have another product.
+        queue: The products that wait.
+        tries: The products that are being tried: they wait for an engine, or one has them.
         on_left: Called when a product has ended, or does not wait any more: others may come next.
         on_answer: Called with a product and its final message, after those who wait for it.
     """
 
-    def __init__(self, fleet: Fleet, plans: Plans) -> None:
+    def __init__(self, fleet: Fleet, plans: Plans, timeout_seconds: float) -> None:
         self._fleet = fleet
         self._here = fleet.here
-        loads = defaultdict[str, Load](Load)
-        self._load = loads[fleet.here.id]
+        self._timeout_seconds = timeout_seconds
+        self._loads = defaultdict[str, Load](Load)
+        self._load = self._loads[fleet.here.id]
         self._host = HostLanes(fleet.here, self._load, plans.cache)
-        self._cluster = ClusterLanes(fleet, loads, plans)
+        self._cluster = ClusterLanes(fleet, self._loads, plans)
         self._running: dict[str, Turn] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._timer: asyncio.TimerHandle | None = None
         self.past = Past()
-        self.on_change: Callable[[], None] = lambda: None
+        self.queue = Queue()
+        self.tries: set[Turn] = set()
         self.on_left: Callable[[], None] = lambda: None
         self.on_answer: Callable[[Turn, Message], None] | None = None
 
@@ -80,71 +97,109 @@ class RunningProducts:
         """What each device of this machine does."""
         return self._host.describe()
 
+    def advance(self) -> None:
+        """Send the products that may begin; called whenever an engine or a turn has changed."""
+        raise NotImplementedError
+
     async def wait_idle(self) -> None:
         """Wait until no engine has a product."""
         while self._running:
             await asyncio.wait({turn.final for turn in self._running.values()})
 
-    async def stop_sent(self, turn: Turn) -> None:
-        """Stop a product that was sent: ask its engine, and at last end that engine.
+    def give_up(self, turn: Turn, message: Message | None = None) -> None:
+        """Give up a product if it still waits; one that was sent to an engine goes on.
+
+        Args:
+            turn: The product.
+            message: Its final message; None if it was cancelled.
+        """
+        if not turn.has_left:
+            if turn.queue is not None:
+                turn.queue.remove(turn)
+            turn.begin()
+            resolve(turn.final, message or {"type": "cancelled", "job": turn.request.job})
+            self.on_left()
+
+    def stop(self, turn: Turn, reason: str) -> None:
+        """Stop a product, wherever it is: it has its final message soon.
+
+        Args:
+            turn: The product.
+            reason: Why; the first one counts.
+        """
+        turn.stopped = turn.stopped or reason
+        self.give_up(turn)
+        if not turn.final.done():
+            self._begin_task(self.end(turn), "stop")
+
+    def _begin_task(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        self._tasks.add(task := asyncio.create_task(work, name=name))
+        task.add_done_callback(self._tasks.discard)
+
+    async def end(self, turn: Turn) -> None:
+        """Stop a product: do not send it, or ask its engine, and at last end that engine.
 
         If a node's engine cannot be ended in time, the process that speaks with the nodes is. So
         when this returns, the product has its final message, and nothing writes to its memory.
         """
-        turn.cancel()
+        self.give_up(turn)
+        if turn.final.done() or turn.run is None:
+            return
+        turn.run.cancel()
         await asyncio.wait({turn.final}, timeout=STOP_GRACE_SECONDS)
         if not turn.final.done():
             reason = f"it did not stop a product within {STOP_GRACE_SECONDS:g} s"
-            await turn.restart_engine(reason)
+            await turn.run.end_engine(reason)
             await asyncio.wait({turn.final}, timeout=STOP_GRACE_SECONDS)
             if not turn.final.done() and self._fleet.cluster is not None:
                 await self._fleet.cluster.restart(reason)
 
-    def send_here(self, turn: Turn, seconds: float, lane: Devices | None = None) -> None:
-        """Send a product to this machine's engine.
+    def watch_tries(self) -> None:
+        """Look at the tries soon, and again while there are any."""
+        if self._timer is None:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(LOOK_SECONDS, self._look_at_tries)
+
+    def _look_at_tries(self) -> None:
+        """Look at the tries that are slow."""
+        self._timer, now, clock = None, time.perf_counter(), read_clock()
+        for turn in tuple(self.tries):
+            if now - turn.entered_at < LOOK_SECONDS or turn.stopped is not None:
+                continue
+            if now >= turn.until:
+                self.stop(turn, "deadline")
+            elif turn.sent_at is not None and clock - turn.sent_at >= self._timeout_seconds:
+                self.stop(turn, "timeout")
+            else:
+                turn.on_slow()
+        if self.tries:
+            self.watch_tries()
+
+    def explain_stop(self, turn: Turn) -> Message:
+        """The final message of a product that was stopped: "failed" if it took too long."""
+        if turn.stopped != "timeout":
+            return {"type": "cancelled"}
+        limit = f"{self._timeout_seconds:g} s (job_timeout_seconds)"
+        return {
+            "type": "failed",
+            "job": turn.request.job,
+            "kind": "timeout",
+            "message": f"the product took longer than {limit}",
+            # a GPU may hang where the CPU does not; the CPU is only slow
+            "retryable": bool(self._here.devices),
+        }
+
+    def send(
+        self, turn: Turn, engine: AnyEngine, seconds: float, lane: DeviceSet | None = None
+    ) -> None:
+        """Send a product to an engine.
 
         Args:
             turn: The product.
+            engine: The engine.
             seconds: How long it should take.
-            lane: The devices that work at it; None for all.
+            lane: The devices of this machine that work at it; None for all.
         """
-        self._begin(turn)
-        self._send_here(turn, seconds, lane)
-
-    def send(self, turn: Turn, offer: Offer) -> None:
-        """Send a product to the engine that made an offer."""
-        self._begin(turn)
-        self._send(turn, offer)
-
-    def _send(self, turn: Turn, offer: Offer) -> None:
-        if offer.engine == self._here.id:
-            self._send_here(turn, offer.seconds)
-        else:
-            take, lost = partial(self._take, turn), partial(self._move, turn)
-            self._cluster.start(turn, offer, take=take, lost=lost)
-
-    def _move(self, turn: Turn, failure: Message) -> None:
-        """Have another engine compute a product whose node is lost, from the first row on."""
-        turn.losses += 1
-        offer = self._cluster.choose(turn, {}) if turn.losses <= MOST_LOSSES else None
-        if offer is None:
-            self._take(turn, failure)
-            return
-        job = turn.request.job
-        logger.warning("product %s goes elsewhere: %s", job, failure["message"])
-        if turn.request.row_step:
-            self._take(turn, {"type": "again", "job": job})
-        self._send(turn, offer)
-
-    def _send_here(self, turn: Turn, seconds: float, lane: Devices | None = None) -> None:
-        job, here, request = turn.request.job, self._here, turn.request
-        self._load.add(job, turn, seconds, lane)
-        turn.cancel, turn.restart_engine = lambda: here.cancel(job), here.restart
-        if lane is not None:
-            request = replace(request, device_set=lane or frozenset({CPU}))
-        here.start_run(request.as_message(), lambda message: self._take_here(turn, message))
-
-    def _begin(self, turn: Turn) -> None:
         self._running[turn.request.job] = turn
         turn.sent_at = read_clock()
         if turn.queue is not None:
@@ -152,38 +207,77 @@ class RunningProducts:
         turn.holds = [room.hold("engine") for room in turn.rooms]
         turn.begin()
         turn.on_begin()
+        self._start(turn, engine, seconds, lane)
 
-    def _take_here(self, turn: Turn, message: Message) -> None:
-        if message["type"] == "begun":
-            lane, seconds = frozenset(message["lane"]), message["seconds"]
-            self._load.begin(turn.request.job, lane, seconds)
+    def _start(
+        self, turn: Turn, engine: AnyEngine, seconds: float, lane: DeviceSet | None = None
+    ) -> None:
+        """Have an engine begin; the final message may come before this returns."""
+        message, job = turn.request.as_message(), turn.request.job
+        if engine is not self._here:
+            # A job may be tried again while a node still ends its last try.
+            job = f"{job}.{secrets.token_hex(8)}"
+            message |= {"job": job, "expected_seconds": seconds}
+        elif lane is not None:
+            message = replace(turn.request, device_set=lane or frozenset({CPU})).as_message()
+        turn.run = run = EngineRun(turn, engine, job, seconds, lane)
+        self._loads[engine.id].add(run)
+        engine.start_run(message, partial(self._take, run))
+
+    def _take(self, run: EngineRun, message: Message) -> None:
+        """An engine says something of a product."""
+        turn, is_here = run.turn, run.engine is self._here
+        if message["type"] == "begun" and is_here:
+            self._load.begin(run, frozenset(message["lane"]), message["seconds"])
             turn.begun_at = read_clock()
             turn.note_wait()
-            self.on_change()
-            return
-        if message["type"] in FINAL_TYPES:
-            self._load.remove(turn.request.job)
-            self._host.learn(turn, message)
-        self._take(turn, message)
+            self.advance()
+        elif message["type"] not in FINAL_TYPES:
+            turn.on_message(message)
+        else:
+            self._loads[run.engine.id].remove(run)
+            if is_here:
+                self._host.learn(turn, message)
+                self._end(turn, message)
+            else:
+                self._take_from_node(run, {**message, "job": turn.request.job})
 
-    def _take(self, turn: Turn, message: Message) -> None:
-        if message["type"] not in FINAL_TYPES:
-            if turn.on_message is not None:
-                turn.on_message(message)
+    def _take_from_node(self, run: EngineRun, message: dict[str, Any]) -> None:
+        """A node has ended a product, or is lost."""
+        if message["type"] == "failed" and message["kind"] in _NODE_FAILURES:
+            if not run.is_stopped:
+                self._move(run.turn, message)
+                return
+            message["type"] = "cancelled"  # its engine was ended to stop it
+        if message["type"] == "succeeded":
+            message["plan"] = self._cluster.learn(run, message)
+        self._end(run.turn, message)
+
+    def _move(self, turn: Turn, failure: Message) -> None:
+        """Have another engine compute a product whose node is lost, from the first row on."""
+        turn.losses += 1
+        offer = self._cluster.choose(turn, {}) if turn.losses <= MOST_LOSSES else None
+        engine = None if offer is None else self._fleet.find(offer.engine)
+        if offer is None or engine is None:
+            self._end(turn, failure)
             return
+        job = turn.request.job
+        logger.warning("product %s goes elsewhere: %s", job, failure["message"])
+        if turn.request.row_step:
+            turn.on_message({"type": "again", "job": job})
+        self._start(turn, engine, offer.seconds)
+
+    def _end(self, turn: Turn, message: Message) -> None:
+        """A product has ended: learn from it how long the next ones of its kind take."""
         for hold in turn.holds:
             hold.release()
         del self._running[turn.request.job]
-        self._learn(turn, message)
-        resolve(turn.final, message)
-        self.on_change()
-        self.on_left()
-        if self.on_answer is not None:
-            asyncio.get_running_loop().call_soon(self.on_answer, turn, message)
-
-    def _learn(self, turn: Turn, message: Message) -> None:
-        """Learn from a product how long the next ones of its kind take."""
         turn.ended_at = read_clock()
         began_at = turn.begun_at or turn.sent_at
         if message["type"] == "succeeded" and began_at is not None:
             self.past.learn_run(turn.kind, turn.predicted_seconds, turn.ended_at - began_at)
+        resolve(turn.final, message)
+        self.advance()
+        self.on_left()
+        if self.on_answer is not None:
+            asyncio.get_running_loop().call_soon(self.on_answer, turn, message)

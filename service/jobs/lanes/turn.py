@@ -1,102 +1,107 @@
 """One product's way through queue and lane."""
 
 import asyncio
+import math
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from wavetrim.scheduler.engine.messages import Message, RunRequest
 from wavetrim.scheduler.options import NO_OPTIONS
-from wavetrim.service.jobs.past import find_kind
+from wavetrim.service.jobs.past import Kind, find_kind
 from wavetrim.service.storage.memory.extent import Extent, Hold
 
 if TYPE_CHECKING:
+    from wavetrim.service.jobs.lanes.load import EngineRun
     from wavetrim.service.jobs.queue import Queue
 
 
+def _do_nothing() -> None:
+    """Nobody wants to know."""
+
+
+def _ignore(_message: Message) -> None:
+    """Nobody wants to know."""
+
+
+@dataclass(slots=True, eq=False)
 class Turn:
     """One product's way through queue and lane.
 
     A job has its turn from when it is accepted. Until its matrices are in memory it is not *ready*:
     its request then tells their shapes, not where they lie.
 
-    Args:
+    Attributes:
         request: The product.
         caller: Whose it is.
         since: When its caller began to wait, UTC seconds.
         predicted_seconds: How long it should take.
         priority: The higher one goes first within its caller.
-
-    Attributes:
-        request: The product.
+        kind: Its kind, by which seconds are learned.
+        is_small: Whether it takes an engine only milliseconds.
         rooms: The memory that it lies in.
-        holds: Keep that memory while an engine has the product.
+        is_ready: Whether it can be sent.
         on_wanted: Called when it would begin now if it were ready.
         on_begin: Called when the product is sent to an engine.
         on_message: Receives the engine's messages before the final one.
+        on_slow: Called now and then while it waits and runs, unless it is quick.
+        until: When it is stopped for its deadline, by `time.perf_counter`.
         queue: Where it waits; None if it does not.
-        is_ready: Whether it can be sent.
-        final: Becomes the engine's final message; "cancelled" if it was given up before its turn.
-        has_left: Whether it waits no more, since it was sent to an engine or given up.
-        stopped: Why it was stopped; None if nobody has stopped it.
-        waited_seconds: How long it has waited for that, and for its devices if they were busy.
-        kind: Its kind, by which seconds are learned.
-        sent_at: When it was sent to an engine, UTC seconds; None before.
-        begun_at: When devices began with it; None before, and if that is not told.
-        ended_at: When it ended.
-        is_small: Whether it takes an engine only milliseconds.
-        losses: How many nodes were lost while they had it.
+        entered_at: When it began to wait, by `time.perf_counter`.
+        waited_seconds: How long it has waited until it was sent, and for its devices if they were
+            busy.
         is_being_estimated: Whether a thread is finding how long the engines would take.
         begins_at: When all its devices should be free, by the monotonic clock; later products do
             not delay it. None before that is known.
-        cancel: Asks the engine that has it to stop.
-        restart_engine: Ends that engine by force.
+        has_left: Whether it waits no more, since it was sent to an engine or given up.
+        stopped: Why it was stopped; None if nobody has stopped it.
+        run: The product at its engine; None before it was sent.
+        holds: Keep its memory while an engine has the product.
+        losses: How many nodes were lost while they had it.
+        sent_at: When it was sent to an engine, UTC seconds; None before.
+        begun_at: When devices began with it; None before, and if that is not told.
+        ended_at: When it ended.
+        final: Becomes the engine's final message; "cancelled" if it was given up before its turn.
     """
 
-    __slots__ = (
-        "_entered", "begins_at", "begun_at", "caller", "cancel", "ended_at", "final", "has_left",
-        "holds", "is_being_estimated", "is_ready", "is_small", "kind", "losses", "on_begin",
-        "on_message", "on_wanted", "predicted_seconds", "priority", "queue", "request",
-        "restart_engine", "rooms", "sent_at", "since", "stopped", "waited_seconds",
-    )  # fmt: skip
+    request: RunRequest
+    _: KW_ONLY
+    caller: str = ""
+    since: float = 0.0
+    predicted_seconds: float = 0.0
+    priority: int = 0
+    kind: Kind = field(init=False)
+    is_small: bool = field(init=False)
+    rooms: Sequence[Extent] = ()
+    is_ready: bool = False
+    on_wanted: Callable[[], None] = _do_nothing
+    on_begin: Callable[[], None] = _do_nothing
+    on_message: Callable[[Message], None] = _ignore
+    on_slow: Callable[[], None] = _do_nothing
+    until: float = math.inf
+    queue: "Queue | None" = None
+    entered_at: float = field(default_factory=time.perf_counter)
+    waited_seconds: float = 0.0
+    is_being_estimated: bool = False
+    begins_at: float | None = None
+    has_left: bool = False
+    stopped: str | None = None
+    run: "EngineRun | None" = None
+    holds: Sequence[Hold] = ()
+    losses: int = 0
+    sent_at: float | None = None
+    begun_at: float | None = None
+    ended_at: float | None = None
+    final: asyncio.Future[Message] = field(
+        default_factory=lambda: asyncio.get_running_loop().create_future()
+    )
 
-    def __init__(
-        self,
-        request: RunRequest,
-        *,
-        caller: str = "",
-        since: float = 0.0,
-        predicted_seconds: float = 0.0,
-        priority: int = 0,
-    ) -> None:
-        self.request = request
-        self.caller = caller
-        self.since = since
-        self.predicted_seconds = predicted_seconds
-        self.priority = priority
-        self.rooms: Sequence[Extent] = ()
-        self.holds: list[Hold] = []
-        self._entered = time.perf_counter()
-        self.waited_seconds = 0.0
-        out, devices = request.out, request.options.devices
-        self.kind = find_kind(out.rows, out.columns, request.a.columns, out.dtype, devices)
-        self.sent_at: float | None = None
-        self.begun_at: float | None = None
-        self.ended_at: float | None = None
-        self.on_wanted: Callable[[], None] = _do_nothing
-        self.on_begin: Callable[[], None] = _do_nothing
-        self.on_message: Callable[[Message], None] | None = None
-        self.queue: Queue | None = None
-        self.is_ready = False
-        self.final: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
-        self.has_left = False
-        self.stopped: str | None = None
-        self.is_small = request.is_small
-        self.losses = 0
-        self.is_being_estimated = False
-        self.begins_at: float | None = None
-        self.cancel: Callable[[], None] = _do_nothing
-        self.restart_engine: Callable[[str], Awaitable[None]] = _end_nothing
+    def __post_init__(self) -> None:
+        out, devices = self.request.out, self.request.options.devices
+        columns = self.request.a.columns
+        self.kind = find_kind(out.rows, out.columns, columns, out.dtype, devices)
+        self.is_small = self.request.is_small
 
     @property
     def needs_no_device(self) -> bool:
@@ -113,7 +118,7 @@ class Turn:
                 is gone, even if nobody waits for the product any more.
         """
         self.request, self.rooms, self.is_ready = request, rooms, True
-        self._entered = time.perf_counter()
+        self.entered_at = time.perf_counter()
 
     def change_priority(self, priority: int) -> None:
         """It goes before or after others of its caller from now on."""
@@ -138,15 +143,7 @@ class Turn:
 
     def note_wait(self) -> None:
         """The product has waited until now."""
-        self.waited_seconds = time.perf_counter() - self._entered
-
-
-def _do_nothing() -> None:
-    """No engine has the product."""
-
-
-async def _end_nothing(_reason: str) -> None:
-    """No engine has the product."""
+        self.waited_seconds = time.perf_counter() - self.entered_at
 
 
 def resolve(future: asyncio.Future[Any], result: Any) -> None:

@@ -2,6 +2,5 @@
 
 `store` adds and changes jobs, in one thread. `rows` makes a row, reads it and changes it.
 `adding` adds all jobs of a POST; `ending` has all ways in which one ends, and what becomes of its
-`followers`, which wait for its result. `listing` reads jobs: by their ids, page by page, and
-counted. `forgetting` removes those that are too old.
+followers, which wait for its result. `listing` reads jobs: by their ids, page by page, and counted.
 """

@@ -7,16 +7,18 @@ the row.
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from sqlalchemy import Connection, bindparam, insert, select
 
-from wavetrim.service.jobs.errors import IdempotencyConflict, OperandNotFound
-from wavetrim.service.jobs.job import Job, list_promised
+from wavetrim.service.errors import FieldProblem
+from wavetrim.service.jobs.errors import OperandNotFound
+from wavetrim.service.jobs.job import PROMISE, Job, list_promised
 from wavetrim.service.jobs.operands import find_result
-from wavetrim.service.jobs.table.followers import Followers
+from wavetrim.service.jobs.table.ending import Followers
 from wavetrim.service.jobs.table.listing import find_jobs
-from wavetrim.service.jobs.table.rows import read_job, read_new, split
+from wavetrim.service.jobs.table.rows import make_row, read_job, split
 from wavetrim.service.storage.database.ownership import scope_key
 from wavetrim.service.storage.database.tables import job_labels, jobs, matrices
 
@@ -54,7 +56,7 @@ def find_first(
     """The jobs that the same POST has made before; none without a key.
 
     Raises:
-        IdempotencyConflict: Those jobs have other requests.
+        FieldProblem: Those jobs have other requests.
     """
     if key is None:
         return []
@@ -69,7 +71,9 @@ def find_first(
     same = [found[one] for one in keys[:-1] if one in found]
     pairs = zip(same, requests, strict=False)
     if len(same) != len(requests) or keys[-1] in found or any(_differ(*pair) for pair in pairs):
-        raise IdempotencyConflict(key, next(iter(found.values())).id)
+        first = next(iter(found.values()))
+        limit = f"a new key, or come with the request of job {first.id}, which it made"
+        raise FieldProblem("Idempotency-Key", key, limit)
     return same
 
 
@@ -77,55 +81,52 @@ def _differ(job: Job, request: Mapping[str, Any]) -> bool:
     return _OPTIONAL | job.request != _OPTIONAL | dict(request)
 
 
-def add_jobs(
-    connection: Connection, rows: Sequence[Mapping[str, Any]], followers: Followers
-) -> list[Job]:
+def add_jobs(connection: Connection, new: Sequence[Job], followers: Followers) -> list[Job]:
     """Add the rows of new jobs; those that wait for others become followers of these.
+
+    Returns:
+        The jobs, with the results of those as operands that have succeeded by now.
 
     Raises:
         OperandNotFound: An operand does not exist (any more), nor a job that would make it.
         OperandEnded: A job that was to make an operand has failed or was cancelled.
     """
-    if not rows:
+    if not new:
         return []
-    rows = _take_results(connection, rows)
-    _lock_operands(connection, rows)
-    connection.execute(_ADDED, rows)
-    labels = [
-        {"job": row["id"], "label": label}
-        for row in rows
-        for label in set(row["request"].get("labels", ()))
-    ]
+    awaited = {one for job in new for one in job.awaited}
+    found = find_jobs(connection, awaited) if awaited else {}
+    added = [_take_results(job, found) if job.awaited else job for job in new]
+    _lock_operands(connection, added)
+    connection.execute(_ADDED, [make_row(job) for job in added])
+    labels = [{"job": job.id, "label": label} for job in added for label in set(job.labels)]
     if labels:
         connection.execute(insert(job_labels), labels)
-    added = [read_new(row) for row in rows]
     for job in added:
         followers.add(job.id, job.awaited)
     return added
 
 
-def _take_results(
-    connection: Connection, rows: Sequence[Mapping[str, Any]]
-) -> list[dict[str, Any]]:
-    """The rows with the results of those jobs as operands that have succeeded by now."""
-    taken = [dict(row) for row in rows]
-    named = [(row, name, job_id) for row in taken for name in _NAMED
-             for job_id in list_promised(row[name])]  # fmt: skip
-    found = find_jobs(connection, {job_id for _, _, job_id in named}) if named else {}
-    for row, name, job_id in named:
-        result = find_result(name, job_id, found)
-        if isinstance(result, str):
-            row[name] = result
-    return taken
+def _take_results(job: Job, found: Mapping[str, Job]) -> Job:
+    """A job with results as operands, as far as there are any."""
+    a, b = _take_result("a", job.a, found), _take_result("b", job.b, found)
+    c = None if job.c is None else _take_result("c", job.c, found)
+    return replace(job, a=a, b=b, c=c)
 
 
-def _lock_operands(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+def _take_result(field: str, operand: str, found: Mapping[str, Job]) -> str:
+    for awaited in list_promised(operand):
+        result = find_result(field, awaited, found)
+        return result if isinstance(result, str) else operand
+    return operand
+
+
+def _lock_operands(connection: Connection, added: Sequence[Job]) -> None:
     """Lock operands' rows against deletion until the jobs' rows are there to protect them."""
     named = [
-        (row[field], field)
-        for row in rows
+        (name, field)
+        for job in added
         for field in _NAMED
-        if row[field] is not None and not list_promised(row[field])
+        if (name := getattr(job, field)) is not None and not name.startswith(PROMISE)
     ]
     found: set[str] = set()
     for some in split(sorted({name for name, _ in named})):

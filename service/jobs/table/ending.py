@@ -4,24 +4,42 @@ What waits for the result of a job is changed in the transaction in which that j
 result as its operand, or ends as well. So no row ever waits for a job that has ended.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, case, or_, select, update
+from sqlalchemy import Connection, select, update
 
 from wavetrim.service.clock import read_clock
 from wavetrim.service.jobs.errors import JobStateConflict
-from wavetrim.service.jobs.job import PROMISE, UNFINISHED, Job, JobState
-from wavetrim.service.jobs.table.followers import Followers
-from wavetrim.service.jobs.table.rows import (
-    change_rows,
-    describe_run,
-    read_job,
-    split,
-    update_job,
-)
+from wavetrim.service.jobs.job import MOST_TRIES, PROMISE, Job, JobState
+from wavetrim.service.jobs.table.rows import change_row, describe_job, read_job, split, write_all
 from wavetrim.service.storage.database.tables import jobs
+
+
+class Followers:
+    """Which jobs wait for the results of others. Thread-safe.
+
+    Rows say so, too; but to look there at the end of each job would cost a statement. The thread
+    that changes rows adds followers, too, so that each is added before or after an end, never
+    meanwhile. A job may be here that waits no more, or was not added after all: its row decides.
+    """
+
+    def __init__(self) -> None:
+        self._by_awaited: dict[str, dict[str, None]] = {}
+
+    def add(self, job_id: str, awaited: Iterable[str]) -> None:
+        """A job waits for others, which have not ended."""
+        for one in awaited:
+            self._by_awaited.setdefault(one, {})[job_id] = None
+
+    def find(self, job_id: str) -> list[str]:
+        """The jobs that wait for a job."""
+        return list(self._by_awaited.get(job_id, ()))
+
+    def take(self, job_id: str) -> list[str]:
+        """The jobs that have waited for a job, which has ended."""
+        return list(self._by_awaited.pop(job_id, ()))
 
 
 @dataclass(slots=True, eq=False)
@@ -58,26 +76,27 @@ def succeed_jobs(
     Raises:
         JobStateConflict: One of the jobs has ended before.
     """
-    changes = {}
+    ended = []
     for one in successes:
-        found: dict[str, Any] = {
-            "state": JobState.SUCCEEDED,
-            "progress": 1.0,
-            "result": one.result,
-            "plan": one.plan,
-            "timings": one.timings,
-            "verification": one.verification,
-            "finished_at": read_clock(),
-        }
-        changes[one.job.id] = describe_run(one.job) | found
-        one.ended = replace(one.job, **found, rows_done=None)
-    if not change_rows(connection, UNFINISHED, changes):
-        raise JobStateConflict(successes[0].job.id, "finished", "queued or running to succeed")
-    for one in successes:
-        for some in split(followers.find(one.job.id)):
+        one.ended = replace(
+            one.job,
+            state=JobState.SUCCEEDED,
+            progress=1.0,
+            rows_done=None,
+            result=one.result,
+            plan=one.plan,
+            timings=one.timings,
+            verification=one.verification,
+            finished_at=read_clock(),
+        )
+        ended.append(one.ended)
+    if not write_all(connection, ended):
+        raise JobStateConflict(ended[0].id, "finished", "queued or running to succeed")
+    for job in ended:
+        for some in split(followers.find(job.id)):
             for operand in (jobs.c.a, jobs.c.b, jobs.c.c):
-                waits = jobs.c.id.in_(some), operand == PROMISE + one.job.id
-                connection.execute(update(jobs).where(*waits).values({operand: one.result}))
+                waits = jobs.c.id.in_(some), operand == PROMISE + job.id
+                connection.execute(update(jobs).where(*waits).values({operand: job.result}))
     return [None] * len(successes)
 
 
@@ -86,16 +105,16 @@ def fail_job(
 ) -> Job | None:
     """Unfinished → failed; None when the job has ended before."""
     error = {"kind": kind, "message": message, "attempts": job.attempts}
-    changes = {"state": JobState.FAILED, "error": error, "finished_at": read_clock()}
-    failed = update_job(connection, job.id, UNFINISHED, describe_run(job) | changes)
-    return _end_followers(connection, failed, followers)
+    failed = replace(job, state=JobState.FAILED, error=error, finished_at=read_clock())
+    changed = change_row(connection, job.id, describe_job(failed))
+    return _end_followers(connection, changed, followers)
 
 
 def cancel_job(connection: Connection, job: Job, followers: Followers) -> Job | None:
     """Unfinished → cancelled; None when the job has ended before."""
-    changes = {"state": JobState.CANCELLED, "finished_at": read_clock()}
-    cancelled = update_job(connection, job.id, UNFINISHED, describe_run(job) | changes)
-    return _end_followers(connection, cancelled, followers)
+    cancelled = replace(job, state=JobState.CANCELLED, finished_at=read_clock())
+    changes = describe_job(cancelled) | {"cancel_requested": True}
+    return _end_followers(connection, change_row(connection, job.id, changes), followers)
 
 
 def mark_cancelled(
@@ -109,77 +128,67 @@ def mark_cancelled(
         running: The job as its run knows it; None if it does not run.
         followers: Those that wait for it.
     """
-    if running is not None and running.state is JobState.RUNNING:
-        changes = describe_run(running) | {"cancel_requested": True}
-    else:
-        queued = jobs.c.state == JobState.QUEUED
-        changes = {
-            "state": case((queued, JobState.CANCELLED), else_=jobs.c.state),
-            "finished_at": case((queued, read_clock()), else_=jobs.c.finished_at),
-            "cancel_requested": True,
-        }
-    marked = update_job(connection, job_id, UNFINISHED, changes)
-    return _end_followers(connection, marked, followers)
+    if running is None or running.state is not JobState.RUNNING:
+        row = find_row(connection, job_id)
+        if row is None:
+            return None
+        if row.state is JobState.QUEUED:
+            return cancel_job(connection, row, followers)
+        running = row
+    return change_row(connection, job_id, describe_job(running) | {"cancel_requested": True})
 
 
-def release_job(connection: Connection, job: Job, followers: Followers) -> Job | None:
-    """Queue a job as if its try had never begun, or cancel it if that was asked for.
+def break_off(
+    connection: Connection, job: Job, followers: Followers, *, counts: bool
+) -> Job | None:
+    """Queue a job again whose run broke off; if it was to be cancelled, it is.
+
+    Args:
+        connection: The transaction.
+        job: The job, as its run knows it.
+        followers: Those that wait for it.
+        counts: Whether that was a try: if the tries are used up, the job fails. If not, it is
+            queued as if the try had never begun.
 
     Returns:
         The job as it is now; None when it has ended before.
     """
-    wanted = select(jobs.c.cancel_requested).where(jobs.c.id == job.id)
-    if connection.scalar(wanted):
-        return cancel_job(connection, job, followers)
-    attempts = job.attempts - 1
-    changes = {"state": JobState.QUEUED, "attempts": attempts, "progress": 0.0, "plan": None}
-    return update_job(connection, job.id, UNFINISHED, changes)
-
-
-def list_interrupted(connection: Connection) -> list[str]:
-    """The ids of the jobs whose runs broke off, while no job runs."""
-    return list(connection.scalars(select(jobs.c.id).where(_is_interrupted())))
-
-
-def _is_interrupted() -> ColumnElement[bool]:
-    """Selects the rows of jobs whose runs broke off: while no job runs, none may stay so.
-
-    A cancellation is kept in the row of a job that runs. So one that is queued there has run, too.
-    """
-    unwanted = and_(jobs.c.state == JobState.QUEUED, jobs.c.cancel_requested)
-    return or_(jobs.c.state == JobState.RUNNING, unwanted)
-
-
-def settle_job(
-    connection: Connection, job_id: str, max_attempts: int, followers: Followers
-) -> Job | None:
-    """Queue again, fail or cancel a job whose run broke off; None for any other."""
-    wanted = select(jobs).where(jobs.c.id == job_id, _is_interrupted())
-    row = connection.execute(wanted).one_or_none()
+    row = find_row(connection, job.id)
     if row is None:
         return None
-    job = read_job(row)
-    if job.cancel_requested:
+    if row.cancel_requested:
         return cancel_job(connection, job, followers)
-    if job.attempts >= max_attempts:
+    if counts and job.attempts >= MOST_TRIES:
         message = "every try of the job was interrupted"
         return fail_job(connection, job, followers, "interrupted", message)
-    changes = {"state": JobState.QUEUED, "progress": 0.0, "plan": None}
-    return update_job(connection, job_id, UNFINISHED, changes)
+    attempts = job.attempts if counts else job.attempts - 1
+    queued = replace(
+        job,
+        state=JobState.QUEUED,
+        attempts=attempts,
+        started_at=job.started_at if attempts else None,
+        progress=0.0,
+        plan=None,
+    )
+    return change_row(connection, job.id, describe_job(queued))
+
+
+def find_row(connection: Connection, job_id: str) -> Job | None:
+    """A job as its row has it."""
+    row = connection.execute(select(jobs).where(jobs.c.id == job_id)).one_or_none()
+    return None if row is None else read_job(row)
 
 
 def _end_followers(connection: Connection, ended: Job | None, followers: Followers) -> Job | None:
     """End all that wait for a job without a result, and what waits for these; returns the job."""
-    if ended is None or not ended.state.finished:
-        return ended
-    left = [ended]
+    left = [] if ended is None else [ended]
     for operand in left:
         needed = f"job {operand.id}"
         if operand is not ended:
-            needed += f", and so that of job {ended.id}"
-        message = f"it needs the result of {needed}, which {ended.say_end()}"
+            needed += f", and so that of job {left[0].id}"
+        message = f"it needs the result of {needed}, which {left[0].say_end()}"
         changes = {
-            "state": ended.state,
+            "state": left[0].state,
             "error": {"kind": "operand", "message": message, "attempts": 0},
             "finished_at": read_clock(),
         }

@@ -2,12 +2,12 @@
 
 from collections.abc import Collection, Sequence
 
-from sqlalchemy import ColumnElement, Connection, Engine, func, or_, select
+from sqlalchemy import ColumnElement, Connection, Engine, func, select
 
 from wavetrim.service.cursor import decode_mark, encode_mark
 from wavetrim.service.errors import CursorUnknown
 from wavetrim.service.jobs.errors import JobNotFound
-from wavetrim.service.jobs.job import PROMISE, UNFINISHED, Job, JobState, list_promised
+from wavetrim.service.jobs.job import UNFINISHED, Job, JobState
 from wavetrim.service.jobs.table.rows import is_in_state, read_job, split
 from wavetrim.service.storage.database.database import reading
 from wavetrim.service.storage.database.ownership import is_owned
@@ -114,14 +114,12 @@ class JobReader:
         following = encode_cursor(shown[-1].id) if len(found) > limit else None
         return tuple(map(self._show, shown)), following
 
-    def list_queued(self) -> list[Job]:
-        """All jobs that wait, the oldest first."""
-        waiting = is_in_state(JobState.QUEUED, self.running)
+    def list_unfinished(self) -> list[Job]:
+        """All jobs that have not ended, while none runs, the oldest first."""
         with reading(self._database) as connection:
-            rows = connection.execute(select(jobs).where(waiting).order_by(jobs.c.sequence))
-            return [read_job(row) for row in rows]
+            return list_unfinished(connection)
 
-    def list_unfinished(self, labels: Sequence[str], owner: str) -> list[str]:
+    def list_labelled(self, labels: Sequence[str], owner: str) -> list[str]:
         """The ids of an owner's unfinished jobs that have all of some labels, the newest first."""
         unfinished = jobs.c.state.in_(UNFINISHED), is_owned(jobs, owner)
         wanted = select(jobs.c.id).where(*unfinished, *_have(labels))
@@ -141,23 +139,15 @@ class JobReader:
         counts[JobState.RUNNING] += begun
         return counts
 
-    def count_queued(self, owner: str) -> int:
-        """How many jobs of an owner wait, not counting those that run."""
-        waiting = is_in_state(JobState.QUEUED, self.running), is_owned(jobs, owner)
-        with reading(self._database) as connection:
-            return connection.scalar(select(func.count()).where(*waiting)) or 0
-
     def _show(self, row: Job) -> Job:
         running = self.running.get(row.id)
         return row if running is None else running.show_running(row)
 
 
-def list_waiting(connection: Connection) -> list[tuple[str, list[str]]]:
-    """The ids of the jobs that wait for results of others, each with the ids of these."""
-    operands = jobs.c.a, jobs.c.b, jobs.c.c
-    promised = or_(*(one.startswith(PROMISE) for one in operands))
-    wanted = select(jobs.c.id, *operands).where(jobs.c.state == JobState.QUEUED, promised)
-    return [(job_id, list_promised(*named)) for job_id, *named in connection.execute(wanted)]
+def list_unfinished(connection: Connection) -> list[Job]:
+    """All jobs that have not ended, as their rows have them, the oldest first."""
+    wanted = select(jobs).where(jobs.c.state.in_(UNFINISHED)).order_by(jobs.c.sequence)
+    return [read_job(row) for row in connection.execute(wanted)]
 
 
 def _have(labels: Sequence[str]) -> list[ColumnElement[bool]]:

@@ -10,7 +10,6 @@ from functools import lru_cache
 from typing import Any, Final
 
 from sqlalchemy import (
-    ClauseElement,
     ColumnElement,
     Connection,
     Row,
@@ -32,26 +31,23 @@ _AT_ONCE: Final = 500
 
 _OPEN: Final = NO_OPTIONS.as_dict()
 
-_NEW: Final[dict[str, Any]] = {
-    **dict.fromkeys(
-        ("result", "plan", "timings", "verification", "error", "started_at", "finished_at")
-    ),
-    "progress": 0.0,
-    "attempts": 0,
-    "cancel_requested": False,
-}
-"""What a new job has not got yet."""
+_COLUMNS: Final = tuple(column.name for column in jobs.c if column.name != "sequence")
+
+_WRITTEN: Final = (
+    "state", "progress", "attempts", "started_at", "finished_at", "plan", "timings",
+    "verification", "error", "result",
+)  # fmt: skip
 
 
-def make_row(
+def make_job(
     request: Mapping[str, Any],
     *,
     shape: Shape | None = None,
     owner: str = "",
     trace: str | None = None,
     idempotency_key: str | None = None,
-) -> dict[str, Any]:
-    """The row of a new job.
+) -> Job:
+    """A new job, which has no row yet.
 
     Args:
         request: The request, ready for JSON; `a`, `b` and `c` are ids of matrices, or of jobs as
@@ -61,18 +57,22 @@ def make_row(
         trace: The `traceparent` of the request.
         idempotency_key: Its key, as it is stored.
     """
-    return {
-        "id": uuid.uuid4().hex,
-        "state": JobState.QUEUED,
-        "priority": request["priority"],
-        "request": dict(request),
-        **{name: _name_operand(request.get(name)) for name in ("a", "b", "c")},
-        "shape": shape,
-        "idempotency_key": idempotency_key,
-        "created_at": read_clock(),
-        "owner": owner or None,
-        "trace": trace,
-    }
+    a, b, c = (_name_operand(request.get(name)) for name in ("a", "b", "c"))
+    assert a is not None
+    assert b is not None
+    return Job(
+        id=uuid.uuid4().hex,
+        priority=request["priority"],
+        request=dict(request),
+        a=a,
+        b=b,
+        c=c,
+        shape=shape,
+        idempotency_key=idempotency_key,
+        created_at=read_clock(),
+        owner=owner,
+        trace=trace,
+    )
 
 
 def _name_operand(asked: str | Mapping[str, str] | None) -> str | None:
@@ -80,24 +80,19 @@ def _name_operand(asked: str | Mapping[str, str] | None) -> str | None:
     return asked if asked is None or isinstance(asked, str) else PROMISE + asked["job"]
 
 
-def read_new(row: Mapping[str, Any]) -> Job:
-    """The job of a row that has just been added."""
-    return _make_job({**_NEW, **row})
+def make_row(job: Job) -> dict[str, Any]:
+    """The row of a new job."""
+    return {name: getattr(job, name) for name in _COLUMNS} | {"owner": job.owner or None}
 
 
 def read_job(row: Row[Any]) -> Job:
-    """The job of a row of the jobs table."""
-    columns = dict(row._mapping)
-    del columns["sequence"]
-    return _make_job(columns)
-
-
-def _make_job(columns: dict[str, Any]) -> Job:
-    """The job of a row's columns.
+    """The job of a row of the jobs table.
 
     Options that a stored request lacks, because an earlier version did not have them, are left
     open, as if it were posted now.
     """
+    columns = dict(row._mapping)
+    del columns["sequence"]
     columns["owner"] = columns["owner"] or ""
     columns["state"] = JobState(columns["state"])
     columns["request"] = _OPEN | columns["request"]
@@ -106,31 +101,28 @@ def _make_job(columns: dict[str, Any]) -> Job:
     return Job(**columns)
 
 
-def update_job(
-    connection: Connection, job_id: str, states: tuple[JobState, ...], changes: Mapping[str, Any]
+def change_row(
+    connection: Connection,
+    job_id: str,
+    changes: Mapping[str, Any],
+    states: tuple[JobState, ...] = UNFINISHED,
 ) -> Job | None:
-    """Change a job if it is in one of the states; None if not."""
-    given = {"job": job_id}
-    if any(isinstance(value, ClauseElement) for value in changes.values()):
-        change = _build_update(states, (), returns=True).values(**changes)
-    else:
-        change = _build_update(states, tuple(changes), returns=True)
-        given = _name_values(job_id, changes)
-    row = connection.execute(change, given).one_or_none()
+    """Change a job if it is in one of some states; None if not."""
+    change = _build_update(tuple(changes), states).returning(jobs)
+    row = connection.execute(change, _name_values(job_id, changes)).one_or_none()
     return None if row is None else read_job(row)
 
 
-def change_rows(
-    connection: Connection, states: tuple[JobState, ...], changes: Mapping[str, Mapping[str, Any]]
-) -> bool:
-    """Change jobs, by their ids, without reading them; returns whether all were in such a state.
+def write_all(connection: Connection, changed: Sequence[Job]) -> bool:
+    """Write jobs, without reading their rows; returns whether none had ended before."""
+    change = _build_update(_WRITTEN, UNFINISHED)
+    given = [_name_values(job.id, describe_job(job)) for job in changed]
+    return connection.execute(change, given).rowcount == len(given)
 
-    The same columns of each are changed.
-    """
-    names = tuple(next(iter(changes.values())))
-    given = [_name_values(job_id, values) for job_id, values in changes.items()]
-    changed = connection.execute(_build_update(states, names, returns=False), given)
-    return changed.rowcount == len(given)
+
+def describe_job(job: Job) -> dict[str, Any]:
+    """The columns that the run of a job and its end change."""
+    return {name: getattr(job, name) for name in _WRITTEN}
 
 
 def _name_values(job_id: str, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -138,26 +130,14 @@ def _name_values(job_id: str, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=64)
-def _build_update(states: tuple[JobState, ...], names: tuple[str, ...], *, returns: bool) -> Update:
+def _build_update(names: tuple[str, ...], states: tuple[JobState, ...]) -> Update:
     """The statement that changes a job in one of some states, with a parameter for each name.
 
     It is built once: building it takes as long as running it.
     """
     given = {name: bindparam(f"new_{name}", type_=jobs.c[name].type) for name in names}
     in_state = or_(*(jobs.c.state == state for state in states))
-    change = update(jobs).where(jobs.c.id == bindparam("job"), in_state).values(**given)
-    return change.returning(jobs) if returns else change
-
-
-def describe_run(job: Job) -> dict[str, Any]:
-    """The columns that say how far a run has come."""
-    return {
-        "state": JobState.RUNNING,
-        "attempts": job.attempts,
-        "started_at": job.started_at,
-        "plan": job.plan,
-        "progress": job.progress,
-    }
+    return update(jobs).where(jobs.c.id == bindparam("job"), in_state).values(**given)
 
 
 def is_in_state(state: JobState, running: Collection[str]) -> ColumnElement[bool]:

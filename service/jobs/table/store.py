@@ -6,35 +6,39 @@ other. So what a change has read stays true until it is committed.
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain, islice
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection, Engine, delete, select
 
-from wavetrim.service.jobs.errors import JobFinished, JobNotQueued
-from wavetrim.service.jobs.job import UNFINISHED, Job, JobState
+from wavetrim.service.clock import read_clock
+from wavetrim.service.jobs.errors import JobStateConflict
+from wavetrim.service.jobs.job import Job, JobState
 from wavetrim.service.jobs.table.adding import add_jobs, find_first
 from wavetrim.service.jobs.table.ending import (
+    Followers,
     Success,
+    break_off,
     cancel_job,
     fail_job,
-    list_interrupted,
     mark_cancelled,
-    release_job,
-    settle_job,
     succeed_jobs,
 )
-from wavetrim.service.jobs.table.followers import Followers
-from wavetrim.service.jobs.table.forgetting import forget_finished
-from wavetrim.service.jobs.table.listing import JobReader, list_waiting
-from wavetrim.service.jobs.table.rows import describe_run, update_job
+from wavetrim.service.jobs.table.listing import JobReader, list_unfinished
+from wavetrim.service.jobs.table.rows import change_row, describe_job
 from wavetrim.service.storage.database.database import reading
 from wavetrim.service.storage.database.shared_commits import CommitLost, SharedCommits, Together
+from wavetrim.service.storage.database.tables import jobs
 from wavetrim.service.threads import await_end
 
 R = TypeVar("R")
 
-_Post = tuple[Sequence[Mapping[str, Any]], str | None, str]
-"""The rows of a POST's jobs, its Idempotency-Key, and its owner."""
+_BATCH: Final = 500
+"""Jobs that are forgotten in one transaction; chosen, so that other writers need not wait long."""
+
+_FINISHED: Final = jobs.c.state.in_([state for state in JobState if state.finished])
+
+_Post = tuple[Sequence[Job], str | None, str]
+"""A POST's jobs, its Idempotency-Key, and its owner."""
 
 
 class JobStore(JobReader):
@@ -55,7 +59,7 @@ class JobStore(JobReader):
 
     async def add(
         self,
-        rows: Sequence[Mapping[str, Any]],
+        new: Sequence[Job],
         *,
         idempotency_key: str | None = None,
         owner: str = "",
@@ -63,7 +67,7 @@ class JobStore(JobReader):
         """Queues jobs, all or none.
 
         Args:
-            rows: As `make_row` makes them, at least one.
+            new: As `make_job` makes them, at least one.
             idempotency_key: Makes a repeated call of the owner's return the first jobs.
             owner: Name of the tenant to whom they belong.
 
@@ -71,11 +75,11 @@ class JobStore(JobReader):
             The jobs, and whether this call made them.
 
         Raises:
-            IdempotencyConflict: The key belongs to jobs with other requests.
+            FieldProblem: The key belongs to jobs with other requests.
             OperandNotFound: An operand does not exist (any more).
             OperandEnded: A job that was to make an operand has failed or was cancelled.
         """
-        change = Together(self._add_posts, (rows, idempotency_key, owner))
+        change = Together(self._add_posts, (new, idempotency_key, owner))
         try:
             return await await_end(self._commits.add(change))
         except CommitLost as lost:
@@ -86,14 +90,14 @@ class JobStore(JobReader):
     ) -> list[tuple[list[Job], bool]]:
         """Add the jobs of POSTs that are committed together."""
         firsts = [
-            find_first(connection, [row["request"] for row in rows], owner, key)
-            for rows, key, owner in posts
+            find_first(connection, [job.request for job in posted], owner, key)
+            for posted, key, owner in posts
         ]
-        new = [rows for (rows, _, _), first in zip(posts, firsts, strict=True) if not first]
+        new = [posted for (posted, _, _), first in zip(posts, firsts, strict=True) if not first]
         added = iter(add_jobs(connection, list(chain.from_iterable(new)), self.followers))
         return [
-            (first, False) if first else (list(islice(added, len(rows))), True)
-            for (rows, _, _), first in zip(posts, firsts, strict=True)
+            (first, False) if first else (list(islice(added, len(posted))), True)
+            for (posted, _, _), first in zip(posts, firsts, strict=True)
         ]
 
     def succeed(self, connection: Connection, successes: Sequence[Success]) -> Sequence[None]:
@@ -106,7 +110,7 @@ class JobStore(JobReader):
         """The jobs that the owner's earlier POST with the same key made; none without.
 
         Raises:
-            IdempotencyConflict: The key belongs to jobs with other requests.
+            FieldProblem: The key belongs to jobs with other requests.
         """
         with reading(self._database) as connection:
             return find_first(connection, requests, owner, idempotency_key)
@@ -118,7 +122,7 @@ class JobStore(JobReader):
             The job; None when it has ended, or was cancelled before it began.
         """
         return self._change(
-            lambda connection: update_job(connection, job.id, UNFINISHED, describe_run(job)),
+            lambda connection: change_row(connection, job.id, describe_job(job)),
             durable=False,
         )
 
@@ -140,9 +144,24 @@ class JobStore(JobReader):
         Returns:
             The job as it is now; None when it had ended before.
         """
-        return self._change(
-            lambda connection: self._give_up(release_job(connection, job, self.followers))
-        )
+        return self._break_off(job, counts=False)
+
+    def settle(self, job: Job) -> Job | None:
+        """Settle one job whose run broke off, as `requeue_interrupted` does.
+
+        Returns:
+            The job as it is now; None when it had ended before.
+        """
+        return self._break_off(job, counts=True)
+
+    def _break_off(self, job: Job, *, counts: bool) -> Job | None:
+        def change(connection: Connection) -> Job | None:
+            changed = break_off(connection, job, self.followers, counts=counts)
+            if changed is not None and job.id in self.running:
+                self.running[job.id] = changed  # who cancels it next finds it so
+            return changed
+
+        return self._change(change)
 
     def request_cancel(self, job_id: str, owner: str | None = None) -> Job:
         """Cancels a queued job at once and marks a running one; a cancelled job stays as it is.
@@ -153,13 +172,13 @@ class JobStore(JobReader):
 
         Raises:
             JobNotFound: There is no job of that id.
-            JobFinished: The job has succeeded or failed already.
+            JobStateConflict: The job has succeeded or failed already.
         """
         self.get(job_id, owner)  # an owner never changes
         changed = self.cancel_all([job_id])
         job = changed[0] if changed else self.get(job_id)
         if job.state in (JobState.SUCCEEDED, JobState.FAILED):
-            raise JobFinished(job_id, job.state)
+            raise JobStateConflict(job_id, job.state, "queued or running to be cancelled")
         return job
 
     def cancel_all(self, ids: Sequence[str]) -> list[Job]:
@@ -181,7 +200,7 @@ class JobStore(JobReader):
 
         Raises:
             JobNotFound: There is no job of that id.
-            JobNotQueued: The job runs, or has ended.
+            JobStateConflict: The job runs, or has ended.
         """
         self.get(job_id, owner)
 
@@ -189,14 +208,15 @@ class JobStore(JobReader):
             running = self.running.get(job_id)
             if running is not None and running.state is JobState.RUNNING:
                 return None
-            return update_job(connection, job_id, (JobState.QUEUED,), {"priority": priority})
+            return change_row(connection, job_id, {"priority": priority}, (JobState.QUEUED,))
 
         job = self._change(change)
         if job is None:
-            raise JobNotQueued(job_id, self.get(job_id).state)
+            limit = "queued for its priority to be changed"
+            raise JobStateConflict(job_id, self.get(job_id).state, limit)
         return job
 
-    def requeue_interrupted(self, max_attempts: int) -> tuple[Job, ...]:
+    def requeue_interrupted(self) -> tuple[Job, ...]:
         """Settle the jobs that ran when the service ended; called once, before any job starts.
 
         A job goes back to the queue; if its tries are used up it fails, and if its cancellation
@@ -207,33 +227,52 @@ class JobStore(JobReader):
         """
 
         def change(connection: Connection) -> tuple[Job, ...]:
-            for job_id, awaited in list_waiting(connection):
-                self.followers.add(job_id, awaited)
-            settled = (
-                settle_job(connection, one, max_attempts, self.followers)
-                for one in list_interrupted(connection)
-            )
+            unfinished = list_unfinished(connection)
+            for job in unfinished:
+                self.followers.add(job.id, job.awaited)
+            # A cancellation is kept in the row of a job that runs, even if it is queued there.
+            settled = [
+                break_off(connection, job, self.followers, counts=True)
+                for job in unfinished
+                if job.state is JobState.RUNNING or job.cancel_requested
+            ]
             return tuple(job for job in settled if job is not None)
 
         return self._change(change)
 
-    def settle(self, job: Job, max_attempts: int) -> Job | None:
-        """Settle one job whose run broke off, as `requeue_interrupted` does.
+    def expire(self, ttl_seconds: float, *, start: float, most: int) -> int:
+        """Forgets finished jobs that are too old or too many; their products stay.
+
+        Args:
+            ttl_seconds: Jobs that ended this long ago are forgotten; 0 for none.
+            start: The time before which no age is counted.
+            most: Jobs beyond this number are forgotten, the oldest first.
 
         Returns:
-            The job as it is now; None when it had ended before.
+            How many were forgotten.
         """
+        before = read_clock() - ttl_seconds
+        if not ttl_seconds or start >= before:
+            before = 0.0
+        newest = select(jobs.c.sequence).where(_FINISHED).order_by(jobs.c.sequence.desc())
+        with reading(self._database) as connection:
+            last_sequence = connection.scalar(newest.offset(most).limit(1)) or 0
+        forgotten = 0
+        while count := self._forget_batch(before, last_sequence):
+            forgotten += count
+        return forgotten
 
-        def change(connection: Connection) -> Job | None:
-            update_job(connection, job.id, UNFINISHED, describe_run(job))
-            settled = settle_job(connection, job.id, max_attempts, self.followers)
-            return self._give_up(settled)
-
-        return self._change(change)
-
-    def expire(self, ttl_seconds: float, *, start: float, most: int) -> int:
-        """Forgets finished jobs, as `forget_finished` does; returns how many."""
-        return forget_finished(self._database, ttl_seconds, start=start, most=most)
+    def _forget_batch(self, before: float, last_sequence: int) -> int:
+        wanted = select(jobs.c.sequence).limit(_BATCH)
+        # Two queries, each answered by an index. Only a finished job has a `finished_at`.
+        old = wanted.where(jobs.c.finished_at < before).order_by(jobs.c.finished_at)
+        many = wanted.where(jobs.c.sequence <= last_sequence, _FINISHED).order_by(jobs.c.sequence)
+        with reading(self._database) as connection:
+            batch = [*connection.scalars(old)] or [*connection.scalars(many)]
+        if batch:
+            with self._database.begin() as connection:
+                connection.execute(delete(jobs).where(jobs.c.sequence.in_(batch), _FINISHED))
+        return len(batch)
 
     def _change(self, change: Callable[[Connection], R], *, durable: bool = True) -> R:
         """Change rows, and return when that is committed."""
@@ -241,9 +280,3 @@ class JobStore(JobReader):
             return self._commits.add(change, durable=durable).result()
         except CommitLost as lost:
             raise lost.cause from lost
-
-    def _give_up(self, job: Job | None) -> Job | None:
-        """A run gives up its job: who cancels it next finds it so."""
-        if job is not None and job.id in self.running:
-            self.running[job.id] = job
-        return job

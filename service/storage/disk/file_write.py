@@ -1,7 +1,7 @@
 """A file that is written in pieces, in any order, and durable when it is finished.
 
 Whole pages go past the system's cache (O_DIRECT), if they lie in memory as in the file: the disk
-then reads the caller's memory itself. The rest goes through the cache.
+then reads the caller's memory itself. The rest, and small files, go through the cache.
 
 The caller keeps the memory of all pieces until `finish` is done: after a failed sync it is not
 known what the disk holds, so the whole file is written once more before the error is reported.
@@ -30,6 +30,11 @@ from wavetrim.service.storage.disk.new_file import (
 
 T = TypeVar("T")
 PAGE_BYTES: Final = 4096
+
+SMALL_BYTES: Final = 2**18
+"""A file below this goes through the cache as a whole, and waits for no commit; chosen: what that
+costs is more than it takes to write the file."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -65,7 +70,7 @@ class FileWrite:
     ) -> None:
         self.writer = writer
         self._path = path
-        self._size_bytes = size_bytes
+        self._size_bytes, self._is_small = size_bytes, size_bytes < SMALL_BYTES
         self._extending = extending
         self._growing = growing
         self._file: int | None = None
@@ -125,7 +130,8 @@ class FileWrite:
         self._file, self._made_bytes = os.open(self._path, flags, 0o600), 0
         self._is_ours = True
         try:
-            self._direct = os.open(self._path, os.O_WRONLY | os.O_DIRECT | THIS_FILE)
+            flags = os.O_WRONLY | os.O_DIRECT | THIS_FILE
+            self._direct = None if self._is_small else os.open(self._path, flags)
         except OSError:  # this file system has only its cache
             self._direct = None
         if not self._growing:
@@ -145,7 +151,8 @@ class FileWrite:
         end = offset + len(view)
         if end > self._made_bytes:
             self._take_blocks(find_next_length(self._made_bytes, end, self._size_bytes))
-        self.writer.yield_to_commits()
+        if not self._is_small:
+            self.writer.yield_to_commits()
         first = -(-offset // PAGE_BYTES) * PAGE_BYTES
         last = max(first, end // PAGE_BYTES * PAGE_BYTES)
         if self._direct is None or (_find_address(view) - offset) % PAGE_BYTES:
@@ -158,7 +165,7 @@ class FileWrite:
     def _write_cached(self, offset: int, view: memoryview) -> None:
         assert self._file is not None, "a file is made first"
         write_whole(self._file, view, offset)
-        if view:  # have the system begin to write: else it would only when the file is finished
+        if view and not self._is_small:  # else the system would write it when the file is finished
             os.posix_fadvise(self._file, offset, len(view), os.POSIX_FADV_DONTNEED)
 
     def _sync(self) -> None:

@@ -54,7 +54,7 @@ class SilentCluster(Cluster):
             "type": "failed", "kind": "node", "message": reason, "retryable": True,
             "poisoned": False,
         }  # fmt: skip
-        for job in self.asked:
+        for job in self.asked.copy():
             self._runs.take({**failure, "job": job})
 
     async def restart(self, reason: str) -> None:

@@ -20,8 +20,7 @@ from wavetrim.service.jobs.errors import OperandNotFound
 from wavetrim.service.jobs.job import Job, JobState
 from wavetrim.service.jobs.live import LiveJob
 from wavetrim.service.jobs.run import Runner
-from wavetrim.service.jobs.table.rows import make_row
-from wavetrim.service.jobs.table.store import JobStore
+from wavetrim.service.jobs.table.rows import make_job
 from wavetrim.service.storage.errors import MatrixInUse
 
 Scenario = Callable[[Parts], Awaitable[None]]
@@ -73,27 +72,6 @@ def count_ended(parts: Parts, state: str) -> float:
     return value
 
 
-def test_a_job_becomes_a_product(run_shared: RunShared) -> None:
-    async def scenario(parts: Parts) -> None:
-        a, b = make_matrix(30, 20, "float64", seed=1), make_matrix(20, 40, "float64", seed=2)
-        c = make_matrix(30, 40, "float64", seed=3)
-        ids = [parts.store(array) for array in (a, b, c)]
-        before = count_ended(parts, "succeeded")
-        job = await finish(parts, *ids[:2], c=ids[2], alpha=2.0, beta=0.5, verify=True, f=30)
-        assert (job.state, job.progress, job.attempts) == (JobState.SUCCEEDED, 1.0, 1)
-        assert np.allclose(parts.load(job.result), 2 * a @ b + 0.5 * c)
-        assert job.plan is not None
-        assert job.plan["f"] == 30
-        assert job.timings is not None
-        assert job.timings["total_seconds"] is not None
-        assert job.verification is not None
-        assert job.verification["passed"]
-        assert count_ended(parts, "succeeded") == before + 1
-        assert parts.matrices.get(str(job.result)).path.suffix == ".npy"
-
-    run_shared(scenario)
-
-
 def test_every_product_is_right_in_the_file_that_was_made_ahead_for_it(
     run_shared: RunShared,
 ) -> None:
@@ -136,22 +114,6 @@ def test_a_job_runs_once_though_its_caller_left_before_it_was_committed(
         assert begun.count(job.id) == 1
 
     run_shared(scenario)
-
-
-def test_nothing_is_written_while_a_short_product_is_computed(
-    run_shared: RunShared, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    written: list[Job] = []
-    monkeypatch.setattr(JobStore, "keep_run", lambda _, job: written.append(job))
-
-    async def scenario(parts: Parts) -> None:
-        a = parts.store(make_matrix(30, 30, "float32", seed=1))
-        job = await finish(parts, a, a)
-        assert (job.plan or {})["f"] == 30
-        assert job.progress == 1.0
-
-    run_shared(scenario)
-    assert written == []
 
 
 def test_a_try_that_fails_early_leaves_its_plan(
@@ -246,23 +208,6 @@ wavetrim.scheduler.engine.run.open_product = break_down
     run(tmp_path / "data", scenario)
     assert caplog.text.count("CUDA_ERROR_ILLEGAL_ADDRESS") >= 2
     assert caplog.text.count("exit status 70") == 2
-
-
-def test_a_queued_job_is_cancelled_before_it_starts(run_shared: RunShared) -> None:
-    async def scenario(parts: Parts) -> None:
-        a = parts.store_slow_operand()
-        running, _ = await parts.submit(ask(a, a))
-        queued, _ = await parts.submit(ask(a, a))
-        waiting = asyncio.create_task(parts.dispatcher.wait(queued.id))
-        await wait_for_progress(parts, running.id)
-        cancelled = await parts.dispatcher.cancel(queued.id)
-        assert cancelled.state is JobState.CANCELLED
-        assert (await waiting).state is JobState.CANCELLED
-        assert (await parts.dispatcher.cancel(queued.id)) == cancelled
-        assert (await asyncio.to_thread(parts.jobs.get, running.id)).state is JobState.RUNNING
-        await parts.dispatcher.cancel(running.id)
-
-    run_shared(scenario)
 
 
 def test_a_running_job_is_cancelled_soon_and_the_engine_lives_on(run_shared: RunShared) -> None:
@@ -373,7 +318,7 @@ def test_a_stop_while_a_try_is_written_leaves_its_job_as_if_it_had_not_begun(
     before = make_parts(tmp_path)
     operand = before.store(np.ones((2, 2), np.float32))
     asked = ask(operand, operand).model_dump()
-    (job,), _ = asyncio.run(before.jobs.add([make_row(asked)]))
+    (job,), _ = asyncio.run(before.jobs.add([make_job(asked)]))
     before.database.dispose()
 
     async def scenario() -> None:

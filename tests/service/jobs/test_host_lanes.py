@@ -22,7 +22,7 @@ async def make_turn(b_key: str) -> Turn:
 def test_choices_are_those_of_the_shape_until_it_is_known_where_b_is(tmp_path: Path) -> None:
     lanes = HostLanes(Engine(Settings(data_dir=tmp_path)), Load(), PlanCache())
     mine, other = asyncio.run(make_turn("mine")), asyncio.run(make_turn("other"))
-    assert not lanes.is_known(mine)
+    assert lanes.find_kept(mine) is None
     (found,) = lanes.find(mine.request)
     assert found.device_set == {CPU}
     assert lanes.find_kept(mine) == lanes.find_kept(other) == (found,)

@@ -10,11 +10,11 @@ import pytest
 from sqlalchemy import Engine, func, select
 
 from tests.service.drafts import begin_draft, keep_matrix, run
-from wavetrim.service.jobs.errors import JobNotQueued, OperandEnded, OperandJobNotFound
+from wavetrim.service.jobs.errors import JobNotFound, JobStateConflict, OperandEnded
 from wavetrim.service.jobs.job import Job, JobState
 from wavetrim.service.jobs.request import JobRequest
 from wavetrim.service.jobs.table.ending import Success
-from wavetrim.service.jobs.table.rows import make_row
+from wavetrim.service.jobs.table.rows import make_job
 from wavetrim.service.jobs.table.store import JobStore
 from wavetrim.service.storage.database.database import reading
 from wavetrim.service.storage.database.shared_commits import SharedCommits
@@ -51,7 +51,7 @@ def add(jobs: JobStore, matrices: MatrixStore) -> Callable[..., Job]:
     def add_job(*awaited: Job, labels: tuple[str, ...] = ()) -> Job:
         named: Any = [{"job": job.id} for job in awaited] + [stored] * 2
         request = JobRequest(a=named[0], b=named[1], labels=list(labels)).model_dump()
-        (job,), _ = asyncio.run(jobs.add([make_row(request, shape=SHAPE)]))
+        (job,), _ = asyncio.run(jobs.add([make_job(request, shape=SHAPE)]))
         return job
 
     return add_job
@@ -99,7 +99,7 @@ def test_a_job_that_is_added_after_an_end_gets_the_result_or_is_refused(jobs, ad
     with pytest.raises(OperandEnded, match="failed: no room"):
         add(failed)
     jobs.expire(0.0, start=0.0, most=0)
-    with pytest.raises(OperandJobNotFound):
+    with pytest.raises(JobNotFound):
         add(first)
 
 
@@ -128,11 +128,11 @@ def test_a_restart_ends_what_waits_for_a_job_that_it_ends(database, jobs, add, r
         jobs.running[first.id] = begun
     jobs.request_cancel(first.id)
     later = JobStore(database)
-    settled = later.requeue_interrupted(max_attempts=3)
+    settled = later.requeue_interrupted()
     assert [(job.id, job.state) for job in settled] == [(first.id, JobState.CANCELLED)]
     assert later.get(second.id).state is later.get(third.id).state is JobState.CANCELLED
     assert first.id in later.get(third.id).error["message"]
-    assert later.list_queued() == []
+    assert later.list_unfinished() == []
 
 
 def test_what_waits_survives_a_restart(database, jobs, matrices, add, succeed) -> None:
@@ -140,9 +140,9 @@ def test_what_waits_survives_a_restart(database, jobs, matrices, add, succeed) -
     second = add(first)
     jobs.keep_run(first.begin_try(1.0))
     later = JobStore(database)
-    assert [job.id for job in later.requeue_interrupted(max_attempts=3)] == [first.id]
+    assert [job.id for job in later.requeue_interrupted()] == [first.id]
     assert later.followers.find(first.id) == [second.id]
-    assert [job.awaited for job in later.list_queued()] == [[], [first.id]]
+    assert [job.awaited for job in later.list_unfinished()] == [[], [first.id]]
 
 
 def test_a_job_waits_for_an_end_or_has_heard_of_it_but_never_misses_it(jobs, add, succeed) -> None:
@@ -163,7 +163,7 @@ def test_a_job_waits_for_an_end_or_has_heard_of_it_but_never_misses_it(jobs, add
 def test_a_thousand_jobs_hear_of_one_end(jobs, matrices, succeed, add) -> None:
     first = add()
     request = JobRequest(a={"job": first.id}, b=first.a).model_dump()
-    rows = [make_row(request, shape=SHAPE) for _ in range(1000)]
+    rows = [make_job(request, shape=SHAPE) for _ in range(1000)]
     added, _ = asyncio.run(jobs.add(rows))
     result = succeed(first)
     assert {job.a for job in jobs.find([job.id for job in added]).values()} == {result}
@@ -173,11 +173,11 @@ def test_only_the_priority_of_a_queued_job_is_changed(jobs, add, succeed) -> Non
     job = add()
     assert jobs.change_priority(job.id, 7).priority == jobs.get(job.id).priority == 7
     jobs.running[job.id] = job.begin_try(1.0)
-    with pytest.raises(JobNotQueued, match="is running; it must be queued"):
+    with pytest.raises(JobStateConflict, match="is running; it must be queued"):
         jobs.change_priority(job.id, 8)
     jobs.running.clear()
     succeed(job)
-    with pytest.raises(JobNotQueued, match="is succeeded"):
+    with pytest.raises(JobStateConflict, match="is succeeded"):
         jobs.change_priority(job.id, 8)
     assert jobs.get(job.id).priority == 7
 
@@ -189,10 +189,10 @@ def test_labels_find_jobs_and_go_with_them(database, jobs, add, succeed) -> None
     assert jobs.page(labels=["x", "ä y"])[0] == (both,)
     page, cursor = jobs.page(labels=["x"], limit=1)
     assert (page, jobs.page(labels=["x"], limit=1, cursor=cursor)) == ((both,), ((one,), None))
-    assert jobs.list_unfinished(["x"], "") == [both.id, one.id]
-    assert jobs.list_unfinished(["x"], "ada") == []
+    assert jobs.list_labelled(["x"], "") == [both.id, one.id]
+    assert jobs.list_labelled(["x"], "ada") == []
     succeed(both)
-    assert jobs.list_unfinished(["x"], "") == [one.id]
+    assert jobs.list_labelled(["x"], "") == [one.id]
     assert jobs.expire(0.0, start=0.0, most=0) == 1
     with reading(database) as connection:
         assert connection.scalar(select(func.count()).select_from(job_labels)) == 1
