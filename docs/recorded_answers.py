@@ -25,7 +25,8 @@ from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.scheduler.profile.presets import PRESETS
 from wavetrim.scheduler.profile.serialization import FORMAT_VERSION, read_profile
 from wavetrim.scheduler.profile.store import build_preset_profile
-from wavetrim.service.api.products.plan_schemas import MAX_SIZE, PlanView
+from wavetrim.service.api.products.plan_query import MAX_SIZE
+from wavetrim.service.api.products.plan_schemas import PlanView
 
 PAGE: Final = ROOT / "service" / "page"
 EXERCISES: Final = PAGE / "explorer" / "exercise_products.js"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wavetrim.service.api.matrices.ranges import parse_range
+from wavetrim.service.api.matrices.conditions import parse_range
 from wavetrim.service.errors import RangeNotSatisfiable
 
 
