@@ -6,8 +6,7 @@ them. The OpenAPI document has them like all others.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeVar, get_origin
 from urllib.parse import parse_qsl
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from wavetrim.service.parts import Frame, Parts
 
 Model = TypeVar("Model", bound=BaseModel)
+Result = TypeVar("Result")
 
 MAX_DOCUMENT_BYTES: Final = 2**16
 """The largest JSON body, but for lists of jobs; chosen: a job has some hundred bytes."""
@@ -110,21 +110,25 @@ class Call(Request):
         await reader.finish()
         return content
 
-    @asynccontextmanager
-    async def receiving(self, reader: BodyReader) -> AsyncIterator[None]:
-        """A block that receives the call's body: few long ones at once, and all bytes are counted.
+    async def receive_by(
+        self, reader: BodyReader, receive: Callable[..., Awaitable[Result]], *args: Any
+    ) -> Result:
+        """Receives the call's body: few long ones at once, and all bytes are counted.
+
+        Args:
+            reader: Reads the body.
+            receive: Receives it, by the reader.
+            args: Its arguments.
 
         Raises:
             Crowded: Too many are received already, for too long.
         """
         length = reader.length_bytes
-        is_short = length is not None and length <= SMALL_BODY_BYTES
         try:
-            if is_short:
-                yield
-            else:
-                async with self.parts.bodies.take(self.tenant.name):
-                    yield
+            if length is not None and length <= SMALL_BODY_BYTES:
+                return await receive(*args)
+            async with self.parts.bodies.take(self.tenant.name):
+                return await receive(*args)
         finally:
             self.parts.metrics.received_bytes.inc(reader.received_bytes)
 

@@ -26,6 +26,7 @@ from wavetrim.service.api.schemas import (
 )
 from wavetrim.service.api.wire.reader import BodyReader
 from wavetrim.service.clock import read_clock
+from wavetrim.service.storage.matrices.matrix import Matrix
 from wavetrim.service.storage.matrices.npy import MAX_HEADER_BYTES
 from wavetrim.service.storage.matrices.upload_keys import UploadKey
 
@@ -74,16 +75,19 @@ async def store_matrix(call: Call, query: Annotated[StoreQuery, Query()]) -> Non
         field="Content-Length", why=" (max_matrix_bytes each, with a .npy header)",
     )  # fmt: skip
     on_disk = query.storage == "disk"
-    async with call.receiving(body):
+    upload = Upload(
+        body, parts.matrices, on_disk=on_disk, tenant=tenant, in_flight=parts.in_flight,
+        key=None if key is None else UploadKey(key, tenant.name, parts.database),
+    )  # fmt: skip
+
+    async def receive() -> tuple[Matrix, bool]:
         with ExitStack() as stack:
             if on_disk:
                 parts.descriptors.take(tenant.name, "files")
                 stack.callback(parts.descriptors.give, tenant.name)
-            upload = Upload(
-                body, parts.matrices, on_disk=on_disk, tenant=tenant, in_flight=parts.in_flight,
-                key=None if key is None else UploadKey(key, tenant.name, parts.database),
-            )  # fmt: skip
-            matrix, created = await upload.receive()
+            return await upload.receive()
+
+    matrix, created = await call.receive_by(body, receive)
     content = show_matrix(matrix).model_dump_json()
     location = {"Location": f"/v1/matrices/{matrix.id}"}
     status = 201 if created else 200

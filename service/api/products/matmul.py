@@ -82,8 +82,9 @@ async def matmul(call: Call, query: Annotated[MatmulQuery, Query()]) -> None:
         why=" (max_matrix_bytes each, with a .npy header)",
     )
     with open_memory(call) as memory:
-        async with call.receiving(body):
-            operands, out, result = await receive_operands(body, query, memory, limit_bytes)
+        operands, out, result = await call.receive_by(
+            body, receive_operands, body, query, memory, limit_bytes
+        )
         request = make_request(
             operands, out, alpha=query.alpha, beta=query.beta, options=query.options,
             verify=query.verify,

@@ -22,7 +22,7 @@ def open_memory(call: Call) -> RequestMemory:
     """Memory for the operands and the result of a call, counted against its caller's quota."""
     parts = call.parts
     take = partial(parts.in_flight.take, call.tenant)
-    return RequestMemory(parts.arena, parts.settings.matrix_dir, take)
+    return RequestMemory(parts.arena, parts.matrices.folder, take)
 
 
 def describe_operand(piece: Piece, matrix: Shaped, *, fortran_order: bool = False) -> Operand:

@@ -103,10 +103,9 @@ async def _answer(call: Call, stopwatch: Stopwatch) -> None:
         why=" (max_matrix_bytes each, with a JSON head)",
     )  # fmt: skip
     with open_memory(call) as memory:
-        async with call.receiving(body):
-            request = await _receive_head(call, body)
-            _check_sizes(request, limit_bytes)
-            operands, result = await _receive_tensors(request, body, memory)
+        request, operands, result = await call.receive_by(
+            body, _receive, call, body, memory, limit_bytes
+        )
         stopwatch.compute_input = clock() - began
         asked = clock()
         run = make_request(
@@ -123,6 +122,16 @@ async def _answer(call: Call, stopwatch: Stopwatch) -> None:
         stopwatch.compute_output = clock() - ended
         await send_answer(call, message, views)
         parts.metrics.sent_bytes.inc(len(views[-1]))
+
+
+async def _receive(
+    call: Call, body: BodyReader, memory: RequestMemory, limit_bytes: int
+) -> tuple[InferRequest, list[Operand], Piece]:
+    """The request, its operands, and memory for its result."""
+    request = await _receive_head(call, body)
+    _check_sizes(request, limit_bytes)
+    operands, result = await _receive_tensors(request, body, memory)
+    return request, operands, result
 
 
 async def _receive_head(call: Call, body: BodyReader) -> InferRequest:

@@ -84,7 +84,7 @@ class BodyReader:
             self._receive_into, self._whole_bytes = extensions.get(RECEIVE_INTO), 0
         self._inflater = None if coding == "identity" else Inflater(coding)
         self._window_seconds, self._window_bytes = 0.0, 0
-        self._rest = b""
+        self._rest = memoryview(b"")
         self._ended = False
         digests = headers.getlist("content-digest")
         self._expected = parse_digest(", ".join(digests)) if digests else None
@@ -116,13 +116,13 @@ class BodyReader:
         """
         first, more = _HEADER_BYTES
         prefix = await self._receive_some(first)
-        while (header := _parse(prefix[:first]) or parse_header(prefix)) is None:
+        while (header := _parse(bytes(prefix[:first])) or parse_header(bytes(prefix))) is None:
             chunk = await self._receive_some(more)
             if not chunk:
                 where = f"it ends inside the .npy header of the {name}" if prefix else f"no {name}"
                 raise BodyLengthWrong("body", f"{self._given_bytes} bytes", f"longer: {where}")
-            prefix += chunk
-        self._rest = prefix[header.offset_bytes :]
+            prefix = bytes(prefix) + chunk
+        self._rest = memoryview(prefix)[header.offset_bytes :]
         self._update(prefix[: header.offset_bytes])
         return header
 
@@ -165,7 +165,7 @@ class BodyReader:
         received = bytearray()
         while len(received) < most and (chunk := await self._receive_some(most - len(received))):
             received += chunk
-        self._rest = bytes(received[most:])
+        self._rest = memoryview(bytes(received[most:]))
         content = bytes(received[:most])
         self._update(content)
         return content
@@ -210,7 +210,7 @@ class BodyReader:
             if self._receive_into is not None and not self._rest:
                 count = await self._pull(view[filled:])
             else:
-                chunk = await self._receive_some(len(view))
+                chunk = memoryview(await self._receive_some(len(view)))
                 count = min(len(chunk), len(view) - filled)
                 view[filled : filled + count] = chunk[:count]
                 self._rest = chunk[count:]
@@ -220,11 +220,11 @@ class BodyReader:
                 raise BodyLengthWrong("body", f"{self._given_bytes} bytes", limit)
             filled += count
 
-    async def _receive_some(self, most: int) -> bytes:
+    async def _receive_some(self, most: int) -> bytes | memoryview:
         """The next bytes, at most `most` if they are pulled; empty at the end."""
         if self._rest:
-            chunk, self._rest = self._rest, b""
-            return chunk
+            rest, self._rest = self._rest, memoryview(b"")
+            return rest
         if self._receive_into is not None:
             assert self.length_bytes is not None
             buffer = bytearray(min(most, self.length_bytes - self.received_bytes))

@@ -2,10 +2,10 @@
 
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 from wavetrim.service.storage.arena.arena import Arena
 from wavetrim.service.storage.disk.disk_space import (
@@ -46,7 +46,7 @@ class Piece(NamedTuple):
     whole: memoryview
 
 
-class RequestMemory(ExitStack):
+class RequestMemory:
     """Finds memory in the arena, or in files if that is full; released at the end of its `with`.
 
     Small matrices share a block, as the arena hands out whole pages.
@@ -64,14 +64,23 @@ class RequestMemory(ExitStack):
     def __init__(
         self, arena: Arena, folder: Path, take: Callable[[int, int], Callable[[], None]]
     ) -> None:
-        super().__init__()
         self.extents: list[Extent] = []
         self._arena = arena
         self._folder = folder
         self._take = take
+        self._ends: list[Callable[[], None]] = []
         self._taken_bytes = 0
         self._block: Extent | None = None
         self._block_end = 0
+
+    def __enter__(self) -> Self:
+        """Begin."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Release all memory, and count it no longer."""
+        for end in reversed(self._ends):
+            end()
 
     async def receive(self, size_bytes: int, fill: Fill) -> Piece:
         """Receive the next bytes of a body into memory, which grows with them if they are many.
@@ -118,10 +127,9 @@ class RequestMemory(ExitStack):
         return piece
 
     def _count(self, size_bytes: int) -> None:
-        if not size_bytes:
-            return
-        self.callback(self._take(size_bytes, self._taken_bytes))
-        self._taken_bytes += size_bytes
+        if size_bytes:
+            self._ends.append(self._take(size_bytes, self._taken_bytes))
+            self._taken_bytes += size_bytes
 
     async def _find(self, size_bytes: int) -> Extent:
         make_file = partial(self._map, size_bytes, growing=False)
@@ -130,7 +138,7 @@ class RequestMemory(ExitStack):
         return hold.extent
 
     def _keep(self, hold: Hold) -> None:
-        self.callback(hold.release)
+        self._ends.append(hold.release)
         self.extents.append(hold.extent)
 
     async def _map(self, size_bytes: int, *, growing: bool) -> Hold:
