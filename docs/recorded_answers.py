@@ -25,7 +25,7 @@ from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.scheduler.profile.presets import PRESETS
 from wavetrim.scheduler.profile.serialization import FORMAT_VERSION, read_profile
 from wavetrim.scheduler.profile.store import build_preset_profile
-from wavetrim.service.api.products.plan_schemas import MAX_SIZE, PlanView
+from wavetrim.service.api.products import plan_query, plan_schemas
 
 PAGE: Final = ROOT / "service" / "page"
 EXERCISES: Final = PAGE / "explorer" / "exercise_products.js"
@@ -79,7 +79,7 @@ def collect_catalog() -> Json:
         kernels.setdefault(spec.dtype, {}).setdefault(spec.name, []).append(str(spec.tile))
     versions = {".".join(map(str, preset.compute_capability)) for preset in PRESETS}
     return {
-        "maxSize": MAX_SIZE,
+        "maxSize": plan_query.MAX_SIZE,
         "itemBytes": ITEM_BYTES,
         "memories": MEMORIES,
         "accuracies": ACCURACIES,
@@ -206,7 +206,7 @@ def ask(state: Json, f: int | str) -> Json:
     options = PlanOptions.read({**state, "f": f})
     profile = find_profile(state["device"], state.get("threads"))
     plan = choose_plan(problem, profile, options)
-    answer = PlanView.model_validate(plan.describe(drawing=True)).model_dump(mode="json")
+    answer = plan_schemas.PlanView(**plan.describe(drawing=True)).model_dump(mode="json")
     schedule = [{**queue, "spans": _list(queue["spans"], _SPAN)} for queue in answer["schedule"]]
     curve = _list(_thin(answer["curve"], plan.f), _POINT)
     return {**_round(answer, _DIGITS), "schedule": schedule, "curve": curve}

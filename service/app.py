@@ -7,20 +7,20 @@ from typing import Any, Final
 
 from fastapi import Depends, FastAPI
 from fastapi.exceptions import RequestValidationError
+from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
 from wavetrim.scheduler.cluster.start import check_token
 from wavetrim.scheduler.errors import FieldError
-from wavetrim.service.api.admission.auth import bearer
-from wavetrim.service.api.admission.body_route import BodyRoute
-from wavetrim.service.api.admission.checks import Admission, check_query
-from wavetrim.service.api.admission.request_log import RequestLog
-from wavetrim.service.api.header_schemas import PRODUCT_HEADERS
+from wavetrim.service.api.admission import Admission, RequestLog
+from wavetrim.service.api.calls import BodyRoute
+from wavetrim.service.api.checks import check_query
 from wavetrim.service.api.jobs import events, jobs
 from wavetrim.service.api.machine import devices, health, me, metrics, profile
 from wavetrim.service.api.matrices import matrices
 from wavetrim.service.api.openapi import (
+    PRODUCT_HEADERS,
     complete_document,
     describe_refusal,
     list_refusals,
@@ -31,7 +31,7 @@ from wavetrim.service.api.problems import METHODS, answer_error, answer_http, an
 from wavetrim.service.api.products import leases, matmul, plan
 from wavetrim.service.api.products.leased_schemas import LeasedAnswer, LeasedProduct
 from wavetrim.service.api.v2 import infer, model
-from wavetrim.service.api.v2.body import HEAD_LENGTH
+from wavetrim.service.api.v2.answer import HEAD_LENGTH
 from wavetrim.service.api.v2.schemas import InferAnswer, InferHead
 from wavetrim.service.errors import ServiceError, SettingRefused
 from wavetrim.service.lifespan import run_parts
@@ -49,6 +49,10 @@ ROUTERS: Final = tuple(
     module.router for module in (matrices, jobs, plan, profile, devices, leases, me, model)
 )
 """Routes that FastAPI answers, for callers with a key."""
+
+bearer: Final = HTTPBearer(auto_error=False, description="An API key or a token.")
+"""FastAPI's dependency of every /v1 and /v2 call. It only describes the key in the OpenAPI
+document: `checks.check_key` has checked it before."""
 
 _DESCRIPTION = """Multiplies matrices on the GPU and the CPU at once, split where the waves end.
 

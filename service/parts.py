@@ -33,7 +33,6 @@ from wavetrim.service.storage.disk.disk_space import RESERVE_BYTES
 from wavetrim.service.storage.disk.disk_writer import DiskWriter
 from wavetrim.service.storage.matrices.matrices import MatrixStore
 from wavetrim.service.storage.memory.leases import Leases
-from wavetrim.service.storage.memory.scratch import ScratchMemory
 from wavetrim.service.telemetry.metrics import Metrics
 from wavetrim.service.tenants.bytes_in_flight import BytesInFlight
 from wavetrim.service.tenants.key_ring import KeyRing
@@ -79,7 +78,6 @@ class Parts(Frame):
         jobs: Rows of jobs.
         engine: This machine's engine.
         arena: Shared memory for matrices; with a limit of 0 it is switched off.
-        scratch: Memory of requests.
         in_flight: Counts the bytes of requests.
         leases: Memory that callers on this host share.
         fleet: The engine, and the nodes of the cluster.
@@ -103,7 +101,6 @@ class Parts(Frame):
     jobs: JobStore
     engine: Engine
     arena: Arena
-    scratch: ScratchMemory
     in_flight: BytesInFlight
     leases: Leases
     fleet: Fleet
@@ -192,7 +189,6 @@ def make_parts(frame: Frame, database: Database) -> Parts:
         **{field.name: getattr(frame, field.name) for field in fields(Frame)},
         database=database, writes=writes, commits=commits, matrices=store, jobs=jobs,
         engine=engine, arena=arena,
-        scratch=ScratchMemory(arena, settings.matrix_dir, reserve_bytes=RESERVE_BYTES),
         in_flight=in_flight, leases=Leases(arena, in_flight, descriptors),
         fleet=fleet, engines=engines, bodies=Bodies(PLACES), products=products,
         infer_statistics=InferStatistics(), news=news,

@@ -30,7 +30,7 @@ from tests.spare_engine import keep_spare_engine, run_spare_engine
 _REQUEST_BYTES: Final = 2**20
 _IMPORTED: Final = (
     *("scheduler.engine.__main__", "client", "service.app", "service.server.foreground"),
-    *("service.cli.main", "service.api.wire.connection", "service.api.wire.guard"),
+    *("service.cli.main", "service.api.wire.connection"),
     *(f"service.cli.commands.{file.stem}" for file in ROOT.glob("service/cli/commands/[a-z]*.py")),
 )
 _DEAF_TO: Final = (signal.SIGINT, signal.SIGTERM)

@@ -2,15 +2,16 @@
 
 A request passes, in this order:
 
-- `wire/`: bytes become a request within limits.
-- `admission/`: its id, host, route and caller are checked, before any byte of a body is received.
+- `wire/`: bytes become a request within limits, and one reader receives every body.
+- `checks`: all checks of a request, in order.
+- `admission`: its id, the log, the checks; then its route is called with a `Call` (`calls`).
 - `products/`, `matrices/`, `jobs/`, `machine/`: the resource answers, with its own schemas and
-  those that several share (`schemas`, `run_schemas`, `expected_schemas`).
+  those that several share (`schemas`).
 - `v2/`: the Open Inference Protocol, whose products go the same way.
 - `problems`: errors become answers, by the table in `problem_kinds`. Every refusal names field,
   value and limit.
 
-`json_document` reads what callers send as JSON. `openapi` and `header_schemas` describe what
-FastAPI cannot see. Generators of clients read the document, so operations have names, and every
-schema that can be typed is.
+`json_document` reads what callers send as JSON. `openapi` describes what FastAPI cannot see.
+Generators of clients read the document, so operations have names, and every schema that can be
+typed is.
 """

@@ -1,4 +1,4 @@
-"""Schemas of matrices, products in one call, health and problems."""
+"""Schemas that several resources share: matrices, products, expected ends, health and problems."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -7,6 +7,9 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
 
 from wavetrim.scheduler.problem import ITEM_BYTES
+from wavetrim.service.clock import show_time
+from wavetrim.service.jobs.estimate import Expected
+from wavetrim.service.jobs.past import Span
 from wavetrim.service.option_fields import Factor, ProductOptions, QueryRows
 from wavetrim.service.storage.matrices.matrix import Matrix
 
@@ -109,6 +112,17 @@ class MatmulQuery(ProductOptions):
     )
 
 
+class ExpectedView(BaseModel):
+    """When a job begins and ends, as far as is known."""
+
+    position: int = Field(description="Products that go before it; 0 if it is next, or runs.")
+    starts_at: datetime = Field(description="When it begins; of a job that runs, when it did.")
+    starts_between: tuple[datetime, datetime] = Field(description="It does so here, with 90%.")
+    ends_at: datetime = Field(description="When it ends.")
+    ends_between: tuple[datetime, datetime] = Field(description="It does so here, with 90%.")
+    reason: str = Field(description="What it waits for, in a sentence.")
+
+
 class HealthView(BaseModel):
     """The service answers."""
 
@@ -176,3 +190,20 @@ def _show(matrix: Matrix) -> dict[str, Any]:
         "state": "stored" if matrix.damaged_at is None else "damaged",
         "owner": matrix.owner,
     }
+
+
+def show_expected(expected: Expected) -> ExpectedView:
+    """When a job should begin and end, as it is sent."""
+    begins, ends = expected.begins, expected.ends
+    return ExpectedView(
+        position=expected.position,
+        starts_at=show_time(begins.at),
+        starts_between=_show_range(begins),
+        ends_at=show_time(ends.at),
+        ends_between=_show_range(ends),
+        reason=expected.reason,
+    )
+
+
+def _show_range(span: Span) -> tuple[datetime, datetime]:
+    return show_time(span.low), show_time(span.high)

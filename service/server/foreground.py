@@ -15,8 +15,12 @@ import typer
 import uvicorn
 from fastapi import FastAPI
 
-from wavetrim.service.api.wire.connection import make_protocol
-from wavetrim.service.api.wire.head import HEAD_SECONDS, LINGERING_CONNECTIONS, WireLimits
+from wavetrim.service.api.wire.connection import (
+    HEAD_SECONDS,
+    LINGERING_CONNECTIONS,
+    WireLimits,
+    make_protocol,
+)
 from wavetrim.service.api.wire.refusal import CLOSED, Refusals
 from wavetrim.service.parts import Frame, Parts
 from wavetrim.service.server.listening import Listeners

@@ -5,11 +5,11 @@ than it names, a result that another reader of the same format does not have, or
 how the bytes were cut.
 """
 
+import asyncio
 import io
 import json
 import warnings
-from collections.abc import Callable
-from math import prod
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -21,23 +21,23 @@ from wavetrim.scheduler.engine.messages import (
     decode_message,
     encode_message,
 )
-from wavetrim.scheduler.problem import ITEM_BYTES
-from wavetrim.service.api.admission.body_route import read_query
-from wavetrim.service.api.admission.checks import check_hosts
-from wavetrim.service.api.admission.idempotency import check_key
+from wavetrim.service.api.calls import read_query
+from wavetrim.service.api.checks import check_hosts, check_idempotency
 from wavetrim.service.api.json_document import read_json
-from wavetrim.service.api.matrices.ranges import parse_range
+from wavetrim.service.api.matrices.conditions import parse_range
 from wavetrim.service.api.problem_kinds import REFUSALS
 from wavetrim.service.api.problems import describe_refusal
 from wavetrim.service.api.products.leased_matmul import read_product
-from wavetrim.service.api.products.matmul_body import NAMES, read_headers
-from wavetrim.service.api.products.plan_schemas import PlanQuery
+from wavetrim.service.api.products.matmul import NAMES
+from wavetrim.service.api.products.plan_query import PlanQuery
 from wavetrim.service.api.schemas import MatmulQuery, StoreQuery
 from wavetrim.service.api.v2.request import read_request
 from wavetrim.service.api.wire.digests import format_digest, parse_digest
+from wavetrim.service.api.wire.reader import BodyReader
 from wavetrim.service.jobs.table.listing import decode_cursor, encode_cursor
 from wavetrim.service.settings import Settings
 from wavetrim.service.storage.errors import NpyError
+from wavetrim.service.storage.matrices.matrix import count_data_bytes
 from wavetrim.service.storage.matrices.npy import (
     MAX_HEADER_BYTES,
     NpyHeader,
@@ -47,6 +47,7 @@ from wavetrim.service.storage.matrices.npy import (
 
 _SIZE_BYTES: Final = 1000
 _SETTINGS: Final = Settings(_env_file=None)  # type: ignore[call-arg]
+_LOOP: Final = asyncio.new_event_loop()
 
 
 def check_npy(data: bytes) -> None:
@@ -96,20 +97,40 @@ def _read_as_numpy(data: bytes) -> NpyHeader:
 
 
 def check_body(data: bytes) -> None:
-    """The matrices of a short body lie in it, one behind the other, up to its end."""
+    """The matrices of a body lie in it, one behind the other, up to its end."""
     names = NAMES[: 2 + len(data) % 2]
     try:
-        headers, begins = read_headers(data, names)
+        files = _LOOP.run_until_complete(_read_files(data, names))
     except REFUSALS as error:
         describe_refusal(error)
         return
     end = 0
-    for header, begin in zip(headers, begins, strict=True):
-        if begin != end + header.offset_bytes:
-            raise Fault(f"{header} begins at {begin}")
-        end = begin + header.data_bytes
+    for header, elements in files:
+        begin, end = end + header.offset_bytes, end + header.file_bytes
+        if data[begin:end] != elements:
+            raise Fault(f"{header} has not the bytes from {begin} to {end}")
     if end != len(data):
-        raise Fault(f"{headers} end at {end} of {len(data)}")
+        raise Fault(f"{files} end at {end} of {len(data)}")
+
+
+async def _read_files(data: bytes, names: Sequence[str]) -> list[tuple[NpyHeader, bytes]]:
+    """The headers and elements of a body that comes in chunks."""
+    length = 1 + len(data) % 97
+    chunks = [data[begin : begin + length] for begin in range(0, len(data), length)]
+
+    async def receive() -> Any:
+        body = chunks.pop(0) if chunks else b""
+        return {"type": "http.request", "body": body, "more_body": bool(chunks)}
+
+    body = BodyReader({"type": "http", "headers": []}, receive, media_types=())
+    files = []
+    for name in names:
+        header = await body.read_header(name)
+        elements = bytearray(min(header.data_bytes, len(data) + 1))
+        await body.read_into(memoryview(elements))
+        files.append((header, bytes(elements)))
+    await body.finish()
+    return files
 
 
 def check_head(data: bytes) -> None:
@@ -119,8 +140,11 @@ def check_head(data: bytes) -> None:
     except REFUSALS as error:
         describe_refusal(error)
         return
-    if request.result_bytes != prod(request.shape) * ITEM_BYTES[request.problem.dtype]:
-        raise Fault(f"{request} has a result of {request.result_bytes} bytes")
+    result = request.result
+    if result.size_bytes != count_data_bytes(
+        result.rows, result.columns, result.dtype, result.stack
+    ):
+        raise Fault(f"{request} has a result of {result.size_bytes} bytes")
 
 
 def check_fields(data: bytes) -> None:
@@ -163,7 +187,7 @@ _FIELDS: Final[tuple[Callable[[bytes], Any], ...]] = (
     _check_range,
     _check_digest,
     _check_cursor,
-    lambda data: check_key(data.decode("latin-1")),
+    lambda data: check_idempotency(data.decode("latin-1")),
     _check_hosts,
     lambda data: read_query(MatmulQuery, data).options,
     lambda data: read_query(PlanQuery, data).options,

@@ -46,7 +46,7 @@ NEVER = "never-"
 """The id of a request that lies in another one's body, and is none, begins so."""
 
 _SETTLE_SECONDS = 40.0
-_ANSWERED = re.compile(r"request_log \[(\S+)[^\]]*\] \S+ .* (\d{3}) ([\d.]+) ms for \S+$")
+_ANSWERED = re.compile(r"admission \[(\S+)[^\]]*\] \S+ .* (\d{3}) ([\d.]+) ms for \S+$")
 _BROKEN = re.compile(r"Traceback|incident|Fatal|never retrieved")
 _ENGINE_ENDED = re.compile(r"the engine \(pid \d+\) ended")
 

@@ -13,15 +13,14 @@ from typing import Any, Final
 
 from fastapi import APIRouter, Response
 
-from wavetrim.service.api.admission.auth import authenticate
-from wavetrim.service.api.admission.body_route import BodyRoute
-from wavetrim.service.api.admission.call import Call
+from wavetrim.service.api.calls import BodyRoute, Call
+from wavetrim.service.api.checks import find_tenant
 from wavetrim.service.api.jobs.job_schemas import show_job
 from wavetrim.service.api.jobs.jobs import JobId
 from wavetrim.service.api.openapi import list_refusals
 from wavetrim.service.api.wire.sender import send_chunks
 from wavetrim.service.clock import read_clock
-from wavetrim.service.errors import IssuerAway, ScopeMissing, Unauthorized
+from wavetrim.service.errors import IssuerAway, Unauthorized
 from wavetrim.service.jobs.dispatch import Dispatcher
 from wavetrim.service.jobs.estimate import Expected
 from wavetrim.service.jobs.job import Job
@@ -137,16 +136,17 @@ async def _send(call: Call, events: AsyncGenerator[bytes]) -> None:
         return
     await send_chunks(
         call.scope, call.send, status=200, headers=_HEADERS, chunks=events,
-        total_bytes=None, idle_seconds=_IDLE_SECONDS,
+        idle_seconds=_IDLE_SECONDS,
     )  # fmt: skip
 
 
 async def _is_allowed(call: Call) -> bool:
     """Whether the call's key or token is still good, and sees as much as when it began."""
     try:
-        return (await authenticate(call, "read")).sees == call.tenant.sees
-    except (Unauthorized, ScopeMissing, IssuerAway):
+        tenant = await find_tenant(call)
+    except (Unauthorized, IssuerAway):
         return False
+    return tenant.allows("read") and tenant.sees == call.tenant.sees
 
 
 class _Story:

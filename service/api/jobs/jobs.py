@@ -7,11 +7,8 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Path, Query, Response
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
-from wavetrim.service.api.admission.body_limit import receive_document
-from wavetrim.service.api.admission.body_route import BodyRoute, refuse
-from wavetrim.service.api.admission.call import Call, CallRoute
-from wavetrim.service.api.admission.idempotency import check_key
-from wavetrim.service.api.header_schemas import describe_headers, describe_request_headers
+from wavetrim.service.api.calls import BodyRoute, Call, CallRoute, refuse
+from wavetrim.service.api.checks import check_idempotency, read_media_type
 from wavetrim.service.api.jobs.job_schemas import (
     CancelledView,
     JobChange,
@@ -20,8 +17,14 @@ from wavetrim.service.api.jobs.job_schemas import (
     show_job,
 )
 from wavetrim.service.api.json_document import read_json
-from wavetrim.service.api.matrices.matrix_body import send_kept
-from wavetrim.service.api.openapi import describe_download, list_refusals, refer
+from wavetrim.service.api.matrices.download import send_matrix
+from wavetrim.service.api.openapi import (
+    describe_download,
+    describe_headers,
+    describe_request_headers,
+    list_refusals,
+    refer,
+)
 from wavetrim.service.errors import ContentRefused, Draining
 from wavetrim.service.jobs.errors import ResultMissing
 from wavetrim.service.jobs.job import Job, JobState
@@ -90,9 +93,11 @@ _LIST_SCHEMA: Final = {
 )
 async def create_job(call: Call) -> None:
     """Post a product: alpha · A·B + beta · C. Or a list of products: all are queued, or none."""
-    _check_media_type(call.headers.get("content-type", ""))
-    content = await receive_document(call, most_bytes=MOST_LIST_BYTES)
-    key = check_key(call.headers.get("idempotency-key"))
+    media_type = read_media_type(call.headers)
+    if media_type != _JSON and not media_type.endswith("+json"):
+        raise ContentRefused("Content-Type", call.headers.get("content-type", ""), _JSON)
+    content = await call.receive_document(most_bytes=MOST_LIST_BYTES)
+    key = check_idempotency(call.headers.get("idempotency-key"))
     requests, is_list = read_requests(content)
     dispatcher = call.parts.dispatcher
     jobs, created = await dispatcher.submit_all(requests, key, call.tenant)
@@ -100,12 +105,6 @@ async def create_job(call: Call) -> None:
     headers = None if is_list else {"Location": f"/v1/jobs/{jobs[0].id}"}
     body = f"[{','.join(shown)}]" if is_list else shown[0]
     await call.answer(Response(body, 202 if created else 200, headers, media_type=_JSON))
-
-
-def _check_media_type(sent: str) -> None:
-    media_type = sent.partition(";")[0].strip().lower()
-    if media_type != "application/json" and not media_type.endswith("+json"):
-        raise ContentRefused("Content-Type", sent, "application/json")
 
 
 def read_requests(content: bytes) -> tuple[Sequence[JobRequest], bool]:
@@ -183,7 +182,7 @@ async def get_job_result(call: Call, job_id: JobId) -> None:
     job = await run_to_end(call.parts.jobs.get, job_id, call.tenant.sees)
     if job.result is None:
         raise ResultMissing(job.id, job.state)
-    await send_kept(call, job.result)
+    await send_matrix(call, job.result)
 
 
 @router.delete(

@@ -1,11 +1,17 @@
 """Schemas of devices."""
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from wavetrim.service.api.schemas import Pair
 
 
-class DeviceView(BaseModel):
+class _Described(BaseModel):
+    """What is read from an object of the same fields."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+
+class DeviceView(_Described):
     """A GPU of this machine."""
 
     index: int = Field(description="CUDA's number of the device.")
@@ -20,7 +26,7 @@ class DeviceView(BaseModel):
     runtime_version: str = Field(description="Version of the CUDA runtime.")
 
 
-class PresetView(BaseModel):
+class PresetView(_Described):
     """A GPU that plans can be made for although it is not here."""
 
     name: str = Field(description="What to name it in `device`.")
@@ -30,7 +36,7 @@ class PresetView(BaseModel):
     source: str = Field(description="Where its figures come from.")
 
 
-class ProfileView(BaseModel):
+class ProfileView(_Described):
     """The profile that this machine's plans are made from."""
 
     device: str = Field(description='Name of the GPU, or "cpu".')
@@ -64,7 +70,7 @@ class DiskView(BaseModel):
     )
 
 
-class LaneView(BaseModel):
+class LaneView(_Described):
     """What one device of this machine does."""
 
     device: str = Field(description='"cuda:" and CUDA\'s number, or "cpu".')
@@ -85,7 +91,7 @@ class ResidentsView(BaseModel):
     evictions: int = Field(description="How often one made room for another since then.")
 
 
-class NetworkView(BaseModel):
+class NetworkView(_Described):
     """The way from this service to a node, measured when it joined."""
 
     call_seconds: float = Field(description="Seconds of an empty call.")

@@ -1,12 +1,9 @@
 """Devices: what computes here, and what can be planned for."""
 
-from dataclasses import asdict
-
 from fastapi import APIRouter
 
-from wavetrim.scheduler.profile.machine import GpuModel, MachineProfile
 from wavetrim.scheduler.profile.presets import PRESETS
-from wavetrim.service.api.admission.call import Call, CallRoute
+from wavetrim.service.api.calls import Call, CallRoute
 from wavetrim.service.api.machine.device_schemas import (
     ArenaView,
     DevicesView,
@@ -32,17 +29,17 @@ def list_devices(call: Call) -> DevicesView:
     """List the GPUs of this machine, its memory and disk, nodes, and presets."""
     engine, engines, arena = call.parts.engine, call.parts.engines, call.parts.arena
     return DevicesView(
-        devices=[DeviceView.model_validate(asdict(info)) for info in engine.devices],
+        devices=[DeviceView.model_validate(info) for info in engine.devices],
         no_gpu_reason=engine.no_gpu_reason,
         cpu_threads=engine.cpu_threads,
-        profile=_show_profile(engine.profiles.find()),
+        profile=ProfileView.model_validate(engine.profiles.find()),
         arena=ArenaView.model_validate(arena.describe()) if arena.limit_bytes else None,
         disk=_show_disk(call.parts.settings),
-        lanes=[LaneView.model_validate(asdict(state)) for state in engines.describe()],
+        lanes=[LaneView.model_validate(state) for state in engines.describe()],
         longest_wait_seconds=engines.longest_wait_seconds,
         residents=[ResidentsView.model_validate(one) for one in engine.residents],
         nodes=[_show_node(node) for node in call.parts.fleet.nodes],
-        presets=[_show_preset(gpu) for gpu in PRESETS],
+        presets=[PresetView.model_validate(gpu) for gpu in PRESETS],
     )
 
 
@@ -54,12 +51,6 @@ def _show_disk(settings: Settings) -> DiskView | None:
     return DiskView(**measured, limit_bytes=int(settings.max_storage_bytes))
 
 
-def _show_profile(profile: MachineProfile) -> ProfileView:
-    return ProfileView(
-        device=profile.device, source=profile.source, measured_at=profile.measured_at
-    )
-
-
 def _show_node(node: ClusterNode) -> NodeView:
     return NodeView(
         id=node.id,
@@ -67,18 +58,8 @@ def _show_node(node: ClusterNode) -> NodeView:
         devices=[DeviceView.model_validate(info) for info in node.devices],
         cpu_threads=node.cpu_threads,
         memory_bytes=node.memory_bytes,
-        profile=_show_profile(node.profile),
-        network=NetworkView.model_validate(asdict(node.network)),
+        profile=ProfileView.model_validate(node.profile),
+        network=NetworkView.model_validate(node.network),
         resident=sorted(node.resident),
         factor=node.factor,
-    )
-
-
-def _show_preset(gpu: GpuModel) -> PresetView:
-    return PresetView(
-        name=gpu.name,
-        sm_count=gpu.sm_count,
-        compute_capability=gpu.compute_capability,
-        memory_bytes=gpu.memory_bytes,
-        source=gpu.source,
     )

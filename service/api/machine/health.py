@@ -8,7 +8,7 @@ import sqlalchemy
 from fastapi import APIRouter, Response
 from sqlalchemy.exc import SQLAlchemyError
 
-from wavetrim.service.api.admission.call import Call, CallRoute
+from wavetrim.service.api.calls import Call, CallRoute
 from wavetrim.service.api.openapi import describe_refusal
 from wavetrim.service.api.problem_kinds import NOT_READY
 from wavetrim.service.api.problems import write_problem

@@ -3,7 +3,7 @@
 from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
-from wavetrim.service.api.admission.call import Call, CallRoute
+from wavetrim.service.api.calls import Call, CallRoute
 from wavetrim.service.api.openapi import list_refusals
 from wavetrim.service.tenants.tenant import SCOPES
 

@@ -5,7 +5,7 @@ import logging
 from fastapi import APIRouter, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from wavetrim.service.api.admission.call import Call, CallRoute
+from wavetrim.service.api.calls import Call, CallRoute
 from wavetrim.service.api.problem_kinds import DATABASE_AWAY
 from wavetrim.service.jobs.job import JobState
 from wavetrim.service.jobs.table.store import JobStore

@@ -12,9 +12,9 @@ from wavetrim.scheduler.profile.machine import (
     KernelRate,
     LinkModel,
 )
-from wavetrim.service.api.admission.call import Call, CallRoute
+from wavetrim.service.api.calls import Call, CallRoute
 from wavetrim.service.api.openapi import list_refusals
-from wavetrim.service.api.products.plan_schemas import DeviceName
+from wavetrim.service.api.products.plan_query import DeviceName
 
 router = APIRouter(prefix="/v1/profile", tags=["plan"], route_class=CallRoute)
 

@@ -10,18 +10,19 @@ from typing import Final
 from starlette.datastructures import Headers
 from starlette.responses import Response
 
-from wavetrim.service.api.admission.call import Call
-from wavetrim.service.api.matrices.conditions import check_if_match, knows
-from wavetrim.service.api.matrices.ranges import parse_range
-from wavetrim.service.api.wire.body_pull import IDLE_SECONDS
+from wavetrim.service.api.calls import Call
+from wavetrim.service.api.matrices.conditions import check_if_match, knows, parse_range
 from wavetrim.service.api.wire.digests import format_digest
-from wavetrim.service.api.wire.reader import choose_media_type
-from wavetrim.service.api.wire.sender import RawHeaders, send_chunks, send_views
+from wavetrim.service.api.wire.sender import (
+    RawHeaders,
+    choose_media_type,
+    send_chunks,
+    send_views,
+)
 from wavetrim.service.storage.disk.checksum import update_crc32
 from wavetrim.service.storage.errors import MatrixDamaged, MatrixNotFound
 from wavetrim.service.storage.matrices.file_checks import FileChecks
 from wavetrim.service.storage.matrices.matrix import Matrix
-from wavetrim.service.storage.memory.extent import Hold
 from wavetrim.service.telemetry.metrics import Metrics
 from wavetrim.service.threads import run_to_end
 
@@ -87,24 +88,23 @@ def choose_download(method: str, asked: Headers, matrix: Matrix) -> Download:
     return Download(200, headers, (0, size_bytes), whole=True)
 
 
-async def send_matrix(call: Call, matrix: Matrix, hold: Hold | None) -> None:
-    """Answers GET and HEAD for a matrix's .npy file.
+async def send_matrix(call: Call, matrix_id: str) -> None:
+    """Answers GET and HEAD with a stored matrix's .npy file, whole or a single range of it.
 
     The file may be deleted while it is sent. Damage to a large file is noticed only at its end, by
     its CRC-32: then the connection is broken off, so that the client sees an incomplete answer.
 
-    Args:
-        call: The call.
-        matrix: The matrix.
-        hold: The file in the arena, if it is there; released at the end.
-
     Raises:
-        MatrixNotFound: The file was deleted meanwhile.
+        MatrixNotFound: There is none with this id, or its file was deleted meanwhile.
         MatrixDamaged: The file has changed since it was stored.
         ConditionFailed: If-Match has other tags than the matrix's.
         RangeNotSatisfiable: The range begins after the end of the file.
     """
+    store = call.parts.matrices
+    matrix = await run_to_end(store.get, matrix_id, call.tenant.sees)
     with ExitStack() as stack:
+        stack.enter_context(store.stored.sending(matrix))
+        hold = store.cache.take(matrix.id, "socket out")
         if hold is not None:
             stack.callback(hold.release)
         download = choose_download(call.method, call.headers, matrix)
@@ -115,35 +115,32 @@ async def send_matrix(call: Call, matrix: Matrix, hold: Hold | None) -> None:
         elif matrix.place == "memory":
             raise MatrixNotFound(matrix.id)
         else:
-            descriptors, checks = call.parts.descriptors, call.parts.matrices.checks
-            descriptors.take(call.tenant.name, "files")
-            stack.callback(descriptors.give, call.tenant.name)
-            file = await run_to_end(_open_checked, matrix, checks, whole=download.whole)
-            stack.callback(os.close, file)
-            is_judged = download.whole and matrix.crc32 is not None
-            judge = partial(checks.judge, matrix) if is_judged else None
-            begin, end = download.part
-            await send_chunks(
-                call.scope,
-                call.send,
-                status=download.status,
-                headers=download.raw_headers,
-                chunks=_read(file, begin, end, judge, call.parts.metrics),
-                total_bytes=end - begin,
-                idle_seconds=IDLE_SECONDS,
-            )
+            await _send_file(call, download, matrix)
 
 
 async def _send_view(call: Call, download: Download, view: memoryview) -> None:
+    headers = download.raw_headers
     if await send_views(
-        call.scope,
-        call.send,
-        status=download.status,
-        headers=download.raw_headers,
-        views=[view],
-        idle_seconds=IDLE_SECONDS,
+        call.scope, call.send, status=download.status, headers=headers, views=[view]
     ):
         call.parts.metrics.sent_bytes.inc(len(view))
+
+
+async def _send_file(call: Call, download: Download, matrix: Matrix) -> None:
+    descriptors, checks = call.parts.descriptors, call.parts.matrices.checks
+    with ExitStack() as stack:
+        descriptors.take(call.tenant.name, "files")
+        stack.callback(descriptors.give, call.tenant.name)
+        file = await run_to_end(_open_checked, matrix, checks, whole=download.whole)
+        stack.callback(os.close, file)
+        is_judged = download.whole and matrix.crc32 is not None
+        judge = partial(checks.judge, matrix) if is_judged else None
+        begin, end = download.part or (0, matrix.size_bytes)
+        chunks = _read(file, begin, end, judge, call.parts.metrics)
+        await send_chunks(
+            call.scope, call.send, status=download.status, headers=download.raw_headers,
+            chunks=chunks, total_bytes=end - begin,
+        )  # fmt: skip
 
 
 async def _read(

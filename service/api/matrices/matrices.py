@@ -1,17 +1,22 @@
 """Matrices: stored, described, sent and removed."""
 
-from contextlib import AsyncExitStack
+from contextlib import ExitStack
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Path, Query, Response
 
-from wavetrim.service.api.admission.body_route import BodyRoute
-from wavetrim.service.api.admission.call import Call, CallRoute
-from wavetrim.service.api.admission.idempotency import check_key
-from wavetrim.service.api.header_schemas import describe_headers, describe_request_headers
+from wavetrim.service.api.calls import BodyRoute, Call, CallRoute
+from wavetrim.service.api.checks import check_idempotency, check_length
 from wavetrim.service.api.matrices.conditions import check_if_match
-from wavetrim.service.api.matrices.matrix_body import receive_kept, send_kept
-from wavetrim.service.api.openapi import describe_download, describe_npy_body, list_refusals
+from wavetrim.service.api.matrices.download import send_matrix
+from wavetrim.service.api.matrices.upload import Upload
+from wavetrim.service.api.openapi import (
+    describe_download,
+    describe_headers,
+    describe_npy_body,
+    describe_request_headers,
+    list_refusals,
+)
 from wavetrim.service.api.schemas import (
     MatrixPage,
     MatrixView,
@@ -19,9 +24,9 @@ from wavetrim.service.api.schemas import (
     show_entry,
     show_matrix,
 )
-from wavetrim.service.api.wire.body_pull import IDLE_SECONDS
 from wavetrim.service.api.wire.reader import BodyReader
 from wavetrim.service.clock import read_clock
+from wavetrim.service.storage.matrices.matrix import Matrix
 from wavetrim.service.storage.matrices.npy import MAX_HEADER_BYTES
 from wavetrim.service.storage.matrices.upload_keys import UploadKey
 
@@ -62,34 +67,27 @@ _LOCATION: Final = {"headers": describe_headers("Location")}
 )
 async def store_matrix(call: Call, query: Annotated[StoreQuery, Query()]) -> None:
     """Store a matrix. Once this is answered it outlives a power cut, unless storage is memory."""
-    parts, headers, tenant = call.parts, call.headers, call.tenant
-    key = check_key(headers.get("idempotency-key"))
-    body = BodyReader(
-        call.scope,
-        call.receive,
-        limit_bytes=parts.settings.max_matrix_bytes + MAX_HEADER_BYTES,
-        digests=headers.getlist("content-digest") or None,
-        idle_seconds=IDLE_SECONDS,
-    )
-    try:
-        on_disk = query.storage == "disk"
-        async with (
-            parts.bodies.place_for(body.length_bytes, tenant.name),
-            AsyncExitStack() as stack,
-        ):
+    parts, tenant = call.parts, call.tenant
+    key = check_idempotency(call.headers.get("idempotency-key"))
+    body = BodyReader(call.scope, call.receive)
+    check_length(
+        body.length_bytes, int(parts.settings.max_matrix_bytes) + MAX_HEADER_BYTES,
+        field="Content-Length", why=" (max_matrix_bytes each, with a .npy header)",
+    )  # fmt: skip
+    on_disk = query.storage == "disk"
+    upload = Upload(
+        body, parts.matrices, on_disk=on_disk, tenant=tenant, in_flight=parts.in_flight,
+        key=None if key is None else UploadKey(key, tenant.name, parts.database),
+    )  # fmt: skip
+
+    async def receive() -> tuple[Matrix, bool]:
+        with ExitStack() as stack:
             if on_disk:
                 parts.descriptors.take(tenant.name, "files")
                 stack.callback(parts.descriptors.give, tenant.name)
-            matrix, created = await receive_kept(
-                body,
-                parts.matrices,
-                on_disk=on_disk,
-                tenant=tenant,
-                in_flight=parts.in_flight,
-                key=None if key is None else UploadKey(key, tenant.name, parts.database),
-            )
-    finally:
-        parts.metrics.received_bytes.inc(body.received_bytes)
+            return await upload.receive()
+
+    matrix, created = await call.receive_by(body, receive)
     content = show_matrix(matrix).model_dump_json()
     location = {"Location": f"/v1/matrices/{matrix.id}"}
     status = 201 if created else 200
@@ -124,7 +122,7 @@ def get_matrix(matrix_id: MatrixId, call: Call) -> MatrixView:
 @body_router.get("/{matrix_id}/data", **describe_download())
 async def get_matrix_data(call: Call, matrix_id: MatrixId) -> None:
     """Send the .npy file, whole or a single range of it."""
-    await send_kept(call, matrix_id)
+    await send_matrix(call, matrix_id)
 
 
 @router.delete(

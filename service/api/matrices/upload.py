@@ -1,13 +1,18 @@
-"""An upload: stored, or compared with what was stored under its Idempotency-Key."""
+"""An upload: a matrix that is stored, or compared with what its Idempotency-Key has stored."""
 
+import hashlib
 from functools import partial
 from typing import Final
 
 from wavetrim.service.api.wire.reader import BodyReader
 from wavetrim.service.errors import RetryLater
 from wavetrim.service.storage.matrices.drafts import Settle
+from wavetrim.service.storage.matrices.matrices import MatrixStore
+from wavetrim.service.storage.matrices.matrix import Matrix
 from wavetrim.service.storage.matrices.npy import NpyHeader
-from wavetrim.service.storage.matrices.upload_keys import UploadKey
+from wavetrim.service.storage.matrices.upload_keys import AlreadyUploaded, UploadKey
+from wavetrim.service.tenants.bytes_in_flight import BytesInFlight
+from wavetrim.service.tenants.tenant import Tenant
 from wavetrim.service.threads import run_to_end
 
 _READ_BYTES: Final = 4 * 2**20
@@ -17,77 +22,112 @@ class Upload:
     """The upload of one matrix.
 
     Args:
-        body: Its body; only the header has been read.
-        header: The body's header.
-        on_disk: False if the matrix is kept in memory only.
-        owner: Name of the tenant to whom it will belong.
+        body: Its body; nothing of it has been read.
+        store: Where it is stored.
+        on_disk: False if it is kept in memory only.
+        tenant: Owner of the matrix.
+        in_flight: Counts the bytes of tenants' requests.
         key: Its Idempotency-Key, if it has one.
-
-    Attributes:
-        body: As given.
-        header: As given.
-        on_disk: As given.
-        owner: As given.
     """
 
     def __init__(
         self,
         body: BodyReader,
-        header: NpyHeader,
+        store: MatrixStore,
         *,
         on_disk: bool,
-        owner: str,
+        tenant: Tenant,
+        in_flight: BytesInFlight,
         key: UploadKey | None,
     ) -> None:
-        self.body = body
-        self.header = header
-        self.on_disk = on_disk
-        self.owner = owner
+        self._body = body
+        self._store = store
+        self._on_disk = on_disk
+        self._tenant = tenant
+        self._in_flight = in_flight
         self._key = key
+        self._left_bytes = 0
+
+    async def receive(self) -> tuple[Matrix, bool]:
+        """Store the matrix, unless an earlier upload with the same key has done so.
+
+        Returns:
+            The matrix, and whether this call has stored it.
+
+        Raises:
+            NpyError: It is not a .npy file that the service accepts.
+            BodyLengthWrong: It is shorter or longer than its header says.
+            DigestMismatch: Its SHA-256 differs from Content-Digest.
+            StorageFull: There is no room for it, or the tenant's quota has none.
+            QuotaReached: The tenant has as many bytes in flight as it may have.
+            UploadKeyTaken: The key belongs to an upload of another matrix.
+            RetryLater: The matrix under the key is deleted at this moment.
+        """
+        header = await self._body.read_header()
+        self._body.expect_length(
+            header.file_bytes,
+            lambda: f".npy header ({header}); one file here, two for POST /v1/matmul",
+        )
+        self._left_bytes = header.data_bytes
+        if self._key is None:
+            return await self._keep(header, None), True
         # The matrix's description, independent of how its header is written.
-        about = (*header.shape, header.dtype, header.fortran_order, on_disk)
-        self._digest = None if key is None else body.hash_rest(repr(about).encode())
-
-    async def find_first(self) -> str | None:
-        """The id of the matrix that an earlier upload with the key has stored; None without one.
-
-        The body is then read and compared, but not stored, so a repeated upload needs no room.
-
-        Raises:
-            UploadKeyTaken: The body has another matrix.
-        """
-        first = None if self._key is None else await run_to_end(self._key.find)
-        if first is None:
-            return None
-        assert self._digest is not None
-        buffer = memoryview(bytearray(min(self.header.data_bytes, _READ_BYTES)))
-        left = self.header.data_bytes
-        while left:
-            piece = buffer[:left]
-            left -= len(piece)
-            await self.body.read_into(piece, behind_bytes=left)
-        await self.body.finish(self.header.file_bytes)
-        first.expect_same(self._digest.hexdigest())
-        return first.matrix
-
-    async def find_winner(self) -> str:
-        """The id of the matrix that another upload stored under the key meanwhile.
-
-        Raises:
-            UploadKeyTaken: That is another matrix.
-            RetryLater: It is deleted already.
-        """
-        assert self._key is not None, "only an upload with a key can lose it to another"
-        assert self._digest is not None
+        about = (*header.shape, header.dtype, header.fortran_order, self._on_disk)
+        digest = self._body.hash_rest(repr(about).encode())
         first = await run_to_end(self._key.find)
+        if first is not None:
+            await self._pass_over()
+        else:
+            try:
+                return await self._keep(header, digest), True
+            except AlreadyUploaded:
+                first = await run_to_end(self._key.find)
         if first is None:
             raise RetryLater("the matrix under this Idempotency-Key was just deleted", 1)
-        first.expect_same(self._digest.hexdigest())
-        return first.matrix
+        first.expect_same(digest.hexdigest())
+        return await run_to_end(self._store.get, first.matrix), False
 
-    def settle(self, matrix_id: str) -> Settle | None:
-        """The change that adds the key when the matrix is published; all elements must be read."""
-        if self._key is None or self._digest is None:
-            return None
-        digest = self._digest.hexdigest()
-        return partial(self._key.add, matrix_id=matrix_id, digest_sha256=digest)
+    async def _pass_over(self) -> None:
+        """Read the elements to compare them, without storing them: that needs no room."""
+        buffer = memoryview(bytearray(min(self._left_bytes, _READ_BYTES)))
+        while self._left_bytes:
+            await self._fill(buffer[: self._left_bytes])
+        await self._body.finish()
+
+    async def _keep(self, header: NpyHeader, digest: "hashlib._Hash | None") -> Matrix:
+        """Receive the matrix into memory, within quotas, and write it to disk meanwhile."""
+        described = self._store.drafts.describe(
+            header.rows, header.columns, header.dtype,
+            fortran_order=header.fortran_order, owner=self._tenant.name, stack=header.stack,
+        )  # fmt: skip
+        give_back = self._in_flight.take(self._tenant, described.size_bytes)
+        try:
+            async with self._store.stored.reserve(self._tenant.name, described.size_bytes):
+                return await self._receive(described, digest)
+        finally:
+            give_back()
+
+    async def _receive(self, described: Matrix, digest: "hashlib._Hash | None") -> Matrix:
+        draft = await self._store.drafts.receive(described, self._fill, on_disk=self._on_disk)
+        settle: Settle | None = None
+        stored_digest = None
+        try:
+            await self._body.finish()
+            if self._body.digest is not None:  # of the stored file, whose header may be padded
+                stored_digest = await run_to_end(_hash, draft.view)
+            if self._key is not None and digest is not None:
+                settle = partial(
+                    self._key.add, matrix_id=described.id, digest_sha256=digest.hexdigest()
+                )
+        except BaseException:
+            await draft.discard()  # nothing is left once the caller is refused
+            raise
+        return await draft.publish(stored_digest, settle=settle)
+
+    async def _fill(self, view: memoryview) -> None:
+        self._left_bytes -= len(view)
+        await self._body.read_into(view, behind_bytes=self._left_bytes)
+
+
+def _hash(view: memoryview) -> str:
+    return hashlib.sha256(view).hexdigest()

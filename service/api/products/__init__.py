@@ -1,12 +1,11 @@
 """Products in one call, and plans. They make no file and no row.
 
-1. `matmul` checks the query.
-2. `matmul_body` receives the matrices into the arena (`request_memory`).
-3. The product waits for the engine (`jobs/lanes/engine_queue.py`). A caller that leaves stops it.
-4. `product_answer` says how it was computed; the result is sent from where it lies.
+1. `matmul` receives the matrices into memory (`storage/memory/request_memory.py`).
+2. The product waits for the engine (`jobs/lanes/engine_queue.py`). A caller that leaves stops it.
+3. `product` says how it was computed; the result is sent from where it lies.
 
 Matrices in a lease, memory that a caller on this host shares, are not sent at all: `leases` makes
 it, `lease_socket` hands out its descriptor, `leased_matmul` multiplies in it (`leased_schemas`).
-`plan` only says who would compute which rows (`plan_schemas`, `figure_schemas`), here, on a GPU
-that is named, or on one that is described (`gpu_query`).
+`plan` only says who would compute which rows (`plan_schemas`), here, on a GPU that is named, or on
+one that is described (`plan_query`).
 """

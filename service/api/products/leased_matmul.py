@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from contextlib import ExitStack
-from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -15,18 +14,12 @@ from wavetrim.scheduler.engine.layout import check_layout
 from wavetrim.scheduler.engine.messages import Operand, RunRequest
 from wavetrim.scheduler.errors import FieldError
 from wavetrim.scheduler.problem import ITEM_BYTES
-from wavetrim.service.api.admission.body_limit import receive_document
-from wavetrim.service.api.admission.body_route import refuse
-from wavetrim.service.api.admission.call import Call
+from wavetrim.service.api.calls import Call, refuse
+from wavetrim.service.api.checks import NPY_TYPES
 from wavetrim.service.api.json_document import read_json
 from wavetrim.service.api.products.leased_schemas import LeasedMatrix, LeasedProduct
 from wavetrim.service.api.products.leases import check_unix
-from wavetrim.service.api.products.product_answer import (
-    await_leaving,
-    check_options,
-    describe_product,
-)
-from wavetrim.service.api.wire.reader import MEDIA_TYPES
+from wavetrim.service.api.products.product import compute, describe_product
 from wavetrim.service.errors import FieldProblem
 from wavetrim.service.jobs.errors import ShapesDiffer
 from wavetrim.service.jobs.operands import check_operands
@@ -41,18 +34,15 @@ _OVERLAP_WORK: Final = 100_000
 
 async def answer_leased(call: Call) -> None:
     """Answers POST /v1/matmul with a JSON body."""
-    check_unix(call, otherwise=f"; other callers send .npy files as {MEDIA_TYPES[-1]}")
+    check_unix(call, otherwise=f"; other callers send .npy files as {NPY_TYPES[-1]}")
     parts, tenant = call.parts, call.tenant
     parts.products.check_admission(tenant.name)
-    product = read_product(await receive_document(call))
+    product = read_product(await call.receive_document())
     with ExitStack() as stack:
         request, extents = place_product(product, parts.leases, tenant.sees)
         for extent in extents:
             stack.callback(extent.hold("request").release)
-        check_options(parts.engine, request)
-        message = await parts.products.compute(
-            request, extents, partial(await_leaving, call.receive), caller=tenant.name
-        )
+        message = await compute(call, request, extents)
     response = Response(to_json(_describe(message), inf_nan_mode="null"), media_type=MEDIA_TYPE)
     response.raw_headers += describe_product(message)
     await call.answer(response)

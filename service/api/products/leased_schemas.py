@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from wavetrim.service.api.run_schemas import ProductTimings, VerificationView
+from wavetrim.service.api.jobs.job_schemas import ProductTimings, VerificationView
 from wavetrim.service.api.schemas import DtypeName, Pair, describe_pair
 from wavetrim.service.option_fields import ProductOptions
 

@@ -6,7 +6,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends
 from pydantic import BaseModel, ConfigDict, Field
 
-from wavetrim.service.api.admission.call import Call, CallRoute
+from wavetrim.service.api.calls import Call, CallRoute
 from wavetrim.service.api.openapi import list_refusals
 from wavetrim.service.api.products.lease_socket import find_lease_socket
 from wavetrim.service.api.schemas import Owner

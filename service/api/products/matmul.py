@@ -1,29 +1,45 @@
-"""A product in one call: .npy files in, one out, and nothing is stored."""
+"""A product in one call: .npy files in, one after the other, one out, and nothing is stored.
 
-from contextlib import AsyncExitStack
-from functools import partial
-from typing import Annotated
+A file with three dimensions is a stack of matrices, of which each has its product.
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache, partial
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Query, Response
 
-from wavetrim.service.api.admission.body_route import BodyRoute
-from wavetrim.service.api.admission.call import Call
-from wavetrim.service.api.header_schemas import PRODUCT_HEADERS
-from wavetrim.service.api.openapi import describe_npy_answer, describe_npy_body, list_refusals
+from wavetrim.scheduler.engine.messages import Operand
+from wavetrim.service.api.calls import BodyRoute, Call
+from wavetrim.service.api.checks import check_length, read_media_type
+from wavetrim.service.api.openapi import (
+    PRODUCT_HEADERS,
+    describe_npy_answer,
+    describe_npy_body,
+    list_refusals,
+)
 from wavetrim.service.api.products.leased_matmul import MEDIA_TYPE, answer_leased
 from wavetrim.service.api.products.leased_schemas import LeasedAnswer, LeasedProduct
-from wavetrim.service.api.products.matmul_body import ProductReceiver
-from wavetrim.service.api.products.product_answer import (
-    await_leaving,
-    check_options,
+from wavetrim.service.api.products.product import (
+    compute,
+    describe_operand,
     describe_product,
+    make_request,
+    open_memory,
 )
-from wavetrim.service.api.products.request_memory import RequestMemory
 from wavetrim.service.api.schemas import MatmulQuery
-from wavetrim.service.api.wire.body_pull import IDLE_SECONDS
-from wavetrim.service.api.wire.reader import BodyReader, choose_media_type
-from wavetrim.service.api.wire.sender import send_views
-from wavetrim.service.storage.matrices.npy import MAX_HEADER_BYTES
+from wavetrim.service.api.wire.reader import BodyReader
+from wavetrim.service.api.wire.sender import choose_media_type, send_views
+from wavetrim.service.jobs.operands import check_operands
+from wavetrim.service.storage.matrices.npy import MAX_HEADER_BYTES, NpyHeader, format_header
+from wavetrim.service.storage.memory.request_memory import Piece, RequestMemory
+
+NAMES: Final = (
+    "first matrix, A",
+    "second matrix, B, after the first one in the same body",
+    "third matrix, C, after the second one in the same body (beta is not 0)",
+)
+"""Names of the matrices of a body in a refusal."""
 
 router = APIRouter(prefix="/v1/matmul", tags=["matmul"], route_class=BodyRoute)
 
@@ -52,45 +68,88 @@ router = APIRouter(prefix="/v1/matmul", tags=["matmul"], route_class=BodyRoute)
 )
 async def matmul(call: Call, query: Annotated[MatmulQuery, Query()]) -> None:
     """Multiply two matrices, or stacks of them, and send the product; disconnecting cancels it."""
-    parts, headers = call.parts, call.headers
-    if headers.get("content-type", "").partition(";")[0].strip().lower() == MEDIA_TYPE:
+    if read_media_type(call.headers) == MEDIA_TYPE:
         await answer_leased(call)
         return
+    parts = call.parts
     parts.products.check_admission(call.tenant.name)
     limit_bytes = int(parts.settings.max_matrix_bytes)
-    body = BodyReader(
-        call.scope,
-        call.receive,
-        limit_bytes=(2 + (query.beta != 0)) * (limit_bytes + MAX_HEADER_BYTES),
-        digests=headers.getlist("content-digest") or None,
-        idle_seconds=IDLE_SECONDS,
+    body = BodyReader(call.scope, call.receive)
+    check_length(
+        body.length_bytes,
+        (2 + (query.beta != 0)) * (limit_bytes + MAX_HEADER_BYTES),
+        field="Content-Length",
+        why=" (max_matrix_bytes each, with a .npy header)",
     )
-    async with AsyncExitStack() as stack:
-        try:
-            take = partial(parts.in_flight.take, call.tenant)
-            memory = RequestMemory(parts.scratch, stack, take)
-            receiver = ProductReceiver(body, query, memory, limit_bytes=limit_bytes)
-            async with parts.bodies.place_for(body.length_bytes, call.tenant.name):
-                received = await receiver.receive()
-        finally:
-            parts.metrics.received_bytes.inc(body.received_bytes)
-        request = received.make_request(
-            alpha=query.alpha, beta=query.beta, options=query.options, verify=query.verify
+    with open_memory(call) as memory:
+        operands, out, result = await call.receive_by(
+            body, receive_operands, body, query, memory, limit_bytes
         )
-        check_options(parts.engine, request)
-        message = await parts.products.compute(
-            request,
-            received.rooms,
-            partial(await_leaving, call.receive),
-            caller=call.tenant.name,
-        )
-        media_type = choose_media_type(headers.get("accept"))
-        await send_views(
-            call.scope,
-            call.send,
-            status=200,
-            headers=[(b"content-type", media_type.encode()), *describe_product(message)],
-            views=[received.answer],
-            idle_seconds=IDLE_SECONDS,
-        )
-        parts.metrics.sent_bytes.inc(len(received.answer))
+        request = make_request(
+            operands, out, alpha=query.alpha, beta=query.beta, options=query.options,
+            verify=query.verify,
+        )  # fmt: skip
+        message = await compute(call, request, memory.extents)
+        media_type = choose_media_type(call.headers.get("accept")).encode()
+        headers = [(b"content-type", media_type), *describe_product(message)]
+        await send_views(call.scope, call.send, status=200, headers=headers, views=[result.whole])
+        parts.metrics.sent_bytes.inc(len(result.whole))
+
+
+async def receive_operands(
+    body: BodyReader, query: MatmulQuery, memory: RequestMemory, limit_bytes: int
+) -> tuple[list[Operand], Operand, Piece]:
+    """Receive the operands of a product, and make room for its result.
+
+    Args:
+        body: The body; nothing of it has been read.
+        query: The request's query.
+        memory: The request's memory.
+        limit_bytes: The largest .npy file that is received or sent.
+
+    Returns:
+        The operands, and the result with its memory, whose header is filled in.
+
+    Raises:
+        NpyError: A matrix is not a .npy file that the service accepts.
+        BodyLengthWrong: The body is shorter or longer than its headers say.
+        FieldProblem: The matrices do not fit together, or one is too large.
+        StorageFull: There is no memory for them.
+        QuotaReached: The caller may not have as much at once.
+    """
+    check = partial(check_length, most_bytes=limit_bytes, why=" (max_matrix_bytes)")
+    headers: list[NpyHeader] = []
+    operands: list[Operand] = []
+    names = NAMES if query.beta != 0 else NAMES[:2]
+    for name in names:
+        header = await body.read_header(name)
+        check(header.file_bytes, field="matrix size")
+        headers.append(header)
+        if len(headers) == len(names):
+            total_bytes = sum(one.file_bytes for one in headers)
+            body.expect_length(
+                total_bytes, lambda: f".npy headers ({', '.join(map(str, headers))})"
+            )
+        if len(headers) > 1:
+            shape, head = _fit(headers, query)
+            check(shape.data_bytes, field="result size")
+        piece = await memory.receive(header.data_bytes, body.read_into)
+        operands.append(describe_operand(piece, header, fortran_order=header.fortran_order))
+    await body.finish()
+    result = await memory.obtain(shape.data_bytes, head=head)
+    return operands, describe_operand(result, shape), result
+
+
+def _fit(headers: Sequence[NpyHeader], query: MatmulQuery) -> tuple[NpyHeader, bytes]:
+    """The header of the result, and its bytes, if the matrices so far fit together."""
+    a, b, *rest = headers
+    c = rest[0] if rest else None
+    beta = query.beta if rest else 0.0
+    problem, stack = check_operands(a, b, c, alpha=query.alpha, beta=beta, dtype=query.dtype)
+    return _make_header(problem.m, problem.n, problem.dtype, stack)
+
+
+@lru_cache(maxsize=1024)
+def _make_header(rows: int, columns: int, dtype: str, stack: int | None) -> tuple[NpyHeader, bytes]:
+    head = format_header(rows, columns, dtype, stack=stack)
+    return NpyHeader(rows, columns, dtype, False, len(head), stack), head

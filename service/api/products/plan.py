@@ -7,10 +7,11 @@ from fastapi import APIRouter, Query, Response
 from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.what_if import apply_what_if
-from wavetrim.service.api.admission.call import Call, CallRoute
-from wavetrim.service.api.expected_schemas import show_expected
+from wavetrim.service.api.calls import Call, CallRoute
 from wavetrim.service.api.openapi import list_refusals
-from wavetrim.service.api.products.plan_schemas import PlanQuery, PlanView
+from wavetrim.service.api.products.plan_query import PlanQuery
+from wavetrim.service.api.products.plan_schemas import PlanView
+from wavetrim.service.api.schemas import show_expected
 from wavetrim.service.engine.engine import Engine
 from wavetrim.service.errors import FieldProblem
 from wavetrim.service.storage.arena.memory_limit import count_memory

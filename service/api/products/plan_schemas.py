@@ -1,98 +1,113 @@
-"""Schemas of plans."""
+"""Schemas of plans, and of the figures that decided them, each with its source."""
 
-from typing import Annotated, Final
-
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from wavetrim.scheduler.planning.queues import MOST_SPANS, Work
 from wavetrim.scheduler.problem import Memory
-from wavetrim.scheduler.profile.what_if import (
-    LEAST_RATE,
-    MOST_GBYTES_PER_SECOND,
-    MOST_GFLOPS,
-    MOST_THREADS,
-    WhatIf,
-)
-from wavetrim.service.api.expected_schemas import ExpectedView
-from wavetrim.service.api.products.figure_schemas import MachineFigures, PlanProfile
-from wavetrim.service.api.products.gpu_query import GpuQuery
-from wavetrim.service.api.schemas import DtypeName
-
-MAX_SIZE: Final = 10_000_000
-"""The largest M, N or K of a plan; chosen."""
-
-Size = Annotated[int, Field(ge=1, le=MAX_SIZE)]
-
-DeviceName = Annotated[
-    str | None,
-    Field(
-        max_length=100,
-        description="A preset, several of one (H200 x2), a local GPU (cuda:0, its name or its "
-        "UUID) or cpu; without it, this machine with all of its GPUs.",
-        examples=["H200"],
-    ),
-]
+from wavetrim.service.api.schemas import ExpectedView
 
 
-class PlanQuery(GpuQuery):
-    """The product that a plan is made for: C[M,N] = A[M,K]·B[K,N]."""
+class RunCorrection(BaseModel):
+    """How earlier runs correct a part's prediction."""
 
-    m: Size = Field(description="Rows of A and C.", examples=[8192])
-    n: Size = Field(description="Columns of B and C.", examples=[8192])
-    k: Size = Field(description="Columns of A and rows of B.", examples=[8192])
-    dtype: DtypeName = Field("float32", description="Element type.")
-    memory: Memory = Field(
-        "pageable",
-        description="The host memory that the operands lie in: pageable (any array, a mapped file) "
-        "or pinned (page-locked, such as the service's own, which the GPU accesses directly).",
+    runs_like: str = Field(description="The kind of run: device, memory and bottleneck.")
+    runs: int = Field(description="How many count, the newest.")
+    factor: float = Field(description="Median of measured over predicted seconds.")
+
+
+class KernelFigures(BaseModel):
+    """What is known of the plan's kernel."""
+
+    model_config = ConfigDict(extra="allow")
+
+    slots: int = Field(description="Blocks of a wave.")
+    gflops: float | None = Field(None, description="Rate of full waves; null in older runs.")
+    wave_seconds: float = Field(description="Seconds of a wave with this K.")
+    launch_seconds: float = Field(description="Latency of a launch.")
+    source: str = Field(description="Where these come from.")
+
+
+class LinkFigures(BaseModel):
+    """What is known of the way between this memory and the GPU."""
+
+    model_config = ConfigDict(extra="allow")
+
+    memory: Memory | None = Field(None, description="The kind of memory.")
+    in_gbytes_per_second: float = Field(description="Rate to the GPU, 1e9 bytes a second.")
+    out_gbytes_per_second: float = Field(description="Rate from the GPU.")
+    duplex: float | None = Field(
+        None, description="Factor on a copy while the other direction is busy."
     )
-    device: DeviceName = None
-    resident: bool = Field(
-        False,
-        description="What if B were on the GPUs already, as a stored matrix is that was B of many "
-        "jobs.",
-    )
-    drawing: bool = Field(
-        False,
-        description="Whether the answer is for drawings: it then has the schedule, too.",
-    )
-    queued: bool = Field(
-        False,
-        description="Whether the answer has `expected`, too: when the product would begin and end "
-        "if it were posted as a job now, on this machine.",
-    )
-    cpu_threads: int | None = Field(
-        None,
-        ge=1,
-        le=MOST_THREADS,
-        description="What if the CPU had this many threads: its rates grow with them.",
-        examples=[64],
-    )
-    cpu_gflops: float | None = Field(
-        None,
-        ge=LEAST_RATE,
-        le=MOST_GFLOPS,
-        description="What if the CPU alone had this rate in this element type, in GFLOP/s.",
-        examples=[3000],
-    )
-    link_gbytes_per_second: float | None = Field(
-        None,
-        ge=LEAST_RATE,
-        le=MOST_GBYTES_PER_SECOND,
-        description="What if the GPU's link had this rate each way, in 1e9 bytes a second.",
-        examples=[25],
-    )
+    call_seconds: float | None = Field(None, description="Time of a product before its first step.")
+    source: str = Field(description="Where these come from.")
 
-    @property
-    def is_here(self) -> bool:
-        """Whether the plan is for this machine as it is."""
-        elsewhere = self.device is not None or self.find_described(None) is not None
-        return not elsewhere and self.what_if == WhatIf()
 
-    @property
-    def what_if(self) -> WhatIf:
-        """Numbers that replace the machine's own."""
-        return WhatIf(self.cpu_threads, self.cpu_gflops, self.link_gbytes_per_second)
+class CpuFigures(BaseModel):
+    """What is known of the CPU."""
+
+    model_config = ConfigDict(extra="allow")
+
+    threads: int = Field(description="Threads of the CPU alone.")
+    threads_beside_gpu: int = Field(description="Threads beside the GPU.")
+    gflops: float = Field(description="Rate of all threads in this element type.")
+    read_gbytes_per_second: float | None = Field(None, description="Rate of reading operands.")
+    write_gbytes_per_second: float | None = Field(
+        None, description="Rate of writing a C that no cache holds."
+    )
+    start_seconds: float | None = Field(None, description="Time to wake all threads.")
+    source: str = Field(description="Where these come from.")
+
+
+class PlanProfile(BaseModel):
+    """The figures that decided a plan, each with its source."""
+
+    model_config = ConfigDict(extra="allow")
+
+    device: str = Field(description='Name of the GPU, or "cpu".')
+    source: str = Field(description="Where the profile as a whole comes from.")
+    measured_at: str | None = Field(None, description="When it was measured; null for a preset.")
+    sm_count: int | None = Field(None, description="Multiprocessors of the GPU.")
+    corrections: list[RunCorrection] = Field(
+        default=[], description="How earlier runs correct the parts' predictions."
+    )
+    kernel: KernelFigures | None = Field(None, description="The kernel; null when f is M.")
+    link: LinkFigures | None = Field(None, description="The link; null without a GPU.")
+    cpu: CpuFigures | None = Field(None, description="The CPU.")
+
+
+class GpuFigures(BaseModel):
+    """What is known of a GPU of the machine."""
+
+    device: str = Field(description="The GPU, such as cuda:0.")
+    name: str = Field(description="Its name.")
+    source: str = Field(description="Where its profile as a whole comes from.")
+    measured_at: str | None = Field(description="When it was measured; null for a preset.")
+    sm_count: int = Field(description="Its multiprocessors.")
+    kernel: KernelFigures | None = Field(
+        description="The kernel on it; null when f is M, or if it cannot run the kernel."
+    )
+    link: LinkFigures = Field(description="Its link.")
+
+
+class JointFigures(BaseModel):
+    """What the links of several GPUs reach together."""
+
+    in_gbytes_per_second: float = Field(description="Rate to all GPUs, 1e9 bytes a second.")
+    out_gbytes_per_second: float = Field(description="Rate from all GPUs.")
+    both_gbytes_per_second: float = Field(description="Rate of both ways while both are busy.")
+    peer_gbytes_per_second: float = Field(
+        description="Rate from one GPU to another; 0 where they cannot, or if not measured."
+    )
+    source: str = Field(description="Where these come from.")
+
+
+class MachineFigures(PlanProfile):
+    """The figures that decided a plan, and those of each GPU of the machine."""
+
+    gpus: list[GpuFigures] = Field(description="All GPUs of the machine, in CUDA's order.")
+    joint: JointFigures | None = Field(
+        description="What the links of the GPUs that have rows reach together; null for one."
+    )
 
 
 class Predicted(BaseModel):

@@ -2,12 +2,12 @@
 
 A request passes, in this order:
 
-- `infer` answers it, once it is admitted.
-- `body` reads the JSON head, and brings the tensors into memory: from the body, or from the head.
+- `infer` answers it, once it is admitted: it reads the JSON head, and brings the tensors into
+  memory, from the body or from the head.
 - `request` checks the head, by `schemas`, and that the tensors fit together; `datatypes` has the
   element types, and numbers in JSON.
 - The products are computed as for `POST /v1/matmul`; `statistics` counts them.
 - `answer` sends the result from where it lies.
 
-`model` describes server and model, by `model_schemas`.
+`model` describes server and model.
 """

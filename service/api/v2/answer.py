@@ -14,19 +14,19 @@ from pydantic_core import to_json
 
 from wavetrim.native.element_types import find_dtype
 from wavetrim.scheduler.engine.messages import Message
-from wavetrim.service.api.admission.call import Call
-from wavetrim.service.api.products.product_answer import describe_product
-from wavetrim.service.api.v2.body import HEAD_LENGTH
+from wavetrim.service.api.calls import Call
+from wavetrim.service.api.products.product import describe_product
 from wavetrim.service.api.v2.datatypes import NAMES, list_elements
 from wavetrim.service.api.v2.request import InferRequest
 from wavetrim.service.api.v2.schemas import MODEL_NAME, MODEL_VERSION
-from wavetrim.service.api.wire.body_pull import IDLE_SECONDS
 from wavetrim.service.api.wire.sender import RawHeaders, send_chunks, send_views
 from wavetrim.service.threads import run_to_end
 
+HEAD_LENGTH: Final = "Inference-Header-Content-Length"
+"""The header with the length of the JSON head; without it, all of the body is JSON."""
+
 _THREAD_ELEMENTS: Final = 2**12
 """Most elements whose JSON is not worth a thread; chosen."""
-
 
 _WINDOWS: Final = {"gzip": 31, "deflate": 15}
 """zlib's `wbits` for each coding of an answer."""
@@ -59,7 +59,7 @@ async def make_views(
     if request.binary:
         output["parameters"] = {"binary_data_size": len(result)}
         return [memoryview(to_json(head)), result]
-    dtype = request.problem.dtype
+    dtype = request.result.dtype
     if len(result) > _THREAD_ELEMENTS * 4:
         output["data"] = await run_to_end(_read_elements, result, dtype)
         return [memoryview(await run_to_end(to_json, head))]
@@ -77,8 +77,8 @@ def _describe_answer(request: InferRequest, message: Message) -> dict[str, Any]:
     }
     output: dict[str, Any] = {
         "name": "C",
-        "datatype": NAMES[request.problem.dtype],
-        "shape": list(request.shape),
+        "datatype": NAMES[request.result.dtype],
+        "shape": list(request.result.shape),
     }
     named = {"id": request.id} if request.id else {}
     return {
@@ -101,16 +101,11 @@ async def send_answer(call: Call, message: Message, views: list[memoryview]) -> 
         headers.append((HEAD_LENGTH.lower().encode(), b"%d" % len(views[0])))
     coding = _choose_coding(call.headers.get("accept-encoding", ""))
     if coding is None:
-        await send_views(
-            call.scope, call.send, status=200, headers=headers, views=views,
-            idle_seconds=IDLE_SECONDS,
-        )  # fmt: skip
+        await send_views(call.scope, call.send, status=200, headers=headers, views=views)
         return
     headers.append((b"content-encoding", coding.encode()))
-    await send_chunks(
-        call.scope, call.send, status=200, headers=headers, chunks=_compress(coding, views),
-        total_bytes=None, idle_seconds=IDLE_SECONDS,
-    )  # fmt: skip
+    chunks = _compress(coding, views)
+    await send_chunks(call.scope, call.send, status=200, headers=headers, chunks=chunks)
 
 
 def _choose_coding(accepted: str) -> str | None:

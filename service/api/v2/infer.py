@@ -1,27 +1,49 @@
-"""POST /v2/models/matmul/infer: products by the Open Inference Protocol."""
+"""POST /v2/models/matmul/infer: products by the Open Inference Protocol.
+
+A body is a JSON head, and the binary data of tensors after it.
+"""
 
 import time
-from contextlib import AsyncExitStack
-from functools import partial
 from typing import Any, Final
 
 from fastapi import APIRouter, Depends, Response
+from starlette.datastructures import Headers
 
-from wavetrim.service.api.admission.body_route import BodyRoute
-from wavetrim.service.api.admission.call import Call
-from wavetrim.service.api.header_schemas import (
+from wavetrim.scheduler.engine.messages import Operand
+from wavetrim.service.api.calls import BodyRoute, Call
+from wavetrim.service.api.checks import check_length, read_media_type
+from wavetrim.service.api.openapi import (
+    BINARY,
     PRODUCT_HEADERS,
     describe_headers,
     describe_request_headers,
+    list_refusals,
+    refer,
 )
-from wavetrim.service.api.openapi import BINARY, list_refusals, refer
-from wavetrim.service.api.products.product_answer import await_leaving, check_options
-from wavetrim.service.api.products.request_memory import RequestMemory
-from wavetrim.service.api.v2.answer import make_views, send_answer
-from wavetrim.service.api.v2.body import HEAD_LENGTH, InferBody
+from wavetrim.service.api.products.product import (
+    compute,
+    describe_operand,
+    make_request,
+    open_memory,
+)
+from wavetrim.service.api.v2.answer import HEAD_LENGTH, make_views, send_answer
 from wavetrim.service.api.v2.model import check_model, require_model, require_version
+from wavetrim.service.api.v2.request import InferRequest, read_request
 from wavetrim.service.api.v2.schemas import InferAnswer, InferHead
 from wavetrim.service.api.v2.statistics import Stopwatch
+from wavetrim.service.api.wire.reader import SMALL_BODY_BYTES, BodyReader
+from wavetrim.service.errors import BodyTooLarge, ContentRefused, FieldProblem
+from wavetrim.service.storage.memory.intake import copy_bytes
+from wavetrim.service.storage.memory.request_memory import Piece, RequestMemory
+from wavetrim.service.threads import run_to_end
+
+MOST_HEAD_BYTES: Final = 8 * 2**20
+"""The longest JSON head, enough for two matrices of 400 rows and columns; chosen. Parsing takes up
+to 25 times as much memory, so one is read at a time."""
+
+_ASKED_TYPES: Final = ("application/json", "application/octet-stream")
+_MEDIA_TYPES: Final = (*_ASKED_TYPES, "")
+"""Accepted media types of pages, and of all others: the public clients send none at all."""
 
 _PATH: Final = "/v2/models/{model_name}/infer"
 _VERSION_PATH: Final = "/v2/models/{model_name}/versions/{version}/infer"
@@ -49,7 +71,7 @@ def _describe() -> dict[str, Any]:
             "application/octet-stream": BINARY,
         },
     }
-    asked = (HEAD_LENGTH, "Content-Encoding", "Accept-Encoding")
+    asked = (HEAD_LENGTH, "Content-Digest", "Content-Encoding", "Accept-Encoding")
     return {
         "response_class": Response,
         "responses": {200: answer, **list_refusals(*_STATUSES)},
@@ -73,36 +95,133 @@ async def _answer(call: Call, stopwatch: Stopwatch) -> None:
     parts, tenant, clock = call.parts, call.tenant, time.perf_counter
     began = clock()
     parts.products.check_admission(tenant.name)
-    body = InferBody(call, limit_bytes=int(parts.settings.max_matrix_bytes))
-    async with AsyncExitStack() as stack:
-        try:
-            memory = RequestMemory(parts.scratch, stack, partial(parts.in_flight.take, tenant))
-            async with parts.bodies.place_for(body.reader.length_bytes, tenant.name):
-                request, received = await body.receive(memory, parts.thinking)
-        finally:
-            parts.metrics.received_bytes.inc(body.reader.received_bytes)
+    _check_page(call.headers)
+    limit_bytes = int(parts.settings.max_matrix_bytes)
+    body = BodyReader(call.scope, call.receive, media_types=_MEDIA_TYPES, head="JSON head")
+    check_length(
+        body.length_bytes, 3 * limit_bytes + MOST_HEAD_BYTES, field="Content-Length",
+        why=" (max_matrix_bytes each, with a JSON head)",
+    )  # fmt: skip
+    with open_memory(call) as memory:
+        request, operands, result = await call.receive_by(
+            body, _receive, call, body, memory, limit_bytes
+        )
         stopwatch.compute_input = clock() - began
         asked = clock()
-        run = received.make_request(
-            alpha=request.alpha,
-            beta=request.beta,
-            options=request.options,
-            verify=request.verify,
-        )
-        check_options(parts.engine, run)
+        run = make_request(
+            operands, describe_operand(result, request.result), alpha=request.alpha,
+            beta=request.beta, options=request.options, verify=request.verify,
+        )  # fmt: skip
         timeout = request.timeout_seconds
-        message = await parts.products.compute(
-            run,
-            received.rooms,
-            partial(await_leaving, call.receive),
-            caller=tenant.name,
-            until=None if timeout is None else began + timeout,
-            priority=request.priority,
-        )
+        until = None if timeout is None else began + timeout
+        message = await compute(call, run, memory.extents, priority=request.priority, until=until)
         ended = clock()
         stopwatch.products, stopwatch.queue = run.products, message["queue_seconds"]
         stopwatch.compute_infer = max(0.0, ended - asked - stopwatch.queue)
-        views = await make_views(request, received.answer, message)
+        views = await make_views(request, result.view, message)
         stopwatch.compute_output = clock() - ended
         await send_answer(call, message, views)
         parts.metrics.sent_bytes.inc(len(views[-1]))
+
+
+async def _receive(
+    call: Call, body: BodyReader, memory: RequestMemory, limit_bytes: int
+) -> tuple[InferRequest, list[Operand], Piece]:
+    """The request, its operands, and memory for its result."""
+    request = await _receive_head(call, body)
+    _check_sizes(request, limit_bytes)
+    operands, result = await _receive_tensors(request, body, memory)
+    return request, operands, result
+
+
+async def _receive_head(call: Call, body: BodyReader) -> InferRequest:
+    """The request in a body's head. A long head is read in a thread, one at a time.
+
+    Raises:
+        RequestValidationError: The head is not JSON, or breaks the schema.
+        FieldProblem: A tensor does not have the announced size, or tensors do not fit together.
+        BodyLengthWrong: The body is not as long as the head says.
+        BodyTooLarge: The head is too large.
+    """
+    head_bytes = _read_head_length(call.headers.get(HEAD_LENGTH))
+    if head_bytes is None:
+        content = await body.read_rest(MOST_HEAD_BYTES + 1)
+        if len(content) > MOST_HEAD_BYTES:
+            limit = f"at most {MOST_HEAD_BYTES} bytes of JSON; send tensors as binary data"
+            raise BodyTooLarge("body", f"more than {MOST_HEAD_BYTES} bytes", limit)
+    else:
+        buffer = bytearray(head_bytes)
+        await body.read_into(memoryview(buffer))
+        content = bytes(buffer)
+    if len(content) > SMALL_BODY_BYTES:
+        async with call.parts.thinking:
+            request = await run_to_end(read_request, content)
+    else:
+        request = read_request(content)
+    total_bytes = len(content) + request.following_bytes
+    body.expect_length(total_bytes, lambda: "head and the tensors that it announces")
+    return request
+
+
+async def _receive_tensors(
+    request: InferRequest, body: BodyReader, memory: RequestMemory
+) -> tuple[list[Operand], Piece]:
+    """Bring tensors into memory, from the body or from the head, and make room for the result.
+
+    Raises:
+        BodyLengthWrong: The body is longer or shorter than the head says.
+        QuotaReached: The caller may not have as much at once.
+        StorageFull: There is no memory for them.
+    """
+    operands: dict[str, Operand] = {}
+    for tensor, size_bytes in zip(request.inputs, request.sizes_bytes, strict=True):
+        if tensor.values is None:
+            piece = await memory.receive(size_bytes, body.read_into)
+        else:
+            piece = await memory.obtain(size_bytes)
+            copy_bytes(piece.view, tensor.values.reshape(-1).view("u1").data)
+        operands[tensor.name] = describe_operand(piece, tensor)
+    await body.finish()
+    result = await memory.obtain(request.result.size_bytes)
+    return [operands[name] for name in ("ABC" if request.beta != 0 else "AB")], result
+
+
+def _check_page(headers: Headers) -> None:
+    """Refuse calls that any web page can have a browser send: to another origin, of a plain type.
+
+    A browser sends these types to another origin only if that allows it (Fetch, "CORS-safelisted
+    request-header").
+
+    Args:
+        headers: The request's headers.
+
+    Raises:
+        ContentRefused: The call may come from any web page.
+    """
+    media_type = read_media_type(headers)
+    if "origin" in headers and media_type not in _ASKED_TYPES:
+        limit = f"{' or '.join(_ASKED_TYPES)} where a web page calls"
+        raise ContentRefused("Content-Type", media_type or None, limit)
+
+
+def _check_sizes(request: InferRequest, limit_bytes: int) -> None:
+    """Refuse a request whose largest tensor is too large."""
+    if max(*request.sizes_bytes, request.result.size_bytes) <= limit_bytes:
+        return
+    sizes = {f"size of {one.name}": one.size_bytes for one in request.inputs}
+    sizes["result size"] = request.result.size_bytes
+    name = max(sizes, key=lambda name: sizes[name])
+    limit = f"at most {limit_bytes} bytes (max_matrix_bytes)"
+    raise BodyTooLarge(name, sizes[name], limit)
+
+
+def _read_head_length(text: str | None) -> int | None:
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) <= 20):
+        raise FieldProblem(HEAD_LENGTH, text, "a number of bytes")
+    length = int(text)
+    if length > MOST_HEAD_BYTES:
+        limit = f"at most {MOST_HEAD_BYTES} bytes; send tensors as binary data"
+        raise BodyTooLarge(HEAD_LENGTH, length, limit)
+    return length

@@ -4,12 +4,14 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Path, Response
 
-from wavetrim.service.api.admission.call import Call, CallRoute
+from wavetrim.service.api.calls import Call, CallRoute
 from wavetrim.service.api.openapi import list_refusals
 from wavetrim.service.api.problem_kinds import NOT_READY
 from wavetrim.service.api.problems import write_problem
 from wavetrim.service.api.v2.datatypes import DATATYPES
-from wavetrim.service.api.v2.model_schemas import (
+from wavetrim.service.api.v2.schemas import (
+    MODEL_NAME,
+    MODEL_VERSION,
     ModelConfig,
     ModelMetadata,
     ModelReadiness,
@@ -19,7 +21,6 @@ from wavetrim.service.api.v2.model_schemas import (
     TensorConfig,
     TensorMetadata,
 )
-from wavetrim.service.api.v2.schemas import MODEL_NAME, MODEL_VERSION
 from wavetrim.service.errors import ModelNotFound
 from wavetrim.service.version import find_version
 

@@ -9,8 +9,8 @@ from typing import Final
 from pydantic import ValidationError
 
 from wavetrim.scheduler.options import PlanOptions
-from wavetrim.scheduler.problem import ITEM_BYTES, GemmProblem
-from wavetrim.service.api.admission.body_route import refuse
+from wavetrim.scheduler.problem import ITEM_BYTES
+from wavetrim.service.api.calls import refuse
 from wavetrim.service.api.json_document import read_json
 from wavetrim.service.api.v2.datatypes import (
     DATATYPES,
@@ -19,19 +19,18 @@ from wavetrim.service.api.v2.datatypes import (
     Array,
     read_elements,
 )
-from wavetrim.service.api.v2.schemas import InferHead
-from wavetrim.service.api.v2.schemas import InputTensor as InputHead
+from wavetrim.service.api.v2.schemas import InferHead, InputTensor
 from wavetrim.service.errors import FieldProblem
 from wavetrim.service.jobs.operands import check_operands
-from wavetrim.service.storage.matrices.matrix import count_data_bytes, make_shape
+from wavetrim.service.storage.matrices.matrix import make_shape
 
 _KEPT_BYTES: Final = 2**12
 """Longest head whose request is cached, as most requests repeat an earlier head; chosen."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class InputTensor:
-    """An input: its shape, and its elements if the head has them.
+class Tensor:
+    """An input, or the result: its shape, and its elements if the head has them.
 
     Attributes:
         name: A, B or C.
@@ -74,8 +73,7 @@ class InferRequest:
         id: The caller's name for it; empty for none.
         inputs: In the order of the head, which is that of the binary data.
         sizes_bytes: Bytes of each input.
-        problem: The sizes and the element type of each product.
-        stack: How many products they are; None if no tensor is a stack.
+        result: The result's shape and element type.
         alpha: Factor of the products.
         beta: Factor of C.
         options: The options for the planner.
@@ -86,10 +84,9 @@ class InferRequest:
     """
 
     id: str
-    inputs: tuple[InputTensor, ...]
+    inputs: tuple[Tensor, ...]
     sizes_bytes: tuple[int, ...]
-    problem: GemmProblem
-    stack: int | None
+    result: Tensor
     alpha: float
     beta: float
     options: PlanOptions
@@ -97,17 +94,6 @@ class InferRequest:
     priority: int
     timeout_seconds: float | None
     binary: bool
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The result's shape."""
-        return make_shape(self.problem.m, self.problem.n, self.stack)
-
-    @property
-    def result_bytes(self) -> int:
-        """Bytes of all products' results, one after the other."""
-        problem = self.problem
-        return count_data_bytes(problem.m, problem.n, problem.dtype, self.stack)
 
     @property
     def following_bytes(self) -> int:
@@ -133,27 +119,24 @@ def _read(content: bytes) -> InferRequest:
         raise refuse(error, "body") from error
     inputs = tuple(_read_input(f"inputs[{i}]", one) for i, one in enumerate(head.inputs))
     asked = head.parameters
-    problem, stack = _fit(inputs, alpha=asked.alpha, beta=asked.beta)
+    result = _fit(inputs, alpha=asked.alpha, beta=asked.beta)
     return InferRequest(
         id=head.id,
         inputs=inputs,
         sizes_bytes=tuple(tensor.size_bytes for tensor in inputs),
-        problem=problem,
-        stack=stack,
+        result=result,
         alpha=asked.alpha,
         beta=asked.beta,
         options=asked.options,
         verify=asked.verify,
         priority=_read_priority(asked.priority),
         timeout_seconds=asked.timeout / 1e6 if asked.timeout else None,
-        binary=_asks_for_bytes(head, prod(make_shape(problem.m, problem.n, stack))),
+        binary=_asks_for_bytes(head, prod(result.shape)),
     )
 
 
-def _fit(
-    tensors: Sequence[InputTensor], *, alpha: float, beta: float
-) -> tuple[GemmProblem, int | None]:
-    """Check that tensors fit together; returns each product, and how many a stack has.
+def _fit(tensors: Sequence[Tensor], *, alpha: float, beta: float) -> Tensor:
+    """Check that tensors fit together; returns the result that they have.
 
     Raises:
         FieldProblem: An input is missing or given twice, the element types are not the same, or
@@ -165,7 +148,8 @@ def _fit(
         raise FieldProblem("inputs", names, "A and B, and C where beta is not 0, each once")
     found = dict(zip(names, tensors, strict=True))
     c = found.get("C") if beta != 0 else None
-    return check_operands(found["A"], found["B"], c, alpha=alpha, beta=beta)
+    problem, stack = check_operands(found["A"], found["B"], c, alpha=alpha, beta=beta)
+    return Tensor("C", problem.dtype, make_shape(problem.m, problem.n, stack))
 
 
 def _read_priority(level: int) -> int:
@@ -176,7 +160,7 @@ def _read_priority(level: int) -> int:
 _read_kept = lru_cache(maxsize=256)(_read)
 
 
-def _read_input(field: str, head: InputHead) -> InputTensor:
+def _read_input(field: str, head: InputTensor) -> Tensor:
     dtype, shape = DATATYPES[head.datatype], tuple(head.shape)
     size_bytes = prod(shape) * ITEM_BYTES[dtype]
     found = f"{size_bytes}, the bytes of {shape} {NAMES[dtype]}"
@@ -191,7 +175,7 @@ def _read_input(field: str, head: InputHead) -> InputTensor:
     if head.data is not None:
         values = read_elements(f"{field}.data", head.data, shape, dtype)
         values.flags.writeable = False
-    return InputTensor(head.name, dtype, shape, values)
+    return Tensor(head.name, dtype, shape, values)
 
 
 def _asks_for_bytes(head: InferHead, elements: int) -> bool:

@@ -9,7 +9,7 @@ from typing import Final
 
 from starlette.requests import ClientDisconnect
 
-from wavetrim.service.api.v2.model_schemas import (
+from wavetrim.service.api.v2.schemas import (
     DurationFigures,
     ModelFigures,
     ModelStatistics,

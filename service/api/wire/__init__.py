@@ -2,15 +2,16 @@
 
 In the order of a request:
 
-- `guard` limits what a connection may send before the application sees it (`head`). Only HTTP/1.0
-  and 1.1 are spoken, and `chunked` is the only transfer coding. A malformed request is refused in
-  its turn, after the answers to earlier ones (`refusal`, `lingering`, `lost_transport`).
-- `connection` and `exchange` give the application two ASGI extensions: to receive a body into its
-  own memory, and to wait until an answer has left.
-- `bodies` limits how many long bodies are received at once, `body_source` yields a body's bytes.
-  For that `body_pull` takes the transport until the body's last byte, with the route's memory as
-  its buffer. `inflated_source` inflates a compressed one. `reader` reads .npy files from a body,
-  `digests` checks them.
+- `connection` limits what may be sent before the application sees it. Only HTTP/1.0 and 1.1 are
+  spoken, and `chunked` is the only transfer coding. A malformed request is refused in its turn,
+  after the answers to earlier ones (`refusal`, `lingering`, `lost_transport`).
+- `exchange`, a request and its answer, gives the application two ASGI extensions: to receive a body
+  into its own memory, and to wait until an answer has left.
+- `reader` receives every body: .npy files, tensors and JSON, small and large, of known length and
+  in chunks. The bytes of a long one come through `body_pull`, which takes the transport until the
+  body's last byte, with the route's memory as its buffer; all others as ASGI has them. `inflater`
+  inflates a compressed one, `digests` has its checksum. `bodies` limits how many long ones are
+  received at once.
 - `sender` answers in pieces of 1 MiB, each after the write buffer is empty, so that memory is
   reused only when nobody reads it.
 

@@ -2,10 +2,9 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 from typing import Final
 
-from wavetrim.service.api.wire.body_source import SMALL_BODY_BYTES
 from wavetrim.service.errors import Crowded
 from wavetrim.service.tenants.shares import PARTS
 
@@ -14,8 +13,6 @@ PLACES: Final = 32
 
 PLACE_SECONDS: Final = 10.0
 """How long a body waits for a place; chosen. Nothing of it is received before."""
-
-_FREE: Final = nullcontext()
 
 
 class Bodies:
@@ -31,25 +28,20 @@ class Bodies:
         self._places = asyncio.Semaphore(most)
         self._shares: dict[str, Bodies] = {}
 
-    def place_for(
-        self, length_bytes: int | None, caller: str = ""
-    ) -> AbstractAsyncContextManager[None]:
-        """A place for one body during the block; a short body needs none.
+    @asynccontextmanager
+    async def take(self, caller: str) -> AsyncIterator[None]:
+        """A place for one body during the block: of the caller's share, and then of all.
 
         Args:
-            length_bytes: The body's length; None if it is not known.
-            caller: Whose it is; a caller with a name has a share of the places.
+            caller: Whose it is; one without a name may have all places.
 
         Raises:
             Crowded: All, or all of the caller's, were taken for too long.
         """
-        if length_bytes is not None and length_bytes <= SMALL_BODY_BYTES:
-            return _FREE
-        return self._take_both(caller) if caller else self._take()
-
-    @asynccontextmanager
-    async def _take_both(self, caller: str) -> AsyncIterator[None]:
-        """A place of the caller's share, and then one of all."""
+        if not caller:
+            async with self._take():
+                yield
+            return
         share = self._shares.setdefault(caller, Bodies(max(1, self._most // PARTS)))
         try:
             async with share._take(), self._take():

@@ -1,4 +1,8 @@
-"""uvicorn's HTTP protocol, with bodies that are received into memory of their route.
+"""uvicorn's HTTP protocol, with limits, and bodies that are received into memory of their route.
+
+A head is limited in length, fields and time (`checks`). Bytes since the last end of a head or of a
+body's part are counted at each read, not at each field, which would cost every request. For the
+same reason a connection has one timer that looks for a late head, and a request has none.
 
 The application asks for a body's bytes once it has checked the request. Only then is the transport
 lent to a `BodyPull`, until the body's last byte. Bodies that the application does not pull are
@@ -8,41 +12,129 @@ received by uvicorn.
 import asyncio
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 import httptools
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from wavetrim.service.api.checks import (
+    check_connections,
+    check_head,
+    check_size,
+    find_body,
+    take_authority,
+)
 from wavetrim.service.api.wire.body_pull import BodyPull
-from wavetrim.service.api.wire.body_source import RECEIVE_INTO
-from wavetrim.service.api.wire.exchange import CONTINUE, Exchange
-from wavetrim.service.api.wire.guard import GuardedProtocol
-from wavetrim.service.api.wire.head import WireLimits, check_codings
-from wavetrim.service.api.wire.sender import DRAINED
-from wavetrim.service.errors import RequestMalformed
+from wavetrim.service.api.wire.exchange import CONTINUE, DRAINED, RECEIVE_INTO, Exchange
+from wavetrim.service.api.wire.lingering import Lingering
+from wavetrim.service.api.wire.lost_transport import LOST
+from wavetrim.service.api.wire.refusal import refuse
+from wavetrim.service.errors import (
+    Crowded,
+    FieldProblem,
+    HeadTooLarge,
+    RequestMalformed,
+    UploadStalled,
+)
 
-_CHUNKED: Final = b"transfer-encoding: chunked"
+HEAD_SECONDS: Final = 10.0
+"""How long a head may take, from its first byte or, on a new connection, from the start; chosen."""
+
+LINGERING_CONNECTIONS: Final = 4
+"""Connections over the limit that are given time to see their refusal; chosen."""
 
 _PROBE_SECONDS: Final = 1.0
 """How often to test whether a client that has closed its sending side is still there; chosen."""
 
+_CHUNKED: Final = b"transfer-encoding: chunked"
 
-class WireProtocol(GuardedProtocol):
-    """A connection, made and called by uvicorn as its own protocol."""
+
+@dataclass(frozen=True, slots=True)
+class WireLimits:
+    """Limits of a server's connections.
+
+    Attributes:
+        connections: The most that are open at once; None for no limit.
+        count_missing: How many fewer may be open now, as descriptors are used otherwise.
+        head_seconds: How long a head may take.
+        note_refusal: Called with the status of each refusal, and its reason.
+    """
+
+    connections: int | None = None
+    count_missing: Callable[[], int] = lambda: 0
+    head_seconds: float = HEAD_SECONDS
+    note_refusal: Callable[[str, object], None] = field(default=lambda _status, _reason: None)
+
+
+class WireProtocol(HttpToolsProtocol):
+    """A connection, made and called by uvicorn as its own protocol.
+
+    It is refused and closed when it exceeds its limits.
+
+    Attributes:
+        limits: The limits of the server's connections.
+        lost: True when the connection is gone.
+        refusing: Whether further bytes are thrown away, as a request was refused.
+        in_head: Whether a head is being read.
+        head_due: When it must have come; None while none is awaited.
+    """
+
+    limits = WireLimits()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.lost = self.refusing = False
+        self._read = self._rest = b""  # the bytes that are parsed, and those left after them
         self._exchange: Exchange | None = None
-        self._half_closed = False
-        self._begins_body = False
+        self._lingering = self._half_closed = self._begins_body = False
+        self._refusal: FieldProblem | None = None
+        self._uncounted_bytes = 0  # since the last end of a head or of a body's part
+        self.in_head = True
+        self._field_count = 0
+        self.head_due: float | None = None
+        self._head_timer: asyncio.TimerHandle | None = None
         self._probe_timer: asyncio.TimerHandle | None = None
 
     # What the transport calls.
 
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Starts; each send then waits until the one before it has left the process."""
+        super().connection_made(transport)
+        # An upper limit of 0 would never be met under TLS.
+        transport.set_write_buffer_limits(high=1, low=0)
+        self._await_head()
+        self._head_timer = self.loop.call_later(self.limits.head_seconds, self._check_late)
+        count = len(self.connections) + self.limits.count_missing()
+        try:
+            check_connections(count, self.limits.connections)
+        except Crowded as error:
+            most = self.limits.connections or 0
+            refuse(self, error, waits=count <= most + LINGERING_CONNECTIONS)
+
     def connection_lost(self, exc: Exception | None) -> None:
-        """Ends."""
+        """Ends, and lets go of the transport; see `lost_transport`."""
+        self.lost = True
         super().connection_lost(exc)
-        if self._probe_timer is not None:
-            self._probe_timer.cancel()  # it, too, would keep the connection
+        self._unset_keepalive_if_required()  # the timers would keep this object alive
+        for timer in (self._head_timer, self._probe_timer):
+            if timer is not None:
+                timer.cancel()
+        self.transport = self.flow._transport = LOST
+
+    def data_received(self, data: bytes) -> None:
+        """Takes bytes, unless a head was refused."""
+        if self.refusing:
+            return
+        if self.timeout_keep_alive_task is not None:
+            self._await_head()
+        self._uncounted_bytes += len(data)
+        self._rest = data
+        while self._rest and not self.refusing:
+            self._read, self._rest = self._rest, b""
+            super().data_received(self._read)
+        if self._uncounted_bytes and not self.refusing:
+            self._check_unfinished()
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """Keeps a connection whose client has closed its sending side and waits for an answer.
@@ -66,17 +158,32 @@ class WireProtocol(GuardedProtocol):
             self._exchange.forbid_keep_alive()
         super().shutdown()
 
-    # What the parser calls.
+    # What the parser calls; errors raised here lead to `send_400_response`.
+
+    def on_message_begin(self) -> None:
+        """Begins a head."""
+        self.in_head = True
+        super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Takes a field, without white space after its value, which the parser leaves."""
+        super().on_header(name, value.rstrip(b" \t"))
 
     def on_headers_complete(self) -> None:
-        """Starts a request, and gives it its exchange."""
+        """Starts a request whose head is within its limits, and gives it its exchange."""
+        version, headers = self.parser.get_http_version(), self.headers
         try:
-            length, has_body = _find_body(self.headers)
-        except RequestMalformed as error:
+            length, has_body = find_body(headers)
+            check_head(version, self.url, headers, read_bytes=self._uncounted_bytes)
+        except FieldProblem as error:
             self._refusal = error
             raise
+        if not self.url.startswith(b"/"):
+            take_authority(self.url, headers)
+        self._uncounted_bytes, self.head_due, self.in_head = 0, None, False
+        self._field_count = len(headers)
         self._begins_body = has_body and self.parser.should_upgrade()
-        if self.parser.get_http_version() == "1.0":
+        if version == "1.0":
             self.expect_100_continue = False  # RFC 9110, section 10.1.1
         super().on_headers_complete()
         exchange = Exchange(self, self.cycle, length)
@@ -88,6 +195,7 @@ class WireProtocol(GuardedProtocol):
 
     def on_body(self, body: bytes) -> None:
         """Takes a part of a body that was not pulled."""
+        self._uncounted_bytes = 0
         if self._exchange is not None:
             self._exchange.count_body(len(body))
         super().on_body(body)
@@ -96,9 +204,17 @@ class WireProtocol(GuardedProtocol):
         """Ends a request, unless the parser has stopped before its body."""
         if self._begins_body:
             return
+        self._uncounted_bytes = 0
+        del self.headers[self._field_count :]  # fields after a chunked body are no headers
         super().on_message_complete()
         if self._exchange is not None:
             self._exchange.end_body()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuses a request that cannot be parsed or is too large."""
+        del msg  # uvicorn's is the same for all
+        limit = "a request by RFC 9112 (HTTP/1.1)"
+        refuse(self, self._refusal or RequestMalformed("request", "malformed", limit))
 
     def _unsupported_upgrade_warning(self) -> None:
         """Goes on with HTTP/1.1, where the parser has stopped as another protocol was offered.
@@ -108,10 +224,10 @@ class WireProtocol(GuardedProtocol):
         """
         stopped = sys.exception()
         assert isinstance(stopped, httptools.HttpParserUpgrade)
-        self.rest = self.read[stopped.args[0] :]
+        self._rest = self._read[stopped.args[0] :]
         if self._begins_body:
             self._begins_body = False
-            length, _ = _find_body(self.headers)
+            length, _ = find_body(self.headers)
             field = _CHUNKED if length is None else b"content-length: %d" % length
             self._make_parser(_AfterHead(self))
             self.parser.feed_data(b"POST / HTTP/1.1\r\n%b\r\n\r\n" % field)
@@ -148,9 +264,47 @@ class WireProtocol(GuardedProtocol):
         self.transport.set_protocol(self)
         self.transport.resume_reading()
 
+    def linger(self, left_bytes: int | None) -> None:
+        """Closes the connection once the client should have seen the answer.
+
+        Args:
+            left_bytes: Bytes of the request's body that are still to come; None if not known.
+        """
+        self._lingering = True
+        self._unset_keepalive_if_required()
+        self.transport.pause_reading()
+        Lingering(self, self.transport, left_bytes).start()
+
     def _make_parser(self, told: object) -> None:
         self.parser = httptools.HttpRequestParser(told)
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+
+    # Limits of a head.
+
+    def _await_head(self) -> None:
+        self.head_due = self.loop.time() + self.limits.head_seconds
+
+    def _check_unfinished(self) -> None:
+        """Refuses an unfinished head, or fields after a chunked body, once they are too large."""
+        try:
+            is_begun = self.in_head and self.headers is not None
+            check_size(self._uncounted_bytes, len(self.headers) if is_begun else 0)
+        except HeadTooLarge as error:
+            refuse(self, error)
+
+    def _check_late(self) -> None:
+        """Refuses a head that takes too long; closes a connection that has sent nothing."""
+        now, due = self.loop.time(), self.head_due
+        if due is None or due > now:
+            next_look = now + self.limits.head_seconds if due is None else due
+            self._head_timer = self.loop.call_at(next_look, self._check_late)
+        elif self._uncounted_bytes:
+            seconds = f"{self.limits.head_seconds:g} s"
+            value = f"{self._uncounted_bytes} bytes after {seconds}"
+            limit = f"complete within {seconds} of its first byte"
+            refuse(self, UploadStalled("request line and headers", value, limit))
+        else:
+            self.transport.abort()  # under TLS, close() would wait for the client to close, too
 
     # A client that has closed its sending side.
 
@@ -171,39 +325,20 @@ def make_protocol(limits: WireLimits) -> type[WireProtocol]:
     return type("LimitedProtocol", (WireProtocol,), {"limits": limits})
 
 
-def _find_body(headers: list[tuple[bytes, bytes]]) -> tuple[int | None, bool]:
-    """A body's length, None if it is not known; and whether there is a body.
-
-    Raises:
-        RequestMalformed: Its transfer coding is not supported.
-    """
-    length: int | None = None
-    codings: list[bytes] = []
-    for name, value in headers:
-        if name == b"content-length":
-            length = int(value)
-        elif name == b"transfer-encoding":
-            codings.append(value)
-    if codings:
-        check_codings(codings)
-        return None, True
-    return length, bool(length)
-
-
 class _AfterHead:
     """What a parser tells of a message, without its head."""
 
     def __init__(self, connection: WireProtocol) -> None:
         self._connection = connection
-        self._in_head = True
+        self.in_head = True
 
     def __getattr__(self, name: str) -> Callable[..., None]:
         tell = getattr(self._connection, name)
 
         def tell_rest(*told: bytes) -> None:
-            if not self._in_head:
+            if not self.in_head:
                 tell(*told)
             elif name == "on_headers_complete":
-                self._in_head = False
+                self.in_head = False
 
         return tell_rest

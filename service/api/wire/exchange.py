@@ -1,4 +1,4 @@
-"""One request and its answer on a connection."""
+"""One request and its answer on a connection, with two ASGI extensions for the application."""
 
 import asyncio
 from contextlib import suppress
@@ -10,6 +10,12 @@ from wavetrim.service.api.wire.body_pull import BodyCutOff, BodyPull, BodySilent
 
 if TYPE_CHECKING:
     from wavetrim.service.api.wire.connection import WireProtocol
+
+RECEIVE_INTO: Final = "wavetrim.receive_into"
+"""Name of the ASGI extension `Exchange.receive_into`, which only bodies of known length have."""
+
+DRAINED: Final = "wavetrim.drained"
+"""Name of the ASGI extension `Exchange.drained`, which waits until all has left."""
 
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 """The interim answer, after which a client goes on and waits for the final one."""

@@ -1,19 +1,32 @@
-"""Reads a request's body of matrices once, from its beginning, into memory of the caller."""
+"""Reads a request's body once, from its beginning: every body that the service receives."""
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Collection, Sequence
-from typing import Final
+from collections.abc import Awaitable, Callable, Collection
+from functools import lru_cache
+from typing import Any, Final
 
 from anyio import CancelScope
 from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope
 
-from wavetrim.service.api.wire.body_source import SMALL_BODY_BYTES, BodySource
+from wavetrim.service.api.checks import NPY_TYPES, check_content
+from wavetrim.service.api.wire.body_pull import (
+    IDLE_SECONDS,
+    LEAST_BYTES_PER_SECOND,
+    BodyCutOff,
+    BodySilent,
+)
 from wavetrim.service.api.wire.digests import format_digest, parse_digest
-from wavetrim.service.api.wire.inflated_source import InflatedSource, check_coding
-from wavetrim.service.errors import BodyLengthWrong, BodyTooLarge, ContentRefused, DigestMismatch
+from wavetrim.service.api.wire.exchange import RECEIVE_INTO
+from wavetrim.service.api.wire.inflater import Inflater
+from wavetrim.service.errors import BodyLengthWrong, DigestMismatch, UploadStalled
 from wavetrim.service.storage.matrices.npy import NpyHeader, parse_header
+
+SMALL_BODY_BYTES: Final = 2**16
+"""Bodies up to this length are received in one piece; longer ones can be pulled into a view.
+Chosen."""
 
 _HASH_BYTES: Final = 8 * 2**20
 """Bytes that are hashed at a time, in a thread, while the next bytes arrive; chosen."""
@@ -21,27 +34,29 @@ _HASH_BYTES: Final = 8 * 2**20
 _HEADER_BYTES: Final = (128, 4096)
 """Bytes that are read to find a header, first and then: NumPy's have 128 or, seldom, more."""
 
-MEDIA_TYPES: Final = ("application/octet-stream", "application/x-npy")
-"""The media types of a .npy file."""
+_parse = lru_cache(maxsize=1024)(parse_header)
+"""`parse_header` with a cache: headers of one shape are the same bytes, and shapes come again."""
 
 
 class BodyReader:
-    """Reads a body of matrices, and hashes it if a digest was sent.
+    """Reads a body into memory of the caller, and hashes it if a digest was sent.
+
+    If the server offers it and the body is long, the bytes go straight from the socket into that
+    memory; else they are copied there as ASGI delivers them. A compressed body is inflated.
 
     Args:
         scope: The request's ASGI scope.
         receive: Its ASGI channel; nothing of the body has been received.
-        limit_bytes: The longest body.
-        digests: The request's Content-Digest fields.
-        idle_seconds: How long the sender may be silent.
-        media_types: Accepted media types.
+        media_types: Accepted media types; none for any.
         head: The part of the body that says how long it is, for refusals.
+        idle_seconds: How long the sender may be silent, and the time over which it must keep
+            `LEAST_BYTES_PER_SECOND`; None for `IDLE_SECONDS`.
 
     Attributes:
         length_bytes: The body's Content-Length; None without that header, or if it is compressed.
+        received_bytes: How many bytes have come.
 
     Raises:
-        BodyTooLarge: The body's length is known and too large.
         ContentRefused: The body's media type or encoding is not accepted.
         DigestMalformed: The Content-Digest field cannot be read.
     """
@@ -51,34 +66,32 @@ class BodyReader:
         scope: Scope,
         receive: Receive,
         *,
-        limit_bytes: int,
-        digests: Sequence[str] | None = None,
-        idle_seconds: float,
-        media_types: Collection[str] = MEDIA_TYPES,
+        media_types: Collection[str] = NPY_TYPES,
         head: str = ".npy header",
+        idle_seconds: float | None = None,
     ) -> None:
         headers = Headers(scope=scope)
-        coding = _check_content(headers, media_types)
+        coding, length = check_content(headers, media_types)
+        self.length_bytes = length if coding == "identity" else None
+        self.received_bytes = 0
+        self._receive_message = receive
         self._head = head
-        self.length_bytes = _read_length(headers, limit_bytes, head)
+        self._idle_seconds = IDLE_SECONDS if idle_seconds is None else idle_seconds
+        self._whole_bytes = self.length_bytes or 0
+        self._receive_into: Callable[..., Awaitable[int]] | None = None
+        if self._whole_bytes > SMALL_BODY_BYTES:
+            extensions: dict[str, Any] = scope.get("extensions") or {}
+            self._receive_into, self._whole_bytes = extensions.get(RECEIVE_INTO), 0
+        self._inflater = None if coding == "identity" else Inflater(coding)
+        self._window_seconds, self._window_bytes = 0.0, 0
+        self._rest = memoryview(b"")
+        self._ended = False
+        digests = headers.getlist("content-digest")
         self._expected = parse_digest(", ".join(digests)) if digests else None
         self._hash = hashlib.sha256() if self._expected is not None else None
-        self._hashes = [] if self._hash is None else [self._hash]
-        if coding == "identity":
-            self._source = BodySource(
-                scope, receive, length_bytes=self.length_bytes, idle_seconds=idle_seconds
-            )
-            return
         # The digest is that of what was sent (RFC 9530, section 2).
-        tell, self._hashes, self.length_bytes = self._update_sent, [], None
-        self._source = InflatedSource(
-            scope, receive, coding=coding, idle_seconds=idle_seconds, tell=tell
-        )
-
-    @property
-    def received_bytes(self) -> int:
-        """Bytes of the body that have come."""
-        return self._source.received_bytes
+        is_plain = self._inflater is None
+        self._hashes = [self._hash] if self._hash is not None and is_plain else []
 
     @property
     def digest(self) -> bytes | None:
@@ -90,35 +103,28 @@ class BodyReader:
         self._hashes.append(hashlib.sha256(begin))
         return self._hashes[-1]
 
-    async def read_header(self, name: str = "matrix") -> tuple[NpyHeader, bytes]:
+    async def read_header(self, name: str = "matrix") -> NpyHeader:
         """Reads the header of the next .npy file.
 
         Args:
             name: Name of this matrix, for the refusal if it is missing.
 
-        Returns:
-            What the header says, and its bytes.
-
         Raises:
             NpyError: It is not the header of a .npy file that the service accepts.
             BodyLengthWrong: The body ends before the header does.
-            UploadStalled: The sender fell silent.
-            ClientDisconnect: The sender left.
+            UploadStalled, ClientDisconnect: As `read_rest`.
         """
-        prefix = b""
-        ask = _HEADER_BYTES[0]
-        while (header := parse_header(prefix)) is None:
-            chunk = await self._source.receive_some(ask)
+        first, more = _HEADER_BYTES
+        prefix = await self._receive_some(first)
+        while (header := _parse(bytes(prefix[:first])) or parse_header(bytes(prefix))) is None:
+            chunk = await self._receive_some(more)
             if not chunk:
                 where = f"it ends inside the .npy header of the {name}" if prefix else f"no {name}"
-                found = f"{self._source.given_bytes} bytes"
-                raise BodyLengthWrong("body", found, f"longer: {where}")
-            prefix += chunk
-            ask = _HEADER_BYTES[1]
-        raw = prefix[: header.offset_bytes]
-        self._source.put_back(prefix[header.offset_bytes :])
-        self._update(raw)
-        return header, raw
+                raise BodyLengthWrong("body", f"{self._given_bytes} bytes", f"longer: {where}")
+            prefix = bytes(prefix) + chunk
+        self._rest = memoryview(prefix)[header.offset_bytes :]
+        self._update(prefix[: header.offset_bytes])
+        return header
 
     async def read_into(self, view: memoryview, *, behind_bytes: int = 0) -> None:
         """Reads the next bytes into the caller's memory, until it is full.
@@ -131,8 +137,7 @@ class BodyReader:
 
         Raises:
             BodyLengthWrong: The body ends too early.
-            UploadStalled: The sender fell silent.
-            ClientDisconnect: The sender left.
+            UploadStalled, ClientDisconnect: As `read_rest`.
         """
         if not self._hashes:
             await self._fill(view, behind_bytes)
@@ -154,56 +159,147 @@ class BodyReader:
         """Reads the rest of the body, or its next `most` bytes if it is longer.
 
         Raises:
-            UploadStalled: The sender fell silent.
+            UploadStalled: The sender fell silent, or is too slow.
             ClientDisconnect: The sender left.
         """
         received = bytearray()
-        while len(received) < most and (
-            chunk := await self._source.receive_some(most - len(received))
-        ):
+        while len(received) < most and (chunk := await self._receive_some(most - len(received))):
             received += chunk
-        self._source.put_back(bytes(received[most:]))
+        self._rest = memoryview(bytes(received[most:]))
         content = bytes(received[:most])
         self._update(content)
         return content
 
-    def expect_length(self, expected_bytes: int, reason: str) -> None:
-        """Compares the body's length, if it is known, with what the headers say.
+    def expect_length(self, expected_bytes: int, say_why: Callable[[], str]) -> None:
+        """Compares the body's length, if it is known, with what its head says.
 
         Raises:
             BodyLengthWrong: They differ.
         """
         if self.length_bytes is not None and self.length_bytes != expected_bytes:
-            limit = f"{expected_bytes} bytes, by its {reason}"
+            limit = f"{expected_bytes} bytes, by its {say_why()}"
             raise BodyLengthWrong("body", f"{self.length_bytes} bytes", limit)
 
-    async def finish(self, expected_bytes: int) -> None:
+    async def finish(self) -> None:
         """Makes sure that the body ends here, and that its digest is right.
 
         Raises:
             BodyLengthWrong: There is more.
             DigestMismatch: Its SHA-256 differs from Content-Digest.
-            UploadStalled: The sender fell silent.
-            ClientDisconnect: The sender left.
+            UploadStalled, ClientDisconnect: As `read_rest`.
         """
-        if await self._source.receive_some(1):
-            value = f"more than {expected_bytes} bytes"
-            limit = f"{expected_bytes} bytes, by its {self._head}"
-            raise BodyLengthWrong("body", value, limit)
-        if self._expected is None:
-            return
-        digest = self.digest
-        if digest is not None and digest != self._expected:
-            limit = f"{format_digest(digest)}, the digest of the {expected_bytes} bytes received"
+        if more := await self._receive_some(1):
+            expected = f"{self._given_bytes - len(more)} bytes"
+            limit = f"{expected}, by its {self._head}"
+            raise BodyLengthWrong("body", f"more than {expected}", limit)
+        if self._expected is not None and (digest := self.digest) != self._expected:
+            assert digest is not None
+            limit = (
+                f"{format_digest(digest)}, the digest of the {self.received_bytes} bytes received"
+            )
             raise DigestMismatch("Content-Digest", format_digest(self._expected), limit)
 
+    @property
+    def _given_bytes(self) -> int:
+        """How many bytes of content have come: of a compressed body, inflated."""
+        return self.received_bytes if self._inflater is None else self._inflater.inflated_bytes
+
     async def _fill(self, view: memoryview, behind_bytes: int) -> None:
-        filled = await self._source.fill(view)
-        if filled < len(view):
-            given_bytes = self._source.given_bytes
-            needed = given_bytes + len(view) - filled + behind_bytes
-            limit = f"at least {needed} bytes, by its {self._head}"
-            raise BodyLengthWrong("body", f"{given_bytes} bytes", limit)
+        filled = 0
+        while filled < len(view):
+            if self._receive_into is not None and not self._rest:
+                count = await self._pull(view[filled:])
+            else:
+                chunk = memoryview(await self._receive_some(len(view)))
+                count = min(len(chunk), len(view) - filled)
+                view[filled : filled + count] = chunk[:count]
+                self._rest = chunk[count:]
+            if not count:
+                needed = self._given_bytes + len(view) - filled + behind_bytes
+                limit = f"at least {needed} bytes, by its {self._head}"
+                raise BodyLengthWrong("body", f"{self._given_bytes} bytes", limit)
+            filled += count
+
+    async def _receive_some(self, most: int) -> bytes | memoryview:
+        """The next bytes, at most `most` if they are pulled; empty at the end."""
+        if self._rest:
+            rest, self._rest = self._rest, memoryview(b"")
+            return rest
+        if self._receive_into is not None:
+            assert self.length_bytes is not None
+            buffer = bytearray(min(most, self.length_bytes - self.received_bytes))
+            return bytes(buffer[: await self._pull(memoryview(buffer))]) if buffer else b""
+        chunk = await (self._receive() if self._inflater is None else self._receive_inflated())
+        while self.received_bytes < self._whole_bytes and (next_one := await self._receive()):
+            chunk += next_one
+        return chunk
+
+    async def _pull(self, view: memoryview) -> int:
+        """Has the server fill a view; returns less than its length only at the body's end."""
+        assert self._receive_into is not None
+        try:
+            count = await self._receive_into(view, idle_seconds=self._idle_seconds)
+        except BodyCutOff as error:
+            self.received_bytes += error.received_bytes
+            raise ClientDisconnect from error
+        except BodySilent as error:
+            self.received_bytes += error.received_bytes
+            raise self._describe_silence(slow=error.slow) from error
+        self.received_bytes += count
+        return count
+
+    async def _receive(self) -> bytes:
+        """The next bytes as ASGI delivers them; empty at the end."""
+        clock = asyncio.get_running_loop().time
+        while not self._ended:
+            asked_at = clock()
+            try:
+                async with asyncio.timeout(self._idle_seconds):
+                    message = await self._receive_message()
+            except TimeoutError as error:
+                raise self._describe_silence() from error
+            if message["type"] == "http.disconnect":
+                raise ClientDisconnect
+            self._ended = not message.get("more_body", False)
+            chunk = bytes(message.get("body", b""))
+            self.received_bytes += len(chunk)
+            self._window_seconds += clock() - asked_at
+            self._window_bytes += len(chunk)
+            if self._window_seconds >= self._idle_seconds:
+                self._check_pace()
+            if chunk:
+                return chunk
+        return b""
+
+    async def _receive_inflated(self) -> bytes:
+        """The next bytes of a compressed body, inflated; empty at the end."""
+        assert self._inflater is not None
+        while not (chunk := await self._inflater.inflate()):
+            content = await self._receive()
+            if not content:
+                self._inflater.finish(self.received_bytes)
+                break
+            if self._hash is not None:
+                self._hash.update(content)
+            self._inflater.feed(content)
+        return chunk
+
+    def _check_pace(self) -> None:
+        """Compares the time that was waited with the bytes that came in it."""
+        least_bytes = self._window_seconds * LEAST_BYTES_PER_SECOND
+        if self._window_bytes < least_bytes and not self._ended:
+            raise self._describe_silence(slow=True)
+        self._window_seconds, self._window_bytes = 0.0, 0
+
+    def _describe_silence(self, *, slow: bool = False) -> UploadStalled:
+        over = f"{self._idle_seconds:g} s"
+        if slow:
+            value = f"too slow after {self.received_bytes} bytes"
+            limit = f"sent at {LEAST_BYTES_PER_SECOND} bytes a second at least, over {over}"
+        else:
+            value = f"silent after {self.received_bytes} bytes"
+            limit = f"sent without pauses of {over}"
+        return UploadStalled("body", value, limit)
 
     def _begin_hashing(self, piece: memoryview) -> Awaitable[None] | None:
         if len(piece) <= SMALL_BODY_BYTES:
@@ -211,40 +307,6 @@ class BodyReader:
             return None
         return asyncio.get_running_loop().run_in_executor(None, self._update, piece)
 
-    def _update_sent(self, piece: bytes) -> None:
-        if self._hash is not None:
-            self._hash.update(piece)
-
     def _update(self, piece: bytes | memoryview) -> None:
         for one in self._hashes:
             one.update(piece)
-
-
-def _check_content(headers: Headers, media_types: Collection[str]) -> str:
-    """Check media type and content coding; returns the latter."""
-    media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media_type not in media_types:
-        raise ContentRefused("Content-Type", media_type, " or ".join(filter(None, media_types)))
-    coding = headers.get("content-encoding", "").strip().lower() or "identity"
-    if coding != "identity":
-        check_coding(coding)
-    return coding
-
-
-def _read_length(headers: Headers, limit_bytes: int, head: str) -> int | None:
-    text = headers.get("content-length")
-    if text is None:
-        return None
-    # The server has refused anything that is not a number.
-    length = int(text)
-    if length > limit_bytes:
-        limit = f"at most {limit_bytes} bytes (max_matrix_bytes each, with a {head})"
-        raise BodyTooLarge("Content-Length", length, limit)
-    return length
-
-
-def choose_media_type(accept: str | None) -> str:
-    """The media type of an answer: octet-stream only if Accept names that and not x-npy."""
-    if accept is not None and MEDIA_TYPES[0] in accept and MEDIA_TYPES[1] not in accept:
-        return MEDIA_TYPES[0]
-    return MEDIA_TYPES[1]

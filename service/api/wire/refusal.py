@@ -3,11 +3,14 @@
 import logging
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from wavetrim.service.api.problems import describe_error
+
+if TYPE_CHECKING:
+    from wavetrim.service.api.wire.connection import WireProtocol
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +50,55 @@ class Refusals:
         self._next_line_at, self._untold = now + LINE_SECONDS, 0
 
 
-def format_refusal(error: Exception) -> tuple[int, bytes]:
+def refuse(connection: "WireProtocol", error: Exception, *, waits: bool = True) -> None:
+    """Answers in place of the application, and ends the connection.
+
+    Earlier requests are answered first: a client must not mistake the refusal for the answer to one
+    of them.
+
+    Args:
+        connection: The connection.
+        error: The refusal.
+        waits: Whether a client that still sends has time to see the answer.
+    """
+    connection.refusing, connection.head_due = True, None
+    if connection.headers is not None and connection.in_head:
+        connection.headers.clear()
+    if connection.transport.is_closing():
+        return
+    unanswered = connection.cycle is not None and not connection.cycle.response_complete
+    if unanswered and not _end_request(connection, error):
+        return
+    status, answer = _format(error)
+    connection.limits.note_refusal(str(status), error)
+    connection.transport.write(answer)
+    if waits:
+        connection.linger(None)
+    else:
+        connection.transport.close()
+
+
+def _end_request(connection: "WireProtocol", error: Exception) -> bool:
+    """Has the connection end with the last request; returns whether to refuse that at once."""
+    cycle, status = connection.cycle, CLOSED
+    if not cycle.more_body:
+        cycle.keep_alive = False
+    elif connection.pipeline:  # it waits for earlier requests
+        refusal = describe_error(error)
+        status, cycle.waiting_for_100_continue = str(refusal.status_code), False
+        connection.pipeline[0] = (cycle, cast("Any", refusal))
+    elif cycle.response_started:
+        connection.transport.abort()
+    else:
+        # The reader of the body is told that the client has left, and asks for no more.
+        cycle.disconnected, cycle.waiting_for_100_continue = True, False
+        cycle.message_event.set()
+        return True
+    connection.limits.note_refusal(status, error)
+    return False
+
+
+def _format(error: Exception) -> tuple[int, bytes]:
     """A whole answer: the problem document of an error, and the header that ends the connection.
 
     Returns:

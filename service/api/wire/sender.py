@@ -7,10 +7,15 @@ So it is sent in pieces, each after the one before has left the process.
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
+from functools import partial
 from typing import Any, Final
 
 from anyio import CancelScope
 from starlette.types import Scope, Send
+
+from wavetrim.service.api.checks import NPY_TYPES
+from wavetrim.service.api.wire.body_pull import IDLE_SECONDS
+from wavetrim.service.api.wire.exchange import DRAINED
 
 RawHeaders = list[tuple[bytes, bytes]]
 """Headers in ASGI's form, in lower case."""
@@ -24,9 +29,6 @@ PIECE_BYTES: Final = 2**20
 SMALL_ANSWER_BYTES: Final = 2**16
 """Longest answer that is copied and sent in one write with its head; chosen."""
 
-DRAINED: Final = "wavetrim.drained"
-"""Name of the ASGI extension `Exchange.drained`, which waits until all has left."""
-
 
 async def send_views(
     scope: Scope,
@@ -35,7 +37,6 @@ async def send_views(
     status: int,
     headers: RawHeaders,
     views: Sequence[memoryview],
-    piece_bytes: int = PIECE_BYTES,
     idle_seconds: float | None = None,
 ) -> bool:
     """Answers with the bytes of some views, one after the other.
@@ -48,8 +49,8 @@ async def send_views(
         status: HTTP status.
         headers: Headers in lower case, without Content-Length.
         views: What is sent: one dimension of bytes each.
-        piece_bytes: The length of one write.
-        idle_seconds: How long the client may receive nothing before the connection is aborted.
+        idle_seconds: How long the client may receive nothing before the connection is aborted; None
+            for `IDLE_SECONDS`.
 
     Returns:
         True when everything has left; False when the connection was lost.
@@ -61,14 +62,14 @@ async def send_views(
         content = b"" if scope["method"] == "HEAD" else b"".join(views)
         await send({"type": "http.response.body", "body": content})
         return True
-    drained = _find_extension(scope)
+    drained = _find_extension(scope, idle_seconds)
     async with _breaking_off(drained):
         for view in views:
-            for begin in range(0, len(view), piece_bytes):
-                piece = view[begin : begin + piece_bytes]
+            for begin in range(0, len(view), PIECE_BYTES):
+                piece = view[begin : begin + PIECE_BYTES]
                 body = piece if drained is not None else bytes(piece)
                 await send({"type": "http.response.body", "body": body, "more_body": True})
-                if drained is not None and not await drained(idle_seconds=idle_seconds):
+                if drained is not None and not await drained():
                     return False
     await send({"type": "http.response.body", "body": b""})
     return True
@@ -81,8 +82,8 @@ async def send_chunks(
     status: int,
     headers: RawHeaders,
     chunks: AsyncGenerator[bytes],
-    total_bytes: int | None,
-    idle_seconds: float,
+    total_bytes: int | None = None,
+    idle_seconds: float | None = None,
 ) -> None:
     """Answers with chunks, each of which is made while the one before it leaves.
 
@@ -96,19 +97,20 @@ async def send_chunks(
         headers: Headers in lower case, without Content-Length.
         chunks: What is sent.
         total_bytes: The length of all chunks; None if it is not known before their end.
-        idle_seconds: How long the client may receive nothing before the connection is aborted.
+        idle_seconds: How long the client may receive nothing before the connection is aborted; None
+            for `IDLE_SECONDS`.
     """
     if total_bytes is not None:
         headers = [*headers, (b"content-length", str(total_bytes).encode())]
-    drained = _find_extension(scope)
+    drained = _find_extension(scope, idle_seconds)
     async with aclosing(chunks):
         await send({"type": "http.response.start", "status": status, "headers": headers})
         async with _breaking_off(drained):
             async for chunk in chunks:
-                if drained is not None and not await drained(idle_seconds=idle_seconds):
+                if drained is not None and not await drained():
                     return
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
-            if drained is not None and not await drained(idle_seconds=idle_seconds):
+            if drained is not None and not await drained():
                 return
         await send({"type": "http.response.body", "body": b""})
 
@@ -125,6 +127,15 @@ async def _breaking_off(drained: Drained | None) -> AsyncIterator[None]:
         raise
 
 
-def _find_extension(scope: Scope) -> Drained | None:
+def _find_extension(scope: Scope, idle_seconds: float | None) -> Drained | None:
     extensions: dict[str, Any] = scope.get("extensions") or {}
-    return extensions.get(DRAINED)
+    drained: Drained | None = extensions.get(DRAINED)
+    seconds = IDLE_SECONDS if idle_seconds is None else idle_seconds
+    return None if drained is None else partial(drained, idle_seconds=seconds)
+
+
+def choose_media_type(accept: str | None) -> str:
+    """The media type of a .npy file: octet-stream only if Accept names that and not x-npy."""
+    if accept is not None and NPY_TYPES[0] in accept and NPY_TYPES[1] not in accept:
+        return NPY_TYPES[0]
+    return NPY_TYPES[1]

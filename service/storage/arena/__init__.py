@@ -16,6 +16,6 @@ The rules:
   (`scheduler/engine/arena.py`). Until then its matrices are staged.
 - Memory is given back by whole slabs: unlocked by the engine, acknowledged, punched out, closed.
 - A matrix that finds no memory evicts others that are also on disk; otherwise it goes through a
-  mapped file (`memory.scratch`); otherwise it is refused (507).
+  mapped file (`memory.request_memory`); otherwise it is refused (507).
 - A lease is a slab of its own. It counts until the engine has let go of it.
 """

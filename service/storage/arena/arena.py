@@ -1,7 +1,7 @@
 """The arena: hands out extents, grows ahead of use, evicts, and gives memory back."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from wavetrim.service.storage.arena.extent_table import ExtentTable
 from wavetrim.service.storage.arena.memory_limit import read_room as read_memory_room
@@ -99,27 +99,30 @@ class Arena:
             self._grow_ahead()
         return hold
 
-    async def obtain(self, size_bytes: int, holder: str) -> Hold:
+    async def obtain(
+        self,
+        size_bytes: int,
+        holder: str,
+        otherwise: Callable[[], Awaitable[Hold]] | None = None,
+    ) -> Hold:
         """An extent; for it the arena grows, gives back unused slabs, and evicts.
+
+        Args:
+            size_bytes: Its size.
+            holder: What needs it.
+            otherwise: Finds memory elsewhere if there is none; None to refuse that.
 
         Raises:
             ArenaFull: There is no memory. This does not wait for others to release theirs.
         """
-        deadline = time.monotonic() + self._patience_seconds
-        needed_bytes = round_up(size_bytes)
-        self._waiting += 1  # a slab made ahead now could take the memory of the one that is needed
+        if (hold := self.try_obtain(size_bytes, holder)) is not None:
+            return hold
         try:
-            while (hold := self.try_obtain(size_bytes, holder)) is None:
-                if self._is_refusable(needed_bytes, deadline) or not (
-                    await self.supply.grow(needed_bytes, deadline)
-                    or await self._free_memory(needed_bytes, deadline)
-                ):
-                    self._refusals += 1
-                    raise ArenaFull("size in bytes", size_bytes, self._describe_limit())
-        finally:
-            self._waiting -= 1
-        self._grow_ahead()
-        return hold
+            return await self._make_room(size_bytes, holder)
+        except ArenaFull:
+            if otherwise is None:
+                raise
+        return await otherwise()
 
     async def lease(self, size_bytes: int) -> Slab:
         """A new slab for one caller alone, without extents.
@@ -162,6 +165,23 @@ class Arena:
             "leases": len(self.supply.leased),
             "leased_bytes": sum(slab.size_bytes for slab in self.supply.leased.values()),
         }
+
+    async def _make_room(self, size_bytes: int, holder: str) -> Hold:
+        deadline = time.monotonic() + self._patience_seconds
+        needed_bytes = round_up(size_bytes)
+        self._waiting += 1  # a slab made ahead now could take the memory of the one that is needed
+        try:
+            while (hold := self.try_obtain(size_bytes, holder)) is None:
+                if self._is_refusable(needed_bytes, deadline) or not (
+                    await self.supply.grow(needed_bytes, deadline)
+                    or await self._free_memory(needed_bytes, deadline)
+                ):
+                    self._refusals += 1
+                    raise ArenaFull("size in bytes", size_bytes, self._describe_limit())
+        finally:
+            self._waiting -= 1
+        self._grow_ahead()
+        return hold
 
     def _grow_ahead(self) -> None:
         if self._table.free_bytes < self._usual_bytes // 2 and not self._waiting:

@@ -8,7 +8,6 @@ from typing import Final
 
 from wavetrim.service.storage.arena.free_ranges import FreeRanges
 from wavetrim.service.storage.arena.slab import Slab
-from wavetrim.service.storage.arena.slab_sizes import round_up
 from wavetrim.service.storage.memory.extent import Extent, Hold
 
 POISON: Final = 0xA5
@@ -66,7 +65,7 @@ class ExtentTable:
 
     def take(self, size_bytes: int, holder: str) -> Hold | None:
         """A hold of a new extent, or None if no free range is large enough."""
-        reserved_bytes = round_up(size_bytes, PAGE_BYTES)
+        reserved_bytes = -(-size_bytes // PAGE_BYTES) * PAGE_BYTES
         with self._lock:
             address = self._ranges.take(reserved_bytes)
             if address is None:

@@ -18,9 +18,9 @@ LARGEST_BYTES: Final = 512 * 2**30 - HUGE_PAGE_BYTES
 """CUDA registers less than 512 GiB at once."""
 
 
-def round_up(size_bytes: int, multiple: int = HUGE_PAGE_BYTES) -> int:
-    """The least multiple that is at least `size_bytes`; slabs are multiples of 2 MiB."""
-    return -(-size_bytes // multiple) * multiple
+def round_up(size_bytes: int) -> int:
+    """The least multiple of 2 MiB, as slabs are, that is at least `size_bytes`."""
+    return -(-size_bytes // HUGE_PAGE_BYTES) * HUGE_PAGE_BYTES
 
 
 def find_usual_bytes(limit_bytes: int) -> int:

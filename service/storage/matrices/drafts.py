@@ -24,7 +24,6 @@ from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from wavetrim.service.clock import read_clock
 from wavetrim.service.errors import BodyTooLarge
-from wavetrim.service.storage.arena.arena import ArenaFull
 from wavetrim.service.storage.database.shared_commits import CommitLost, Together, make_all
 from wavetrim.service.storage.database.tables import matrices
 from wavetrim.service.storage.disk.disk_writer import WRITE_BYTES
@@ -105,7 +104,8 @@ class Drafts:
         if on_disk:
             await run_to_end(self.store.space.begin, matrix.id, matrix.size_bytes, growing=False)
         try:
-            hold = await self._obtain(matrix, on_disk=on_disk)
+            make_file = partial(self._map, matrix, growing=False) if on_disk else None
+            hold = await self.store.arena.obtain(matrix.size_bytes, "storage", make_file)
         except BaseException:
             self.store.space.give(matrix.id)
             raise
@@ -203,15 +203,6 @@ class Drafts:
                 yield
         except OSError as error:
             raise self.explain(error, matrix.size_bytes) from error
-
-    async def _obtain(self, matrix: Matrix, *, on_disk: bool) -> Hold:
-        """Memory for a whole matrix: of the arena, or else the mapped file that it becomes."""
-        try:
-            return await self.store.arena.obtain(matrix.size_bytes, "storage")
-        except ArenaFull:
-            if not on_disk:
-                raise
-            return await self._map(matrix, growing=False)
 
     async def _map(self, matrix: Matrix, *, growing: bool) -> Hold:
         extending = partial(self.extending, matrix)

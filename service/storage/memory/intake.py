@@ -14,7 +14,7 @@ from typing import Final
 
 from anyio import CancelScope
 
-from wavetrim.service.storage.arena.arena import Arena, ArenaFull
+from wavetrim.service.storage.arena.arena import Arena
 from wavetrim.service.storage.memory.extent import Extent, Hold
 from wavetrim.service.storage.memory.mapped_file import MappedFile
 from wavetrim.service.threads import run_to_end
@@ -83,9 +83,10 @@ class Intake:
             StorageFull: The disk has no room either.
         """
         while self.hold is None or len(self.hold.extent.view) < self._size_bytes:
-            hold = await self._obtain(self._choose_length())
-            await self._move(hold)
-            view = hold.extent.view
+            length = self._choose_length()
+            await self._move(await self._arena.obtain(length, self._holder, self._make_file))
+            assert self.hold is not None
+            view = self.hold.extent.view
             if len(view) < self._size_bytes:
                 await fill(view[self.filled_bytes :])
                 self.filled_bytes = len(view)
@@ -137,21 +138,12 @@ class Intake:
             return self._size_bytes
         return max(FIRST_BYTES, min(FACTOR * filled, self._trusted_end))
 
-    async def _obtain(self, size_bytes: int) -> Hold:
-        """Memory of the arena, or a file for the whole body."""
-        try:
-            return await self._arena.obtain(size_bytes, self._holder)
-        except ArenaFull:
-            if self._make_file is None:
-                raise
-            self._end_credit()
-            return await self._make_file()
-
     async def _move(self, hold: Hold) -> None:
         """Copy the bytes so far into larger memory."""
         before, self.hold = self.hold, hold
         begin, end = self._begin_bytes, self.filled_bytes
         if isinstance(hold.extent, MappedFile):
+            self._end_credit()
             await run_to_end(hold.extent.make_more, max(1, end))
         if before is None:
             return

@@ -192,7 +192,7 @@ def test_malformed_json_is_a_bad_request(shared_server: RunningServer, content: 
         (b'{"a": "x", "alpha": 2, "b": "x", "alpha": 3}', {}, 422, ("alpha", "3", "given once")),
         (b"{}", {"Content-Encoding": "gzip"}, 415, ("Content-Encoding", "gzip", "what its body")),
         (gzip.compress(b" " * MOST_LIST_BYTES + b"{}"), {"Content-Encoding": "gzip"}, 413,
-         ("body", f"more than {MOST_LIST_BYTES} bytes, inflated", "at most")),
+         ("body", f"more than {MOST_LIST_BYTES} bytes", "at most")),
         (b"{}", {"Content-Encoding": "br"}, 415, ("Content-Encoding", "br", "identity")),
     ],
     ids=["a name twice", "gzip", "a bomb", "br"],

@@ -237,6 +237,12 @@ def test_a_lone_surrogate_is_refused(server: RunningServer, body: bytes) -> None
     assert response.headers["Content-Type"] == "application/problem+json"
 
 
+def test_a_document_that_differs_from_its_digest_is_refused(server: RunningServer) -> None:
+    headers = {"Content-Digest": f"sha-256=:{'A' * 43}=:", "Content-Type": "application/json"}
+    response = server.client.post("/v1/jobs", content=b"{}", headers=headers)
+    assert (response.status_code, response.json()["field"]) == (400, "Content-Digest")
+
+
 @pytest.mark.parametrize("job_id", ["0" * 32, "nothing", "%00", "a%2Fb", "é"])
 def test_an_unknown_job_is_not_found(server: RunningServer, job_id: str) -> None:
     for method in ("GET", "DELETE"):

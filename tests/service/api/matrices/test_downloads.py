@@ -11,7 +11,13 @@ ARRAY = np.arange(35, dtype=np.float32).reshape(5, 7)
 
 @pytest.mark.parametrize(
     ("asked", "expected"),
-    [("bytes=0-5", (0, 6)), ("bytes=130-", (130, 268)), ("bytes=-8", (260, 268))],
+    [
+        ("bytes=0-5", (0, 6)),
+        ("bytes=130-", (130, 268)),
+        ("bytes=-8", (260, 268)),
+        ("bytes=5-5", (5, 6)),
+        ("bytes=260-999", (260, 268)),
+    ],
 )
 def test_a_range_is_sent(
     shared_server: RunningServer, asked: str, expected: tuple[int, int]
@@ -25,14 +31,22 @@ def test_a_range_is_sent(
     assert response.headers["content-length"] == str(end - begin)
 
 
-def test_ranges_that_cannot_be_sent(shared_server: RunningServer) -> None:
+@pytest.mark.parametrize("asked", ["bytes=268-", "bytes=268-270", "bytes=-0"])
+def test_a_range_after_the_end_is_refused(shared_server: RunningServer, asked: str) -> None:
     path = f"/v1/matrices/{shared_server.upload(ARRAY)}/data"
-    behind = shared_server.client.get(path, headers={"Range": "bytes=268-"})
+    behind = shared_server.client.get(path, headers={"Range": asked})
     assert behind.status_code == 416
     assert behind.headers["content-range"] == "bytes */268"
     assert behind.json()["field"] == "Range"
-    several = shared_server.client.get(path, headers={"Range": "bytes=0-1,4-5"})
-    assert (several.status_code, several.content) == (200, encode_npy(ARRAY))
+
+
+def test_other_units_several_ranges_and_nonsense_mean_the_whole_file(
+    shared_server: RunningServer,
+) -> None:
+    path = f"/v1/matrices/{shared_server.upload(ARRAY)}/data"
+    for asked in ("", "bytes", "bytes=-", "bytes=5-2", "rows=1-2", "bytes=0-1,3-4", "bytes=a-b"):
+        whole = shared_server.client.get(path, headers={"Range": asked})
+        assert (whole.status_code, whole.content) == (200, encode_npy(ARRAY)), asked
 
 
 def test_conditional_requests(shared_server: RunningServer) -> None:

@@ -309,6 +309,7 @@ REFUSED_BODIES: list[tuple[dict[str, str], bytes, int, str]] = [
     ({**HEADERS, "Content-Type": "text/html"}, BODY, 415, "Content-Type"),
     ({**HEADERS, "Origin": "http://x"}, BODY, 415, "Content-Type"),
     ({**HEADERS, "Origin": "http://x", "Content-Type": "text/plain"}, BODY, 415, "Content-Type"),
+    ({**HEADERS, "Content-Digest": f"sha-256=:{'A' * 43}=:"}, BODY, 400, "Content-Digest"),
     (with_head("x"), BODY, 422, "Inference-Header-Content-Length"),
     (with_head(str(2**30)), BODY, 413, "Inference-Header-Content-Length"),
     (with_head("1000"), BODY, 400, "body"),

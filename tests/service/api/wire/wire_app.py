@@ -17,13 +17,11 @@ from typing import Any
 from urllib.parse import parse_qs
 
 import uvicorn
-from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 
 from wavetrim.service.api.problems import describe_error
-from wavetrim.service.api.wire.body_source import RECEIVE_INTO
-from wavetrim.service.api.wire.connection import make_protocol
-from wavetrim.service.api.wire.head import WireLimits
+from wavetrim.service.api.wire.connection import WireLimits, make_protocol
+from wavetrim.service.api.wire.exchange import RECEIVE_INTO
 from wavetrim.service.api.wire.reader import BodyReader
 from wavetrim.service.api.wire.sender import send_views
 from wavetrim.service.errors import ServiceError
@@ -68,7 +66,7 @@ class WireApp:
             cuts = sorted(source.randint(0, count) for _ in range(3))
             for begin, end in zip([0, *cuts], [*cuts, count], strict=True):
                 await reader.read_into(place[begin:end])
-            await reader.finish(count)
+            await reader.finish()
             await send_views(scope, send, status=200, headers=[], views=[place])
             place[:] = POISON * count
 
@@ -76,19 +74,19 @@ class WireApp:
         """Reads a short body at once, and sends it back."""
         reader = self.make_reader(scope, receive)
         content = await reader.read_rest(2**16)
-        await reader.finish(len(content))
+        await reader.finish()
         await send_views(scope, send, status=200, headers=[], views=[memoryview(content)])
 
     async def headers(self, scope: Any, receive: Any, send: Any) -> None:
         """Reads two .npy files, and sends back the elements of both."""
         reader = self.make_reader(scope, receive)
         with memoryview(self.memory) as memory:
-            first, _ = await reader.read_header("A")
+            first = await reader.read_header("A")
             end = first.data_bytes
             await reader.read_into(memory[:end], behind_bytes=1)
-            second, _ = await reader.read_header("B")
+            second = await reader.read_header("B")
             await reader.read_into(memory[end : end + second.data_bytes])
-            await reader.finish(first.file_bytes + second.file_bytes)
+            await reader.finish()
             views = [memory[:end], memory[end : end + second.data_bytes]]
             await send_views(scope, send, status=200, headers=[], views=views)
 
@@ -171,10 +169,7 @@ class WireApp:
 
     def make_reader(self, scope: Any, receive: Any, idle_seconds: float = 20) -> BodyReader:
         """A reader of the request's body."""
-        digests = Headers(scope=scope).getlist("content-digest")
-        return BodyReader(
-            scope, receive, limit_bytes=ARENA_BYTES, digests=digests, idle_seconds=idle_seconds
-        )
+        return BodyReader(scope, receive, idle_seconds=idle_seconds)
 
 
 @cache

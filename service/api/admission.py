@@ -1,9 +1,13 @@
-"""The request log: ids, a line in the log and a count for every request, and unexpected errors."""
+"""What every request passes: the log, the checks, and who answers then.
+
+`RequestLog` is around the whole application, `Admission` before its routes. A request that passes
+the checks goes to its `BodyRoute`, or with its JSON document to FastAPI.
+"""
 
 import logging
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -11,8 +15,10 @@ from starlette.datastructures import MutableHeaders
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from wavetrim.service.api.admission.call import TENANT
-from wavetrim.service.api.problems import answer_incident
+from wavetrim.service.api.calls import BodyRoute, Call
+from wavetrim.service.api.checks import CHECKS, ENTERED, TENANT, needs_key
+from wavetrim.service.api.problem_kinds import REFUSALS
+from wavetrim.service.api.problems import METHODS, answer_incident, describe_refusal
 from wavetrim.service.telemetry.logs import FIELDS, request_id, take_request_id
 from wavetrim.service.telemetry.metrics import Metrics
 from wavetrim.service.telemetry.trace import read_trace_parent, trace_parent
@@ -79,7 +85,7 @@ class RequestLog:
             with suppress(ClientDisconnect):
                 await answer_incident(incident)(scope, receive, send_with_id)
         finally:
-            if TENANT in scope:
+            if ENTERED in scope:
                 scope["app"].state.frame.descriptors.leave(scope[TENANT].name)
             self._record(scope, status or _DISCONNECTED, time.perf_counter() - began)
             request_id.reset(tokens[0])
@@ -114,3 +120,71 @@ def _find_ids(scope: Scope) -> tuple[str | None, str | None]:
         if name in (b"x-request-id", b"traceparent"):
             found.setdefault(name, value.decode("latin-1"))
     return found.get(b"x-request-id"), found.get(b"traceparent")
+
+
+class Admission:
+    """ASGI middleware that makes the checks, and then has body routes answer.
+
+    FastAPI answers all others; it would read a body before it checks access, so JSON bodies are
+    read here.
+
+    Args:
+        app: Answers all other requests.
+        routes: The body routes.
+    """
+
+    def __init__(self, app: ASGIApp, routes: Sequence[BodyRoute]) -> None:
+        self._app = app
+        self._routes = routes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handles one connection event."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        # RFC 9110, section 9.1, wants HEAD wherever there is GET. The server leaves the body out.
+        is_head = scope["method"] == "HEAD"
+        route = self._find_route(scope, "GET" if is_head else scope["method"])
+        call = Call(scope, receive, send)
+        try:
+            for check in CHECKS:
+                await check(call)
+            if route is not None:
+                await route.answer(call)
+                return
+            receive = await _receive_body(call)
+        except REFUSALS as error:
+            if call.begun:
+                raise  # breaks the answer off
+            await describe_refusal(error)(scope, receive, send)
+            return
+        if not is_head:
+            await self._app(scope, receive, send)
+            return
+        passed = {**scope, "method": "GET"}
+        try:
+            await self._app(passed, receive, send)
+        finally:
+            scope.update(passed, method="HEAD")  # the log reads the route there
+
+    def _find_route(self, scope: Scope, method: str) -> BodyRoute | None:
+        for route in self._routes:
+            if (parameters := route.find(method, scope["path"])) is not None:
+                scope.update(path_params=parameters, route=route)
+                return route
+        return None
+
+
+async def _receive_body(call: Call) -> Receive:
+    """The channel on which FastAPI gets the body of a call: whole, if it is to be read at all."""
+    # A method that no route has is refused by FastAPI; its body is not read.
+    is_read = call.method in METHODS and needs_key(call.scope["path"], call.frame.settings)
+    length = call.headers.get("content-length", "0")
+    if not is_read or (length == "0" and "transfer-encoding" not in call.headers):
+        return call.receive
+    messages = [{"type": "http.request", "body": await call.receive_document()}]
+
+    async def receive_again() -> Message:
+        return messages.pop() if messages else await call.receive()
+
+    return receive_again

@@ -1,0 +1,387 @@
+"""The checks of a request, in their order. Each is a function that refuses or passes on.
+
+1. Its connection is not one too many (`check_connections`).
+2. Its head is within limits (`find_body`, `check_head`, `check_size`). `wire/` calls these
+   while the head is read, before there is a request.
+3. Its host, its key and the key's scope, its caller's share, its query: `CHECKS`, for which
+   `admission` calls it before any byte of a body is received.
+4. Its body: media type, coding and length (`check_content`, `check_length`), and the key that
+   makes it one of a kind (`check_idempotency`). The route that takes a body asks for these.
+
+Then the route checks what only it knows: quotas of bytes (`tenants/`), sizes, and shapes.
+"""
+
+import hmac
+import re
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from functools import lru_cache
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Final
+from urllib.parse import parse_qsl
+
+from starlette.datastructures import Headers
+from starlette.requests import Request
+
+from wavetrim.service.api.problems import is_protocols
+from wavetrim.service.errors import (
+    BodyTooLarge,
+    ContentRefused,
+    Crowded,
+    FieldProblem,
+    HeadTooLarge,
+    HostAmbiguous,
+    HostRefused,
+    IdempotencyKeyRefused,
+    QueryFieldRepeated,
+    QueryFieldUnknown,
+    RequestMalformed,
+    ScopeMissing,
+    Unauthorized,
+)
+from wavetrim.service.settings import Settings
+from wavetrim.service.tenants.tenant import ONE_TENANT, Tenant
+
+if TYPE_CHECKING:
+    from wavetrim.service.api.calls import Call
+
+MAX_HEAD_BYTES: Final = 2**16
+"""The longest head, and the most bytes of framing in a chunked body at a time; chosen."""
+
+MAX_FIELDS: Final = 100
+"""The most header fields, and the most fields of a query; chosen."""
+
+VERSIONS: Final = ("1.0", "1.1")
+"""Supported versions of HTTP."""
+
+NPY_TYPES: Final = ("application/octet-stream", "application/x-npy")
+"""The media types of a .npy file."""
+
+CODINGS: Final = ("identity", "gzip", "deflate")
+"""Content codings of requests."""
+
+MAX_KEY_CHARACTERS: Final = 255
+"""The longest Idempotency-Key."""
+
+TENANT: Final = "wavetrim.tenant"
+"""Key of a request's tenant in its ASGI scope, once its key was checked."""
+
+ENTERED: Final = "wavetrim.entered"
+"""Key that is in a request's ASGI scope once the tenant's connections count it."""
+
+_AUTHORITY_END: Final = re.compile(rb"[/?#]")
+
+_HOST: Final = re.compile(
+    r"(?P<name>[a-z0-9.-]+|\[[0-9a-f:.]+\])(:[0-9]*)?", re.IGNORECASE | re.ASCII
+)
+"""A name or an address, and a port; a URL parser would accept users, paths and queries, too."""
+
+_KEY: Final = re.compile(rf"[\x20-\x7e]{{1,{MAX_KEY_CHARACTERS}}}")
+
+
+# 1. The connection.
+
+
+def check_connections(count: int, most: int | None) -> None:
+    """No more connections are open than may be.
+
+    Args:
+        count: How many there are, with the new one.
+        most: How many may be; None for any number.
+
+    Raises:
+        Crowded: There are more.
+    """
+    if most is not None and count > most:
+        raise Crowded("connections", count, f"at most {most} (max_connections)")
+
+
+# 2. The head.
+
+
+def check_head(
+    version: str, url: bytes, headers: list[tuple[bytes, bytes]], *, read_bytes: int
+) -> None:
+    """A complete head is within its limits; the parser accepts more.
+
+    Args:
+        version: Its version of HTTP.
+        url: The request's target.
+        headers: Its header fields.
+        read_bytes: The head's length, or more, if more was read with it.
+
+    Raises:
+        RequestMalformed: The version is not supported.
+        HeadTooLarge: It is too long, or has too many fields.
+        FieldProblem: The query has too many fields.
+    """
+    if version not in VERSIONS:
+        raise RequestMalformed("HTTP version", version, " or ".join(VERSIONS))
+    if read_bytes > MAX_HEAD_BYTES:
+        read_bytes = len(url) + sum(len(name) + len(value) + 4 for name, value in headers)
+    check_size(read_bytes, len(headers))
+    count = url.count(b"&") + 1
+    if count > MAX_FIELDS:
+        raise FieldProblem("query fields", count, f"at most {MAX_FIELDS}")
+
+
+def check_size(length_bytes: int, field_count: int) -> None:
+    """A head, or the part of it that has come, is not too large.
+
+    Raises:
+        HeadTooLarge: It is.
+    """
+    if field_count > MAX_FIELDS:
+        raise HeadTooLarge("header fields", field_count, f"at most {MAX_FIELDS}")
+    if length_bytes > MAX_HEAD_BYTES:
+        limit = f"at most {MAX_HEAD_BYTES} bytes"
+        raise HeadTooLarge("request line and headers", f"{length_bytes} bytes", limit)
+
+
+def find_body(headers: list[tuple[bytes, bytes]]) -> tuple[int | None, bool]:
+    """Chunked is the only transfer coding of a body.
+
+    The parser accepts every list that ends with chunked, and would leave a body compressed.
+
+    Returns:
+        The body's length, None if it is not known; and whether there is a body.
+
+    Raises:
+        RequestMalformed: There is another transfer coding.
+    """
+    length: int | None = None
+    codings: list[bytes] = []
+    for name, value in headers:
+        if name == b"content-length":
+            length = int(value)
+        elif name == b"transfer-encoding":
+            codings.append(value)
+    if not codings:
+        return length, bool(length)
+    if [coding.lower() for coding in codings] != [b"chunked"]:
+        shown = b", ".join(codings).decode("latin-1")
+        raise RequestMalformed("Transfer-Encoding", shown, "chunked, or left out")
+    return None, True
+
+
+def take_authority(url: bytes, headers: list[tuple[bytes, bytes]]) -> None:
+    """If the target is a whole URL, replace the Host header by the URL's host.
+
+    The URL's host is the one that counts (RFC 9112, section 3.2.2), so it must be checked.
+
+    Args:
+        url: The request's target.
+        headers: Its header fields, which are changed.
+    """
+    _, absolute, rest = url.partition(b"://")
+    if absolute:
+        authority = _AUTHORITY_END.split(rest, maxsplit=1)[0]
+        headers[:] = [(name, authority if name == b"host" else value) for name, value in headers]
+
+
+# 3. Host, key, scope, share and query.
+
+
+async def check_host(call: "Call") -> None:
+    """The Host header is there once, and names loopback if the service has no key.
+
+    Without a key the service listens on loopback only. So a web page that rebinds its own host name
+    to 127.0.0.1 is refused. If the target of a request is a whole URL, `wire/` has replaced the
+    header by the URL's host.
+
+    Raises:
+        HostAmbiguous, HostRefused: As `check_hosts`.
+    """
+    is_needed = call.scope["http_version"] == "1.1"
+    check_hosts(call.headers.getlist("host"), call.frame.settings, is_needed=is_needed)
+
+
+async def check_key(call: "Call") -> None:
+    """The key or token is valid; from then on the call has a tenant. Some paths need no key.
+
+    Raises:
+        Unauthorized: The service has keys, and the call has no valid key or token.
+        IssuerAway: Its token cannot be checked now.
+    """
+    if needs_key(call.scope["path"], call.frame.settings):
+        call.scope[TENANT] = await find_tenant(call)
+
+
+async def check_scope(call: "Call") -> None:
+    """The key has the scope of the call: GET and HEAD read, all else computes.
+
+    Raises:
+        ScopeMissing: It has not.
+    """
+    tenant: Tenant | None = call.scope.get(TENANT)
+    method, path = call.scope["method"], call.scope["path"]
+    only_looks = method in ("GET", "HEAD") or path == "/v2/repository/index"
+    needed = "read" if only_looks else "compute"
+    if path == "/metrics":  # it tells of all callers
+        needed = "admin"
+    if tenant is not None and not tenant.allows(needed):
+        raise ScopeMissing("scope", ",".join(sorted(tenant.scopes)), f"{needed} or admin")
+
+
+async def check_share(call: "Call") -> None:
+    """The caller has a connection left for this request, until that ends (`admission`).
+
+    Raises:
+        QuotaReached: It has as many as it may.
+    """
+    tenant: Tenant | None = call.scope.get(TENANT)
+    if tenant is not None:
+        call.frame.descriptors.enter(tenant.name)
+        call.scope[ENTERED] = True
+
+
+async def check_query(call: Request) -> None:
+    """The route knows all fields of the query, and each but a list is there once.
+
+    What clients of /v2 add is ignored. For routes of FastAPI's this is a dependency, too: before,
+    their route is not known.
+
+    Raises:
+        QueryFieldUnknown: One is unknown.
+        QueryFieldRepeated: One is there twice.
+    """
+    route, query_string = call.scope.get("route"), call.scope["query_string"]
+    if route is None or not query_string or is_protocols(call.scope["path"]):
+        return
+    known: Mapping[str, bool] = route.known
+    seen: set[str] = set()
+    for name, value in parse_qsl(query_string.decode("latin-1"), keep_blank_values=True):
+        if name not in known:
+            raise QueryFieldUnknown(name, value, known)
+        if name in seen and not known[name]:
+            raise QueryFieldRepeated(name, value)
+        seen.add(name)
+
+
+CHECKS: Final[Sequence[Callable[["Call"], Awaitable[None]]]] = (
+    check_host,
+    check_key,
+    check_scope,
+    check_share,
+    check_query,
+)
+"""What a request passes before its body is received, in order."""
+
+
+def check_hosts(hosts: Sequence[str], settings: Settings, *, is_needed: bool) -> None:
+    """A request names one host, and an allowed one.
+
+    Args:
+        hosts: The request's Host headers.
+        settings: The service's settings.
+        is_needed: Whether the request's version of HTTP asks for the header, as 1.1 does.
+
+    Raises:
+        HostAmbiguous: There are several, and proxies may pick another one than the service; or
+            there is none although it is needed (RFC 9112, section 3.2).
+        HostRefused: The service has no API key, and the header does not name this machine.
+    """
+    if len(hosts) > 1 or (is_needed and not hosts):
+        raise HostAmbiguous("Host", list(hosts), "one header")
+    if settings.names_callers or not hosts:
+        return  # HTTP/1.0 without the header, as of a load balancer's check: no browser sends that
+    if not _names_loopback(hosts[0], settings.host):
+        limit = "localhost or a loopback address, until the service has a WAVETRIM_API_KEY"
+        raise HostRefused("Host", hosts[0], limit)
+
+
+@lru_cache(maxsize=64)
+def _names_loopback(host: str, own_name: str) -> bool:
+    found = _HOST.fullmatch(host)
+    if found is None:
+        return False
+    name = found["name"].strip("[]").lower()
+    try:
+        return name in ("localhost", own_name.lower()) or ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+def needs_key(path: str, settings: Settings) -> bool:
+    """Whether calls of a path are for callers with a key only."""
+    if path.startswith("/v1/") or is_protocols(path):
+        return not path.startswith("/v2/health/")
+    return path == "/metrics" and settings.metrics == "key"
+
+
+async def find_tenant(call: "Call") -> Tenant:
+    """Who makes a call, by the key or token in its headers; raises as `check_key`."""
+    settings, keys, tokens = call.frame.settings, call.frame.keys, call.frame.tokens
+    if not settings.names_callers and keys.empty:
+        return ONE_TENANT
+    scheme, _, text = call.headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer" or not text:
+        raise Unauthorized("the call needs the header Authorization: Bearer <API key>")
+    # Header values are decoded as Latin-1; the key's own bytes are compared.
+    sent, own = text.encode("latin-1", "replace"), settings.api_key
+    if own is not None and hmac.compare_digest(sent, own.get_secret_value().encode()):
+        return ONE_TENANT
+    key = keys.find(sent)
+    if key is None and tokens is not None and text.count(".") == 2:
+        return await tokens.read(text)
+    if key is None or key.revoked_at is not None:
+        raise Unauthorized("the API key is not the service's, nor any caller's")
+    return key.tenant
+
+
+# 4. The body.
+
+
+def check_content(headers: Headers, media_types: Collection[str] = ()) -> tuple[str, int | None]:
+    """Media type and content coding of a body are accepted.
+
+    Args:
+        headers: The request's headers.
+        media_types: Accepted media types; none for any.
+
+    Returns:
+        The content coding, and the body's length, None if it is not known.
+
+    Raises:
+        ContentRefused: One of them is not.
+    """
+    media_type = read_media_type(headers)
+    if media_types and media_type not in media_types:
+        raise ContentRefused("Content-Type", media_type, " or ".join(filter(None, media_types)))
+    coding = headers.get("content-encoding", "").strip().lower() or "identity"
+    if coding not in CODINGS:
+        raise ContentRefused("Content-Encoding", coding, " or ".join(CODINGS))
+    length = headers.get("content-length")
+    return coding, None if length is None else int(length)  # the parser takes numbers only
+
+
+def read_media_type(headers: Headers) -> str:
+    """The media type of a body, without parameters, in lower case; empty if there is none."""
+    return headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def check_length(length_bytes: int | None, most_bytes: int, *, field: str, why: str) -> None:
+    """A body's length, if it is known, is within its limit.
+
+    Args:
+        length_bytes: The length, or that of the part that has come.
+        most_bytes: The limit.
+        field: What has this length.
+        why: Where the limit is from.
+
+    Raises:
+        BodyTooLarge: It is longer.
+    """
+    if length_bytes is not None and length_bytes > most_bytes:
+        raise BodyTooLarge(field, length_bytes, f"at most {most_bytes} bytes{why}")
+
+
+def check_idempotency(key: str | None) -> str | None:
+    """The Idempotency-Key, with which a POST that is repeated does nothing twice; None for none.
+
+    Raises:
+        IdempotencyKeyRefused: It is too long, or not printable ASCII.
+    """
+    if key is None or _KEY.fullmatch(key):
+        return key
+    limit = f"1 to {MAX_KEY_CHARACTERS} printable ASCII characters"
+    raise IdempotencyKeyRefused("Idempotency-Key", key, limit)

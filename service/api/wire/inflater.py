@@ -1,0 +1,95 @@
+"""Inflates bodies in gzip or deflate, whose bytes before compression are read.
+
+`deflate` means zlib's format, as in RFC 9110; gzip may have several members, one after the other
+(RFC 1952, section 2.2). No more is inflated than a MiB beyond what is asked for.
+"""
+
+import zlib
+from typing import Final
+
+from wavetrim.service.errors import BodyLengthWrong, ContentRefused
+from wavetrim.service.threads import run_to_end
+
+_ANY_WINDOW: Final = 47
+"""The `wbits` with which zlib detects gzip or its own format."""
+
+_GZIP_WINDOW: Final = 31
+
+_GZIP_BEGIN: Final = 0x1F
+"""The first byte of every member of gzip."""
+
+_FED_BYTES: Final = 2**14
+"""The most that zlib is given at once; chosen: it copies what it leaves, at each member's end. As
+much is worth no thread."""
+
+_PIECE_BYTES: Final = 2**20
+"""The most that is inflated at once; chosen: it takes 3 ms."""
+
+
+class Inflater:
+    """Inflates what it is fed.
+
+    Args:
+        coding: "gzip" or "deflate".
+
+    Attributes:
+        inflated_bytes: How many bytes it has given.
+    """
+
+    def __init__(self, coding: str) -> None:
+        self._coding = coding
+        self._inflater = zlib.decompressobj(_ANY_WINDOW)
+        self._waiting = memoryview(b"")
+        self.inflated_bytes = 0
+
+    def feed(self, content: bytes) -> None:
+        """Take the next compressed bytes, once all before are inflated."""
+        self._waiting = memoryview(content)
+
+    async def inflate(self) -> bytes:
+        """The next bytes of what it was fed, inflated; empty once all of it is.
+
+        Raises:
+            BodyLengthWrong: Something else follows the compressed data.
+            ContentRefused: They are not in the coding.
+        """
+        if len(self._waiting) > _FED_BYTES:
+            return await run_to_end(self._inflate)
+        return self._inflate()
+
+    def _inflate(self) -> bytes:
+        content = bytearray()
+        try:
+            while len(content) < _PIECE_BYTES and (self._waiting or not self._inflater.eof):
+                if self._inflater.eof:
+                    self._begin_member()
+                fed = self._waiting[:_FED_BYTES]
+                chunk = self._inflater.decompress(fed, _PIECE_BYTES - len(content))
+                left_bytes = len(self._inflater.unconsumed_tail or self._inflater.unused_data)
+                self._waiting = self._waiting[len(fed) - left_bytes :]
+                content += chunk
+                self.inflated_bytes += len(chunk)
+                if not chunk and not fed:
+                    break  # nothing is left in zlib either
+        except zlib.error as error:
+            limit = f"what its body is in ({error})"
+            raise ContentRefused("Content-Encoding", self._coding, limit) from error
+        return bytes(content)
+
+    def finish(self, received_bytes: int) -> None:
+        """Make sure that the compressed data are complete.
+
+        Raises:
+            BodyLengthWrong: They are cut off.
+        """
+        if not self._inflater.eof:
+            limit = "longer: its compressed data are cut off"
+            raise BodyLengthWrong("body", f"{received_bytes} bytes", limit)
+
+    def _begin_member(self) -> None:
+        """Begin with what follows the end of compressed data: in gzip, another member."""
+        if self._coding != "gzip" or self._waiting[0] != _GZIP_BEGIN:
+            found = f"{self.inflated_bytes} bytes, inflated, and something else after them"
+            limit = "compressed data alone: one stream, or several members of gzip"
+            raise BodyLengthWrong("body", found, limit)
+        self._inflater = zlib.decompressobj(_GZIP_WINDOW)

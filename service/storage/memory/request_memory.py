@@ -1,0 +1,164 @@
+"""Memory of one request, for its operands and its result, until it has its answer."""
+
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Final, NamedTuple, Self
+
+from wavetrim.service.storage.arena.arena import Arena
+from wavetrim.service.storage.disk.disk_space import (
+    RESERVE_BYTES,
+    count_usable_bytes,
+    refuse_disk,
+)
+from wavetrim.service.storage.disk.new_file import explain
+from wavetrim.service.storage.memory.extent import Extent, Hold
+from wavetrim.service.storage.memory.intake import Fill, Intake
+from wavetrim.service.storage.memory.mapped_file import map_file
+
+_SHARING_BYTES: Final = 2**15
+"""Longest matrix that shares a block with others; chosen."""
+
+_BLOCK_BYTES: Final = 2**16
+
+_ALIGNMENT_BYTES: Final = 64
+"""Of the elements in a block: a line of the CPU's caches."""
+
+_PAGE_BYTES: Final = 4096
+"""Alignment of the elements of all others."""
+
+
+class Piece(NamedTuple):
+    """Memory of one matrix.
+
+    Attributes:
+        slab: Where the engine finds it: a slab, or the path of a mapped file.
+        offset_bytes: Where the elements begin there.
+        view: The elements' bytes.
+        whole: The same, with the head in front of them.
+    """
+
+    slab: int | str
+    offset_bytes: int
+    view: memoryview
+    whole: memoryview
+
+
+class RequestMemory:
+    """Finds memory in the arena, or in files if that is full; released at the end of its `with`.
+
+    Small matrices share a block, as the arena hands out whole pages.
+
+    Args:
+        arena: Where memory lies.
+        folder: Where files are made when the arena is full.
+        take: Counts bytes against the caller's quota, given those that were taken before; returns a
+            function that ends that.
+
+    Attributes:
+        extents: All memory so far.
+    """
+
+    def __init__(
+        self, arena: Arena, folder: Path, take: Callable[[int, int], Callable[[], None]]
+    ) -> None:
+        self.extents: list[Extent] = []
+        self._arena = arena
+        self._folder = folder
+        self._take = take
+        self._ends: list[Callable[[], None]] = []
+        self._taken_bytes = 0
+        self._block: Extent | None = None
+        self._block_end = 0
+
+    def __enter__(self) -> Self:
+        """Begin."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Release all memory, and count it no longer."""
+        for end in reversed(self._ends):
+            end()
+
+    async def receive(self, size_bytes: int, fill: Fill) -> Piece:
+        """Receive the next bytes of a body into memory, which grows with them if they are many.
+
+        Args:
+            size_bytes: How many.
+            fill: Receives the next bytes of the body into a view.
+
+        Raises:
+            QuotaReached, QuotaTooSmall, StorageFull: As `obtain`.
+        """
+        if size_bytes <= _SHARING_BYTES:
+            piece = await self.obtain(size_bytes)
+            await fill(piece.view)
+            return piece
+        self._count(size_bytes)
+        make_file = partial(self._map, size_bytes, growing=True)
+        with closing(Intake(self._arena, size_bytes, "request", make_file=make_file)) as intake:
+            extent = await intake.open(fill)
+            await intake.fill_rest(fill)
+            self._keep(extent.hold("request"))
+        return _find_piece(extent, 0, size_bytes)
+
+    async def obtain(self, size_bytes: int, *, head: bytes = b"") -> Piece:
+        """Memory for a matrix, behind some bytes that are written into it.
+
+        Raises:
+            QuotaReached: The caller may not have as much at once.
+            QuotaTooSmall: The request alone may not.
+            StorageFull: There is no memory.
+        """
+        self._count(len(head) + size_bytes)
+        if size_bytes > _SHARING_BYTES:
+            begin = -(-len(head) // _PAGE_BYTES) * _PAGE_BYTES
+            extent = await self._find(begin + size_bytes)
+        else:
+            begin = -(-(self._block_end + len(head)) // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES
+            if self._block is None or begin + size_bytes > len(self._block.view):
+                begin = -(-len(head) // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES
+                self._block = await self._find(_BLOCK_BYTES)
+            extent, self._block_end = self._block, begin + size_bytes
+        piece = _find_piece(extent, begin, size_bytes, head_bytes=len(head))
+        piece.whole[: len(head)] = head
+        return piece
+
+    def _count(self, size_bytes: int) -> None:
+        if size_bytes:
+            self._ends.append(self._take(size_bytes, self._taken_bytes))
+            self._taken_bytes += size_bytes
+
+    async def _find(self, size_bytes: int) -> Extent:
+        make_file = partial(self._map, size_bytes, growing=False)
+        hold = await self._arena.obtain(size_bytes, "request", make_file)
+        self._keep(hold)
+        return hold.extent
+
+    def _keep(self, hold: Hold) -> None:
+        self._ends.append(hold.release)
+        self.extents.append(hold.extent)
+
+    async def _map(self, size_bytes: int, *, growing: bool) -> Hold:
+        path = self._folder / f"{uuid.uuid4().hex}.part"
+        extending = partial(self._extending, path, size_bytes)
+        return await map_file(path, size_bytes, "request", extending=extending, growing=growing)
+
+    @contextmanager
+    def _extending(self, path: Path, size_bytes: int, length_bytes: int) -> Iterator[None]:
+        """Make sure that a file can grow to a length."""
+        try:
+            made_bytes = path.stat().st_blocks * 512 if length_bytes else 0
+            usable = count_usable_bytes(self._folder, RESERVE_BYTES) + made_bytes
+            if length_bytes > usable:
+                raise refuse_disk(size_bytes, usable, self._folder, RESERVE_BYTES)
+            yield
+        except OSError as error:
+            raise explain(error, self._folder, size_bytes) from error
+
+
+def _find_piece(extent: Extent, begin: int, size_bytes: int, head_bytes: int = 0) -> Piece:
+    whole = extent.view[begin - head_bytes : begin + size_bytes]
+    return Piece(extent.slab, extent.offset_bytes + begin, whole[head_bytes:], whole)
