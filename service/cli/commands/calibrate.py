@@ -1,21 +1,20 @@
 """`wavetrim calibrate`: measure this machine."""
 
-from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from wavetrim.kernels.device import DeviceInfo
 from wavetrim.scheduler.calibration.calibrate import CALIBRATION_SECONDS
 from wavetrim.scheduler.calibration.gpus import calibrate_gpus
-from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.profile.machine import MachineProfile
-from wavetrim.scheduler.profile.store import find_profile, store_profile
-from wavetrim.service.cli import machine, options
+from wavetrim.scheduler.profile.store import store_profile
+from wavetrim.service.cli import options
 from wavetrim.service.cli.exits import CommandFailed
+from wavetrim.service.cli.machine import check_folder, find_machine
 from wavetrim.service.cli.steadiness import (
     MOST_SPREAD,
     Steadiness,
@@ -46,25 +45,12 @@ def calibrate(
     Example:
         wavetrim calibrate
     """
-    settings = machine.load_machine_settings(profile_dir=profile_dir)
-    machine.check_folder("--profile-dir", settings.profile_dir)
-
-    def open_executor(devices: Sequence[DeviceInfo]) -> Executor:
-        return Executor(
-            cache_dir=settings.kernel_cache_dir,
-            devices=devices,
-            cpu_threads=machine.count_threads(settings),
-            gpu_memory_bytes=settings.gpu_memory_bytes,
-        )
-
-    executor = open_executor(machine.find_devices(settings))
+    here = find_machine(profile_dir=profile_dir)
+    settings = here.settings
+    check_folder("--profile-dir", settings.profile_dir)
+    open_executor = partial(here.open_executor, settings.kernel_cache_dir)
+    executor, before = open_executor(), here.find_profile()
     steadiness, notes = Steadiness(), display.open_notes()
-    before = find_profile(
-        None,
-        devices=executor.devices,
-        directory=settings.profile_dir,
-        cpu_threads=executor.pool.threads,
-    )
     with (
         executor,
         display.announce_compiling(notes),

@@ -25,8 +25,8 @@ from wavetrim.lab.reports.report import Report, write_report
 from wavetrim.lab.reports.table import Table as Figures
 from wavetrim.scheduler.errors import FieldError
 from wavetrim.scheduler.problem import GemmProblem
-from wavetrim.service.cli import machine
 from wavetrim.service.cli.exits import CommandFailed, ExitCode
+from wavetrim.service.cli.machine import Machine, check_folder, find_machine
 from wavetrim.service.cli.options import K, M, N
 from wavetrim.service.cli.terminal import display
 
@@ -72,11 +72,11 @@ def probe(
         return
     found = find_probe(name)
     wrong = "what was moved or computed is wrong"
-    settings = machine.load_machine_settings()
-    if found.run_without_gpu is None or machine.find_devices(settings):
-        _measure(found.name, out, found.run, _open_bench(), wrong)
+    here = find_machine()
+    if found.run_without_gpu is None or here.devices:
+        _measure(found.name, out, found.run, _open_bench(here), wrong)
     else:
-        bench = CpuBench(machine.count_threads(settings), settings.own_cache_dir)
+        bench = CpuBench(here.threads, here.settings.own_cache_dir)
         _measure(found.name, out, found.run_without_gpu, bench, wrong)
 
 
@@ -210,7 +210,7 @@ def _run_experiment(experiment: ModuleType, out: Path, *arguments: object) -> No
         report: Report = experiment.run_experiment(bench, *arguments)
         return report
 
-    _measure(experiment.NAME, out, run, _open_bench(), "the product is wrong")
+    _measure(experiment.NAME, out, run, _open_bench(find_machine()), "the product is wrong")
 
 
 def read_numbers(option: str, text: str, *, least: int = 1) -> tuple[int, ...]:
@@ -225,20 +225,18 @@ def read_numbers(option: str, text: str, *, least: int = 1) -> tuple[int, ...]:
     return tuple(dict.fromkeys(map(int, words)))
 
 
-def _open_bench() -> Bench:
+def _open_bench(here: Machine) -> Bench:
     """This machine's GPUs.
 
     Raises:
         DeviceUnavailable: There is none; the message says what is missing.
     """
-    settings = machine.load_machine_settings()
-    devices = machine.find_devices(settings)
     return Bench(
-        device=pick_device(devices, settings.devices),
-        others=tuple(devices[1:]),
-        cache_dir=settings.own_cache_dir,
-        cpu_threads=machine.count_threads(settings),
-        gpu_memory_bytes=settings.gpu_memory_bytes,
+        device=pick_device(here.devices, here.settings.devices),
+        others=here.devices[1:],
+        cache_dir=here.settings.own_cache_dir,
+        cpu_threads=here.threads,
+        gpu_memory_bytes=here.settings.gpu_memory_bytes,
     )
 
 
@@ -252,7 +250,7 @@ def _measure(
         CommandFailed: The folder cannot be written to, or a result was wrong.
     """
     require_drawing()
-    machine.check_folder("--out", out)
+    check_folder("--out", out)
     notes = display.open_notes()
     with display.announce_compiling(notes), display.show_share(notes, name) as move:
         report = run(replace(bench, tell=move))

@@ -8,18 +8,16 @@ from typing import Annotated, Any
 from wavetrim.scheduler.engine.messages import RunRequest
 from wavetrim.scheduler.engine.run import run_request
 from wavetrim.scheduler.errors import VerificationFailed
-from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.execution.rows_done import RowsDone
 from wavetrim.scheduler.planning.cache import PlanCache
-from wavetrim.scheduler.profile.provider import ProfileProvider
-from wavetrim.service.cli import machine, options
+from wavetrim.service.cli import options
 from wavetrim.service.cli.exits import CommandFailed, ExitCode
 from wavetrim.service.cli.interrupts import note_interrupts
+from wavetrim.service.cli.machine import Machine, find_machine
 from wavetrim.service.cli.matrix_files import check_output, open_matrix, write_matrix
 from wavetrim.service.cli.terminal import display
 from wavetrim.service.jobs.operands import check_operands
 from wavetrim.service.jobs.stacks import fold
-from wavetrim.service.machine_settings import MachineSettings
 
 
 def multiply(
@@ -56,7 +54,7 @@ def multiply(
     addend = None if c is None else open_matrix(c)
     problem, stack = check_operands(left, right, addend, alpha=asked.alpha, beta=asked.beta)
     check_output(output, {"A": a, "B": b})
-    settings = machine.load_machine_settings(profile_dir=profile_dir)
+    here = find_machine(profile_dir=profile_dir)
     with note_interrupts() as interrupted, write_matrix(output, problem, stack) as out:
         request = RunRequest(
             job="",
@@ -70,22 +68,15 @@ def multiply(
             verify=asked.verify,
         )
         try:
-            _run(fold(request), settings, interrupted)
+            _run(fold(request), here, interrupted)
         except VerificationFailed as error:
             message = f"the product is wrong and was not kept: {error}"
             raise CommandFailed(message, ExitCode.WRONG) from error
 
 
-def _run(request: RunRequest, settings: MachineSettings, interrupted: Callable[[], bool]) -> None:
+def _run(request: RunRequest, here: Machine, interrupted: Callable[[], bool]) -> None:
     """Run the product on this machine, and show its plan, then a progress bar, then timings."""
-    devices, threads = machine.find_devices(settings), machine.count_threads(settings)
-    profiles = ProfileProvider(directory=settings.profile_dir, devices=devices, cpu_threads=threads)
-    executor = Executor(
-        cache_dir=settings.own_cache_dir,
-        devices=devices,
-        cpu_threads=threads,
-        gpu_memory_bytes=settings.gpu_memory_bytes,
-    )
+    executor = here.open_executor(here.settings.own_cache_dir)
     output, notes = display.open_output(), display.open_notes()
     with executor, display.announce_compiling(notes), contextlib.ExitStack() as bar:
         moves: list[Callable[[float], None]] = []
@@ -100,7 +91,7 @@ def _run(request: RunRequest, settings: MachineSettings, interrupted: Callable[[
         done = run_request(
             request,
             executor,
-            profiles.find(),
+            here.find_profile(),
             slabs=None,
             plans=PlanCache(),
             planned=show_plan,

@@ -11,12 +11,10 @@ from typing import Annotated, Final
 import typer
 
 import wavetrim
-from wavetrim.scheduler.profile.store import find_profile
-from wavetrim.service.cli import machine
 from wavetrim.service.cli.exits import CommandFailed, ExitCode
+from wavetrim.service.cli.machine import Machine, find_machine
 from wavetrim.service.cli.terminal.units import read_size
 from wavetrim.service.errors import FieldProblem
-from wavetrim.service.machine_settings import MachineSettings
 from wavetrim.service.ray_address import check_ray_address
 
 _RAYS_PORTS: Final = (8265, *range(10001, 20000), 52365)
@@ -84,15 +82,16 @@ def node(
     )
 
     check_token(os.environ)
-    settings = machine.load_machine_settings()
-    start = NodeStart(address, port, host, machine.count_threads(settings), store, temp_dir)
+    here = find_machine()
+    settings = here.settings
+    start = NodeStart(address, port, host, here.threads, store, temp_dir)
     command = make_command(start)
     code = Path(wavetrim.__file__).parents[1]
     environment = make_environment(os.environ, code=code)
     if address is not None:
         _check_admission(address, environment)
     if calibrate:
-        _measure_if_new(settings)
+        _measure_if_new(here)
     environment |= {
         "WAVETRIM_KERNEL_CACHE_DIR": str(settings.kernel_cache_dir),
         "WAVETRIM_PROFILE_DIR": str(settings.profile_dir),
@@ -143,15 +142,10 @@ def _check_admission(address: str, environment: Mapping[str, str]) -> None:
         raise CommandFailed(message, ExitCode.REFUSED)
 
 
-def _measure_if_new(settings: MachineSettings) -> None:
+def _measure_if_new(here: Machine) -> None:
     """Calibrate, as that command does, unless a profile of this machine is stored."""
     from wavetrim.service.cli.commands.calibrate import calibrate
 
-    profile = find_profile(
-        None,
-        devices=machine.find_devices(settings),
-        directory=settings.profile_dir,
-        cpu_threads=machine.count_threads(settings),
-    )
+    profile = here.find_profile()
     if any(one.measured_at is None for one in profile.gpus or (profile,)):
         calibrate()

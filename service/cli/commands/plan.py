@@ -5,21 +5,19 @@ from typing import Annotated, Final
 
 import typer
 
-from wavetrim.kernels.device import select_devices
-from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.planning.description import describe_plan
 from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.planning.queues import list_queues
 from wavetrim.scheduler.planning.split import SPLIT_GAIN
 from wavetrim.scheduler.problem import GemmProblem, find_memory
-from wavetrim.scheduler.profile.store import find_profile, is_elsewhere
+from wavetrim.scheduler.profile.store import is_elsewhere
 from wavetrim.scheduler.profile.what_if import WhatIf, apply_what_if
-from wavetrim.service.cli import machine, options
+from wavetrim.service.cli import options
+from wavetrim.service.cli.machine import find_machine
 from wavetrim.service.cli.terminal import display
 from wavetrim.service.cli.terminal.plot import draw_curve
 from wavetrim.service.cli.terminal.timeline import draw_timeline
-from wavetrim.service.machine_settings import MachineSettings
 from wavetrim.service.storage.arena.memory_limit import count_memory
 
 _PLOT_WIDTH: Final = 100
@@ -90,37 +88,14 @@ def plan(
     problem = GemmProblem(m, n, k, dtype, find_memory(memory), resident)
     asked = split.read()
     what_if = WhatIf(cpu_threads, cpu_gflops, link_gbytes_per_second)
-    settings = machine.load_machine_settings(profile_dir=profile_dir)
-    chosen = _plan_here(problem, settings, device=device, asked=asked, what_if=what_if)
+    here = find_machine(profile_dir=profile_dir, device=device)
+    profile = apply_what_if(here.find_profile(device), what_if, dtype)
+    problem.check_fits(None if is_elsewhere(device, here.devices) else count_memory())
+    chosen = choose_plan(problem, profile, asked)
     if as_json:
         display.print_json(chosen.describe(drawing=timeline))
     else:
         _print_tables(chosen, with_timeline=timeline)
-
-
-def _plan_here(
-    problem: GemmProblem,
-    settings: MachineSettings,
-    *,
-    device: str | None,
-    asked: PlanOptions,
-    what_if: WhatIf,
-) -> Plan:
-    """Plan a product for this machine, or for the device that is named.
-
-    Raises:
-        FieldError: The plan cannot be made.
-    """
-    # A GPU that is named need not be here, and neither need those of the settings.
-    devices = machine.find_devices(settings) if device is None else select_devices(settings.devices)
-    profile = find_profile(
-        device,
-        devices=devices,
-        directory=settings.profile_dir,
-        cpu_threads=machine.count_threads(settings),
-    )
-    problem.check_fits(None if is_elsewhere(device, devices) else count_memory())
-    return choose_plan(problem, apply_what_if(profile, what_if, problem.dtype), asked)
 
 
 def _print_tables(plan: Plan, *, with_timeline: bool) -> None:
