@@ -1,8 +1,4 @@
-"""Arguments and options that several commands share, alone and in groups.
-
-A parameter of a command whose type is a group stands for all options of the group: `main` spreads
-it.
-"""
+"""Arguments and options that several commands share, alone and in groups (`docstrings`)."""
 
 import math
 from dataclasses import dataclass
@@ -25,13 +21,13 @@ _SIZES: Final = {
 }
 
 product = partial(typer.Option, rich_help_panel="Product")
-split = partial(typer.Option, rich_help_panel="Split")
 service = partial(typer.Option, rich_help_panel="Service")
 
 
-def name_file(metavar: str, words: str) -> Any:
-    """An argument that names an existing file."""
-    return typer.Argument(metavar=metavar, help=words, exists=True, dir_okay=False, readable=True)
+def existing(*names: str) -> Any:
+    """An argument that names an existing file; an option, if it has a name."""
+    make = typer.Option if names else typer.Argument
+    return make(*names, exists=True, dir_okay=False, readable=True)
 
 
 def read_path(text: str) -> Path:
@@ -112,53 +108,27 @@ ApiKey = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitOptions:
-    """The options of a plan."""
+    """The options of a plan.
 
-    kernel: Annotated[
-        str,
-        split(
-            help="Kernel of the GPU part: auto, or naive, simple, coalesced, shared, register,"
-            " bulk, tensor, cublas.",
-        ),
-    ] = "auto"
-    tile: Annotated[
-        str | None,
-        split(
-            metavar="TILE",
-            help="Tile of that kernel, such as 32 or 64x128x16.",
-            show_default="the fastest",
-        ),
-    ] = None
-    f: Annotated[
-        str,
-        split("--f", metavar="ROWS", help="Rows of C that the CPU computes: auto, or 0 to M."),
-    ] = "auto"
-    accuracy: Annotated[
-        str | None,
-        split(
-            metavar="NAME",
-            help="How exact the GPU's sums are: strict (IEEE, in the order of k), library (as"
-            " NumPy's), float32 or float64 (errors as of that type, tensor cores allowed).",
-            show_default="library, or the named kernel's",
-        ),
-    ] = None
-    sms: Annotated[
-        int | None,
-        split(
-            metavar="COUNT",
-            help="Multiprocessors that the GPU part may use, from 1.",
-            show_default="all",
-        ),
-    ] = None
-    devices: Annotated[
-        str | None,
-        split(
-            metavar="LIST",
-            help="GPUs that may be used: none, or indices such as 0,1. In 0+1 GPU 0 computes, and"
-            " the link of GPU 1 carries a part of the bytes.",
-            show_default="all",
-        ),
-    ] = None
+    Split:
+        kernel: Kernel of the GPU part: auto, or naive, simple, coalesced, shared, register, bulk,
+            tensor, cublas.
+        tile (TILE; the fastest): Tile of that kernel, such as 32 or 64x128x16.
+        f (ROWS): Rows of C that the CPU computes: auto, or 0 to M.
+        accuracy (NAME; library, or the named kernel's): How exact the GPU's sums are: strict (IEEE,
+            in the order of k), library (as NumPy's), float32 or float64 (errors as of that type,
+            tensor cores allowed).
+        sms (COUNT; all): Multiprocessors that the GPU part may use, from 1.
+        devices (LIST; all): GPUs that may be used: none, or indices such as 0,1. In 0+1 GPU 0
+            computes, and the link of GPU 1 carries a part of the bytes.
+    """
+
+    kernel: str = "auto"
+    tile: str | None = None
+    f: str = "auto"
+    accuracy: str | None = None
+    sms: int | None = None
+    devices: str | None = None
 
     def read(self) -> PlanOptions:
         """The options for the planner.
@@ -180,13 +150,19 @@ class SplitOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProductOptions(SplitOptions):
-    """The options of a product: those of its plan, its factors, and whether it is checked."""
+    """The options of a product: those of its plan, its factors, and whether it is checked.
 
-    alpha: Annotated[float, product(help="Factor of the product.")] = 1.0
-    beta: Annotated[float, product(help="Factor of C0; at 0 C0 is not read.")] = 0.0
-    verify: Annotated[
-        bool, typer.Option("--verify", help="Check the product before it is kept.")
-    ] = False
+    Product:
+        alpha: Factor of the product.
+        beta: Factor of C0; at 0 C0 is not read.
+
+    Options:
+        verify: Check the product before it is kept.
+    """
+
+    alpha: float = 1.0
+    beta: float = 0.0
+    verify: bool = False
 
     def read(self) -> PlanOptions:
         """The options for the planner.

@@ -2,9 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
-from typing import Annotated
 
-import typer
 from rich.console import Console
 from rich.table import Table
 
@@ -25,14 +23,7 @@ from wavetrim.service.cli.terminal import display
 from wavetrim.service.cli.terminal.units import format_gflops, format_seconds
 
 
-def calibrate(
-    *,
-    profile_dir: options.ProfileDir = None,
-    force: Annotated[
-        bool,
-        typer.Option("--force", help="Store the profile even if runs differ by more than 15%."),
-    ] = False,
-) -> None:
+def calibrate(*, profile_dir: options.ProfileDir = None, force: bool = False) -> None:
     """Measure this machine's CPU, links and kernels, and store them.
 
     It takes about 10 s for each model of GPU, and some seconds for each further GPU.
@@ -41,6 +32,9 @@ def calibrate(
     driver, libraries and number of threads. The same product is timed before and after: if its
     runs differ by more than 15%, predictions may be off by as much, and an existing profile is
     kept. Other programs are reported if the system's counters show them at work.
+
+    Options:
+        force: Store the profile even if runs differ by more than 15%.
 
     Example:
         wavetrim calibrate

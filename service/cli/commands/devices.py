@@ -2,9 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import asdict
-from typing import Annotated
 
-import typer
 from rich.table import Table
 
 from wavetrim.kernels.device import explain_no_devices
@@ -19,16 +17,16 @@ from wavetrim.service.cli.terminal.units import format_seconds
 
 def devices(
     *,
-    url: Annotated[
-        str | None,
-        typer.Option(help="A service: list its devices, and its cluster's nodes.", metavar="URL"),
-    ] = None,
+    url: str | None = None,
     api_key: options.ApiKey = None,
     as_json: options.Json = False,
 ) -> None:
     """List GPUs and CPU threads, and the presets of `plan --device`.
 
     With --url, the devices of that service and of the nodes of its cluster.
+
+    Options:
+        url (URL): A service: list its devices, and its cluster's nodes.
 
     Example:
         wavetrim devices

@@ -46,18 +46,14 @@ _Widths = Annotated[str, typer.Option("--w", metavar="W,W,…", help="Widths of 
 _Stride = Annotated[int | None, typer.Option(min=1, show_default="16 more than the columns")]
 
 
-def probe(
-    *,
-    name: Annotated[
-        str | None,
-        typer.Argument(metavar="NAME", help="What to measure.", show_default="list them"),
-    ] = None,
-    out: _Out = _PROBE_OUT,
-) -> None:
+def probe(name: str | None = None, *, out: _Out = _PROBE_OUT) -> None:
     """Measure one part of this machine: memory, links, kernels or CPU.
 
     Prints tables and writes them as Markdown, CSV and PNG, with the reference's figures if there
     are any. Without NAME it lists what can be measured.
+
+    Options:
+        name (NAME; list them): What to measure.
 
     Example:
         wavetrim probe cpu-rows --out figures
@@ -139,13 +135,14 @@ def hybrid(
     k: K = 2048,
     *,
     w: _W = 4,
-    f: Annotated[
-        str, typer.Option("--f", metavar="F,F,…", help="Rows of C that the CPU computes.")
-    ] = "0,4,8,16,24,32",
+    f: str = "0,4,8,16,24,32",
     kernel: _Kernel = "shared",
     out: _Out = _OUT,
 ) -> None:
     """Give the last F rows to the CPU: seconds of kernel, transfer, GPU and CPU: Table 17.
+
+    Options:
+        f (F,F,…): Rows of C that the CPU computes.
 
     Example:
         wavetrim reproduce hybrid-f --f 0,4,8,16,24,32 --out figures

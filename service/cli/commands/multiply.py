@@ -21,21 +21,11 @@ from wavetrim.service.jobs.stacks import fold
 
 
 def multiply(
-    a: Annotated[Path, options.name_file("A.npy", "M x K.")],
-    b: Annotated[Path, options.name_file("B.npy", "K x N, of A's element type.")],
+    a: Annotated[Path, options.existing()],
+    b: Annotated[Path, options.existing()],
     *,
     output: options.Output,
-    c: Annotated[
-        Path | None,
-        options.product(
-            "--c",
-            metavar="C0.npy",
-            help="M x N, added beta times.",
-            exists=True,
-            dir_okay=False,
-            readable=True,
-        ),
-    ] = None,
+    c: Annotated[Path | None, options.existing("--c")] = None,
     asked: options.ProductOptions,
     profile_dir: options.ProfileDir = None,
 ) -> None:
@@ -44,6 +34,13 @@ def multiply(
     The files are mapped, not read, so they may be larger than memory. The output file appears, or
     replaces an existing one, only when the product is complete (and, with --verify, right). It may
     be the file of C0, but not of A or B.
+
+    Options:
+        a (A.npy): M x K.
+        b (B.npy): K x N, of A's element type.
+
+    Product:
+        c (C0.npy): M x N, added beta times.
 
     Example:
         python -c "from numpy import *; save('A', eye(512)); save('B', eye(512))"

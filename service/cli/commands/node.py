@@ -26,37 +26,28 @@ _ANSWER_SECONDS: Final = 10
 
 def node(
     *,
-    address: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="The head of the cluster to join.")
-    ] = None,
-    head: Annotated[
-        bool, typer.Option("--head", help="Begin a cluster; the service runs on this machine.")
-    ] = False,
-    host: Annotated[
-        str, typer.Option(help="The address under which the cluster reaches this machine.")
-    ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=1, max=65535, help="Port of the head.")] = 6379,
-    store_bytes: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SIZE",
-            help="Ray's shared memory, for matrices that are sent: bytes, or a size such as 2GiB.",
-            show_default="30% of the memory",
-        ),
-    ] = None,
-    temp_dir: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Folder of Ray's logs and sockets, set by the head."),
-    ] = None,
-    calibrate: Annotated[
-        bool,
-        typer.Option("--calibrate", help="First measure this machine, if that was never done."),
-    ] = False,
+    address: str | None = None,
+    head: bool = False,
+    host: str = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=1, max=65535)] = 6379,
+    store_bytes: str | None = None,
+    temp_dir: Path | None = None,
+    calibrate: bool = False,
 ) -> None:
     """Join this machine to a cluster, and compute until Ctrl-C or SIGTERM.
 
     Every machine of a cluster needs the same token (RAY_AUTH_TOKEN, or ~/.ray/auth_token). Devices,
     threads and folders are set as for a service, by WAVETRIM_... in the environment.
+
+    Options:
+        address (HOST:PORT): The head of the cluster to join.
+        head: Begin a cluster; the service runs on this machine.
+        host: The address under which the cluster reaches this machine.
+        port: Port of the head.
+        store_bytes (SIZE; 30% of the memory): Ray's shared memory, for matrices that are sent:
+            bytes, or a size such as 2GiB.
+        temp_dir (DIR): Folder of Ray's logs and sockets, set by the head.
+        calibrate: First measure this machine, if that was never done.
 
     Example:
         ray get-auth-token --generate

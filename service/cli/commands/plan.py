@@ -1,9 +1,6 @@
 """`wavetrim plan`: how a product would be split."""
 
-from functools import partial
-from typing import Annotated, Final
-
-import typer
+from typing import Final
 
 from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.planning.description import describe_plan
@@ -21,7 +18,6 @@ from wavetrim.service.cli.terminal.timeline import draw_timeline
 from wavetrim.service.storage.arena.memory_limit import count_memory
 
 _PLOT_WIDTH: Final = 100
-_what_if = partial(typer.Option, rich_help_panel="What if")
 
 
 def plan(
@@ -31,48 +27,13 @@ def plan(
     *,
     dtype: options.Dtype = "float32",
     memory: options.Memory = "pageable",
-    device: Annotated[
-        str | None,
-        typer.Option(
-            help="GPU to plan for: a local one (cuda:0, name, UUID), a preset, several of one"
-            " (H200 x2), or cpu.",
-            show_default="this machine",
-        ),
-    ] = None,
+    device: str | None = None,
     split: options.SplitOptions,
-    resident: Annotated[
-        bool,
-        _what_if(
-            "--resident", help="What if B were on the GPUs already, as after many jobs with it."
-        ),
-    ] = False,
-    cpu_threads: Annotated[
-        int | None,
-        _what_if(
-            metavar="COUNT",
-            help="What if the CPU had this many threads: its rates grow with them.",
-            show_default="this machine's",
-        ),
-    ] = None,
-    cpu_gflops: Annotated[
-        float | None,
-        _what_if(
-            metavar="RATE",
-            help="What if the CPU alone had this rate in this element type.",
-            show_default="as measured or estimated",
-        ),
-    ] = None,
-    link_gbytes_per_second: Annotated[
-        float | None,
-        _what_if(
-            metavar="RATE",
-            help="What if the GPU's link had this rate each way.",
-            show_default="as measured or estimated",
-        ),
-    ] = None,
-    timeline: Annotated[
-        bool, typer.Option("--timeline", help="Show when copies, kernels and the CPU are at work.")
-    ] = False,
+    resident: bool = False,
+    cpu_threads: int | None = None,
+    cpu_gflops: float | None = None,
+    link_gbytes_per_second: float | None = None,
+    timeline: bool = False,
     as_json: options.Json = False,
     profile_dir: options.ProfileDir = None,
 ) -> None:
@@ -80,6 +41,20 @@ def plan(
 
     Nothing is computed, and the GPU need not be here: `wavetrim devices` lists the presets. Beside
     a preset the CPU is this machine's, as it was calibrated or is estimated.
+
+    Options:
+        device (; this machine): GPU to plan for: a local one (cuda:0, name, UUID), a preset,
+            several of one (H200 x2), or cpu.
+        timeline: Show when copies, kernels and the CPU are at work.
+
+    What if:
+        resident: What if B were on the GPUs already, as after many jobs with it.
+        cpu_threads (COUNT; this machine's): What if the CPU had this many threads: its rates grow
+            with them.
+        cpu_gflops (RATE; as measured or estimated): What if the CPU alone had this rate in this
+            element type.
+        link_gbytes_per_second (RATE; as measured or estimated): What if the GPU's link had this
+            rate each way.
 
     Example:
         wavetrim plan 4096 4096 4096 --device H100

@@ -85,6 +85,7 @@ def test_a_refused_file_removes_the_files_uploaded_before(
     server: RunningServer, files: Path
 ) -> None:
     (files / "text.npy").write_text("no matrix")
+    wait_until(lambda: not any(name.endswith(".part") for name in server.list_matrix_files()))
     before = server.list_matrix_files()
     for arguments in (["A.npy", "text.npy"], ["A.npy", "missing.npy"]):
         refused = call(server, files, "upload", *arguments)
