@@ -33,7 +33,7 @@ _Found = TypeVar("_Found")
 
 @contextlib.contextmanager
 def run_service(
-    folder: Path, settings: MachineSettings, *, ray_address: str | None = None
+    folder: Path, settings: MachineSettings, cluster: "LocalCluster | None" = None
 ) -> Iterator[Client]:
     """Run a service over an empty folder on a free port, and stop it whatever happens.
 
@@ -43,21 +43,25 @@ def run_service(
     Args:
         folder: For data and log.
         settings: The environment's settings.
-        ray_address: Address of a cluster whose nodes compute, too.
+        cluster: A cluster whose nodes compute, too.
 
     Yields:
-        A client of the service, once that is ready.
+        A client of the service, once that is ready and has all nodes.
 
     Raises:
         CommandFailed: The service does not become ready; the message ends with its log.
     """
     words = ("serve", "--port", "0", "--host", "127.0.0.1", "--data-dir", str(folder / "data"))
     log = folder / "service.log"
-    process = _start(words, log, _make_environment(settings, ray_address))
+    environment = _make_environment(settings)
+    if cluster is not None:
+        environment["WAVETRIM_RAY_ADDRESS"] = cluster.address
+    nodes = 0 if cluster is None else len(cluster.processes) - 1
+    process = _start(words, log, environment)
     try:
         address = _wait(lambda: _SERVES.search(log.read_text()), process, log)[1]
         with Client(address) as client:
-            _wait(lambda: _is_ready(client) or None, process, log)
+            _wait(lambda: _is_ready(client, nodes) or None, process, log)
             yield client
     finally:
         _stop(process)
@@ -129,19 +133,6 @@ def run_cluster(folder: Path, settings: MachineSettings, nodes: int) -> Iterator
             cluster.kill_last()
 
 
-def wait_for_nodes(client: Client, count: int) -> None:
-    """Wait until a service has that many nodes.
-
-    Raises:
-        CommandFailed: They do not come.
-    """
-    deadline = time.monotonic() + _START_SECONDS
-    while (found := len(client.devices()["nodes"])) != count:
-        if time.monotonic() > deadline:
-            raise CommandFailed(f"the service has {found} of {count} nodes")
-        time.sleep(_PAUSE_SECONDS)
-
-
 def _start(
     words: tuple[str, ...], log: Path, environment: Mapping[str, str]
 ) -> subprocess.Popen[bytes]:
@@ -172,9 +163,9 @@ def _wait(look: Callable[[], _Found | None], process: subprocess.Popen[bytes], l
     return found
 
 
-def _is_ready(client: Client) -> bool:
+def _is_ready(client: Client, nodes: int) -> bool:
     try:
-        return client.health().ready
+        return client.health().ready and len(client.devices()["nodes"]) == nodes
     except ServiceUnreachable:
         return False
 
@@ -192,14 +183,12 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
             os.killpg(process.pid, signal.SIGKILL)
 
 
-def _make_environment(settings: MachineSettings, ray_address: str | None) -> dict[str, str]:
+def _make_environment(settings: MachineSettings) -> dict[str, str]:
     kept = {
         name: value
         for name, value in os.environ.items()
         if name in _KEPT or not name.startswith("WAVETRIM_")
     }
-    if ray_address is not None:
-        kept["WAVETRIM_RAY_ADDRESS"] = ray_address
     kept["WAVETRIM_PROFILE_DIR"] = str(settings.profile_dir)
     if settings.kernel_cache_dir.is_dir():
         kept["WAVETRIM_KERNEL_CACHE_DIR"] = str(settings.kernel_cache_dir)

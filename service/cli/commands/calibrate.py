@@ -15,9 +15,10 @@ from wavetrim.service.cli.exits import CommandFailed
 from wavetrim.service.cli.machine import check_folder, find_machine
 from wavetrim.service.cli.steadiness import (
     MOST_SPREAD,
-    Steadiness,
+    Runs,
     describe_others,
     read_core_times,
+    time_product,
 )
 from wavetrim.service.cli.terminal import display
 from wavetrim.service.cli.terminal.units import format_gflops, format_seconds
@@ -44,21 +45,22 @@ def calibrate(*, profile_dir: options.ProfileDir = None, force: bool = False) ->
     check_folder("--profile-dir", settings.profile_dir)
     open_executor = partial(here.open_executor, settings.kernel_cache_dir)
     executor, before = open_executor(), here.find_profile()
-    steadiness, notes = Steadiness(), display.open_notes()
+    notes = display.open_notes()
+    runs: Runs = {}
     with (
         executor,
         display.announce_compiling(notes),
         display.show_share(notes, "measure", seconds=CALIBRATION_SECONDS) as move,
     ):
         at_first = read_core_times()
-        steadiness.measure(executor, before)
+        time_product(executor, before, runs)
         measured = calibrate_gpus(
             open_executor,
             executor.devices,
             cache_dir=settings.kernel_cache_dir,
             report=lambda what, share: move(min(share, 0.95), what),
         )
-        steadiness.measure(executor, measured)
+        time_product(executor, measured, runs)
         others = describe_others(at_first, read_core_times())
     output = display.open_output()
     for profile in measured.gpus or (measured,):
@@ -67,7 +69,7 @@ def calibrate(*, profile_dir: options.ProfileDir = None, force: bool = False) ->
         notes.print(others, markup=False)
     had_profile = before.measured_at is not None
     check_steadiness(
-        steadiness, notes, saw_others=others is not None, had_profile=had_profile, force=force
+        runs, notes, saw_others=others is not None, had_profile=had_profile, force=force
     )
     for profile in measured.gpus or (measured,):
         path = store_profile(replace(profile, beside=()), settings.profile_dir)
@@ -82,7 +84,7 @@ def calibrate(*, profile_dir: options.ProfileDir = None, force: bool = False) ->
 
 
 def check_steadiness(
-    steadiness: Steadiness,
+    runs: Runs,
     notes: Console,
     *,
     saw_others: bool,
@@ -92,7 +94,7 @@ def check_steadiness(
     """Print by how much runs of the same product differed, and refuse unreliable ones.
 
     Args:
-        steadiness: The runs.
+        runs: The runs.
         notes: Where it is printed.
         saw_others: Whether the system's counters show that other programs were at work.
         had_profile: Whether there is an earlier profile.
@@ -101,7 +103,7 @@ def check_steadiness(
     Raises:
         CommandFailed: They differ too much, and there is an earlier profile.
     """
-    spreads = steadiness.list_spreads()
+    spreads = {name: max(seconds) / min(seconds) - 1 for name, seconds in runs.items()}
     shown = ", ".join(f"{name} {spread:.0%}" for name, spread in spreads.items())
     notes.print(f"runs of the same product, before and after, differ by: {shown}", markup=False)
     most = max(spreads.values())

@@ -24,7 +24,7 @@ from wavetrim.service.cli import machine, options
 from wavetrim.service.cli.client import open_client
 from wavetrim.service.cli.comparison import Comparison, compare_product
 from wavetrim.service.cli.exits import CommandFailed, ExitCode
-from wavetrim.service.cli.local import LocalCluster, run_cluster, run_service, wait_for_nodes
+from wavetrim.service.cli.local import LocalCluster, run_cluster, run_service
 from wavetrim.service.cli.terminal import display
 
 _BLOCKS: Final = 16
@@ -93,11 +93,7 @@ def _open_service(
     settings = machine.load_machine_settings()
     with contextlib.ExitStack() as started:
         cluster = started.enter_context(run_cluster(folder, settings, nodes)) if nodes else None
-        address = None if cluster is None else cluster.address
-        client = started.enter_context(run_service(folder, settings, ray_address=address))
-        if cluster is not None:
-            wait_for_nodes(client, nodes)
-        yield client, cluster
+        yield started.enter_context(run_service(folder, settings, cluster)), cluster
 
 
 def _multiply(

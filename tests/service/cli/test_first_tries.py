@@ -27,7 +27,6 @@ from wavetrim.service.cli.commands.calibrate import check_steadiness
 from wavetrim.service.cli.exits import CommandFailed, ExitCode
 from wavetrim.service.cli.steadiness import (
     CoreTimes,
-    Steadiness,
     describe_others,
     read_core_times,
 )
@@ -247,7 +246,8 @@ main()
 def test_runs_that_differ_by_more_than_15_percent_keep_the_old_profile() -> None:
     shown = io.StringIO()
     notes = Console(file=shown, width=200)
-    calm, varied = Steadiness({"CPU": [1.0, 1.1]}), Steadiness({"CPU": [1.0, 1.28], "GPU": [2, 2]})
+    calm = {"CPU": [1.0, 1.1]}
+    varied = {"CPU": [1.0, 1.28], "GPU": [2.0, 2.0]}
     check_steadiness(calm, notes, saw_others=True, had_profile=True, force=False)
     line = "runs of the same product, before and after, differ by: CPU 10%\n"
     assert shown.getvalue() == line
