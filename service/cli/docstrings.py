@@ -11,7 +11,8 @@ Example:
 
 A parameter before the star is an argument, one after it an option. In parentheses is the name of
 its value, and after a semicolon what help shows as its default. A heading other than Options is a
-panel of the help. A parameter whose type is a dataclass stands for all options of that group.
+panel of the help. A parameter whose type is a dataclass stands for all options of that group. The
+docstrings of `options` and of a command's file describe what several commands have.
 """
 
 import copy
@@ -23,6 +24,8 @@ from dataclasses import dataclass, fields, is_dataclass
 from typing import Annotated, Any, Final, NamedTuple, get_args, get_origin
 
 import typer
+
+from wavetrim.service.cli import options as shared
 
 _HEADING: Final = re.compile(r"\n\n(\w[\w ]*):\n(?= )")
 _ENTRY: Final = re.compile(r"^(\w+)(?: \(([^;)]*)(?:; ([^)]*))?\))?: (.*(?:\n +.*)*)", re.MULTILINE)
@@ -52,8 +55,8 @@ class Docstring:
     example: str
 
 
-def read_docstring(described: Callable[..., Any]) -> Docstring:
-    """Read the docstring of a command, or of a group of options."""
+def read_docstring(described: object) -> Docstring:
+    """Read the docstring of a command, of a group of options, or of a file of commands."""
     words, *sections = _HEADING.split(inspect.getdoc(described) or "")
     bodies = dict(zip(sections[::2], map(textwrap.dedent, sections[1::2]), strict=True))
     example = bodies.pop("Example", "")
@@ -89,14 +92,15 @@ def spread(command: Callable[..., None]) -> Callable[..., None]:
 
 def _list_parameters(described: Callable[..., Any]) -> Iterator[inspect.Parameter]:
     """The parameters of a command, or the fields of a group, with those of groups among them."""
-    options: dict[str, _Option] = {}
-    for kind in reversed(getattr(described, "__mro__", (described,))):
-        options |= read_docstring(kind).options
+    known: dict[str, _Option] = {}
+    kinds = reversed(getattr(described, "__mro__", (described,)))
+    for one in (shared, inspect.getmodule(described), *kinds):
+        known |= read_docstring(one).options
     for parameter in inspect.signature(described, eval_str=True).parameters.values():
         if is_dataclass(parameter.annotation):
             yield from _list_parameters(parameter.annotation)  # type: ignore[arg-type]
         else:
-            yield _describe(parameter, options.get(parameter.name))
+            yield _describe(parameter, known.get(parameter.name))
 
 
 def _describe(parameter: inspect.Parameter, line: _Option | None) -> inspect.Parameter:

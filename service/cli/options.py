@@ -1,8 +1,28 @@
-"""Arguments and options that several commands share, alone and in groups (`docstrings`)."""
+"""Arguments and options that several commands share, alone and in groups (`docstrings`).
+
+Options:
+    m (M): Rows of A and C.
+    n (N): Columns of B and C.
+    k (K): Columns of A, rows of B.
+    data_dir (DIR; wavetrim-data): Folder of the service's database and matrices.
+    output (C.npy): File for the product; an existing one is replaced when the product is complete.
+    profile_dir (DIR; WAVETRIM_PROFILE_DIR, or wavetrim-data/profiles): Folder of stored
+        calibrations.
+    as_json: Print JSON instead of tables.
+
+Product:
+    dtype: Element type: float16, bfloat16, float32, float64, complex64, complex128, or an integer
+        such as int32.
+    memory (KIND): Host memory of the operands: pageable, or pinned (page-locked, such as the
+        service's own), which the GPU accesses directly.
+
+Service:
+    url: Address of the service, or the path of its Unix socket.
+    api_key: API key, if the service asks for one; or name its file in WAVETRIM_API_KEY_FILE.
+"""
 
 import math
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -13,15 +33,6 @@ from wavetrim.scheduler.options import PlanOptions, check_devices, find_accuracy
 
 LOCAL_URL: Final = "http://127.0.0.1:8000"
 """Where `wavetrim serve` listens by default."""
-
-_SIZES: Final = {
-    "M": "Rows of A and C.",
-    "N": "Columns of B and C.",
-    "K": "Columns of A, rows of B.",
-}
-
-product = partial(typer.Option, rich_help_panel="Product")
-service = partial(typer.Option, rich_help_panel="Service")
 
 
 def existing(*names: str) -> Any:
@@ -41,69 +52,11 @@ def read_path(text: str) -> Path:
     return Path(text)
 
 
-def name_size(name: str) -> Any:
-    """An argument that is a size of a product."""
-    return typer.Argument(metavar=name, help=_SIZES[name])
-
-
-M = Annotated[int, name_size("M")]
-N = Annotated[int, name_size("N")]
-K = Annotated[int, name_size("K")]
-
-DataDir = Annotated[
-    Path | None,
-    typer.Option(
-        parser=read_path,
-        metavar="DIR",
-        help="Folder of the service's database and matrices.",
-        show_default="wavetrim-data",
-    ),
-]
-Dtype = Annotated[
-    str,
-    product(
-        help="Element type: float16, bfloat16, float32, float64, complex64, complex128, or an"
-        " integer such as int32.",
-    ),
-]
-Memory = Annotated[
-    str,
-    product(
-        metavar="KIND",
-        help="Host memory of the operands: pageable, or pinned (page-locked, such as the service's"
-        " own), which the GPU accesses directly.",
-    ),
-]
-Output = Annotated[
-    Path,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="C.npy",
-        help="File for the product; an existing one is replaced when the product is complete.",
-    ),
-]
-ProfileDir = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="DIR",
-        help="Folder of stored calibrations.",
-        show_default="WAVETRIM_PROFILE_DIR, or wavetrim-data/profiles",
-    ),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
-Url = Annotated[
-    str,
-    service(envvar="WAVETRIM_URL", help="Address of the service, or the path of its Unix socket."),
-]
-ApiKey = Annotated[
-    str | None,
-    service(
-        envvar="WAVETRIM_API_KEY",
-        help="API key, if the service asks for one; or name its file in WAVETRIM_API_KEY_FILE.",
-        show_default=False,
-    ),
-]
+DataDir = Annotated[Path | None, typer.Option(parser=read_path)]
+Output = Annotated[Path, typer.Option("--output", "-o")]
+Json = Annotated[bool, typer.Option("--json")]
+Url = Annotated[str, typer.Option(envvar="WAVETRIM_URL")]
+ApiKey = Annotated[str | None, typer.Option(envvar="WAVETRIM_API_KEY", show_default=False)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
@@ -10,7 +11,6 @@ from wavetrim.scheduler.calibration.calibrate import CALIBRATION_SECONDS
 from wavetrim.scheduler.calibration.gpus import calibrate_gpus
 from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.scheduler.profile.store import store_profile
-from wavetrim.service.cli import options
 from wavetrim.service.cli.exits import CommandFailed
 from wavetrim.service.cli.machine import check_folder, find_machine
 from wavetrim.service.cli.steadiness import (
@@ -24,7 +24,7 @@ from wavetrim.service.cli.terminal import display
 from wavetrim.service.cli.terminal.units import format_gflops, format_seconds
 
 
-def calibrate(*, profile_dir: options.ProfileDir = None, force: bool = False) -> None:
+def calibrate(*, profile_dir: Path | None = None, force: bool = False) -> None:
     """Measure this machine's CPU, links and kernels, and store them.
 
     It takes about 10 s for each model of GPU, and some seconds for each further GPU.

@@ -32,12 +32,12 @@ _BLOCKS: Final = 16
 
 
 def demo(
-    m: Annotated[int | None, options.name_size("M")] = None,
-    n: Annotated[int | None, options.name_size("N")] = None,
-    k: Annotated[int | None, options.name_size("K")] = None,
+    m: int | None = None,
+    n: int | None = None,
+    k: int | None = None,
     *,
     size: Annotated[int, typer.Option(min=1)] = 2048,
-    dtype: options.Dtype = "float32",
+    dtype: str = "float32",
     runs: Annotated[int, typer.Option(min=1)] = 2,
     url: str | None = None,
     nodes: Annotated[int, typer.Option(min=0)] = 0,

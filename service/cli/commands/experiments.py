@@ -1,4 +1,12 @@
-"""Commands that measure this machine for lessons: `probe`, and the experiments of `reproduce`."""
+"""Commands that measure this machine for lessons: `probe`, and the experiments of `reproduce`.
+
+Options:
+    out (DIR): Folder for the Markdown, CSV and PNG files.
+    w: Width of the kernel's tile.
+    kernel: A kernel of the catalog with W x W tiles.
+    sizes (N,N,…): Values of N.
+    widths (W,W,…): Widths of the tile.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -27,22 +35,14 @@ from wavetrim.scheduler.errors import FieldError
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.service.cli.exits import CommandFailed, ExitCode
 from wavetrim.service.cli.machine import Machine, check_folder, find_machine
-from wavetrim.service.cli.options import K, M, N
 from wavetrim.service.cli.terminal import display
 
 _Bench = TypeVar("_Bench", Bench, CpuBench)
-_Out = Annotated[
-    Path,
-    typer.Option(
-        "--out", metavar="DIR", file_okay=False, help="Folder for the Markdown, CSV and PNG files."
-    ),
-]
+_Out = Annotated[Path, typer.Option(file_okay=False)]
 _PROBE_OUT: Final = Path("wavetrim-probe")
 _OUT: Final = Path("wavetrim-reproduce")
-_W = Annotated[int, typer.Option("--w", min=1, help="Width of the kernel's tile.")]
-_Kernel = Annotated[str, typer.Option(help="A kernel of the catalog with W x W tiles.")]
-_Sizes = Annotated[str, typer.Option(metavar="N,N,…", help="Values of N.")]
-_Widths = Annotated[str, typer.Option("--w", metavar="W,W,…", help="Widths of the tile.")]
+_W = Annotated[int, typer.Option(min=1)]
+_Widths = Annotated[str, typer.Option("--w")]
 _Stride = Annotated[int | None, typer.Option(min=1, show_default="16 more than the columns")]
 
 
@@ -84,7 +84,7 @@ def reproduce() -> None:
 
 
 def compara(
-    *, sizes: _Sizes = "512,1024,2048,4096", widths: _Widths = "4,8,16,32", out: _Out = _OUT
+    *, sizes: str = "512,1024,2048,4096", widths: _Widths = "4,8,16,32", out: _Out = _OUT
 ) -> None:
     """Compare the kernels simple, coalesced and shared on C[N,N] = A[N,W]·B[W,N]: Tables 1–9.
 
@@ -97,9 +97,9 @@ def compara(
 
 def square(
     *,
-    sizes: _Sizes = "512,1024,2048,4096",
+    sizes: str = "512,1024,2048,4096",
     widths: _Widths = "4,8,16,32",
-    kernel: _Kernel = "shared",
+    kernel: str = "shared",
     out: _Out = _OUT,
 ) -> None:
     """Multiply square matrices with tiles of each width: Tables 10–16, times and GFLOP/s.
@@ -112,12 +112,12 @@ def square(
 
 
 def rectangular(
-    m: M = 224,
-    n: N = 256,
-    k: K = 192,
+    m: int = 224,
+    n: int = 256,
+    k: int = 192,
     *,
     w: _W = 32,
-    kernel: _Kernel = "shared",
+    kernel: str = "shared",
     out: _Out = _OUT,
 ) -> None:
     """Multiply rectangular matrices, and show the grid: S x T blocks that take R steps each.
@@ -130,13 +130,13 @@ def rectangular(
 
 
 def hybrid(
-    m: M = 2048,
-    n: N = 2048,
-    k: K = 2048,
+    m: int = 2048,
+    n: int = 2048,
+    k: int = 2048,
     *,
     w: _W = 4,
     f: str = "0,4,8,16,24,32",
-    kernel: _Kernel = "shared",
+    kernel: str = "shared",
     out: _Out = _OUT,
 ) -> None:
     """Give the last F rows to the CPU: seconds of kernel, transfer, GPU and CPU: Table 17.
@@ -152,9 +152,9 @@ def hybrid(
 
 
 def padded(
-    m: M = 2000,
-    n: N = 2100,
-    k: K = 1900,
+    m: int = 2000,
+    n: int = 2100,
+    k: int = 1900,
     *,
     lda: _Stride = None,
     ldb: _Stride = None,
@@ -172,12 +172,12 @@ def padded(
 
 
 def checked(
-    m: M = 160,
-    n: N = 256,
-    k: K = 96,
+    m: int = 160,
+    n: int = 256,
+    k: int = 96,
     *,
     w: _W = 32,
-    kernel: _Kernel = "shared",
+    kernel: str = "shared",
     out: _Out = _OUT,
 ) -> None:
     """Multiply random matrices and compare with the CPU's product: PASSED, or what differs.

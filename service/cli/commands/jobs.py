@@ -1,4 +1,11 @@
-"""Commands for jobs: `jobs` lists them, `status` shows one; `fetch`, `cancel` and `priority`."""
+"""Commands for jobs: `jobs` lists them, `status` shows one; `fetch`, `cancel` and `priority`.
+
+Options:
+    job (JOB): Id of a job.
+    state (; all): List only jobs that are queued, running, succeeded, failed or cancelled.
+    limit: The most jobs to list.
+    wait: Wait until the job has ended.
+"""
 
 import time
 from collections.abc import Callable, Sequence
@@ -26,7 +33,6 @@ _PAUSE_SECONDS: Final = 1.0
 """Between two looks at jobs that are watched; chosen."""
 
 _Limit = Annotated[int, typer.Option(min=1, max=100)]
-_JobId = Annotated[str, typer.Argument(metavar="JOB", help="Id of a job.")]
 
 
 def jobs(
@@ -44,8 +50,6 @@ def jobs(
 
     Options:
         label (LABEL; all): List only jobs with this label; with all of them if given several times.
-        state (; all): List only jobs that are queued, running, succeeded, failed or cancelled.
-        limit: The most jobs to list.
         watch: Show the list anew each second, until all jobs have ended.
 
     Example:
@@ -73,8 +77,6 @@ def status(
 
     Options:
         job ([JOB]; the latest jobs): Id of a job.
-        state (; all): List only jobs that are queued, running, succeeded, failed or cancelled.
-        limit: The most jobs to list.
 
     Example:
         wavetrim status --limit 5
@@ -88,7 +90,7 @@ def status(
 
 
 def fetch(
-    job: _JobId,
+    job: str,
     *,
     output: options.Output,
     wait: bool = False,
@@ -98,9 +100,6 @@ def fetch(
 
     After a lost connection the download goes on where it broke. The file appears once it is
     complete and its length and digest are right.
-
-    Options:
-        wait: Wait until the job has ended.
 
     Example:
         python -c "from numpy import *; save('A', eye(512)); save('B', eye(512))"
@@ -153,7 +152,7 @@ def cancel(
 
 
 def priority(
-    job: _JobId,
+    job: str,
     to: Annotated[int, typer.Argument(min=-1000, max=1000)],
     *,
     service: ServiceOptions,

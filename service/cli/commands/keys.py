@@ -1,4 +1,8 @@
-"""`wavetrim keys`: keys of several callers, made, listed and revoked while the service runs."""
+"""`wavetrim keys`: keys of several callers, made, listed and revoked while the service runs.
+
+Options:
+    name (NAME): Name of the key.
+"""
 
 import contextlib
 import re
@@ -6,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Final
 
 import typer
 from sqlalchemy import Engine
@@ -26,7 +30,6 @@ from wavetrim.service.storage.database.database import open_database
 from wavetrim.service.storage.folder.data_folder import keep_private
 from wavetrim.service.tenants.tenant import SCOPES, Quota
 
-_Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the key.")]
 _NAME: Final = re.compile(r"[A-Za-z0-9._@-]{1,64}", re.ASCII)
 
 
@@ -88,7 +91,7 @@ def add(
         typer.echo(add_key(database, name, scope, quota))
 
 
-def limit(name: _Name, *, quotas: QuotaOptions, data_dir: DataDir = None) -> None:
+def limit(name: str, *, quotas: QuotaOptions, data_dir: DataDir = None) -> None:
     """Change quotas of a key; those that are not named stay, "none" removes one.
 
     Example:
@@ -115,7 +118,7 @@ def list_(*, data_dir: DataDir = None) -> None:
             typer.echo(f"{key.tenant.name}  {scopes}  made {_show(key.created_at)}{state}{quotas}")
 
 
-def renew(name: _Name, *, data_dir: DataDir = None) -> None:
+def renew(name: str, *, data_dir: DataDir = None) -> None:
     """Make another key for a name and print it, once. The old one is refused from then on.
 
     Example:
@@ -125,7 +128,7 @@ def renew(name: _Name, *, data_dir: DataDir = None) -> None:
         typer.echo(renew_key(database, name))
 
 
-def revoke(name: _Name, *, data_dir: DataDir = None) -> None:
+def revoke(name: str, *, data_dir: DataDir = None) -> None:
     """Refuse a key from now on. Its name cannot be used again, and what belongs to it stays.
 
     Example:

@@ -27,7 +27,7 @@ def multiply(
     output: options.Output,
     c: Annotated[Path | None, options.existing("--c")] = None,
     asked: options.ProductOptions,
-    profile_dir: options.ProfileDir = None,
+    profile_dir: Path | None = None,
 ) -> None:
     """Multiply two .npy files in this process: C = alpha A·B + beta C0.
 

@@ -1,5 +1,6 @@
 """`wavetrim plan`: how a product would be split."""
 
+from pathlib import Path
 from typing import Final
 
 from wavetrim.scheduler.planning.choice import choose_plan
@@ -21,12 +22,12 @@ _PLOT_WIDTH: Final = 100
 
 
 def plan(
-    m: options.M,
-    n: options.N,
-    k: options.K,
+    m: int,
+    n: int,
+    k: int,
     *,
-    dtype: options.Dtype = "float32",
-    memory: options.Memory = "pageable",
+    dtype: str = "float32",
+    memory: str = "pageable",
     device: str | None = None,
     split: options.SplitOptions,
     resident: bool = False,
@@ -35,7 +36,7 @@ def plan(
     link_gbytes_per_second: float | None = None,
     timeline: bool = False,
     as_json: options.Json = False,
-    profile_dir: options.ProfileDir = None,
+    profile_dir: Path | None = None,
 ) -> None:
     """Show how C = A·B would be split, and why: F, waves, predicted seconds.
 
