@@ -4,8 +4,6 @@ import functools
 import io
 import json
 import os
-import subprocess
-import sys
 import threading
 import time
 from dataclasses import replace
@@ -16,12 +14,8 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from tests.command import (
-    invoke_command,
-    make_environment,
-    run_command,
-    start_command,
-)
+from tests.command import invoke_command, run_command, start_command
+from tests.processes import run_python
 from tests.server import RunningServer, Start
 from wavetrim.service.cli.commands.calibrate import check_steadiness
 from wavetrim.service.cli.exits import CommandFailed, ExitCode
@@ -236,10 +230,7 @@ from wavetrim.service.cli.start import main
 sys.meta_path.insert(0, Interrupts())
 main()
 """
-    ended = subprocess.run(
-        [sys.executable, "-c", code], cwd=folder, env=make_environment(), capture_output=True,
-        text=True, check=False,
-    )  # fmt: skip
+    ended = run_python(code, folder=folder)
     assert (ended.returncode, ended.stderr) == (ExitCode.INTERRUPTED, "wavetrim: interrupted\n")
 
 
