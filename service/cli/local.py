@@ -53,11 +53,9 @@ def run_service(
     """
     words = ("serve", "--port", "0", "--host", "127.0.0.1", "--data-dir", str(folder / "data"))
     log = folder / "service.log"
-    environment = _make_environment(settings)
-    if cluster is not None:
-        environment["WAVETRIM_RAY_ADDRESS"] = cluster.address
+    joined = {} if cluster is None else {"WAVETRIM_RAY_ADDRESS": cluster.address}
     nodes = 0 if cluster is None else len(cluster.processes) - 1
-    process = _start(words, log, environment)
+    process = _start(words, log, _make_environment(settings, folder, **joined))
     try:
         address = _wait(lambda: _SERVES.search(log.read_text()), process, log)[1]
         with Client(address) as client:
@@ -85,16 +83,14 @@ class LocalCluster:
 
     def add(self, *arguments: str) -> None:
         """Start the head or a node, and wait for it: two that start at once may collide."""
-        compiled = self.settings.kernel_cache_dir
-        kernels = compiled if compiled.is_dir() else self.folder / "kernels"
         own = {
             "WAVETRIM_CPU_THREADS": "1",
-            "WAVETRIM_KERNEL_CACHE_DIR": str(kernels),
             "WAVETRIM_PROFILE_DIR": str(self.folder / "profiles"),
         }
         log = self.folder / f"node-{len(self.processes)}.log"
         words = ("node", *arguments, "--store-bytes", str(_STORE_BYTES))
-        self.processes.append(_start(words, log, {**os.environ, **own}))
+        environment = _make_environment(self.settings, self.folder, **own)
+        self.processes.append(_start(words, log, environment))
         _wait(lambda: _JOINED.search(log.read_text(errors="replace")), self.processes[-1], log)
 
     def kill_last(self) -> None:
@@ -183,16 +179,17 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
             os.killpg(process.pid, signal.SIGKILL)
 
 
-def _make_environment(settings: MachineSettings) -> dict[str, str]:
+def _make_environment(settings: MachineSettings, folder: Path, **own: str) -> dict[str, str]:
+    """The environment; of its settings only the machine's, and what a process has of its own."""
     kept = {
         name: value
         for name, value in os.environ.items()
         if name in _KEPT or not name.startswith("WAVETRIM_")
     }
-    kept["WAVETRIM_PROFILE_DIR"] = str(settings.profile_dir)
-    if settings.kernel_cache_dir.is_dir():
-        kept["WAVETRIM_KERNEL_CACHE_DIR"] = str(settings.kernel_cache_dir)
-    return kept
+    compiled = settings.kernel_cache_dir
+    kernels = compiled if compiled.is_dir() else folder / "kernels"
+    folders = {"KERNEL_CACHE_DIR": kernels, "PROFILE_DIR": settings.profile_dir}
+    return kept | {f"WAVETRIM_{name}": str(path) for name, path in folders.items()} | own
 
 
 def _list_tree(root: int) -> list[int]:
