@@ -1,13 +1,10 @@
-"""A command's options as its docstring describes them.
+"""A command's options, as its docstring describes them.
 
-    Cancel a job, or all jobs of a label.
+A section has a line for each::
 
     Options:
         job ([JOB]): Id of a job.
         limit (COUNT; 20): The most jobs to list.
-
-Example:
-        wavetrim cancel 1f2e
 
 A parameter before the star is an argument, one after it an option. In parentheses is the name of
 its value, and after a semicolon what help shows as its default. A heading other than Options is a

@@ -80,7 +80,12 @@ def find_machine(*, profile_dir: Path | None = None, device: str | None = None) 
         devices = find_gpus(settings.devices)
     else:
         devices = select_devices(settings.devices)
-    return Machine(settings, devices, settings.cpu_threads or count_default_threads())
+    return Machine(settings, devices, count_threads(settings))
+
+
+def count_threads(settings: MachineSettings) -> int:
+    """Threads of the CPU part."""
+    return settings.cpu_threads or count_default_threads()
 
 
 def load_settings(**options: Any) -> Settings:

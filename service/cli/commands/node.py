@@ -12,7 +12,7 @@ import typer
 
 import wavetrim
 from wavetrim.service.cli.exits import CommandFailed, ExitCode
-from wavetrim.service.cli.machine import Machine, find_machine
+from wavetrim.service.cli.machine import count_threads, find_machine, load_machine_settings
 from wavetrim.service.cli.terminal.units import read_size
 from wavetrim.service.errors import FieldProblem
 from wavetrim.service.ray_address import check_ray_address
@@ -73,16 +73,15 @@ def node(
     )
 
     check_token(os.environ)
-    here = find_machine()
-    settings = here.settings
-    start = NodeStart(address, port, host, here.threads, store, temp_dir)
+    settings = load_machine_settings()
+    start = NodeStart(address, port, host, count_threads(settings), store, temp_dir)
     command = make_command(start)
     code = Path(wavetrim.__file__).parents[1]
     environment = make_environment(os.environ, code=code)
     if address is not None:
         _check_admission(address, environment)
     if calibrate:
-        _measure_if_new(here)
+        _measure_if_new()
     environment |= {
         "WAVETRIM_KERNEL_CACHE_DIR": str(settings.kernel_cache_dir),
         "WAVETRIM_PROFILE_DIR": str(settings.profile_dir),
@@ -133,10 +132,10 @@ def _check_admission(address: str, environment: Mapping[str, str]) -> None:
         raise CommandFailed(message, ExitCode.REFUSED)
 
 
-def _measure_if_new(here: Machine) -> None:
+def _measure_if_new() -> None:
     """Calibrate, as that command does, unless a profile of this machine is stored."""
     from wavetrim.service.cli.commands.calibrate import calibrate
 
-    profile = here.find_profile()
+    profile = find_machine().find_profile()
     if any(one.measured_at is None for one in profile.gpus or (profile,)):
         calibrate()

@@ -150,9 +150,8 @@ def test_an_id_of_the_other_kind_is_named(folder: Path, shared_server: RunningSe
     at = ("--url", shared_server.url)
     matrix = invoke_command("upload", "a.npy", *at, folder=folder).stdout.strip()
     job = invoke_command("submit", matrix, "b.npy", "--wait", *at, folder=folder).stdout.strip()
-    result = json.loads(invoke_command("status", job, "--json", *at, folder=folder).stdout)[
-        "result"
-    ]
+    shown = invoke_command("status", job, "--json", *at, folder=folder).stdout
+    result = json.loads(shown)["result"]
     for given in (matrix, matrix[:8]):
         for command in (["status", given], ["fetch", given, "-o", "c.npy"], ["cancel", given]):
             said = refuse(*command, *at, folder=folder)
