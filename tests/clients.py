@@ -6,22 +6,16 @@ so one test serves both. The fixtures are known in all tests by conftest.py.
 
 import asyncio
 import inspect
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.environment import ROOT, SHARED_SETTINGS, clear_environment
-from tests.limit import allow
-from tests.preloaded import ForkedProcess
 from tests.server import RunningServer
-from wavetrim.client import AsyncClient, AsyncJob, Client, ClientError
+from wavetrim.client import AsyncClient, AsyncJob, Client
 
 KINDS = ("blocking", "asyncio")
-
-_APP = "wavetrim.service.app:create_app"
 
 
 class Awaited:
@@ -75,14 +69,12 @@ def close_client(client: Any) -> None:
 
 
 @pytest.fixture(params=["blocking over TCP", "asyncio over Unix"])
-def client(request: pytest.FixtureRequest) -> Iterator[Any]:
+def client(
+    request: pytest.FixtureRequest, shared_server: RunningServer, unix_socket: Path
+) -> Iterator[Any]:
     """A blocking client over TCP, then an asynchronous one over a Unix socket."""
     kind, _, way = request.param.partition(" over ")
-    if way == "TCP":
-        running: RunningServer = request.getfixturevalue("shared_server")
-        opened = open_client(kind, running.url)
-    else:
-        opened = open_client(kind, request.getfixturevalue("unix_socket"))
+    opened = open_client(kind, shared_server.url if way == "TCP" else unix_socket)
     yield opened
     close_client(opened)
 
@@ -108,39 +100,9 @@ def connect(kind: str) -> Iterator[Callable[..., Any]]:
 
 
 @pytest.fixture(scope="session")
-def unix_socket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The socket of a service that listens on no port."""
-    folder = tmp_path_factory.mktemp("unix")
-    path = folder / "wavetrim.sock"
-    settings = {"data_dir": folder / "data", **SHARED_SETTINGS}
-    with (folder / "log").open("wb") as log:
-        process = ForkedProcess(
-            "uvicorn", ["--factory", _APP, "--uds", str(path)], folder=ROOT,
-            environment={
-                **clear_environment(),
-                **{f"WAVETRIM_{k.upper()}": str(v) for k, v in settings.items()},
-            },
-            output=log.fileno(), errors=log.fileno(),
-        )  # fmt: skip
-    try:
-        _wait_ready(path, process, folder / "log")
-        yield path
-    finally:
-        process.terminate()
-        process.wait(30)
-
-
-def _wait_ready(path: Path, process: ForkedProcess, log: Path) -> None:
-    began = time.monotonic()
-    with Client(path) as asking:
-        while time.monotonic() - began < allow(60) and process.poll() is None:
-            try:
-                if asking.health().ready:
-                    return
-            except ClientError:
-                pass
-            time.sleep(0.05)
-    raise AssertionError(log.read_text(errors="replace"))
+def unix_socket(shared_server: RunningServer) -> Path:
+    """The other address of the service that all tests share."""
+    return Path(shared_server.settings["unix_socket"])
 
 
 async def _collect(values: Any) -> list[Any]:

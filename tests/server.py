@@ -11,6 +11,7 @@ one for all modules, and `start_server` starts servers with settings of their ow
 """
 
 import io
+import os
 import signal
 import socket
 import ssl
@@ -18,6 +19,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -229,6 +231,17 @@ class RunningServer:
         wait_until(look)
         return found[0]
 
+    @contextmanager
+    def engine_stopped(self) -> Iterator[None]:
+        """No job ends meanwhile, but for small ones without `verify`: the service computes them."""
+        engine = self.find_engine()
+        os.kill(engine, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            with suppress(ProcessLookupError):  # it went with its service
+                os.kill(engine, signal.SIGCONT)
+
     def list_matrix_files(self) -> set[str]:
         """Names of the files in the folder of the matrices."""
         return {path.name for path in (self.data_dir / "matrices").iterdir()}
@@ -244,7 +257,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
 @pytest.fixture(scope="session")
 def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     """One server for all tests that do not depend on what others have stored."""
-    with RunningServer(tmp_path_factory.mktemp("shared") / "data") as running:
+    folder = tmp_path_factory.mktemp("shared")
+    with RunningServer(folder / "data", unix_socket=folder / "socket") as running:
         yield running
 
 

@@ -33,7 +33,7 @@ _Found = TypeVar("_Found")
 
 @contextlib.contextmanager
 def run_service(
-    folder: Path, settings: MachineSettings, *, ray_address: str | None = None
+    folder: Path, settings: MachineSettings, cluster: "LocalCluster | None" = None
 ) -> Iterator[Client]:
     """Run a service over an empty folder on a free port, and stop it whatever happens.
 
@@ -43,21 +43,23 @@ def run_service(
     Args:
         folder: For data and log.
         settings: The environment's settings.
-        ray_address: Address of a cluster whose nodes compute, too.
+        cluster: A cluster whose nodes compute, too.
 
     Yields:
-        A client of the service, once that is ready.
+        A client of the service, once that is ready and has all nodes.
 
     Raises:
         CommandFailed: The service does not become ready; the message ends with its log.
     """
     words = ("serve", "--port", "0", "--host", "127.0.0.1", "--data-dir", str(folder / "data"))
     log = folder / "service.log"
-    process = _start(words, log, _make_environment(settings, ray_address))
+    joined = {} if cluster is None else {"WAVETRIM_RAY_ADDRESS": cluster.address}
+    nodes = 0 if cluster is None else len(cluster.processes) - 1
+    process = _start(words, log, _make_environment(settings, folder, **joined))
     try:
         address = _wait(lambda: _SERVES.search(log.read_text()), process, log)[1]
         with Client(address) as client:
-            _wait(lambda: _is_ready(client) or None, process, log)
+            _wait(lambda: _is_ready(client, nodes) or None, process, log)
             yield client
     finally:
         _stop(process)
@@ -81,16 +83,14 @@ class LocalCluster:
 
     def add(self, *arguments: str) -> None:
         """Start the head or a node, and wait for it: two that start at once may collide."""
-        compiled = self.settings.kernel_cache_dir
-        kernels = compiled if compiled.is_dir() else self.folder / "kernels"
         own = {
             "WAVETRIM_CPU_THREADS": "1",
-            "WAVETRIM_KERNEL_CACHE_DIR": str(kernels),
             "WAVETRIM_PROFILE_DIR": str(self.folder / "profiles"),
         }
         log = self.folder / f"node-{len(self.processes)}.log"
         words = ("node", *arguments, "--store-bytes", str(_STORE_BYTES))
-        self.processes.append(_start(words, log, {**os.environ, **own}))
+        environment = _make_environment(self.settings, self.folder, **own)
+        self.processes.append(_start(words, log, environment))
         _wait(lambda: _JOINED.search(log.read_text(errors="replace")), self.processes[-1], log)
 
     def kill_last(self) -> None:
@@ -129,19 +129,6 @@ def run_cluster(folder: Path, settings: MachineSettings, nodes: int) -> Iterator
             cluster.kill_last()
 
 
-def wait_for_nodes(client: Client, count: int) -> None:
-    """Wait until a service has that many nodes.
-
-    Raises:
-        CommandFailed: They do not come.
-    """
-    deadline = time.monotonic() + _START_SECONDS
-    while (found := len(client.devices()["nodes"])) != count:
-        if time.monotonic() > deadline:
-            raise CommandFailed(f"the service has {found} of {count} nodes")
-        time.sleep(_PAUSE_SECONDS)
-
-
 def _start(
     words: tuple[str, ...], log: Path, environment: Mapping[str, str]
 ) -> subprocess.Popen[bytes]:
@@ -172,9 +159,9 @@ def _wait(look: Callable[[], _Found | None], process: subprocess.Popen[bytes], l
     return found
 
 
-def _is_ready(client: Client) -> bool:
+def _is_ready(client: Client, nodes: int) -> bool:
     try:
-        return client.health().ready
+        return client.health().ready and len(client.devices()["nodes"]) == nodes
     except ServiceUnreachable:
         return False
 
@@ -192,18 +179,17 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
             os.killpg(process.pid, signal.SIGKILL)
 
 
-def _make_environment(settings: MachineSettings, ray_address: str | None) -> dict[str, str]:
+def _make_environment(settings: MachineSettings, folder: Path, **own: str) -> dict[str, str]:
+    """The environment; of its settings only the machine's, and what a process has of its own."""
     kept = {
         name: value
         for name, value in os.environ.items()
         if name in _KEPT or not name.startswith("WAVETRIM_")
     }
-    if ray_address is not None:
-        kept["WAVETRIM_RAY_ADDRESS"] = ray_address
-    kept["WAVETRIM_PROFILE_DIR"] = str(settings.profile_dir)
-    if settings.kernel_cache_dir.is_dir():
-        kept["WAVETRIM_KERNEL_CACHE_DIR"] = str(settings.kernel_cache_dir)
-    return kept
+    compiled = settings.kernel_cache_dir
+    kernels = compiled if compiled.is_dir() else folder / "kernels"
+    folders = {"KERNEL_CACHE_DIR": kernels, "PROFILE_DIR": settings.profile_dir}
+    return kept | {f"WAVETRIM_{name}": str(path) for name, path in folders.items()} | own
 
 
 def _list_tree(root: int) -> list[int]:

@@ -1,17 +1,91 @@
-"""This machine for commands: its settings, GPUs, threads and folders."""
+"""This machine for commands: its settings, GPUs, threads, profile and folders."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from wavetrim.cpu.threads import count_default_threads
-from wavetrim.kernels.device import DeviceInfo
+from wavetrim.kernels.device import DeviceInfo, select_devices
+from wavetrim.scheduler.profile.machine import MachineProfile
+from wavetrim.scheduler.profile.store import find_profile
 from wavetrim.service.cli.exits import CommandFailed, ExitCode
 from wavetrim.service.machine_settings import MachineSettings
 from wavetrim.service.settings import Settings
 
+if TYPE_CHECKING:
+    from wavetrim.scheduler.execution.executor import Executor
+
 _Read = TypeVar("_Read")
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """This machine, as far as its settings allow commands to use it.
+
+    Attributes:
+        settings: Its settings.
+        devices: Its GPUs.
+        threads: Threads of the CPU part.
+    """
+
+    settings: MachineSettings
+    devices: tuple[DeviceInfo, ...]
+    threads: int
+
+    def find_profile(self, device: str | None = None) -> MachineProfile:
+        """What plans are made from: for this machine, or for a device that is named."""
+        return find_profile(
+            device,
+            devices=self.devices,
+            directory=self.settings.profile_dir,
+            cpu_threads=self.threads,
+        )
+
+    def open_executor(
+        self, cache_dir: Path, devices: Sequence[DeviceInfo] | None = None
+    ) -> "Executor":
+        """An executor of all GPUs, or of some.
+
+        Args:
+            cache_dir: Where it keeps what it compiles.
+            devices: The GPUs; None for all.
+        """
+        from wavetrim.scheduler.execution.executor import Executor  # it needs NumPy
+
+        return Executor(
+            cache_dir=cache_dir,
+            devices=self.devices if devices is None else devices,
+            cpu_threads=self.threads,
+            gpu_memory_bytes=self.settings.gpu_memory_bytes,
+        )
+
+
+def find_machine(*, profile_dir: Path | None = None, device: str | None = None) -> Machine:
+    """This machine, for commands that need no service: none of a service's settings is read.
+
+    Args:
+        profile_dir: Where calibrations are; None for the setting's folder.
+        device: The device to plan for. With one, GPUs of the settings need not be here.
+
+    Raises:
+        CommandFailed: A setting is out of its limits; the message names it and its limit.
+        FieldError: A GPU that they list is not there.
+    """
+    settings = load_machine_settings(profile_dir=profile_dir)
+    if device is None:
+        from wavetrim.scheduler.local.machine import find_gpus  # it needs NumPy, and plans do not
+
+        devices = find_gpus(settings.devices)
+    else:
+        devices = select_devices(settings.devices)
+    return Machine(settings, devices, count_threads(settings))
+
+
+def count_threads(settings: MachineSettings) -> int:
+    """Threads of the CPU part."""
+    return settings.cpu_threads or count_default_threads()
 
 
 def load_settings(**options: Any) -> Settings:
@@ -24,7 +98,7 @@ def load_settings(**options: Any) -> Settings:
 
 
 def load_machine_settings(**options: Any) -> MachineSettings:
-    """As `load_settings`, for commands that need no service: none of its own settings is read."""
+    """As `load_settings`, without a service's own settings."""
     return _load(MachineSettings, options)
 
 
@@ -38,22 +112,6 @@ def _load(kind: Callable[..., _Read], options: Mapping[str, Any]) -> _Read:
     except ValidationError as error:
         broken = "; ".join(tell_refused(error))
         raise CommandFailed(f"setting refused: {broken}", ExitCode.REFUSED) from error
-
-
-def find_devices(settings: MachineSettings) -> tuple[DeviceInfo, ...]:
-    """The local GPUs that the settings allow.
-
-    Raises:
-        FieldError: One that they list is not there.
-    """
-    from wavetrim.scheduler.local.machine import find_gpus  # it needs NumPy, and plans do not
-
-    return find_gpus(settings.devices)
-
-
-def count_threads(settings: MachineSettings) -> int:
-    """Threads of the CPU part."""
-    return settings.cpu_threads or count_default_threads()
 
 
 def check_folder(option: str, folder: Path) -> None:

@@ -4,17 +4,15 @@ A command's module is imported when the command is used, so that the list of com
 """
 
 import codecs
-import inspect
 import sys
-import textwrap
 from collections.abc import Callable, Sequence
-from dataclasses import fields, is_dataclass
 from importlib import import_module
 from typing import Annotated, Any, Final
 
 import typer
 from typer.core import TyperGroup
 
+from wavetrim.service.cli.docstrings import read_docstring, spread
 from wavetrim.service.cli.exits import CommandFailed, ExitCode, explain_failure
 from wavetrim.service.cli.interrupts import raise_on_termination
 
@@ -95,7 +93,7 @@ for _name, (_file, _line) in COMMANDS.items():
 
 
 def load_command(name: str) -> Any:
-    """A command, or a group of them, with the words and the example of its docstring."""
+    """A command, or a group of them, with the words, options and example of its docstring."""
     module = import_module(f"wavetrim.service.cli.commands.{COMMANDS[name][0]}")
     command, commands = getattr(module, name), getattr(module, "GROUPS", {}).get(name)
     loaded = typer.Typer(add_completion=False, rich_markup_mode="rich")
@@ -103,45 +101,16 @@ def load_command(name: str) -> Any:
         _register(loaded, name, command)
         return typer.main.get_command(loaded)
     examples = [_register(loaded, each, one) for each, one in commands.items()]
-    words, epilog = _read_words(command)[0], _head("\n".join(examples))
+    words, epilog = read_docstring(command).words, _head("\n".join(examples))
     loaded.callback(help=words, epilog=epilog, no_args_is_help=True)(command)
     return typer.main.get_command(loaded)
 
 
 def _register(group: typer.Typer, name: str, command: Callable[..., None]) -> str:
     """Add a command to a group; returns its example."""
-    words, example = _read_words(command)
-    group.command(name, help=words, epilog=_head(example))(_spread(command))
-    return example
-
-
-def _spread(command: Callable[..., None]) -> Callable[..., None]:
-    """A command in which each parameter that is a group has become the options of the group."""
-    signature = inspect.signature(command, eval_str=True)
-    groups: dict[str, Any] = {}
-    parameters: list[inspect.Parameter] = []
-    for name, parameter in signature.parameters.items():
-        if is_dataclass(parameter.annotation):
-            groups[name] = parameter.annotation
-            parameters += inspect.signature(groups[name], eval_str=True).parameters.values()
-        else:
-            parameters.append(parameter)
-
-    def call(**given: Any) -> None:
-        for name, group in groups.items():
-            given[name] = group(**{one.name: given.pop(one.name) for one in fields(group)})
-        command(**given)
-
-    call.__annotations__ = {one.name: one.annotation for one in parameters}
-    call.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    return call
-
-
-def _read_words(command: Callable[..., None]) -> tuple[str, str]:
-    """A docstring's paragraphs, each a line as Typer wants them, and its example."""
-    words, _, example = (inspect.getdoc(command) or "").partition("\n\nExample:\n")
-    paragraphs = [" ".join(paragraph.split()) for paragraph in words.split("\n\n")]
-    return "\n\n".join(paragraphs), textwrap.dedent(example)
+    read = read_docstring(command)
+    group.command(name, help=read.words, epilog=_head(read.example))(spread(command))
+    return read.example
 
 
 def _head(example: str) -> str:

@@ -1,12 +1,28 @@
-"""Arguments and options that several commands share, alone and in groups.
+"""Arguments and options that several commands share, alone and in groups (`docstrings`).
 
-A parameter of a command whose type is a group stands for all options of the group: `main` spreads
-it.
+Options:
+    m (M): Rows of A and C.
+    n (N): Columns of B and C.
+    k (K): Columns of A, rows of B.
+    data_dir (DIR; wavetrim-data): Folder of the service's database and matrices.
+    output (C.npy): File for the product; an existing one is replaced when the product is complete.
+    profile_dir (DIR; WAVETRIM_PROFILE_DIR, or wavetrim-data/profiles): Folder of stored
+        calibrations.
+    as_json: Print JSON instead of tables.
+
+Product:
+    dtype: Element type: float16, bfloat16, float32, float64, complex64, complex128, or an integer
+        such as int32.
+    memory (KIND): Host memory of the operands: pageable, or pinned (page-locked, such as the
+        service's own), which the GPU accesses directly.
+
+Service:
+    url: Address of the service, or the path of its Unix socket.
+    api_key: API key, if the service asks for one; or name its file in WAVETRIM_API_KEY_FILE.
 """
 
 import math
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -18,20 +34,11 @@ from wavetrim.scheduler.options import PlanOptions, check_devices, find_accuracy
 LOCAL_URL: Final = "http://127.0.0.1:8000"
 """Where `wavetrim serve` listens by default."""
 
-_SIZES: Final = {
-    "M": "Rows of A and C.",
-    "N": "Columns of B and C.",
-    "K": "Columns of A, rows of B.",
-}
 
-product = partial(typer.Option, rich_help_panel="Product")
-split = partial(typer.Option, rich_help_panel="Split")
-service = partial(typer.Option, rich_help_panel="Service")
-
-
-def name_file(metavar: str, words: str) -> Any:
-    """An argument that names an existing file."""
-    return typer.Argument(metavar=metavar, help=words, exists=True, dir_okay=False, readable=True)
+def existing(*names: str) -> Any:
+    """An argument that names an existing file; an option, if it has a name."""
+    make = typer.Option if names else typer.Argument
+    return make(*names, exists=True, dir_okay=False, readable=True)
 
 
 def read_path(text: str) -> Path:
@@ -45,120 +52,36 @@ def read_path(text: str) -> Path:
     return Path(text)
 
 
-def name_size(name: str) -> Any:
-    """An argument that is a size of a product."""
-    return typer.Argument(metavar=name, help=_SIZES[name])
-
-
-M = Annotated[int, name_size("M")]
-N = Annotated[int, name_size("N")]
-K = Annotated[int, name_size("K")]
-
-DataDir = Annotated[
-    Path | None,
-    typer.Option(
-        parser=read_path,
-        metavar="DIR",
-        help="Folder of the service's database and matrices.",
-        show_default="wavetrim-data",
-    ),
-]
-Dtype = Annotated[
-    str,
-    product(
-        help="Element type: float16, bfloat16, float32, float64, complex64, complex128, or an"
-        " integer such as int32.",
-    ),
-]
-Memory = Annotated[
-    str,
-    product(
-        metavar="KIND",
-        help="Host memory of the operands: pageable, or pinned (page-locked, such as the service's"
-        " own), which the GPU accesses directly.",
-    ),
-]
-Output = Annotated[
-    Path,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="C.npy",
-        help="File for the product; an existing one is replaced when the product is complete.",
-    ),
-]
-ProfileDir = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="DIR",
-        help="Folder of stored calibrations.",
-        show_default="WAVETRIM_PROFILE_DIR, or wavetrim-data/profiles",
-    ),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
-Url = Annotated[
-    str,
-    service(envvar="WAVETRIM_URL", help="Address of the service, or the path of its Unix socket."),
-]
-ApiKey = Annotated[
-    str | None,
-    service(
-        envvar="WAVETRIM_API_KEY",
-        help="API key, if the service asks for one; or name its file in WAVETRIM_API_KEY_FILE.",
-        show_default=False,
-    ),
-]
+DataDir = Annotated[Path | None, typer.Option(parser=read_path)]
+Output = Annotated[Path, typer.Option("--output", "-o")]
+Json = Annotated[bool, typer.Option("--json")]
+Url = Annotated[str, typer.Option(envvar="WAVETRIM_URL")]
+ApiKey = Annotated[str | None, typer.Option(envvar="WAVETRIM_API_KEY", show_default=False)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitOptions:
-    """The options of a plan."""
+    """The options of a plan.
 
-    kernel: Annotated[
-        str,
-        split(
-            help="Kernel of the GPU part: auto, or naive, simple, coalesced, shared, register,"
-            " bulk, tensor, cublas.",
-        ),
-    ] = "auto"
-    tile: Annotated[
-        str | None,
-        split(
-            metavar="TILE",
-            help="Tile of that kernel, such as 32 or 64x128x16.",
-            show_default="the fastest",
-        ),
-    ] = None
-    f: Annotated[
-        str,
-        split("--f", metavar="ROWS", help="Rows of C that the CPU computes: auto, or 0 to M."),
-    ] = "auto"
-    accuracy: Annotated[
-        str | None,
-        split(
-            metavar="NAME",
-            help="How exact the GPU's sums are: strict (IEEE, in the order of k), library (as"
-            " NumPy's), float32 or float64 (errors as of that type, tensor cores allowed).",
-            show_default="library, or the named kernel's",
-        ),
-    ] = None
-    sms: Annotated[
-        int | None,
-        split(
-            metavar="COUNT",
-            help="Multiprocessors that the GPU part may use, from 1.",
-            show_default="all",
-        ),
-    ] = None
-    devices: Annotated[
-        str | None,
-        split(
-            metavar="LIST",
-            help="GPUs that may be used: none, or indices such as 0,1. In 0+1 GPU 0 computes, and"
-            " the link of GPU 1 carries a part of the bytes.",
-            show_default="all",
-        ),
-    ] = None
+    Split:
+        kernel: Kernel of the GPU part: auto, or naive, simple, coalesced, shared, register, bulk,
+            tensor, cublas.
+        tile (TILE; the fastest): Tile of that kernel, such as 32 or 64x128x16.
+        f (ROWS): Rows of C that the CPU computes: auto, or 0 to M.
+        accuracy (NAME; library, or the named kernel's): How exact the GPU's sums are: strict (IEEE,
+            in the order of k), library (as NumPy's), float32 or float64 (errors as of that type,
+            tensor cores allowed).
+        sms (COUNT; all): Multiprocessors that the GPU part may use, from 1.
+        devices (LIST; all): GPUs that may be used: none, or indices such as 0,1. In 0+1 GPU 0
+            computes, and the link of GPU 1 carries a part of the bytes.
+    """
+
+    kernel: str = "auto"
+    tile: str | None = None
+    f: str = "auto"
+    accuracy: str | None = None
+    sms: int | None = None
+    devices: str | None = None
 
     def read(self) -> PlanOptions:
         """The options for the planner.
@@ -180,13 +103,19 @@ class SplitOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProductOptions(SplitOptions):
-    """The options of a product: those of its plan, its factors, and whether it is checked."""
+    """The options of a product: those of its plan, its factors, and whether it is checked.
 
-    alpha: Annotated[float, product(help="Factor of the product.")] = 1.0
-    beta: Annotated[float, product(help="Factor of C0; at 0 C0 is not read.")] = 0.0
-    verify: Annotated[
-        bool, typer.Option("--verify", help="Check the product before it is kept.")
-    ] = False
+    Product:
+        alpha: Factor of the product.
+        beta: Factor of C0; at 0 C0 is not read.
+
+    Options:
+        verify: Check the product before it is kept.
+    """
+
+    alpha: float = 1.0
+    beta: float = 0.0
+    verify: bool = False
 
     def read(self) -> PlanOptions:
         """The options for the planner.

@@ -9,8 +9,7 @@ import os
 import resource
 import statistics
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -38,43 +37,28 @@ _IDLE_FIELDS: Final = (3, 4)
 _GUEST_FIELDS: Final = slice(8, None)  # counted as user time already
 
 
-@dataclass(slots=True)
-class Steadiness:
-    """The runs of a product, on each device.
+Runs = dict[str, list[float]]
+"""Seconds of each run of a product, by device."""
 
-    Attributes:
-        runs: Seconds of each run, by device.
+
+def time_product(executor: Executor, profile: MachineProfile, runs: Runs) -> None:
+    """Add some runs on the CPU and, if there is one, the GPU.
+
+    Args:
+        executor: Computes them.
+        profile: What plans are made from; F is given, so it hardly matters.
+        runs: The runs so far.
     """
-
-    runs: dict[str, list[float]] = field(default_factory=dict)
-
-    def measure(self, executor: Executor, profile: MachineProfile) -> None:
-        """Add some runs on the CPU and, if there is one, the GPU.
-
-        Args:
-            executor: Computes them.
-            profile: What plans are made from; F is given, so it hardly matters.
-        """
-        problem = GemmProblem(_SIDE, _SIDE, _SIDE)
-        a = np.ones((_SIDE, _SIDE), np.float32)
-        c = np.empty_like(a)
-        rows = {"CPU": _SIDE, **({"GPU": 0} if executor.devices else {})}
-        for name, f in rows.items():
-            plan = choose_plan(problem, profile, PlanOptions(f=f))
-
-            def multiply() -> float:
-                return executor.run(plan, a, a, c).total_seconds  # noqa: B023 - called at once
-
-            self.runs.setdefault(name, []).extend(_repeat(multiply))
-
-    def list_spreads(self) -> dict[str, float]:
-        """The slowest time of each device's runs over the fastest, less 1."""
-        return {name: max(seconds) / min(seconds) - 1 for name, seconds in self.runs.items()}
-
-
-def _repeat(multiply: Callable[[], float]) -> list[float]:
-    multiply()  # warms up
-    return [statistics.median(multiply() for _ in range(_PRODUCTS)) for _ in range(_RUNS)]
+    problem = GemmProblem(_SIDE, _SIDE, _SIDE)
+    a = np.ones((_SIDE, _SIDE), np.float32)
+    c = np.empty_like(a)
+    rows = {"CPU": _SIDE, **({"GPU": 0} if executor.devices else {})}
+    for name, f in rows.items():
+        plan = choose_plan(problem, profile, PlanOptions(f=f))
+        executor.run(plan, a, a, c)  # warms up
+        for _ in range(_RUNS):
+            seconds = [executor.run(plan, a, a, c).total_seconds for _ in range(_PRODUCTS)]
+            runs.setdefault(name, []).append(statistics.median(seconds))
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ import pytest
 from tests.certificates import make_certificate
 from tests.client.scripted_server import Received, answer, serve_script
 from tests.command import invoke_command
+from tests.limit import allow
 from tests.server import RunningServer, Start, encode_npy, find_free_port
 from wavetrim.client import Client, ServiceRefused, ServiceTimeout, ServiceUnreachable
 from wavetrim.service.cli.exits import ExitCode
@@ -141,7 +142,7 @@ def test_a_closed_connection_is_replaced(connect: Callable[..., Any]) -> None:
         client = connect(url, retries=0)
         for _ in range(3):
             assert client.put(np.eye(2)).id == "m"
-            time.sleep(0.1)  # until it is closed; what is sent before is lost
+            time.sleep(allow(0.1))  # until it is closed; what is sent before is lost
 
 
 def test_a_forked_process_has_connections_of_its_own(shared_server: RunningServer) -> None:

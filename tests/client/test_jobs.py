@@ -1,7 +1,6 @@
 """Jobs: posted, awaited, cancelled, interrupted."""
 
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -81,23 +80,25 @@ def test_arrays_are_promoted_as_numpy_promotes_them(client: Any) -> None:
     np.testing.assert_array_equal(product, [[1.0, 2.0], [3.0, 4.0]])
 
 
-def test_a_cancelled_job_ends_the_wait(client: Any) -> None:
-    matrix = client.put(make_matrix(SLOW, SLOW, "int64", 9))
-    job = client.submit(matrix, matrix)
-    assert client.cancel(job.id).document["cancel_requested"]
+def test_a_cancelled_job_ends_the_wait(client: Any, shared_server: RunningServer) -> None:
+    a = client.put(make_matrix(40, 40, "float64", 9))
+    with shared_server.engine_stopped():
+        job = client.submit(client.submit(a, a, verify=True), a)
+        assert client.cancel(job.id).document["cancel_requested"]
     with pytest.raises(JobUnsuccessful, match="cancelled") as ended:
         job.wait()
     assert (ended.value.job_id, ended.value.state) == (job.id, "cancelled")
     assert job.cancel().state == "cancelled", "cancelling twice is cancelling"
 
 
-def test_a_wait_can_end_before_its_job(client: Any) -> None:
-    matrix = client.put(make_matrix(SLOW, SLOW, "int64", 10))
-    job = client.submit(matrix, matrix)
-    with pytest.raises(WaitTimeout, match=job.id):
-        job.wait(timeout_seconds=0.05)
-    with pytest.raises(WaitTimeout, match=job.id):
-        job.result(timeout_seconds=0.0)
+def test_a_wait_can_end_before_its_job(client: Any, shared_server: RunningServer) -> None:
+    a = client.put(make_matrix(40, 40, "float64", 10))
+    with shared_server.engine_stopped():
+        job = client.submit(a, a, verify=True)
+        with pytest.raises(WaitTimeout, match=job.id):
+            job.wait(timeout_seconds=0.05)
+        with pytest.raises(WaitTimeout, match=job.id):
+            job.result(timeout_seconds=0.0)
     assert job.wait().state == "succeeded"
 
 
@@ -134,12 +135,13 @@ def test_the_api_key_is_sent_and_a_full_queue_is_busy(
     assert refused.value.status == 401
     client = connect(guarded.url, api_key="a-key-of-these-tests")
     matrix = client.put(make_matrix(SLOW, SLOW, "int64", 12))
-    running = client.submit(matrix, matrix)
-    while running.status().state == "queued":
-        time.sleep(0.01)
-    client.submit(matrix, matrix)
-    with pytest.raises(ServiceBusy) as busy:
+    guarded.wait_ready()
+    with guarded.engine_stopped():
+        running = client.submit(matrix, matrix)
+        wait_until(lambda: running.status().state == "running")
         client.submit(matrix, matrix)
+        with pytest.raises(ServiceBusy) as busy:
+            client.submit(matrix, matrix)
     assert busy.value.status == 429
     assert busy.value.retry_after_seconds is not None
 
@@ -157,8 +159,9 @@ def test_a_wait_outlasts_a_restart(connect: Callable[..., Any], start_server: St
             restarter.append(threading.Thread(target=restarted.restart))
             restarter[0].start()
 
-    job = client.submit(matrix, matrix)
-    assert job.wait(progress=kill_once).state == "succeeded"
+    with restarted.engine_stopped():
+        job = client.submit(matrix, matrix)
+        assert job.wait(progress=kill_once).state == "succeeded"
     restarter[0].join()
 
 

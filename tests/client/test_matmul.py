@@ -185,16 +185,18 @@ def test_tasks_share_a_client_without_blocking_the_loop(unix_socket: Path) -> No
 
 
 def test_cancelling_a_task_cancels_its_product(shared_server: RunningServer) -> None:
-    slow = make_matrix(2000, 2000, "int64", 13)  # a caller's leaving is seen within two seconds
+    slow = make_matrix(2000, 2000, "int64", 13)
 
     async def give_up() -> None:
         async with AsyncClient(shared_server.url) as client:
-            task = asyncio.create_task(client.matmul(slow, slow))
-            while shared_server.read_metric(RUNNING) == 0:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
+            with shared_server.engine_stopped():
+                task = asyncio.create_task(client.matmul(slow, slow))
+                while shared_server.read_metric(RUNNING) == 0:  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+                await asyncio.sleep(2.2)  # a caller's leaving is seen within two seconds
             while shared_server.read_metric(RUNNING) > 0:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
 

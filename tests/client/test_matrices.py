@@ -1,8 +1,6 @@
 """Matrices are stored and fetched: arrays of any strides, and files."""
 
 import asyncio
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +12,7 @@ import pytest
 from tests.client.scripted_server import answer, serve_script
 from tests.environment import ROOT
 from tests.matrices import FLOATS, Array, make_matrix
+from tests.processes import run_python
 from tests.server import RunningServer, encode_npy
 from wavetrim.client import AsyncClient, ClientError, NotFound, ServiceRefused
 
@@ -160,11 +159,5 @@ def test_without_ml_dtypes_bfloat16_stays_raw_bytes() -> None:
         "print(Client(sys.argv[1]).get('x').dtype)\n"
     )
     with serve_script([answer(encode_npy(np.zeros((3, 4), "V2")))]) as url:
-        ran = subprocess.run(
-            [sys.executable, "-c", program, url],
-            env={"PYTHONPATH": str(ROOT / "clients" / "python")},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
+        ran = run_python(program, url, PYTHONPATH=str(ROOT / "clients" / "python"))
     assert ran.stdout.strip() == "|V2"

@@ -18,7 +18,7 @@ Arguments that are not valid raise `ValueError`; files that cannot be read or wr
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 
 class ClientError(Exception):
@@ -59,9 +59,12 @@ class ServiceRefused(ClientError):
         field: Name of the field that was refused; None if the problem names none.
         value: The value that was refused.
         limit: What would have been accepted, in words.
+        retry_after_seconds: When to try again; None if the service does not say.
     """
 
-    def __init__(self, status: int, problem: Mapping[str, Any]) -> None:
+    def __init__(
+        self, status: int, problem: Mapping[str, Any], retry_after_seconds: float | None = None
+    ) -> None:
         title = problem.get("title") or f"HTTP status {status}"
         detail = problem.get("detail")
         super().__init__(f"{title}: {detail}" if detail else str(title))
@@ -70,6 +73,7 @@ class ServiceRefused(ClientError):
         self.field: str | None = problem.get("field")
         self.value: Any = problem.get("value")
         self.limit: str | None = problem.get("limit")
+        self.retry_after_seconds = retry_after_seconds
 
 
 class Unauthorized(ServiceRefused):
@@ -81,17 +85,7 @@ class NotFound(ServiceRefused):
 
 
 class ServiceBusy(ServiceRefused):
-    """The queue is full or the service is stopping (429, 503): the same request may pass later.
-
-    Attributes:
-        retry_after_seconds: When to try again; None if the service does not say.
-    """
-
-    def __init__(
-        self, status: int, problem: Mapping[str, Any], retry_after_seconds: float | None = None
-    ) -> None:
-        super().__init__(status, problem)
-        self.retry_after_seconds = retry_after_seconds
+    """The queue is full or the service is stopping (429, 503): the same request may pass later."""
 
 
 class JobUnsuccessful(ClientError):
@@ -119,6 +113,13 @@ class DownloadCorrupted(ClientError):
     """The bytes that arrived are not those that the service announced; nothing was kept."""
 
 
+_KINDS: Final = {
+    **dict.fromkeys((401, 403), Unauthorized),
+    404: NotFound,
+    **dict.fromkeys((429, 503), ServiceBusy),
+}
+
+
 def read_refusal(
     status: int, problem: Mapping[str, Any], *, retry_after: str | None
 ) -> ServiceRefused:
@@ -129,11 +130,5 @@ def read_refusal(
         problem: The document.
         retry_after: The Retry-After field, if there is one.
     """
-    if status in (429, 503):
-        seconds = float(retry_after) if retry_after and retry_after.isdecimal() else None
-        return ServiceBusy(status, problem, seconds)
-    if status in (401, 403):
-        return Unauthorized(status, problem)
-    if status == 404:
-        return NotFound(status, problem)
-    return ServiceRefused(status, problem)
+    seconds = float(retry_after) if retry_after and retry_after.isdecimal() else None
+    return _KINDS.get(status, ServiceRefused)(status, problem, seconds)

@@ -149,6 +149,9 @@ class Job(PostedJob):
 def as_completed(jobs: Iterable[Job], *, timeout_seconds: float | None = None) -> Iterator[Job]:
     """The jobs of one client as they end, with or without a product; each is given once.
 
+    The service is asked again and again. Jobs that have ended since it was asked before are given
+    in the order of their ends.
+
     Args:
         jobs: The jobs.
         timeout_seconds: How long to wait for all of them; None for no limit.
@@ -162,9 +165,11 @@ def as_completed(jobs: Iterable[Job], *, timeout_seconds: float | None = None) -
     def look(calls: Calls, wait_seconds: float) -> list[Job] | None:
         left[0]._look(calls, wait_seconds)
         unfinished = set(_list_unfinished(calls))
-        return [
-            job for job in left if job.id not in unfinished and job._look(calls).is_finished
-        ] or None
+        found = [(job, job._look(calls)) for job in left if job.id not in unfinished]
+        ended = [
+            (status.document["finished_at"], job) for job, status in found if status.is_finished
+        ]
+        return [job for _, job in sorted(ended, key=lambda one: one[0])] or None
 
     while left:
         seconds = None if timeout_seconds is None else timeout_seconds - (time.monotonic() - began)

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from email.message import Message
 from typing import Any, Final
@@ -58,19 +58,14 @@ class Expected:
     @classmethod
     def find(cls, job: Mapping[str, Any]) -> "Expected | None":
         """Read the service's JSON of a job; None if the job has ended."""
-        document, read = job.get("expected"), datetime.fromisoformat
+        document = job.get("expected")
         if document is None:
             return None
-        first_start, last_start = map(read, document["starts_between"])
-        first_end, last_end = map(read, document["ends_between"])
-        return cls(
-            position=document["position"],
-            starts_at=read(document["starts_at"]),
-            starts_between=(first_start, last_start),
-            ends_at=read(document["ends_at"]),
-            ends_between=(first_end, last_end),
-            reason=document["reason"],
-        )
+        read = datetime.fromisoformat
+        times: dict[str, Any] = {name: read(document[name]) for name in ("starts_at", "ends_at")}
+        for name in ("starts_between", "ends_between"):
+            times[name] = tuple(map(read, document[name]))
+        return cls(position=document["position"], reason=document["reason"], **times)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,16 +101,9 @@ class JobStatus:
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> "JobStatus":
         """Read the service's JSON."""
-        names = ("plan", "timings", "verification", "result", "error")
-        return cls(
-            id=document["id"],
-            state=document["state"],
-            progress=document["progress"],
-            labels=document.get("labels", []),
-            expected=Expected.find(document),
-            document=document,
-            **{name: document.get(name) for name in names},
-        )
+        read = {field.name: document.get(field.name) for field in fields(cls)}
+        read |= {"labels": document.get("labels", []), "expected": Expected.find(document)}
+        return cls(**read | {"document": document})
 
     @property
     def is_finished(self) -> bool:

@@ -1,39 +1,30 @@
 """`wavetrim calibrate`: measure this machine."""
 
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated
+from functools import partial
+from pathlib import Path
 
-import typer
 from rich.console import Console
 from rich.table import Table
 
-from wavetrim.kernels.device import DeviceInfo
 from wavetrim.scheduler.calibration.calibrate import CALIBRATION_SECONDS
 from wavetrim.scheduler.calibration.gpus import calibrate_gpus
-from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.profile.machine import MachineProfile
-from wavetrim.scheduler.profile.store import find_profile, store_profile
-from wavetrim.service.cli import machine, options
+from wavetrim.scheduler.profile.store import store_profile
 from wavetrim.service.cli.exits import CommandFailed
+from wavetrim.service.cli.machine import check_folder, find_machine
 from wavetrim.service.cli.steadiness import (
     MOST_SPREAD,
-    Steadiness,
+    Runs,
     describe_others,
     read_core_times,
+    time_product,
 )
 from wavetrim.service.cli.terminal import display
 from wavetrim.service.cli.terminal.units import format_gflops, format_seconds
 
 
-def calibrate(
-    *,
-    profile_dir: options.ProfileDir = None,
-    force: Annotated[
-        bool,
-        typer.Option("--force", help="Store the profile even if runs differ by more than 15%."),
-    ] = False,
-) -> None:
+def calibrate(*, profile_dir: Path | None = None, force: bool = False) -> None:
     """Measure this machine's CPU, links and kernels, and store them.
 
     It takes about 10 s for each model of GPU, and some seconds for each further GPU.
@@ -43,42 +34,33 @@ def calibrate(
     runs differ by more than 15%, predictions may be off by as much, and an existing profile is
     kept. Other programs are reported if the system's counters show them at work.
 
+    Options:
+        force: Store the profile even if runs differ by more than 15%.
+
     Example:
         wavetrim calibrate
     """
-    settings = machine.load_machine_settings(profile_dir=profile_dir)
-    machine.check_folder("--profile-dir", settings.profile_dir)
-
-    def open_executor(devices: Sequence[DeviceInfo]) -> Executor:
-        return Executor(
-            cache_dir=settings.kernel_cache_dir,
-            devices=devices,
-            cpu_threads=machine.count_threads(settings),
-            gpu_memory_bytes=settings.gpu_memory_bytes,
-        )
-
-    executor = open_executor(machine.find_devices(settings))
-    steadiness, notes = Steadiness(), display.open_notes()
-    before = find_profile(
-        None,
-        devices=executor.devices,
-        directory=settings.profile_dir,
-        cpu_threads=executor.pool.threads,
-    )
+    here = find_machine(profile_dir=profile_dir)
+    settings = here.settings
+    check_folder("--profile-dir", settings.profile_dir)
+    open_executor = partial(here.open_executor, settings.kernel_cache_dir)
+    executor, before = open_executor(), here.find_profile()
+    notes = display.open_notes()
+    runs: Runs = {}
     with (
         executor,
         display.announce_compiling(notes),
         display.show_share(notes, "measure", seconds=CALIBRATION_SECONDS) as move,
     ):
         at_first = read_core_times()
-        steadiness.measure(executor, before)
+        time_product(executor, before, runs)
         measured = calibrate_gpus(
             open_executor,
             executor.devices,
             cache_dir=settings.kernel_cache_dir,
             report=lambda what, share: move(min(share, 0.95), what),
         )
-        steadiness.measure(executor, measured)
+        time_product(executor, measured, runs)
         others = describe_others(at_first, read_core_times())
     output = display.open_output()
     for profile in measured.gpus or (measured,):
@@ -87,7 +69,7 @@ def calibrate(
         notes.print(others, markup=False)
     had_profile = before.measured_at is not None
     check_steadiness(
-        steadiness, notes, saw_others=others is not None, had_profile=had_profile, force=force
+        runs, notes, saw_others=others is not None, had_profile=had_profile, force=force
     )
     for profile in measured.gpus or (measured,):
         path = store_profile(replace(profile, beside=()), settings.profile_dir)
@@ -102,7 +84,7 @@ def calibrate(
 
 
 def check_steadiness(
-    steadiness: Steadiness,
+    runs: Runs,
     notes: Console,
     *,
     saw_others: bool,
@@ -112,7 +94,7 @@ def check_steadiness(
     """Print by how much runs of the same product differed, and refuse unreliable ones.
 
     Args:
-        steadiness: The runs.
+        runs: The runs.
         notes: Where it is printed.
         saw_others: Whether the system's counters show that other programs were at work.
         had_profile: Whether there is an earlier profile.
@@ -121,7 +103,7 @@ def check_steadiness(
     Raises:
         CommandFailed: They differ too much, and there is an earlier profile.
     """
-    spreads = steadiness.list_spreads()
+    spreads = {name: max(seconds) / min(seconds) - 1 for name, seconds in runs.items()}
     shown = ", ".join(f"{name} {spread:.0%}" for name, spread in spreads.items())
     notes.print(f"runs of the same product, before and after, differ by: {shown}", markup=False)
     most = max(spreads.values())

@@ -1,7 +1,6 @@
 """Commands for the data folder of a service on this machine: `backup` and `adopt`."""
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -14,22 +13,16 @@ from wavetrim.service.storage.folder.backup import back_up
 from wavetrim.service.storage.folder.data_folder import claim_folder, keep_private
 
 
-def backup(
-    folder: Annotated[
-        Path,
-        typer.Argument(
-            metavar="FOLDER", help="New, empty, or an earlier backup of the same service."
-        ),
-    ],
-    *,
-    data_dir: DataDir = None,
-) -> None:
+def backup(folder: Path, *, data_dir: DataDir = None) -> None:
     """Copy the data folder and its database to another folder.
 
     It is a folder of this machine. The service may run. Matrices that an earlier backup has are not
     copied again, and those that were deleted since then are removed from it. A PostgreSQL database
     is not in the copy: dump it first. Exits with 1 if a matrix's file is damaged; all others are
     copied.
+
+    Options:
+        folder (FOLDER): New, empty, or an earlier backup of the same service.
 
     Example:
         wavetrim backup backup-of-today

@@ -24,7 +24,7 @@ from wavetrim.service.cli import machine, options
 from wavetrim.service.cli.client import open_client
 from wavetrim.service.cli.comparison import Comparison, compare_product
 from wavetrim.service.cli.exits import CommandFailed, ExitCode
-from wavetrim.service.cli.local import LocalCluster, run_cluster, run_service, wait_for_nodes
+from wavetrim.service.cli.local import LocalCluster, run_cluster, run_service
 from wavetrim.service.cli.terminal import display
 
 _BLOCKS: Final = 16
@@ -32,29 +32,15 @@ _BLOCKS: Final = 16
 
 
 def demo(
-    m: Annotated[int | None, options.name_size("M")] = None,
-    n: Annotated[int | None, options.name_size("N")] = None,
-    k: Annotated[int | None, options.name_size("K")] = None,
+    m: int | None = None,
+    n: int | None = None,
+    k: int | None = None,
     *,
-    size: Annotated[int, options.product(min=1, help="M, N and K, if they are not given.")] = 2048,
-    dtype: options.Dtype = "float32",
-    runs: Annotated[
-        int, typer.Option(min=1, help="How often to post the job; the first pays for start-up.")
-    ] = 2,
-    url: Annotated[
-        str | None,
-        options.service(
-            help="Address of a running service.", show_default="one is started for the demo"
-        ),
-    ] = None,
-    nodes: Annotated[
-        int,
-        options.service(
-            min=0,
-            help="Start a cluster of this many nodes on this machine, multiply by jobs of row "
-            "blocks, and kill a node meanwhile.",
-        ),
-    ] = 0,
+    size: Annotated[int, typer.Option(min=1)] = 2048,
+    dtype: str = "float32",
+    runs: Annotated[int, typer.Option(min=1)] = 2,
+    url: str | None = None,
+    nodes: Annotated[int, typer.Option(min=0)] = 0,
     api_key: options.ApiKey = None,
 ) -> None:
     """Multiply two matrices by a service that is started for it, and check them.
@@ -62,6 +48,17 @@ def demo(
     The product is compared with NumPy's. It prints the plan (F, tile, waves), predicted and
     measured seconds, and PASSED or FAILED. No process and no file is left behind, even after
     Ctrl-C; a service at --url keeps nothing.
+
+    Product:
+        size: M, N and K, if they are not given.
+
+    Options:
+        runs: How often to post the job; the first pays for start-up.
+
+    Service:
+        url (; one is started for the demo): Address of a running service.
+        nodes: Start a cluster of this many nodes on this machine, multiply by jobs of row blocks,
+            and kill a node meanwhile.
 
     Example:
         wavetrim demo --size 512
@@ -96,11 +93,7 @@ def _open_service(
     settings = machine.load_machine_settings()
     with contextlib.ExitStack() as started:
         cluster = started.enter_context(run_cluster(folder, settings, nodes)) if nodes else None
-        address = None if cluster is None else cluster.address
-        client = started.enter_context(run_service(folder, settings, ray_address=address))
-        if cluster is not None:
-            wait_for_nodes(client, nodes)
-        yield client, cluster
+        yield started.enter_context(run_service(folder, settings, cluster)), cluster
 
 
 def _multiply(

@@ -2,27 +2,22 @@
 
 from collections.abc import Iterable
 from dataclasses import asdict
-from typing import Annotated
 
-import typer
 from rich.table import Table
 
 from wavetrim.kernels.device import explain_no_devices
 from wavetrim.scheduler.profile.machine import GpuModel
 from wavetrim.scheduler.profile.presets import PRESETS, describe_gpu
-from wavetrim.scheduler.profile.store import find_profile
-from wavetrim.service.cli import machine, options
+from wavetrim.service.cli import options
 from wavetrim.service.cli.client import open_client
+from wavetrim.service.cli.machine import find_machine
 from wavetrim.service.cli.terminal import display
 from wavetrim.service.cli.terminal.units import format_seconds
 
 
 def devices(
     *,
-    url: Annotated[
-        str | None,
-        typer.Option(help="A service: list its devices, and its cluster's nodes.", metavar="URL"),
-    ] = None,
+    url: str | None = None,
     api_key: options.ApiKey = None,
     as_json: options.Json = False,
 ) -> None:
@@ -30,21 +25,23 @@ def devices(
 
     With --url, the devices of that service and of the nodes of its cluster.
 
+    Options:
+        url (URL): A service: list its devices, and its cluster's nodes.
+
     Example:
         wavetrim devices
     """
     if url is not None:
         _list_service(url, api_key, as_json=as_json)
         return
-    settings = machine.load_machine_settings()
-    local, threads = machine.find_devices(settings), machine.count_threads(settings)
-    profile = find_profile(None, devices=local, directory=settings.profile_dir, cpu_threads=threads)
-    reason = None if local else explain_no_devices(settings.devices)
+    here = find_machine()
+    local, profile = here.devices, here.find_profile()
+    reason = None if local else explain_no_devices(here.settings.devices)
     if as_json:
         document = {
             "devices": [asdict(info) for info in local],
             "no_gpu_reason": reason,
-            "cpu_threads": threads,
+            "cpu_threads": here.threads,
             "profile": {
                 "device": profile.device,
                 "source": profile.source,
@@ -62,7 +59,7 @@ def devices(
             output.print(f"cuda:{info.index}: {info.uuid}, driver {info.driver_version}")
     else:
         output.print(f"There is no GPU, and the CPU computes every row: {reason}.", markup=False)
-    output.print(f"CPU threads: {threads}")
+    output.print(f"CPU threads: {here.threads}")
     output.print(f"profile: {profile.device}: {profile.source}", markup=False, soft_wrap=True)
     presets = [(preset.name, preset) for preset in PRESETS]
     output.print(_make_table("Presets", presets))

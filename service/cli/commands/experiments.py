@@ -1,4 +1,12 @@
-"""Commands that measure this machine for lessons: `probe`, and the experiments of `reproduce`."""
+"""Commands that measure this machine for lessons: `probe`, and the experiments of `reproduce`.
+
+Options:
+    out (DIR): Folder for the Markdown, CSV and PNG files.
+    w: Width of the kernel's tile.
+    kernel: A kernel of the catalog with W x W tiles.
+    sizes (N,N,…): Values of N.
+    widths (W,W,…): Widths of the tile.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -25,39 +33,27 @@ from wavetrim.lab.reports.report import Report, write_report
 from wavetrim.lab.reports.table import Table as Figures
 from wavetrim.scheduler.errors import FieldError
 from wavetrim.scheduler.problem import GemmProblem
-from wavetrim.service.cli import machine
 from wavetrim.service.cli.exits import CommandFailed, ExitCode
-from wavetrim.service.cli.options import K, M, N
+from wavetrim.service.cli.machine import Machine, check_folder, find_machine
 from wavetrim.service.cli.terminal import display
 
 _Bench = TypeVar("_Bench", Bench, CpuBench)
-_Out = Annotated[
-    Path,
-    typer.Option(
-        "--out", metavar="DIR", file_okay=False, help="Folder for the Markdown, CSV and PNG files."
-    ),
-]
+_Out = Annotated[Path, typer.Option(file_okay=False)]
 _PROBE_OUT: Final = Path("wavetrim-probe")
 _OUT: Final = Path("wavetrim-reproduce")
-_W = Annotated[int, typer.Option("--w", min=1, help="Width of the kernel's tile.")]
-_Kernel = Annotated[str, typer.Option(help="A kernel of the catalog with W x W tiles.")]
-_Sizes = Annotated[str, typer.Option(metavar="N,N,…", help="Values of N.")]
-_Widths = Annotated[str, typer.Option("--w", metavar="W,W,…", help="Widths of the tile.")]
+_W = Annotated[int, typer.Option(min=1)]
+_Widths = Annotated[str, typer.Option("--w")]
 _Stride = Annotated[int | None, typer.Option(min=1, show_default="16 more than the columns")]
 
 
-def probe(
-    *,
-    name: Annotated[
-        str | None,
-        typer.Argument(metavar="NAME", help="What to measure.", show_default="list them"),
-    ] = None,
-    out: _Out = _PROBE_OUT,
-) -> None:
+def probe(name: str | None = None, *, out: _Out = _PROBE_OUT) -> None:
     """Measure one part of this machine: memory, links, kernels or CPU.
 
     Prints tables and writes them as Markdown, CSV and PNG, with the reference's figures if there
     are any. Without NAME it lists what can be measured.
+
+    Options:
+        name (NAME; list them): What to measure.
 
     Example:
         wavetrim probe cpu-rows --out figures
@@ -72,11 +68,11 @@ def probe(
         return
     found = find_probe(name)
     wrong = "what was moved or computed is wrong"
-    settings = machine.load_machine_settings()
-    if found.run_without_gpu is None or machine.find_devices(settings):
-        _measure(found.name, out, found.run, _open_bench(), wrong)
+    here = find_machine()
+    if found.run_without_gpu is None or here.devices:
+        _measure(found.name, out, found.run, _open_bench(here), wrong)
     else:
-        bench = CpuBench(machine.count_threads(settings), settings.own_cache_dir)
+        bench = CpuBench(here.threads, here.settings.own_cache_dir)
         _measure(found.name, out, found.run_without_gpu, bench, wrong)
 
 
@@ -88,7 +84,7 @@ def reproduce() -> None:
 
 
 def compara(
-    *, sizes: _Sizes = "512,1024,2048,4096", widths: _Widths = "4,8,16,32", out: _Out = _OUT
+    *, sizes: str = "512,1024,2048,4096", widths: _Widths = "4,8,16,32", out: _Out = _OUT
 ) -> None:
     """Compare the kernels simple, coalesced and shared on C[N,N] = A[N,W]·B[W,N]: Tables 1–9.
 
@@ -101,9 +97,9 @@ def compara(
 
 def square(
     *,
-    sizes: _Sizes = "512,1024,2048,4096",
+    sizes: str = "512,1024,2048,4096",
     widths: _Widths = "4,8,16,32",
-    kernel: _Kernel = "shared",
+    kernel: str = "shared",
     out: _Out = _OUT,
 ) -> None:
     """Multiply square matrices with tiles of each width: Tables 10–16, times and GFLOP/s.
@@ -116,12 +112,12 @@ def square(
 
 
 def rectangular(
-    m: M = 224,
-    n: N = 256,
-    k: K = 192,
+    m: int = 224,
+    n: int = 256,
+    k: int = 192,
     *,
     w: _W = 32,
-    kernel: _Kernel = "shared",
+    kernel: str = "shared",
     out: _Out = _OUT,
 ) -> None:
     """Multiply rectangular matrices, and show the grid: S x T blocks that take R steps each.
@@ -134,18 +130,19 @@ def rectangular(
 
 
 def hybrid(
-    m: M = 2048,
-    n: N = 2048,
-    k: K = 2048,
+    m: int = 2048,
+    n: int = 2048,
+    k: int = 2048,
     *,
     w: _W = 4,
-    f: Annotated[
-        str, typer.Option("--f", metavar="F,F,…", help="Rows of C that the CPU computes.")
-    ] = "0,4,8,16,24,32",
-    kernel: _Kernel = "shared",
+    f: str = "0,4,8,16,24,32",
+    kernel: str = "shared",
     out: _Out = _OUT,
 ) -> None:
     """Give the last F rows to the CPU: seconds of kernel, transfer, GPU and CPU: Table 17.
+
+    Options:
+        f (F,F,…): Rows of C that the CPU computes.
 
     Example:
         wavetrim reproduce hybrid-f --f 0,4,8,16,24,32 --out figures
@@ -155,9 +152,9 @@ def hybrid(
 
 
 def padded(
-    m: M = 2000,
-    n: N = 2100,
-    k: K = 1900,
+    m: int = 2000,
+    n: int = 2100,
+    k: int = 1900,
     *,
     lda: _Stride = None,
     ldb: _Stride = None,
@@ -175,12 +172,12 @@ def padded(
 
 
 def checked(
-    m: M = 160,
-    n: N = 256,
-    k: K = 96,
+    m: int = 160,
+    n: int = 256,
+    k: int = 96,
     *,
     w: _W = 32,
-    kernel: _Kernel = "shared",
+    kernel: str = "shared",
     out: _Out = _OUT,
 ) -> None:
     """Multiply random matrices and compare with the CPU's product: PASSED, or what differs.
@@ -210,7 +207,7 @@ def _run_experiment(experiment: ModuleType, out: Path, *arguments: object) -> No
         report: Report = experiment.run_experiment(bench, *arguments)
         return report
 
-    _measure(experiment.NAME, out, run, _open_bench(), "the product is wrong")
+    _measure(experiment.NAME, out, run, _open_bench(find_machine()), "the product is wrong")
 
 
 def read_numbers(option: str, text: str, *, least: int = 1) -> tuple[int, ...]:
@@ -225,20 +222,18 @@ def read_numbers(option: str, text: str, *, least: int = 1) -> tuple[int, ...]:
     return tuple(dict.fromkeys(map(int, words)))
 
 
-def _open_bench() -> Bench:
+def _open_bench(here: Machine) -> Bench:
     """This machine's GPUs.
 
     Raises:
         DeviceUnavailable: There is none; the message says what is missing.
     """
-    settings = machine.load_machine_settings()
-    devices = machine.find_devices(settings)
     return Bench(
-        device=pick_device(devices, settings.devices),
-        others=tuple(devices[1:]),
-        cache_dir=settings.own_cache_dir,
-        cpu_threads=machine.count_threads(settings),
-        gpu_memory_bytes=settings.gpu_memory_bytes,
+        device=pick_device(here.devices, here.settings.devices),
+        others=here.devices[1:],
+        cache_dir=here.settings.own_cache_dir,
+        cpu_threads=here.threads,
+        gpu_memory_bytes=here.settings.gpu_memory_bytes,
     )
 
 
@@ -252,7 +247,7 @@ def _measure(
         CommandFailed: The folder cannot be written to, or a result was wrong.
     """
     require_drawing()
-    machine.check_folder("--out", out)
+    check_folder("--out", out)
     notes = display.open_notes()
     with display.announce_compiling(notes), display.show_share(notes, name) as move:
         report = run(replace(bench, tell=move))

@@ -1,4 +1,11 @@
-"""Commands for jobs: `jobs` lists them, `status` shows one; `fetch`, `cancel` and `priority`."""
+"""Commands for jobs: `jobs` lists them, `status` shows one; `fetch`, `cancel` and `priority`.
+
+Options:
+    job (JOB): Id of a job.
+    state (; all): List only jobs that are queued, running, succeeded, failed or cancelled.
+    limit: The most jobs to list.
+    wait: Wait until the job has ended.
+"""
 
 import time
 from collections.abc import Callable, Sequence
@@ -25,39 +32,25 @@ from wavetrim.service.cli.terminal.units import format_seconds
 _PAUSE_SECONDS: Final = 1.0
 """Between two looks at jobs that are watched; chosen."""
 
-_State = Annotated[
-    str | None,
-    typer.Option(
-        help="List only jobs that are queued, running, succeeded, failed or cancelled.",
-        show_default="all",
-    ),
-]
-_Limit = Annotated[int, typer.Option(min=1, max=100, help="The most jobs to list.")]
-_JobId = Annotated[str, typer.Argument(metavar="JOB", help="Id of a job.")]
+_Limit = Annotated[int, typer.Option(min=1, max=100)]
 
 
 def jobs(
     *,
-    label: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="LABEL",
-            help="List only jobs with this label; with all of them if given several times.",
-            show_default="all",
-        ),
-    ] = None,
-    state: _State = None,
+    label: list[str] | None = None,
+    state: str | None = None,
     limit: _Limit = 20,
-    watch: Annotated[
-        bool,
-        typer.Option("--watch", help="Show the list anew each second, until all jobs have ended."),
-    ] = False,
+    watch: bool = False,
     service: ServiceOptions,
 ) -> None:
     """List the latest jobs.
 
     A queued job shows how many go before it, and a job that has not ended when it should. Its
     `status` tells the times between which it ends with 90%, and the reason.
+
+    Options:
+        label (LABEL; all): List only jobs with this label; with all of them if given several times.
+        watch: Show the list anew each second, until all jobs have ended.
 
     Example:
         wavetrim jobs --limit 5
@@ -74,16 +67,16 @@ def jobs(
 
 
 def status(
-    job: Annotated[
-        str | None,
-        typer.Argument(metavar="[JOB]", help="Id of a job.", show_default="the latest jobs"),
-    ] = None,
+    job: str | None = None,
     *,
-    state: _State = None,
+    state: str | None = None,
     limit: _Limit = 20,
     service: ServiceOptions,
 ) -> None:
     """Show one job, or list the latest ones.
+
+    Options:
+        job ([JOB]; the latest jobs): Id of a job.
 
     Example:
         wavetrim status --limit 5
@@ -97,10 +90,10 @@ def status(
 
 
 def fetch(
-    job: _JobId,
+    job: str,
     *,
     output: options.Output,
-    wait: Annotated[bool, typer.Option("--wait", help="Wait until the job has ended.")] = False,
+    wait: bool = False,
     service: ServiceOptions,
 ) -> None:
     """Download the product of a job that has succeeded.
@@ -125,22 +118,19 @@ def fetch(
 
 
 def cancel(
-    job: Annotated[
-        str | None, typer.Argument(metavar="[JOB]", help="Id of a job.", show_default=False)
-    ] = None,
+    job: str | None = None,
     *,
-    label: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="LABEL",
-            help="Cancel all jobs with this label that have not ended; several must all be there.",
-        ),
-    ] = None,
+    label: list[str] | None = None,
     service: ServiceOptions,
 ) -> None:
     """Cancel a job, or all jobs of a label.
 
     A queued job ends at once, a running one as soon as the engine lets it go.
+
+    Options:
+        job ([JOB]): Id of a job.
+        label (LABEL): Cancel all jobs with this label that have not ended; several must all be
+            there.
 
     Example:
         python -c "from numpy import *; save('A', eye(512)); save('B', eye(512))"
@@ -162,16 +152,17 @@ def cancel(
 
 
 def priority(
-    job: _JobId,
-    to: Annotated[
-        int, typer.Argument(metavar="N", min=-1000, max=1000, help="A higher one goes first.")
-    ],
+    job: str,
+    to: Annotated[int, typer.Argument(min=-1000, max=1000)],
     *,
     service: ServiceOptions,
 ) -> None:
     """Change the priority of a queued job.
 
     It counts among your own jobs. Write a negative one after two dashes: -- -5.
+
+    Options:
+        to (N): A higher one goes first.
 
     Example:
         python -c "from numpy import *; save('A', eye(512)); save('B', eye(512))"

@@ -1,4 +1,8 @@
-"""`wavetrim keys`: keys of several callers, made, listed and revoked while the service runs."""
+"""`wavetrim keys`: keys of several callers, made, listed and revoked while the service runs.
+
+Options:
+    name (NAME): Name of the key.
+"""
 
 import contextlib
 import re
@@ -6,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Final
 
 import typer
 from sqlalchemy import Engine
@@ -29,26 +33,20 @@ from wavetrim.service.tenants.tenant import SCOPES, Quota
 _NAME: Final = re.compile(r"[A-Za-z0-9._@-]{1,64}", re.ASCII)
 
 
-def _option(metavar: str, words: str) -> Any:
-    return typer.Option(metavar=metavar, help=words, show_default="none", rich_help_panel="Quotas")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaOptions:
-    """The quotas of a key."""
+    """The quotas of a key.
 
-    max_stored_bytes: Annotated[
-        str | None, _option("SIZE", "The most that its matrices may take, such as 20GiB.")
-    ] = None
-    max_queued_jobs: Annotated[
-        str | None, _option("COUNT", "The most of its jobs that may wait.")
-    ] = None
-    max_bytes_in_flight: Annotated[
-        str | None,
-        _option(
-            "SIZE", "The most that its uploads, products in one call and leases may hold at once."
-        ),
-    ] = None
+    Quotas:
+        max_stored_bytes (SIZE; none): The most that its matrices may take, such as 20GiB.
+        max_queued_jobs (COUNT; none): The most of its jobs that may wait.
+        max_bytes_in_flight (SIZE; none): The most that its uploads, products in one call and leases
+            may hold at once.
+    """
+
+    max_stored_bytes: str | None = None
+    max_queued_jobs: str | None = None
+    max_bytes_in_flight: str | None = None
 
     def read(self) -> dict[str, int | None]:
         """The quotas that are named; None removes one.
@@ -68,19 +66,17 @@ def keys() -> None:
 
 
 def add(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the caller.")],
+    name: str,
     *,
-    scope: Annotated[
-        list[str],
-        typer.Option(
-            metavar="SCOPE",
-            help="read (look), compute (store, compute, remove) or admin (all); several times.",
-        ),
-    ] = ["read", "compute"],  # noqa: B006
+    scope: list[str] = ["read", "compute"],  # noqa: B006
     quotas: QuotaOptions,
     data_dir: DataDir = None,
 ) -> None:
     """Make a key and print it, once. From then on every call needs one.
+
+    Options:
+        name (NAME): Name of the caller.
+        scope (SCOPE): read (look), compute (store, compute, remove) or admin (all); several times.
 
     Example:
         wavetrim keys add ada --max-queued-jobs 10
@@ -95,12 +91,7 @@ def add(
         typer.echo(add_key(database, name, scope, quota))
 
 
-def limit(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the key.")],
-    *,
-    quotas: QuotaOptions,
-    data_dir: DataDir = None,
-) -> None:
+def limit(name: str, *, quotas: QuotaOptions, data_dir: DataDir = None) -> None:
     """Change quotas of a key; those that are not named stay, "none" removes one.
 
     Example:
@@ -127,11 +118,7 @@ def list_(*, data_dir: DataDir = None) -> None:
             typer.echo(f"{key.tenant.name}  {scopes}  made {_show(key.created_at)}{state}{quotas}")
 
 
-def renew(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the key.")],
-    *,
-    data_dir: DataDir = None,
-) -> None:
+def renew(name: str, *, data_dir: DataDir = None) -> None:
     """Make another key for a name and print it, once. The old one is refused from then on.
 
     Example:
@@ -141,11 +128,7 @@ def renew(
         typer.echo(renew_key(database, name))
 
 
-def revoke(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the key.")],
-    *,
-    data_dir: DataDir = None,
-) -> None:
+def revoke(name: str, *, data_dir: DataDir = None) -> None:
     """Refuse a key from now on. Its name cannot be used again, and what belongs to it stays.
 
     Example:

@@ -14,15 +14,14 @@ from wavetrim.service.cli.terminal import display
 from wavetrim.service.cli.terminal.units import format_bytes
 
 
-def upload(
-    files: Annotated[list[Path], options.name_file("A.npy…", "Files to be stored.")],
-    *,
-    service: ServiceOptions,
-) -> None:
+def upload(files: Annotated[list[Path], options.existing()], *, service: ServiceOptions) -> None:
     """Store .npy files as matrices of the service, and print their ids.
 
     The ids come in this order. All files are stored, or none: if one is refused, or the command is
     interrupted, the others are removed again.
+
+    Options:
+        files (A.npy…): Files to be stored.
 
     Example:
         python -c "from numpy import *; save('A', eye(512)); save('B', eye(512))"
@@ -36,24 +35,20 @@ def upload(
 
 
 def download(
-    matrix: Annotated[str, typer.Argument(metavar="ID", help="Id of a matrix.")],
+    matrix: str,
     *,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="A.npy",
-            help="File for the matrix; an existing one is replaced when the download is complete.",
-            show_default="ID.npy",
-        ),
-    ] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o")] = None,
     service: ServiceOptions,
 ) -> None:
     """Download a matrix: one that was uploaded, or a job's result.
 
     After a lost connection the download goes on where it broke. The file appears once it is
     complete and its length and digest are right.
+
+    Options:
+        matrix (ID): Id of a matrix.
+        output (A.npy; ID.npy): File for the matrix; an existing one is replaced when the download
+            is complete.
 
     Example:
         python -c "from numpy import *; save('A', eye(512)); save('B', eye(512))"
@@ -71,10 +66,7 @@ def download(
         display.print_json({"id": matrix, "file": str(file), "bytes": size_bytes})
 
 
-def matrices(
-    *,
-    service: ServiceOptions,
-) -> None:
+def matrices(*, service: ServiceOptions) -> None:
     """List the matrices that the service stores, newest first.
 
     The last column counts the queued and running jobs that need a matrix.
@@ -99,15 +91,14 @@ def matrices(
     service.show([matrix.document for matrix in found], table if found else "no matrices")
 
 
-def rm(
-    ids: Annotated[list[str], typer.Argument(metavar="ID…", help="Ids of matrices.")],
-    *,
-    service: ServiceOptions,
-) -> None:
+def rm(ids: list[str], *, service: ServiceOptions) -> None:
     """Remove matrices from the service.
 
     They are removed one after the other. The first that does not exist, or that a job needs, ends
     the command.
+
+    Options:
+        ids (ID…): Ids of matrices.
 
     Example:
         python -c "from numpy import *; save('A', eye(512)); save('B', eye(512))"

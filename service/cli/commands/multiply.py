@@ -8,44 +8,39 @@ from typing import Annotated, Any
 from wavetrim.scheduler.engine.messages import RunRequest
 from wavetrim.scheduler.engine.run import run_request
 from wavetrim.scheduler.errors import VerificationFailed
-from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.execution.rows_done import RowsDone
 from wavetrim.scheduler.planning.cache import PlanCache
-from wavetrim.scheduler.profile.provider import ProfileProvider
-from wavetrim.service.cli import machine, options
+from wavetrim.service.cli import options
 from wavetrim.service.cli.exits import CommandFailed, ExitCode
 from wavetrim.service.cli.interrupts import note_interrupts
+from wavetrim.service.cli.machine import Machine, find_machine
 from wavetrim.service.cli.matrix_files import check_output, open_matrix, write_matrix
 from wavetrim.service.cli.terminal import display
 from wavetrim.service.jobs.operands import check_operands
 from wavetrim.service.jobs.stacks import fold
-from wavetrim.service.machine_settings import MachineSettings
 
 
 def multiply(
-    a: Annotated[Path, options.name_file("A.npy", "M x K.")],
-    b: Annotated[Path, options.name_file("B.npy", "K x N, of A's element type.")],
+    a: Annotated[Path, options.existing()],
+    b: Annotated[Path, options.existing()],
     *,
     output: options.Output,
-    c: Annotated[
-        Path | None,
-        options.product(
-            "--c",
-            metavar="C0.npy",
-            help="M x N, added beta times.",
-            exists=True,
-            dir_okay=False,
-            readable=True,
-        ),
-    ] = None,
+    c: Annotated[Path | None, options.existing("--c")] = None,
     asked: options.ProductOptions,
-    profile_dir: options.ProfileDir = None,
+    profile_dir: Path | None = None,
 ) -> None:
     """Multiply two .npy files in this process: C = alpha A·B + beta C0.
 
     The files are mapped, not read, so they may be larger than memory. The output file appears, or
     replaces an existing one, only when the product is complete (and, with --verify, right). It may
     be the file of C0, but not of A or B.
+
+    Options:
+        a (A.npy): M x K.
+        b (B.npy): K x N, of A's element type.
+
+    Product:
+        c (C0.npy): M x N, added beta times.
 
     Example:
         python -c "from numpy import *; save('A', eye(512)); save('B', eye(512))"
@@ -56,7 +51,7 @@ def multiply(
     addend = None if c is None else open_matrix(c)
     problem, stack = check_operands(left, right, addend, alpha=asked.alpha, beta=asked.beta)
     check_output(output, {"A": a, "B": b})
-    settings = machine.load_machine_settings(profile_dir=profile_dir)
+    here = find_machine(profile_dir=profile_dir)
     with note_interrupts() as interrupted, write_matrix(output, problem, stack) as out:
         request = RunRequest(
             job="",
@@ -70,22 +65,15 @@ def multiply(
             verify=asked.verify,
         )
         try:
-            _run(fold(request), settings, interrupted)
+            _run(fold(request), here, interrupted)
         except VerificationFailed as error:
             message = f"the product is wrong and was not kept: {error}"
             raise CommandFailed(message, ExitCode.WRONG) from error
 
 
-def _run(request: RunRequest, settings: MachineSettings, interrupted: Callable[[], bool]) -> None:
+def _run(request: RunRequest, here: Machine, interrupted: Callable[[], bool]) -> None:
     """Run the product on this machine, and show its plan, then a progress bar, then timings."""
-    devices, threads = machine.find_devices(settings), machine.count_threads(settings)
-    profiles = ProfileProvider(directory=settings.profile_dir, devices=devices, cpu_threads=threads)
-    executor = Executor(
-        cache_dir=settings.own_cache_dir,
-        devices=devices,
-        cpu_threads=threads,
-        gpu_memory_bytes=settings.gpu_memory_bytes,
-    )
+    executor = here.open_executor(here.settings.own_cache_dir)
     output, notes = display.open_output(), display.open_notes()
     with executor, display.announce_compiling(notes), contextlib.ExitStack() as bar:
         moves: list[Callable[[float], None]] = []
@@ -100,7 +88,7 @@ def _run(request: RunRequest, settings: MachineSettings, interrupted: Callable[[
         done = run_request(
             request,
             executor,
-            profiles.find(),
+            here.find_profile(),
             slabs=None,
             plans=PlanCache(),
             planned=show_plan,

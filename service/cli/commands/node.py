@@ -11,12 +11,10 @@ from typing import Annotated, Final
 import typer
 
 import wavetrim
-from wavetrim.scheduler.profile.store import find_profile
-from wavetrim.service.cli import machine
 from wavetrim.service.cli.exits import CommandFailed, ExitCode
+from wavetrim.service.cli.machine import count_threads, find_machine, load_machine_settings
 from wavetrim.service.cli.terminal.units import read_size
 from wavetrim.service.errors import FieldProblem
-from wavetrim.service.machine_settings import MachineSettings
 from wavetrim.service.ray_address import check_ray_address
 
 _RAYS_PORTS: Final = (8265, *range(10001, 20000), 52365)
@@ -28,37 +26,28 @@ _ANSWER_SECONDS: Final = 10
 
 def node(
     *,
-    address: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="The head of the cluster to join.")
-    ] = None,
-    head: Annotated[
-        bool, typer.Option("--head", help="Begin a cluster; the service runs on this machine.")
-    ] = False,
-    host: Annotated[
-        str, typer.Option(help="The address under which the cluster reaches this machine.")
-    ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=1, max=65535, help="Port of the head.")] = 6379,
-    store_bytes: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SIZE",
-            help="Ray's shared memory, for matrices that are sent: bytes, or a size such as 2GiB.",
-            show_default="30% of the memory",
-        ),
-    ] = None,
-    temp_dir: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Folder of Ray's logs and sockets, set by the head."),
-    ] = None,
-    calibrate: Annotated[
-        bool,
-        typer.Option("--calibrate", help="First measure this machine, if that was never done."),
-    ] = False,
+    address: str | None = None,
+    head: bool = False,
+    host: str = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=1, max=65535)] = 6379,
+    store_bytes: str | None = None,
+    temp_dir: Path | None = None,
+    calibrate: bool = False,
 ) -> None:
     """Join this machine to a cluster, and compute until Ctrl-C or SIGTERM.
 
     Every machine of a cluster needs the same token (RAY_AUTH_TOKEN, or ~/.ray/auth_token). Devices,
     threads and folders are set as for a service, by WAVETRIM_... in the environment.
+
+    Options:
+        address (HOST:PORT): The head of the cluster to join.
+        head: Begin a cluster; the service runs on this machine.
+        host: The address under which the cluster reaches this machine.
+        port: Port of the head.
+        store_bytes (SIZE; 30% of the memory): Ray's shared memory, for matrices that are sent:
+            bytes, or a size such as 2GiB.
+        temp_dir (DIR): Folder of Ray's logs and sockets, set by the head.
+        calibrate: First measure this machine, if that was never done.
 
     Example:
         ray get-auth-token --generate
@@ -84,15 +73,15 @@ def node(
     )
 
     check_token(os.environ)
-    settings = machine.load_machine_settings()
-    start = NodeStart(address, port, host, machine.count_threads(settings), store, temp_dir)
+    settings = load_machine_settings()
+    start = NodeStart(address, port, host, count_threads(settings), store, temp_dir)
     command = make_command(start)
     code = Path(wavetrim.__file__).parents[1]
     environment = make_environment(os.environ, code=code)
     if address is not None:
         _check_admission(address, environment)
     if calibrate:
-        _measure_if_new(settings)
+        _measure_if_new()
     environment |= {
         "WAVETRIM_KERNEL_CACHE_DIR": str(settings.kernel_cache_dir),
         "WAVETRIM_PROFILE_DIR": str(settings.profile_dir),
@@ -143,15 +132,10 @@ def _check_admission(address: str, environment: Mapping[str, str]) -> None:
         raise CommandFailed(message, ExitCode.REFUSED)
 
 
-def _measure_if_new(settings: MachineSettings) -> None:
+def _measure_if_new() -> None:
     """Calibrate, as that command does, unless a profile of this machine is stored."""
     from wavetrim.service.cli.commands.calibrate import calibrate
 
-    profile = find_profile(
-        None,
-        devices=machine.find_devices(settings),
-        directory=settings.profile_dir,
-        cpu_threads=machine.count_threads(settings),
-    )
+    profile = find_machine().find_profile()
     if any(one.measured_at is None for one in profile.gpus or (profile,)):
         calibrate()

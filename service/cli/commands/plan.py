@@ -1,87 +1,61 @@
 """`wavetrim plan`: how a product would be split."""
 
-from functools import partial
-from typing import Annotated, Final
+from pathlib import Path
+from typing import Final
 
-import typer
-
-from wavetrim.kernels.device import select_devices
-from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.planning.description import describe_plan
 from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.planning.queues import list_queues
 from wavetrim.scheduler.planning.split import SPLIT_GAIN
 from wavetrim.scheduler.problem import GemmProblem, find_memory
-from wavetrim.scheduler.profile.store import find_profile, is_elsewhere
+from wavetrim.scheduler.profile.store import is_elsewhere
 from wavetrim.scheduler.profile.what_if import WhatIf, apply_what_if
-from wavetrim.service.cli import machine, options
+from wavetrim.service.cli import options
+from wavetrim.service.cli.machine import find_machine
 from wavetrim.service.cli.terminal import display
 from wavetrim.service.cli.terminal.plot import draw_curve
 from wavetrim.service.cli.terminal.timeline import draw_timeline
-from wavetrim.service.machine_settings import MachineSettings
 from wavetrim.service.storage.arena.memory_limit import count_memory
 
 _PLOT_WIDTH: Final = 100
-_what_if = partial(typer.Option, rich_help_panel="What if")
 
 
 def plan(
-    m: options.M,
-    n: options.N,
-    k: options.K,
+    m: int,
+    n: int,
+    k: int,
     *,
-    dtype: options.Dtype = "float32",
-    memory: options.Memory = "pageable",
-    device: Annotated[
-        str | None,
-        typer.Option(
-            help="GPU to plan for: a local one (cuda:0, name, UUID), a preset, several of one"
-            " (H200 x2), or cpu.",
-            show_default="this machine",
-        ),
-    ] = None,
+    dtype: str = "float32",
+    memory: str = "pageable",
+    device: str | None = None,
     split: options.SplitOptions,
-    resident: Annotated[
-        bool,
-        _what_if(
-            "--resident", help="What if B were on the GPUs already, as after many jobs with it."
-        ),
-    ] = False,
-    cpu_threads: Annotated[
-        int | None,
-        _what_if(
-            metavar="COUNT",
-            help="What if the CPU had this many threads: its rates grow with them.",
-            show_default="this machine's",
-        ),
-    ] = None,
-    cpu_gflops: Annotated[
-        float | None,
-        _what_if(
-            metavar="RATE",
-            help="What if the CPU alone had this rate in this element type.",
-            show_default="as measured or estimated",
-        ),
-    ] = None,
-    link_gbytes_per_second: Annotated[
-        float | None,
-        _what_if(
-            metavar="RATE",
-            help="What if the GPU's link had this rate each way.",
-            show_default="as measured or estimated",
-        ),
-    ] = None,
-    timeline: Annotated[
-        bool, typer.Option("--timeline", help="Show when copies, kernels and the CPU are at work.")
-    ] = False,
+    resident: bool = False,
+    cpu_threads: int | None = None,
+    cpu_gflops: float | None = None,
+    link_gbytes_per_second: float | None = None,
+    timeline: bool = False,
     as_json: options.Json = False,
-    profile_dir: options.ProfileDir = None,
+    profile_dir: Path | None = None,
 ) -> None:
     """Show how C = A·B would be split, and why: F, waves, predicted seconds.
 
     Nothing is computed, and the GPU need not be here: `wavetrim devices` lists the presets. Beside
     a preset the CPU is this machine's, as it was calibrated or is estimated.
+
+    Options:
+        device (; this machine): GPU to plan for: a local one (cuda:0, name, UUID), a preset,
+            several of one (H200 x2), or cpu.
+        timeline: Show when copies, kernels and the CPU are at work.
+
+    What if:
+        resident: What if B were on the GPUs already, as after many jobs with it.
+        cpu_threads (COUNT; this machine's): What if the CPU had this many threads: its rates grow
+            with them.
+        cpu_gflops (RATE; as measured or estimated): What if the CPU alone had this rate in this
+            element type.
+        link_gbytes_per_second (RATE; as measured or estimated): What if the GPU's link had this
+            rate each way.
 
     Example:
         wavetrim plan 4096 4096 4096 --device H100
@@ -90,37 +64,14 @@ def plan(
     problem = GemmProblem(m, n, k, dtype, find_memory(memory), resident)
     asked = split.read()
     what_if = WhatIf(cpu_threads, cpu_gflops, link_gbytes_per_second)
-    settings = machine.load_machine_settings(profile_dir=profile_dir)
-    chosen = _plan_here(problem, settings, device=device, asked=asked, what_if=what_if)
+    here = find_machine(profile_dir=profile_dir, device=device)
+    profile = apply_what_if(here.find_profile(device), what_if, dtype)
+    problem.check_fits(None if is_elsewhere(device, here.devices) else count_memory())
+    chosen = choose_plan(problem, profile, asked)
     if as_json:
         display.print_json(chosen.describe(drawing=timeline))
     else:
         _print_tables(chosen, with_timeline=timeline)
-
-
-def _plan_here(
-    problem: GemmProblem,
-    settings: MachineSettings,
-    *,
-    device: str | None,
-    asked: PlanOptions,
-    what_if: WhatIf,
-) -> Plan:
-    """Plan a product for this machine, or for the device that is named.
-
-    Raises:
-        FieldError: The plan cannot be made.
-    """
-    # A GPU that is named need not be here, and neither need those of the settings.
-    devices = machine.find_devices(settings) if device is None else select_devices(settings.devices)
-    profile = find_profile(
-        device,
-        devices=devices,
-        directory=settings.profile_dir,
-        cpu_threads=machine.count_threads(settings),
-    )
-    problem.check_fits(None if is_elsewhere(device, devices) else count_memory())
-    return choose_plan(problem, apply_what_if(profile, what_if, problem.dtype), asked)
 
 
 def _print_tables(plan: Plan, *, with_timeline: bool) -> None:

@@ -23,27 +23,20 @@ _LOOPBACK: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
 
 def serve(
     *,
-    host: Annotated[
-        str | None, typer.Option(help="Address to listen on.", show_default="127.0.0.1")
-    ] = None,
-    port: Annotated[
-        int | None,
-        typer.Option(
-            min=0, max=65535, help="Port to listen on; 0 takes a free one.", show_default="8000"
-        ),
-    ] = None,
+    host: str | None = None,
+    port: Annotated[int | None, typer.Option(min=0, max=65535)] = None,
     data_dir: DataDir = None,
-    log_level: Annotated[
-        str | None,
-        typer.Option(
-            help="debug, which logs every request, info, warning or error.", show_default="info"
-        ),
-    ] = None,
+    log_level: str | None = None,
 ) -> None:
     """Run the service until Ctrl-C or SIGTERM, then let running jobs finish.
 
     Options override the environment's settings (WAVETRIM_..., listed in docs/settings.md). Once it
     answers, its address is printed on standard output; the log goes to standard error.
+
+    Options:
+        host (; 127.0.0.1): Address to listen on.
+        port (; 8000): Port to listen on; 0 takes a free one.
+        log_level (; info): debug, which logs every request, info, warning or error.
 
     Example:
         wavetrim serve

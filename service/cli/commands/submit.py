@@ -53,57 +53,18 @@ class _Product(NamedTuple):
 
 
 def submit(
-    a: Annotated[
-        str | None, typer.Argument(metavar="A", help="M x K: a .npy file or a matrix id.")
-    ] = None,
-    b: Annotated[
-        str | None, typer.Argument(metavar="B", help="K x N: a .npy file or a matrix id.")
-    ] = None,
+    a: str | None = None,
+    b: str | None = None,
     *,
-    listed: Annotated[
-        Path | None,
-        typer.Option(
-            "--list",
-            metavar="FILE",
-            help="Post a job for each line: A and B, divided by a space. # begins a comment.",
-            exists=True,
-            dir_okay=False,
-            readable=True,
-        ),
-    ] = None,
-    c: Annotated[
-        str | None,
-        options.product(
-            "--c", metavar="C0", help="M x N, added beta times: a .npy file or a matrix id."
-        ),
-    ] = None,
+    listed: Annotated[Path | None, options.existing("--list")] = None,
+    c: str | None = None,
     product: options.ProductOptions,
-    priority: Annotated[
-        int, typer.Option(min=-1000, max=1000, help="Of your jobs a higher one goes first.")
-    ] = 0,
-    label: Annotated[
-        list[str] | None,
-        typer.Option(metavar="LABEL", help="A name to list and cancel jobs by; several times."),
-    ] = None,
-    deadline: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME",
-            help="When the job must have ended, such as 2026-03-01T18:00; refused if it cannot be.",
-        ),
-    ] = None,
-    timeout: Annotated[
-        float | None,
-        typer.Option(
-            metavar="SECONDS",
-            help="How long the job may run.",
-            show_default="the service's limit",
-        ),
-    ] = None,
-    storage: Annotated[
-        str, typer.Option(help="Where the result is kept: disk, or memory until the service ends.")
-    ] = "disk",
-    wait: Annotated[bool, typer.Option("--wait", help="Wait until the job has ended.")] = False,
+    priority: Annotated[int, typer.Option(min=-1000, max=1000)] = 0,
+    label: list[str] | None = None,
+    deadline: str | None = None,
+    timeout: float | None = None,
+    storage: str = "disk",
+    wait: bool = False,
     service: ServiceOptions,
 ) -> None:
     """Upload matrices, post products of them as jobs, and print their ids.
@@ -112,6 +73,21 @@ def submit(
     shows, in place of a file. With --list there is a job for each line of a file, and all other
     options are those of every job. All jobs are posted, or none. If they are refused, or the
     command is interrupted before they are posted, the uploaded matrices are removed again.
+
+    Options:
+        a (A): M x K: a .npy file or a matrix id.
+        b (B): K x N: a .npy file or a matrix id.
+        listed (FILE): Post a job for each line: A and B, divided by a space. # begins a comment.
+        priority: Of your jobs a higher one goes first.
+        label (LABEL): A name to list and cancel jobs by; several times.
+        deadline (TIME): When the job must have ended, such as 2026-03-01T18:00; refused if it
+            cannot be.
+        timeout (SECONDS; the service's limit): How long the job may run.
+        storage: Where the result is kept: disk, or memory until the service ends.
+        wait: Wait until the job has ended.
+
+    Product:
+        c (C0): M x N, added beta times: a .npy file or a matrix id.
 
     Example:
         python -c "from numpy import *; save('A', eye(512)); save('B', eye(512))"
@@ -137,14 +113,12 @@ def submit(
     products = [_name_product(a, b)] if listed is None else _read_list(listed)
     if c is not None:
         products = [one._replace(names={**one.names, "c": c}) for one in products]
-    files = _open_files(products)
     with service.open() as client:
-        stored = _check_products(client, products, files, product)
-        with store_files(client, [Path(text) for text in files]) as uploaded:
-            stored |= zip(files, uploaded, strict=True)
-            operands = [
-                {name: stored[text] for name, text in one.names.items()} for one in products
-            ]
+        found = _find_operands(client, products, product)
+        files = {text: one for text, one in found.items() if isinstance(one, Path)}
+        with store_files(client, [*files.values()]) as uploaded:
+            found |= zip(files, uploaded, strict=True)
+            operands = [{name: found[text] for name, text in one.names.items()} for one in products]
             if listed is None:
                 jobs = [client.submit(**(asked | operands[0]))]
             else:
@@ -195,53 +169,38 @@ def _read_list(file: Path) -> list[_Product]:
     return products
 
 
-def _open_files(products: Iterable[_Product]) -> dict[str, Operand]:
-    """The operands that are files, by what they were named.
+def _find_operands(
+    client: Client, products: Iterable[_Product], asked: options.ProductOptions
+) -> dict[str, Matrix | Path]:
+    """The operands by what they were named, stored or files, once those of each product fit.
 
     Raises:
+        CommandFailed: Those of a line do not.
         FieldError: One is neither a file nor what may be an id.
-        FieldProblem: One is a file, but not of a matrix.
+        FieldProblem: One is a file, but not of a matrix; or they do not fit together.
     """
-    found: dict[str, Operand] = {}
+    found: dict[str, Matrix | Path] = {}
+    known: dict[str, Operand] = {}
     for product in products:
-        for name, text in product.names.items():
-            with product.explain():
-                if Path(text).exists():
-                    if text not in found:
-                        found[text] = open_matrix(Path(text))
-                elif not _MATRIX_ID.fullmatch(text):
-                    limit = "a .npy file that is there, or the id of a matrix"
-                    raise FieldError(_NAMES[name], text, limit)
+        with product.explain():
+            for name, text in product.names.items():
+                if text not in known:
+                    known[text], found[text] = _find_operand(client, _NAMES[name], text)
+            a, b, *c = (known[text] for text in product.names.values())
+            addend = c[0] if c else None
+            check_operands(a, b, addend, alpha=asked.alpha, beta=asked.beta)
     return found
 
 
-def _check_products(
-    client: Client,
-    products: Iterable[_Product],
-    files: Mapping[str, Operand],
-    asked: options.ProductOptions,
-) -> dict[str, Matrix]:
-    """Make sure that operands fit together; returns those that are stored already."""
-    known, stored = dict(files), {}
-    for product in products:
-        for text in product.names.values():
-            if text not in known:
-                stored[text] = client.matrix(find_matrix(client, text))
-                shape: tuple[int, ...] = stored[text].shape
-                stack = shape[0] if len(shape) > 2 else None
-                known[text] = Operand(
-                    text, 0, shape[-2], shape[-1], stored[text].dtype, stack=stack
-                )
-        operands = {name: known[text] for name, text in product.names.items()}
-        with product.explain():
-            check_operands(
-                operands["a"],
-                operands["b"],
-                operands.get("c"),
-                alpha=asked.alpha,
-                beta=asked.beta,
-            )
-    return stored
+def _find_operand(client: Client, name: str, text: str) -> tuple[Operand, Matrix | Path]:
+    """What a file or an id names."""
+    if Path(text).exists():
+        return open_matrix(Path(text)), Path(text)
+    if not _MATRIX_ID.fullmatch(text):
+        raise FieldError(name, text, "a .npy file that is there, or the id of a matrix")
+    matrix = client.matrix(find_matrix(client, text))
+    *stack, rows, columns = matrix.shape
+    return Operand(text, 0, rows, columns, matrix.dtype, stack=stack[0] if stack else None), matrix
 
 
 def _read_time(text: str) -> datetime:

@@ -5,6 +5,7 @@ two. The three have different characters, so the plot needs no colours. The axis
 not begin at 0: it is chosen so that a wave is at least a line.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
@@ -144,20 +145,10 @@ def _choose_window(
     predict: Callable[[int], Prediction], f: int, m: int, columns: int, limit: float
 ) -> _Window:
     """The F around the chosen one at which neither part takes much longer than is drawn."""
-    first = _bisect(-1, f, lambda value: predict(value).gpu_seconds <= limit)
-    last = _bisect(f, m, lambda value: predict(value).cpu_seconds > limit) if f < m else m
+    after = range(f + 1, m)
+    first = bisect_left(range(f), True, key=lambda f: predict(f).gpu_seconds <= limit)
+    last = min(m, f + 1 + bisect_left(after, True, key=lambda f: predict(f).cpu_seconds > limit))
     return _Window(max(0, first - 1) if first == f else first, last, columns)
-
-
-def _bisect(low: int, high: int, holds: Callable[[int], bool]) -> int:
-    """The least value above `low` that holds, else `high`; all values above it hold, too."""
-    while high - low > 1:
-        middle = (low + high) // 2
-        if holds(middle):
-            high = middle
-        else:
-            low = middle
-    return high
 
 
 def _fill_cells(drawn: list[Prediction], at_f: int, axis: _Axis) -> list[Text]:

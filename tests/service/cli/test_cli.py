@@ -1,12 +1,11 @@
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.command import invoke_command, make_environment, run_command
+from tests.command import invoke_command, run_command
+from tests.processes import run_python
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.problem import GemmProblem
@@ -16,17 +15,6 @@ from wavetrim.service.cli.main import COMMANDS
 from wavetrim.service.version import find_version
 
 HEAVY = ("numpy", "fastapi", "sqlalchemy", "pydantic", "uvicorn", "cupy")
-
-
-def run_python(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=folder,
-        env=make_environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
 
 
 def test_help_lists_commands_and_exit_codes(tmp_path: Path) -> None:
@@ -45,7 +33,7 @@ def test_the_version_is_printed(tmp_path: Path) -> None:
 
 def test_help_loads_nothing_heavy(tmp_path: Path) -> None:
     code = f"import sys, wavetrim.service.cli.main; print([m for m in {HEAVY} if m in sys.modules])"
-    assert run_python(code, tmp_path).stdout == "[]\n"
+    assert run_python(code, folder=tmp_path).stdout == "[]\n"
 
 
 def test_plans_need_no_numpy(tmp_path: Path) -> None:
@@ -53,7 +41,7 @@ def test_plans_need_no_numpy(tmp_path: Path) -> None:
         "import sys; sys.modules['numpy'] = None; from wavetrim.service.cli.main import main; "
         "main(['plan', '2048', '2048', '2048', '--device', 'A100 SXM 80'])"
     )
-    planned = run_python(code, tmp_path)
+    planned = run_python(code, folder=tmp_path)
     assert planned.returncode == 0, planned.stderr
     assert "A100 SXM 80" in planned.stdout
 

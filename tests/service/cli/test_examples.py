@@ -25,8 +25,11 @@ def read_example(command: str) -> str:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help_begins_with_the_line_of_the_list_of_commands(command: str) -> None:
-    assert load_command(command).help.partition("\n\n")[0] == COMMANDS[command][1]
+def test_help_begins_with_the_line_of_the_list_and_describes_each_option(command: str) -> None:
+    loaded = load_command(command)
+    assert loaded.help.partition("\n\n")[0] == COMMANDS[command][1]
+    for each in getattr(loaded, "commands", {command: loaded}).values():
+        assert {one.name for one in each.params if not one.help} <= {"lda", "ldb", "ldc"}
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -4,8 +4,6 @@ import functools
 import io
 import json
 import os
-import subprocess
-import sys
 import threading
 import time
 from dataclasses import replace
@@ -16,18 +14,13 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from tests.command import (
-    invoke_command,
-    make_environment,
-    run_command,
-    start_command,
-)
+from tests.command import invoke_command, run_command, start_command
+from tests.processes import run_python
 from tests.server import RunningServer, Start
 from wavetrim.service.cli.commands.calibrate import check_steadiness
 from wavetrim.service.cli.exits import CommandFailed, ExitCode
 from wavetrim.service.cli.steadiness import (
     CoreTimes,
-    Steadiness,
     describe_others,
     read_core_times,
 )
@@ -157,9 +150,8 @@ def test_an_id_of_the_other_kind_is_named(folder: Path, shared_server: RunningSe
     at = ("--url", shared_server.url)
     matrix = invoke_command("upload", "a.npy", *at, folder=folder).stdout.strip()
     job = invoke_command("submit", matrix, "b.npy", "--wait", *at, folder=folder).stdout.strip()
-    result = json.loads(invoke_command("status", job, "--json", *at, folder=folder).stdout)[
-        "result"
-    ]
+    shown = invoke_command("status", job, "--json", *at, folder=folder).stdout
+    result = json.loads(shown)["result"]
     for given in (matrix, matrix[:8]):
         for command in (["status", given], ["fetch", given, "-o", "c.npy"], ["cancel", given]):
             said = refuse(*command, *at, folder=folder)
@@ -237,17 +229,15 @@ from wavetrim.service.cli.start import main
 sys.meta_path.insert(0, Interrupts())
 main()
 """
-    ended = subprocess.run(
-        [sys.executable, "-c", code], cwd=folder, env=make_environment(), capture_output=True,
-        text=True, check=False,
-    )  # fmt: skip
+    ended = run_python(code, folder=folder)
     assert (ended.returncode, ended.stderr) == (ExitCode.INTERRUPTED, "wavetrim: interrupted\n")
 
 
 def test_runs_that_differ_by_more_than_15_percent_keep_the_old_profile() -> None:
     shown = io.StringIO()
     notes = Console(file=shown, width=200)
-    calm, varied = Steadiness({"CPU": [1.0, 1.1]}), Steadiness({"CPU": [1.0, 1.28], "GPU": [2, 2]})
+    calm = {"CPU": [1.0, 1.1]}
+    varied = {"CPU": [1.0, 1.28], "GPU": [2.0, 2.0]}
     check_steadiness(calm, notes, saw_others=True, had_profile=True, force=False)
     line = "runs of the same product, before and after, differ by: CPU 10%\n"
     assert shown.getvalue() == line

@@ -101,9 +101,7 @@ def test_connections_leave_descriptors_for_everything_else() -> None:
         limit_connections(possible + 1)
 
 
-def test_a_refused_setting_is_told_with_its_value_and_its_limit(
-    tmp_path: Path,
-) -> None:
+def test_a_refused_setting_is_told_with_its_value_and_its_limit(tmp_path: Path) -> None:
     given = {"CPU_THREADS": "many", "API_KEY": "short", "DEVICES": "first", "ARENA_BYTES": "1XB"}
     told = invoke_command(
         "serve", folder=tmp_path, **{f"WAVETRIM_{name}": value for name, value in given.items()}

@@ -14,6 +14,7 @@ import pytest
 
 from tests.command import call_service as call
 from tests.matrices import SLOW, make_matrix
+from tests.processes import wait_until
 from tests.server import RunningServer
 from wavetrim.client import Client
 from wavetrim.service.cli.exits import ExitCode
@@ -29,12 +30,14 @@ def files(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def busy(server: RunningServer) -> Iterator[Client]:
-    """A client of the service, which computes something long meanwhile."""
+    """A client of the service, whose engine has a job that does not end meanwhile."""
     with Client(server.url) as client:
         slow = client.put(make_matrix(2 * SLOW, 2 * SLOW, "int64", 2))
-        running = client.submit(slow, slow)
-        yield client
-        running.cancel()
+        with server.engine_stopped():
+            running = client.submit(slow, slow)
+            wait_until(lambda: running.status().state == "running")
+            yield client
+            running.cancel()
 
 
 def read(server: RunningServer, folder: Path, *arguments: object) -> Any:
@@ -193,7 +196,7 @@ def test_a_deadline_that_cannot_be_met_is_refused_with_the_expected_end(
 
 def test_a_job_runs_no_longer_than_it_may(server: RunningServer, files: Path) -> None:
     np.save(files / "slow.npy", make_matrix(3 * SLOW, 3 * SLOW, "int64", 3))
-    limited = ("submit", "slow.npy", "slow.npy", "--timeout", "0.5", "--wait")
+    limited = ("submit", "slow.npy", "slow.npy", "--timeout", "0.005", "--wait")
     failed = call(server, files, *limited)
     assert failed.exit_code == ExitCode.JOB_FAILED
-    assert "0.5" in failed.stderr
+    assert "0.005" in failed.stderr

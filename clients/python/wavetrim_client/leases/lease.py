@@ -1,6 +1,7 @@
 """A lease: memory that this process and a service on the same host share."""
 
 import array
+import bisect
 import ctypes
 import fcntl
 import json
@@ -29,7 +30,6 @@ class Lease:
         size_bytes: Its length.
         memory: The mapping, which ends with the last array in it.
         address: Address of its first byte in this process.
-        used: How many ranges are taken.
     """
 
     def __init__(self, lease_id: str, connection: socket.socket, memory: mmap.mmap) -> None:
@@ -37,30 +37,27 @@ class Lease:
         self.size_bytes = len(memory)
         self.memory = memory
         self.address = ctypes.addressof(ctypes.c_uint8.from_buffer(memory))
-        self.used = 0
-        self._free = [(0, self.size_bytes)]  # in order; neighbours are joined
+        self._taken: list[tuple[int, int]] = []  # first byte and end of each range, in order
         self._connection = connection
 
     def take(self, size_bytes: int) -> int | None:
-        """Take a range; returns its offset, or None if none is free."""
-        for index, (offset, free_bytes) in enumerate(self._free):
-            if free_bytes >= size_bytes:
-                rest = (offset + size_bytes, free_bytes - size_bytes)
-                self._free[index : index + 1] = [rest] if rest[1] else []
-                self.used += 1
+        """Take the first range that is free and long enough; returns its offset, or None."""
+        offset = 0
+        for begin, end in [*self._taken, (self.size_bytes, 0)]:
+            if begin - offset >= size_bytes:
+                bisect.insort(self._taken, (offset, offset + size_bytes))
                 return offset
+            offset = end
         return None
 
     def give(self, offset: int, size_bytes: int) -> None:
         """Give a range back."""
-        self.used -= 1
-        joined: list[tuple[int, int]] = []
-        for begin, count in sorted([*self._free, (offset, size_bytes)]):
-            if joined and sum(joined[-1]) == begin:
-                joined[-1] = (joined[-1][0], joined[-1][1] + count)
-            else:
-                joined.append((begin, count))
-        self._free = joined
+        self._taken.remove((offset, offset + size_bytes))
+
+    @property
+    def is_used(self) -> bool:
+        """Whether a range is taken."""
+        return bool(self._taken)
 
     def close(self) -> None:
         """Give the memory back to the service; nobody may use it afterwards."""

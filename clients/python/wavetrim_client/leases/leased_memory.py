@@ -156,13 +156,12 @@ class LeasedMemory:
 
     def _close_unused(self) -> None:
         """Give back the unused leases that were left, and the other unused ones but the largest."""
-        idle = sorted(
-            (lease for lease in self._leases if not lease.used), key=lambda lease: lease.size_bytes
-        )
-        for lease in [*idle[:-1], *(lease for lease in self._left if not lease.used)]:
+        unused = [lease for lease in self._leases if not lease.is_used]
+        idle = sorted(unused, key=lambda lease: lease.size_bytes)
+        for lease in [*idle[:-1], *(lease for lease in self._left if not lease.is_used)]:
             lease.close()
         self._leases = [lease for lease in self._leases if lease not in idle[:-1]]
-        self._left = [lease for lease in self._left if lease.used]
+        self._left = [lease for lease in self._left if lease.is_used]
 
 
 def _has_own_places(matrix: NDArray[Any]) -> bool:

@@ -67,13 +67,15 @@ def test_with_json_nothing_else_is_printed(server: RunningServer, files: Path) -
 def test_a_job_is_cancelled(server: RunningServer, tmp_path: Path) -> None:
     with Client(server.url) as client:
         slow = client.put(make_matrix(SLOW, SLOW, "int64", 2))
-        first, second = (client.submit(slow, slow) for _ in range(2))
-        waiting = call(server, tmp_path, "cancel", second.id)
-        assert (waiting.exit_code, waiting.stdout) == (0, f"job {second.id}: cancelled\n")
-        running = call(server, tmp_path, "cancel", first.id, "--json")
-        assert json.loads(running.stdout)["cancel_requested"]
+        with server.engine_stopped():
+            first = client.submit(slow, slow)
+            second = client.submit(first, slow)
+            waiting = call(server, tmp_path, "cancel", second.id)
+            assert (waiting.exit_code, waiting.stdout) == (0, f"job {second.id}: cancelled\n")
+            running = call(server, tmp_path, "cancel", first.id, "--json")
+            assert json.loads(running.stdout)["cancel_requested"]
         with pytest.raises(JobUnsuccessful, match="cancelled"):
-            first.wait()
+            second.wait()
         again = call(server, tmp_path, "cancel", "nothing")
         assert again.exit_code == ExitCode.REFUSED
         assert "'nothing'" in again.stderr
@@ -83,6 +85,7 @@ def test_a_refused_file_removes_the_files_uploaded_before(
     server: RunningServer, files: Path
 ) -> None:
     (files / "text.npy").write_text("no matrix")
+    wait_until(lambda: not any(name.endswith(".part") for name in server.list_matrix_files()))
     before = server.list_matrix_files()
     for arguments in (["A.npy", "text.npy"], ["A.npy", "missing.npy"]):
         refused = call(server, files, "upload", *arguments)

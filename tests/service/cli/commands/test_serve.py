@@ -25,10 +25,9 @@ from tests.command import (
     run_command,
     start_command,
 )
-from tests.environment import ROOT
 from tests.limit import allow
 from tests.matrices import make_matrix
-from tests.processes import wait_until
+from tests.processes import run_python, wait_until
 from tests.server import NPY, decode_npy, encode_npy, find_free_port, open_http
 from tests.service.api.wire.wire_server import make_head, read_answer
 from wavetrim.client import Client
@@ -301,7 +300,4 @@ def fault():
 fault()
 print(fault())
 """
-    printed = subprocess.run(
-        [sys.executable, "-c", count], cwd=ROOT, check=True, capture_output=True, text=True
-    )
-    assert int(printed.stdout) < 200, "less than one page a round, of 189"
+    assert int(run_python(count).stdout) < 200, "less than one page a round, of 189"

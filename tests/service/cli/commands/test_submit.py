@@ -9,14 +9,12 @@ import pytest
 
 from tests.command import call_service as call
 from tests.command import start_command
-from tests.matrices import assert_product, make_matrix
+from tests.matrices import SLOW, assert_product, make_matrix
 from tests.server import RunningServer
 from wavetrim.client import Client
 from wavetrim.scheduler.errors import FieldError
 from wavetrim.service.cli.client import find_id
 from wavetrim.service.cli.exits import ExitCode
-
-SLOW = 900  # an int64 product of this size takes about a second
 
 
 def submit(server: RunningServer, folder: Path, *arguments: object) -> str:
@@ -109,8 +107,9 @@ def test_refusals_end_with_2(server: RunningServer, tmp_path: Path) -> None:
 
 def test_a_job_without_a_product_ends_with_5(server: RunningServer, tmp_path: Path) -> None:
     np.save(tmp_path / "A.npy", make_matrix(SLOW, SLOW, "int64", 5))
-    job = submit(server, tmp_path, "A.npy", "A.npy")
-    with Client(server.url) as client:
+    with Client(server.url) as client, server.engine_stopped():
+        waits = submit(server, tmp_path, "A.npy", "A.npy")
+        job = client.submit(client.job(waits), client.job(waits)).id
         client.cancel(job)
     waited = call(server, tmp_path, "fetch", job, "-o", "C.npy", "--wait")
     assert waited.exit_code == ExitCode.JOB_FAILED
@@ -121,7 +120,10 @@ def test_a_job_without_a_product_ends_with_5(server: RunningServer, tmp_path: Pa
 def test_ctrl_c_leaves_the_job_going(server: RunningServer, tmp_path: Path) -> None:
     np.save(tmp_path / "A.npy", make_matrix(SLOW, SLOW, "int64", 6))
     arguments = ["submit", "A.npy", "A.npy", "--wait"]
-    with start_command(*arguments, folder=tmp_path, WAVETRIM_URL=server.url) as process:
+    with (
+        server.engine_stopped(),
+        start_command(*arguments, folder=tmp_path, WAVETRIM_URL=server.url) as process,
+    ):
         job = process.stdout.readline().strip()
         time.sleep(0.1)
         _, told = process.interrupt()
