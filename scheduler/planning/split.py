@@ -10,7 +10,6 @@ meet. A split must promise to save a share of the better single device's time, `
 
 from dataclasses import dataclass
 from functools import cached_property
-from math import inf
 from typing import Final, NamedTuple
 
 from wavetrim.kernels.schedule.panels import divide_up
@@ -34,9 +33,6 @@ MOST_LATE_SECONDS: Final = 1e-3
 longer. A late end costs all that a split gains, an early one nearly nothing. Chosen: after NumPy,
 whose threads still spin, CPU parts of 5 to 10 ms took 1.2 to 1.6 times what was predicted (H200;
 results/host-h200-pinned-sweeps.json)."""
-
-_ROUNDS: Final = 3
-"""How often F is searched, each time with a bound closer to the GPUs' time; chosen."""
 
 
 class Prices(NamedTuple):
@@ -173,12 +169,12 @@ def find_split(times: ProductTimes, limit_seconds: float) -> Prices | None:
     """The best split; None if not even a lower bound is within the limit.
 
     Bisection finds the row of tiles where both parts take equally long, with a lower bound of the
-    GPUs' seconds. It is repeated with the bound scaled to the GPUs' time at that row.
+    GPUs' seconds. That row is priced, and the search repeated with the bound scaled to its price,
+    until it comes to a row that is priced already.
     """
     side, m = times.in_split, times.problem.m
     tile_m, (gpu, cpu) = side.spec.tile.m, times.list_kinds(1)
-    best: Prices | None = None
-    best_seconds, scale = inf, gpu.factor.deciding
+    scale, priced = gpu.factor.deciding, dict[int, Prices]()
 
     def find_cpu(rows: int) -> float:
         seconds = find_cpu_seconds(times.problem, times.cpu, m - rows, beside_gpu=True)
@@ -187,7 +183,7 @@ def find_split(times: ProductTimes, limit_seconds: float) -> Prices | None:
     def find_total(rows: int) -> float:
         return max(scale * side.find_bound(rows), find_cpu(rows))
 
-    for _ in range(_ROUNDS):
+    while True:
         low, high = 0, divide_up(m, tile_m)
         while low < high:
             middle = (low + high) // 2
@@ -197,18 +193,11 @@ def find_split(times: ProductTimes, limit_seconds: float) -> Prices | None:
             else:
                 low = middle + 1
         near = [rows for rows in (tile_m * (low - 1), tile_m * low) if 0 < rows < m]
-        if not near or (best is None and min(map(find_total, near)) > limit_seconds):
-            return best
-        rows = min(near, key=find_total)
-        prices = times.price(m - rows)
-        seconds = times.find_seconds(prices)
-        if seconds < best_seconds:
-            best, best_seconds = prices, seconds
-        rescaled = gpu.factor.deciding * prices.gpu_seconds / side.find_bound(rows)
-        if rescaled == scale:
-            break
-        scale = rescaled
-    return best
+        rows = min(near, key=find_total, default=0)
+        if not near or rows in priced or (not priced and find_total(rows) > limit_seconds):
+            return min(priced.values(), key=times.find_seconds, default=None)
+        priced[rows] = times.price(m - rows)
+        scale = gpu.factor.deciding * priced[rows].gpu_seconds / side.find_bound(rows)
 
 
 def _delay(cpu_seconds: float) -> float:
