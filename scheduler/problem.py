@@ -3,6 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Final, Literal, get_args
 
+import numpy as np
+from numpy.typing import DTypeLike
+
 from wavetrim.scheduler.errors import ProblemError
 
 ITEM_BYTES: Final[dict[str, int]] = {
@@ -148,3 +151,11 @@ def find_memory(name: str) -> Memory:
         if memory == name:
             return memory
     raise ProblemError("memory", name, f"one of {', '.join(MEMORIES)}")
+
+
+def name_dtype(dtype: DTypeLike) -> str:
+    """NumPy's name of an element type; `str` of anything else."""
+    try:
+        return np.dtype(dtype).name
+    except TypeError:
+        return str(dtype)

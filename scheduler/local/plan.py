@@ -1,11 +1,11 @@
 """Plans in a caller's own process: `wavetrim.plan`."""
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
-from wavetrim.kernels.device import DeviceInfo, select_devices
+from wavetrim.kernels.device import select_devices
 from wavetrim.scheduler.errors import PlanError, ProblemError
-from wavetrim.scheduler.local.empty import name_dtype
 from wavetrim.scheduler.local.machine import LocalMachine, LocalOptions
 from wavetrim.scheduler.options import (
     PlanOptions,
@@ -17,10 +17,9 @@ from wavetrim.scheduler.options import (
 )
 from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.planning.plan import Plan
-from wavetrim.scheduler.problem import GemmProblem, find_memory
-from wavetrim.scheduler.profile.machine import MachineProfile
+from wavetrim.scheduler.problem import GemmProblem, find_memory, name_dtype
 from wavetrim.scheduler.profile.presets import CUDA_NAMES, find_preset
-from wavetrim.scheduler.profile.store import find_profile, is_elsewhere
+from wavetrim.scheduler.profile.provider import ProfileProvider
 from wavetrim.scheduler.profile.what_if import WhatIf, apply_what_if
 
 
@@ -79,10 +78,16 @@ def plan_locally(
         sms=check_sms(sms),
         devices=check_devices(devices),
     )
-    local = read_options()
-    gpus = _find_gpus(device, local)
-    problem.check_fits(None if is_elsewhere(device, gpus) else local.memory_bytes)
-    profile = _find_profile(device, gpus, find_machine, local)
+    if device is not None and not isinstance(device, str):
+        raise PlanError("device", device, "None or a name")
+    if device is None or device.casefold() == "cpu":
+        machine = find_machine(device is None)
+        problem.check_fits(machine.options.memory_bytes)
+        profile = machine.planned.find_profile(cpu_only=device is not None)
+    else:
+        profiles, memory_bytes = _open_profiles(read_options, device)
+        problem.check_fits(memory_bytes)
+        profile = profiles.find(device)
     return choose_plan(problem, apply_what_if(profile, what_if, problem.dtype), options)
 
 
@@ -92,27 +97,17 @@ def _read_size(name: str, size: object) -> int:
     raise ProblemError(name, size, "a whole number from 1")
 
 
-def _find_gpus(device: str | None, local: LocalOptions) -> tuple[DeviceInfo, ...]:
-    """This machine's GPUs if the device may be one of them; otherwise planning needs none."""
-    if device is not None and not isinstance(device, str):
-        raise PlanError("device", device, "None or a name")
-    if device is None or device.casefold() == "cpu":
-        return ()
-    is_cuda_name = device.casefold() in map(str.casefold, CUDA_NAMES)
-    return select_devices(local.devices) if is_cuda_name or not find_preset(device) else ()
-
-
-def _find_profile(
-    device: str | None,
-    gpus: tuple[DeviceInfo, ...],
-    find_machine: Callable[[bool], LocalMachine],
-    local: LocalOptions,
-) -> MachineProfile:
-    if device is None or device.casefold() == "cpu":
-        return find_machine(device is None).planned.find_profile(cpu_only=device is not None)
-    return find_profile(
-        device,
-        devices=gpus,
+@lru_cache(maxsize=64)  # what it reads stays as it is while a process runs
+def _open_profiles(
+    read_options: Callable[[], LocalOptions], device: str
+) -> tuple[ProfileProvider, int | None]:
+    """The profiles of a GPU that is named, and this machine's memory if the GPU is here."""
+    local = read_options()
+    # To plan for a preset lists no GPUs, unless CUDA calls one of them so.
+    may_be_here = device.casefold() in map(str.casefold, CUDA_NAMES) or not find_preset(device)
+    profiles = ProfileProvider(
         directory=local.profile_dir,
+        devices=select_devices(local.devices) if may_be_here else (),
         cpu_threads=local.count_threads(),
     )
+    return profiles, None if profiles.is_elsewhere(device) else local.memory_bytes
