@@ -13,10 +13,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, NamedTuple
 
-from wavetrim.kernels.schedule.cuts import find_bound, find_fastest, time_cut
+from wavetrim.kernels.schedule.cuts import Rates, Spans, find_bound, find_fastest, time_cut
 from wavetrim.kernels.schedule.panels import PanelProblem, describe_product, divide_up
 from wavetrim.kernels.schedule.steps import Cut
-from wavetrim.kernels.schedule.timeline import Rates, Spans
 from wavetrim.kernels.spec import KernelSpec
 from wavetrim.native.tuned import SMALL_PRODUCT_BYTES
 from wavetrim.scheduler.problem import GemmProblem, Memory

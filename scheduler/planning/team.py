@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from wavetrim.kernels.schedule.timeline import Rates
+from wavetrim.kernels.schedule.cuts import Rates
 from wavetrim.kernels.spec import KernelSpec
 from wavetrim.scheduler.planning.gpu_rows import (
     GpuRows,

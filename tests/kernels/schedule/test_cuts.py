@@ -9,10 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.rates import make_rates
-from wavetrim.kernels.schedule.cuts import find_bound, find_fastest, list_cuts, time_cut
+from wavetrim.kernels.schedule.cuts import (
+    Rates,
+    Spans,
+    find_bound,
+    find_fastest,
+    list_cuts,
+    time_cut,
+)
 from wavetrim.kernels.schedule.panels import PanelProblem
 from wavetrim.kernels.schedule.steps import Cut, cut_steps, take_whole
-from wavetrim.kernels.schedule.timeline import Rates, Spans
 
 MEMORY_BYTES = 1 << 36
 SIZES = st.integers(1, 300) | st.integers(1, 9000)
