@@ -33,7 +33,7 @@ from wavetrim.scheduler.planning.cache import PlanCache
 from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.scheduler.profile.provider import ProfileProvider
-from wavetrim.scheduler.profile.serialization import dump_profile
+from wavetrim.scheduler.profile.store import dump_profile
 
 logger = logging.getLogger("wavetrim.scheduler.engine")
 

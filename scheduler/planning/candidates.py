@@ -19,7 +19,6 @@ from wavetrim.scheduler.options import (
     find_accuracy,
 )
 from wavetrim.scheduler.problem import GemmProblem
-from wavetrim.scheduler.profile.estimate import is_measured
 from wavetrim.scheduler.profile.machine import MachineProfile
 
 _ACCURACIES_THAT_MEET: Final[dict[str, tuple[str, ...]]] = {
@@ -56,7 +55,7 @@ def find_candidates(
         raise PlanError("kernel", options.kernel, limit)
     if options.sms is not None:
         runnable = _find_limited(problem, profile, options, runnable)
-    measured = [spec for spec in runnable if is_measured(profile, spec)]
+    measured = [spec for spec in runnable if profile.find_measured(spec)]
     return tuple(measured or runnable)
 
 

@@ -10,11 +10,12 @@ from wavetrim.scheduler.planning.gpu_rows import (
     build_member,
     count_slots,
     find_link,
+    find_rate,
 )
 from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.planning.queues import Queue, Span, list_queues, merge_spans
 from wavetrim.scheduler.planning.split import SPLIT_GAIN
-from wavetrim.scheduler.profile.estimate import estimate_joint, find_rate
+from wavetrim.scheduler.profile.estimate import estimate_joint
 from wavetrim.scheduler.profile.machine import MachineProfile
 
 

@@ -19,8 +19,8 @@ from wavetrim.kernels.schedule.steps import Cut
 from wavetrim.kernels.spec import KernelSpec
 from wavetrim.native.tuned import SMALL_PRODUCT_BYTES
 from wavetrim.scheduler.problem import GemmProblem, Memory
-from wavetrim.scheduler.profile.estimate import find_rate
-from wavetrim.scheduler.profile.machine import LinkModel, MachineProfile
+from wavetrim.scheduler.profile.estimate import estimate_rate
+from wavetrim.scheduler.profile.machine import KernelRate, LinkModel, MachineProfile
 
 MEMORY_SHARE: Final = 0.9
 """Share of the device memory that a plan uses for buffers. Chosen: a plan does not know what is
@@ -228,6 +228,12 @@ def find_link(problem: GemmProblem, profile: MachineProfile) -> LinkModel:
         out_gbytes_per_second=1 / (1 / direct.out_gbytes_per_second + 1 / copied),
         call_seconds=link.call_seconds,
     )
+
+
+def find_rate(profile: MachineProfile, spec: KernelSpec) -> KernelRate:
+    """The rate of a kernel on a machine with a GPU: as measured, else estimated."""
+    assert profile.gpu is not None, "only a machine with a GPU runs kernels"
+    return profile.find_measured(spec) or estimate_rate(profile.gpu, spec)
 
 
 def _build_rates(problem: GemmProblem, profile: MachineProfile, spec: KernelSpec) -> Rates:

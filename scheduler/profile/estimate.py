@@ -5,6 +5,7 @@ So a plan can always be made. A calibration replaces them.
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 from wavetrim.kernels.spec import KernelSpec
@@ -15,7 +16,6 @@ from wavetrim.scheduler.profile.machine import (
     JointLinks,
     KernelRate,
     LinkModel,
-    MachineProfile,
 )
 
 PEAK_SHARE: Final[dict[tuple[str, ...], float]] = {
@@ -91,20 +91,7 @@ CACHE_BYTES: Final = 1 << 20
 """Cache of a core, in bytes; chosen."""
 
 
-def find_rate(profile: MachineProfile, spec: KernelSpec) -> KernelRate:
-    """The rate of a kernel on a machine with a GPU: as measured, else estimated."""
-    measured = next((rate for rate in profile.kernels if rate.is_of(spec)), None)
-    if measured is not None:
-        return measured
-    assert profile.gpu is not None, "a machine without a GPU runs no kernel"
-    return estimate_rate(profile.gpu, spec)
-
-
-def is_measured(profile: MachineProfile, spec: KernelSpec) -> bool:
-    """Whether the rate of a kernel was measured."""
-    return any(rate.is_of(spec) for rate in profile.kernels)
-
-
+@lru_cache(maxsize=256)
 def estimate_rate(gpu: GpuModel, spec: KernelSpec) -> KernelRate:
     """The rate of a kernel: its share of the peak."""
     named = spec.name, spec.dtype, str(spec.tile)

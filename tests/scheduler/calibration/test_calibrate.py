@@ -16,11 +16,9 @@ from wavetrim.scheduler.calibration.gpus import calibrate_gpus
 from wavetrim.scheduler.calibration.kernels import list_measured
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.problem import MEMORIES
-from wavetrim.scheduler.profile.estimate import is_measured
 from wavetrim.scheduler.profile.machine import CpuModel
 from wavetrim.scheduler.profile.presets import PRESETS, describe_gpu
-from wavetrim.scheduler.profile.serialization import dump_profile, read_profile
-from wavetrim.scheduler.profile.store import find_profile
+from wavetrim.scheduler.profile.store import dump_profile, find_profile, read_profile
 
 CPU_SECONDS = 5.0
 """Most seconds of a calibration of the CPU."""
@@ -84,7 +82,7 @@ def test_a_gpu_is_calibrated_in_time(tmp_path: Path, kernel_cache: Path) -> None
         assert link.out_gbytes_per_second > 1
         assert 1 <= link.duplex <= 2
         assert 0 < link.call_seconds < 5e-3
-    assert all(is_measured(profile, spec) for spec in list_measured(gpu))
+    assert all(profile.find_measured(spec) for spec in list_measured(gpu))
     assert read_profile(dump_profile(profile)) == profile
 
 
