@@ -9,8 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from wavetrim.kernels.device import DeviceInfo
-from wavetrim.scheduler.calibration.calibrate import CALIBRATION_SECONDS
-from wavetrim.scheduler.calibration.gpus import calibrate_gpus
+from wavetrim.scheduler.calibration.calibrate import CALIBRATION_SECONDS, calibrate_gpus
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.scheduler.profile.store import find_profile, store_profile
