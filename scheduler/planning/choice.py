@@ -19,7 +19,7 @@ from wavetrim.scheduler.planning.candidates import (
     find_positions,
 )
 from wavetrim.scheduler.planning.device_sets import CPU, DeviceSet
-from wavetrim.scheduler.planning.gpu_rows import build_gpu_side
+from wavetrim.scheduler.planning.gpu_rows import GpuSide, build_member
 from wavetrim.scheduler.planning.plan import Plan, make_plan
 from wavetrim.scheduler.planning.residency import check_residence
 from wavetrim.scheduler.planning.split import (
@@ -170,7 +170,7 @@ def choose_plan_on(
         if len(gpus) > 1:
             side = choose_team(problem, machine, positions, one, sms)
         else:
-            side = build_gpu_side(problem, first, positions[0], one, sms)
+            side = GpuSide((positions[0],), (build_member(problem, first, one, sms),), one)
         each.append(build_times(problem, machine, side))
     if f != "auto":
         given = [(times, times.price(f)) for times in each]

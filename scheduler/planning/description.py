@@ -3,7 +3,14 @@
 from dataclasses import asdict
 from typing import Any
 
-from wavetrim.scheduler.planning.curve import describe_curve, find_near_f
+from wavetrim.scheduler.planning.drawing import (
+    Queue,
+    Span,
+    describe_curve,
+    find_near_f,
+    list_queues,
+    merge_spans,
+)
 from wavetrim.scheduler.planning.gpu_rows import (
     LAUNCH_SECONDS,
     GpuPart,
@@ -13,7 +20,6 @@ from wavetrim.scheduler.planning.gpu_rows import (
     find_rate,
 )
 from wavetrim.scheduler.planning.plan import Plan
-from wavetrim.scheduler.planning.queues import Queue, Span, list_queues, merge_spans
 from wavetrim.scheduler.planning.split import SPLIT_GAIN
 from wavetrim.scheduler.profile.estimate import estimate_joint
 from wavetrim.scheduler.profile.machine import MachineProfile

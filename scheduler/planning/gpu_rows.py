@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Final, NamedTuple
 
 from wavetrim.kernels.schedule.cuts import Rates, Spans, find_bound, find_fastest, time_cut
-from wavetrim.kernels.schedule.panels import PanelProblem, describe_product, divide_up
+from wavetrim.kernels.schedule.panels import PanelProblem, describe_product
 from wavetrim.kernels.schedule.steps import Cut
 from wavetrim.kernels.spec import KernelSpec
 from wavetrim.native.tuned import SMALL_PRODUCT_BYTES
@@ -170,26 +170,18 @@ class GpuSide:
         return replace(self, members=members)
 
 
-def build_gpu_side(
-    problem: GemmProblem, profile: MachineProfile, position: int, spec: KernelSpec, sms: int | None
-) -> GpuSide:
+def build_member(
+    problem: GemmProblem, profile: MachineProfile, spec: KernelSpec, sms: int | None
+) -> GpuRows:
     """One GPU with one kernel.
 
     Args:
         problem: The product.
         profile: The GPU.
-        position: Its position among those of the machine.
         spec: The kernel.
         sms: Limit of multiprocessors; None for all. It reduces the blocks of a wave in proportion,
             not its time.
     """
-    return GpuSide((position,), (build_member(problem, profile, spec, sms),), spec)
-
-
-def build_member(
-    problem: GemmProblem, profile: MachineProfile, spec: KernelSpec, sms: int | None
-) -> GpuRows:
-    """One GPU with one kernel, as a member of a side."""
     gpu = profile.gpu
     assert gpu is not None, "only a machine with a GPU runs kernels"
     panels = describe_product(
@@ -254,8 +246,3 @@ def _build_rates(problem: GemmProblem, profile: MachineProfile, spec: KernelSpec
         depth_seconds=2 * wave_items / (rate.gflops * 1e9),
         memory_bytes_per_second=gpu.memory_gbytes_per_second * 1e9,
     )
-
-
-def find_even_part(size: int, count: int, tile: int) -> int:
-    """Rows or columns of the first of `count` equal parts: whole tiles, which take no more time."""
-    return min(size, divide_up(divide_up(size, count), tile) * tile)

@@ -4,7 +4,7 @@ from typing import Annotated, Final
 
 from pydantic import BaseModel, Field
 
-from wavetrim.scheduler.planning.queues import MOST_SPANS, Work
+from wavetrim.scheduler.planning.drawing import MOST_SPANS, Work
 from wavetrim.scheduler.problem import Memory
 from wavetrim.scheduler.profile.what_if import (
     LEAST_RATE,

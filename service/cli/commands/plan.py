@@ -9,8 +9,8 @@ from wavetrim.kernels.device import select_devices
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.planning.description import describe_plan
+from wavetrim.scheduler.planning.drawing import list_queues
 from wavetrim.scheduler.planning.plan import Plan
-from wavetrim.scheduler.planning.queues import list_queues
 from wavetrim.scheduler.planning.split import SPLIT_GAIN
 from wavetrim.scheduler.problem import GemmProblem, find_memory
 from wavetrim.scheduler.profile.store import find_profile, is_elsewhere
