@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from wavetrim.kernels.schedule.panels import divide_up
 from wavetrim.kernels.schedule.steps import Part
-from wavetrim.scheduler.planning.cpu_rows import find_cpu_seconds
 from wavetrim.scheduler.planning.gpu_rows import GpuPart
 
 if TYPE_CHECKING:
@@ -64,7 +63,7 @@ def find_near_f(plan: "Plan") -> int:
     low, high = 0, m
     while low < high:
         middle = (low + high + 1) // 2
-        if find_cpu_seconds(times.problem, times.cpu, middle, beside_gpu=True) <= limit:
+        if times.find_cpu_seconds(middle) <= limit:
             low = middle
         else:
             high = middle - 1

@@ -162,13 +162,6 @@ class GpuSide:
         }
         return max(bounds, key=lambda name: bounds[name])
 
-    def slow_copies(self, factor: float, split_seconds: float) -> "GpuSide":
-        """The same GPUs while the CPU computes other rows."""
-        members = tuple(
-            one._replace(rates=one.rates.slow_copies(factor, split_seconds)) for one in self.members
-        )
-        return replace(self, members=members)
-
 
 def build_member(
     problem: GemmProblem, profile: MachineProfile, spec: KernelSpec, sms: int | None
