@@ -8,7 +8,6 @@ the better single device, and each further GPU as much. Pure: no array or device
 from collections.abc import Sequence
 from dataclasses import replace
 from math import inf
-from typing import Final
 
 from wavetrim.kernels.spec import KernelSpec
 from wavetrim.scheduler.errors import PlanError
@@ -30,9 +29,6 @@ from wavetrim.scheduler.planning.split import (
 from wavetrim.scheduler.planning.team import choose_team
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.machine import MachineProfile
-
-_SPLIT_KERNELS: Final = 2
-"""Kernels for which a split is searched, those that are fastest alone; chosen."""
 
 
 def choose_plan(
@@ -179,20 +175,19 @@ def choose_plan_on(
 
 
 def _choose_rows(each: Sequence[ProductTimes], positions: Sequence[int], sms: int | None) -> Plan:
-    """The best plan of some kernels: one device alone, or a split that promises its gain."""
-    problem = each[0].problem
-    pairs = [(times, times.price(0)) for times in each]
-    pairs.sort(key=lambda pair: pair[0].find_seconds(pair[1]))
-    times, prices = pairs[0]
-    seconds = times.find_seconds(prices)
+    """The best plan of some kernels: one device alone, or a split that promises its gain.
+
+    A split is searched with the kernel that is the fastest alone.
+    """
+    alone = [(times, times.price(0)) for times in each]
+    times, prices = min(alone, key=lambda pair: pair[0].find_seconds(pair[1]))
+    problem, seconds = times.problem, times.find_seconds(prices)
     on_cpu = times.price(problem.m)
     if times.find_seconds(on_cpu) <= seconds:
         prices, seconds = on_cpu, times.find_seconds(on_cpu)
-    best, best_seconds = None, seconds
-    for one, _ in pairs[:_SPLIT_KERNELS]:
-        split = find_split(one, best_seconds)
-        if split is not None and one.find_seconds(split) <= best_seconds:
-            best, best_seconds = (one, split), one.find_seconds(split)
-    if best is not None and best_seconds <= limit_split(seconds, problem.memory):
-        return make_plan(*best, positions, sms=sms)
-    return make_plan(times, prices, positions, sms=sms, refused=best and best[1])
+    split = find_split(times, seconds)
+    if split is None or times.find_seconds(split) >= seconds:
+        return make_plan(times, prices, positions, sms=sms)
+    if times.find_seconds(split) <= limit_split(seconds, problem.memory):
+        return make_plan(times, split, positions, sms=sms)
+    return make_plan(times, prices, positions, sms=sms, refused=split)
