@@ -1,20 +1,14 @@
 """Plans in a caller's own process: `wavetrim.plan`."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 from wavetrim.kernels.device import select_devices
 from wavetrim.scheduler.errors import PlanError, ProblemError
 from wavetrim.scheduler.local.machine import LocalMachine, LocalOptions
-from wavetrim.scheduler.options import (
-    PlanOptions,
-    check_devices,
-    check_rows,
-    check_sms,
-    find_accuracy,
-    read_whole,
-)
+from wavetrim.scheduler.options import PlanOptions, check_rows, check_sms, read_whole
 from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.problem import GemmProblem, find_memory, name_dtype
@@ -33,13 +27,8 @@ def plan_locally(
     dtype: Any,
     memory: str,
     device: str | None,
-    kernel: str,
-    tile: str | None,
-    f: Any,
-    accuracy: str | None,
-    sms: int | None,
-    devices: str | None,
     resident: bool,
+    options: PlanOptions,
     what_if: WhatIf,
 ) -> Plan:
     """Choose the plan of a product on this machine, on another local GPU, or on a preset.
@@ -53,13 +42,8 @@ def plan_locally(
         dtype: Element type, as NumPy takes it.
         memory: Kind of host memory of the operands.
         device: None for this machine, "cpu", a local GPU, a preset, or several of one preset.
-        kernel: A name of the catalog, or "auto".
-        tile: A tile of that kernel.
-        f: Rows of C for the CPU, or "auto".
-        accuracy: Accuracy of the GPU's sums.
-        sms: Limit of multiprocessors.
-        devices: GPUs that may be used.
         resident: Whether B is supposed to be on the GPUs already.
+        options: Its other options, as they were given.
         what_if: Numbers that take the place of the machine's.
 
     Raises:
@@ -70,14 +54,7 @@ def plan_locally(
         raise ProblemError("resident", resident, "True or False")
     kind = find_memory(memory)
     problem = GemmProblem(m, n, k, name_dtype(dtype), kind, resident)
-    options = PlanOptions(
-        kernel=kernel,
-        tile=tile,
-        f=check_rows(f),
-        accuracy=None if accuracy is None else find_accuracy(accuracy),
-        sms=check_sms(sms),
-        devices=check_devices(devices),
-    )
+    options = replace(options, f=check_rows(options.f), sms=check_sms(options.sms))
     if device is not None and not isinstance(device, str):
         raise PlanError("device", device, "None or a name")
     if device is None or device.casefold() == "cpu":
