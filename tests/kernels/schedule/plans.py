@@ -19,6 +19,8 @@ problems = st.builds(
     tile_k=st.sampled_from([4, 8, 32]),
     slots=st.sampled_from([4, 40, 132]),
     term_item_bytes=st.sampled_from([0, 6]),
+    stream_k_tail=st.booleans(),
+    stream_k_short=st.booleans(),
     staged=st.booleans(),
     b_resident=st.booleans(),
 )

@@ -1,6 +1,7 @@
 """Steps add every k to every element of C once, within the memory, in buffers that are free."""
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,39 @@ from hypothesis import strategies as st
 
 from tests.kernels.schedule.plans import budgets, cuts, problems
 from wavetrim.kernels.errors import OperandError
-from wavetrim.kernels.schedule.panels import PanelProblem
+from wavetrim.kernels.schedule.panels import PanelProblem, cut_rows
 from wavetrim.kernels.schedule.steps import Cut, Step, cut_steps, list_parts, take_whole
 
 many = settings(max_examples=40)
+
+
+@given(problem=problems, some=st.integers(0, 20_000), further=st.integers(0, 20_000))
+def test_more_rows_take_no_fewer_waves(problem: PanelProblem, some: int, further: int) -> None:
+    n, k = problem.n, problem.k
+    assert problem.count_waves(some) <= problem.count_waves(some + further)
+    assert problem.find_waves(some, n, k) <= problem.find_waves(some + further, n, k)
+
+
+@given(problem=problems, waves=st.integers(1, 50))
+def test_rows_in_waves_is_the_last_row_before_the_next_wave(
+    problem: PanelProblem, waves: int
+) -> None:
+    rows = problem.find_rows_in_waves(waves)
+    assert problem.count_waves(rows) <= waves < problem.count_waves(rows + 1)
+
+
+@given(problem=problems, m=st.integers(1, 10**6), sizes=st.tuples(*2 * [st.integers(1, 5000)]))
+def test_panels_follow_each_other_and_become_smaller(
+    problem: PanelProblem, m: int, sizes: tuple[int, int]
+) -> None:
+    first, most = (size + m // 500 for size in sizes)
+    panels = list(cut_rows(replace(problem, m=m), first, most))
+    assert (panels[0], panels[-1].stop) == (range(min(first, m)), m)
+    assert all(panels)
+    assert all(before.stop == after.start for before, after in pairwise(panels))
+    lengths = [most, *map(len, panels[1:])]
+    assert max(lengths) == most
+    assert lengths[:-1] == sorted(lengths[:-1], reverse=True)
 
 
 @many
