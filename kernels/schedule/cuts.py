@@ -96,12 +96,16 @@ class Rates:
             call_seconds=self.call_seconds + split_seconds,
         )
 
+    def find_wave_seconds(self, depth: int) -> float:
+        """Seconds of a wave."""
+        return self.wave_seconds + depth * self.depth_seconds
+
     def find_kernel_seconds(
         self, problem: PanelProblem, rows: int, columns: int, depth: int
     ) -> float:
-        """Seconds of a launch: latency + waves · (wave_seconds + depth · depth_seconds)."""
+        """Seconds of a launch: its latency and its waves."""
         waves = problem.find_waves(rows, columns, depth)
-        return self.launch_seconds + waves * (self.wave_seconds + depth * self.depth_seconds)
+        return self.launch_seconds + waves * self.find_wave_seconds(depth)
 
 
 class Spans(NamedTuple):
@@ -247,7 +251,7 @@ def find_bound(problem: PanelProblem, rows: int, rates: Rates) -> float:
     if problem.stream_k_short:  # of several launches, each of less than one wave, all may be full
         waves = min(waves, problem.count_tiles(rows) / problem.slots)
     return rates.call_seconds + max(
-        waves * (rates.wave_seconds + k * rates.depth_seconds),
+        waves * rates.find_wave_seconds(k),
         (rows + b_rows) * k * item_bytes / rates.in_bytes_per_second,
         rows * n * item_bytes / rates.out_bytes_per_second,
     )
@@ -272,8 +276,7 @@ def _find_height(problem: PanelProblem, rates: Rates) -> int:
     """Rows that the GPU computes while B and their A arrive; at most half of all."""
     copy_seconds = problem.k * problem.item_bytes / rates.in_bytes_per_second  # of a row of A
     wave_rows = problem.slots / problem.tiles_per_tile_row * problem.tile_m
-    wave_seconds = rates.wave_seconds + problem.k * rates.depth_seconds
-    row_seconds = wave_seconds / wave_rows - copy_seconds
+    row_seconds = rates.find_wave_seconds(problem.k) / wave_rows - copy_seconds
     high = problem.n * copy_seconds / row_seconds if row_seconds > 0 else inf
     return max(1, int(min(high, problem.m / 2) / problem.tile_m)) * problem.tile_m
 

@@ -1,5 +1,6 @@
 """Plans in a caller's own process: `wavetrim.plan`."""
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
@@ -88,3 +89,6 @@ def _open_profiles(
         cpu_threads=local.count_threads(),
     )
     return profiles, None if profiles.is_elsewhere(device) else local.memory_bytes
+
+
+os.register_at_fork(after_in_child=_open_profiles.cache_clear)  # another thread may have its lock

@@ -230,8 +230,7 @@ def _find_wave_seconds(plan: Plan, gpu: MachineProfile) -> float:
     """Seconds of one wave of the plan's kernel on a GPU."""
     side = plan.times.alone
     assert side is not None, "only a GPU has waves"
-    rates = build_member(plan.problem, gpu, side.spec, None).rates
-    return rates.wave_seconds + plan.problem.k * rates.depth_seconds
+    return build_member(plan.problem, gpu, side.spec, None).rates.find_wave_seconds(plan.problem.k)
 
 
 def _describe_link(plan: Plan, gpu: MachineProfile) -> dict[str, Any] | None:
