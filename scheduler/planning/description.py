@@ -200,7 +200,7 @@ def _describe_gpus(plan: Plan) -> list[dict[str, Any]]:
 
 
 def _describe_gpu(plan: Plan, gpu: MachineProfile) -> dict[str, Any]:
-    """What is known of a GPU, of the plan's kernel there and of the link from its operands' memory."""
+    """What is known of a GPU, of the plan's kernel there, and of the link of its memory."""
     return {
         "source": gpu.source,
         "measured_at": gpu.measured_at,

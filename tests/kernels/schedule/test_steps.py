@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.kernels.schedule.plans import budgets, cuts, problems
 from wavetrim.kernels.errors import OperandError
 from wavetrim.kernels.schedule.panels import PanelProblem, cut_rows
-from wavetrim.kernels.schedule.steps import Cut, Step, cut_steps, list_parts, take_whole
+from wavetrim.kernels.schedule.steps import Cut, Step, cut_steps, take_whole
 
 many = settings(max_examples=40)
 
@@ -59,6 +59,7 @@ def test_every_row_column_and_k_is_computed_once_within_the_budget(
         assert step.depth.start == reached.get(part, 0), "k in order"
         assert (step.first, step.last) == (part not in reached, step.depth.stop == problem.k)
         reached[part] = step.depth.stop
+        assert step.loads_b == (step.begins_b and not problem.b_resident)
         assert len(step.rows) <= plan.buffers.rows
         assert len(step.columns) <= plan.buffers.columns
         assert step.depth_offset + len(step.depth) <= step.buffer_depth <= plan.buffers.depth
@@ -67,17 +68,6 @@ def test_every_row_column_and_k_is_computed_once_within_the_budget(
     for rows, columns in reached:
         computed[rows.start : rows.stop, columns.start : columns.stop] += 1
     assert np.all(computed == 1)
-
-
-@many
-@given(problem=problems, cut=cuts, budget=budgets)
-def test_the_parts_that_are_priced_are_those_of_the_steps(
-    problem: PanelProblem, cut: Cut, budget: int
-) -> None:
-    plan = cut_steps(problem, cut, budget)
-    steps = [(step.rows, step.columns, step.depth, step.begins_b) for step in plan.steps]
-    assert [tuple(part) for part in list_parts(problem, cut, plan.buffers)] == steps
-    assert all(step.loads_b == (step.begins_b and not problem.b_resident) for step in plan.steps)
 
 
 @many
