@@ -23,8 +23,7 @@ from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.problem import ITEM_BYTES, MEMORIES, GemmProblem
 from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.scheduler.profile.presets import PRESETS
-from wavetrim.scheduler.profile.serialization import FORMAT_VERSION, read_profile
-from wavetrim.scheduler.profile.store import build_preset_profile
+from wavetrim.scheduler.profile.store import FORMAT_VERSION, build_preset_profile, read_profile
 from wavetrim.service.api.products import plan_query, plan_schemas
 
 PAGE: Final = ROOT / "service" / "page"

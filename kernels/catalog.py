@@ -4,7 +4,7 @@ Imports neither NumPy nor CuPy: the planner reads it on machines without a GPU.
 """
 
 from collections.abc import Iterable
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Final
 
 from wavetrim.kernels.errors import UnknownKernel
@@ -145,6 +145,7 @@ _CATALOG: Final[tuple[KernelSpec, ...]] = (
 )
 
 
+@lru_cache(maxsize=256)
 def list_kernels(
     *, dtype: str | None = None, compute_capability: tuple[int, int] | None = None
 ) -> tuple[KernelSpec, ...]:

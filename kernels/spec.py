@@ -120,6 +120,11 @@ class KernelSpec:
         return LEAST_TERMS_K if isinstance(self.tiling, TermTiling) else 1
 
     @property
+    def term_item_bytes(self) -> int:
+        """Bytes of an element's bfloat16 terms; 0 for kernels without terms."""
+        return self.tiling.count_term_bytes(1, 1) if isinstance(self.tiling, TermTiling) else 0
+
+    @property
     def label(self) -> str:
         """Name, tile and element type: "register 64x128x16 float32"."""
         return f"{self.name} {self.tile} {self.dtype}"

@@ -1,9 +1,12 @@
 """The product to compute: its sizes, element type, operations and bytes."""
 
 from dataclasses import dataclass, field
-from typing import Final, Literal, get_args
+from typing import TYPE_CHECKING, Final, Literal, get_args
 
 from wavetrim.scheduler.errors import ProblemError
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
 
 ITEM_BYTES: Final[dict[str, int]] = {
     "float16": 2,
@@ -148,3 +151,13 @@ def find_memory(name: str) -> Memory:
         if memory == name:
             return memory
     raise ProblemError("memory", name, f"one of {', '.join(MEMORIES)}")
+
+
+def name_dtype(dtype: "DTypeLike") -> str:
+    """NumPy's name of an element type; `str` of anything else."""
+    import numpy as np  # the command plans without
+
+    try:
+        return np.dtype(dtype).name
+    except TypeError:
+        return str(dtype)

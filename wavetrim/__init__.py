@@ -168,13 +168,14 @@ def plan(
         wavetrim.scheduler.errors.ProblemError: k is 0; it must be at least 1
     """
     from wavetrim.scheduler.local.plan import plan_locally
+    from wavetrim.scheduler.options import PlanOptions
     from wavetrim.scheduler.profile.what_if import WhatIf
 
     return plan_locally(
         _find_machine, _read_options,
-        m=m, n=n, k=k, dtype=dtype, memory=memory, device=device,
-        kernel=kernel, tile=tile, f=f, accuracy=accuracy, sms=sms, devices=devices,
-        resident=resident, what_if=WhatIf(cpu_threads, cpu_gflops, link_gbytes_per_second),
+        m=m, n=n, k=k, dtype=dtype, memory=memory, device=device, resident=resident,
+        options=PlanOptions(kernel, tile, f, accuracy, sms, devices),
+        what_if=WhatIf(cpu_threads, cpu_gflops, link_gbytes_per_second),
     )  # fmt: skip
 
 

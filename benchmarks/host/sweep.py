@@ -14,7 +14,7 @@ from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.execution.timings import Timings
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.choice import choose_plan
-from wavetrim.scheduler.planning.curve import list_edges
+from wavetrim.scheduler.planning.drawing import list_edges
 from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.machine import MachineProfile

@@ -31,14 +31,13 @@ from benchmarks.host.rounds import BEFORE_SIDE, PAUSE_SECONDS
 from benchmarks.host.sweep import Sweep, estimate_sweep_seconds
 from wavetrim.cpu.threads import usable_cores
 from wavetrim.kernels.device import list_devices
-from wavetrim.scheduler.calibration.calibrate import calibrate
-from wavetrim.scheduler.calibration.gpus import calibrate_gpus
+from wavetrim.scheduler.calibration.calibrate import calibrate, calibrate_gpus
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.problem import GemmProblem, Memory
 from wavetrim.scheduler.profile.machine import MachineProfile
-from wavetrim.scheduler.profile.serialization import dump_profile
+from wavetrim.scheduler.profile.store import dump_profile
 
 
 def run_sweeps(arguments: argparse.Namespace, memory: Memory) -> None:
@@ -87,7 +86,7 @@ def measure_profile(executor: Executor, cache_dir: Path) -> MachineProfile:
             executor.devices,
             cache_dir=cache_dir,
         )
-    return calibrate(executor, cache_dir=cache_dir, directory=None)
+    return calibrate(executor, cache_dir=cache_dir)
 
 
 def measure_sweeps(

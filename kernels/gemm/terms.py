@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from wavetrim.kernels.spec import KernelSpec
-from wavetrim.kernels.tiling import TermTiling, Tile
+from wavetrim.kernels.tiling import Tile
 
 VERDICT_BYTES: Final = 256
 """Bytes before the terms, for what kernels report to each other (struct Verdict in terms.cuh)."""
@@ -72,7 +72,7 @@ def choose_part_sizes(spec: KernelSpec, m: int, n: int, k: int, most_bytes: int)
 
     Half of the memory is for A and half for B; what one does not need goes to the other.
     """
-    tile, item_bytes = spec.tile, count_term_item_bytes(spec)
+    tile, item_bytes = spec.tile, spec.term_item_bytes
     strip_bytes = tile.k * item_bytes
     steps = min(-(-k // tile.k), max(1, most_bytes // ((tile.m + tile.n) * strip_bytes)))
     a_strip, b_strip = tile.m * steps * strip_bytes, tile.n * steps * strip_bytes
@@ -82,16 +82,6 @@ def choose_part_sizes(spec: KernelSpec, m: int, n: int, k: int, most_bytes: int)
     strips_a = min(strips_m, max(1, (most_bytes - strips_b * b_strip) // a_strip))
     rows, columns, depth = strips_a * tile.m, strips_b * tile.n, steps * tile.k
     return PartSizes(rows, columns, depth, count_term_bytes(tile, item_bytes, rows, columns, depth))
-
-
-def count_term_item_bytes(spec: KernelSpec) -> int:
-    """Bytes of an element's terms; 0 for kernels without terms."""
-    return spec.tiling.count_term_bytes(1, 1) if isinstance(spec.tiling, TermTiling) else 0
-
-
-def find_term_item_bytes(spec: KernelSpec, k: int) -> int:
-    """Bytes of an element's terms at this K; 0 for a short K, which is computed without terms."""
-    return count_term_item_bytes(spec) if k >= spec.least_k else 0
 
 
 def count_term_bytes(tile: Tile, item_bytes: int, rows: int, columns: int, depth: int) -> int:

@@ -6,6 +6,6 @@ The planner prices the list of parts that `pipeline/` then runs. Nothing here ne
 2. `buffers` fits the device buffers of A, B and C into a limit of memory.
 3. `steps` makes the list from a `Cut`, which is three numbers. A part is a copy in, a kernel over
    rows × columns × depth, and a copy out. A step is a part with its buffers and what it waits for.
-4. `timeline` times the list by one recurrence over three queues (copies in, kernels, copies out).
-5. `cuts` takes the fastest of a dozen cuts.
+4. `cuts` takes the fastest of a dozen cuts. It times a list by one recurrence over three queues
+   (copies in, kernels, copies out).
 """

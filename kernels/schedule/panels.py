@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from wavetrim.kernels.gemm.tails import divide_tiles
-from wavetrim.kernels.gemm.terms import find_term_item_bytes
 from wavetrim.kernels.spec import KernelSpec
 
 
@@ -129,7 +128,8 @@ def describe_product(
     return PanelProblem(
         m=m, n=n, k=k, item_bytes=spec.item_bytes,
         tile_m=tile.m, tile_n=tile.n, tile_k=tile.k, slots=slots,
-        term_item_bytes=find_term_item_bytes(spec, k),
+        # A shorter K is computed without terms.
+        term_item_bytes=spec.term_item_bytes if k >= spec.least_k else 0,
         stream_k_tail=spec.stream_k_tail, stream_k_short=spec.stream_k_short,
         staged=staged, b_resident=b_resident, is_straight=is_straight,
     )  # fmt: skip

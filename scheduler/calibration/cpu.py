@@ -3,20 +3,26 @@
     seconds = start + flops / rate + bytes / read rate      a product that all threads share
 
 A product of a single row reads B, one of K = 1 writes C; a short and a long product give start and
-rate. One thread alone computes the smallest products.
+rate. One thread alone computes the smallest products. A CPU that was never calibrated is measured
+quickly when its profile is first asked for (`open_profiles`).
 """
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
 from wavetrim.cpu.gemm import CpuPool
 from wavetrim.cpu.model import find_core_cache_bytes, find_largest_cache_bytes
 from wavetrim.scheduler.calibration.repetition import OperandMemory, repeat
+from wavetrim.scheduler.execution.executor import Executor
+from wavetrim.scheduler.execution.product import NOTHING
 from wavetrim.scheduler.problem import ITEM_BYTES
 from wavetrim.scheduler.profile.estimate import CACHE_BYTES, estimate_cpu
 from wavetrim.scheduler.profile.machine import CpuModel
+from wavetrim.scheduler.profile.provider import ProfileProvider
 
 _SECONDS: Final = 0.1
 _QUICK_SECONDS: Final = 0.03
@@ -77,6 +83,23 @@ def measure_cpu_quickly(pool: CpuPool) -> CpuModel:
         cpu,
         thread_gflops=assumed.thread_gflops * cpu.float32_gflops / assumed.float32_gflops,
         source=f"a brief measurement of arithmetic at the start; the rest {assumed.source}",
+    )
+
+
+def open_profiles(
+    executor: Executor, directory: Path | None, *, lock: AbstractContextManager[Any] = NOTHING
+) -> ProfileProvider:
+    """The profiles of an executor's machine; its CPU is measured quickly if never calibrated."""
+
+    def measure() -> CpuModel:
+        with lock:
+            return measure_cpu_quickly(executor.pool)
+
+    return ProfileProvider(
+        directory=directory,
+        devices=executor.devices,
+        cpu_threads=executor.pool.threads,
+        measure_cpu=measure,
     )
 
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from wavetrim.cpu.threads import usable_cores
 from wavetrim.kernels.device import select_devices
 from wavetrim.kernels.transfer.pinned import pin_array
-from wavetrim.scheduler.calibration.profiles import open_profiles
+from wavetrim.scheduler.calibration.cpu import open_profiles
 from wavetrim.scheduler.cluster.node_options import NodeOptions
 from wavetrim.scheduler.engine.b_fetcher import BFetcher
 from wavetrim.scheduler.engine.messages import POISONED_EXIT, STALLED_EXIT
@@ -32,7 +32,7 @@ from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.execution.watchdog import Watchdog
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.cache import PlanCache
-from wavetrim.scheduler.profile.serialization import dump_profile
+from wavetrim.scheduler.profile.store import dump_profile
 
 logger = logging.getLogger(__name__)
 

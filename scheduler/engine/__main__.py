@@ -18,7 +18,7 @@ from typing import Any
 
 from wavetrim.cpu.threads import count_default_threads
 from wavetrim.kernels.device import explain_no_devices, select_devices
-from wavetrim.scheduler.calibration.profiles import open_profiles
+from wavetrim.scheduler.calibration.cpu import open_profiles
 from wavetrim.scheduler.engine.arena import MappedSlabs, drop_slab
 from wavetrim.scheduler.engine.b_fetcher import BFetcher
 from wavetrim.scheduler.engine.channel import Channel, ProgressReport, RowsReport
@@ -33,7 +33,7 @@ from wavetrim.scheduler.planning.cache import PlanCache
 from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.scheduler.profile.provider import ProfileProvider
-from wavetrim.scheduler.profile.serialization import dump_profile
+from wavetrim.scheduler.profile.store import dump_profile
 
 logger = logging.getLogger("wavetrim.scheduler.engine")
 

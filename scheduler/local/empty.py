@@ -9,7 +9,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from wavetrim.scheduler.errors import ProblemError
 from wavetrim.scheduler.local.machine import LocalMachine
-from wavetrim.scheduler.problem import ITEM_BYTES
+from wavetrim.scheduler.problem import ITEM_BYTES, name_dtype
 
 Array: TypeAlias = NDArray[Any]
 
@@ -31,14 +31,6 @@ def make_array(machine: LocalMachine, shape: Any, dtype: DTypeLike) -> Array:
     sides = _read_shape(shape)
     _check_size(sides, name)
     return machine.make_array(sides, name)
-
-
-def name_dtype(dtype: DTypeLike) -> str:
-    """NumPy's name of an element type; `str` of anything else."""
-    try:
-        return np.dtype(dtype).name
-    except TypeError:
-        return str(dtype)
 
 
 def _read_shape(shape: Any) -> tuple[int, ...]:

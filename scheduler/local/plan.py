@@ -1,26 +1,20 @@
 """Plans in a caller's own process: `wavetrim.plan`."""
 
+import os
 from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
-from wavetrim.kernels.device import DeviceInfo, select_devices
+from wavetrim.kernels.device import select_devices
 from wavetrim.scheduler.errors import PlanError, ProblemError
-from wavetrim.scheduler.local.empty import name_dtype
 from wavetrim.scheduler.local.machine import LocalMachine, LocalOptions
-from wavetrim.scheduler.options import (
-    PlanOptions,
-    check_devices,
-    check_rows,
-    check_sms,
-    find_accuracy,
-    read_whole,
-)
+from wavetrim.scheduler.options import PlanOptions, check_rows, check_sms, read_whole
 from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.planning.plan import Plan
-from wavetrim.scheduler.problem import GemmProblem, find_memory
-from wavetrim.scheduler.profile.machine import MachineProfile
+from wavetrim.scheduler.problem import GemmProblem, find_memory, name_dtype
 from wavetrim.scheduler.profile.presets import CUDA_NAMES, find_preset
-from wavetrim.scheduler.profile.store import find_profile, is_elsewhere
+from wavetrim.scheduler.profile.provider import ProfileProvider
 from wavetrim.scheduler.profile.what_if import WhatIf, apply_what_if
 
 
@@ -34,13 +28,8 @@ def plan_locally(
     dtype: Any,
     memory: str,
     device: str | None,
-    kernel: str,
-    tile: str | None,
-    f: Any,
-    accuracy: str | None,
-    sms: int | None,
-    devices: str | None,
     resident: bool,
+    options: PlanOptions,
     what_if: WhatIf,
 ) -> Plan:
     """Choose the plan of a product on this machine, on another local GPU, or on a preset.
@@ -54,13 +43,8 @@ def plan_locally(
         dtype: Element type, as NumPy takes it.
         memory: Kind of host memory of the operands.
         device: None for this machine, "cpu", a local GPU, a preset, or several of one preset.
-        kernel: A name of the catalog, or "auto".
-        tile: A tile of that kernel.
-        f: Rows of C for the CPU, or "auto".
-        accuracy: Accuracy of the GPU's sums.
-        sms: Limit of multiprocessors.
-        devices: GPUs that may be used.
         resident: Whether B is supposed to be on the GPUs already.
+        options: Its other options, as they were given.
         what_if: Numbers that take the place of the machine's.
 
     Raises:
@@ -71,18 +55,17 @@ def plan_locally(
         raise ProblemError("resident", resident, "True or False")
     kind = find_memory(memory)
     problem = GemmProblem(m, n, k, name_dtype(dtype), kind, resident)
-    options = PlanOptions(
-        kernel=kernel,
-        tile=tile,
-        f=check_rows(f),
-        accuracy=None if accuracy is None else find_accuracy(accuracy),
-        sms=check_sms(sms),
-        devices=check_devices(devices),
-    )
-    local = read_options()
-    gpus = _find_gpus(device, local)
-    problem.check_fits(None if is_elsewhere(device, gpus) else local.memory_bytes)
-    profile = _find_profile(device, gpus, find_machine, local)
+    options = replace(options, f=check_rows(options.f), sms=check_sms(options.sms))
+    if device is not None and not isinstance(device, str):
+        raise PlanError("device", device, "None or a name")
+    if device is None or device.casefold() == "cpu":
+        machine = find_machine(device is None)
+        problem.check_fits(machine.options.memory_bytes)
+        profile = machine.planned.find_profile(cpu_only=device is not None)
+    else:
+        profiles, memory_bytes = _open_profiles(read_options, device)
+        problem.check_fits(memory_bytes)
+        profile = profiles.find(device)
     return choose_plan(problem, apply_what_if(profile, what_if, problem.dtype), options)
 
 
@@ -92,27 +75,20 @@ def _read_size(name: str, size: object) -> int:
     raise ProblemError(name, size, "a whole number from 1")
 
 
-def _find_gpus(device: str | None, local: LocalOptions) -> tuple[DeviceInfo, ...]:
-    """This machine's GPUs if the device may be one of them; otherwise planning needs none."""
-    if device is not None and not isinstance(device, str):
-        raise PlanError("device", device, "None or a name")
-    if device is None or device.casefold() == "cpu":
-        return ()
-    is_cuda_name = device.casefold() in map(str.casefold, CUDA_NAMES)
-    return select_devices(local.devices) if is_cuda_name or not find_preset(device) else ()
-
-
-def _find_profile(
-    device: str | None,
-    gpus: tuple[DeviceInfo, ...],
-    find_machine: Callable[[bool], LocalMachine],
-    local: LocalOptions,
-) -> MachineProfile:
-    if device is None or device.casefold() == "cpu":
-        return find_machine(device is None).planned.find_profile(cpu_only=device is not None)
-    return find_profile(
-        device,
-        devices=gpus,
+@lru_cache(maxsize=64)  # what it reads stays as it is while a process runs
+def _open_profiles(
+    read_options: Callable[[], LocalOptions], device: str
+) -> tuple[ProfileProvider, int | None]:
+    """The profiles of a GPU that is named, and this machine's memory if the GPU is here."""
+    local = read_options()
+    # To plan for a preset lists no GPUs, unless CUDA calls one of them so.
+    may_be_here = device.casefold() in map(str.casefold, CUDA_NAMES) or not find_preset(device)
+    profiles = ProfileProvider(
         directory=local.profile_dir,
+        devices=select_devices(local.devices) if may_be_here else (),
         cpu_threads=local.count_threads(),
     )
+    return profiles, None if profiles.is_elsewhere(device) else local.memory_bytes
+
+
+os.register_at_fork(after_in_child=_open_profiles.cache_clear)  # another thread may have its lock

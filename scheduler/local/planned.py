@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from numpy.typing import NDArray
 
 from wavetrim.cpu.threads import blas_limit
-from wavetrim.scheduler.calibration.profiles import open_profiles
+from wavetrim.scheduler.calibration.cpu import open_profiles
 from wavetrim.scheduler.errors import ExecutionError, PlanError
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.execution.run import raise_translated

@@ -18,8 +18,8 @@
 4. `split`: F, where both meet, if that saves enough.
 5. `choice`: the fastest of the GPU alone, the CPU alone and the best split; on one GPU and on more.
 6. `plan`: which device computes which rows, and when. `description` is a plan as JSON, with the
-   source of each number, the seconds over F (`curve`) and when each device is at work (`queues`);
-   `picture` draws it for notebooks.
+   source of each number, the seconds over F and when each device is at work (`drawing`); `picture`
+   draws it for notebooks.
 
 Runs correct predictions by a factor for each device and bottleneck (`profile/corrections`).
 

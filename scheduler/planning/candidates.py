@@ -20,7 +20,6 @@ from wavetrim.scheduler.options import (
 )
 from wavetrim.scheduler.planning.gpu_rows import can_go_straight
 from wavetrim.scheduler.problem import GemmProblem
-from wavetrim.scheduler.profile.estimate import is_measured
 from wavetrim.scheduler.profile.machine import MachineProfile
 
 _ACCURACIES_THAT_MEET: Final[dict[str, tuple[str, ...]]] = {
@@ -61,7 +60,7 @@ def find_candidates(
         runnable = _find_limited(problem, profile, options, runnable)
     elif options.kernel == "auto" and gpu is not None and can_go_straight(problem, profile):
         runnable = [spec for spec in runnable if spec.is_cublas] or runnable
-    measured = [spec for spec in runnable if is_measured(profile, spec)]
+    measured = [spec for spec in runnable if profile.find_measured(spec)]
     return tuple(measured or runnable)
 
 

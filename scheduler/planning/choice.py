@@ -8,7 +8,6 @@ the better single device, and each further GPU as much. Pure: no array or device
 from collections.abc import Sequence
 from dataclasses import replace
 from math import inf
-from typing import Final
 
 from wavetrim.kernels.spec import KernelSpec
 from wavetrim.scheduler.errors import PlanError
@@ -19,22 +18,17 @@ from wavetrim.scheduler.planning.candidates import (
     find_positions,
 )
 from wavetrim.scheduler.planning.device_sets import CPU, DeviceSet
-from wavetrim.scheduler.planning.gpu_rows import build_gpu_side
+from wavetrim.scheduler.planning.gpu_rows import GpuSide, build_member
 from wavetrim.scheduler.planning.plan import Plan, make_plan
 from wavetrim.scheduler.planning.residency import check_residence
 from wavetrim.scheduler.planning.split import (
-    Prices,
     ProductTimes,
-    build_times,
     find_split,
     limit_split,
 )
 from wavetrim.scheduler.planning.team import choose_team
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.machine import MachineProfile
-
-_SPLIT_KERNELS: Final = 2
-"""Kernels for which a split is searched, those that are fastest alone; chosen."""
 
 
 def choose_plan(
@@ -152,6 +146,7 @@ def choose_plan_on(
         spec: The only kernel to consider, if all of these GPUs run it; None to compare all.
     """
     m, f, sms = problem.m, options.f, options.sms
+    version = machine.corrections.version
     gpus = [machine.gpus[position] for position in positions]
     # Without a GPU, candidates are those of a machine that has only its CPU: none.
     first = gpus[0] if gpus else replace(machine, gpu=None, links=(), kernels=(), beside=())
@@ -163,46 +158,37 @@ def choose_plan_on(
         reason = explain_no_kernel(problem, first, options)
         if f not in ("auto", m) and len(gpus) <= 1:  # one of several GPUs may run a kernel
             raise PlanError("f", f, f'"auto" or {m}: {reason}')
-        times = build_times(problem, machine, None)
-        return make_plan(machine, times, times.price(m), positions, no_gpu_reason=reason)
+        times = ProductTimes(problem, machine, None, version)
+        return make_plan(times, times.price(m), positions, no_gpu_reason=reason)
     each = []
     for one in specs:
         if len(gpus) > 1:
             side = choose_team(problem, machine, positions, one, sms)
         else:
-            side = build_gpu_side(problem, first, positions[0], one, sms)
-        each.append(build_times(problem, machine, side))
+            member = build_member(problem, first, one, sms, is_alone=True)
+            side = GpuSide((positions[0],), (member,), one)
+        each.append(ProductTimes(problem, machine, side, version))
     if f != "auto":
         given = [(times, times.price(f)) for times in each]
         times, prices = min(given, key=lambda pair: pair[0].find_seconds(pair[1]))
-        return make_plan(machine, times, prices, positions, sms=sms)
-    return _choose_rows(machine, each, positions, sms)
+        return make_plan(times, prices, positions, sms=sms)
+    return _choose_rows(each, positions, sms)
 
 
-def _choose_rows(
-    machine: MachineProfile, each: Sequence[ProductTimes], positions: Sequence[int], sms: int | None
-) -> Plan:
-    """The best plan of some kernels: one device alone, or a split that promises its gain."""
-    problem = each[0].problem
-    pairs = [(times, times.price(0)) for times in each]
-    pairs.sort(key=lambda pair: pair[0].find_seconds(pair[1]))
-    times, prices = pairs[0]
-    seconds = times.find_seconds(prices)
+def _choose_rows(each: Sequence[ProductTimes], positions: Sequence[int], sms: int | None) -> Plan:
+    """The best plan of some kernels: one device alone, or a split that promises its gain.
+
+    A split is searched with the kernel that is the fastest alone.
+    """
+    alone = [(times, times.price(0)) for times in each]
+    times, prices = min(alone, key=lambda pair: pair[0].find_seconds(pair[1]))
+    problem, seconds = times.problem, times.find_seconds(prices)
     on_cpu = times.price(problem.m)
     if times.find_seconds(on_cpu) <= seconds:
         prices, seconds = on_cpu, times.find_seconds(on_cpu)
-    limit = limit_split(seconds, problem.memory)
-    refused: Prices | None = None
-    refused_seconds = seconds
-    chosen = times, prices
-    for one, _ in pairs[:_SPLIT_KERNELS]:
-        split = find_split(one, refused_seconds)
-        if split is None:
-            continue
-        found = one.find_seconds(split)
-        if found <= limit:
-            chosen, limit, refused = (one, split), found, None
-            refused_seconds = found
-        elif found < refused_seconds:
-            refused, refused_seconds = split, found
-    return make_plan(machine, *chosen, positions, sms=sms, refused=refused)
+    split = find_split(times, seconds)
+    if split is None or times.find_seconds(split) >= seconds:
+        return make_plan(times, prices, positions, sms=sms)
+    if times.find_seconds(split) <= limit_split(seconds, problem.memory):
+        return make_plan(times, split, positions, sms=sms)
+    return make_plan(times, prices, positions, sms=sms, refused=split)

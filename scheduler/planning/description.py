@@ -3,17 +3,24 @@
 from dataclasses import asdict
 from typing import Any
 
-from wavetrim.scheduler.planning.curve import describe_curve, find_near_f
+from wavetrim.scheduler.planning.drawing import (
+    Queue,
+    Span,
+    describe_curve,
+    find_near_f,
+    list_queues,
+    merge_spans,
+)
 from wavetrim.scheduler.planning.gpu_rows import (
     LAUNCH_SECONDS,
     GpuPart,
     build_member,
     count_slots,
+    find_rate,
 )
 from wavetrim.scheduler.planning.plan import Plan
-from wavetrim.scheduler.planning.queues import Queue, Span, list_queues, merge_spans
 from wavetrim.scheduler.planning.split import SPLIT_GAIN
-from wavetrim.scheduler.profile.estimate import estimate_joint, find_rate
+from wavetrim.scheduler.profile.estimate import estimate_joint
 from wavetrim.scheduler.profile.machine import MachineProfile
 
 
@@ -165,16 +172,12 @@ def _describe_profile(plan: Plan) -> dict[str, Any]:
     cpu, dtype = machine.cpu, plan.problem.dtype
     return {
         "device": profile.device,
-        "source": profile.source,
+        **_describe_gpu(plan, profile),
         "corrections": [
             {"runs_like": kind.name, "runs": kind.factor.runs, "factor": kind.factor.reported}
             for kind in parts
             if kind.factor.runs
         ],
-        "measured_at": profile.measured_at,
-        "sm_count": profile.gpu.sm_count if profile.gpu else None,
-        "kernel": _describe_kernel(plan, profile),
-        "link": _describe_link(plan, profile),
         "cpu": {
             "threads": cpu.threads,
             "threads_beside_gpu": plan.split_threads,
@@ -190,17 +193,20 @@ def _describe_profile(plan: Plan) -> dict[str, Any]:
 def _describe_gpus(plan: Plan) -> list[dict[str, Any]]:
     """The machine's GPUs, each with its kernel and its link."""
     return [
-        {
-            "device": f"cuda:{gpu.index}",
-            "name": gpu.device,
-            "source": gpu.source,
-            "measured_at": gpu.measured_at,
-            "sm_count": gpu.gpu and gpu.gpu.sm_count,
-            "kernel": _describe_kernel(plan, gpu),
-            "link": _describe_link(plan, gpu),
-        }
+        {"device": f"cuda:{gpu.index}", "name": gpu.device, **_describe_gpu(plan, gpu)}
         for gpu in plan.profile.gpus
     ]
+
+
+def _describe_gpu(plan: Plan, gpu: MachineProfile) -> dict[str, Any]:
+    """What is known of a GPU, of the plan's kernel there, and of the link of its memory."""
+    return {
+        "source": gpu.source,
+        "measured_at": gpu.measured_at,
+        "sm_count": gpu.gpu and gpu.gpu.sm_count,
+        "kernel": _describe_kernel(plan, gpu),
+        "link": asdict(gpu.find_link(plan.problem.memory)) if gpu.links else None,
+    }
 
 
 def _describe_kernel(plan: Plan, gpu: MachineProfile) -> dict[str, Any] | None:
@@ -222,13 +228,7 @@ def _find_wave_seconds(plan: Plan, gpu: MachineProfile) -> float:
     """Seconds of one wave of the plan's kernel on a GPU."""
     side = plan.times.alone
     assert side is not None, "only a GPU has waves"
-    rates = build_member(plan.problem, gpu, side.spec, None).rates
-    return rates.wave_seconds + plan.problem.k * rates.depth_seconds
-
-
-def _describe_link(plan: Plan, gpu: MachineProfile) -> dict[str, Any] | None:
-    """What is known of a link from the memory of the plan's operands; None without a link."""
-    return asdict(gpu.find_link(plan.problem.memory)) if gpu.links else None
+    return build_member(plan.problem, gpu, side.spec, None).rates.find_wave_seconds(plan.problem.k)
 
 
 def _describe_joint(plan: Plan) -> dict[str, Any] | None:

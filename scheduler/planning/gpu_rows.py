@@ -13,14 +13,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, NamedTuple
 
-from wavetrim.kernels.schedule.cuts import find_bound, find_fastest, time_cut
-from wavetrim.kernels.schedule.panels import PanelProblem, describe_product, divide_up
+from wavetrim.kernels.schedule.cuts import Rates, Spans, find_bound, find_fastest, time_cut
+from wavetrim.kernels.schedule.panels import PanelProblem, describe_product
 from wavetrim.kernels.schedule.steps import Cut
-from wavetrim.kernels.schedule.timeline import Rates, Spans
 from wavetrim.kernels.spec import KernelSpec
 from wavetrim.scheduler.problem import GemmProblem, Memory
-from wavetrim.scheduler.profile.estimate import find_rate
-from wavetrim.scheduler.profile.machine import LinkModel, MachineProfile
+from wavetrim.scheduler.profile.estimate import estimate_rate
+from wavetrim.scheduler.profile.machine import KernelRate, LinkModel, MachineProfile
 
 MEMORY_SHARE: Final = 0.9
 """Share of the device memory that a plan uses for buffers. Chosen: a plan does not know what is
@@ -171,31 +170,6 @@ class GpuSide:
         }
         return max(bounds, key=lambda name: bounds[name])
 
-    def slow_copies(self, factor: float, split_seconds: float) -> "GpuSide":
-        """The same GPUs while the CPU computes other rows."""
-        members = tuple(
-            one._replace(rates=one.rates.slow_copies(factor, split_seconds)) for one in self.members
-        )
-        return replace(self, members=members)
-
-
-def build_gpu_side(
-    problem: GemmProblem, profile: MachineProfile, position: int, spec: KernelSpec, sms: int | None
-) -> GpuSide:
-    """One GPU with one kernel.
-
-    Args:
-        problem: The product.
-        profile: The GPU.
-        position: Its position among those of the machine.
-        spec: The kernel.
-        sms: Limit of multiprocessors; None for all. It reduces the blocks of a wave in proportion,
-            not its time.
-    """
-    is_straight = sms is None and spec.is_cublas and can_go_straight(problem, profile)
-    member = build_member(problem, profile, spec, sms, is_straight=is_straight)
-    return GpuSide((position,), (member,), spec)
-
 
 def build_member(
     problem: GemmProblem,
@@ -203,9 +177,19 @@ def build_member(
     spec: KernelSpec,
     sms: int | None,
     *,
-    is_straight: bool = False,
+    is_alone: bool = False,
 ) -> GpuRows:
-    """One GPU with one kernel, as a member of a side."""
+    """One GPU with one kernel.
+
+    Args:
+        problem: The product.
+        profile: The GPU.
+        spec: The kernel.
+        sms: Limit of multiprocessors; None for all. It reduces the blocks of a wave in proportion,
+            not its time.
+        is_alone: Whether no other GPU has a part, so that the product may go the straight way.
+    """
+    is_straight = is_alone and sms is None and spec.is_cublas and can_go_straight(problem, profile)
     gpu = profile.gpu
     assert gpu is not None, "only a machine with a GPU runs kernels"
     panels = describe_product(
@@ -253,6 +237,12 @@ def find_straight_link(problem: GemmProblem, profile: MachineProfile) -> LinkMod
     )
 
 
+def find_rate(profile: MachineProfile, spec: KernelSpec) -> KernelRate:
+    """The rate of a kernel on a machine with a GPU: as measured, else estimated."""
+    assert profile.gpu is not None, "only a machine with a GPU runs kernels"
+    return profile.find_measured(spec) or estimate_rate(profile.gpu, spec)
+
+
 def _build_rates(
     problem: GemmProblem, profile: MachineProfile, spec: KernelSpec, *, is_straight: bool
 ) -> Rates:
@@ -275,8 +265,3 @@ def _build_rates(
         depth_seconds=2 * wave_items / (rate.gflops * 1e9),
         memory_bytes_per_second=gpu.memory_gbytes_per_second * 1e9,
     )
-
-
-def find_even_part(size: int, count: int, tile: int) -> int:
-    """Rows or columns of the first of `count` equal parts: whole tiles, which take no more time."""
-    return min(size, divide_up(divide_up(size, count), tile) * tile)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from html import escape
 from typing import Final
 
-from wavetrim.scheduler.planning.curve import describe_curve, find_near_f
+from wavetrim.scheduler.planning.drawing import describe_curve, find_near_f
 from wavetrim.scheduler.planning.gpu_rows import GpuPart
 from wavetrim.scheduler.planning.plan import Plan
 

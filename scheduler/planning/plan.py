@@ -247,7 +247,6 @@ class Plan:
 
 
 def make_plan(
-    machine: MachineProfile,
     times: ProductTimes,
     prices: Prices,
     positions: Sequence[int],
@@ -265,7 +264,7 @@ def make_plan(
         f=prices.f,
         spec=side.spec if side is not None and has_rows else None,
         sms=sms,
-        profile=machine,
+        profile=times.machine,
         positions=tuple(positions),
         gpu_parts=prices.parts,
         times=times,

@@ -8,9 +8,8 @@ The GPUs' time rises with their rows, in waves, and the CPU's falls; so the best
 meet. A split must promise to save a share of the better single device's time, `SPLIT_GAIN`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from math import inf
 from typing import Final, NamedTuple
 
 from wavetrim.kernels.schedule.panels import divide_up
@@ -21,8 +20,8 @@ from wavetrim.scheduler.planning.cpu_rows import (
 )
 from wavetrim.scheduler.planning.gpu_rows import GpuPart, GpuSide
 from wavetrim.scheduler.problem import GemmProblem, Memory
-from wavetrim.scheduler.profile.corrections import Corrections, Factor
-from wavetrim.scheduler.profile.machine import CpuModel, MachineProfile
+from wavetrim.scheduler.profile.corrections import Factor
+from wavetrim.scheduler.profile.machine import MachineProfile
 
 SPLIT_GAIN: Final[dict[Memory, float]] = {"pinned": 0.05, "pageable": 0.10}
 """Share of the better single device's time that a split must promise to save: one device is the
@@ -34,9 +33,6 @@ MOST_LATE_SECONDS: Final = 1e-3
 longer. A late end costs all that a split gains, an early one nearly nothing. Chosen: after NumPy,
 whose threads still spin, CPU parts of 5 to 10 ms took 1.2 to 1.6 times what was predicted (H200;
 results/host-h200-pinned-sweeps.json)."""
-
-_ROUNDS: Final = 3
-"""How often F is searched, each time with a bound closer to the GPUs' time; chosen."""
 
 
 class Prices(NamedTuple):
@@ -86,39 +82,45 @@ class ProductTimes:
 
     Attributes:
         problem: The product.
-        cpu: The CPU.
+        machine: The machine, whose corrections apply.
         alone: The GPUs without a CPU part; None if none can compute the product.
-        corrections: Those of the machine.
         version: The version of the corrections before any of these times was found.
     """
 
     problem: GemmProblem
-    cpu: CpuModel
+    machine: MachineProfile
     alone: GpuSide | None
-    corrections: Corrections
     version: int
 
     @cached_property
     def in_split(self) -> GpuSide:
         """The GPUs while the CPU computes other rows."""
         assert self.alone is not None, "only rows of a GPU are split"
-        contention = CONTENTION[self.problem.memory]
-        return self.alone.slow_copies(contention.copies, contention.start_seconds)
+        start_seconds, copies, _ = CONTENTION[self.problem.memory]
+        members = (
+            one._replace(rates=one.rates.slow_copies(copies, start_seconds))
+            for one in self.alone.members
+        )
+        return replace(self.alone, members=tuple(members))
+
+    def find_cpu_seconds(self, f: int, *, beside_gpu: bool = True) -> float:
+        """The uncorrected seconds of the CPU's rows."""
+        return find_cpu_seconds(self.problem, self.machine.cpu, f, beside_gpu=beside_gpu)
 
     def price(self, f: int) -> Prices:
         """The uncorrected seconds with one F, and the GPUs' lists of parts."""
         if f == self.problem.m:
-            return Prices(f, (), 0.0, find_cpu_seconds(self.problem, self.cpu, f))
+            return Prices(f, (), 0.0, self.find_cpu_seconds(f, beside_gpu=False))
         side = self.in_split if f else self.alone
         assert side is not None, "rows are left to the GPU only where a kernel runs them"
         parts = side.price(self.problem.m - f)
-        seconds = find_cpu_seconds(self.problem, self.cpu, f, beside_gpu=True)
-        return Prices(f, parts, max(part.seconds for part in parts), seconds)
+        gpu_seconds = max(part.seconds for part in parts)
+        return Prices(f, parts, gpu_seconds, self.find_cpu_seconds(f))
 
     def list_kinds(self, f: int) -> tuple[Kind, Kind]:
         """The kinds of run of the GPUs' part and of the CPU's, with the factors of now."""
         names = self._split_names if 0 < f < self.problem.m else self._alone_names
-        gpu, cpu = (Kind(name, self.corrections.find(name)) for name in names)
+        gpu, cpu = (Kind(name, self.machine.corrections.find(name)) for name in names)
         return gpu, cpu
 
     @cached_property
@@ -137,7 +139,7 @@ class ProductTimes:
         bottleneck = side.name_bottleneck() if side is not None else ""
         return (
             f"{device}{gpu}, {problem.memory}{resident}: {bottleneck}",
-            f"CPU{cpu}: {name_cpu_bottleneck(problem, self.cpu)}",
+            f"CPU{cpu}: {name_cpu_bottleneck(problem, self.machine.cpu)}",
         )
 
     def correct(self, prices: Prices) -> Prediction:
@@ -156,14 +158,6 @@ class ProductTimes:
         return max(gpu.factor.deciding * prices.gpu_seconds, cpu_seconds)
 
 
-def build_times(
-    problem: GemmProblem, machine: MachineProfile, side: GpuSide | None
-) -> ProductTimes:
-    """The times of a product."""
-    corrections = machine.corrections
-    return ProductTimes(problem, machine.cpu, side, corrections, corrections.version)
-
-
 def limit_split(alone_seconds: float, memory: Memory, further: int = 1) -> float:
     """Longest time for which further devices pay; it takes `alone_seconds` without them."""
     return alone_seconds * (1 - SPLIT_GAIN[memory]) ** further
@@ -173,21 +167,20 @@ def find_split(times: ProductTimes, limit_seconds: float) -> Prices | None:
     """The best split; None if not even a lower bound is within the limit.
 
     Bisection finds the row of tiles where both parts take equally long, with a lower bound of the
-    GPUs' seconds. It is repeated with the bound scaled to the GPUs' time at that row.
+    GPUs' seconds. That row is priced, and the search repeated with the bound scaled to its price,
+    until it comes to a row that is priced already.
     """
     side, m = times.in_split, times.problem.m
     tile_m, (gpu, cpu) = side.spec.tile.m, times.list_kinds(1)
-    best: Prices | None = None
-    best_seconds, scale = inf, gpu.factor.deciding
+    scale, priced = gpu.factor.deciding, dict[int, Prices]()
 
     def find_cpu(rows: int) -> float:
-        seconds = find_cpu_seconds(times.problem, times.cpu, m - rows, beside_gpu=True)
-        return _delay(cpu.factor.deciding * seconds)
+        return _delay(cpu.factor.deciding * times.find_cpu_seconds(m - rows))
 
     def find_total(rows: int) -> float:
         return max(scale * side.find_bound(rows), find_cpu(rows))
 
-    for _ in range(_ROUNDS):
+    while True:
         low, high = 0, divide_up(m, tile_m)
         while low < high:
             middle = (low + high) // 2
@@ -197,18 +190,11 @@ def find_split(times: ProductTimes, limit_seconds: float) -> Prices | None:
             else:
                 low = middle + 1
         near = [rows for rows in (tile_m * (low - 1), tile_m * low) if 0 < rows < m]
-        if not near or (best is None and min(map(find_total, near)) > limit_seconds):
-            return best
-        rows = min(near, key=find_total)
-        prices = times.price(m - rows)
-        seconds = times.find_seconds(prices)
-        if seconds < best_seconds:
-            best, best_seconds = prices, seconds
-        rescaled = gpu.factor.deciding * prices.gpu_seconds / side.find_bound(rows)
-        if rescaled == scale:
-            break
-        scale = rescaled
-    return best
+        rows = min(near, key=find_total, default=0)
+        if not near or rows in priced or (not priced and find_total(rows) > limit_seconds):
+            return min(priced.values(), key=times.find_seconds, default=None)
+        priced[rows] = times.price(m - rows)
+        scale = gpu.factor.deciding * priced[rows].gpu_seconds / side.find_bound(rows)
 
 
 def _delay(cpu_seconds: float) -> float:

@@ -9,13 +9,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from wavetrim.kernels.schedule.timeline import Rates
+from wavetrim.kernels.schedule.cuts import Rates
+from wavetrim.kernels.schedule.panels import divide_up
 from wavetrim.kernels.spec import KernelSpec
 from wavetrim.scheduler.planning.gpu_rows import (
     GpuRows,
     GpuSide,
     build_member,
-    find_even_part,
 )
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.estimate import estimate_joint
@@ -76,7 +76,8 @@ def _list_ways(
         peer_bytes = machine.joint.peer_gbytes_per_second * 1e9
         if peer_bytes:
             yield replace(side, members=_exchange(rows, peer_bytes), exchanges=True)
-    columns = find_even_part(problem.n, count, spec.tile.n)
+    # Whole tiles, which take no more time.
+    columns = min(problem.n, divide_up(divide_up(problem.n, count), spec.tile.n) * spec.tile.n)
     # Where A is as large as B, dividing columns copies no less; and a resident B is whole.
     is_wide = problem.m < problem.n and not problem.b_resident
     if alike and is_wide and columns * (count - 1) < problem.n:

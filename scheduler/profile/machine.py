@@ -216,3 +216,7 @@ class MachineProfile:
     def find_link(self, memory: Memory) -> LinkModel:
         """The link for a kind of memory, on a machine with a GPU."""
         return next(link for link in self.links if link.memory == memory)
+
+    def find_measured(self, spec: KernelSpec) -> KernelRate | None:
+        """The measured rate of a kernel; None if it was not measured."""
+        return next((rate for rate in self.kernels if rate.is_of(spec)), None)

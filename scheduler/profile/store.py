@@ -1,7 +1,7 @@
 """Finds profiles: a calibration of this machine, a preset, or an estimate. Stores calibrations.
 
-Calibrations are JSON files. Each is for one GPU (or CPU-only machine), driver and set of libraries,
-so old figures are never used with a new driver or library.
+Calibrations are JSON files, whose values are checked when they are read. Each is for one GPU (or
+CPU-only machine), driver and set of libraries, so old figures are never used with new ones.
 """
 
 import contextlib
@@ -17,19 +17,27 @@ from dataclasses import replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Final
+from reprlib import repr as shorten
+from typing import TYPE_CHECKING, Any, Final
 
 from wavetrim.kernels.device import DeviceInfo
 from wavetrim.scheduler.errors import PlanError, ProfileError
+from wavetrim.scheduler.problem import MEMORIES
 from wavetrim.scheduler.profile.estimate import estimate_cpu, estimate_links
 from wavetrim.scheduler.profile.machine import CpuModel, GpuModel, MachineProfile
 from wavetrim.scheduler.profile.presets import PRESETS, describe_gpu, find_preset
-from wavetrim.scheduler.profile.serialization import dump_profile, read_profile
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 logger = logging.getLogger(__name__)
 
 _LIBRARIES: Final = ("wavetrim", "numpy", "cupy-cuda13x", "nvidia-cublas")
 """Distributions whose versions are part of a calibration's key."""
+
+FORMAT_VERSION: Final = 6
+
+_NOT_WRITTEN: Final[Any] = {"corrections": True, "beside": {"__all__": {"corrections"}}}
 
 
 def find_profile(
@@ -220,3 +228,48 @@ def _find_version(distribution: str) -> str:
         return version(distribution)
     except PackageNotFoundError:
         return "none"
+
+
+def dump_profile(profile: MachineProfile) -> dict[str, Any]:
+    """A JSON-ready copy without corrections; `read_profile` is the inverse."""
+    fields = _find_adapter().dump_python(profile, mode="json", exclude=_NOT_WRITTEN)
+    return {"format": FORMAT_VERSION, **fields}
+
+
+def read_profile(document: object) -> MachineProfile:
+    """A profile from its JSON object. Unknown entries are ignored.
+
+    Raises:
+        ProfileError: The object has another format, a field is missing, or a value is refused.
+    """
+    from pydantic import ValidationError
+
+    written = document.get("format") if isinstance(document, Mapping) else None
+    if written != FORMAT_VERSION:
+        raise _refuse("format", written, str(FORMAT_VERSION))
+    try:
+        profile = _find_adapter().validate_json(json.dumps(document), strict=True)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        field = ".".join(map(str, first["loc"]))
+        if first["type"] == "missing":
+            raise ProfileError(f"{field} is missing") from error
+        limit = first["msg"].removeprefix("Input should be ")
+        raise _refuse(field, first["input"], limit) from error
+    for one in (profile, *profile.beside):
+        memories = tuple(link.memory for link in one.links)
+        needed = MEMORIES if one.gpu else ()
+        if memories != needed:
+            raise _refuse("links", memories, f"for {needed}: for each kind of memory with a GPU")
+    return profile
+
+
+@cache
+def _find_adapter() -> "TypeAdapter[MachineProfile]":
+    from pydantic import TypeAdapter  # slow, and plans do not need it
+
+    return TypeAdapter(MachineProfile)
+
+
+def _refuse(field: str, value: object, limit: str) -> ProfileError:
+    return ProfileError(f"{field} is {shorten(value)}; it must be {limit}")

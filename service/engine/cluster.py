@@ -15,7 +15,7 @@ from wavetrim.scheduler.engine.messages import Message
 from wavetrim.scheduler.errors import ProfileError
 from wavetrim.scheduler.planning.placing import Network
 from wavetrim.scheduler.profile.machine import MachineProfile
-from wavetrim.scheduler.profile.serialization import read_profile
+from wavetrim.scheduler.profile.store import read_profile
 from wavetrim.service.engine.supervisor import Supervisor
 from wavetrim.service.settings import Settings
 

@@ -10,7 +10,7 @@ from wavetrim.kernels.device import DeviceInfo
 from wavetrim.scheduler.engine.messages import Message
 from wavetrim.scheduler.profile.corrections import Factor
 from wavetrim.scheduler.profile.provider import ProfileProvider
-from wavetrim.scheduler.profile.serialization import read_profile
+from wavetrim.scheduler.profile.store import read_profile
 from wavetrim.service.engine.supervisor import Supervisor, Watch
 from wavetrim.service.settings import Settings
 

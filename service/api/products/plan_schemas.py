@@ -2,7 +2,7 @@
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from wavetrim.scheduler.planning.queues import MOST_SPANS, Work
+from wavetrim.scheduler.planning.drawing import MOST_SPANS, Work
 from wavetrim.scheduler.problem import Memory
 from wavetrim.service.api.schemas import ExpectedView
 

@@ -7,8 +7,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from wavetrim.scheduler.calibration.calibrate import CALIBRATION_SECONDS
-from wavetrim.scheduler.calibration.gpus import calibrate_gpus
+from wavetrim.scheduler.calibration.calibrate import CALIBRATION_SECONDS, calibrate_gpus
 from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.scheduler.profile.store import store_profile
 from wavetrim.service.cli.exits import CommandFailed

@@ -5,8 +5,8 @@ from typing import Final
 
 from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.planning.description import describe_plan
+from wavetrim.scheduler.planning.drawing import list_queues
 from wavetrim.scheduler.planning.plan import Plan
-from wavetrim.scheduler.planning.queues import list_queues
 from wavetrim.scheduler.planning.split import SPLIT_GAIN
 from wavetrim.scheduler.problem import GemmProblem, find_memory
 from wavetrim.scheduler.profile.store import is_elsewhere

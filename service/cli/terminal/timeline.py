@@ -9,7 +9,7 @@ from typing import Final
 
 from rich.text import Text
 
-from wavetrim.scheduler.planning.queues import Queue, Span
+from wavetrim.scheduler.planning.drawing import Queue, Span
 from wavetrim.service.cli.terminal.units import format_seconds
 
 _HEIGHTS: Final = " ▁▂▃▄▅▆▇█"

@@ -20,7 +20,6 @@ from wavetrim.kernels.gemm.terms import (
     VERDICT_BYTES,
     choose_part_sizes,
     count_term_bytes,
-    count_term_item_bytes,
 )
 from wavetrim.kernels.schedule.panels import PanelProblem
 from wavetrim.kernels.spec import LEAST_TERMS_K, KernelSpec
@@ -70,7 +69,7 @@ def test_parts_cover_the_product_once_within_the_memory(m: int, n: int, k: int, 
     volume = sum(len(part.rows) * len(part.columns) * len(part.depth) for part in parts)
     assert volume == m * n * k
     assert len({(part.rows, part.columns, part.depth) for part in parts}) == len(parts)
-    item_bytes = count_term_item_bytes(TENSOR)
+    item_bytes = TENSOR.term_item_bytes
     for part in parts:
         sizes = len(part.rows), len(part.columns), len(part.depth)
         assert count_term_bytes(TENSOR.tile, item_bytes, *sizes) <= cut.total_bytes
@@ -313,7 +312,7 @@ def test_an_infinity_in_b_reaches_every_panel(
     from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 
     m, n, k = shape
-    problem = PanelProblem(m, n, k, 4, 128, 128, 32, 7, count_term_item_bytes(TENSOR))
+    problem = PanelProblem(m, n, k, 4, 128, 128, 32, 7, TENSOR.term_item_bytes)
     rates = RATES.slow_copies(stretch, split_seconds=0.0)
     plan = plan_steps(problem, rates, 1 << 30)
     steps = plan.steps

@@ -13,7 +13,6 @@ from tests.matrices import Array, assert_product, make_matrix, make_output, pin_
 from tests.rates import find_cut, make_rates, plan_steps
 from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.gemm.operands import Layout
-from wavetrim.kernels.gemm.terms import find_term_item_bytes
 from wavetrim.kernels.pipeline.host_product import HostProduct
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.kernels.pipeline.resident_cache import Resident, ResidentCache
@@ -92,7 +91,7 @@ def find_resident_cut(spec: KernelSpec, c: Array, a: Array) -> Cut:
     tile, k = spec.tile, a.shape[1]
     problem = PanelProblem(
         *(*c.shape, k, c.itemsize, tile.m, tile.n, tile.k, 132),
-        find_term_item_bytes(spec, k),
+        spec.term_item_bytes if k >= spec.least_k else 0,
         b_resident=True,
     )
     return plan_steps(problem, make_rates(problem), 1 << 36).cut

@@ -10,18 +10,29 @@ sizes = st.one_of(
     st.tuples(st.integers(1, 300), st.integers(4000, 20_000), st.integers(100, 600)),  # C is large
     st.tuples(st.integers(1, 200), st.integers(1, 200), st.sampled_from([8192, 16_384, 24_576])),
 )
-problems = st.builds(
-    lambda size, **values: PanelProblem(*size, **values),
-    size=sizes,
-    item_bytes=st.sampled_from([2, 4, 8]),
-    tile_m=st.sampled_from([16, 32, 128]),
-    tile_n=st.sampled_from([16, 32, 256]),
-    tile_k=st.sampled_from([4, 8, 32]),
-    slots=st.sampled_from([4, 40, 132]),
-    term_item_bytes=st.sampled_from([0, 6]),
-    staged=st.booleans(),
-    b_resident=st.booleans(),
-)
+
+
+def build_problems(
+    shapes: st.SearchStrategy[tuple[int, int, int]],
+) -> st.SearchStrategy[PanelProblem]:
+    """Products of some shapes, by kernels of all kinds."""
+    return st.builds(
+        lambda shape, **values: PanelProblem(*shape, **values),
+        shape=shapes,
+        item_bytes=st.sampled_from([2, 4, 8]),
+        tile_m=st.sampled_from([16, 32, 128]),
+        tile_n=st.sampled_from([16, 32, 256]),
+        tile_k=st.sampled_from([4, 8, 32]),
+        slots=st.sampled_from([4, 40, 132]),
+        term_item_bytes=st.sampled_from([0, 6]),
+        stream_k_tail=st.booleans(),
+        stream_k_short=st.booleans(),
+        staged=st.booleans(),
+        b_resident=st.booleans(),
+    )
+
+
+problems = build_problems(sizes)
 budgets = st.one_of(st.integers(1 << 20, 1 << 26), st.just(1 << 32))
 """Bytes of device memory."""
 

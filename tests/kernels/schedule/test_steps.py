@@ -1,6 +1,7 @@
 """Steps add every k to every element of C once, within the memory, in buffers that are free."""
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,39 @@ from hypothesis import strategies as st
 
 from tests.kernels.schedule.plans import budgets, cuts, problems
 from wavetrim.kernels.errors import OperandError
-from wavetrim.kernels.schedule.panels import PanelProblem
-from wavetrim.kernels.schedule.steps import Cut, Step, cut_steps, list_parts, take_whole
+from wavetrim.kernels.schedule.panels import PanelProblem, cut_rows
+from wavetrim.kernels.schedule.steps import Cut, Step, cut_steps, take_whole
 
 many = settings(max_examples=40)
+
+
+@given(problem=problems, some=st.integers(0, 20_000), further=st.integers(0, 20_000))
+def test_more_rows_take_no_fewer_waves(problem: PanelProblem, some: int, further: int) -> None:
+    n, k = problem.n, problem.k
+    assert problem.count_waves(some) <= problem.count_waves(some + further)
+    assert problem.find_waves(some, n, k) <= problem.find_waves(some + further, n, k)
+
+
+@given(problem=problems, waves=st.integers(1, 50))
+def test_rows_in_waves_is_the_last_row_before_the_next_wave(
+    problem: PanelProblem, waves: int
+) -> None:
+    rows = problem.find_rows_in_waves(waves)
+    assert problem.count_waves(rows) <= waves < problem.count_waves(rows + 1)
+
+
+@given(problem=problems, m=st.integers(1, 10**6), sizes=st.tuples(*2 * [st.integers(1, 5000)]))
+def test_panels_follow_each_other_and_become_smaller(
+    problem: PanelProblem, m: int, sizes: tuple[int, int]
+) -> None:
+    first, most = (size + m // 500 for size in sizes)
+    panels = list(cut_rows(replace(problem, m=m), first, most))
+    assert (panels[0], panels[-1].stop) == (range(min(first, m)), m)
+    assert all(panels)
+    assert all(before.stop == after.start for before, after in pairwise(panels))
+    lengths = [most, *map(len, panels[1:])]
+    assert max(lengths) == most
+    assert lengths[:-1] == sorted(lengths[:-1], reverse=True)
 
 
 @many
@@ -29,6 +59,7 @@ def test_every_row_column_and_k_is_computed_once_within_the_budget(
         assert step.depth.start == reached.get(part, 0), "k in order"
         assert (step.first, step.last) == (part not in reached, step.depth.stop == problem.k)
         reached[part] = step.depth.stop
+        assert step.loads_b == (step.begins_b and not problem.b_resident)
         assert len(step.rows) <= plan.buffers.rows
         assert len(step.columns) <= plan.buffers.columns
         assert step.depth_offset + len(step.depth) <= step.buffer_depth <= plan.buffers.depth
@@ -37,17 +68,6 @@ def test_every_row_column_and_k_is_computed_once_within_the_budget(
     for rows, columns in reached:
         computed[rows.start : rows.stop, columns.start : columns.stop] += 1
     assert np.all(computed == 1)
-
-
-@many
-@given(problem=problems, cut=cuts, budget=budgets)
-def test_the_parts_that_are_priced_are_those_of_the_steps(
-    problem: PanelProblem, cut: Cut, budget: int
-) -> None:
-    plan = cut_steps(problem, cut, budget)
-    steps = [(step.rows, step.columns, step.depth, step.begins_b) for step in plan.steps]
-    assert [tuple(part) for part in list_parts(problem, cut, plan.buffers)] == steps
-    assert all(step.loads_b == (step.begins_b and not problem.b_resident) for step in plan.steps)
 
 
 @many

@@ -10,17 +10,14 @@ from tests.limit import allow
 from wavetrim.cpu.gemm import CpuPool
 from wavetrim.kernels.compile import compile_kernels
 from wavetrim.kernels.device import list_devices, select_devices
-from wavetrim.scheduler.calibration.calibrate import CALIBRATION_SECONDS, calibrate
+from wavetrim.scheduler.calibration.calibrate import CALIBRATION_SECONDS, calibrate, calibrate_gpus
 from wavetrim.scheduler.calibration.cpu import measure_cpu_quickly
-from wavetrim.scheduler.calibration.gpus import calibrate_gpus
-from wavetrim.scheduler.calibration.kernels import list_measured
+from wavetrim.scheduler.calibration.gpu import list_measured
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.problem import MEMORIES
-from wavetrim.scheduler.profile.estimate import is_measured
 from wavetrim.scheduler.profile.machine import CpuModel
 from wavetrim.scheduler.profile.presets import PRESETS, describe_gpu
-from wavetrim.scheduler.profile.serialization import dump_profile, read_profile
-from wavetrim.scheduler.profile.store import find_profile
+from wavetrim.scheduler.profile.store import dump_profile, find_profile, read_profile, store_profile
 
 CPU_SECONDS = 5.0
 """Most seconds of a calibration of the CPU."""
@@ -50,11 +47,12 @@ def test_a_cpu_is_calibrated_in_time_and_its_profile_is_found(tmp_path: Path) ->
     with Executor(cache_dir=tmp_path / "kernels", cpu_threads=2) as executor:
         executor.pool.prepare()
         began = time.perf_counter()
-        profile = calibrate(executor, cache_dir=tmp_path / "kernels", directory=tmp_path)
+        profile = calibrate(executor, cache_dir=tmp_path / "kernels")
         assert time.perf_counter() - began < allow(CPU_SECONDS)
     check_cpu(profile.cpu)
     assert profile.cpu.source.startswith("measured")
     assert profile.cpu.threads == 2
+    store_profile(profile, tmp_path)
     assert find_profile(None, devices=(), directory=tmp_path, cpu_threads=2) == profile
 
 
@@ -67,14 +65,14 @@ def test_what_is_measured_of_a_gpu_are_the_kernels_that_plans_choose(gpu) -> Non
 
 
 @pytest.mark.gpu
-def test_a_gpu_is_calibrated_in_time(tmp_path: Path, kernel_cache: Path) -> None:
+def test_a_gpu_is_calibrated_in_time(kernel_cache: Path) -> None:
     devices = list_devices()
     with Executor(cache_dir=kernel_cache, devices=devices[:1]) as executor:
         gpu = describe_gpu(devices[0])
         compile_kernels(list_measured(gpu), devices[0].arch, kernel_cache)
         executor.pool.prepare()
         began = time.perf_counter()
-        profile = calibrate(executor, cache_dir=kernel_cache, directory=tmp_path)
+        profile = calibrate(executor, cache_dir=kernel_cache)
         assert time.perf_counter() - began < allow(CALIBRATION_SECONDS)
     check_cpu(profile.cpu)
     assert profile.device == devices[0].name
@@ -84,7 +82,7 @@ def test_a_gpu_is_calibrated_in_time(tmp_path: Path, kernel_cache: Path) -> None
         assert link.out_gbytes_per_second > 1
         assert 1 <= link.duplex <= 2
         assert 0 < link.call_seconds < 5e-3
-    assert all(is_measured(profile, spec) for spec in list_measured(gpu))
+    assert all(profile.find_measured(spec) for spec in list_measured(gpu))
     assert read_profile(dump_profile(profile)) == profile
 
 

@@ -18,7 +18,7 @@ from wavetrim.scheduler.engine.messages import (
     encode_message,
 )
 from wavetrim.scheduler.options import ACCURACIES, PlanOptions
-from wavetrim.scheduler.profile.serialization import dump_profile
+from wavetrim.scheduler.profile.store import dump_profile
 
 sizes = st.integers(1, 2**40)
 operands = st.builds(

@@ -12,7 +12,7 @@ from tests.scheduler.profiles import change_cpu, make_small_machine, run_as_if
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.cache import PlanCache
 from wavetrim.scheduler.planning.choice import choose_plan
-from wavetrim.scheduler.planning.curve import describe_curve
+from wavetrim.scheduler.planning.drawing import describe_curve
 from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.corrections import FORGOTTEN_SECONDS, KEPT_RUNS, Corrections

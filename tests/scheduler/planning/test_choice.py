@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from tests.scheduler.profiles import (
     H200,
     change_cpu,
+    find_preset_profile,
     make_small_machine,
 )
 from wavetrim.kernels.schedule.steps import cut_steps
@@ -19,6 +20,7 @@ from wavetrim.scheduler.planning.split import SPLIT_GAIN
 from wavetrim.scheduler.problem import ITEM_BYTES, MEMORIES, GemmProblem
 from wavetrim.scheduler.profile.presets import PRESETS
 from wavetrim.scheduler.profile.store import build_preset_profile
+from wavetrim.scheduler.profile.what_if import WhatIf, apply_what_if
 
 SMALL = make_small_machine()
 SQUARE = GemmProblem(1000, 1000, 1000, memory="pinned")
@@ -50,6 +52,37 @@ def test_f_is_a_best_one_of_all_rows_of_tiles(m, n, k, dtype, memory, link):
     promised = (1 - SPLIT_GAIN[memory]) * alone_seconds
     best = split_seconds if split_seconds <= promised else alone_seconds
     assert plan.chosen_seconds <= 1.01 * best
+
+
+@pytest.mark.parametrize(
+    ("device", "threads", "shape"),
+    [("L4 x4", 16, (9539, 186, 149)), ("RTX 4090", 16, (5132, 239, 156))],
+)  # fmt: skip
+def test_f_is_searched_until_a_row_of_tiles_comes_again(device, threads, shape):
+    """Here the bound of the GPUs' time is too short at one row, and too long at the next."""
+    problem = GemmProblem(*shape, "float64", "pinned")
+    plan = choose_plan(problem, find_preset_profile(device, threads))
+    times, tile_m = plan.times, plan.spec.tile.m
+    rows = range(problem.m - tile_m, 0, -tile_m)
+    assert plan.chosen_seconds <= 1.001 * min(times.find_seconds(times.price(f)) for f in rows)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    problem=problems, device=st.sampled_from(PRESETS), base=st.integers(2, 64),
+    threads=st.lists(st.integers(2, 256), min_size=2, max_size=2), sms=st.sampled_from([None, 8]),
+)  # fmt: skip
+def test_more_threads_of_the_cpu_make_nothing_slower(problem, device, base, threads, sms):
+    """With each F. The chosen one may lose what a split must promise, once one device is faster."""
+    profile, options = build_preset_profile(device, "test", base), PlanOptions(sms=sms)
+    few, more = (
+        choose_plan(problem, apply_what_if(profile, WhatIf(count), problem.dtype), options)
+        for count in sorted(threads)
+    )
+    for f in (1, problem.m // 2, problem.m):
+        assert more.predict(f).cpu_seconds <= few.predict(f).cpu_seconds * (1 + 1e-9)
+    promised = 1 - SPLIT_GAIN[problem.memory]
+    assert more.chosen_seconds <= 1.01 * few.chosen_seconds / promised
 
 
 @settings(max_examples=60, deadline=None)

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from tests.scheduler.profiles import H200, find_preset_profile, make_small_machine
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.choice import choose_plan, choose_plan_on
-from wavetrim.scheduler.planning.curve import describe_curve, list_edges
 from wavetrim.scheduler.planning.description import describe_plan
-from wavetrim.scheduler.planning.queues import list_queues
+from wavetrim.scheduler.planning.drawing import describe_curve, list_edges, list_queues
 from wavetrim.scheduler.problem import MEMORIES, GemmProblem
 
 TWO = find_preset_profile("H100 SXM x2")

@@ -11,7 +11,7 @@ from wavetrim.scheduler.errors import PlanError
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.planning.description import describe_plan
-from wavetrim.scheduler.planning.queues import list_queues
+from wavetrim.scheduler.planning.drawing import list_queues
 from wavetrim.scheduler.planning.residency import Savings, find_fetch_seconds
 from wavetrim.scheduler.planning.split import SPLIT_GAIN
 from wavetrim.scheduler.problem import GemmProblem

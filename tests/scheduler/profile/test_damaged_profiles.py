@@ -10,8 +10,12 @@ import pytest
 
 from tests.scheduler.profile.test_profile import H200, find, measure
 from wavetrim.scheduler.errors import ProfileError
-from wavetrim.scheduler.profile.serialization import FORMAT_VERSION
-from wavetrim.scheduler.profile.store import find_calibration, load_profile, store_profile
+from wavetrim.scheduler.profile.store import (
+    FORMAT_VERSION,
+    find_calibration,
+    load_profile,
+    store_profile,
+)
 
 RATE = ("cpu", "float32_gflops")
 

@@ -8,12 +8,17 @@ import pytest
 from wavetrim.kernels.catalog import find_kernel, list_kernels
 from wavetrim.kernels.device import DeviceInfo
 from wavetrim.scheduler.errors import PlanError
+from wavetrim.scheduler.planning.gpu_rows import find_rate
 from wavetrim.scheduler.problem import MEMORIES
-from wavetrim.scheduler.profile.estimate import find_rate, is_measured
 from wavetrim.scheduler.profile.machine import JointLinks, KernelRate, MachineProfile
 from wavetrim.scheduler.profile.presets import PRESETS
-from wavetrim.scheduler.profile.serialization import dump_profile, read_profile
-from wavetrim.scheduler.profile.store import find_profile, read_key, store_profile
+from wavetrim.scheduler.profile.store import (
+    dump_profile,
+    find_profile,
+    read_key,
+    read_profile,
+    store_profile,
+)
 
 H200 = DeviceInfo(
     index=0,
@@ -72,7 +77,7 @@ def test_every_kernel_of_a_preset_has_an_estimated_rate_and_each_number_a_source
         rate = find_rate(profile, spec)
         assert 0 < rate.gflops < 2 * gpu.float16_tensor_gflops
         assert "assumed" in rate.source
-        assert not is_measured(profile, spec)
+        assert profile.find_measured(spec) is None
     assert tuple(link.memory for link in profile.links) == MEMORIES
     assert all(group.source for group in (profile, profile.cpu, gpu, *profile.links))
 
@@ -82,8 +87,8 @@ def test_a_measured_rate_takes_the_place_of_the_estimate() -> None:
     rate = KernelRate("bulk", "float32", str(spec.tile), 1234.0, "measured")
     profile = replace(find("H200"), kernels=(rate,))
     assert find_rate(profile, spec) is rate
-    assert is_measured(profile, spec)
-    assert not is_measured(profile, other)
+    assert profile.find_measured(spec) is rate
+    assert profile.find_measured(other) is None
 
 
 def test_a_name_of_several_presets_takes_the_common_one_and_says_so() -> None:

@@ -2,8 +2,7 @@
 
 from tests.server import RunningServer
 from wavetrim.scheduler.profile.presets import PRESETS
-from wavetrim.scheduler.profile.serialization import FORMAT_VERSION, read_profile
-from wavetrim.scheduler.profile.store import find_profile
+from wavetrim.scheduler.profile.store import FORMAT_VERSION, find_profile, read_profile
 
 
 def test_a_profile_has_every_number_that_plans_are_made_from(

@@ -1,5 +1,6 @@
-"""Measures the links between each kind of host memory and the GPU.
+"""Measures a GPU: the rates of its kernels, and its links with each kind of host memory.
 
+    kernel = flops / (seconds - bytes of C / bandwidth of the GPU's memory)     several full waves
     rate   = bytes of a long product / (its seconds - those of a tiny product)
     duplex = 1 + (seconds of both ways - seconds of the longer way) / seconds of the shorter way
     call   = seconds of a tiny product - its prediction without a call
@@ -8,19 +9,43 @@ The long products have a short K, so that copies bound them, and run through the
 panels. The others are planned, and run as those of users.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Final
 
 from wavetrim.cpu.products import Matrix
-from wavetrim.kernels.catalog import find_kernel
+from wavetrim.kernels.catalog import find_kernel, list_kernels
 from wavetrim.kernels.schedule.steps import Cut
+from wavetrim.kernels.spec import KernelSpec
+from wavetrim.kernels.timing.whole_tiles import KernelProbe
 from wavetrim.scheduler.calibration.repetition import OperandMemory, repeat, time_call
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.problem import MEMORIES, GemmProblem, Memory
-from wavetrim.scheduler.profile.machine import CpuModel, LinkModel, MachineProfile
+from wavetrim.scheduler.profile.machine import (
+    CpuModel,
+    GpuModel,
+    KernelRate,
+    LinkModel,
+    MachineProfile,
+)
+
+Report = Callable[[str, float], None]
+"""Called with what is being measured and the finished share, 0…1."""
+
+_ROUNDS: Final = 12
+"""Tiles of a launch for each multiprocessor: full waves with 1, 2, 3, 4, 6 or 12 blocks on each.
+Chosen."""
+
+_DEPTH: Final = 2048
+_LAUNCHES: Final = 3
+"""K, and launches whose median counts; chosen."""
+
+_MEASURED: Final = "float32", "float64", "float16"
+"""Element types that are measured. bfloat16 has float16's rates, complex types are estimated."""
 
 _SECONDS: Final = 0.06
 _QUICK_SECONDS: Final = 0.05
@@ -48,6 +73,38 @@ _MOST_COPY_GBYTES: Final = 200.0
 
 _MOST_DUPLEX: Final = 2.0
 """The factor of directions that take turns."""
+
+
+def list_measured(gpu: GpuModel) -> tuple[KernelSpec, ...]:
+    """The kernels that plans may take on a GPU and whose rates are measured."""
+    return tuple(
+        spec
+        for spec in list_kernels(compute_capability=gpu.compute_capability)
+        if spec.automatic and spec.dtype in _MEASURED
+    )
+
+
+def measure_kernels(
+    gpu: GpuModel, device_index: int, cache_dir: Path, source: str, *, tell: Report
+) -> tuple[KernelRate, ...]:
+    """The rates of the kernels that plans may take."""
+    specs = list_measured(gpu)
+    rates: list[KernelRate] = []
+    for done, spec in enumerate(specs):
+        tell(spec.label, done / len(specs))
+        probe = KernelProbe(
+            spec, sm_count=gpu.sm_count, device_index=device_index, cache_dir=cache_dir
+        )
+        timing = probe.measure(_ROUNDS, _DEPTH, repeats=_LAUNCHES)
+        c_elements = timing.rows * timing.n
+        c_seconds = 1e-9 * spec.item_bytes * c_elements / gpu.memory_gbytes_per_second
+        seconds = max(timing.seconds - c_seconds, timing.seconds / 2)
+        gflops = 2e-9 * c_elements * _DEPTH / seconds
+        rate = KernelRate(spec.name, spec.dtype, str(spec.tile), gflops, source)
+        rates.append(rate)
+        if spec.dtype == "float16":
+            rates.append(replace(rate, dtype="bfloat16", source=f"{source} in float16"))
+    return tuple(rates)
 
 
 @dataclass(frozen=True, slots=True)

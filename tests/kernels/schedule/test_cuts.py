@@ -8,29 +8,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.kernels.schedule.plans import build_problems
 from tests.rates import make_rates
-from wavetrim.kernels.schedule.cuts import find_bound, find_fastest, list_cuts, time_cut
+from wavetrim.kernels.schedule.cuts import (
+    Rates,
+    Spans,
+    find_bound,
+    find_fastest,
+    list_cuts,
+    time_cut,
+)
 from wavetrim.kernels.schedule.panels import PanelProblem
 from wavetrim.kernels.schedule.steps import Cut, cut_steps, take_whole
-from wavetrim.kernels.schedule.timeline import Rates, Spans
 
 MEMORY_BYTES = 1 << 36
 SIZES = st.integers(1, 300) | st.integers(1, 9000)
 many = settings(max_examples=60)
-problems = st.builds(
-    PanelProblem,
-    m=SIZES,
-    n=SIZES,
-    k=SIZES,
-    item_bytes=st.sampled_from([2, 4, 8]),
-    tile_m=st.sampled_from([16, 64, 128]),
-    tile_n=st.sampled_from([16, 128, 256]),
-    tile_k=st.sampled_from([8, 16, 32]),
-    slots=st.sampled_from([4, 40, 132]),
-    stream_k_tail=st.booleans(),
-    stream_k_short=st.booleans(),
-    b_resident=st.booleans(),
-)
+problems = build_problems(st.tuples(SIZES, SIZES, SIZES))
 changes = st.fixed_dictionaries(
     {
         "in_bytes_per_second": st.floats(1e9, 1e11),
