@@ -44,6 +44,10 @@ _DIGITS: Final = 5
 _DRAWN_DIGITS: Final = 4
 """Digits of recorded seconds, and of those that are only drawn; chosen."""
 
+_FORMATS: Final = 5, FORMAT_VERSION
+"""Formats of the profiles that sweeps are recorded with. In the fifth the rate of copies in host
+memory was that of several threads, which counts for small pageable products alone."""
+
 _MACHINES: Final = ("host-h100",)
 _SIDES: Final = 256
 _USUAL: Final = (4096, 4096, 4096)
@@ -130,7 +134,7 @@ def _list_sweeps(results: HostResults) -> Iterator[SweepRow]:
     """The sweeps that are worth a guess: their fastest F is neither 0 nor M, or it is usual."""
     if not results.regret or name_machine(results) not in _MACHINES:
         return
-    if results.document["profile"]["format"] != FORMAT_VERSION:  # of an earlier model
+    if results.document["profile"]["format"] not in _FORMATS:
         return
     count = results.document["profile"]["gpu"]["sm_count"]
     for row in results.regret:
@@ -179,7 +183,7 @@ def find_profile(device: str, threads: int | None) -> MachineProfile:
     """The profile of a measured machine, or of a data sheet beside an assumed CPU."""
     for results in read_host_results(RESULTS):
         if name_machine(results) == device and any(_list_sweeps(results)):
-            measured = read_profile(results.document["profile"])
+            measured = read_profile(results.document["profile"] | {"format": FORMAT_VERSION})
             source = f"measured on {results.caption}"
             beside = (replace(one, source=source) for one in measured.beside)
             return replace(measured, source=source, beside=tuple(beside))
