@@ -44,10 +44,7 @@ _DIGITS: Final = 5
 _DRAWN_DIGITS: Final = 4
 """Digits of recorded seconds, and of those that are only drawn; chosen."""
 
-_FORMATS: Final = 5, FORMAT_VERSION
-"""Formats of the profiles that sweeps are recorded with. In the fifth the rate of copies in host
-memory was that of several threads, which counts for small pageable products alone."""
-
+_FORMATS: Final = 5, FORMAT_VERSION  # the fifth copied small products otherwise
 _MACHINES: Final = ("host-h100",)
 _SIDES: Final = 256
 _USUAL: Final = (4096, 4096, 4096)

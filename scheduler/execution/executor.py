@@ -143,23 +143,22 @@ class Executor:
             ExecutionError: A device failed; C is incomplete.
         """
         is_straight = plan.is_straight and alpha != 0 and not (timed or b_key)
-        if not (is_straight or plan.is_short):
-            product = PlannedProduct(
-                plan, a, b, c, alpha, beta, progress, cancelled, final, timed, b_key
-            )
-            return self._run(product)
-        if cancelled is not None and cancelled():
+        if cancelled is not None and (is_straight or plan.is_short) and cancelled():
             raise ExecutionCancelled("the execution was asked to stop")
         timings: Timings | None = None
         if is_straight:
             timings = self._shorts.compute_straight(plan, a, b, c, alpha=alpha, beta=beta)
-        elif plan.f:
+        elif plan.is_short and plan.f:
             timings = self._shorts.compute_on_cpu(plan, a, b, c, alpha=alpha, beta=beta)
-        if timings is None:
+        elif plan.is_short:
             product = PlannedProduct(plan, a, b, c, alpha, beta, timed=timed, b_key=b_key)
             timings = self._run(product)
-        report_all(plan, progress, final)
-        return timings
+        if timings is not None:
+            report_all(plan, progress, final)
+            return timings
+        return self._run(
+            PlannedProduct(plan, a, b, c, alpha, beta, progress, cancelled, final, timed, b_key)
+        )
 
     def _run(self, product: PlannedProduct) -> Timings:
         """Compute a product in its parts."""
