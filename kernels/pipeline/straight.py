@@ -59,6 +59,7 @@ class StraightProduct:
         self._generation: int | None = None  # that of the device memory where its operands lie
         self._places: tuple[int, int, int] = (0, 0, 0)
         self._call: Any = None
+        self._factors: Any = None  # α and β, to which the call points
 
     def run(self, a: Matrix, b: Matrix, c: Matrix, addresses: Sequence[int] | None = None) -> bool:
         """Compute it, and wait for it.

@@ -6,7 +6,7 @@ as long as some thousand small products.
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -97,6 +97,7 @@ class LocalMachine:
         self.thread_locks = ThreadLocks()
         self._planned: PlannedProducts | None = None
         self.known: KnownProducts | None = None
+        self._left: set[threading.Thread] = set()
 
     @property
     def planned(self) -> "PlannedProducts":
@@ -147,20 +148,36 @@ class LocalMachine:
     def multiply_by_numpy(self, a: Matrix, b: Matrix, c: Matrix) -> None:
         """C ← A·B by NumPy; several threads do so at once unless the machine is crowded."""
         if not self.numpy.is_crowded:
-            with self.thread_locks.find():
+            with self.enter_thread():
                 self.numpy.multiply(a, b, c)
             return
         with self.lock:
             try:
-                self.numpy.multiply_alone(a, b, c)
+                if not self.has_ended:
+                    self.numpy.multiply_alone(a, b, c)
+                    return
             except BaseException:
                 blas_limit.end()
                 raise
+        self.stop_daemon()
+        self.numpy.multiply_alone(a, b, c)
+
+    def enter_thread(self) -> AbstractContextManager[Any]:
+        """What the calling thread holds while it calls BLAS outside `lock`."""
+        if self.has_ended:
+            self.stop_daemon()
+            return nullcontext()
+        return self.thread_locks.find()
+
+    def stop_daemon(self) -> None:
+        """Let a daemon thread that is left as the interpreter exits wait until the process ends."""
+        if threading.current_thread() in self._left:
+            threading.Event().wait()
 
     @contextmanager
     def pause(self) -> Iterator[None]:
         """Let nothing be computed until the block ends."""
-        with self.lock, self.thread_locks.lock_all():
+        with self.lock, nullcontext() if self.has_ended else self.thread_locks.lock_all():
             yield
 
     def end(self) -> None:
@@ -168,8 +185,11 @@ class LocalMachine:
 
         The calling thread alone computes what comes after that.
         """
+        self._left = {thread for thread in threading.enumerate() if thread.daemon}
         self.has_gpu, self.has_ended, self.known = False, True, None
         with self.lock:
+            # OpenBLAS, as the process ends, may wait for ever for a thread that is in a product.
+            self.thread_locks.keep_all()
             if self._planned is not None:
                 self._planned.close()
                 self._planned = None  # another one plans, without threads

@@ -162,6 +162,7 @@ def _compute(
         scale(result, product.beta)
         return
     if machine.has_ended:
+        machine.stop_daemon()
         _compute_alone(product, left, right, result)
         return
     fold = options.f == "auto"  # a given F applies to each matrix
@@ -232,7 +233,7 @@ def _compute_by_numpy(
         if is_plain and machine.numpy.is_crowded:
             machine.multiply_by_numpy(left, right, result)
         else:
-            with machine.thread_locks.find():
+            with machine.enter_thread():
                 multiply_alone(left, right, result, alpha=alpha, beta=beta)
         return True
     is_matrix = not (sizes.stack or sizes.a_is_vector or sizes.b_is_vector)
@@ -270,5 +271,5 @@ def _compute_and_verify(
         strict=True,
     ):
         c = None if before is None else old
-        with machine.thread_locks.find():
+        with machine.enter_thread():
             verify_product(a, b, c, new, alpha=alpha, beta=beta).require()

@@ -28,6 +28,12 @@ class ThreadLocks:
                 self._all.add(lock)
         return lock
 
+    def keep_all(self) -> None:
+        """Wait until no thread has its lock, and let none take it any more."""
+        self._finding.acquire()
+        for lock in tuple(self._all):
+            lock.__enter__()
+
     @contextmanager
     def lock_all(self) -> Iterator[None]:
         """Wait until no thread has its lock, and let none take it until the block ends."""

@@ -10,8 +10,9 @@
 1. `candidates`: two or three kernels that run on this GPU, can be limited to the requested
    multiprocessors, and have the requested accuracy: *strict* (IEEE, in the order of k but for
    divided tails), *library* (as NumPy and cuBLAS, which sums float64 on tensor cores; the default),
-   *float32* or *float64* (errors as of sums in that type, tensor cores allowed). If any of them was
-   measured, those whose rates are only assumed are left out.
+   *float32* or *float64* (errors as of sums in that type, tensor cores allowed). A product whose
+   copies are short is left to cuBLAS, in one step. If any kernel was measured, those whose rates
+   are only assumed are left out.
 2. `gpu_rows`: the time of the GPU's rows, by the fastest of a dozen lists of parts
    (`kernels/schedule`). The list that is priced is the list that runs. `team`: several GPUs.
 3. `cpu_rows`: the time of the CPU's rows.

@@ -13,9 +13,9 @@ ROOM_LINES: Final = {
     "kernels": 11_855,
     "lab": 4_861,
     "page": 5_500,
-    "scheduler": 11_440,
+    "scheduler": 11_465,
     "service": 28_380,
-    "tests": 42_365,
+    "tests": 42_400,
     "wavetrim": 260,
 }
 
