@@ -1,5 +1,7 @@
 """Straight products: right for all operands of a shape, and left to the pipeline where unsafe."""
 
+import gc
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -137,3 +139,16 @@ def test_after_a_failure_the_gpu_can_be_used_again(
             product.run(*draw(1))
     assert not own_pipeline.lock.locked()
     check(product)
+
+
+@pytest.mark.parametrize("kernel", ["register", "cublas"])
+def test_operands_are_released_after_the_product(pipeline: GpuPipeline, kernel: str) -> None:
+    operands = draw(1)
+    if kernel == "cublas":
+        assert find(pipeline).run(*operands)
+    cut = find_cut(operands[2], operands[0])
+    pipeline.multiply(find_kernel(kernel, "float32"), *operands, cut=cut)
+    alive = [weakref.ref(operand) for operand in operands]
+    del operands
+    gc.collect()
+    assert [one() for one in alive] == [None] * 3
