@@ -34,11 +34,6 @@ def make_old(folder: Path) -> Path:
     return folder
 
 
-@pytest.fixture
-def old_folder(tmp_path: Path) -> Path:
-    return make_old(tmp_path / "old")
-
-
 @pytest.fixture(scope="module")
 def upgraded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     """Today's service over such a folder."""

@@ -1,9 +1,6 @@
 """Jobs whose operands are results of other jobs, over HTTP on a real server with keys."""
 
-import os
-import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
@@ -53,17 +50,6 @@ def stored(ada: httpx.Client) -> dict[str, str]:
     return {name: upload(ada, array) for name, array in arrays.items()}
 
 
-@contextmanager
-def stopped(server: RunningServer) -> Iterator[None]:
-    """The engine does nothing meanwhile: only the smallest products are computed."""
-    engine = server.find_engine()
-    os.kill(engine, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(engine, signal.SIGCONT)
-
-
 def upload(client: httpx.Client, array: Any) -> str:
     answer = client.post("/v1/matrices", content=encode_npy(array), headers=NPY)
     assert answer.status_code == 201, answer.text
@@ -106,7 +92,7 @@ def expect_ended(client: httpx.Client, job_id: str, state: str, *words: str) -> 
 
 def test_a_chain_of_four_and_a_diamond_are_computed_in_turn(server, ada, stored) -> None:
     a, b = stored["a"], stored["b"]
-    with stopped(server):
+    with server.engine_stopped():
         first = post(ada, a=a, b=b, verify=True)
         left = post(ada, a=result_of(first), b=a, verify=True)
         right = post(ada, a=b, b=result_of(first), storage="memory")
@@ -138,7 +124,7 @@ def test_the_result_of_a_job_that_has_succeeded_is_used(ada, stored) -> None:
 def test_a_post_is_checked_by_the_shape_and_type_that_the_result_will_have(
     server, ada, stored
 ) -> None:
-    with stopped(server):
+    with server.engine_stopped():
         tall = post(ada, a=stored["a"], b=upload(ada, np.ones((20, 3))), verify=True)
         cases = [
             ({"a": result_of(tall), "b": stored["a"]}, "shape of b", "(20, 20)"),
@@ -166,7 +152,7 @@ def test_an_operand_that_is_neither_matrix_nor_job_is_refused(ada, stored, opera
 
 
 def test_the_job_of_another_caller_is_not_found(server, ada, bob, stored) -> None:
-    with stopped(server):
+    with server.engine_stopped():
         hers = post(ada, a=stored["a"], b=stored["b"], verify=True)
         own = upload(bob, A)
         answers = [
@@ -181,7 +167,7 @@ def test_the_job_of_another_caller_is_not_found(server, ada, bob, stored) -> Non
 
 def test_what_needs_a_job_fails_with_it(server, ada, stored) -> None:
     column, row = stored["column"], stored["row"]
-    with stopped(server):
+    with server.engine_stopped():
         before = post(ada, a=column, b=upload(ada, np.ones((1, 1))), verify=True)
         failing = post(ada, a=result_of(before), b=row)
         next_one = post(ada, a=result_of(failing), b=column)
@@ -202,7 +188,7 @@ def test_what_needs_a_job_fails_with_it(server, ada, stored) -> None:
 
 def test_what_needs_a_job_is_cancelled_with_it(server, ada, stored) -> None:
     a, b = stored["a"], stored["b"]
-    with stopped(server):
+    with server.engine_stopped():
         before = post(ada, a=a, b=b, verify=True)
         first = post(ada, a=result_of(before), b=b)
         second = post(ada, a=result_of(first), b=a)
@@ -234,7 +220,7 @@ def test_what_needs_a_job_is_cancelled_with_it_while_that_runs(
 
 
 def test_a_job_that_is_cancelled_leaves_those_that_it_needs(server, ada, stored) -> None:
-    with stopped(server):
+    with server.engine_stopped():
         first = post(ada, a=stored["a"], b=stored["b"], verify=True)
         second = post(ada, a=result_of(first), b=stored["a"])
         answer = ada.delete(f"/v1/jobs/{second}")
@@ -247,7 +233,7 @@ def test_a_job_that_waits_for_others_says_when_and_is_held_to_its_deadline(
     server, ada, stored
 ) -> None:
     a, b = stored["a"], stored["b"]
-    with stopped(server):
+    with server.engine_stopped():
         before = post(ada, a=a, b=b, verify=True)
         held = post(ada, a=result_of(before), b=b)
         soon = (datetime.now(UTC) + timedelta(seconds=allow(2))).isoformat()
@@ -263,7 +249,7 @@ def test_a_job_that_waits_for_others_says_when_and_is_held_to_its_deadline(
 
 
 def test_a_result_is_kept_while_a_job_waits_for_others_too(server, ada, stored) -> None:
-    with stopped(server):
+    with server.engine_stopped():
         done = post(ada, a=stored["a"], b=stored["b"])  # so small that no engine is needed
         result = get(ada, done, wait_seconds=60)["result"]
         other = post(ada, a=stored["a"], b=stored["b"], verify=True)
@@ -277,7 +263,7 @@ def test_a_result_is_kept_while_a_job_waits_for_others_too(server, ada, stored) 
 
 def test_jobs_that_wait_for_others_count_in_the_queue(server, ada, bob) -> None:
     own = upload(bob, A)
-    with stopped(server):
+    with server.engine_stopped():
         first = post(bob, a=own, b=own, verify=True, labels=["limit"])
         wait_until(lambda: get(bob, first)["state"] == "running")
         request = {"a": result_of(first), "b": own, "labels": ["limit"]}
@@ -304,7 +290,7 @@ def test_a_repeated_post_gets_its_job_though_the_one_it_needs_has_failed(ada, st
 
 
 def test_followers_hear_of_an_end_with_another_job(server, ada, stored) -> None:
-    with stopped(server):
+    with server.engine_stopped():
         before = post(ada, a=stored["a"], b=stored["b"], verify=True)
         first = post(ada, a=result_of(before), b=stored["b"])
         second = post(ada, a=result_of(first), b=stored["a"])

@@ -1,9 +1,6 @@
 """Labels of jobs, by which they are found and cancelled, and a priority that is changed."""
 
-import os
-import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import httpx
@@ -33,17 +30,6 @@ def bob(server: RunningServer) -> Iterator[httpx.Client]:
     client = open_caller(server, manage_keys(server, "add", "bob"))
     yield client
     client.close()
-
-
-@contextmanager
-def stopped(server: RunningServer) -> Iterator[None]:
-    """The engine does nothing meanwhile."""
-    engine = server.find_engine()
-    os.kill(engine, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(engine, signal.SIGCONT)
 
 
 def post(client: httpx.Client, *labels: str, size: int = 2, **options: Any) -> str:
@@ -86,7 +72,7 @@ def test_unfinished_jobs_are_cancelled_by_label(
 ) -> None:
     done = post(ada, "sweep")
     wait_end(ada, done)
-    with stopped(server):
+    with server.engine_stopped():
         runs = post(ada, "sweep")
         wait_until(lambda: wait_state(ada, runs) == "running")
         waits = [post(ada, "sweep", "second", a={"job": runs}) for _ in range(3)]
@@ -146,7 +132,7 @@ def test_a_label_stays_as_long_as_its_job(start_server: Any) -> None:
 def test_the_priority_of_a_queued_job_counts_at_once(
     server: RunningServer, ada: httpx.Client
 ) -> None:
-    with stopped(server):
+    with server.engine_stopped():
         first = post(ada, size=600)
         wait_until(lambda: wait_state(ada, first) == "running")
         jobs = [post(ada, size=600) for _ in range(6)]
