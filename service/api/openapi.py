@@ -18,6 +18,7 @@ from pydantic.json_schema import models_json_schema
 from wavetrim.service.api.checks import MAX_KEY_CHARACTERS
 from wavetrim.service.api.problems import MEDIA_TYPE
 from wavetrim.service.api.schemas import Problem
+from wavetrim.service.api.v2.schemas import MOST_HEAD_BYTES
 
 _REFUSALS: Final = {
     400: "Malformed: a .npy header, a length, a digest, JSON or the Host header.",
@@ -91,7 +92,7 @@ _REQUEST_HEADERS: Final[dict[str, dict[str, Any]]] = {
     "If-Range": {"description": "Range counts only if this is the ETag."},
     "Inference-Header-Content-Length": {
         "description": "Bytes of the JSON head before binary data.",
-        "schema": {"type": "integer", "minimum": 0},
+        "schema": {"type": "integer", "minimum": 0, "maximum": MOST_HEAD_BYTES},
     },
     "Content-Encoding": {"description": "How the body is compressed: identity, gzip, deflate."},
     "Accept-Encoding": {"description": "How the answer may be compressed."},

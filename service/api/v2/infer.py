@@ -29,17 +29,13 @@ from wavetrim.service.api.products.product import (
 from wavetrim.service.api.v2.answer import HEAD_LENGTH, make_views, send_answer
 from wavetrim.service.api.v2.model import check_model, require_model, require_version
 from wavetrim.service.api.v2.request import InferRequest, read_request
-from wavetrim.service.api.v2.schemas import InferAnswer, InferHead
+from wavetrim.service.api.v2.schemas import MOST_HEAD_BYTES, InferAnswer, InferHead
 from wavetrim.service.api.v2.statistics import Stopwatch
 from wavetrim.service.api.wire.reader import SMALL_BODY_BYTES, BodyReader
 from wavetrim.service.errors import BodyTooLarge, ContentRefused, FieldProblem
 from wavetrim.service.storage.memory.intake import copy_bytes
 from wavetrim.service.storage.memory.request_memory import Piece, RequestMemory
 from wavetrim.service.threads import run_to_end
-
-MOST_HEAD_BYTES: Final = 8 * 2**20
-"""The longest JSON head, enough for two matrices of 400 rows and columns; chosen. Parsing takes up
-to 25 times as much memory, so one is read at a time."""
 
 _ASKED_TYPES: Final = ("application/json", "application/octet-stream")
 _MEDIA_TYPES: Final = (*_ASKED_TYPES, "")

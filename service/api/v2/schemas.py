@@ -12,6 +12,10 @@ MODEL_VERSION = "1"
 
 _MOST_DIMENSIONS = 3
 
+MOST_HEAD_BYTES = 8 * 2**20
+"""The longest JSON head, enough for two matrices of 400 rows and columns; chosen. Parsing takes up
+to 25 times as much memory, so one is read at a time."""
+
 MOST_MICROSECONDS = 2**53
 """The longest timeout; chosen, as any JSON has it."""
 
