@@ -12,13 +12,13 @@ from contextlib import suppress
 from typing import Final
 
 from starlette.datastructures import MutableHeaders
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from wavetrim.service.api.calls import BodyRoute, Call
 from wavetrim.service.api.checks import CHECKS, ENTERED, TENANT, needs_key
 from wavetrim.service.api.problem_kinds import REFUSALS
-from wavetrim.service.api.problems import METHODS, answer_incident, describe_refusal
+from wavetrim.service.api.problems import METHODS, answer_incident, describe_refusal, list_methods
 from wavetrim.service.telemetry.logs import FIELDS, request_id, take_request_id
 from wavetrim.service.telemetry.metrics import Metrics
 from wavetrim.service.telemetry.trace import read_trace_parent, trace_parent
@@ -182,7 +182,13 @@ async def _receive_body(call: Call) -> Receive:
     length = call.headers.get("content-length", "0")
     if not is_read or (length == "0" and "transfer-encoding" not in call.headers):
         return call.receive
-    messages = [{"type": "http.request", "body": await call.receive_document()}]
+    try:
+        content = await call.receive_document()
+    except REFUSALS:
+        if call.method in list_methods(Request(call.scope)):
+            raise
+        return call.receive  # FastAPI refuses the method, whatever the body is
+    messages = [{"type": "http.request", "body": content}]
 
     async def receive_again() -> Message:
         return messages.pop() if messages else await call.receive()

@@ -156,7 +156,7 @@ async def answer_http(request: Request, error: Exception) -> Response:
     headers = dict(error.headers or {})
     detail = f"{error.detail}: {request.method} {request.url.path}"
     if error.status_code == 405:
-        headers["Allow"] = ", ".join(_list_methods(request))
+        headers["Allow"] = ", ".join(list_methods(request))
         if request.method == "OPTIONS":  # as HAProxy asks whether a service is there
             return Response(status_code=204, headers=headers)
         detail += f"; allowed: {headers['Allow']}"
@@ -207,7 +207,7 @@ def _is_full(error: Exception) -> bool:
     return "disk is full" in str(original) or getattr(original, "sqlstate", None) == "53100"
 
 
-def _list_methods(request: Request) -> list[str]:
+def list_methods(request: Request) -> list[str]:
     """The methods of all routes of the request's path; FastAPI names those of one route only."""
     asked = {one: {**request.scope, "method": "GET" if one == "HEAD" else one} for one in METHODS}
     return [

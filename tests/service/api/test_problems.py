@@ -166,6 +166,12 @@ def test_unknown_paths_and_methods_are_problems(shared_server: RunningServer) ->
     assert response.headers["allow"] == "DELETE, GET, HEAD, POST"
 
 
+def test_a_wrong_method_is_refused_before_its_body(shared_server: RunningServer) -> None:
+    digest = {"Content-Digest": "sha-256=:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=:"}
+    for path in ("/v1/matrices", "/v2/models/matmul/infer"):
+        check_problem(shared_server.client.patch(path, content=b"{}", headers=digest), 405)
+
+
 def test_schema_errors_name_field_value_and_limit(shared_server: RunningServer) -> None:
     problem = check_problem(shared_server.client.get("/v1/plan?m=0&n=4"), 422)
     assert (problem["field"], problem["value"]) == ("m", "0")
