@@ -1,10 +1,9 @@
 """Mapped files: memory on disk, where the arena has none."""
 
-import mmap
 import os
-from contextlib import suppress
 from pathlib import Path
 
+from wavetrim.scheduler.engine.mapping import map_shared
 from wavetrim.service.storage.disk.checksum import read_crc32
 from wavetrim.service.storage.disk.new_file import (
     THIS_FILE,
@@ -36,7 +35,7 @@ class MappedFile(Extent):
         StorageFailed: It cannot be made.
     """
 
-    __slots__ = ("_extending", "_map", "_path", "made_bytes")
+    __slots__ = ("_extending", "_path", "made_bytes")
 
     def __init__(self, path: Path, size_bytes: int, *, extending: Extending, growing: bool) -> None:
         self._path = path
@@ -48,10 +47,10 @@ class MappedFile(Extent):
                 file = os.open(path, flags, 0o600)
                 try:
                     os.ftruncate(file, size_bytes)
-                    self._map = mmap.mmap(file, size_bytes)
+                    view = map_shared(file, size_bytes).data
                 finally:
                     os.close(file)
-            super().__init__(str(path), 0, memoryview(self._map), self._remove)
+            super().__init__(str(path), 0, view, self._remove)
             if not growing:
                 self.make_more(size_bytes)
         except BaseException:
@@ -95,12 +94,9 @@ class MappedFile(Extent):
         return crc32
 
     def _remove(self) -> None:
-        """Remove the file. Remaining views keep its bytes."""
+        """Remove the file; its mapping ends with the last view."""
         remove(self._path)
-        # Python would keep a descriptor as long as anything refers to this object.
-        with suppress(BufferError):  # views that are left keep the mapping
-            self.view.release()
-            self._map.close()
+        self.view = memoryview(b"")
 
 
 async def map_file(
