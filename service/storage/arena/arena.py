@@ -35,7 +35,6 @@ class Arena:
     Attributes:
         limit_bytes: As given.
         supply: Its slabs.
-        credited_bytes: Memory that is taken for bytes that were announced and have not come yet.
         evict: Called with the number of missing bytes. Releases holds of extents whose content is
             elsewhere, too, and returns their bytes; 0 if there are none.
     """
@@ -52,7 +51,6 @@ class Arena:
         patience_seconds: float = 10.0,
     ) -> None:
         self.limit_bytes = limit_bytes
-        self.credited_bytes = 0
         self._usual_bytes = slab_bytes or find_usual_bytes(limit_bytes)
         self._patience_seconds = patience_seconds
         self._table = ExtentTable(poison=poison)
@@ -80,17 +78,6 @@ class Arena:
         """Let go of all memory; the engine must be gone. Extents that are held stay readable."""
         await self.supply.close()
         self._table = ExtentTable(poison=False)  # an empty one: nothing is handed out any more
-
-    def take_credit(self, size_bytes: int) -> bool:
-        """Count memory for bytes that have not come yet, at most a usual slab for all bodies.
-
-        Returns:
-            Whether it may be taken; then `credited_bytes` must be lowered by it once they came.
-        """
-        is_credited = self.credited_bytes + size_bytes <= self._usual_bytes
-        if is_credited:
-            self.credited_bytes += size_bytes
-        return is_credited
 
     def try_obtain(self, size_bytes: int, holder: str) -> Hold | None:
         """An extent in pages that are already made, or None; takes a few microseconds."""
