@@ -99,16 +99,16 @@ class Upload:
         described = self._store.drafts.describe(
             header.rows, header.columns, header.dtype,
             fortran_order=header.fortran_order, owner=self._tenant.name, stack=header.stack,
+            on_disk=self._on_disk,
         )  # fmt: skip
         give_back = self._in_flight.take(self._tenant, described.size_bytes)
         try:
-            async with self._store.stored.reserve(self._tenant.name, described.size_bytes):
-                return await self._receive(described, digest)
+            return await self._receive(described, digest)
         finally:
             give_back()
 
     async def _receive(self, described: Matrix, digest: "hashlib._Hash | None") -> Matrix:
-        draft = await self._store.drafts.receive(described, self._fill, on_disk=self._on_disk)
+        draft = await self._store.drafts.receive(described, self._fill)
         settle: Settle | None = None
         stored_digest = None
         try:

@@ -31,8 +31,6 @@ class Draft:
         drafts: Adds it to the store.
         matrix: Its description, with its id.
         hold: Its memory, which belongs to the draft from now on.
-        on_disk: False if it stays in memory.
-        growing: Whether its file grows as it is written.
 
     Attributes:
         matrix: As given.
@@ -41,9 +39,7 @@ class Draft:
         file: Its file that is being written, if it has one.
     """
 
-    def __init__(
-        self, drafts: "Drafts", matrix: Matrix, hold: Hold, *, on_disk: bool, growing: bool
-    ) -> None:
+    def __init__(self, drafts: "Drafts", matrix: Matrix, hold: Hold) -> None:
         self.matrix = matrix
         self.hold = hold
         self.view = hold.extent.view
@@ -56,9 +52,8 @@ class Draft:
             stored=True,
         )
         self._drafts = drafts
-        self._growing = growing
         self._written: set[int] = set()
-        is_written = on_disk and not isinstance(hold.extent, MappedFile)
+        is_written = matrix.on_disk and not isinstance(hold.extent, MappedFile)
         self.file = self._begin_file() if is_written else None
 
     async def write(self, begin: int, end: int) -> None:
@@ -133,8 +128,7 @@ class Draft:
             await self.discard()
             raise self._explain(error) from error
         try:
-            place = "memory" if crc32 is None else "disk"
-            matrix = replace(self.matrix, crc32=crc32, digest_sha256=digest_sha256, place=place)
+            matrix = replace(self.matrix, crc32=crc32, digest_sha256=digest_sha256)
             return await self._drafts.add(self, matrix, settle)
         finally:
             self.hold.release()
@@ -145,7 +139,7 @@ class Draft:
             with CancelScope(shield=True):  # until then its memory is read
                 await asyncio.wait({asyncio.wrap_future(self.file.abort())})
         self.hold.release()
-        self._drafts.store.space.give(self.matrix.id)
+        self._drafts.store.stored.give(self.matrix.id)
 
     def _begin_file(self) -> FileWrite:
         writer = self._drafts.store.writer
@@ -155,7 +149,6 @@ class Draft:
             self.matrix.unfinished,
             self.matrix.size_bytes,
             extending=partial(self._drafts.extending, self.matrix),
-            growing=self._growing,
         )
 
     async def _finish(self) -> int | None:

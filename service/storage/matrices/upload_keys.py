@@ -10,8 +10,7 @@ from sqlalchemy import Connection, Engine, insert, select
 from sqlalchemy.exc import IntegrityError
 
 from wavetrim.service.storage.database.database import reading
-from wavetrim.service.storage.database.ownership import scope_key
-from wavetrim.service.storage.database.tables import upload_keys
+from wavetrim.service.storage.database.tables import scope_key, upload_keys
 from wavetrim.service.storage.errors import UploadKeyTaken
 
 

@@ -65,7 +65,7 @@ def test_a_pending_matrix_is_not_found_and_a_discarded_one_leaves_nothing(
     assert list_files(store) == {f"{draft.matrix.id}.part"}
     run(draft.discard())
     assert list_files(store) == set()
-    assert store.space.count() == 0
+    assert store.stored.count_on_disk() == 0
 
 
 def test_concurrent_allocations_never_exceed_the_storage(store: MatrixStore) -> None:
@@ -114,4 +114,4 @@ def test_sweep_keeps_matrices_and_removes_what_a_crash_has_left(
     restarted.sweep()
     assert list_files(restarted) == {kept.path.name}
     assert restarted.get(kept.id) == kept
-    assert restarted.space.count() == kept.size_bytes
+    assert restarted.stored.count_on_disk() == kept.size_bytes
