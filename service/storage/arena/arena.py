@@ -5,8 +5,7 @@ from collections.abc import Awaitable, Callable
 
 from wavetrim.service.storage.arena.extent_table import ExtentTable
 from wavetrim.service.storage.arena.memory_limit import read_room as read_memory_room
-from wavetrim.service.storage.arena.slab import Slab
-from wavetrim.service.storage.arena.slab_sizes import LARGEST_BYTES, find_usual_bytes, round_up
+from wavetrim.service.storage.arena.slab import LARGEST_BYTES, Slab, find_usual_bytes, round_up
 from wavetrim.service.storage.arena.slab_supply import SlabSupply
 from wavetrim.service.storage.errors import StorageFull
 from wavetrim.service.storage.memory.extent import Hold

@@ -9,8 +9,7 @@ from typing import Any, Final
 from wavetrim.cpu.threads import usable_cores
 from wavetrim.scheduler.execution.pages import HUGE_PAGE_BYTES
 from wavetrim.service.storage.arena.extent_table import ExtentTable
-from wavetrim.service.storage.arena.slab import NoRoom, Slab, make_slab
-from wavetrim.service.storage.arena.slab_sizes import choose_slab_bytes
+from wavetrim.service.storage.arena.slab import NoRoom, Slab, choose_slab_bytes, make_slab
 from wavetrim.service.threads import run_to_end
 
 logger = logging.getLogger(__name__)

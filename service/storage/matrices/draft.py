@@ -142,10 +142,8 @@ class Draft:
         self._drafts.store.stored.give(self.matrix.id)
 
     def _begin_file(self) -> FileWrite:
-        writer = self._drafts.store.writer
-        assert writer is not None, "there is an arena, and so a writer"
         return FileWrite(
-            writer,
+            self._drafts.store.writer,
             self.matrix.unfinished,
             self.matrix.size_bytes,
             extending=partial(self._drafts.extending, self.matrix),

@@ -61,11 +61,11 @@ class MatrixStore:
         writes: Notes whether writing works.
         commits: Adds the rows.
         arena: Where matrices lie in memory; None for files only.
-        writer: Writes from there to files; None without an arena.
 
     Attributes:
         drafts: Begins matrices that are not stored yet.
         cache: The matrices that lie in the arena.
+        writer: Writes from there to files.
         checks: Checks whether files are as they were stored.
         stored: How many bytes there are, on disk and of each owner.
         on_removed: Each is called with the id of a removed matrix, from any thread.
@@ -82,7 +82,6 @@ class MatrixStore:
         writes: WriteRecord | None = None,
         commits: SharedCommits | None = None,
         arena: Arena | None = None,
-        writer: DiskWriter | None = None,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
@@ -91,7 +90,7 @@ class MatrixStore:
         self.writes = writes or WriteRecord()
         self.commits = commits or SharedCommits(database)
         self.arena = arena or Arena(limit_bytes=0)
-        self.writer = writer
+        self.writer = DiskWriter(writes=self.writes)
         self.cache = MatrixCache()
         self.arena.evict = self.cache.evict
         self._known = LastUsed[str, Matrix](_KNOWN)
@@ -242,6 +241,12 @@ class MatrixStore:
         """
         sweep_folder(self.database, self.folder)
         self.stored.doubt()
+
+    def close(self) -> None:
+        """Write what is to be written, and let go of all memory. Blocks."""
+        self.writer.close()
+        self.commits.close()
+        self.cache.clear()
 
     def note_stored(self, matrix: Matrix, written: os.stat_result | None) -> None:
         """A matrix's row is there; `written` is what the system says of its file, if it has one."""

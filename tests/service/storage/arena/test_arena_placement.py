@@ -3,7 +3,7 @@
 import pytest
 
 from wavetrim.service.storage.arena.free_ranges import FreeRanges
-from wavetrim.service.storage.arena.slab_sizes import choose_slab_bytes, find_usual_bytes
+from wavetrim.service.storage.arena.slab import choose_slab_bytes, find_usual_bytes
 
 MIB = 2**20
 GIB = 2**30
