@@ -65,7 +65,7 @@ class ExtentTable:
 
     def take(self, size_bytes: int, holder: str) -> Hold | None:
         """A hold of a new extent, or None if no free range is large enough."""
-        reserved_bytes = -(-size_bytes // PAGE_BYTES) * PAGE_BYTES
+        reserved_bytes = max(1, -(-size_bytes // PAGE_BYTES)) * PAGE_BYTES
         with self._lock:
             address = self._ranges.take(reserved_bytes)
             if address is None:
