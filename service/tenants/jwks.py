@@ -6,7 +6,7 @@ import os
 import re
 import stat
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http.client import HTTPException
 from ipaddress import ip_address
 from pathlib import Path
@@ -67,14 +67,7 @@ class IssuerKey:
     kid: str | None
     algorithms: frozenset[str]
     document: str
-    public: Any
-
-    def __eq__(self, other: object) -> bool:
-        """Whether both have the same document."""
-        return isinstance(other, IssuerKey) and self.document == other.document
-
-    def __hash__(self) -> int:
-        return hash(self.document)
+    public: Any = field(compare=False)
 
 
 class JwksSource:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Awaitable, Callable
+from typing import Final
 
 from wavetrim.service.storage.arena.extent_table import ExtentTable
 from wavetrim.service.storage.arena.memory_limit import read_room as read_memory_room
@@ -9,6 +10,9 @@ from wavetrim.service.storage.arena.slab import LARGEST_BYTES, Slab, find_usual_
 from wavetrim.service.storage.arena.slab_supply import SlabSupply
 from wavetrim.service.storage.errors import StorageFull
 from wavetrim.service.storage.memory.extent import Hold
+
+_PATIENCE_SECONDS: Final = 10.0
+"""How long one `obtain` may take; chosen."""
 
 
 class ArenaFull(StorageFull):
@@ -26,10 +30,8 @@ class Arena:
         limit_bytes: The most memory to take; with 0 it is always full.
         slab_bytes: Size of a usual slab, a multiple of 2 MiB; None for one that suits the limit.
         poison: Whether freed bytes are overwritten, for tests.
-        threads: How many make pages; None for the usable cores, at most 8.
         read_room: Memory that may still be taken, in bytes. Called in threads.
         idle_seconds: How long an unused slab is kept.
-        patience_seconds: How long one `obtain` may take.
 
     Attributes:
         limit_bytes: As given.
@@ -44,20 +46,16 @@ class Arena:
         limit_bytes: int,
         slab_bytes: int | None = None,
         poison: bool = False,
-        threads: int | None = None,
         read_room: Callable[[], int] = read_memory_room,
         idle_seconds: float = 60.0,
-        patience_seconds: float = 10.0,
     ) -> None:
         self.limit_bytes = limit_bytes
         self._usual_bytes = slab_bytes or find_usual_bytes(limit_bytes)
-        self._patience_seconds = patience_seconds
         self._table = ExtentTable(poison=poison)
         self.supply = SlabSupply(
             self._table,
             limit_bytes=limit_bytes,
             usual_bytes=self._usual_bytes,
-            threads=threads,
             read_room=read_room,
             idle_seconds=idle_seconds,
         )
@@ -123,7 +121,7 @@ class Arena:
             ArenaFull: There is no memory, and none can be freed.
         """
         needed_bytes = round_up(size_bytes)
-        deadline = time.monotonic() + self._patience_seconds
+        deadline = time.monotonic() + _PATIENCE_SECONDS
         self._waiting += 1
         try:
             while not self._is_refusable(needed_bytes, deadline):
@@ -153,7 +151,7 @@ class Arena:
         }
 
     async def _make_room(self, size_bytes: int, holder: str) -> Hold:
-        deadline = time.monotonic() + self._patience_seconds
+        deadline = time.monotonic() + _PATIENCE_SECONDS
         needed_bytes = round_up(size_bytes)
         self._waiting += 1  # a slab made ahead now could take the memory of the one that is needed
         try:

@@ -16,6 +16,7 @@ logger = logging.getLogger(__name__)
 
 _RETRY_SECONDS: Final = 1.0
 _MOST_THREADS: Final = 8
+"""The most threads that make pages; chosen."""
 
 
 class SlabSupply:
@@ -25,7 +26,6 @@ class SlabSupply:
         table: Places extents in the slabs.
         limit_bytes: The most that all slabs may take.
         usual_bytes: Size of a slab that is not made for one large extent.
-        threads: How many make pages; None for the usable cores, at most 8.
         read_room: Memory that may still be taken, in bytes. Called in threads.
         idle_seconds: How long an unused slab is kept.
 
@@ -46,14 +46,12 @@ class SlabSupply:
         *,
         limit_bytes: int,
         usual_bytes: int,
-        threads: int | None,
         read_room: Callable[[], int],
         idle_seconds: float,
     ) -> None:
         self._table = table
         self._limit_bytes = limit_bytes
         self._usual_bytes = usual_bytes
-        self._threads = threads or min(_MOST_THREADS, usable_cores())
         self._read_room = read_room
         self._idle_seconds = idle_seconds
         self._numbers = 0
@@ -215,7 +213,7 @@ class SlabSupply:
         return make_slab(
             self._numbers,
             size_bytes,
-            threads=self._threads,
+            threads=min(_MOST_THREADS, usable_cores()),
             read_room=lambda: 0 if self._closed else self._read_room(),
         )
 

@@ -32,9 +32,7 @@ async def running_arena(
     poison: bool = True,
     **options: Any,
 ) -> AsyncIterator[Arena]:
-    arena = Arena(
-        limit_bytes=limit, slab_bytes=slab, poison=poison, threads=2, read_room=room, **options
-    )
+    arena = Arena(limit_bytes=limit, slab_bytes=slab, poison=poison, read_room=room, **options)
     await arena.start()
     try:
         yield arena
