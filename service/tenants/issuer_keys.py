@@ -23,7 +23,7 @@ PERIOD_SECONDS: Final = 300.0
 PAUSE_SECONDS: Final = 10.0
 """Least time between two reads for unknown keys, or after a failed read; chosen."""
 
-KEPT_SECONDS: Final = 3600.0
+STALE_SECONDS: Final = 3600.0
 """How long keys are used that cannot be read again; chosen."""
 
 
@@ -121,7 +121,7 @@ class IssuerKeys:
 
     def _drop_old(self) -> None:
         """Use the keys no longer if they were read too long ago."""
-        if self._read_at is not None and self._age(self._read_at) > KEPT_SECONDS:
+        if self._read_at is not None and self._age(self._read_at) > STALE_SECONDS:
             self._set(())
 
     def _set(self, keys: tuple[IssuerKey, ...]) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from wavetrim.service.storage.arena.extent_table import ExtentTable
-from wavetrim.service.storage.arena.memory_limit import read_room as read_memory_room
+from wavetrim.service.storage.arena.memory_limit import read_memory_left
 from wavetrim.service.storage.arena.slab import LARGEST_BYTES, Slab, find_usual_bytes, round_up
 from wavetrim.service.storage.arena.slab_supply import SlabSupply
 from wavetrim.service.storage.errors import StorageFull
@@ -30,7 +30,7 @@ class Arena:
         limit_bytes: The most memory to take; with 0 it is always full.
         slab_bytes: Size of a usual slab, a multiple of 2 MiB; None for one that suits the limit.
         poison: Whether freed bytes are overwritten, for tests.
-        read_room: Memory that may still be taken, in bytes. Called in threads.
+        memory_left: Memory that may still be taken, in bytes. Called in threads.
         idle_seconds: How long an unused slab is kept.
 
     Attributes:
@@ -46,7 +46,7 @@ class Arena:
         limit_bytes: int,
         slab_bytes: int | None = None,
         poison: bool = False,
-        read_room: Callable[[], int] = read_memory_room,
+        memory_left: Callable[[], int] = read_memory_left,
         idle_seconds: float = 60.0,
     ) -> None:
         self.limit_bytes = limit_bytes
@@ -56,7 +56,7 @@ class Arena:
             self._table,
             limit_bytes=limit_bytes,
             usual_bytes=self._usual_bytes,
-            read_room=read_room,
+            memory_left=memory_left,
             idle_seconds=idle_seconds,
         )
         self._waiting = 0
@@ -102,7 +102,7 @@ class Arena:
         if (hold := self.try_obtain(size_bytes, holder)) is not None:
             return hold
         try:
-            return await self._make_room(size_bytes, holder)
+            return await self._free_and_take(size_bytes, holder)
         except ArenaFull:
             if otherwise is None:
                 raise
@@ -150,7 +150,7 @@ class Arena:
             "leased_bytes": sum(slab.size_bytes for slab in self.supply.leased.values()),
         }
 
-    async def _make_room(self, size_bytes: int, holder: str) -> Hold:
+    async def _free_and_take(self, size_bytes: int, holder: str) -> Hold:
         deadline = time.monotonic() + _PATIENCE_SECONDS
         needed_bytes = round_up(size_bytes)
         self._waiting += 1  # a slab made ahead now could take the memory of the one that is needed

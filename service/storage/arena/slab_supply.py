@@ -9,7 +9,7 @@ from typing import Any, Final
 from wavetrim.cpu.threads import usable_cores
 from wavetrim.scheduler.execution.pages import HUGE_PAGE_BYTES
 from wavetrim.service.storage.arena.extent_table import ExtentTable
-from wavetrim.service.storage.arena.slab import NoRoom, Slab, choose_slab_bytes, make_slab
+from wavetrim.service.storage.arena.slab import NoMemory, Slab, choose_slab_bytes, make_slab
 from wavetrim.service.threads import run_to_end
 
 logger = logging.getLogger(__name__)
@@ -26,7 +26,7 @@ class SlabSupply:
         table: Places extents in the slabs.
         limit_bytes: The most that all slabs may take.
         usual_bytes: Size of a slab that is not made for one large extent.
-        read_room: Memory that may still be taken, in bytes. Called in threads.
+        memory_left: Memory that may still be taken, in bytes. Called in threads.
         idle_seconds: How long an unused slab is kept.
 
     Attributes:
@@ -46,13 +46,13 @@ class SlabSupply:
         *,
         limit_bytes: int,
         usual_bytes: int,
-        read_room: Callable[[], int],
+        memory_left: Callable[[], int],
         idle_seconds: float,
     ) -> None:
         self._table = table
         self._limit_bytes = limit_bytes
         self._usual_bytes = usual_bytes
-        self._read_room = read_room
+        self._memory_left = memory_left
         self._idle_seconds = idle_seconds
         self._numbers = 0
         self._growth: asyncio.Task[Slab | None] | None = None
@@ -155,11 +155,11 @@ class SlabSupply:
         if self._closed:
             return False
         made_bytes = self.made_bytes
-        room_bytes = await run_to_end(self._read_room)
+        memory_left_bytes = await run_to_end(self._memory_left)
         if self.made_bytes < made_bytes:
             return True
         unused = sorted(self._table.list_unused(), key=lambda slab: -slab.size_bytes)
-        left_bytes = min(room_bytes, self.left_bytes)
+        left_bytes = min(memory_left_bytes, self.left_bytes)
         left_bytes += sum(slab.size_bytes for slab in self.leaving)
         if left_bytes + sum(slab.size_bytes for slab in unused) < needed_bytes:
             return False
@@ -181,7 +181,7 @@ class SlabSupply:
         usual_bytes = 0 if leased else self._usual_bytes
         try:
             slab = await run_to_end(self._make_slab, needed_bytes, usual_bytes, self.left_bytes)
-        except (NoRoom, OSError) as error:
+        except (NoMemory, OSError) as error:
             if self._refused_at is None:  # log it once, not at each request
                 logger.warning("the arena does not grow: %s", error)
             self._refused_at = time.monotonic()
@@ -203,18 +203,21 @@ class SlabSupply:
 
     def _make_slab(self, needed_bytes: int, usual_bytes: int, left_bytes: int) -> Slab:
         """Make a slab, larger than needed if a usual one is; called in a thread."""
-        room_bytes = self._read_room()
+        memory_left_bytes = self._memory_left()
         size_bytes = choose_slab_bytes(
-            needed_bytes, usual_bytes=usual_bytes, left_bytes=left_bytes, room_bytes=room_bytes
+            needed_bytes,
+            usual_bytes=usual_bytes,
+            left_bytes=left_bytes,
+            memory_left_bytes=memory_left_bytes,
         )
         if not size_bytes:
-            raise NoRoom(needed_bytes or usual_bytes, min(left_bytes, room_bytes))
+            raise NoMemory(needed_bytes or usual_bytes, min(left_bytes, memory_left_bytes))
         self._numbers += 1
         return make_slab(
             self._numbers,
             size_bytes,
             threads=min(_MOST_THREADS, usable_cores()),
-            read_room=lambda: 0 if self._closed else self._read_room(),
+            memory_left=lambda: 0 if self._closed else self._memory_left(),
         )
 
     def _give_orphan_back(self, making: asyncio.Task[Slab | None]) -> None:

@@ -49,7 +49,7 @@ class FileWrite:
         writer: Does its tasks, in order.
         path: The file; must not exist.
         size_bytes: Its length.
-        extending: Takes room on the disk for a length of the file, which is made as long in the
+        extending: Takes space on the disk for a length of the file, which is made as long in the
             block. Its blocks are taken as it is written, best from its beginning to its end.
 
     Attributes:
@@ -78,7 +78,7 @@ class FileWrite:
         self._do(self._make)
 
     def write(self, offset: int, view: memoryview) -> Future[None]:
-        """Has a piece written; blocks while the writer has no room.
+        """Has a piece written; blocks while the writer is full.
 
         Args:
             offset: Where it begins in the file.

@@ -60,31 +60,31 @@ class Draft:
         """Have bytes of the view written to disk; they must not change any more.
 
         Raises:
-            StorageFull: The disk has no room for what was written so far.
+            StorageFull: The disk has no space for what was written so far.
             StorageFailed: It cannot be written.
         """
         if self.file is None:
             return
         for first in range(begin, end, WRITE_BYTES):
             piece = self.view[first : min(end, first + WRITE_BYTES)]
-            if self.file.writer.has_room:
-                self.file.write(first, piece)
-            else:
+            if self.file.writer.is_full:
                 await run_to_end(self.file.write, first, piece)
+            else:
+                self.file.write(first, piece)
         if self.file.error is not None:
             raise self._explain(self.file.error)
 
     def write_final(self, final: Sequence[range]) -> None:
         """Have pieces written whose rows are final.
 
-        This never waits: pieces for which the writer has no room are left to a later call.
+        This never waits: what comes while the writer is full is left to a later call.
 
         Args:
             final: All final rows.
         """
         for rows in final:
             for piece in find_pieces(self.matrix, rows):
-                if self.file is None or not self.file.writer.has_room:
+                if self.file is None or self.file.writer.is_full:
                     return
                 if piece not in self._written:
                     self._written.add(piece)
@@ -118,7 +118,7 @@ class Draft:
             settle: Changes more rows in the transaction that adds the matrix's row.
 
         Raises:
-            StorageFull: The disk has no room after all.
+            StorageFull: The disk has no space after all.
             StorageFailed: The file cannot be written.
             sqlalchemy.exc.SQLAlchemyError: The row could not be added.
         """
@@ -139,7 +139,7 @@ class Draft:
             with CancelScope(shield=True):  # until then its memory is read
                 await asyncio.wait({asyncio.wrap_future(self.file.abort())})
         self.hold.release()
-        self._drafts.store.stored.give(self.matrix.id)
+        self._drafts.store.stored.note_discarded(self.matrix.id)
 
     def _begin_file(self) -> FileWrite:
         return FileWrite(

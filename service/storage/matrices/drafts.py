@@ -107,7 +107,7 @@ class Drafts:
             make_file = partial(self._map, matrix, growing=False) if matrix.on_disk else None
             hold = await self.store.arena.obtain(matrix.size_bytes, "storage", make_file)
         except BaseException:
-            self.store.stored.give(matrix.id)
+            self.store.stored.note_discarded(matrix.id)
             raise
         return Draft(self, matrix, hold)
 
@@ -133,7 +133,7 @@ class Drafts:
             try:
                 extent = await intake.open(fill)
             except BaseException:
-                self.store.stored.give(matrix.id)
+                self.store.stored.note_discarded(matrix.id)
                 raise
             draft = Draft(self, matrix, extent.hold("storage"))
             try:
@@ -179,7 +179,7 @@ class Drafts:
         """
         for matrix in list(self._unclear.values()):
             if self._has_row(matrix):
-                self.store.stored.keep(matrix.id)
+                self.store.stored.note_published(matrix.id)
             else:
                 logger.warning("matrix %s was not committed: its file is removed", matrix.id)
                 self._remove(matrix)
@@ -225,7 +225,7 @@ class Drafts:
         except BaseException as error:
             await run_to_end(self._end_failed, matrix, error)
         else:
-            self.store.stored.keep(matrix.id)
+            self.store.stored.note_published(matrix.id)
 
     def _end_failed(self, matrix: Matrix, error: BaseException) -> None:
         """End a commit that has failed; returns if the row is there nevertheless."""
@@ -237,7 +237,7 @@ class Drafts:
         if not there:
             self._remove(matrix)
             raise error.cause if isinstance(error, CommitLost) else error
-        self.store.stored.keep(matrix.id)
+        self.store.stored.note_published(matrix.id)
 
     def _has_row(self, matrix: Matrix) -> bool:
         """Whether a matrix's row exists, once all transactions that are open now have ended."""
@@ -251,7 +251,7 @@ class Drafts:
 
     def _remove(self, matrix: Matrix) -> None:
         remove(matrix.path)
-        self.store.stored.give(matrix.id)
+        self.store.stored.note_discarded(matrix.id)
 
 
 def _add_rows(

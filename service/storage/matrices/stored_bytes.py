@@ -113,12 +113,12 @@ class StoredBytes:
             raise
         one.made_bytes = end_bytes
 
-    def give(self, matrix_id: str) -> None:
+    def note_discarded(self, matrix_id: str) -> None:
         """The matrix was given up."""
         with self._lock:
             self._coming.pop(matrix_id, None)
 
-    def keep(self, matrix_id: str) -> None:
+    def note_published(self, matrix_id: str) -> None:
         """The matrix is published: its row exists, and its bytes now count as stored."""
         with self._lock:
             one = self._coming.pop(matrix_id, None)  # None if it was removed already

@@ -77,7 +77,7 @@ class Intake:
 
         Raises:
             ArenaFull: There is no memory, and a file is not wanted.
-            StorageFull: The disk has no room either.
+            StorageFull: The disk has no space either.
         """
         while self.hold is None or len(self.hold.extent.view) < self._size_bytes:
             length = self._choose_length()

@@ -22,7 +22,7 @@ class MappedFile(Extent):
     Args:
         path: A file that does not exist yet.
         size_bytes: Its length.
-        extending: Takes room on the disk for a file of a length, to which it grows in the block,
+        extending: Takes space on the disk for a file of a length, to which it grows in the block,
             and explains what goes wrong there.
         growing: Whether `make_more` takes its blocks on the disk, instead of all at once.
 
@@ -31,7 +31,7 @@ class MappedFile(Extent):
             the process.
 
     Raises:
-        StorageFull: There is no room for it.
+        StorageFull: There is no space for it.
         StorageFailed: It cannot be made.
     """
 
@@ -61,7 +61,7 @@ class MappedFile(Extent):
         """Take disk blocks up to `end_bytes`, and some more. Blocks the thread.
 
         Raises:
-            StorageFull: The disk has no room for them.
+            StorageFull: The disk has no space for them.
             StorageFailed: They cannot be taken.
         """
         length = find_next_length(self.made_bytes, end_bytes, len(self.view))
@@ -105,7 +105,7 @@ async def map_file(
     """Make a `MappedFile` in a thread; a caller who is cancelled meanwhile leaves none.
 
     Raises:
-        StorageFull: There is no room for it.
+        StorageFull: There is no space for it.
         StorageFailed: It cannot be made.
     """
     made: list[Hold] = []

@@ -43,5 +43,5 @@ def test_slabs_of_a_small_arena_are_small(limit: int, usual: int) -> None:
 def test_a_slab_is_as_large_as_need_limit_and_memory_say(
     needed: int, left: int, room: int, size: int
 ) -> None:
-    chosen = choose_slab_bytes(needed, usual_bytes=GIB, left_bytes=left, room_bytes=room)
+    chosen = choose_slab_bytes(needed, usual_bytes=GIB, left_bytes=left, memory_left_bytes=room)
     assert chosen == size
