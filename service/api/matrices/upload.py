@@ -1,6 +1,7 @@
 """An upload: a matrix that is stored, or compared with what its Idempotency-Key has stored."""
 
 import hashlib
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
@@ -74,18 +75,15 @@ class Upload:
         # The matrix's description, independent of how its header is written.
         about = (*header.shape, header.dtype, header.fortran_order, self._on_disk)
         digest = self._body.hash_rest(repr(about).encode())
-        first = await run_to_end(self._key.find)
-        if first is not None:
+        if await run_to_end(self._key.find) is not None:
             await self._pass_over()
         else:
-            try:
+            with suppress(AlreadyUploaded):
                 return await self._keep(header, digest), True
-            except AlreadyUploaded:
-                first = await run_to_end(self._key.find)
+        first = await run_to_end(self._key.find, digest.hexdigest())
         if first is None:
             raise RetryLater("the matrix under this Idempotency-Key was just deleted", 1)
-        first.expect_same(digest.hexdigest())
-        return await run_to_end(self._store.get, first.matrix), False
+        return await run_to_end(self._store.get, first), False
 
     async def _pass_over(self) -> None:
         """Read the elements to compare them, without storing them: that needs no room."""

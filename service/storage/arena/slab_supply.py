@@ -30,7 +30,6 @@ class SlabSupply:
         idle_seconds: How long an unused slab is kept.
 
     Attributes:
-        slabs: Those for extents by their ids, the oldest first.
         leased: Those that are leased, which have no extents of the table.
         leaving: Those that are about to be given back, and are no longer used.
         made_bytes: Bytes of all slabs.
@@ -59,7 +58,6 @@ class SlabSupply:
         self._watch: asyncio.Task[None] | None = None
         self._closed = False
         self._refused_at: float | None = None
-        self.slabs: dict[int, Slab] = {}
         self.leased: dict[int, Slab] = {}
         self.leaving: dict[Slab, asyncio.Task[None]] = {}
         self.made_bytes = 0
@@ -69,7 +67,7 @@ class SlabSupply:
     @property
     def shared(self) -> tuple[Slab, ...]:
         """The slabs that the engine should have: those for extents, and leased ones."""
-        return (*self.slabs.values(), *self.leased.values())
+        return (*self._table.slabs.values(), *self.leased.values())
 
     @property
     def left_bytes(self) -> int:
@@ -91,7 +89,7 @@ class SlabSupply:
         await asyncio.gather(*ending, *filter(None, [self._growth]), return_exceptions=True)
         for slab in (*self.shared, *self.leaving):
             await run_to_end(slab.close)
-        self.slabs.clear()
+        self._table.slabs.clear()
         self.leased.clear()
         self.leaving.clear()
         self.made_bytes = 0
@@ -196,7 +194,6 @@ class SlabSupply:
         if leased:
             self.leased[slab.id] = slab
         else:
-            self.slabs[slab.id] = slab
             self._table.add(slab)
         self.on_made(slab)
         return slab
@@ -227,7 +224,6 @@ class SlabSupply:
 
     def _begin_leaving(self, slab: Slab) -> None:
         if self._table.withdraw(slab):
-            del self.slabs[slab.id]
             self.leaving[slab] = asyncio.create_task(self._leave(slab))
 
     async def _leave(self, slab: Slab) -> None:
@@ -260,7 +256,7 @@ class SlabSupply:
                 if slab.used_at <= since and is_spare:
                     spare_bytes -= 0 if slab in large else slab.size_bytes
                     self._begin_leaving(slab)
-            if not self.slabs:
+            if not self._table.slabs:
                 self.grow_ahead()
 
 

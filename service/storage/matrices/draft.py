@@ -124,12 +124,13 @@ class Draft:
         """
         try:
             crc32 = await self._finish()
+            written = self.matrix.path.lstat() if self.matrix.on_disk else None
         except BaseException as error:
             await self.discard()
             raise self._explain(error) from error
         try:
             matrix = replace(self.matrix, crc32=crc32, digest_sha256=digest_sha256)
-            return await self._drafts.add(self, matrix, settle)
+            return await self._drafts.add(self, matrix, written, settle)
         finally:
             self.hold.release()
 

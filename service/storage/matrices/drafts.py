@@ -144,7 +144,13 @@ class Drafts:
                 raise
         return draft
 
-    async def add(self, draft: Draft, matrix: Matrix, settle: Settle | None) -> Matrix:
+    async def add(
+        self,
+        draft: Draft,
+        matrix: Matrix,
+        written: os.stat_result | None,
+        settle: Settle | None,
+    ) -> Matrix:
         """Add the row of a draft that is written; it is then found under its id.
 
         The commit of a matrix that is stored in memory does not wait for the disk.
@@ -152,6 +158,7 @@ class Drafts:
         Args:
             draft: The draft.
             matrix: Its description, with the checksums.
+            written: What the system says of its file, if it has one.
             settle: Changes more rows in the same transaction.
 
         Raises:
@@ -159,7 +166,8 @@ class Drafts:
             Exception: What `settle` or the database raised; the row does not exist, nor the file.
         """
         matrix = replace(matrix, created_at=read_clock())
-        written = self._look_at_file(matrix) if matrix.on_disk else None
+        if written is not None:
+            self.store.writes.note_success("data_dir")
         if not isinstance(draft.hold.extent, MappedFile):
             # This comes before its row: whoever sees that may delete the matrix, also from here.
             self.store.cache.add(matrix.id, draft.hold, on_disk=matrix.on_disk)
@@ -206,16 +214,6 @@ class Drafts:
         return await map_file(
             matrix.unfinished, matrix.size_bytes, "storage", extending=extending, growing=growing
         )
-
-    def _look_at_file(self, matrix: Matrix) -> os.stat_result:
-        """What the file system says of a file that has just been written."""
-        try:
-            written = matrix.path.lstat()
-        except OSError as error:
-            self._remove(matrix)
-            raise self.explain(error, matrix.size_bytes) from error
-        self.store.writes.note_success("data_dir")
-        return written
 
     async def _commit(self, matrix: Matrix, settle: Settle | None) -> None:
         change = Together(_add_rows, (_describe_row(matrix), settle))
